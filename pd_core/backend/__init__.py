@@ -1,0 +1,1 @@
+"""Backends: graphs lowered to ONNX and run."""

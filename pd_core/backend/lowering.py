@@ -1,0 +1,142 @@
+"""From a Graph to an ONNX model: numbering, constants, and the protobuf."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from onnx import ModelProto, NodeProto, ValueInfoProto, helper, numpy_helper
+
+from ..node import ancestors
+from ..shapes import OPSET, attribute, type_proto
+from .base import Graph
+
+IR_VERSION = 10  # what runtimes since ONNX Runtime 1.18 and web builds load
+
+
+@dataclass
+class Lowered:
+    """A model, and what its names stand for."""
+
+    model: ModelProto
+    names: dict  # Variable -> value name
+    sites: dict = field(default_factory=dict)  # node name -> (file, line)
+    outputs: list = field(default_factory=list)  # a value name for each of graph.outputs
+
+
+def lower(graph: Graph, initializers=None, dims=None, name="pd") -> Lowered:
+    """Write a graph as an ONNX model with `graph.inputs` and `graph.outputs` in that order.
+
+    Nodes are numbered by namespace and operator in topological order, so that the same program
+    always gives the same file. `initializers` maps states to arrays that go into the file and
+    are no inputs then; `dims` renames symbolic sizes in the declared types.
+    """
+    return _Writer(graph, initializers or {}, dims or {}).model(name)
+
+
+class _Writer:
+    def __init__(self, graph, initializers, dims):
+        self.graph, self.initializers, self.dims = graph, initializers, dims
+        self.names, self.sites = {}, {}
+        self.taken, self.numbers = set(), Counter()
+        self.nodes, self.tensors, self.constants = [], [], {}
+
+    def model(self, name):
+        for v in self.graph.inputs:
+            self._claim(v, v.name)
+        fixed = {v: array for v, array in self.initializers.items() if v in self.names}
+        self.tensors += [
+            numpy_helper.from_array(array, self.names[v]) for v, array in fixed.items()
+        ]
+        self._reserve(self.graph.fetches)
+        for node in ancestors(self.graph.outputs, stop=set(self.graph.inputs)):
+            self._node(node)
+        outputs = self._outputs()
+        proto = helper.make_graph(
+            self.nodes,
+            name,
+            [self._typed(v, self.names[v]) for v in self.graph.inputs if v not in fixed],
+            [self._typed(v, n) for v, n in zip(self.graph.outputs, outputs, strict=True)],
+            self.tensors,
+        )
+        model = helper.make_model(
+            proto,
+            opset_imports=[helper.make_opsetid("", OPSET)],
+            ir_version=IR_VERSION,
+            producer_name="pd",
+        )
+        return Lowered(model, self.names, self.sites, outputs)
+
+    def _reserve(self, fetches):
+        """Fetched values keep their own names."""
+        for v in fetches:
+            if v not in self.names and v.node is not None:
+                self._claim(v, v.name)
+
+    def _claim(self, v, name):
+        self.names[v] = self._free(name)
+
+    def _free(self, name):
+        free, k = name, 0
+        while free in self.taken:
+            k += 1
+            free = f"{name}_{k}"
+        self.taken.add(free)
+        return free
+
+    def _number(self, node):
+        key = node.scope + node.op_type
+        number = self.numbers[key]
+        self.numbers[key] += 1
+        return self._free(f"{key}_{number}" if number else key)
+
+    def _node(self, node):
+        name = self._number(node)
+        for k, y in enumerate(node.outputs):
+            if y not in self.names:
+                self._claim(y, f"{name}_out{k}" if k else f"{name}_out")
+        proto = NodeProto(name=name, op_type=node.op_type, domain=node.domain)
+        proto.input.extend("" if x is None else self._value(x) for x in node.inputs)
+        while proto.input and not proto.input[-1]:
+            proto.input.pop()
+        proto.output.extend(self.names[y] for y in node.outputs)
+        proto.attribute.extend(attribute(k, v) for k, v in node.attributes.items())
+        self.nodes.append(proto)
+        self.sites[name] = node.site
+
+    def _value(self, x):
+        if x not in self.names:
+            self.names[x] = self._constant(x)
+        return self.names[x]
+
+    def _constant(self, x):
+        """The initializer of a constant; equal ones are stored once."""
+        key = (x.dtype.str, x.value.shape, x.value.tobytes())
+        if key not in self.constants:
+            name = self._free(x.name if x.name != "const" else f"const_{len(self.constants)}")
+            self.constants[key] = name
+            self.tensors.append(numpy_helper.from_array(x.value, name))
+        return self.constants[key]
+
+    def _outputs(self):
+        """A value name for each output; what is an input or an output already is copied."""
+        inputs = {self.names[v] for v in self.graph.inputs}
+        inputs |= {t.name for t in self.tensors}
+        found = []
+        for v in self.graph.outputs:
+            name = self._value(v)
+            if name in inputs or name in found:
+                copy = self._free(f"{name}_out")
+                self.nodes.append(
+                    NodeProto(name=copy, op_type="Identity", input=[name], output=[copy])
+                )
+                name = copy
+            found.append(name)
+        return found
+
+    def _typed(self, v, name):
+        proto = type_proto(v)
+        for d in proto.tensor_type.shape.dim:
+            if d.HasField("dim_param"):
+                d.dim_param = self.dims.get(d.dim_param, d.dim_param.replace("?", "d"))
+        return ValueInfoProto(name=name, type=proto)
+
+

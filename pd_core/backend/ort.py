@@ -1,0 +1,201 @@
+"""ONNX Runtime: programs as bound sessions, persistent values double-buffered on the device."""
+
+import ctypes
+import os
+import re
+
+import numpy as np
+
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # the official wheels send it by default
+
+import onnxruntime
+
+from ..errors import BackendError, PlaceError
+from ..node import site_text
+from .base import Graph
+from .lowering import lower
+
+_shared_threads = False
+
+
+def _share_threads():
+    """One thread pool for all sessions of the process: many sub-graphs must not fight for cores."""
+    global _shared_threads
+    if not _shared_threads:
+        onnxruntime.set_global_thread_pool_sizes(_cores(), 1)
+        _shared_threads = True
+
+
+def _cores():
+    """Cores of this process; OMP_NUM_THREADS may ask for fewer."""
+    have = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    return min(have, int(asked)) if asked.isdigit() and int(asked) > 0 else have
+
+
+def devices() -> list[str]:
+    """Devices that can be asked for: `cpu`, and `cuda:0`, … where CUDA works."""
+    return ["cpu", *(f"cuda:{k}" for k in range(_cuda_devices()))]
+
+
+def _cuda_devices():
+    """How many, by the driver; its libraries are loaded only where there is one."""
+    if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
+        return 0
+    try:
+        driver, count = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(0)
+    except OSError:
+        return 0
+    if driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count)) or not count.value:
+        return 0
+    onnxruntime.preload_dlls()
+    return count.value
+
+
+def _providers(device):
+    if device == "cpu":
+        return ["CPUExecutionProvider"]
+    number = int(device.partition(":")[2] or 0)
+    options = {"device_id": number, "cudnn_conv_algo_search": "HEURISTIC", "use_tf32": "0"}
+    return [("CUDAExecutionProvider", options), "CPUExecutionProvider"]
+
+
+def session(model_bytes, device="cpu", optimize=True):
+    """An inference session with our thread pool and options."""
+    _share_threads()
+    options = onnxruntime.SessionOptions()
+    options.use_per_session_threads = False
+    options.log_severity_level = 3
+    level = onnxruntime.GraphOptimizationLevel
+    options.graph_optimization_level = level.ORT_ENABLE_ALL if optimize else level.ORT_DISABLE_ALL
+    return onnxruntime.InferenceSession(model_bytes, options, providers=_providers(device))
+
+
+class OrtBackend:
+    """ONNX Runtime on one device."""
+
+    def __init__(self, device="cpu"):
+        if device == "cuda":
+            device = "cuda:0"
+        if device not in devices():
+            raise PlaceError(f"there is no device {device!r} here; there is {', '.join(devices())}")
+        self.device = device
+
+    def values(self):
+        return OrtValues(self.device)
+
+    def compile(self, graph):
+        return OrtExecutable(graph, self.device)
+
+
+class OrtValues:
+    """Device values of persistent variables: what is current, and the buffer of the next step."""
+
+    def __init__(self, device):
+        self.kind, _, number = device.partition(":")
+        self.number = int(number or 0)
+        self.current, self.spare = {}, {}
+
+    def __contains__(self, variable):
+        return variable in self.current
+
+    def variables(self):
+        return list(self.current)
+
+    def get(self, variable):
+        return self.current[variable]
+
+    def set(self, variable, array):
+        """Store a copy of an array of the variable's shape and dtype."""
+        array = np.array(array, variable.dtype, order="C").reshape(variable.dims)
+        self.current[variable] = self.put(array)
+        self.spare.pop(variable, None)
+
+    def put(self, array):
+        return onnxruntime.OrtValue.ortvalue_from_numpy(array, self.kind, self.number)
+
+    def numpy(self, variable):
+        """A copy on the host."""
+        return np.array(self.current[variable].numpy())
+
+    def next(self, variable):
+        """The buffer that the next step writes."""
+        if variable not in self.spare:
+            self.spare[variable] = onnxruntime.OrtValue.ortvalue_from_shape_and_type(
+                variable.dims, variable.dtype, self.kind, self.number
+            )
+        return self.spare[variable]
+
+    def swap(self, variable):
+        """The written buffer becomes the value, the old value the next buffer."""
+        self.current[variable], self.spare[variable] = (
+            self.spare[variable],
+            self.current[variable],
+        )
+
+
+class OrtExecutable:
+    """A compiled program. Bindings are kept per set of buffers: two of them in steady training."""
+
+    def __init__(self, graph: Graph, device):
+        self.graph, self.device = graph, device
+        lowered = lower(graph)
+        self.sites = lowered.sites
+        self.feed_names = [lowered.names[v] for v in graph.feeds]
+        self.state_names = [lowered.names[v] for v in graph.states]
+        self.seed_name = None if graph.seed is None else lowered.names[graph.seed]
+        count = len(graph.fetches)
+        self.fetch_names, self.update_names = lowered.outputs[:count], lowered.outputs[count:]
+        self.updated = [v for v, _ in graph.updates]
+        try:
+            self.session = session(lowered.model.SerializeToString(), device)
+        except Exception as error:
+            raise self._traced(error) from error
+        self.bindings = {}
+
+    def run(self, feeds, values, seed=None):
+        binding = self._binding(values)
+        for name, array in zip(self.feed_names, feeds, strict=True):
+            binding.bind_ortvalue_input(name, onnxruntime.OrtValue.ortvalue_from_numpy(array))
+        if seed is not None:
+            binding.bind_ortvalue_input(
+                self.seed_name, onnxruntime.OrtValue.ortvalue_from_numpy(seed)
+            )
+        for name in self.fetch_names:
+            binding.bind_output(name, "cpu")
+        try:
+            self.session.run_with_iobinding(binding)
+        except Exception as error:
+            raise self._traced(error) from error
+        fetched = binding.get_outputs()[: len(self.fetch_names)] if self.fetch_names else []
+        for variable in self.updated:
+            values.swap(variable)
+        return [value.numpy() for value in fetched]
+
+    def _binding(self, values):
+        buffers = [values.get(v) for v in self.graph.states]
+        targets = [values.next(v) for v in self.updated]
+        key = tuple(map(id, buffers + targets))
+        found = self.bindings.get(key)
+        if found is None:
+            if len(self.bindings) >= 4:
+                self.bindings.clear()
+            binding = self.session.io_binding()
+            for name in self.fetch_names:
+                binding.bind_output(name, "cpu")
+            for name, value in zip(self.state_names, buffers, strict=True):
+                binding.bind_ortvalue_input(name, value)
+            for name, value in zip(self.update_names, targets, strict=True):
+                binding.bind_ortvalue_output(name, value)
+            found = self.bindings[key] = binding, (buffers, targets)  # held: ids stay theirs
+        return found[0]
+
+    def _traced(self, error):
+        """The runtime's error with the line that built the node."""
+        text = str(error)
+        for names in re.findall(r"[Nn]ame:\s?'([^']+)'|Node ?\(([^)]+)\)", text):
+            name = names[0] or names[1]
+            if self.sites.get(name):
+                where = site_text(self.sites[name])
+                return BackendError(f"{text}\n  node   {name}, built at {where}")
+        return BackendError(text)

@@ -1,0 +1,119 @@
+"""Sliding windows as slices: what pooling and convolution gradients are written with."""
+
+from itertools import product
+
+import numpy as np
+
+from ...errors import GraphError
+from ...node import apply, site_text
+
+
+class Windows:
+    """The geometry of windows over images [N, C, *S] of known spatial sizes."""
+
+    def __init__(self, node, image, result, window):
+        self.n = len(window)
+        self.window = list(window)
+        a = node.attributes
+        self.strides = a.get("strides") or [1] * self.n
+        self.dilations = a.get("dilations") or [1] * self.n
+        self.pads = a.get("pads") or [0] * (2 * self.n)
+        self.image, self.result = image.dims[2:], result.dims[2:]
+        if not all(isinstance(d, int) for d in (*self.image, *self.result)):
+            raise GraphError(
+                f"{node.op_type}: the spatial sizes must be known when the graph is built, not "
+                f"{list(image.dims)}\n  node   built at {site_text(node.site)}"
+            )
+        # how far the windows reach, counted from the start of the padded image
+        self.reach = [
+            (r - 1) * s + (k - 1) * d + 1
+            for r, s, k, d in zip(
+                self.result, self.strides, self.window, self.dilations, strict=True
+            )
+        ]
+
+    @property
+    def covered(self):
+        """Rows or columns of the image that windows see, padding not counted, from its start."""
+        return [
+            min(size, r - p)
+            for size, r, p in zip(self.image, self.reach, self.pads, strict=False)
+        ]
+
+    def padded(self, x, value):
+        """x cropped or padded to exactly what the windows reach over."""
+        after = [
+            r - p - size for r, p, size in zip(self.reach, self.pads, self.image, strict=False)
+        ]
+        return resized(x, self.pads[: self.n], after, value)
+
+    def unpadded(self, x):
+        """The contrary: an image as large as the reach, back to the size of the image."""
+        before = [-p for p in self.pads[: self.n]]
+        after = [
+            size - (r - p) for r, p, size in zip(self.reach, self.pads, self.image, strict=False)
+        ]
+        return resized(x, before, after, 0.0)
+
+    def taps(self):
+        """The places within a window, row by row."""
+        return list(product(*(range(k) for k in self.window)))
+
+    def slice(self, padded, tap, lead=2):
+        """The cell at `tap` of every window, [..., *result]; spatial axes follow `lead` others."""
+        starts = [t * d for t, d in zip(tap, self.dilations, strict=True)]
+        ends = [
+            a + (r - 1) * s + 1 for a, r, s in zip(starts, self.result, self.strides, strict=True)
+        ]
+        dims = [*padded.dims[:lead], *self.result]
+        axes = np.arange(lead, lead + self.n)
+        return apply(
+            "Slice", padded, _i64(starts), _i64(ends), axes, _i64(self.strides), known=dims
+        )
+
+    def scatter(self, cells, channels_dims):
+        """Add up cells [N*C, taps, *result] at their places: an image as large as the reach.
+
+        A transposed convolution with one filter per tap, each a single 1.
+        """
+        count = len(self.taps())
+        filters = np.eye(count, dtype=np.float32).reshape(count, 1, *self.window)
+        image = apply(
+            "ConvTranspose", cells, filters, strides=self.strides, dilations=self.dilations
+        )
+        return reshape(image, [*channels_dims, *self.reach])
+
+
+def resized(x, before, after, value):
+    """Spatial axes with `before`/`after` cells of `value` more, or less where negative."""
+    lead = x.rank - len(before)
+    sizes = [d + b + a for d, b, a in zip(x.dims[lead:], before, after, strict=True)]
+    if any(v < 0 for v in (*before, *after)):
+        starts = [max(0, -b) for b in before]
+        ends = [d + min(0, a) for d, a in zip(x.dims[lead:], after, strict=True)]
+        x = apply("Slice", x, _i64(starts), _i64(ends), np.arange(lead, x.rank))
+    if any(v > 0 for v in (*before, *after)):
+        widths = [*[0] * lead, *np.maximum(before, 0), *[0] * lead, *np.maximum(after, 0)]
+        fill = np.array(value, x.dtype)
+        x = apply("Pad", x, _i64(widths), fill, known=(*x.dims[:lead], *sizes))
+    return x
+
+
+def reshape(x, dims):
+    """Reshape to dims of which at most one is a name: that one is what remains."""
+    named = [d for d in dims if isinstance(d, str)]
+    if len(named) > 1:
+        raise GraphError(f"a lowering met more than one unknown size in {dims}")
+    target = [-1 if isinstance(d, str) else int(d) for d in dims]
+    return apply("Reshape", x, _i64(target), known=tuple(dims))
+
+
+def merged(a, b):
+    """The size of two axes in one."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a * b
+    return f"{a}*{b}"
+
+
+def _i64(values):
+    return np.array(values, np.int64)

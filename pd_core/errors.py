@@ -1,0 +1,49 @@
+"""The errors of the core: each is a subclass of the builtin a user would catch."""
+
+
+class GraphError(ValueError):
+    """A mistake in a graph, reported at the line that built it."""
+
+
+class ShapeError(GraphError):
+    """Sizes that do not fit together, or a value whose shape is not the declared one."""
+
+
+class DTypeError(GraphError, TypeError):
+    """An element type that an operator or a variable does not take."""
+
+
+class NameConflict(GraphError):
+    """A second variable under a name that is taken."""
+
+
+class NoGradient(GraphError):
+    """A gradient was asked of an operator that has none, or of something that is no float."""
+
+
+class FeedError(ValueError):
+    """A feed that does not fit its slot."""
+
+
+class MissingFeed(FeedError):
+    """A slot that the targets need was not fed."""
+
+
+class NotComputed(RuntimeError):
+    """`val()` of a variable that no evaluation has fetched yet."""
+
+
+class NotInitialized(RuntimeError):
+    """A persistent variable was read that has neither a value nor an initializer."""
+
+
+class PlaceError(RuntimeError):
+    """A device that is not there."""
+
+
+class BackendError(RuntimeError):
+    """The runtime refused or failed; the message names the line that built the node."""
+
+
+class ExportError(ValueError):
+    """A model that cannot be written as asked."""

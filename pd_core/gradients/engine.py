@@ -1,0 +1,106 @@
+"""Reverse-mode differentiation: one walk back over the nodes, adding up what the rules say."""
+
+from .. import ops
+from ..errors import GraphError, NoGradient
+from ..node import ancestors
+from ..variable import Variable
+from .registry import rule_of
+
+BOTH, TRAINING, INFERENCE = None, True, False  # where an adjoint holds
+
+
+def gradients(cost, variables, seeds=None) -> list:
+    """d cost / d v for each v, as Variables of v's shape; None where cost does not depend on v.
+
+    `cost` may be a list, whose sum is meant. A cost that is no scalar is differentiated as the
+    sum of its elements, or weighted by `seeds`. Second derivatives: differentiate the result.
+    """
+    costs = list(cost) if isinstance(cost, (list, tuple)) else [cost]
+    seeds = [None] * len(costs) if seeds is None else list(seeds)
+    variables = list(variables)
+    for v in [*costs, *variables]:
+        if not isinstance(v, Variable):
+            raise TypeError(f"gradients: takes Variables, not {v!r}")
+        if v.dtype.kind != "f":
+            raise NoGradient(f"gradients: {v!r} is no float, so it has no gradient")
+    order = ancestors(costs)
+    wanted = _dependents(order, variables)
+    adjoints = Adjoints()
+    for c, seed in zip(costs, seeds, strict=True):
+        adjoints.add(c, ops.ones_like(c) if seed is None else seed, BOTH)
+    for node in reversed(order):
+        if not wanted.isdisjoint(node.outputs):
+            _step_back(node, wanted, adjoints)
+    return [adjoints.result(v) for v in variables]
+
+
+def _dependents(order, variables):
+    """The variables and all that depends on them."""
+    wanted = set(variables)
+    for node in order:
+        if not wanted.isdisjoint(node.inputs):
+            wanted.update(node.outputs)
+    return wanted
+
+
+def _step_back(node, wanted, adjoints):
+    totals = [adjoints.total(y) for y in node.outputs]
+    modes = {mode for dy, mode in totals if dy is not None}
+    if not modes:
+        return
+    mode = modes.pop() if len(modes) == 1 else BOTH
+    if node.op_type == "ModeSwitch":
+        dy = totals[0][0]
+        for x, side in zip(node.inputs, (TRAINING, INFERENCE), strict=True):
+            if x in wanted and mode in (BOTH, side):
+                adjoints.add(x, dy, side)
+        return
+    rule = rule_of(node)
+    if rule is None:
+        return
+    for x, g in zip(node.inputs, rule(node, *(dy for dy, _ in totals)), strict=True):
+        if x is not None and x in wanted and x.dtype.kind == "f" and g is not None:
+            adjoints.add(x, _shaped(g() if callable(g) else g, x, node), mode)
+
+
+def _shaped(g, x, node):
+    """A gradient has the sizes of its variable, also where inference lost them."""
+    if g.rank != x.rank:
+        raise GraphError(f"the rule of {node.op_type} gave {g!r} for {x!r}")
+    if g.dims != x.dims and g.node is not None:
+        g.dims = x.dims
+    return g
+
+
+class Adjoints:
+    """What was found so far, by variable: sums that hold in both modes or in one of them."""
+
+    def __init__(self):
+        self.sums = {}
+
+    def add(self, x, g, mode):
+        sums = self.sums.setdefault(x, {})
+        sums[mode] = sums[mode] + g if mode in sums else g
+
+    def total(self, x):
+        """(sum, the mode it holds in); (None, BOTH) where nothing arrived."""
+        sums = self.sums.get(x)
+        if not sums:
+            return None, BOTH
+        if len(sums) == 1:
+            return next((g, mode) for mode, g in sums.items())
+        both, training, inference = (sums.get(m) for m in (BOTH, TRAINING, INFERENCE))
+        if training is inference and both is None:
+            return training, BOTH
+        return ops.mode_switch(_plus(both, training), _plus(both, inference)), BOTH
+
+    def result(self, x):
+        g, mode = self.total(x)
+        if g is None or mode is BOTH:
+            return g
+        sides = (g, ops.zeros_like(x)) if mode is TRAINING else (ops.zeros_like(x), g)
+        return ops.mode_switch(*sides)
+
+
+def _plus(a, b):
+    return b if a is None else a if b is None else a + b

@@ -1,0 +1,68 @@
+"""Derivatives of elementwise functions."""
+
+import math
+
+from .. import ops
+from .registry import elementwise, gradient, unbroadcast, zero
+
+# fmt: off
+elementwise("Neg",        lambda x, y, dy: -dy)
+elementwise("Abs",        lambda x, y, dy: dy * ops.sign(x))
+elementwise("Exp",        lambda x, y, dy: dy * y)
+elementwise("Log",        lambda x, y, dy: dy / x)
+elementwise("Sqrt",       lambda x, y, dy: dy / (y * 2.0))
+elementwise("Reciprocal", lambda x, y, dy: -dy * (y * y))
+elementwise("Sin",        lambda x, y, dy: dy * ops.cos(x))
+elementwise("Cos",        lambda x, y, dy: -dy * ops.sin(x))
+elementwise("Erf",        lambda x, y, dy: dy * ops.exp(-(x * x)) * (2.0 / math.sqrt(math.pi)))
+elementwise("Tanh",       lambda x, y, dy: dy * (1.0 - y * y))
+elementwise("Sigmoid",    lambda x, y, dy: dy * (y * (1.0 - y)))
+elementwise("Relu",       lambda x, y, dy: ops.where(y > 0.0, dy, 0.0))
+elementwise("Softplus",   lambda x, y, dy: dy * ops.sigmoid(x))
+elementwise("Softsign",   lambda x, y, dy: dy / ops.square(1.0 + ops.abs(x)))
+elementwise("Add",        lambda a, b, y, dy: dy,     lambda a, b, y, dy: dy)
+elementwise("Sub",        lambda a, b, y, dy: dy,     lambda a, b, y, dy: -dy)
+elementwise("Mul",        lambda a, b, y, dy: dy * b, lambda a, b, y, dy: dy * a)
+elementwise("Div",        lambda a, b, y, dy: dy / b, lambda a, b, y, dy: -(dy * y / b))
+elementwise("Pow",        lambda a, b, y, dy: dy * b * ops.pow(a, b - 1.0),
+                          lambda a, b, y, dy: dy * y * ops.log(a))
+elementwise("Where",      None, lambda c, a, b, y, dy: ops.where(c, dy, 0.0),
+                                lambda c, a, b, y, dy: ops.where(c, 0.0, dy))
+elementwise("Identity",   lambda x, y, dy: dy)
+# fmt: on
+
+zero("Sign", "Floor", "Ceil", "Round", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal")
+zero("And", "Or", "Xor", "Not", "StopGradient", "Uniform")
+
+
+@gradient("LeakyRelu")
+def leaky_relu(node, dy):
+    (x,), alpha = node.inputs, node.attributes.get("alpha", 0.01)
+    return [ops.where(x > 0.0, dy, dy * alpha)]
+
+
+@gradient("Clip")
+def clip(node, dy):
+    x, *bounds = node.inputs
+    inside = dy
+    for bound, outside in zip(bounds, (ops.less_than, ops.greater_than), strict=False):
+        if bound is not None:
+            inside = ops.where(outside(x, bound), 0.0, inside)
+    return [inside, *[None] * len(bounds)]
+
+
+@gradient("Max", "Min")
+def extreme(node, dy):
+    """To the first operand that is the result."""
+    y = node.outputs[0]
+    found, left = [], dy
+    for x in node.inputs:
+        here = ops.equal(x, y)
+        found.append(unbroadcast(ops.where(here, left, 0.0), x))
+        left = ops.where(here, 0.0, left)
+    return found
+
+
+@gradient("Cast")
+def cast(node, dy):
+    return [ops.cast(dy, node.inputs[0].dtype)]

@@ -1,0 +1,61 @@
+"""Derivatives of reductions and of normalisations along an axis."""
+
+import numpy as np
+
+from .. import ops
+from ..variable import constant
+from .registry import gradient, zero
+
+zero("ArgMax", "ArgMin")
+
+
+def _stretched(node, v):
+    """v with the reduced axes back in place, as size 1."""
+    return v if node.attributes.get("keepdims", 1) else ops.unsqueeze(v, node.inputs[1])
+
+
+@gradient("ReduceSum")
+def reduce_sum(node, dy):
+    return [ops.expand_like(_stretched(node, dy), node.inputs[0]), None]
+
+
+@gradient("ReduceMean")
+def reduce_mean(node, dy):
+    x, axes = node.inputs
+    sizes = [x.dims[a] for a in axes.value]
+    if all(isinstance(d, int) for d in sizes):
+        dy = dy * (1.0 / int(np.prod(sizes)))
+        return [ops.expand_like(_stretched(node, dy), x), None]
+    count = ops.size_of(x, int(axes.value[0]))
+    for a in axes.value[1:]:
+        count = count * ops.size_of(x, int(a))
+    count = ops.cast(ops.squeeze(count, 0), x.dtype)
+    return [ops.expand_like(_stretched(node, dy / count), x), None]
+
+
+@gradient("ReduceMax", "ReduceMin")
+def reduce_extreme(node, dy):
+    """Shared evenly by the elements that are the extreme."""
+    x, axes = node.inputs
+    at = ops.cast(ops.equal(x, _stretched(node, node.outputs[0])), x.dtype)
+    share = _stretched(node, dy) / ops.reduce_sum(at, axes.value, keep_dim=True)
+    return [at * share, None]
+
+
+@gradient("Softmax")
+def softmax(node, dy):
+    y, axis = node.outputs[0], node.attributes.get("axis", -1)
+    return [y * (dy - ops.reduce_sum(dy * y, [axis], keep_dim=True))]
+
+
+@gradient("LogSoftmax")
+def log_softmax(node, dy):
+    y, axis = node.outputs[0], node.attributes.get("axis", -1)
+    return [dy - ops.exp(y) * ops.reduce_sum(dy, [axis], keep_dim=True)]
+
+
+@gradient("CumSum")
+def cum_sum(node, dy):
+    """The sum of all that comes after: total - running sum + own."""
+    axis = int(constant(node.inputs[1]).value)
+    return [ops.reduce_sum(dy, [axis], keep_dim=True) - ops.cum_sum(dy, axis) + dy, None]

@@ -1,0 +1,67 @@
+"""The verdicts on operators: a rule, a zero derivative, or undefined with the reason.
+
+A rule is fn(node, *output gradients) -> one entry per input: a Variable, None for no gradient,
+or a function without arguments that builds it, called only where it is wanted.
+"""
+
+from .. import ops
+from ..errors import NoGradient
+from ..node import site_text
+
+rules = {}
+zeros = set()
+reasons = {}
+
+
+def gradient(*op_types):
+    """Register a rule for these operators."""
+
+    def register(rule):
+        rules.update(dict.fromkeys(op_types, rule))
+        return rule
+
+    return register
+
+
+def elementwise(op_type, *partials):
+    """A rule from one partial(inputs..., y, dy) per input; stretched axes are summed away."""
+
+    def rule(node, dy):
+        y = node.outputs[0]
+        return [
+            None if p is None else lambda p=p, x=x: unbroadcast(p(*node.inputs, y, dy), x)
+            for p, x in zip(partials, node.inputs, strict=True)
+        ]
+
+    rules[op_type] = rule
+
+
+def zero(*op_types):
+    """Operators whose derivative is zero wherever it exists: a gradient stops there."""
+    zeros.update(op_types)
+
+
+def undefined(reason, *op_types):
+    """Operators that have no gradient here, and why."""
+    reasons.update(dict.fromkeys(op_types, reason))
+
+
+def rule_of(node):
+    """The rule for a node, None where its derivative is zero; NoGradient where there is none."""
+    if node.op_type in zeros:
+        return None
+    if node.op_type not in rules:
+        reason = reasons.get(node.op_type, "it has no gradient rule")
+        raise NoGradient(f"{node.op_type}: {reason}\n  node   built at {site_text(node.site)}")
+    return rules[node.op_type]
+
+
+def unbroadcast(g, x):
+    """Sum g over the axes along which x was stretched to g's shape."""
+    lead = g.rank - x.rank
+    stretched = [lead + i for i, d in enumerate(x.dims) if d == 1 and g.dims[lead + i] != 1]
+    if lead == 0 and stretched:
+        return ops.reduce_sum(g, stretched, keep_dim=True)
+    if not lead:
+        return g
+    return ops.reshape_like(ops.reduce_sum(g, [*range(lead), *stretched]), x)

@@ -1,0 +1,89 @@
+"""Derivatives of functions that move elements: they move the gradient back."""
+
+import numpy as np
+
+from .. import ops
+from ..errors import NoGradient
+from .registry import gradient, unbroadcast, zero
+
+zero("Shape", "Size", "Range", "ConstantOfShape")
+
+
+@gradient("Reshape", "Unsqueeze", "Squeeze")
+def reshape(node, dy):
+    return [ops.reshape_like(dy, node.inputs[0]), *[None] * (len(node.inputs) - 1)]
+
+
+@gradient("Flatten")
+def flatten(node, dy):
+    return [ops.reshape_like(dy, node.inputs[0])]
+
+
+@gradient("Expand")
+def expand(node, dy):
+    return [unbroadcast(dy, node.inputs[0]), None]
+
+
+@gradient("Concat")
+def concat(node, dy):
+    axis = node.attributes["axis"]
+    sizes = [x.dims[axis] for x in node.inputs]
+    if all(isinstance(d, int) for d in sizes):
+        return list(ops.split(dy, sizes, axis))
+    found, start = [], np.zeros(1, np.int64)
+    for x in node.inputs:
+        end = ops.size_of(x, axis) + start
+        found.append(ops.slice(dy, start, end, [axis]))
+        start = end
+    return found
+
+
+@gradient("Split")
+def split(node, *dys):
+    parts = [
+        ops.zeros_like(y) if dy is None else dy for y, dy in zip(node.outputs, dys, strict=True)
+    ]
+    return [ops.concat(parts, node.attributes.get("axis", 0)), *[None] * (len(node.inputs) - 1)]
+
+
+@gradient("Slice")
+def slice(node, dy):
+    """Each element back to where it came from; the rest is zero."""
+    x, starts, ends, *rest = node.inputs
+    axes = rest[0].value if rest and rest[0] is not None else np.arange(starts.dims[0])
+    steps = rest[1] if len(rest) > 1 else None
+    for k, axis in enumerate(int(a) for a in axes):
+        step = None if steps is None else _pick(steps, k)
+        rows = ops.arange(ops.size_of(x, axis))
+        dy = _place(dy, x, axis, ops.slice(rows, _pick(starts, k), _pick(ends, k), [0], step))
+    return [dy, *[None] * (len(node.inputs) - 1)]
+
+
+def _pick(vector, k):
+    """One entry of a vector, as a vector of one."""
+    if vector.value is not None:
+        return vector.value[k : k + 1]
+    return ops.slice(vector, [k], [k + 1], [0])
+
+
+def _place(dy, x, axis, places):
+    """Rows of dy at `places` along an axis as long as that of x, zeros elsewhere."""
+    dims = [*dy.dims[:axis], x.dims[axis], *dy.dims[axis + 1 :]]
+    like = ops.concat([ops.size_of(x if k == axis else dy, k) for k in range(dy.rank)])
+    zeros = ops.expand(ops.cast(0.0, dy.dtype), like)
+    zeros.dims = tuple(dims)
+    column = ops.reshape(places, [-1 if k == axis else 1 for k in range(dy.rank)])
+    return ops.scatter_add(zeros, ops.expand_like(column, dy), dy, axis)
+
+
+@gradient("Pad")
+def pad(node, dy):
+    """The part that lies over x."""
+    x, widths = node.inputs[:2]
+    mode = node.attributes.get("mode", "constant")
+    if mode != "constant" or widths.value is None:
+        raise NoGradient(f"Pad: only constant borders of known width, not {mode} of {widths!r}")
+    for axis, width in enumerate(int(w) for w in widths.value[: x.rank]):
+        if width or widths.value[axis + x.rank]:
+            dy = ops.slice(dy, [width], ops.size_of(x, axis) + width, [axis])
+    return [dy, *[None] * (len(node.inputs) - 1)]

@@ -1,0 +1,85 @@
+"""Initial values: functions fill(shape, rng) -> ndarray, drawn on the host.
+
+`rng` is a numpy Generator that the session derives from its seed and the variable's name.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Constant:
+    """The same value everywhere."""
+
+    value: float = 0.0
+
+    def __call__(self, shape, rng):
+        return np.full(shape, self.value)
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """A given array."""
+
+    array: np.ndarray
+
+    def __call__(self, shape, rng):
+        return self.array
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Normal distribution N(mean, std^2)."""
+
+    mean: float = 0.0
+    std: float = 1.0
+
+    def __call__(self, shape, rng):
+        return rng.normal(self.mean, self.std, shape)
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """Uniform distribution on [low, high)."""
+
+    low: float = -1.0
+    high: float = 1.0
+
+    def __call__(self, shape, rng):
+        return rng.uniform(self.low, self.high, shape)
+
+
+def fan_in(shape, rng):
+    """N(0, 1/shape[0]) for matrices and filters, zeros for vectors and scalars."""
+    if len(shape) < 2:
+        return np.zeros(shape)
+    return rng.normal(0.0, 1.0 / np.sqrt(shape[0]), shape)
+
+
+@dataclass(frozen=True)
+class Xavier:
+    """Uniform on ±sqrt(6 / (fan_in + fan_out)) (Glorot & Bengio 2010, eq. 16)."""
+
+    def __call__(self, shape, rng):
+        inputs, outputs = _fans(shape)
+        bound = np.sqrt(6.0 / (inputs + outputs))
+        return rng.uniform(-bound, bound, shape)
+
+
+@dataclass(frozen=True)
+class MSRA:
+    """N(0, 2/fan_in) (He et al. 2015, eq. 10)."""
+
+    def __call__(self, shape, rng):
+        return rng.normal(0.0, np.sqrt(2.0 / _fans(shape)[0]), shape)
+
+
+def _fans(shape):
+    """(fan in, fan out) of a matrix [in, out] or of filters [out, in, *window]."""
+    if len(shape) < 2:
+        return max(1, int(np.prod(shape))), max(1, int(np.prod(shape)))
+    if len(shape) == 2:
+        return shape
+    window = int(np.prod(shape[2:]))
+    return shape[1] * window, shape[0] * window

@@ -1,0 +1,171 @@
+"""Nodes: applications of ONNX operators, typed as they are built."""
+
+import sys
+from os.path import dirname, join
+
+from onnx import defs, shape_inference
+
+from . import shapes
+from .errors import DTypeError, GraphError, ShapeError
+from .namespace import current_namespace, names
+from .variable import Variable, constant, describe
+
+_ROOT = dirname(dirname(__file__))
+_INTERNAL = (join(_ROOT, "pd_core", ""), join(_ROOT, "pd_v2", ""))
+_FAILURES = (ShapeError, DTypeError, shape_inference.InferenceError, defs.SchemaError)
+
+
+class Node:
+    """One application of one operator.
+
+    `domain` is `""` for ONNX's own operators and `"pd"` for the few composites that a backend
+    pass turns into ONNX operators when the program is compiled. `effects` are assignments that
+    belong to a training step which runs this node (moving statistics).
+    """
+
+    __slots__ = (
+        *("attributes", "domain", "effects", "inputs", "op_type"),
+        *("outputs", "scope", "site", "__weakref__"),
+    )
+
+    def __init__(self, op_type, inputs, attributes, domain="", scope="", site=None):
+        self.op_type, self.inputs, self.attributes = op_type, inputs, attributes
+        self.domain, self.scope, self.site = domain, scope, site
+        self.outputs, self.effects = (), ()
+
+    def __repr__(self):
+        return f"{self.op_type}({', '.join(x.name if x is not None else '' for x in self.inputs)})"
+
+
+def apply(op_type, *inputs, outputs=1, known=None, **attributes):
+    """Add one ONNX operator and return its output Variable, a tuple of them if outputs > 1.
+
+    Inputs that are no Variables become constants; None leaves an optional input out. `known`
+    gives the dims of the first output where the op function knows more than ONNX can infer.
+    """
+    node = _node(op_type, inputs, attributes, "")
+    try:
+        types = list(shapes.infer(node, outputs, known))
+    except _FAILURES as error:
+        kind = DTypeError if isinstance(error, DTypeError) else ShapeError
+        raise kind(explain(node, error)) from None
+    return _finish(node, types)
+
+
+def composite(op_type, *inputs, types, **attributes):
+    """Add one operator of ours, with the dims and dtype of each output given."""
+    return _finish(_node(op_type, inputs, attributes, "pd"), types)
+
+
+def _node(op_type, inputs, attributes, domain):
+    inputs = tuple(x if x is None or isinstance(x, Variable) else _wrap(x) for x in inputs)
+    attributes = {k: v for k, v in attributes.items() if v is not None}
+    return Node(op_type, inputs, attributes, domain, current_namespace(), user_site())
+
+
+def _finish(node, types):
+    name = names().next(node.op_type.lower() + "_", node.scope)
+    node.outputs = tuple(
+        Variable.of(dims, dtype, name if k == 0 else f"{name}:{k}", node=node)
+        for k, (dims, dtype) in enumerate(types)
+    )
+    return node.outputs[0] if len(node.outputs) == 1 else node.outputs
+
+
+def _wrap(x):
+    if isinstance(x, (str, bytes)):
+        raise TypeError(f"{function()}: takes Variables, numbers and arrays, not the string {x!r}")
+    return constant(x)
+
+
+def function() -> str:
+    """The op function that is being called: the innermost public one on the stack."""
+    frame = sys._getframe(1)
+    while frame and frame.f_code.co_filename.startswith(_INTERNAL):
+        name = frame.f_code.co_name
+        if not name.startswith("_") and frame.f_code.co_filename != __file__:
+            return name
+        if name.startswith("__") and name.endswith("__") and name != "__init__":
+            return name.strip("_")
+        frame = frame.f_back
+    return "apply"
+
+
+def user_site():
+    """(file, line) of the innermost frame outside our packages."""
+    frame = sys._getframe(1)
+    while frame and frame.f_code.co_filename.startswith(_INTERNAL):
+        frame = frame.f_back
+    return (frame.f_code.co_filename, frame.f_lineno) if frame else None
+
+
+def site_text(site) -> str:
+    return f"{site[0]}:{site[1]}" if site else "an unknown line"
+
+
+def explain(node, error) -> str:
+    """The house form of an error: who and what, where the user wrote it, the inputs."""
+    why = str(error).removeprefix("[ShapeInferenceError] ").removeprefix("[TypeInferenceError] ")
+    why, _, hint = why.partition("\n")
+    lines = [f"{function()}: {why}", f"  node   {node.op_type}, built at {site_text(node.site)}"]
+    lines += [f"  input  {x.name}: {describe(x)}" for x in node.inputs if x is not None]
+    if node.attributes:
+        lines.append(f"  with   {', '.join(f'{k}={v}' for k, v in node.attributes.items())}")
+    return "\n".join(lines + ([hint] if hint else []))
+
+
+def ancestors(targets, stop=(), select=None):
+    """Nodes behind the targets, each after the nodes it needs; nothing behind `stop`.
+
+    `select(node)` may name the inputs of a node that count; all of them otherwise.
+    """
+    order, seen = [], set()
+    stack = [(v.node, False) for v in reversed(list(targets)) if v.node and v not in stop]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            order.append(node)
+        elif node not in seen:
+            seen.add(node)
+            stack.append((node, True))
+            inputs = node.inputs if select is None else select(node)
+            stack += [
+                (x.node, False)
+                for x in reversed(inputs)
+                if x is not None and x.node is not None and x not in stop
+            ]
+    return order
+
+
+class Update:
+    """A target that changes what the session stores, and evaluates to None.
+
+    `assignments` write computed values; `initialize` are variables to draw anew. `training`
+    makes the evaluation a training step: mode switches choose their training side.
+    """
+
+    def __init__(self, assignments=(), initialize=(), training=False):
+        self.assignments, self.initialize = tuple(assignments), tuple(initialize)
+        self.training = training
+
+
+class Assignment:
+    """new value of a persistent variable; skipped while `owner` is not trainable."""
+
+    __slots__ = ("owner", "value", "variable")
+
+    def __init__(self, variable, value, owner=None):
+        if not variable.is_persistent:
+            raise GraphError(f"{variable!r} keeps no value, so nothing can be assigned to it")
+        if variable.rank != value.rank or any(
+            a != b for a, b in zip(variable.dims, value.dims, strict=True) if isinstance(b, int)
+        ):
+            raise ShapeError(f"assign: {variable!r} cannot take {value!r}")
+        if variable.dtype != value.dtype:
+            raise DTypeError(f"assign: {variable!r} cannot take {value!r}")
+        self.variable, self.value, self.owner = variable, value, owner
+
+
+def assign(variable: Variable, value) -> Update:
+    """A target that stores `value` (a Variable, array or number) in a persistent variable."""
+    return Update([Assignment(variable, constant(value, variable.dtype))])

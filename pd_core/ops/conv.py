@@ -1,0 +1,130 @@
+"""Convolution and pooling, written once over the number of spatial axes."""
+
+import numpy as np
+
+from ..errors import ShapeError
+from ..node import apply, composite
+from ..variable import constant, fresh_dim
+
+
+def conv(x, w, bias=None, strides=1, pads=0, dilations=1, group=1):
+    """Cross-correlation of images [N, C, *S] with filters [O, C/group, *K].
+
+    `pads` is one number, one per axis, or (before..., after...).
+    """
+    n = constant(x).rank - 2
+    return apply(
+        "Conv",
+        x,
+        w,
+        bias,
+        strides=per_axis(strides, n),
+        pads=_pads(pads, n),
+        dilations=per_axis(dilations, n),
+        group=int(group),
+    )
+
+
+def conv_transpose(x, w, bias=None, strides=1, pads=0, dilations=1, group=1, output_padding=0):
+    """The transpose of `conv` in its image: x [N, O, *S] and w [O, C/group, *K] give [N, C, ...]."""
+    n = constant(x).rank - 2
+    return apply(
+        "ConvTranspose",
+        x,
+        w,
+        bias,
+        strides=per_axis(strides, n),
+        pads=_pads(pads, n),
+        dilations=per_axis(dilations, n),
+        group=int(group),
+        output_padding=per_axis(output_padding, n),
+    )
+
+
+def conv_input_grad(w, dy, x, **attributes):
+    """Gradient of conv(x, w) in x, for the gradient dy of its result."""
+    return composite("ConvInputGrad", w, dy, x, types=[(x.dims, dy.dtype)], **attributes)
+
+
+def conv_filter_grad(x, dy, w, **attributes):
+    """Gradient of conv(x, w) in w, for the gradient dy of its result."""
+    return composite("ConvFilterGrad", x, dy, w, types=[(w.dims, dy.dtype)], **attributes)
+
+
+def max_pool(x, window, strides=1, pads=0, ceil_mode=False):
+    """Largest element of each window of [N, C, *S]; padding never wins.
+
+    The gradient goes to every element equal to its window's maximum.
+    """
+    n = constant(x).rank - 2
+    window, strides, pads = per_axis(window, n), per_axis(strides, n), _pads(pads, n)
+    return apply(
+        "MaxPool",
+        x,
+        kernel_shape=window,
+        strides=strides,
+        pads=pads,
+        ceil_mode=int(ceil_mode),
+    )
+
+
+def avg_pool(x, window, strides=1, pads=0, ceil_mode=False, include_pad=False):
+    """Mean of each window of [N, C, *S], over the cells inside the image unless include_pad."""
+    n = constant(x).rank - 2
+    return apply(
+        "AveragePool",
+        x,
+        kernel_shape=per_axis(window, n),
+        strides=per_axis(strides, n),
+        pads=_pads(pads, n),
+        ceil_mode=int(ceil_mode),
+        count_include_pad=int(include_pad),
+    )
+
+
+def max_pool_grad(x, y, dy, **attributes):
+    """dy of each window at every element of x that equals the window's maximum y."""
+    return composite("MaxPoolGrad", x, y, dy, types=[(x.dims, dy.dtype)], **attributes)
+
+
+def max_pool_pick(x, y, u, **attributes):
+    """Sum over each window of u where x equals the window's maximum y: `max_pool_grad` turned."""
+    return composite("MaxPoolPick", x, y, u, types=[(y.dims, u.dtype)], **attributes)
+
+
+def avg_pool_grad(x, dy, **attributes):
+    """dy of each window spread evenly over the cells that it averaged."""
+    return composite("AveragePoolGrad", x, dy, types=[(x.dims, dy.dtype)], **attributes)
+
+
+def pool2d(x, pool_size=2, pool_stride=None, pool_type="max", pool_padding=0, ceil_mode=False):
+    """Pooling of images [N, C, H, W]; the stride is the window size if not given."""
+    kinds = {"max": max_pool, "avg": avg_pool}
+    if pool_type not in kinds:
+        raise ShapeError(f"pool2d: pool_type is one of {sorted(kinds)}, not {pool_type!r}")
+    stride = pool_size if pool_stride is None else pool_stride
+    return kinds[pool_type](x, pool_size, stride, pool_padding, ceil_mode)
+
+
+def per_axis(value, n):
+    """One number for each of n axes."""
+    values = [int(v) for v in np.atleast_1d(value)]
+    if len(values) not in (1, n):
+        raise ShapeError(f"{len(values)} numbers {values} for {n} spatial axes")
+    return values * n if len(values) == 1 else values
+
+
+def _pads(pads, n):
+    values = [int(v) for v in np.atleast_1d(pads)]
+    return values if len(values) == 2 * n else per_axis(values, n) * 2
+
+
+def output_size(size, window, stride, before, after, dilation=1, ceil_mode=False):
+    """Windows along an axis; a window that would start beyond the padded end does not count."""
+    if isinstance(size, str):
+        return fresh_dim()
+    room = size + before + after - ((window - 1) * dilation + 1)
+    count = (-(-room // stride) if ceil_mode else room // stride) + 1
+    if ceil_mode and (count - 1) * stride >= size + before:
+        count -= 1
+    return count

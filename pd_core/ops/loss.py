@@ -1,0 +1,80 @@
+"""Costs, one number a row, and the classification error."""
+
+import numpy as np
+
+from ..errors import DTypeError, ShapeError
+from ..variable import constant, describe
+from . import math as m
+from .index import gather_elements
+from .reduce import arg_max, log_softmax, reduce_mean, reduce_sum
+from .shape import unsqueeze
+
+
+def cross_entropy(probability, label):
+    """-ln p[label] of each row: probabilities [N, C] and int labels [N] or [N, 1] give [N, 1].
+
+    Probabilities that are a softmax over the classes are taken in log space, so that no
+    underflow of p is seen.
+    """
+    index = _labels("cross_entropy", probability, label)
+    return -gather_elements(_log(probability), index, axis=1)
+
+
+def softmax_cross_entropy(logits, label):
+    """-ln softmax(logits)[label] of each row: [N, C] and int labels [N] or [N, 1] give [N, 1]."""
+    index = _labels("softmax_cross_entropy", logits, label)
+    return -gather_elements(log_softmax(logits), index, axis=1)
+
+
+def binary_cross_entropy(probability, target):
+    """-(t ln p + (1 - t) ln(1 - p)), elementwise; a sigmoid's p is taken in log space."""
+    node = probability.node
+    if node is not None and node.op_type == "Sigmoid":
+        return sigmoid_cross_entropy(node.inputs[0], target)
+    target = constant(target, probability.dtype)
+    return -(target * m.log(probability) + (1.0 - target) * m.log(1.0 - probability))
+
+
+def sigmoid_cross_entropy(logits, target):
+    """softplus(z) - t z: the binary cross-entropy of sigmoid(z), without overflow."""
+    positive = m.relu(logits)
+    return positive - logits * target + m.log(1.0 + m.exp(-m.abs(logits)))
+
+
+def square_error(x, target):
+    """Sum over each row of (x - target)^2: [N, D] gives [N, 1]."""
+    return reduce_sum(m.square(x - target), [1], keep_dim=True)
+
+
+def classification_error(probability, label):
+    """Share of rows whose largest entry is not at the label, a scalar."""
+    index = _labels("classification_error", probability, label)
+    wrong = m.logical_not(m.equal(arg_max(probability, 1, keep_dim=True), index))
+    return reduce_mean(m.cast(wrong, "float32"))
+
+
+def _log(probability):
+    node = probability.node
+    if node is not None and node.op_type == "Softmax" and _over_last(node):
+        return log_softmax(node.inputs[0], node.attributes.get("axis", -1))
+    return m.log(probability)
+
+
+def _over_last(node):
+    return node.attributes.get("axis", -1) in (-1, node.inputs[0].rank - 1)
+
+
+def _labels(name, rows, label):
+    """Labels as int64 [N, 1]."""
+    rows, label = constant(rows), constant(label)
+    if label.dtype.kind != "i":
+        raise DTypeError(f"{name}: labels are integers, not {describe(label)}")
+    if rows.rank != 2 or label.rank not in (1, 2) or (label.rank == 2 and label.dims[1] != 1):
+        raise ShapeError(
+            f"{name}: takes rows [N, C] and labels [N] or [N, 1], not "
+            f"{describe(rows)} and {describe(label)}"
+        )
+    label = m.cast(label, np.int64)
+    return unsqueeze(label, 1) if label.rank == 1 else label
+
+

@@ -1,0 +1,217 @@
+"""Elementwise functions and arithmetic."""
+
+import numpy as np
+
+from ..node import apply
+from ..shapes import element_type
+from ..variable import Variable, constant
+
+
+def neg(x):
+    """-x."""
+    return apply("Neg", x)
+
+
+def abs(x):
+    """Absolute value."""
+    return apply("Abs", x)
+
+
+def sign(x):
+    """-1, 0 or 1."""
+    return apply("Sign", x)
+
+
+def exp(x):
+    """e^x."""
+    return apply("Exp", x)
+
+
+def log(x):
+    """Natural logarithm."""
+    return apply("Log", x)
+
+
+def sqrt(x):
+    """Square root."""
+    return apply("Sqrt", x)
+
+
+def reciprocal(x):
+    """1/x."""
+    return apply("Reciprocal", x)
+
+
+def floor(x):
+    """The largest whole number below."""
+    return apply("Floor", x)
+
+
+def sin(x):
+    """Sine of an angle in radians."""
+    return apply("Sin", x)
+
+
+def cos(x):
+    """Cosine of an angle in radians."""
+    return apply("Cos", x)
+
+
+def erf(x):
+    """Gauss error function."""
+    return apply("Erf", x)
+
+
+def tanh(x):
+    """Hyperbolic tangent."""
+    return apply("Tanh", x)
+
+
+def sigmoid(x):
+    """1 / (1 + e^-x)."""
+    return apply("Sigmoid", x)
+
+
+def relu(x):
+    """max(x, 0)."""
+    return apply("Relu", x)
+
+
+def leaky_relu(x, alpha=0.01):
+    """x where positive, alpha x elsewhere."""
+    return apply("LeakyRelu", x, alpha=float(alpha))
+
+
+def softplus(x):
+    """log(1 + e^x)."""
+    return apply("Softplus", x)
+
+
+def softsign(x):
+    """x / (1 + |x|)."""
+    return apply("Softsign", x)
+
+
+def square(x):
+    """x^2."""
+    return mul(x, x)
+
+
+def add(a, b):
+    """a + b, broadcast."""
+    return apply("Add", *_pair(a, b))
+
+
+def sub(a, b):
+    """a - b, broadcast."""
+    return apply("Sub", *_pair(a, b))
+
+
+def mul(a, b):
+    """a b, elementwise, broadcast."""
+    return apply("Mul", *_pair(a, b))
+
+
+def div(a, b):
+    """a / b, broadcast; integers divide toward zero."""
+    return apply("Div", *_pair(a, b))
+
+
+def pow(a, b):
+    """a^b, broadcast."""
+    return apply("Pow", *_pair(a, b))
+
+
+def maximum(a, b):
+    """The larger of two, elementwise."""
+    return apply("Max", *_pair(a, b))
+
+
+def minimum(a, b):
+    """The smaller of two, elementwise."""
+    return apply("Min", *_pair(a, b))
+
+
+def clip(x, low=None, high=None):
+    """x held within [low, high]; None leaves a side open."""
+    low, high = (None if v is None else constant(v, x.dtype) for v in (low, high))
+    return apply("Clip", x, low, high)
+
+
+def less_than(a, b):
+    """a < b, bool."""
+    return apply("Less", *_pair(a, b))
+
+
+def less_equal(a, b):
+    """a <= b, bool."""
+    return apply("LessOrEqual", *_pair(a, b))
+
+
+def greater_than(a, b):
+    """a > b, bool."""
+    return apply("Greater", *_pair(a, b))
+
+
+def greater_equal(a, b):
+    """a >= b, bool."""
+    return apply("GreaterOrEqual", *_pair(a, b))
+
+
+def equal(a, b):
+    """a == b, bool."""
+    return apply("Equal", *_pair(a, b))
+
+
+def logical_and(a, b):
+    """Both, elementwise on bools."""
+    return apply("And", a, b)
+
+
+def logical_or(a, b):
+    """Either, elementwise on bools."""
+    return apply("Or", a, b)
+
+
+def logical_not(x):
+    """The contrary, elementwise on bools."""
+    return apply("Not", x)
+
+
+def where(condition, a, b):
+    """a where the bool condition holds, b elsewhere; broadcast."""
+    return apply("Where", condition, *_pair(a, b))
+
+
+def cast(x, dtype):
+    """x in another element type; x itself if it has that type."""
+    x = constant(x)
+    return x if x.dtype == np.dtype(dtype) else apply("Cast", x, to=element_type(dtype))
+
+
+def identity(x):
+    """x under a name of its own."""
+    return apply("Identity", x)
+
+
+def _pair(a, b):
+    """Numbers and arrays take the dtype of the Variable beside them."""
+    if isinstance(a, Variable) and not isinstance(b, (Variable, str, bytes)):
+        b = constant(b, a.dtype)
+    elif isinstance(b, Variable) and not isinstance(a, (Variable, str, bytes)):
+        a = constant(a, b.dtype)
+    return a, b
+
+
+def _reflected(op):
+    return lambda a, b: op(b, a)
+
+
+_OPERATORS = {"add": add, "sub": sub, "mul": mul, "truediv": div, "pow": pow}
+for _symbol, _op in _OPERATORS.items():
+    setattr(Variable, f"__{_symbol}__", _op)
+    setattr(Variable, f"__r{_symbol}__", _reflected(_op))
+for _symbol, _op in {"lt": less_than, "le": less_equal, "gt": greater_than, "ge": greater_equal}.items():
+    setattr(Variable, f"__{_symbol}__", _op)
+Variable.__neg__ = neg
+Variable.__abs__ = abs

@@ -1,0 +1,13 @@
+"""Products of matrices."""
+
+from ..node import apply
+from ..variable import Variable
+
+
+def matmul(a, b):
+    """Matrix product [..., n, k] x [..., k, m] -> [..., n, m]; leading axes broadcast."""
+    return apply("MatMul", a, b)
+
+
+Variable.__matmul__ = matmul
+Variable.__rmatmul__ = lambda b, a: matmul(a, b)

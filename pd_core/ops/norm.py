@@ -1,0 +1,57 @@
+"""Normalisation."""
+
+import numpy as np
+
+from ..variable import constant
+from . import math as m
+from .mode import mode_switch
+from .reduce import reduce_mean, reduce_sum
+from .shape import reshape
+
+
+def batch_norm(x, scale, shift, mean, variance, epsilon=1e-5, momentum=0.9, use_global_stats=None):
+    """scale (x - mu) / sqrt(var + epsilon) + shift, over all axes but 1 (Ioffe & Szegedy 2015).
+
+    A training step takes the biased statistics of its batch and stores
+    momentum * old + (1 - momentum) * batch in `mean` and `variance`, two persistent variables;
+    inference reads those. use_global_stats: True reads them in training too, False takes the
+    batch's in inference too. x [N, C, ...]; the others hold C elements.
+    """
+    x = constant(x)
+    axes = [0, *range(2, x.rank)]
+    channels = x.dims[1]
+    column = [1, channels] + [1] * (x.rank - 2)
+
+    def over(mu, var):
+        factor = m.div(1.0, m.sqrt(var + epsilon)) * reshape(scale, column)
+        return x * factor + (reshape(shift, column) - mu * factor)
+
+    stored = over(reshape(mean, column), reshape(variance, column))
+    if use_global_stats:
+        return stored
+    mu = reduce_mean(x, axes, keep_dim=True)
+    centred = x - mu
+    var = reduce_mean(centred * centred, axes, keep_dim=True)
+    batch = over(mu, var)
+    effects = [
+        (old, old * momentum + reshape(new, old.dims) * (1.0 - momentum))
+        for old, new in ((mean, mu), (variance, var))
+    ]
+    return mode_switch(batch, batch if use_global_stats is False else stored, effects)
+
+
+def layer_norm(x, scale=None, shift=None, axis=-1, epsilon=1e-5):
+    """(x - mean) / sqrt(var + epsilon) over the axes from `axis` on (Ba et al. 2016)."""
+    x = constant(x)
+    axes = list(range(axis % x.rank, x.rank))
+    centred = x - reduce_mean(x, axes, keep_dim=True)
+    y = centred / m.sqrt(reduce_mean(m.square(centred), axes, keep_dim=True) + epsilon)
+    y = y if scale is None else y * scale
+    return y if shift is None else y + shift
+
+
+def l2_normalize(x, axis=-1, epsilon=1e-12):
+    """x over its length along an axis, sqrt(sum x^2 + epsilon)."""
+    return x / m.sqrt(reduce_sum(m.square(x), [axis], keep_dim=True) + np.float32(epsilon))
+
+

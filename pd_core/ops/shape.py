@@ -1,0 +1,149 @@
+"""Functions that move elements: reshaping, joining, cutting, padding, transposing."""
+
+import numpy as np
+
+from ..errors import ShapeError
+from ..node import apply
+from ..variable import Variable, constant, fresh_dim
+
+
+def shape_of(x):
+    """The run-time shape, int64[rank]."""
+    return apply("Shape", x)
+
+
+def size_of(x, axis):
+    """The run-time size of one axis, int64[1]."""
+    axis %= x.rank
+    return apply("Shape", x, start=axis, end=axis + 1)
+
+
+def reshape(x, shape):
+    """x with other sizes: -1 is what remains, 0 keeps the size of that axis.
+
+    `shape` may be an int64 Variable. A first -1 beside whole sizes keeps a batch axis of unknown
+    size when the other elements of a row stay together.
+    """
+    if isinstance(shape, Variable):
+        return apply("Reshape", x, shape)
+    sizes = [int(d) for d in shape]
+    return apply("Reshape", x, np.array(sizes, np.int64), known=_reshaped(constant(x), sizes))
+
+
+def _reshaped(x, sizes):
+    """Result dims where ONNX loses them: [N, 784] to [-1, 1, 28, 28] keeps N."""
+    rows = [k for k, d in enumerate(x.dims) if isinstance(d, str)]
+    rest = [d for d in x.dims if isinstance(d, int)]
+    if sizes.count(-1) != 1 or len(rows) != 1:
+        return None
+    sizes = [x.dims[k] if d == 0 and k < x.rank else d for k, d in enumerate(sizes)]
+    if any(isinstance(d, str) for d in sizes):
+        return None
+    fixed = int(np.prod([d for d in sizes if d != -1]))
+    name = x.dims[rows[0]] if fixed == int(np.prod(rest)) else fresh_dim()
+    return tuple(name if d == -1 else d for d in sizes)
+
+
+def expand(x, shape):
+    """Broadcast to a shape, given as numbers or as an int64 Variable."""
+    return apply("Expand", x, shape if isinstance(shape, Variable) else np.array(shape, np.int64))
+
+
+def expand_like(x, ref):
+    """Broadcast to the run-time shape of ref."""
+    return apply("Expand", x, _target(ref), known=ref.dims)
+
+
+def reshape_like(x, ref):
+    """The elements of x in the run-time shape of ref."""
+    return x if x.dims == ref.dims else apply("Reshape", x, _target(ref), known=ref.dims)
+
+
+def zeros_like(x):
+    """Zeros in the run-time shape of x."""
+    if x.is_static:
+        return constant(np.zeros(x.dims, x.dtype))
+    return expand_like(constant(np.zeros((), x.dtype)), x)
+
+
+def ones_like(x):
+    """Ones in the run-time shape of x."""
+    if x.is_static:
+        return constant(np.ones(x.dims, x.dtype))
+    return expand_like(constant(np.ones((), x.dtype)), x)
+
+
+def _target(ref):
+    return constant(np.array(ref.dims, np.int64)) if ref.is_static else shape_of(ref)
+
+
+def unsqueeze(x, axes):
+    """New axes of size 1 at these places of the result."""
+    return apply("Unsqueeze", x, _axes(axes))
+
+
+def squeeze(x, axes):
+    """Without these axes of size 1."""
+    return apply("Squeeze", x, _axes(axes))
+
+
+def transpose(x, order=None):
+    """Axes in another order; reversed if none is given."""
+    return apply("Transpose", x, perm=None if order is None else [int(k) for k in order])
+
+
+def swap_last(x):
+    """The last two axes exchanged: the transposes of a stack of matrices."""
+    order = [*range(x.rank - 2), x.rank - 1, x.rank - 2]
+    return transpose(x, order)
+
+
+def concat(inputs, axis=0):
+    """Variables joined along an axis."""
+    inputs = [constant(x) for x in inputs]
+    if not inputs:
+        raise ShapeError("concat: there is nothing to join")
+    sizes = [x.dims[axis] for x in inputs]
+    known = None
+    if any(isinstance(d, str) for d in sizes):
+        known = list(inputs[0].dims)
+        known[axis] = sizes[0] if len(sizes) == 1 else fresh_dim()
+    return apply("Concat", *inputs, axis=axis, known=known)
+
+
+def split(x, sizes, axis=0):
+    """x cut into pieces of these sizes along an axis, a tuple."""
+    pieces = apply("Split", x, np.array(sizes, np.int64), outputs=len(sizes), axis=axis)
+    return pieces if isinstance(pieces, tuple) else (pieces,)
+
+
+def slice(x, starts, ends, axes, steps=None):
+    """x[start:end:step] along each of the axes; ends may lie beyond the end."""
+    starts, ends, axes, steps = (
+        v if v is None or isinstance(v, Variable) else np.array(v, np.int64)
+        for v in (starts, ends, axes, steps)
+    )
+    return apply("Slice", x, starts, ends, axes, steps)
+
+
+def pad(x, before, after, value=0.0):
+    """x with constant borders: `before` and `after` give the width for every axis."""
+    widths = np.array([*before, *after], np.int64)
+    return apply("Pad", x, widths, constant(value, x.dtype), mode="constant")
+
+
+def flatten(x, axis=1):
+    """A matrix: the axes before `axis` are its rows, the others its columns."""
+    return apply("Flatten", x, axis=axis)
+
+
+def arange(limit):
+    """0 … limit-1, int64; the limit is an int64 Variable or a number."""
+    if not isinstance(limit, Variable):
+        return constant(np.arange(limit, dtype=np.int64))
+    limit = squeeze(limit, [0]) if limit.rank else limit
+    return apply("Range", np.int64(0), limit, np.int64(1))
+
+
+def _axes(axes):
+    return axes if isinstance(axes, Variable) else np.atleast_1d(np.array(axes, np.int64))

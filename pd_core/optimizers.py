@@ -1,0 +1,164 @@
+"""Optimizers: pure functions of gradients and parameters, and thin classes that keep their slots.
+
+A rule is written as `new slots and parameter = f(parameter, gradient, rate, slots)`; the class
+makes the slots, which are persistent variables named after the optimizer and the parameter.
+"""
+
+import numpy as np
+
+from . import ops
+from .errors import GraphError
+from .gradients import gradients
+from .initializers import Constant
+from .namespace import adopt, names
+from .node import Assignment, Update, ancestors
+from .variable import Variable
+
+
+def sgd(w, g, rate):
+    """w := w - rate g."""
+    return w - g * rate
+
+
+def momentum(w, g, rate, velocity, mu, nesterov=False):
+    """v := mu v - rate g; w := w + v (Polyak 1964), or w + mu v - rate g (Nesterov).
+
+    Returns (w, v).
+    """
+    scaled = g * rate
+    v = velocity * mu - scaled
+    return (w + v * mu - scaled if nesterov else w + v), v
+
+
+def adam(w, g, rate, m, v, beta1, beta2, epsilon):
+    """m := b1 m + (1-b1) g; v := b2 v + (1-b2) g²; w := w - rate m / (sqrt(v) + epsilon).
+
+    `rate` holds the bias correction already: learning rate * sqrt(1 - b2^t) / (1 - b1^t)
+    (Kingma & Ba 2015, the efficient form at the end of section 2). Returns (w, m, v).
+    """
+    m = m * beta1 + g * (1.0 - beta1)
+    v = v * beta2 + ops.square(g) * (1.0 - beta2)
+    return w - m * rate / (ops.sqrt(v) + epsilon), m, v
+
+
+class Optimizer:
+    """What all optimizers share: which variables, their gradients, and the update as a target.
+
+    `learning_rate` is a number or a scalar Variable, multiplied by each variable's own
+    `learning_rate`. `regularizer` and `clip` are functions (gradient, parameter) -> gradient.
+    """
+
+    def __init__(self, learning_rate, regularizer=None, clip=None):
+        self.learning_rate = learning_rate
+        self.regularizer, self.clip = regularizer, clip
+
+    def minimize(self, cost, var_list=None) -> Update:
+        """An Update that takes one step; evaluate it. Several costs in a list are summed.
+
+        Without `var_list` it covers every parameter behind the cost, trainable or not at this
+        moment: `trainable` is looked at when the step is evaluated, and a frozen variable keeps
+        its value and its slots. Every call makes an optimizer state of its own.
+        """
+        costs = list(cost) if isinstance(cost, (list, tuple)) else [cost]
+        order = ancestors(costs)
+        effects = [a for node in order for a in node.effects]
+        variables = self._parameters(costs, order, effects) if var_list is None else list(var_list)
+        found = gradients(costs, variables)
+        return self.update(
+            [(v, g) for v, g in zip(variables, found, strict=True) if g is not None], effects
+        )
+
+    def update(self, pairs, effects=()) -> Update:
+        """An Update from (parameter, gradient) pairs."""
+        self.name = names().next(type(self).__name__.lower() + "_", "")
+        assignments = list(self.begin())
+        for w, g in pairs:
+            for fn in (w.clip or self.clip, w.regularizer or self.regularizer):
+                g = g if fn is None else fn(g, w)
+            new = self.step(w, g, self.rate(w))
+            assignments += [Assignment(v, value, owner=w) for v, value in new]
+        return Update([*assignments, *effects], training=True)
+
+    def begin(self):
+        """Assignments that a step makes once, before those of the parameters."""
+        return ()
+
+    def step(self, w, g, rate):
+        """(variable, new value) pairs for one parameter."""
+        raise TypeError(f"{type(self).__name__} does not say how it steps")
+
+    def rate(self, w):
+        """The learning rate of one parameter."""
+        return self.learning_rate if w.learning_rate == 1.0 else self.learning_rate * w.learning_rate
+
+    def slot(self, w, kind, value=0.0):
+        """A persistent variable of w's shape that belongs to this optimizer and w."""
+        name = f"{self.name}/{w.name}/{kind}"
+        return adopt(Variable.of(w.dims, w.dtype, name, fill=Constant(value)))
+
+    def scalar(self, kind, value):
+        """A persistent float32 scalar of this optimizer."""
+        return adopt(Variable.of((), np.float32, f"{self.name}/{kind}", fill=Constant(value)))
+
+    def _parameters(self, costs, order, effects):
+        """Float state behind the costs that no training step sets by itself."""
+        inputs = [x for node in order for x in node.inputs if x is not None] + costs
+        own = {a.variable for a in effects}
+        found = dict.fromkeys(x for x in inputs if x.is_persistent and x.dtype.kind == "f")
+        found = [v for v in found if v not in own]
+        if not found:
+            raise GraphError(f"minimize: there are no parameters behind {costs}")
+        return found
+
+
+class SGDOptimizer(Optimizer):
+    """Stochastic gradient descent."""
+
+    def __init__(self, learning_rate=0.01, regularizer=None, clip=None):
+        super().__init__(learning_rate, regularizer, clip)
+
+    def step(self, w, g, rate):
+        return [(w, sgd(w, g, rate))]
+
+
+class MomentumOptimizer(Optimizer):
+    """Gradient descent with momentum, Nesterov's on request."""
+
+    def __init__(
+        self, learning_rate=0.01, momentum=0.9, nesterov=False, regularizer=None, clip=None
+    ):
+        super().__init__(learning_rate, regularizer, clip)
+        self.momentum, self.nesterov = momentum, nesterov
+
+    def step(self, w, g, rate):
+        velocity = self.slot(w, "velocity")
+        new_w, new_v = momentum(w, g, rate, velocity, self.momentum, self.nesterov)
+        return [(w, new_w), (velocity, new_v)]
+
+
+class AdamOptimizer(Optimizer):
+    """Adam (Kingma & Ba 2015). The step count is the optimizer's, not each variable's."""
+
+    def __init__(
+        self,
+        learning_rate=0.001,
+        beta1=0.9,
+        beta2=0.999,
+        epsilon=1e-8,
+        regularizer=None,
+        clip=None,
+    ):
+        super().__init__(learning_rate, regularizer, clip)
+        self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
+
+    def begin(self):
+        powers = self.scalar("beta1_power", 1.0), self.scalar("beta2_power", 1.0)
+        power1, power2 = powers[0] * self.beta1, powers[1] * self.beta2
+        self._correction = ops.sqrt(1.0 - power2) / (1.0 - power1)
+        return [Assignment(powers[0], power1), Assignment(powers[1], power2)]
+
+    def step(self, w, g, rate):
+        m, v = self.slot(w, "m"), self.slot(w, "v")
+        rate = self._correction * rate
+        new_w, new_m, new_v = adam(w, g, rate, m, v, self.beta1, self.beta2, self.epsilon)
+        return [(w, new_w), (m, new_m), (v, new_v)]

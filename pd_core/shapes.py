@@ -1,0 +1,263 @@
+"""Output types of a node: ONNX's own inference, what it does not check, and what it loses.
+
+`checks[op_type](node)` raises ShapeError or DTypeError where ONNX is silent or terse.
+`refinements[op_type](node)` returns the dims of the first output where ONNX forgets them, or None.
+Sizes that stay unnamed get a fresh name, so a rank is always known.
+"""
+
+import numpy as np
+from onnx import AttributeProto, NodeProto, defs, helper, numpy_helper, shape_inference
+
+from .errors import DTypeError, ShapeError
+from .variable import Variable, fresh_dim
+
+OPSET = 21
+_IMPORTS = [helper.make_opsetid("", OPSET)]
+_SMALL = 64  # constants up to this many elements are shown to ONNX's inference (shapes, axes)
+
+checks = {}
+refinements = {}
+
+
+def check(*op_types):
+    """Register fn(node) as the check of these operators."""
+    return lambda fn: checks.update(dict.fromkeys(op_types, fn)) or fn
+
+
+def refinement(*op_types):
+    """Register fn(node) -> dims of the first output, or None, for these operators."""
+    return lambda fn: refinements.update(dict.fromkeys(op_types, fn)) or fn
+
+
+def infer(node, outputs, known):
+    """Dims and dtype of each output of a node of the ONNX domain."""
+    if node.op_type in checks:
+        checks[node.op_type](node)
+    proto, types, data = _single_node(node, outputs)
+    found = shape_inference.infer_node_outputs(
+        defs.get_schema(node.op_type, OPSET), proto, types, data, opset_imports=_IMPORTS
+    )
+    for k in range(outputs):
+        if f"o{k}" not in found:
+            raise ShapeError(f"ONNX cannot tell the type of output {k} from these inputs")
+        yield _output_type(node, k, found[f"o{k}"].tensor_type, known)
+
+
+def _output_type(node, k, tensor, known):
+    dims = known if k == 0 else None
+    if dims is None and k == 0 and node.op_type in refinements:
+        dims = refinements[node.op_type](node)
+    if dims is None:
+        if not tensor.HasField("shape"):
+            raise ShapeError("the rank of the result is not known before it runs")
+        dims = tuple(
+            d.dim_value if d.HasField("dim_value") else d.dim_param or fresh_dim()
+            for d in tensor.shape.dim
+        )
+    return tuple(dims), helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+
+
+def _single_node(node, outputs):
+    proto = NodeProto(op_type=node.op_type, output=[f"o{k}" for k in range(outputs)])
+    types, data = {}, {}
+    for k, x in enumerate(node.inputs):
+        if x is None:
+            proto.input.append("")
+            continue
+        name = f"i{k}"
+        proto.input.append(name)
+        types[name] = type_proto(x)
+        if x.value is not None and x.value.size <= _SMALL:
+            data[name] = numpy_helper.from_array(x.value, name)
+    proto.attribute.extend(attribute(k, v) for k, v in node.attributes.items())
+    return proto, types, data
+
+
+def attribute(name, value) -> AttributeProto:
+    """An ONNX attribute; an empty list is a list of ints."""
+    if isinstance(value, (list, tuple)) and not value:
+        return AttributeProto(name=name, type=AttributeProto.INTS)
+    return helper.make_attribute(name, value)
+
+
+def element_type(dtype):
+    try:
+        return helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    except (KeyError, ValueError, TypeError):
+        raise DTypeError(f"ONNX has no element type for {dtype}") from None
+
+
+def type_proto(x: Variable):
+    """The ONNX type of a variable."""
+    return helper.make_tensor_type_proto(element_type(x.dtype), x.dims)
+
+
+# ---- what two sizes give
+
+
+def meet(a, b):
+    """The size that two broadcast sizes give, or None where they cannot meet.
+
+    A 1 stretches; a named size is never taken to be 1 at run time, so where one meets another
+    or a number above 1 the two are equal (`meetings` lists them for the session to check).
+    """
+    if a == 1:
+        return b
+    if b == 1 or a == b or isinstance(b, str):
+        return a
+    return b if isinstance(a, str) else None
+
+
+def broadcast_dims(*operands):
+    """Dims of an elementwise result, or None where the operands do not fit."""
+    rank = max(map(len, operands))
+    padded = [(1,) * (rank - len(dims)) + tuple(dims) for dims in operands]
+    out = []
+    for sizes in zip(*padded, strict=True):
+        size = 1
+        for d in sizes:
+            size = meet(size, d)
+            if size is None:
+                return None
+        out.append(size)
+    return tuple(out)
+
+
+def meetings(node):
+    """Pairs of unequal sizes that an elementwise node takes to be equal at run time."""
+    operands = [x.dims for x in node.inputs if x is not None]
+    rank = max(map(len, operands))
+    padded = [(1,) * (rank - len(dims)) + tuple(dims) for dims in operands]
+    for sizes in zip(*padded, strict=True):
+        distinct = list(dict.fromkeys(d for d in sizes if d != 1))
+        yield from ((distinct[0], other) for other in distinct[1:])
+
+
+BROADCASTING = (
+    *("Add", "Sub", "Mul", "Div", "Pow", "Mod", "Max", "Min", "Where", "PRelu"),
+    *("Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal", "And", "Or", "Xor"),
+)
+
+
+@refinement(*BROADCASTING)
+def _broadcast(node):
+    return broadcast_dims(*(x.dims for x in node.inputs))
+
+
+@check(*BROADCASTING)
+def _check_broadcast(node):
+    if broadcast_dims(*(x.dims for x in node.inputs)) is None:
+        shapes = " and ".join(str(list(x.dims)) for x in node.inputs)
+        raise ShapeError(f"sizes {shapes} do not broadcast")
+    values = node.inputs[1:] if node.op_type == "Where" else node.inputs
+    if len({x.dtype for x in values}) > 1 and node.op_type != "Pow":
+        types = " and ".join(str(x.dtype) for x in values)
+        raise DTypeError(f"element types differ, {types}\n  hint: cast() one of them")
+
+
+# ---- operators whose result shape is a run-time value
+
+
+@refinement("Expand")
+def _expand(node):
+    x, target = node.inputs
+    dims = shape_of_source(target)
+    return None if dims is None else broadcast_dims(x.dims, dims)
+
+
+@refinement("Reshape")
+def _reshape(node):
+    return shape_of_source(node.inputs[1])
+
+
+def shape_of_source(target):
+    """The dims that a shape vector stands for, when it is the Shape of a variable."""
+    if target.node is not None and target.node.op_type == "Shape" and not target.node.attributes:
+        return target.node.inputs[0].dims
+    return None
+
+
+# ---- checks with both numbers in the message
+
+
+def _clash(a, b):
+    return isinstance(a, int) and isinstance(b, int) and a != b
+
+
+@check("MatMul")
+def _check_matmul(node):
+    a, b = node.inputs
+    if a.rank == 0 or b.rank == 0:
+        raise ShapeError("a scalar is no matrix")
+    if _clash(a.dims[-1], b.dims[-2 if b.rank > 1 else 0]):
+        raise ShapeError(
+            f"inner sizes differ, {a.dims[-1]} against {b.dims[-2 if b.rank > 1 else 0]}"
+        )
+
+
+@check("Conv")
+def _check_conv(node):
+    x, w = node.inputs[:2]
+    group = node.attributes.get("group", 1)
+    if x.rank < 3 or x.rank != w.rank:
+        raise ShapeError(f"an image of rank {x.rank} and filters of rank {w.rank}")
+    if isinstance(w.dims[1], int) and _clash(x.dims[1], w.dims[1] * group):
+        raise ShapeError(
+            f"the image has {x.dims[1]} channels, the filters take {w.dims[1] * group}"
+        )
+    if isinstance(w.dims[0], int) and w.dims[0] % group:
+        raise ShapeError(f"{w.dims[0]} filters do not split into {group} groups")
+    window = [
+        (k - 1) * d + 1 if isinstance(k, int) else 1
+        for k, d in zip(w.dims[2:], node.attributes.get("dilations", [1] * x.rank), strict=False)
+    ]
+    _check_window(x, window, node.attributes.get("pads"))
+
+
+@check("MaxPool", "AveragePool")
+def _check_pool(node):
+    x, window = node.inputs[0], node.attributes["kernel_shape"]
+    if x.rank != len(window) + 2:
+        raise ShapeError(f"a window of {len(window)} axes on an input of rank {x.rank}")
+    _check_window(x, window, node.attributes.get("pads"))
+
+
+def _check_window(x, window, pads):
+    n = len(window)
+    pads = pads or [0] * (2 * n)
+    for axis, size in enumerate(window):
+        have = x.dims[2 + axis]
+        if isinstance(have, int) and have + pads[axis] + pads[axis + n] < size:
+            raise ShapeError(
+                f"the window is {size} wide on axis {2 + axis}, the padded input "
+                f"{have + pads[axis] + pads[axis + n]}"
+            )
+
+
+@check("Concat")
+def _check_concat(node):
+    first, axis = node.inputs[0], node.attributes["axis"]
+    for other in node.inputs[1:]:
+        if other.rank != first.rank:
+            raise ShapeError(f"ranks differ, {first.rank} against {other.rank}")
+        for k, (a, b) in enumerate(zip(first.dims, other.dims, strict=True)):
+            if k != axis % first.rank and _clash(a, b):
+                raise ShapeError(f"sizes of axis {k} differ, {a} against {b}")
+
+
+@check("Reshape")
+def _check_reshape(node):
+    x, target = node.inputs
+    if target.value is None or not x.is_static:
+        return
+    sizes = [x.dims[k] if d == 0 else int(d) for k, d in enumerate(target.value)]
+    have, want = int(np.prod(x.dims)), int(np.prod([d for d in sizes if d != -1]))
+    if (have % want if want else have) if -1 in sizes else have != want:
+        raise ShapeError(f"{have} elements do not fill {sizes}")
+
+
+@check("Gather", "GatherElements")
+def _check_indices(node):
+    index = node.inputs[1]
+    if index.dtype.kind != "i":
+        raise DTypeError(f"an index is an integer, not {index.dtype}")

@@ -1,0 +1,188 @@
+"""Variables: typed, shaped values of a graph."""
+
+from itertools import count
+
+import numpy as np
+
+from .errors import DTypeError, ShapeError
+
+Dim = int | str  # a size, or the name of a size known only at run time
+Dims = tuple[Dim, ...]
+
+_fresh = count()
+
+
+def fresh_dim() -> str:
+    """A new name for a size known only at run time."""
+    return f"?{next(_fresh)}"
+
+
+class Variable:
+    """A typed value: the output of a node, a feed slot, a constant, or persistent state.
+
+    The first positional argument is taken by its type: a str is the name, a list or tuple the
+    shape, an array or number the data. A None in the shape is a size known only at run time and
+    makes a feed slot; a full shape makes a parameter, which the session initialises on demand.
+    float64 data becomes float32 unless `dtype` says otherwise; data is copied.
+
+    `learning_rate` multiplies the optimizer's; `regularizer` and `clip` replace the optimizer's.
+    """
+
+    # what a plain instance has; a subclass may add to it
+    node = None  # the Node this is an output of
+    value = None  # the ndarray of a constant
+    fill = None  # how to draw the initial value of persistent state: fill(shape, rng) -> ndarray
+    trainable = False
+    learning_rate = 1.0
+    regularizer = None
+    clip = None
+    site = None
+
+    def __init__(
+        self,
+        first=None,
+        *,
+        name=None,
+        shape=None,
+        data=None,
+        dtype=None,
+        initializer=None,
+        trainable=None,
+        learning_rate=1.0,
+        regularizer=None,
+        clip=None,
+    ):
+        from .namespace import register  # the registry holds Variables, so it stands above us
+
+        if isinstance(first, str):
+            name = _one("name", name, first)
+        elif isinstance(first, (list, tuple)):
+            shape = _one("shape", shape, first)
+        elif first is not None:
+            data = _one("data", data, first)
+        shape = None if shape is None else tuple(shape)
+        if data is not None:
+            data = _checked_data(name, data, shape, dtype)
+            shape, dtype = data.shape, data.dtype
+        if shape is None:
+            raise ShapeError(f"variable {name or 'without a name'}: give a shape or data")
+        self.dims = tuple(_dim(name, d) for d in shape)
+        self.dtype = np.dtype(dtype or np.float32)
+        self.learning_rate, self.regularizer, self.clip = learning_rate, regularizer, clip
+        if self.is_static:
+            self.fill = _fill(data, initializer, self.dtype)
+            self.trainable = self.dtype.kind == "f" if trainable is None else bool(trainable)
+        elif data is not None or initializer is not None or trainable:
+            raise ShapeError(
+                f"variable {name or ''}: shape {shape} has an unknown size, which makes it a feed "
+                "slot; a feed slot has no initial value and is not trainable"
+            )
+        register(self, name)
+
+    @classmethod
+    def of(cls, dims, dtype, name="", **state):
+        """A Variable that no namespace owns: node outputs, constants, formals."""
+        self = cls.__new__(cls)
+        self.dims, self.dtype, self.name = tuple(dims), np.dtype(dtype), name
+        self.__dict__.update(state)
+        return self
+
+    @property
+    def shape(self) -> tuple:
+        """Sizes, None where a size is known only at run time."""
+        return tuple(d if isinstance(d, int) else None for d in self.dims)
+
+    @property
+    def rank(self) -> int:
+        return len(self.dims)
+
+    @property
+    def is_static(self) -> bool:
+        """Every size is known."""
+        return all(isinstance(d, int) for d in self.dims)
+
+    @property
+    def is_persistent(self) -> bool:
+        """The session keeps a value for it between evaluations."""
+        return self.fill is not None
+
+    @property
+    def is_feed(self) -> bool:
+        """It has a value only when one is fed."""
+        return self.node is None and self.value is None and self.fill is None
+
+    def __repr__(self):
+        return f"{self.name}: {describe(self)}"
+
+    def __bool__(self):
+        raise TypeError(
+            f"{self!r} has no value while the graph is built; compare with `is None`, "
+            "or evaluate it first"
+        )
+
+    def __len__(self):
+        if not self.dims or not isinstance(self.dims[0], int):
+            raise TypeError(f"{self!r} has no length that is known before it runs")
+        return self.dims[0]
+
+    __hash__ = object.__hash__
+    __array_ufunc__ = None  # ndarray + Variable is ours
+
+
+def describe(x) -> str:
+    """`float32[N, 4]`: dtype and sizes, as errors show them."""
+    return f"{x.dtype}[{', '.join('?' if isinstance(d, str) else str(d) for d in x.dims)}]"
+
+
+def constant(value, dtype=None, name=None) -> Variable:
+    """A Variable with a fixed value. Python floats and float64 arrays become float32."""
+    if isinstance(value, Variable):
+        return value
+    array = np.asarray(value)
+    if dtype is None and array.dtype == np.float64:
+        dtype = np.float32
+    array = np.array(array, dtype)
+    if array.dtype.kind not in "fiub":
+        raise DTypeError(f"a constant of type {array.dtype} has no place in a graph")
+    out = Variable.of(array.shape, array.dtype, name or "const", value=array)
+    if name is not None:
+        from .namespace import register
+
+        register(out, name)
+    return out
+
+
+def _one(what, named, positional):
+    if named is not None:
+        raise TypeError(f"Variable got its {what} twice: {positional!r} and {named!r}")
+    return positional
+
+
+def _dim(name, d):
+    if d is None:
+        return fresh_dim()
+    if isinstance(d, str):
+        return d
+    if isinstance(d, (int, np.integer)) and d >= 0:
+        return int(d)
+    raise ShapeError(f"variable {name or ''}: a size is a non-negative int or None, not {d!r}")
+
+
+def _checked_data(name, data, shape, dtype):
+    array = np.asarray(data)
+    if dtype is None and array.dtype == np.float64:
+        dtype = np.float32
+    array = np.array(array, dtype, order="C")
+    if shape is not None and tuple(shape) != array.shape:
+        raise ShapeError(f"variable {name or ''}: shape {tuple(shape)}, but data of {array.shape}")
+    return array
+
+
+def _fill(data, initializer, dtype):
+    from .initializers import Constant, Value, fan_in
+
+    if data is not None:
+        return Value(data)
+    if initializer is not None:
+        return initializer
+    return fan_in if dtype.kind == "f" else Constant(0)
