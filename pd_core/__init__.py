@@ -22,6 +22,7 @@ from .initializers import Gaussian as gaussian_initializer
 from .initializers import Uniform as uniform_initializer
 from .layers import conv2d, embedding, fc, softmax
 from .namespace import (
+    adopt,
     current_namespace,
     fresh_names,
     get_variable,
@@ -29,7 +30,7 @@ from .namespace import (
     persistent_variables,
     trainable_variables,
 )
-from .node import Update, apply, assign
+from .node import Update, apply, assign, effects
 from .onnx_io import export_onnx
 from .ops import (
     abs,
@@ -43,6 +44,7 @@ from .ops import (
     cast,
     classification_error,
     clip,
+    clip_gradient,
     concat,
     conv,
     conv_transpose,
@@ -94,6 +96,7 @@ from .ops import (
     relu,
     reshape,
     reshape_like,
+    scale_gradient,
     scatter_add,
     shape_of,
     sigmoid,

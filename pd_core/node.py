@@ -148,6 +148,15 @@ class Update:
         self.assignments, self.initialize = tuple(assignments), tuple(initialize)
         self.training = training
 
+    def including(self, assignments) -> "Update":
+        """The same with more assignments."""
+        return Update((*self.assignments, *assignments), self.initialize, self.training)
+
+
+def effects(targets) -> list:
+    """The assignments that a training step through these variables makes beside its own."""
+    return [a for node in ancestors(targets) for a in node.effects]
+
 
 class Assignment:
     """new value of a persistent variable; skipped while `owner` is not trainable."""

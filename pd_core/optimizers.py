@@ -11,7 +11,7 @@ from .errors import GraphError
 from .gradients import gradients
 from .initializers import Constant
 from .namespace import adopt, names
-from .node import Assignment, Update, ancestors
+from .node import Assignment, Update, ancestors, effects
 from .variable import Variable
 
 
@@ -60,15 +60,13 @@ class Optimizer:
         its value and its slots. Every call makes an optimizer state of its own.
         """
         costs = list(cost) if isinstance(cost, (list, tuple)) else [cost]
-        order = ancestors(costs)
-        effects = [a for node in order for a in node.effects]
-        variables = self._parameters(costs, order, effects) if var_list is None else list(var_list)
+        own = effects(costs)
+        variables = self._parameters(costs, own) if var_list is None else list(var_list)
         found = gradients(costs, variables)
-        return self.update(
-            [(v, g) for v, g in zip(variables, found, strict=True) if g is not None], effects
-        )
+        pairs = [(v, g) for v, g in zip(variables, found, strict=True) if g is not None]
+        return self.update(pairs).including(own)
 
-    def update(self, pairs, effects=()) -> Update:
+    def update(self, pairs) -> Update:
         """An Update from (parameter, gradient) pairs."""
         self.name = names().next(type(self).__name__.lower() + "_", "")
         assignments = list(self.begin())
@@ -77,7 +75,7 @@ class Optimizer:
                 g = g if fn is None else fn(g, w)
             new = self.step(w, g, self.rate(w))
             assignments += [Assignment(v, value, owner=w) for v, value in new]
-        return Update([*assignments, *effects], training=True)
+        return Update(assignments, training=True)
 
     def begin(self):
         """Assignments that a step makes once, before those of the parameters."""
@@ -100,10 +98,10 @@ class Optimizer:
         """A persistent float32 scalar of this optimizer."""
         return adopt(Variable.of((), np.float32, f"{self.name}/{kind}", fill=Constant(value)))
 
-    def _parameters(self, costs, order, effects):
+    def _parameters(self, costs, own):
         """Float state behind the costs that no training step sets by itself."""
-        inputs = [x for node in order for x in node.inputs if x is not None] + costs
-        own = {a.variable for a in effects}
+        inputs = [x for node in ancestors(costs) for x in node.inputs if x is not None] + costs
+        own = {a.variable for a in own}
         found = dict.fromkeys(x for x in inputs if x.is_persistent and x.dtype.kind == "f")
         found = [v for v in found if v not in own]
         if not found:

@@ -106,6 +106,10 @@ class Session:
             raise ShapeError(f"the initializer of {v!r} gave an array of {array.shape}")
         return array
 
+    def has(self, variable) -> bool:
+        """Whether a persistent variable has a value already."""
+        return variable in self._values
+
     def get(self, variable) -> np.ndarray:
         """The value of a persistent variable, initialised if it has none yet."""
         self._check_open()

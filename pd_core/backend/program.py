@@ -7,8 +7,11 @@ from ..node import ancestors
 from ..shapes import BROADCASTING, meetings
 from ..variable import Variable
 from .base import Graph
-from .passes import lowerings
+from .passes import lowerings, rewrites
 from .rewrite import rewrite
+
+
+_FORWARD_IDENTITY = {"Identity", "StopGradient", "ClipGradient", "ScaleGradient"}
 
 
 def select(training):
@@ -26,10 +29,12 @@ def build(fetches, updates, feeds, training, sizes, complete=True) -> Graph:
     def resolve(node, inputs):
         if node.op_type == "ModeSwitch":
             return (inputs[side],)
-        return inputs if node.op_type in ("Identity", "StopGradient") else None
+        return inputs if node.op_type in _FORWARD_IDENTITY else None
 
     cut = set(feeds)
     targets = rewrite(targets, resolve, cut, select(training))
+    for change in rewrites:
+        targets = rewrite(targets, change, cut)
     seed = Variable.of((2,), np.int64, "random_seed")
 
     def expand(node, inputs):

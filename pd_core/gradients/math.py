@@ -17,7 +17,8 @@ elementwise("Cos",        lambda x, y, dy: -dy * ops.sin(x))
 elementwise("Erf",        lambda x, y, dy: dy * ops.exp(-(x * x)) * (2.0 / math.sqrt(math.pi)))
 elementwise("Tanh",       lambda x, y, dy: dy * (1.0 - y * y))
 elementwise("Sigmoid",    lambda x, y, dy: dy * (y * (1.0 - y)))
-elementwise("Relu",       lambda x, y, dy: ops.where(y > 0.0, dy, 0.0))
+elementwise("Relu",       lambda x, y, dy: ops.relu_grad(y, dy))
+elementwise("ReluGrad",   None, lambda y, dy, dx, u: ops.relu_grad(y, u))
 elementwise("Softplus",   lambda x, y, dy: dy * ops.sigmoid(x))
 elementwise("Softsign",   lambda x, y, dy: dy / ops.square(1.0 + ops.abs(x)))
 elementwise("Add",        lambda a, b, y, dy: dy,     lambda a, b, y, dy: dy)
@@ -66,3 +67,14 @@ def extreme(node, dy):
 @gradient("Cast")
 def cast(node, dy):
     return [ops.cast(dy, node.inputs[0].dtype)]
+
+
+@gradient("ClipGradient")
+def clip_gradient(node, dy):
+    limit = node.attributes["limit"]
+    return [ops.clip(dy, -limit, limit)]
+
+
+@gradient("ScaleGradient")
+def scale_gradient(node, dy):
+    return [dy * node.attributes["factor"]]

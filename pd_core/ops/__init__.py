@@ -49,6 +49,7 @@ from .math import (
     pow,
     reciprocal,
     relu,
+    relu_grad,
     sigmoid,
     sign,
     sin,
@@ -61,7 +62,7 @@ from .math import (
     where,
 )
 from .matrix import matmul
-from .mode import mode_switch, stop_gradient
+from .mode import clip_gradient, mode_switch, scale_gradient, stop_gradient
 from .norm import batch_norm, l2_normalize, layer_norm
 from .random import bernoulli, dropout, gaussian_random, uniform_random
 from .reduce import (

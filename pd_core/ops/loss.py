@@ -28,7 +28,7 @@ def softmax_cross_entropy(logits, label):
 
 def binary_cross_entropy(probability, target):
     """-(t ln p + (1 - t) ln(1 - p)), elementwise; a sigmoid's p is taken in log space."""
-    node = probability.node
+    node = _source(probability)
     if node is not None and node.op_type == "Sigmoid":
         return sigmoid_cross_entropy(node.inputs[0], target)
     target = constant(target, probability.dtype)
@@ -54,14 +54,18 @@ def classification_error(probability, label):
 
 
 def _log(probability):
-    node = probability.node
-    if node is not None and node.op_type == "Softmax" and _over_last(node):
+    node = _source(probability)
+    if node is not None and node.op_type == "Softmax":
         return log_softmax(node.inputs[0], node.attributes.get("axis", -1))
     return m.log(probability)
 
 
-def _over_last(node):
-    return node.attributes.get("axis", -1) in (-1, node.inputs[0].rank - 1)
+def _source(x):
+    """The node that computes x, seen through identities."""
+    node = x.node
+    while node is not None and node.op_type == "Identity":
+        node = node.inputs[0].node
+    return node
 
 
 def _labels(name, rows, label):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..node import apply
+from ..node import apply, composite
 from ..shapes import element_type
 from ..variable import Variable, constant
 
@@ -75,6 +75,11 @@ def sigmoid(x):
 def relu(x):
     """max(x, 0)."""
     return apply("Relu", x)
+
+
+def relu_grad(y, dy):
+    """dy where the relu's result y is positive, else 0."""
+    return composite("ReluGrad", y, dy, types=[(dy.dims, dy.dtype)])
 
 
 def leaky_relu(x, alpha=0.01):
@@ -189,9 +194,12 @@ def cast(x, dtype):
     return x if x.dtype == np.dtype(dtype) else apply("Cast", x, to=element_type(dtype))
 
 
-def identity(x):
-    """x under a name of its own."""
-    return apply("Identity", x)
+def identity(x, name=None, kind=Variable, **state):
+    """x under a name of its own, as a Variable of a class of yours with this `state`."""
+    plain = apply("Identity", x)
+    own = kind.of(plain.dims, plain.dtype, name or plain.name, node=plain.node, **state)
+    plain.node.outputs = (own,)
+    return own
 
 
 def _pair(a, b):

@@ -1,4 +1,4 @@
-"""Values that differ between training and inference, in one graph."""
+"""Values that differ between training and inference, or between forward and backward."""
 
 from ..errors import ShapeError
 from ..node import Assignment, composite
@@ -22,3 +22,15 @@ def mode_switch(training, inference, effects=()):
 def stop_gradient(x):
     """x, through which no gradient flows back."""
     return composite("StopGradient", x, types=[(constant(x).dims, constant(x).dtype)])
+
+
+def clip_gradient(x, limit):
+    """x, whose incoming gradient is held within [-limit, limit] elementwise."""
+    x = constant(x)
+    return composite("ClipGradient", x, types=[(x.dims, x.dtype)], limit=float(limit))
+
+
+def scale_gradient(x, factor):
+    """x, whose incoming gradient is multiplied by a number."""
+    x = constant(x)
+    return composite("ScaleGradient", x, types=[(x.dims, x.dtype)], factor=float(factor))

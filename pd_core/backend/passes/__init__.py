@@ -1,14 +1,21 @@
-"""Lowerings of our composites to ONNX operators: lowering(node, inputs, sizes, seed) -> outputs."""
+"""What happens to a graph before it is an ONNX model.
+
+`rewrites` replace a composite by a faster one, rewrite(node, inputs) -> outputs or None;
+`lowerings` turn composites into ONNX operators, lowering(node, inputs, sizes, seed) -> outputs.
+"""
 
 from .convolution import conv_filter_grad, conv_input_grad
 from .pooling import avg_pool_grad, max_pool_grad, max_pool_pick
 from .random import uniform
+from .relu import exchange, relu_grad
 
+rewrites = (exchange,)
 lowerings = {
     "ConvInputGrad": conv_input_grad,
     "ConvFilterGrad": conv_filter_grad,
     "MaxPoolGrad": max_pool_grad,
     "MaxPoolPick": max_pool_pick,
     "AveragePoolGrad": avg_pool_grad,
+    "ReluGrad": relu_grad,
     "Uniform": uniform,
 }

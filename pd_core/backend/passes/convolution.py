@@ -1,11 +1,13 @@
 """Gradients of convolution in ONNX operators: no one lowering wins, so it is chosen by shape."""
 
+from itertools import product
+
 import numpy as np
 
 from ...node import apply
-from .windows import Windows, merged, reshape
+from .windows import Windows, reshape
 
-_COLUMNS = 8_000_000  # elements of an im2col matrix above which a product per tap is faster
+_FEW = 64  # columns of an im2col matrix up to which one product with all of them is fastest
 
 
 def conv_input_grad(node, inputs, sizes, seed):
@@ -30,99 +32,60 @@ def conv_input_grad(node, inputs, sizes, seed):
 
 
 def conv_filter_grad(node, inputs, sizes, seed):
-    """dy against the windows of x, in the form that is fastest for these sizes."""
+    """dy against the windows of x: one im2col product for few channels, else one per row of taps."""
     x, dy, w = inputs
     windows = Windows(node, x, dy, w.dims[2:])
-    padded = windows.padded(x, 0.0)
-    group = node.attributes["group"]
-    channels, taps = x.dims[1], len(windows.taps())
-    positions = int(np.prod(windows.result))
-    rows = sizes.get(x.dims[0], 32) if isinstance(x.dims[0], str) else x.dims[0]
-    if group > 1:
-        grad = _grouped(windows, padded, dy, group)
-    elif channels * taps <= 64:
-        grad = _batched(windows, padded, dy)
-    elif channels * taps * rows * positions <= _COLUMNS:
-        grad = _one_product(windows, padded, dy)
-    else:
-        grad = _by_tap(windows, padded, dy)
+    padded, group = windows.padded(x, 0.0), node.attributes["group"]
+    few = x.dims[1] * len(windows.taps()) <= _FEW
+    grad = (_columns if few else _rows)(windows, padded, dy, group)
     grad.dims = node.outputs[0].dims
     return (grad,)
 
 
-def _batched(windows, padded, dy):
-    """A product per image with its im2col matrix, then the sum: few channels, large images."""
-    n, channels = padded.dims[:2]
-    outputs, positions = dy.dims[1], int(np.prod(windows.result))
-    columns = [
-        reshape(windows.slice(padded, tap), [n, channels, positions]) for tap in windows.taps()
-    ]
-    columns = apply("Concat", *columns, axis=1)
-    per_image = apply(
-        "MatMul", reshape(dy, [n, outputs, positions]), apply("Transpose", columns, perm=[0, 2, 1])
+def _columns(windows, padded, dy, group):
+    """im2col by a convolution with one filter per tap, each a single 1; a product per image."""
+    channels, count = padded.dims[1], len(windows.taps())
+    filters = np.eye(count, dtype=np.float32).reshape(count, 1, *windows.window)
+    columns = apply(
+        "Conv",
+        padded,
+        np.tile(filters, (channels, *[1] * (windows.n + 1))),
+        strides=windows.strides,
+        dilations=windows.dilations,
+        group=channels,
     )
-    total = apply("ReduceSum", per_image, np.array([0]), keepdims=0)
-    return _taps_last(reshape(total, [outputs, *windows.window, channels]))
+    product = _per_image(windows, columns, dy, group, channels // group * count)
+    return reshape(product, [dy.dims[1], channels // group, *windows.window])
 
 
-def _one_product(windows, padded, dy):
-    """One product over [C k², N P]: the largest matrices that still fit the cache."""
+def _rows(windows, padded, dy, group):
+    """The taps of the last axis side by side as channels, then a product per image for each tap
+    of the other axes: every copy moves whole rows.
+    """
     n, channels = padded.dims[:2]
-    outputs, positions = dy.dims[1], merged(n, int(np.prod(windows.result)))
-    turned = apply("Transpose", padded, perm=[1, 0, *range(2, padded.rank)])
-    columns = [
-        reshape(windows.slice(turned, tap), [channels, positions]) for tap in windows.taps()
-    ]
-    columns = apply("Concat", *columns, axis=0)
-    product = apply("MatMul", columns, _rows(dy, outputs, positions))
-    product = reshape(product, [*windows.window, channels, outputs])
-    k = windows.n
-    return apply("Transpose", product, perm=[k + 1, k, *range(k)])
+    per, last = channels // group, windows.window[-1]
+    parts = []
+    for tap in range(last):
+        part = windows.slice_axis(padded, windows.n - 1, tap)
+        parts.append(reshape(part, [n, group, 1, per, *part.dims[2:]]))
+    wide = apply("Concat", *parts, axis=2)
+    wide = reshape(wide, [n, channels * last, *wide.dims[4:]])
+    products = []
+    for tap in product(*(range(k) for k in windows.window[:-1])):
+        cells = wide
+        for axis, t in enumerate(tap):
+            cells = windows.slice_axis(cells, axis, t)
+        products.append(_per_image(windows, cells, dy, group, per * last))
+    total = products[0] if len(products) == 1 else apply("Concat", *products, axis=1)
+    total = reshape(total, [dy.dims[1], *windows.window, per])
+    return apply("Transpose", total, perm=[0, windows.n + 1, *range(1, windows.n + 1)])
 
 
-def _by_tap(windows, padded, dy):
-    """A product per tap of the filter: nothing larger than the image is ever stored."""
-    n, channels = padded.dims[:2]
-    outputs, positions = dy.dims[1], merged(n, int(np.prod(windows.result)))
-    turned = apply("Transpose", padded, perm=[1, 0, *range(2, padded.rank)])
-    rows = _rows(dy, outputs, positions)
-    products = [
-        reshape(
-            apply("MatMul", reshape(windows.slice(turned, tap), [channels, positions]), rows),
-            [1, channels, outputs],
-        )
-        for tap in windows.taps()
-    ]
-    product = reshape(apply("Concat", *products, axis=0), [*windows.window, channels, outputs])
-    k = windows.n
-    return apply("Transpose", product, perm=[k + 1, k, *range(k)])
-
-
-def _grouped(windows, padded, dy, group):
-    """A batched product per image and group."""
-    n, channels = padded.dims[:2]
-    outputs, positions = dy.dims[1] // group, int(np.prod(windows.result))
-    per = channels // group
-    taps = windows.taps()
-    columns = [
-        reshape(windows.slice(padded, tap), [n, group, 1, per, positions]) for tap in taps
-    ]
-    columns = reshape(apply("Concat", *columns, axis=2), [n, group, len(taps) * per, positions])
-    per_image = apply(
-        "MatMul",
-        reshape(dy, [n, group, outputs, positions]),
-        apply("Transpose", columns, perm=[0, 1, 3, 2]),
-    )
-    total = apply("ReduceSum", per_image, np.array([0]), keepdims=0)
-    return _taps_last(reshape(total, [group * outputs, *windows.window, per]))
-
-
-def _rows(dy, outputs, positions):
-    """dy as [N P, O]."""
-    order = [0, *range(2, dy.rank), 1]
-    return reshape(apply("Transpose", dy, perm=order), [positions, outputs])
-
-
-def _taps_last(x):
-    """[O, *K, C] to [O, C, *K]."""
-    return apply("Transpose", x, perm=[0, x.rank - 1, *range(1, x.rank - 1)])
+def _per_image(windows, cells, dy, group, width):
+    """Sum over images of dy cellsᵀ, [O, width]."""
+    n, outputs, positions = dy.dims[0], dy.dims[1], int(np.prod(windows.result))
+    cells = reshape(cells, [n, group, width, positions])
+    dy = reshape(dy, [n, group, outputs // group, positions])
+    products = apply("MatMul", dy, apply("Transpose", cells, perm=[0, 1, 3, 2]))
+    total = apply("ReduceSum", products, np.array([0]), keepdims=0)
+    return reshape(total, [outputs, width])

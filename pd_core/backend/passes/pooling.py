@@ -3,6 +3,7 @@
 import numpy as np
 
 from ...node import apply
+from .relu import masked
 from .windows import Windows, merged, reshape
 
 _LOWEST = float(np.finfo(np.float32).min)
@@ -18,23 +19,30 @@ def max_pool_grad(node, inputs, sizes, seed):
     n, c = x.dims[:2]
     cells = []
     for tap in windows.taps():
-        hit = apply("Equal", windows.slice(padded, tap), y)
-        cell = apply("Where", hit, dy, np.array(0, dy.dtype))
+        cell = masked(apply("GreaterOrEqual", windows.slice(padded, tap), y), dy)
         cells.append(reshape(cell, [merged(n, c), 1, *windows.result]))
     image = windows.scatter(apply("Concat", *cells, axis=1), (n, c))
     return (windows.unpadded(image),)
 
 
 def _tiled(windows, padded, y, dy):
-    """Windows that tile the image: each cell beside the maximum of its tile."""
-    lead = list(y.dims[:2])
-    tiles, grid = [], []
-    for r, k in zip(windows.result, windows.window, strict=True):
-        tiles += [r, k]
-        grid += [r, 1]
-    hit = apply("Equal", reshape(padded, lead + tiles), reshape(y, lead + grid))
-    spread = apply("Where", hit, reshape(dy, lead + grid), np.array(0, dy.dtype))
-    return reshape(spread, lead + windows.reach)
+    """Windows that tile the image: maxima and gradients enlarged, a mask where x reaches them."""
+    scales = np.array([1, 1, *windows.window], np.float32)
+    dims = (*y.dims[:2], *windows.reach)
+    top, spread = (
+        apply(
+            "Resize",
+            v,
+            None,
+            scales,
+            mode="nearest",
+            nearest_mode="floor",
+            coordinate_transformation_mode="asymmetric",
+            known=dims,
+        )
+        for v in (y, dy)
+    )
+    return masked(apply("GreaterOrEqual", padded, top), spread)
 
 
 def max_pool_pick(node, inputs, sizes, seed):
@@ -44,8 +52,8 @@ def max_pool_pick(node, inputs, sizes, seed):
     xp, up = windows.padded(x, _LOWEST), windows.padded(u, 0.0)
     total = None
     for tap in windows.taps():
-        hit = apply("Equal", windows.slice(xp, tap), y)
-        picked = apply("Where", hit, windows.slice(up, tap), np.array(0, u.dtype))
+        hit = apply("GreaterOrEqual", windows.slice(xp, tap), y)
+        picked = masked(hit, windows.slice(up, tap))
         total = picked if total is None else apply("Add", total, picked)
     return (total,)
 

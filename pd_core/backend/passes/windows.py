@@ -32,14 +32,6 @@ class Windows:
             )
         ]
 
-    @property
-    def covered(self):
-        """Rows or columns of the image that windows see, padding not counted, from its start."""
-        return [
-            min(size, r - p)
-            for size, r, p in zip(self.image, self.reach, self.pads, strict=False)
-        ]
-
     def padded(self, x, value):
         """x cropped or padded to exactly what the windows reach over."""
         after = [
@@ -59,16 +51,20 @@ class Windows:
         """The places within a window, row by row."""
         return list(product(*(range(k) for k in self.window)))
 
-    def slice(self, padded, tap, lead=2):
-        """The cell at `tap` of every window, [..., *result]; spatial axes follow `lead` others."""
-        starts = [t * d for t, d in zip(tap, self.dilations, strict=True)]
-        ends = [
-            a + (r - 1) * s + 1 for a, r, s in zip(starts, self.result, self.strides, strict=True)
-        ]
-        dims = [*padded.dims[:lead], *self.result]
-        axes = np.arange(lead, lead + self.n)
+    def slice(self, padded, tap):
+        """The cell at `tap` of every window, [N, C, *result]."""
+        for axis, t in enumerate(tap):
+            padded = self.slice_axis(padded, axis, t)
+        return padded
+
+    def slice_axis(self, padded, axis, tap):
+        """The same along one spatial axis; the others stay whole."""
+        start, count, stride = tap * self.dilations[axis], self.result[axis], self.strides[axis]
+        at = 2 + axis
+        dims = (*padded.dims[:at], count, *padded.dims[at + 1 :])
+        end = start + (count - 1) * stride + 1
         return apply(
-            "Slice", padded, _i64(starts), _i64(ends), axes, _i64(self.strides), known=dims
+            "Slice", padded, _i64([start]), _i64([end]), _i64([at]), _i64([stride]), known=dims
         )
 
     def scatter(self, cells, channels_dims):

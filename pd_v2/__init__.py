@@ -1,0 +1,37 @@
+"""The 2017 `paddle.v2` API on ONNX Runtime: same names, shapes, numbers and checkpoints."""
+
+from . import (
+    activation,
+    attr,
+    build,
+    config_base,
+    data_feeder,
+    data_type,
+    dataset,
+    evaluator,
+    event,
+    inference,
+    layer,
+    minibatch,
+    networks,
+    optimizer,
+    parameters,
+    plot,
+    pooling,
+    reader,
+    settings,
+    topology,
+    trainer,
+)
+from .inference import infer
+from .minibatch import batch
+from .settings import init, set_omp_mkl_env_vars
+
+settings.configure_logging()
+
+__all__ = [
+    *("activation", "attr", "batch", "build", "config_base", "data_feeder", "data_type"),
+    *("dataset", "evaluator", "event", "infer", "inference", "init", "layer", "minibatch"),
+    *("networks", "optimizer", "parameters", "plot", "pooling", "reader"),
+    *("set_omp_mkl_env_vars", "settings", "topology", "trainer"),
+]

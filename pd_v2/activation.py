@@ -1,0 +1,189 @@
+"""Activations: what a layer does to its result, elementwise or over a row."""
+
+import pd_core as pd
+
+__all__ = [
+    *("Abs", "BRelu", "Base", "Exp", "Identity", "Linear", "Log", "Reciprocal", "Relu"),
+    *("STanh", "SequenceSoftmax", "Sigmoid", "SoftRelu", "SoftSign", "Softmax", "Sqrt"),
+    *("Square", "Tanh"),
+]
+
+
+class Base:
+    """An activation by its name in the configuration; `over_row` needs the whole row at once."""
+
+    over_row = False
+
+    def __init__(self, name, support_hppl):
+        self.name, self.support_hppl = name, support_hppl
+
+    def __repr__(self):
+        return self.name
+
+    def __call__(self, x):
+        """The activation of a Variable."""
+        raise TypeError(f"activation {self.name!r} does not say what it computes")
+
+
+class Identity(Base):
+    """x."""
+
+    def __init__(self):
+        super().__init__("", False)
+
+    def __call__(self, x):
+        return x
+
+
+Linear = Identity
+
+
+class Tanh(Base):
+    """Hyperbolic tangent."""
+
+    def __init__(self):
+        super().__init__("tanh", True)
+
+    def __call__(self, x):
+        return pd.tanh(x)
+
+
+class Sigmoid(Base):
+    """1 / (1 + e^-x), x held within [-40, 13]; the derivative is y (1 - y) everywhere."""
+
+    def __init__(self):
+        super().__init__("sigmoid", True)
+
+    def __call__(self, x):
+        return pd.sigmoid(x + pd.stop_gradient(pd.clip(x, -40.0, 13.0) - x))
+
+
+class Softmax(Base):
+    """e^x over its sum, over the row."""
+
+    over_row = True
+
+    def __init__(self):
+        super().__init__("softmax", False)
+
+    def __call__(self, x):
+        return pd.softmax(x)
+
+
+class SequenceSoftmax(Base):
+    """Softmax over the steps of each sequence, for rows of one number."""
+
+    over_row = True
+
+    def __init__(self):
+        super().__init__("sequence_softmax", False)
+
+
+class Relu(Base):
+    """max(0, x)."""
+
+    def __init__(self):
+        super().__init__("relu", True)
+
+    def __call__(self, x):
+        return pd.relu(x)
+
+
+class BRelu(Base):
+    """min(24, max(0, x))."""
+
+    def __init__(self):
+        super().__init__("brelu", False)
+
+    def __call__(self, x):
+        return pd.clip(x, 0.0, 24.0)
+
+
+class SoftRelu(Base):
+    """ln(1 + e^x), x held within [-40, 40]."""
+
+    def __init__(self):
+        super().__init__("softrelu", False)
+
+    def __call__(self, x):
+        return pd.softplus(pd.clip(x, -40.0, 40.0))
+
+
+class STanh(Base):
+    """1.7159 tanh(2x/3)."""
+
+    def __init__(self):
+        super().__init__("stanh", False)
+
+    def __call__(self, x):
+        return pd.tanh(x * (2.0 / 3.0)) * 1.7159
+
+
+class Abs(Base):
+    """|x|."""
+
+    def __init__(self):
+        super().__init__("abs", False)
+
+    def __call__(self, x):
+        return pd.abs(x)
+
+
+class Square(Base):
+    """x²."""
+
+    def __init__(self):
+        super().__init__("square", False)
+
+    def __call__(self, x):
+        return pd.square(x)
+
+
+class Exp(Base):
+    """e^x."""
+
+    def __init__(self):
+        super().__init__("exponential", False)
+
+    def __call__(self, x):
+        return pd.exp(x)
+
+
+class Log(Base):
+    """ln x."""
+
+    def __init__(self):
+        super().__init__("log", False)
+
+    def __call__(self, x):
+        return pd.log(x)
+
+
+class Sqrt(Base):
+    """Square root."""
+
+    def __init__(self):
+        super().__init__("sqrt", False)
+
+    def __call__(self, x):
+        return pd.sqrt(x)
+
+
+class Reciprocal(Base):
+    """1/x."""
+
+    def __init__(self):
+        super().__init__("reciprocal", False)
+
+    def __call__(self, x):
+        return pd.reciprocal(x)
+
+
+class SoftSign(Base):
+    """x / (1 + |x|)."""
+
+    def __init__(self):
+        super().__init__("softsign", False)
+
+    def __call__(self, x):
+        return pd.softsign(x)

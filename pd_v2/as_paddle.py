@@ -1,0 +1,93 @@
+"""Importing this module makes `paddle` and `paddle.v2` names of pd_v2, in this process only.
+
+    import pd_v2.as_paddle
+    import paddle.v2 as paddle
+
+The modules are the same objects under both names: `paddle.v2.dataset.mnist is pd_v2.dataset.mnist`.
+A pickle of 2017 therefore loads too, where it names a class by its place in paddle.
+"""
+
+import importlib
+import importlib.util
+import sys
+import types
+from importlib.machinery import ModuleSpec
+
+# A name of 2017 and the module that now has its contents; the submodules follow.
+_MODULES = {
+    "paddle.v2": "pd_v2",
+    "paddle.proto.ModelConfig_pb2": "pd_v2.proto",
+    "paddle.proto.ParameterConfig_pb2": "pd_v2.proto",
+    "paddle.proto.TrainerConfig_pb2": "pd_v2.proto",
+    "paddle.trainer.PyDataProvider2": "pd_v2.data_type",
+}
+
+# The packages of 2017 that only hold those modules.
+_PACKAGES = ("paddle", "paddle.proto", "paddle.trainer")
+
+
+class _Finder:
+    """Finds the modules of paddle; told apart from another paddle by its type."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name in _PACKAGES:
+            return ModuleSpec(name, _PackageLoader(), is_package=True)
+        today = _name_today(name)
+        if today is None or not _exists(today):
+            return None
+        return ModuleSpec(name, _AliasLoader(today))
+
+
+class _PackageLoader:
+    def create_module(self, spec):
+        module = types.ModuleType(spec.name, "Modules of 2017, found in pd_v2.")
+        module.__path__ = []
+        return module
+
+    def exec_module(self, module):
+        if module.__name__ == "paddle":
+            module.v2 = importlib.import_module("pd_v2")
+
+
+class _AliasLoader:
+    """Gives a module that has another name of its own."""
+
+    def __init__(self, today):
+        self.today = today
+
+    def create_module(self, spec):
+        module = importlib.import_module(self.today)
+        self.spec_of_its_own = module.__spec__
+        return module
+
+    def exec_module(self, module):
+        # The import system has just stored the alias's spec in the module.
+        module.__spec__ = self.spec_of_its_own
+
+
+def _name_today(name):
+    """The name in pd_v2 of a module of paddle, or None."""
+    for old, new in _MODULES.items():
+        if name == old or name.startswith(old + "."):
+            return new + name.removeprefix(old)
+    return None
+
+
+def _exists(name):
+    return name in sys.modules or importlib.util.find_spec(name) is not None
+
+
+def install():
+    """Put the finder before all others; importing this module has done it."""
+    if any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        return
+    if "paddle" in sys.modules:
+        place = getattr(sys.modules["paddle"], "__file__", None) or "this process"
+        raise ImportError(
+            f"pd_v2.as_paddle: another paddle is already imported, from {place}\n"
+            "  hint: import pd_v2.as_paddle before it"
+        )
+    sys.meta_path.insert(0, _Finder())
+
+
+install()

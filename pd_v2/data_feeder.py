@@ -1,0 +1,251 @@
+"""From a minibatch, a list of samples, to one packed array per data layer."""
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+
+from pd_v2.data_type import DataType, InputType, SequenceType
+
+__all__ = ["DataFeeder", "Slot", "default_feeding_map"]
+
+_LEVEL_NAMES = {
+    SequenceType.NO_SEQUENCE: (),
+    SequenceType.SEQUENCE: ("step",),
+    SequenceType.SUB_SEQUENCE: ("sub-sequence", "step"),
+}
+
+
+class MissingColumn(KeyError):
+    """A data layer that `feeding` does not mention."""
+
+    def __str__(self):
+        return self.args[0]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slot:
+    """The rows of one data layer in a minibatch, back to back.
+
+    value is float32 [rows, dim] or, for ids, int64 [rows]. lengths holds an int64 array per level
+    of sequence, the outermost first: steps per sample; or sub-sequences per sample and steps per
+    sub-sequence. frame is (height, width) where a sample was an image of 2 or 3 axes.
+    """
+
+    value: np.ndarray
+    lengths: tuple[np.ndarray, ...] = ()
+    frame: tuple[int, int] | None = None
+
+
+class DataFeeder:
+    """Converts minibatches for data layers given as (name, InputType) pairs.
+
+    feeding says which field of a sample a layer gets: names in the order of the fields, or a dict
+    {name: field number}; by default the fields come in the order of data_types.
+    """
+
+    def __init__(self, data_types, feeding=None):
+        data_types = [_checked_data_type(entry) for entry in data_types]
+        numbers = _field_numbers(feeding, data_types)
+        self._columns = [_Column(name, numbers[name], type_) for name, type_ in data_types]
+
+    def __len__(self):
+        return len(self._columns)
+
+    def __call__(self, dat, argument=None):
+        return self.convert(dat, argument)
+
+    def convert(self, dat, argument=None):
+        """{data layer name: Slot} for a list of samples, added to the dict `argument` if given."""
+        batch = list(dat)
+        _require_tuples(batch)
+        slots = {} if argument is None else argument
+        for column in self._columns:
+            slots[column.name] = column.convert(batch)
+        return slots
+
+
+def default_feeding_map(data_types):
+    """{name: field number} for fields in the order of data_types."""
+    return {name: number for number, (name, _) in enumerate(data_types)}
+
+
+def _checked_data_type(entry):
+    well_formed = isinstance(entry, tuple | list) and len(entry) == 2
+    if not (well_formed and isinstance(entry[0], str) and isinstance(entry[1], InputType)):
+        raise TypeError(f"DataFeeder: data_types holds (name, InputType) pairs, got {entry!r}")
+    name, type_ = entry
+    if type_.type in (DataType.SparseNonValue, DataType.SparseValue):
+        raise TypeError(
+            f"DataFeeder: data layer {name!r} is sparse ({type_!r}); "
+            "only dense vectors and integer values can be fed"
+        )
+    return name, type_
+
+
+def _field_numbers(feeding, data_types):
+    if feeding is None:
+        return default_feeding_map(data_types)
+    if isinstance(feeding, list | tuple):
+        feeding = {name: number for number, name in enumerate(feeding)}
+    if not isinstance(feeding, dict):
+        raise TypeError(
+            "DataFeeder: feeding is a list of names or a dict {name: field number}, "
+            f"got {type(feeding).__name__}"
+        )
+    for name, _ in data_types:
+        if name not in feeding:
+            raise MissingColumn(
+                f"DataFeeder: feeding has no entry for data layer {name!r}, "
+                f"only for {', '.join(map(repr, feeding)) or 'none'}"
+            )
+        _check_field_number(name, feeding[name])
+    return feeding
+
+
+def _check_field_number(name, number):
+    if not isinstance(number, int | np.integer):
+        raise TypeError(f"DataFeeder: the field number of {name!r} must be an int, got {number!r}")
+    if number < 0:
+        raise ValueError(f"DataFeeder: the field number of {name!r} is negative: {number}")
+
+
+def _require_tuples(batch):
+    wrong = [kind for kind in set(map(type, batch)) if not issubclass(kind, tuple | list)]
+    if not wrong:
+        return
+    number, sample = next((i, s) for i, s in enumerate(batch) if type(s) in wrong)
+    raise TypeError(
+        f"DataFeeder: a sample is a tuple with one field per column, "
+        f"sample {number} is of type {type(sample).__name__}\n"
+        "  hint: a reader of a single column yields (x,), not x"
+    )
+
+
+@dataclass(frozen=True)
+class _Column:
+    """One data layer and the field of a sample that it gets."""
+
+    name: str
+    number: int
+    type: InputType
+
+    def convert(self, batch):
+        rows, lengths = self._unpack(self._fields(batch))
+        if self.type.type == DataType.Index:
+            return Slot(self._ids(rows, lengths), lengths)
+        value, frame = self._vectors(rows, lengths)
+        return Slot(value, lengths, frame)
+
+    def error(self, place, problem):
+        """The ValueError for a place in a minibatch."""
+        return ValueError(f"data layer {self.name!r} (column {self.number}), {place}: {problem}")
+
+    def _fields(self, batch):
+        try:
+            return [sample[self.number] for sample in batch]
+        except IndexError:
+            short = next(i for i, sample in enumerate(batch) if len(sample) <= self.number)
+            problem = f"the sample has only {len(batch[short])} fields"
+            raise self.error(f"sample {short}", problem) from None
+
+    def _unpack(self, items):
+        """Rows back to back, and the lengths of each level of sequence."""
+        lengths = ()
+        for _ in range(self.type.seq_type):
+            items = [self._elements(i, item, lengths) for i, item in enumerate(items)]
+            lengths += (np.array([len(item) for item in items], np.int64),)
+            items = list(itertools.chain.from_iterable(items))
+        return items, lengths
+
+    def _elements(self, index, item, lengths):
+        try:
+            return item if isinstance(item, list | tuple) else list(item)
+        except TypeError:
+            level = _LEVEL_NAMES[self.type.seq_type][len(lengths)]
+            problem = f"expected a sequence with a {level} per element, got {_shown(item)}"
+            raise self.error(self._place(index, lengths), problem) from None
+
+    def _vectors(self, rows, lengths):
+        """Rows as float32 [rows, dim], and (height, width) if they are images."""
+        if not rows:
+            return np.zeros((0, self.type.dim), np.float32), None
+        block = _stacked(rows)
+        if block is None or _vector_problem(block[0], self.type.dim):
+            raise self._first_fault(rows, lengths, _vector_problem)
+        value = np.ascontiguousarray(block.reshape(len(rows), -1), np.float32)
+        return value, block.shape[-2:] if block.ndim > 2 else None
+
+    def _ids(self, rows, lengths):
+        """Rows as int64 [rows], each in range(dim)."""
+        if not rows:
+            return np.zeros(0, np.int64)
+        block = _stacked(rows)
+        if block is None or block.ndim != 1 or block.dtype.kind == "f":
+            raise self._first_fault(rows, lengths, _id_problem)
+        outside = (block < 0) | (block >= self.type.dim)
+        if outside.any():
+            raise self._first_fault(rows, lengths, _id_problem)
+        return block.astype(np.int64)
+
+    def _first_fault(self, rows, lengths, problem_of):
+        """The error for the first row that is wrong in itself or unlike row 0."""
+        for index, row in enumerate(rows):
+            problem = problem_of(row, self.type.dim)
+            if problem is None and np.shape(row) != np.shape(rows[0]):
+                first = f"{np.shape(rows[0])} as in {self._place(0, lengths)}"
+                problem = f"expected shape {first}, got {np.shape(row)}"
+            if problem:
+                return self.error(self._place(index, lengths), problem)
+        return self.error("all samples", "the values have no common type")
+
+    def _place(self, index, lengths):
+        """Where a row stands: 'sample 3, sub-sequence 1, step 0'."""
+        steps = []
+        for level in reversed(lengths):
+            ends = np.cumsum(level)
+            owner = int(np.searchsorted(ends, index, side="right"))
+            steps.append(int(index - ends[owner] + level[owner]))
+            index = owner
+        names = _LEVEL_NAMES[self.type.seq_type]
+        inside = [f", {name} {step}" for name, step in zip(names, reversed(steps), strict=False)]
+        return f"sample {index}{''.join(inside)}"
+
+
+def _stacked(rows):
+    """Rows as one array of numbers; None if they are ragged or no numbers."""
+    try:
+        block = np.asarray(rows)
+    except ValueError:
+        return None
+    return block if block.dtype.kind in "biuf" else None
+
+
+def _vector_problem(row, dim):
+    """What is wrong with a dense row, or None."""
+    block = _stacked(row)
+    if block is None:
+        return f"expected {dim} numbers, got {_shown(row)}"
+    if block.ndim == 0:
+        return f"expected a vector of {dim} numbers, got the number {_shown(row)}"
+    if block.ndim > 3 or (block.ndim > 1 and not block.size):
+        return f"expected a vector or an image of 2 or 3 axes, got shape {block.shape}"
+    if block.ndim == 1 and len(block) != dim:
+        return f"expected {dim} numbers, got {len(block)}"
+    return None
+
+
+def _id_problem(row, dim):
+    """What is wrong with an integer row, or None."""
+    block = np.asarray(row) if np.isscalar(row) else _stacked(row)
+    if block is None or block.ndim or block.dtype.kind not in "biuO" or not 0 <= row < dim:
+        return f"expected an integer from 0 to {dim - 1}, got {_shown(row)}"
+    return None
+
+
+def _shown(value):
+    """A value as an error shows it: type and shape, or a few characters."""
+    if isinstance(value, np.ndarray) and value.ndim:
+        return f"an array of {value.dtype}{list(value.shape)}"
+    text = repr(value)
+    return f"{text if len(text) <= 60 else text[:57] + '...'} ({type(value).__name__})"

@@ -1,0 +1,169 @@
+"""The cache of downloaded datasets, and samples kept in numbered files.
+
+The cache is the folder DATA_HOME: $PD_DATASET_HOME, or ~/.cache/paddle/dataset. A cached file whose
+md5 is not the expected one is downloaded again; PD_DATASET_CHECK=0 takes it as it is.
+"""
+
+import functools
+import glob
+import importlib
+import itertools
+import logging
+import os
+import pickle
+import pkgutil
+import random
+
+from pd_v2.dataset.transfer import md5file, transfer
+from pd_v2.reader.protocol import require_reader
+from pd_v2.reader.recordio import write_records
+
+__all__ = [
+    "DATA_HOME",
+    "cluster_files_reader",
+    "convert",
+    "download",
+    "fetch_all",
+    "fetch_all_recordio",
+    "md5file",
+    "split",
+]
+
+DATA_HOME = os.environ.get("PD_DATASET_HOME") or os.path.expanduser("~/.cache/paddle/dataset")
+
+_log = logging.getLogger("paddle")
+
+
+def must_mkdirs(path):
+    """Make a folder and its parents where they are missing."""
+    os.makedirs(path, exist_ok=True)
+
+
+def download(url, module_name, md5sum, save_name=None):
+    """The path of a file of dataset module_name in the cache, downloaded if it is not there.
+
+    save_name is its name in the cache where it is not the last part of the url.
+    """
+    path = os.path.join(DATA_HOME, module_name, save_name or url.split("/")[-1])
+    found = md5file(path) if os.path.exists(path) else None
+    if found and md5sum in (found, None):
+        return path
+    if found and os.environ.get("PD_DATASET_CHECK") == "0":
+        _report_unchecked(path, found, md5sum)
+        return path
+    try:
+        must_mkdirs(os.path.dirname(path))
+        transfer(url, path, md5sum)
+    except OSError as error:
+        raise RuntimeError(_unavailable(url, path, found, md5sum, error)) from error
+    return path
+
+
+@functools.cache
+def _report_unchecked(path, found, md5sum):
+    """Cached, so that each file is reported once."""
+    _log.info("%s is used with md5 %s, not %s (PD_DATASET_CHECK=0)", path, found, md5sum)
+
+
+def _unavailable(url, path, found, md5sum, error):
+    """Why a file of a dataset is not to be had, and what the user can do."""
+    folder, name = os.path.split(path)
+    module_name = os.path.basename(folder)
+    if found:
+        problem = f"the cached {name} has md5 {found}, expected {md5sum}, and cannot be replaced"
+        hint = "set PD_DATASET_CHECK=0 to use the cached file as it is"
+    else:
+        problem = f"{name} is not in the cache and cannot be downloaded"
+        hint = f"put the file there, or set PD_DATASET_HOME to a folder with {module_name}/{name}"
+    return (
+        f"dataset {module_name}: {problem}: {error}\n"
+        f"  url   {url}\n"
+        f"  file  {os.path.abspath(path)}\n"
+        f"  hint: {hint}"
+    )
+
+
+def fetch_all():
+    """Download every dataset into the cache."""
+    for module in _datasets("fetch"):
+        module.fetch()
+
+
+def fetch_all_recordio(path):
+    """Write every dataset as RecordIO files into a folder of its name under `path`."""
+    for module in _datasets("convert"):
+        folder = os.path.join(path, module.__name__.split(".")[-1])
+        must_mkdirs(folder)
+        module.convert(folder)
+
+
+def _datasets(function):
+    """The dataset modules that have a function."""
+    package = importlib.import_module("pd_v2.dataset")
+    names = [f"{package.__name__}.{info.name}" for info in pkgutil.iter_modules(package.__path__)]
+    modules = [importlib.import_module(name) for name in names if name != __name__]
+    return [module for module in modules if hasattr(module, function)]
+
+
+def split(reader, line_count, suffix="%05d.pickle", dumper=pickle.dump):
+    """Write the samples of a reader to numbered files, each one pickled list.
+
+    The first file holds line_count + 1 samples, the others line_count: 2017's count, which
+    decides what each trainer of a cluster reads.
+    """
+    require_reader("split", reader)
+    if not callable(dumper):
+        raise TypeError(f"split: dumper must be a function, got {type(dumper).__name__}")
+    for number, samples in enumerate(_blocks("split", reader(), line_count)):
+        if samples:
+            with open(suffix % number, "wb") as file:
+                dumper(samples, file)
+
+
+def convert(output_path, reader, line_count, name_prefix):
+    """Write a reader's samples to RecordIO files output_path/name_prefix-00000 and so on.
+
+    Samples are shuffled within a file, files are cut as by `split`. The last file is the one that
+    is not full, and may have no samples.
+    """
+    require_reader("convert", reader)
+    for number, samples in enumerate(_blocks("convert", reader(), line_count)):
+        random.shuffle(samples)
+        records = (pickle.dumps(sample, protocol=2) for sample in samples)
+        write_records(os.path.join(output_path, f"{name_prefix}-{number:05d}"), records)
+
+
+def _blocks(who, samples, line_count):
+    """Lists of line_count + 1 samples, then of line_count; the last is not full, or empty."""
+    if line_count < 1:
+        raise ValueError(f"{who}: line_count must be at least 1, got {line_count}")
+    samples = iter(samples)
+    size = line_count + 1
+    while len(block := list(itertools.islice(samples, size))) == size:
+        yield block
+        size = line_count
+    yield block
+
+
+def cluster_files_reader(files_pattern, trainer_count, trainer_id, loader=pickle.load):
+    """A reader of the samples in every trainer_count-th file of a pattern, from the trainer_id-th.
+
+    Files are in the order of their names, and hold lists of samples as `split` writes them.
+    """
+    if not callable(loader):
+        raise TypeError(f"cluster_files_reader: loader must be a function, got {loader!r}")
+    if not 0 <= trainer_id < trainer_count:
+        raise ValueError(
+            f"cluster_files_reader: trainer_id {trainer_id} is not one of {trainer_count} trainers"
+        )
+
+    def samples():
+        names = sorted(glob.glob(files_pattern))
+        if not names:
+            raise FileNotFoundError(f"cluster_files_reader: no file matches {files_pattern!r}")
+        for name in names[trainer_id::trainer_count]:
+            _log.info("append file: %s", name)
+            with open(name, "rb") as file:
+                yield from loader(file)
+
+    return samples

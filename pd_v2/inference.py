@@ -1,0 +1,89 @@
+"""Inference: the outputs of a network for a list of samples."""
+
+import numpy as np
+
+import pd_core as pd
+
+from . import build
+from .data_feeder import DataFeeder
+from .topology import Topology
+
+__all__ = ["Inference", "infer"]
+
+_FIELDS = ("value", "id", "prob")
+
+
+class Inference:
+    """The network behind some output layers, with a copy of the values of `parameters`."""
+
+    def __init__(self, parameters, output_layer=None):
+        if output_layer is None:
+            raise ValueError("Inference: give an output_layer")
+        self.topology = Topology(output_layer)
+        key = tuple(self.topology.outputs)
+        known = build.current().inferences
+        if key not in known:
+            known[key] = pd.Session()
+        self._session = known[key]
+        self._values = parameters, self.topology.parameters
+        parameters.copy_into(self._session, self.topology.parameters)
+
+    def iter_infer(self, input, feeding=None):
+        """For the whole input as one batch: a list of {'value', 'id', 'prob'}, one per output."""
+        feeder = DataFeeder(self.topology.data_type(), feeding)
+        layers = self.topology.data_layers()
+        feeds = {layers[name]: slot.value for name, slot in feeder(list(input)).items()}
+        found = self._session.eval(self.topology.outputs, feeds, training=False)
+        yield [_fields(x, value) for x, value in zip(self.topology.outputs, found, strict=True)]
+
+    def iter_infer_field(self, field, **kwargs):
+        """For each output a list of the fields asked for."""
+        names = _field_names(field)
+        for results in self.iter_infer(**kwargs):
+            for result in results:
+                yield [result[name] for name in names]
+
+    def infer(self, input, field="value", flatten_result=True, **kwargs):
+        """The field of every output: rows of several outputs one below the other.
+
+        `field` is a name or several; several give a list. flatten_result=False keeps a list with
+        one array per output.
+        """
+        names = _field_names(field)
+        columns = [[] for _ in names]
+        for result in self.iter_infer_field(field=names, input=input, **kwargs):
+            for column, value in zip(columns, result, strict=True):
+                column.append(value)
+        if flatten_result:
+            columns = [_joined(name, c) for name, c in zip(names, columns, strict=True)]
+        return columns[0] if len(columns) == 1 else columns
+
+
+def infer(output_layer, parameters, input, feeding=None, field="value"):
+    """The outputs of some layers for a list of samples, each a tuple; the list is one batch."""
+    inference = Inference(output_layer=output_layer, parameters=parameters)
+    return inference.infer(field=field, input=input, feeding=feeding)
+
+
+def _fields(layer, value):
+    """Ids of integer layers, values of all others."""
+    ids = layer.dtype.kind == "i"
+    return {
+        "value": None if ids else value,
+        "id": value.astype(np.int32) if ids else None,
+        "prob": None,
+    }
+
+
+def _field_names(field):
+    names = [field] if isinstance(field, str) else list(field)
+    for name in names:
+        if name not in _FIELDS:
+            raise ValueError(f"infer: a field is one of {', '.join(_FIELDS)}, not {name!r}")
+    return names
+
+
+def _joined(name, values):
+    if any(v is None for v in values):
+        raise ValueError(f"infer: an output has no field {name!r}")
+    return np.concatenate(values)

@@ -1,0 +1,199 @@
+"""Parameters: the values of a network by name, and the tar files that keep them."""
+
+import numpy as np
+
+import pd_core as pd
+
+from . import build
+from .parameter_file import read_tar, read_value, write_tar, write_value
+from .proto import ParameterConfig
+from .topology import Topology
+
+__all__ = ["Parameters", "create"]
+
+
+def create(layers):
+    """The Parameters of the network behind some cost or output layers.
+
+    They are a view on the variables of the network: what a trainer learns shows here, and what is
+    set here is what it trains on.
+    """
+    pool = Parameters()
+    pool.bind(Topology(layers).parameters)
+    return pool
+
+
+class Parameters:
+    """Values by name, in the order of creation.
+
+    A pool made by `create` or bound by a trainer is a view on the network's variables; one that
+    was read from a file holds values of its own until a trainer or an inference takes them.
+    """
+
+    def __init__(self):
+        self.__param_conf__ = {}
+        self._own = {}  # values of names that no network holds
+        self._bound = {}  # layer parameters by name
+        self._flat = False  # as in 2017, get() is one-dimensional once a trainer exists
+        self._gradient = None  # name -> gradient of the batch at hand, while there is one
+
+    def bind(self, parameters):
+        """Make this pool a view on the parameters of a network; its own values move there."""
+        for p in parameters:
+            name = p.config.name
+            self.__param_conf__[name] = p.config
+            self._bound[name] = p
+            if name in self._own:
+                self._store(name, self._own.pop(name))
+            elif p.initializer is not None:
+                self.set(name, p.initializer(name))
+                p.initializer = None
+
+    def draw(self, parameters=None):
+        """Initial values, as 2017's stream gives them, for variables that have none yet.
+
+        Every parameter takes its share of the stream, also one whose value is set already.
+        """
+        session = pd.default_session()
+        for p in self._bound.values() if parameters is None else parameters:
+            config, stream = p.config, build.current().random
+            fill = stream.uniform if config.initial_strategy == 1 else stream.normal
+            values = fill(config.initial_mean, config.initial_std, int(config.size))
+            if not session.has(p.variable):
+                session.set(p.variable, values.reshape(p.variable.dims))
+
+    def use_flat_values(self):
+        """From here on `get` gives one-dimensional arrays."""
+        self._flat = True
+
+    # ---- names
+
+    def keys(self):
+        """The names, in the order of creation."""
+        return list(self.__param_conf__)
+
+    names = keys
+
+    def has_key(self, key):
+        """Whether there is a parameter of that name."""
+        return key in self.__param_conf__
+
+    __contains__ = has_key
+
+    def __iter__(self):
+        return iter(self.keys())
+
+    def __len__(self):
+        return len(self.__param_conf__)
+
+    # ---- values
+
+    def get_shape(self, key):
+        """The recorded dims; (1, size) for a parameter without dims, such as filters."""
+        config = self._config(key)
+        return tuple(int(d) for d in config.dims) or (1, int(config.size))
+
+    def get(self, parameter_name):
+        """A float32 copy: of `get_shape` before a trainer exists, one-dimensional afterwards."""
+        self._config(parameter_name)
+        value = self._value(parameter_name)
+        return value.reshape(-1 if self._flat else self.get_shape(parameter_name))
+
+    __getitem__ = get
+
+    def set(self, parameter_name, value):
+        """Store an array of `get_shape`, or a one-dimensional one of that size."""
+        shape = self.get_shape(parameter_name)
+        if not isinstance(value, np.ndarray):
+            raise ValueError(f"Must return ndarray, not {type(value).__name__}")
+        if value.shape not in (shape, (int(np.prod(shape)),)):
+            raise ValueError(f"parameter {parameter_name!r} is {shape}, the value {value.shape}")
+        self._store(parameter_name, value.astype(np.float32))
+
+    __setitem__ = set
+
+    def get_grad(self, key):
+        """The gradient of the batch at hand, summed over it; zeros outside EndForwardBackward."""
+        config = self._config(key)
+        if self._gradient is None or config.is_static:
+            return np.zeros(int(config.size), np.float32)
+        return self._gradient(key)
+
+    def copy_into(self, session, parameters):
+        """Store the values of these layer parameters in a session of the core."""
+        missing = [p.config.name for p in parameters if p.config.name not in self.__param_conf__]
+        if missing:
+            raise ValueError(f"there is no value for the parameters {missing}")
+        for p in parameters:
+            value = self._value(p.config.name)
+            if value.size != p.config.size:
+                raise ValueError(
+                    f"parameter {p.config.name!r} has {value.size} elements, the network's "
+                    f"{p.config.size}"
+                )
+            session.set(p.variable, value.reshape(p.variable.dims))
+
+    def update_param_conf(self, model_config):
+        """Take over the configurations of a ModelConfig."""
+        for config in model_config.parameters:
+            self.__param_conf__[config.name] = config
+
+    def __append_config__(self, param_conf):
+        if not isinstance(param_conf, ParameterConfig):
+            raise ValueError(f"param_conf is a ParameterConfig, not {param_conf!r}")
+        if param_conf.name in self.__param_conf__:
+            raise ValueError(f"duplicated parameter {param_conf.name!r}")
+        self.__param_conf__[param_conf.name] = param_conf
+
+    def _config(self, key):
+        if not isinstance(key, str):
+            raise ValueError(f"a parameter name is a str, not {key!r}")
+        if key not in self.__param_conf__:
+            raise ValueError(f"No such parameter {key}")
+        return self.__param_conf__[key]
+
+    def _value(self, name):
+        if name in self._own:
+            return self._own[name].copy()
+        if name not in self._bound:
+            raise ValueError(f"parameter {name!r} has no value")
+        session, variable = pd.default_session(), self._bound[name].variable
+        if not session.has(variable):
+            self.draw()
+        return session.get(variable).reshape(-1)
+
+    def _store(self, name, value):
+        if name in self._bound:
+            variable = self._bound[name].variable
+            pd.default_session().set(variable, value.reshape(variable.dims))
+        else:
+            self._own[name] = value.reshape(-1)
+
+    # ---- files
+
+    def serialize(self, name, f):
+        """Write one value: a 16-byte header, then float32."""
+        write_value(f, self.get(name))
+
+    def deserialize(self, name, f):
+        """Read one value that `serialize` wrote."""
+        self.set(name, read_value(f))
+
+    def to_tar(self, f):
+        """Write all values and configurations as a tar."""
+        write_tar(f, [(self._config(name), self.get(name)) for name in self.keys()])
+
+    @staticmethod
+    def from_tar(f):
+        """The Parameters of a tar, with values of their own."""
+        pool = Parameters()
+        for config, value in read_tar(f):
+            pool.__append_config__(config)
+            pool._own[config.name] = value.reshape(-1)
+        return pool
+
+    def init_from_tar(self, f, exclude_params=()):
+        """Set the values of the names that a tar has in common with this pool."""
+        for config, value in read_tar(f):
+            if config.name in self and config.name not in exclude_params:
+                self.set(config.name, value)

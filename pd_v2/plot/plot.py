@@ -1,0 +1,114 @@
+"""A plotter of named curves for notebooks and files."""
+
+import io
+import os
+from dataclasses import dataclass, field
+
+
+@dataclass
+class PlotData:
+    """The points of one curve."""
+
+    step: list = field(default_factory=list)
+    value: list = field(default_factory=list)
+
+    def append(self, step, value):
+        """Add a point."""
+        self.step.append(step)
+        self.value.append(value)
+
+    def reset(self):
+        """Forget all points."""
+        self.step.clear()
+        self.value.clear()
+
+
+class Ploter:
+    """One curve per title, drawn by plot() into a notebook or a file.
+
+    With the environment variable DISABLE_PLOT=True points are kept and nothing is drawn.
+    No display is needed: a figure is rendered in memory.
+    """
+
+    def __init__(self, *args):
+        for title in args:
+            _require_str(title)
+        self.__plot_data__ = {title: PlotData() for title in args}
+        self.__disable_plot__ = os.environ.get("DISABLE_PLOT")
+        if not self.__plot_is_disabled__():
+            _require_matplotlib()
+
+    def __plot_is_disabled__(self):
+        return self.__disable_plot__ == "True"
+
+    def append(self, title, step, value):
+        """Add a point to a curve."""
+        _require_str(title)
+        if title not in self.__plot_data__:
+            known = ", ".join(map(repr, self.__plot_data__)) or "none"
+            raise ValueError(f"Ploter: no curve {title!r}, the titles are {known}")
+        self.__plot_data__[title].append(step, value)
+
+    def plot(self, path=None):
+        """Draw into the file `path`, or in place of the last drawing in a notebook.
+
+        Without a path and outside a notebook there is nowhere to draw, and nothing is done.
+        """
+        if self.__plot_is_disabled__():
+            return
+        if path is not None:
+            _figure(self.__plot_data__).savefig(path)
+        elif _in_ipython():
+            _display(_figure(self.__plot_data__))
+
+    def reset(self):
+        """Forget the points of all curves."""
+        for data in self.__plot_data__.values():
+            data.reset()
+
+
+def _require_str(title):
+    if not isinstance(title, str):
+        raise TypeError(f"Ploter: a title is a string, got {title!r}")
+
+
+def _require_matplotlib():
+    try:
+        import matplotlib.figure  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            f"Ploter draws with matplotlib, which cannot be imported: {error}\n"
+            "  hint: install it, or switch plotting off with the environment variable "
+            "DISABLE_PLOT=True"
+        ) from error
+
+
+def _figure(curves):
+    """A figure outside pyplot, so that no window and no interactive backend is involved."""
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    axes = figure.subplots()
+    for title, data in curves.items():
+        if data.step:
+            axes.plot(data.step, data.value, label=title)
+    if axes.lines:
+        axes.legend(loc="upper left")
+    return figure
+
+
+def _in_ipython():
+    try:
+        from IPython import get_ipython
+    except ImportError:
+        return False
+    return get_ipython() is not None
+
+
+def _display(figure):
+    from IPython.display import Image, clear_output, display
+
+    png = io.BytesIO()
+    figure.savefig(png, format="png")
+    clear_output(wait=True)
+    display(Image(data=png.getvalue()))

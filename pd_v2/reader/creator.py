@@ -1,0 +1,52 @@
+"""Readers made from data: arrays and files."""
+
+import glob
+import pickle
+
+import numpy as np
+
+from pd_v2.reader.recordio import read_records
+from pd_v2.reader.threads import buffered
+
+__all__ = ["np_array", "recordio", "text_file"]
+
+
+def np_array(x):
+    """The elements of a vector, the rows of a matrix, the slices along axis 0 of more axes."""
+    x = np.asarray(x)
+
+    def rows():
+        yield from x if x.ndim else [x]
+
+    return rows
+
+
+def text_file(path):
+    """The lines of a UTF-8 text file, without their line ends."""
+
+    def lines():
+        with open(path, encoding="utf-8") as file:
+            for line in file:
+                yield line.rstrip("\n")
+
+    return lines
+
+
+def recordio(paths, buf_size=100):
+    """The pickled samples in RecordIO files, read up to buf_size ahead.
+
+    paths is a list of file names or patterns, or a string of them with commas between. Unpickling
+    runs code that a file names: read only files you trust.
+    """
+    patterns = paths.split(",") if isinstance(paths, str) else list(paths)
+
+    def samples():
+        for pattern in patterns:
+            names = sorted(glob.glob(pattern))
+            if not names:
+                raise FileNotFoundError(f"recordio: no file matches {pattern!r}")
+            for name in names:
+                for record in read_records(name):
+                    yield pickle.loads(record, encoding="latin1")  # Python 2 wrote bytes as text
+
+    return buffered(samples, buf_size)

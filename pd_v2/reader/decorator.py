@@ -1,0 +1,117 @@
+"""Readers made from readers.
+
+Each function takes readers and returns a new one; nothing is read before the new one is iterated.
+"""
+
+import itertools
+import random
+
+from pd_v2.reader.pipe import PipeReader, pipe_reader
+from pd_v2.reader.protocol import require_reader
+from pd_v2.reader.threads import buffered, xmap_readers
+
+__all__ = [
+    "ComposeNotAligned",
+    "PipeReader",
+    "buffered",
+    "chain",
+    "compose",
+    "firstn",
+    "map_readers",
+    "pipe_reader",
+    "shuffle",
+    "xmap_readers",
+]
+
+_MISSING = object()
+
+
+class ComposeNotAligned(ValueError):
+    """Readers composed with check_alignment gave different numbers of samples."""
+
+
+def map_readers(func, *readers):
+    """func(a, b, ...) over the samples of the readers in lock-step, up to the shortest."""
+    if not callable(func):
+        raise TypeError(f"map_readers: func must be a function, got {type(func).__name__}")
+    _require_readers("map_readers", readers)
+
+    def mapped():
+        yield from map(func, *(reader() for reader in readers))
+
+    return mapped
+
+
+def shuffle(reader, buf_size):
+    """Samples in random order within windows of buf_size, drawn with the `random` module."""
+    require_reader("shuffle", reader)
+
+    def shuffled():
+        samples = iter(reader())
+        while window := list(itertools.islice(samples, max(buf_size, 1))):
+            random.shuffle(window)
+            yield from window
+
+    return shuffled
+
+
+def chain(*readers):
+    """All samples of the first reader, then all of the second, and so on."""
+    _require_readers("chain", readers)
+
+    def chained():
+        yield from itertools.chain.from_iterable([reader() for reader in readers])
+
+    return chained
+
+
+def compose(*readers, check_alignment=True):
+    """One flat tuple from a sample of each reader: (1, 2) and 3 make (1, 2, 3).
+
+    Readers of different lengths raise ComposeNotAligned; with check_alignment=False the surplus
+    is dropped.
+    """
+    _require_readers("compose", readers)
+
+    def composed():
+        streams = [reader() for reader in readers]
+        rows = _aligned(streams) if check_alignment else zip(*streams, strict=False)
+        for row in rows:
+            yield tuple(itertools.chain.from_iterable(map(_as_tuple, row)))
+
+    return composed
+
+
+def firstn(reader, n):
+    """The first n samples."""
+    require_reader("firstn", reader)
+    if n < 0:
+        raise ValueError(f"firstn: n must not be negative, got {n}")
+
+    def first():
+        yield from itertools.islice(reader(), n)
+
+    return first
+
+
+def _require_readers(who, readers):
+    if not readers:
+        raise TypeError(f"{who}: at least one reader is needed")
+    for reader in readers:
+        require_reader(who, reader)
+
+
+def _as_tuple(sample):
+    return sample if isinstance(sample, tuple) else (sample,)
+
+
+def _aligned(streams):
+    """zip, but a stream that ends before the others is an error."""
+    for count, row in enumerate(itertools.zip_longest(*streams, fillvalue=_MISSING)):
+        ended = [str(i) for i, sample in enumerate(row) if sample is _MISSING]
+        if ended:
+            raise ComposeNotAligned(
+                f"compose: outputs of readers are not aligned: of {len(row)} readers, "
+                f"number {', '.join(ended)} ended after {count} samples and another went on"
+            )
+        yield row

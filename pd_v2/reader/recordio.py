@@ -1,0 +1,70 @@
+"""RecordIO files: chunks of records, each chunk compressed and behind a checksum.
+
+A chunk is five little-endian uint32 (magic, crc32 of the payload, compressor, payload bytes,
+number of records) and the payload, which unpacked is a uint32 length and the bytes per record.
+"""
+
+import gzip
+import itertools
+import struct
+import zlib
+
+from pd_v2.reader.snappy import unpack_stream
+
+_HEADER = struct.Struct("<5I")
+_LENGTH = struct.Struct("<I")
+_MAGIC = 0x01020304
+_GZIP = 2
+_UNPACK = {0: bytes, 1: unpack_stream, _GZIP: gzip.decompress}
+_RECORDS_PER_CHUNK = 1000
+
+
+def read_records(path):
+    """Yield the records of a file as bytes; ValueError where the file is damaged."""
+    with open(path, "rb") as file:
+        for number in itertools.count():
+            header = file.read(_HEADER.size)
+            if not header:
+                return
+            try:
+                yield from _records(header, file)
+            except (ValueError, OSError, EOFError, struct.error, zlib.error) as error:
+                raise ValueError(f"recordio: {path}, chunk {number}: {error}") from error
+
+
+def write_records(path, records):
+    """Write bytes records to a file, in chunks compressed with gzip."""
+    records = iter(records)
+    with open(path, "wb") as file:
+        while chunk := list(itertools.islice(records, _RECORDS_PER_CHUNK)):
+            plain = b"".join(_LENGTH.pack(len(record)) + record for record in chunk)
+            payload = gzip.compress(plain, mtime=0)
+            crc = zlib.crc32(payload)
+            file.write(_HEADER.pack(_MAGIC, crc, _GZIP, len(payload), len(chunk)))
+            file.write(payload)
+
+
+def _records(header, file):
+    magic, crc, compressor, size, count = _HEADER.unpack(header)
+    if magic != _MAGIC:
+        raise ValueError(f"no RecordIO chunk: it starts with {magic:#010x}, not {_MAGIC:#010x}")
+    if compressor not in _UNPACK:
+        raise ValueError(f"compressor {compressor} is unknown")
+    payload = file.read(size)
+    if len(payload) < size:
+        raise ValueError(f"the file ends after {len(payload)} of {size} bytes")
+    if zlib.crc32(payload) != crc:
+        raise ValueError(f"the checksum is {zlib.crc32(payload):#010x}, announced {crc:#010x}")
+    return _cut(_UNPACK[compressor](payload), count)
+
+
+def _cut(plain, count):
+    """The records in an unpacked payload."""
+    records, start = [], 0
+    while start < len(plain):
+        (length,) = _LENGTH.unpack_from(plain, start)
+        start += _LENGTH.size + length
+        records.append(plain[start - length : start])
+    if start > len(plain) or len(records) != count:
+        raise ValueError(f"{len(records)} records in {len(plain)} bytes, announced {count}")
+    return records

@@ -1,0 +1,156 @@
+"""paddle.init: process-wide options, from PADDLE_INIT_* environment variables and keywords."""
+
+import ctypes
+import logging
+import os
+import platform
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+
+__all__ = ["Settings", "configure_logging", "current", "gpu_available", "init"]
+
+_ENV_PREFIX = "PADDLE_INIT_"
+_SMT_STATE = Path("/sys/devices/system/cpu/smt/active")
+_TRUTH = {
+    **dict.fromkeys(("1", "t", "true", "y", "yes"), True),
+    **dict.fromkeys(("0", "f", "false", "n", "no"), False),
+}
+
+# fmt: off
+_BOOLEANS = {
+    "log_clipping", "log_error_clipping", "prev_batch_state", "rnn_use_batch",
+    "show_layer_stat", "use_gpu", "use_mkl_packed", "use_mkldnn", "use_nnpack",
+}
+_INTEGERS = {
+    "beam_size", "gpu_id", "num_gradient_servers", "port", "ports_num", "ports_num_for_sparse",
+    "seed", "trainer_count", "trainer_id",
+}
+# Accepted and kept as given, because 2017's scripts and cluster launchers pass them.
+_OTHERS = {
+    "allow_only_one_model_on_one_gpu", "average_test_period", "checkgrad_eps", "comment",
+    "config", "config_args", "cuda_dir", "cudnn_conv_workspace_limit_in_mb", "cudnn_dir",
+    "diy_beam_search_prob_so", "dot_period", "enable_grad_share", "enable_parallel_vector",
+    "grad_share_block_num", "init_model_path", "job", "lapack_dir",
+    "load_missing_parameter_strategy", "loadsave_parameters_in_pserver", "local", "log_period",
+    "log_period_server", "nics", "num_passes", "parallel_thread_num", "predict_file",
+    "pservers", "rdma_tcp", "save_dir", "saving_period", "show_parameter_stats_period",
+    "small_messages", "sock_recv_buf_size", "sock_send_buf_size", "start_pass", "start_pserver",
+    "test_period", "thread_local_rand_use_global_seed", "warpctc_dir", "with_cost",
+}
+# fmt: on
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What init() has set: use_gpu holds only where there is a GPU, flags is all that was given."""
+
+    use_gpu: bool = False
+    trainer_count: int = 1
+    seed: int = 1
+    flags: dict = field(default_factory=dict)
+
+
+@dataclass
+class _Process:
+    settings: Settings = field(default_factory=Settings)
+    warned_of_no_gpu: bool = False
+
+
+_process = _Process()
+
+
+def current():
+    """The Settings of this process; the defaults before init()."""
+    return _process.settings
+
+
+def init(**kwargs):
+    """Set options of the process; keywords win over PADDLE_INIT_* environment variables.
+
+    Calling it again changes the options it is given and keeps the others. Unknown options are
+    kept, with a warning.
+    """
+    given = {**_from_environment(), **kwargs}
+    if "parallel_nn" in given:
+        raise AssertionError("currently 'parallel_nn' is not supported in v2 APIs.")
+    parsed = {name: _parsed(name, value) for name, value in given.items()}
+    _warn_of_unknown(given)
+    flags = {**_process.settings.flags, **parsed}
+    trainer_count = flags.get("trainer_count", 1)
+    set_omp_mkl_env_vars(trainer_count)
+    use_gpu = flags.get("use_gpu", False) and _gpu_or_warning()
+    _process.settings = Settings(use_gpu, trainer_count, flags.get("seed", 1), flags)
+
+
+def configure_logging():
+    """The format of 2017's log lines, to stderr; the logger 'paddle' reports from INFO on."""
+    logging.basicConfig(format="[%(levelname)s %(asctime)s %(filename)s:%(lineno)s] %(message)s")
+    logging.getLogger("paddle").setLevel(logging.INFO)
+
+
+def gpu_available():
+    """Whether the NVIDIA driver is installed and sees a device."""
+    try:
+        driver = ctypes.CDLL("nvcuda.dll" if platform.system() == "Windows" else "libcuda.so.1")
+    except OSError:
+        return False
+    count = ctypes.c_int(0)
+    sees = driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0
+    return sees and count.value > 0
+
+
+def set_omp_mkl_env_vars(trainer_count):
+    """Thread counts and affinity for OpenMP and MKL libraries, where the user has not set them."""
+    hyper_threading = _SMT_STATE.exists() and _SMT_STATE.read_text().strip() == "1"
+    threads = str(max(1, (os.cpu_count() or 1) // trainer_count))
+    os.environ.setdefault("OMP_NUM_THREADS", threads)
+    os.environ.setdefault("MKL_NUM_THREADS", threads)
+    os.environ.setdefault("OMP_DYNAMIC", "true" if hyper_threading else "false")
+    permute = "1" if hyper_threading else "0"
+    os.environ.setdefault("KMP_AFFINITY", f"granularity=fine,compact,{permute},0")
+
+
+def _from_environment():
+    return {
+        name.removeprefix(_ENV_PREFIX).lower(): value
+        for name, value in os.environ.items()
+        if name.startswith(_ENV_PREFIX)
+    }
+
+
+def _parsed(name, value):
+    """The value of an option as its type, written like on gflags' command line."""
+    if name in _BOOLEANS:
+        truth = _TRUTH.get(str(value).lower())
+        if truth is None:
+            raise ValueError(f"init: {name} must be true or false, got {value!r}")
+        return truth
+    if name in _INTEGERS:
+        return _integer(name, value)
+    return value
+
+
+def _integer(name, value):
+    try:
+        number = int(str(value))
+    except ValueError:
+        raise ValueError(f"init: {name} must be an integer, got {value!r}") from None
+    if name == "trainer_count" and number < 1:
+        raise ValueError(f"init: trainer_count must be at least 1, got {number}")
+    return number
+
+
+def _warn_of_unknown(given):
+    unknown = sorted(given.keys() - _BOOLEANS - _INTEGERS - _OTHERS)
+    if unknown:
+        warnings.warn(f"init: unknown options have no effect: {', '.join(unknown)}", stacklevel=3)
+
+
+def _gpu_or_warning():
+    """Whether there is a GPU; the first time that there is none, say so."""
+    found = gpu_available()
+    if not found and not _process.warned_of_no_gpu:
+        _process.warned_of_no_gpu = True
+        warnings.warn("init: use_gpu=True, but there is no GPU: the CPU is used", stacklevel=3)
+    return found

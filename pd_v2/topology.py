@@ -1,0 +1,120 @@
+"""Topologies: the part of the network that some layers need, as 2017's configuration."""
+
+import pickle
+
+import pd_core as pd
+
+from . import build
+from .config_base import Layer
+from .proto import ModelConfig
+
+__all__ = ["Topology"]
+
+
+class Topology:
+    """The layers behind some outputs, in the order in which they were defined.
+
+    `extra_layers` are kept as well, but are no outputs. An evaluator belongs to the topology if
+    all its layers do.
+    """
+
+    def __init__(self, layers, extra_layers=None):
+        self.outputs = _layers(layers)
+        self.layers = [*self.outputs, *_layers(extra_layers or [])]
+        behind = _reachable(self.layers)
+        known = build.current()
+        self._members = [x for x in known.layers.values() if x in behind]
+        if len(self._members) != len(behind):
+            raise ValueError("Topology: the layers were built in another build")
+        self.evaluators = [e for e in known.evaluators if set(e.inputs) <= behind]
+        self.parameters = _parameters(self._members, known)
+
+    def proto(self):
+        """The ModelConfig message."""
+        model = ModelConfig(type="nn")
+        model.layers.extend(x.config for x in self._members)
+        model.parameters.extend(p.config for p in self.parameters)
+        model.input_layer_names.extend(name for name, _ in self.data_type())
+        model.output_layer_names.extend(x.full_name for x in self.outputs)
+        model.evaluators.extend(e.config for e in self.evaluators)
+        root = model.sub_models.add(name="root", is_recurrent_layer_group=False)
+        root.layer_names.extend(x.full_name for x in self._members)
+        root.input_layer_names.extend(model.input_layer_names)
+        root.output_layer_names.extend(model.output_layer_names)
+        root.evaluator_names.extend(e.name for e in self.evaluators)
+        return model
+
+    def get_layer(self, name):
+        """The layer of that name, or None."""
+        return get_layer(name)
+
+    def get_layer_proto(self, name):
+        """The LayerConfig of that name, or None."""
+        return next((x.config for x in self._members if x.full_name == name), None)
+
+    def data_layers(self):
+        """{name: data layer}."""
+        return {x.name: x for x in self._members if x.layer_type == "data"}
+
+    def data_type(self):
+        """[(name, InputType)] of the data layers, in the order of their definition."""
+        return [(name, x.data_type) for name, x in self.data_layers().items()]
+
+    def use_sparse_updater(self):
+        """Whether a parameter asks for row-sparse updates."""
+        return any(p.config.sparse_update or p.config.sparse_remote_update for p in self.parameters)
+
+    def serialize_for_inference(self, stream):
+        """Pickle the configuration and the data types, as 2017's inference reads them."""
+        content = {"protobin": self.proto().SerializeToString(), "data_type": self.data_type()}
+        pickle.dump(content, stream, protocol=2)
+
+    def export_onnx(self, path, parameters):
+        """Write the outputs as one ONNX model, with the values of `parameters` inside it.
+
+        Inputs and outputs are named after the layers; the batch size stays open.
+        """
+        inputs = [x for x in self.data_layers().values() if _feeds_inference(x, self.outputs)]
+        with pd.Session(seed=0) as session:
+            parameters.copy_into(session, self.parameters)
+            return pd.export_onnx(path, self.outputs, inputs, session)
+
+
+def _feeds_inference(x, outputs):
+    return x in outputs or any(x in node.inputs for node in pd.subgraph(outputs))
+
+
+def _layers(layers):
+    layers = list(layers) if isinstance(layers, (list, tuple)) else [layers]
+    for x in layers:
+        if not isinstance(x, Layer):
+            raise ValueError(f"layer should have type paddle.v2.config_base.Layer, not {x!r}")
+    return layers
+
+
+def _reachable(layers):
+    """The layers and all that they are made from."""
+    found, left = set(), list(layers)
+    while left:
+        x = left.pop()
+        if x not in found:
+            found.add(x)
+            left += x.parents
+    return found
+
+
+def _parameters(layers, known):
+    """Parameters of these layers, in the order of their creation."""
+    names = {i.input_parameter_name for x in layers for i in x.config.inputs}
+    names |= {x.config.bias_parameter_name for x in layers}
+    return [p for name, p in known.parameters.items() if name in names]
+
+
+def get_layer(name):
+    """The layer of that full name in this process, or None."""
+    return build.current().layers.get(name)
+
+
+def parse_network(output_layers, extra_layers=None):
+    """The ModelConfig of the network behind some layers."""
+    return Topology(output_layers, extra_layers).proto()

@@ -1,0 +1,173 @@
+"""The trainer: passes over a reader, one compiled step a batch, events in between."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+import pd_core as pd
+
+from . import event as events
+from .data_feeder import DataFeeder
+from .evaluator import Accumulator
+from .optimizer import Optimizer
+from .parameters import Parameters
+from .topology import Topology
+
+__all__ = ["SGD"]
+
+
+def default_event_handler(event):
+    """Do nothing."""
+
+
+class SGD:
+    """Trains the parameters behind some cost layers with any of `paddle.optimizer`.
+
+    Gradients are summed over the batch; the cost of an event is the sum of the cost layers'
+    values over the number of samples, before the update. `extra_layers` are computed for their
+    evaluators only. Of `is_local=False` only the single trainer is there.
+    """
+
+    def __init__(
+        self,
+        cost,
+        parameters,
+        update_equation,
+        extra_layers=None,
+        is_local=True,
+        pserver_spec=None,
+        use_etcd=True,
+    ):
+        if not isinstance(parameters, Parameters):
+            raise TypeError("parameters should be parameters")
+        if not isinstance(update_equation, Optimizer):
+            raise TypeError("update equation parameter must be paddle.v2.optimizer.Optimizer")
+        if not is_local:
+            raise ValueError("SGD: is_local=False, but only local training is supported")
+        self.__topology__ = Topology(cost, extra_layers)
+        self.__optimizer__ = update_equation
+        self.__parameters__ = parameters
+        self._adopt_parameters()
+        self._build()
+
+    def get_topology_proto(self):
+        """The ModelConfig of what is trained."""
+        return self.__topology__.proto()
+
+    def save_parameter_to_tar(self, f):
+        """Write the parameters as a tar; see `Parameters.to_tar`."""
+        self.__parameters__.to_tar(f)
+
+    def train(self, reader, num_passes=1, event_handler=None, feeding=None):
+        """Train for some passes over a reader of minibatches.
+
+        `reader` is a function that gives an iterator of lists of samples; `feeding` says which
+        field of a sample a data layer gets. The handler sees BeginPass, then for each batch
+        BeginIteration, EndForwardBackward and EndIteration, then EndPass.
+        """
+        handler = event_handler or default_event_handler
+        _check_arguments(reader, handler)
+        feeder = DataFeeder(self.__topology__.data_type(), feeding)
+        batch_metrics, pass_metrics = self._accumulator(), self._accumulator()
+        samples = 0
+        for pass_id in range(num_passes):
+            handler(events.BeginPass(pass_id))
+            pass_metrics.reset()
+            for batch_id, batch in enumerate(reader()):
+                batch_metrics.reset()
+                handler(events.BeginIteration(pass_id, batch_id))
+                samples += len(batch)
+                feeds = self._feeds(feeder, batch)
+                rate = self.__optimizer__.rate_at(samples, pass_id)
+                feeds[self._rate] = np.float32(rate)
+                with _Gradients(self, feeds):
+                    handler(events.EndForwardBackward(pass_id, batch_id, None))
+                _, total, statistics = pd.eval([self._update, *self._targets], feeds)
+                for metrics in (batch_metrics, pass_metrics):
+                    metrics.update(statistics)
+                cost = float(total) / len(batch)
+                handler(events.EndIteration(pass_id, batch_id, cost, batch_metrics, None))
+            handler(events.EndPass(pass_id, pass_metrics, None))
+
+    def test(self, reader, feeding=None):
+        """Cost and metrics over a reader, in inference mode, as a TestResult."""
+        _check_arguments(reader, default_event_handler)
+        feeder = DataFeeder(self.__topology__.data_type(), feeding)
+        metrics, total, samples = self._accumulator(), 0.0, 0
+        for batch in reader():
+            feeds = self._feeds(feeder, batch)
+            cost, statistics = pd.eval(list(self._targets), feeds, training=False)
+            metrics.update(statistics)
+            total, samples = total + float(cost), samples + len(batch)
+        if not samples:
+            raise ZeroDivisionError("test: the reader gave no samples")
+        return events.TestResult(metrics, total / samples)
+
+    def _adopt_parameters(self):
+        """The pool becomes a view on the network's variables; what has no value is drawn."""
+        pool, members = self.__parameters__, self.__topology__.parameters
+        for p in members:
+            self.__optimizer__.configure(p.config)
+        pool.bind(members)
+        pool.draw(members)
+        pool.use_flat_values()
+
+    def _build(self):
+        """The update, the cost and the statistics, as targets of the core."""
+        costs = self.__topology__.outputs
+        members = self.__topology__.parameters
+        learned = [p.variable for p in members if not p.config.is_static]
+        found = pd.gradients(costs, learned)
+        self._gradients = {v.name: g for v, g in zip(learned, found, strict=True)}
+        self._rate = pd.Variable.of((), np.float32, "learning_rate")
+        pairs = [(v, g) for v, g in zip(learned, found, strict=True) if g is not None]
+        configs = {p.config.name: p.config for p in members}
+        update = self.__optimizer__.update(pairs, configs, self._rate)
+        self._update = update.including(pd.effects(costs))
+        total = None
+        for cost in costs:
+            value = pd.reduce_sum(cost)
+            total = value if total is None else total + value
+        evaluators = self.__topology__.evaluators
+        self._targets = total, [list(e.statistics) for e in evaluators]
+
+    def _accumulator(self):
+        return Accumulator(self.__topology__.evaluators)
+
+    def _feeds(self, feeder, batch):
+        layers = self.__topology__.data_layers()
+        return {layers[name]: slot.value for name, slot in feeder(batch).items()}
+
+
+class _Gradients:
+    """While it is entered, `Parameters.get_grad` computes the gradients of these feeds.
+
+    Nobody pays for them who does not ask: the step itself keeps its gradients inside.
+    """
+
+    def __init__(self, trainer, feeds):
+        self.trainer, self.feeds = trainer, feeds
+
+    def __enter__(self):
+        self.trainer.__parameters__._gradient = self.of
+
+    def __exit__(self, *exc):
+        self.trainer.__parameters__._gradient = None
+
+    def of(self, name):
+        """The gradient of one parameter, flat; with the random draws of the coming step."""
+        gradient = self.trainer._gradients[name]
+        if gradient is None:
+            return np.zeros(int(self.trainer.__parameters__.__param_conf__[name].size), np.float32)
+        session = pd.default_session()
+        step = session.step
+        value = session.eval(gradient, self.feeds, training=True)
+        session.step = step
+        return value.reshape(-1)
+
+
+def _check_arguments(reader, handler):
+    if not callable(reader) or not isinstance(reader(), Iterator):
+        raise TypeError("train_data_reader should be a function, which can return a iterator")
+    if not callable(handler):
+        raise TypeError("event handler should be a function")

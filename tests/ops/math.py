@@ -1,0 +1,161 @@
+"""Rows of the elementwise functions."""
+
+import math
+
+import numpy as np
+
+from pd_core import ops
+
+from .case import apart, between, case, fixed, flags, normal, whole
+
+UNARY = [
+    case("Neg", ops.neg, np.negative, [normal(3, 4)]),
+    case("Neg", lambda x: -x, np.negative, [normal(3)], label="operator"),
+    case("Abs", ops.abs, np.abs, [apart(3, 4)]),
+    case("Abs", abs, np.abs, [apart(3)], label="operator"),
+    case("Sign", ops.sign, np.sign, [apart(3, 4)]),
+    case("Exp", ops.exp, np.exp, [normal(3, 4)]),
+    case("Log", ops.log, np.log, [between(0.2, 3, 3, 4)]),
+    case("Sqrt", ops.sqrt, np.sqrt, [between(0.2, 3, 3, 4)]),
+    case("Reciprocal", ops.reciprocal, np.reciprocal, [between(0.5, 3, 3, 4)]),
+    case("Floor", ops.floor, np.floor, [apart(3, 4)]),
+    case("Sin", ops.sin, np.sin, [normal(3, 4)]),
+    case("Cos", ops.cos, np.cos, [normal(3, 4)]),
+    case("Erf", ops.erf, np.vectorize(math.erf), [normal(3, 4)]),
+    case("Tanh", ops.tanh, np.tanh, [normal(3, 4)]),
+    case("Sigmoid", ops.sigmoid, lambda x: 1 / (1 + np.exp(-x)), [normal(3, 4)]),
+    case("Relu", ops.relu, lambda x: np.maximum(x, 0), [apart(3, 4)], order=3),
+    case("LeakyRelu", ops.leaky_relu, lambda x: np.where(x > 0, x, 0.01 * x), [apart(3, 4)]),
+    case(
+        "LeakyRelu",
+        ops.leaky_relu,
+        lambda x, alpha: np.where(x > 0, x, alpha * x),
+        [apart(3, 4)],
+        alpha=0.3,
+    ),
+    case("Softplus", ops.softplus, lambda x: np.logaddexp(0, x), [normal(3, 4)]),
+    case(
+        "Softplus",
+        ops.softplus,
+        lambda x: np.logaddexp(0, x),
+        [fixed([-80.0, -20.0, 0.0, 20.0, 80.0])],
+        label="far out",
+    ),
+    case("Softsign", ops.softsign, lambda x: x / (1 + np.abs(x)), [apart(3, 4)]),
+    case("Mul", ops.square, np.square, [normal(3, 4)]),
+    case("Identity", ops.identity, lambda x: x, [normal(3, 4)]),
+    case(
+        "ReluGrad",
+        ops.relu_grad,
+        lambda y, dy: np.where(y > 0, dy, 0),
+        [apart(3, 4), normal(3, 4)],
+        batch=(0, 1),
+    ),
+]
+
+# shapes of both operands, and which of them have a batch as their first axis
+STRETCHES = [
+    ((3, 4), (3, 4), (0, 1)),
+    ((3, 4), (4,), (0,)),
+    ((4,), (3, 4), (1,)),
+    ((3, 1), (1, 4), (0,)),
+    ((), (3, 4), (1,)),
+    ((2, 3, 4), (3, 1), (0,)),
+    ((1, 3, 1), (2, 1, 4), (1,)),
+]
+ARITHMETIC = {
+    "Add": (ops.add, np.add, normal, normal),
+    "Sub": (ops.sub, np.subtract, normal, normal),
+    "Mul": (ops.mul, np.multiply, normal, normal),
+    "Div": (ops.div, np.divide, normal, lambda *s: between(0.5, 2, *s)),
+    "Pow": (ops.pow, np.power, lambda *s: between(0.5, 2, *s), normal),
+    "Max": (ops.maximum, np.maximum, lambda *s: apart(*s), lambda *s: _offset(*s)),
+    "Min": (ops.minimum, np.minimum, lambda *s: apart(*s), lambda *s: _offset(*s)),
+}
+
+
+def _offset(*shape):
+    """As `apart`, but halfway between: never equal to one of those."""
+    draw = apart(*shape)
+    return lambda rng: draw(rng) + 0.05
+
+
+BINARY = [
+    case(
+        name, function, reference, [left(*a), right(*b)], batch=batch, label=f"{list(a)}{list(b)}"
+    )
+    for name, (function, reference, left, right) in ARITHMETIC.items()
+    for a, b, batch in STRETCHES
+]
+
+OPERATORS = [
+    case("Add", lambda x: x + 2.0, lambda x: x + 2.0, [normal(3)], label="x+2"),
+    case("Add", lambda x: 2 + x, lambda x: 2 + x, [normal(3)], label="2+x"),
+    case("Sub", lambda x: x - 2.0, lambda x: x - 2.0, [normal(3)], label="x-2"),
+    case("Sub", lambda x: 2.0 - x, lambda x: 2.0 - x, [normal(3)], label="2-x"),
+    case("Mul", lambda x: np.float64(3) * x, lambda x: 3 * x, [normal(3)], label="float64*x"),
+    case("Mul", lambda x: x * np.arange(3), lambda x: x * np.arange(3), [normal(2, 3)]),
+    case("Div", lambda x: x / 4, lambda x: x / 4, [normal(3)], label="x/4"),
+    case("Div", lambda x: 1.0 / x, lambda x: 1.0 / x, [between(0.5, 2, 3)], label="1/x"),
+    case("Pow", lambda x: x**3, lambda x: x**3, [normal(3)], label="x**3, x < 0 too"),
+    case("Pow", lambda x: 2.0**x, lambda x: 2.0**x, [normal(3)], label="2**x"),
+    case("Pow", lambda x, k: x**k, lambda x, k: x**k, [normal(3), whole(2, 5, 3)], label="x**int"),
+    case("Add", ops.add, np.add, [whole(0, 9, 3), whole(0, 9, 3)], discrete=True, label="int"),
+    case("Mul", ops.mul, np.multiply, [whole(0, 9, 3), whole(0, 9, 3)], discrete=True, label="int"),
+    case(
+        "Div",
+        ops.div,
+        lambda a, b: np.trunc(a / b).astype("int64"),
+        [fixed([-7, 7, -8]), fixed([2, -2, 3])],
+        discrete=True,
+        label="toward zero",
+    ),
+]
+
+COMPARED = {
+    "Less": (ops.less_than, np.less),
+    "LessOrEqual": (ops.less_equal, np.less_equal),
+    "Greater": (ops.greater_than, np.greater),
+    "GreaterOrEqual": (ops.greater_equal, np.greater_equal),
+    "Equal": (ops.equal, np.equal),
+}
+LOGIC = [
+    case(name, function, reference, samples, discrete=True, label=label)
+    for name, (function, reference) in COMPARED.items()
+    for label, samples in {
+        "int": [whole(0, 3, 4, 5), whole(0, 3, 5)],
+        "float": [fixed([[0.5, 1.5], [2.5, 3.5]]), fixed([1.5, 3.5])],
+    }.items()
+] + [
+    case("Less", lambda x: x < 1, lambda x: x < 1, [normal(4)], discrete=True, label="x<1"),
+    case("LessOrEqual", lambda x: x <= 1, lambda x: x <= 1, [normal(4)], discrete=True),
+    case("Greater", lambda x: x > 1, lambda x: x > 1, [normal(4)], discrete=True),
+    case("GreaterOrEqual", lambda x: x >= 1, lambda x: x >= 1, [normal(4)], discrete=True),
+    case("And", ops.logical_and, np.logical_and, [flags(8), flags(8)], discrete=True),
+    case("Or", ops.logical_or, np.logical_or, [flags(8), flags(8)], discrete=True),
+    case("Not", ops.logical_not, np.logical_not, [flags(8)], discrete=True),
+]
+
+CHOICE = [
+    case("Where", ops.where, np.where, [flags(3, 4), normal(3, 4), normal(3, 4)], batch=(0, 1, 2)),
+    case(
+        "Where", ops.where, np.where, [flags(3, 1), normal(4), normal(3, 4)], batch=(0, 2), label="∗"
+    ),
+    case("Where", ops.where, np.where, [flags(3, 4), normal(), normal(4)], label="scalar"),
+    case(
+        "Where", lambda c, x: ops.where(c, x, 0.0), lambda c, x: np.where(c, x, 0), [flags(4), normal(4)]
+    ),
+    case("Clip", ops.clip, lambda x, low, high: np.clip(x, low, high), [apart(3, 4)], low=-0.3, high=0.4),
+    case("Clip", ops.clip, lambda x, low: np.maximum(x, low), [apart(3, 4)], low=-0.2),
+    case("Clip", ops.clip, lambda x, high: np.minimum(x, high), [apart(3, 4)], high=0.2),
+    case("Clip", ops.clip, np.clip, [apart(3, 4), fixed(-0.3), fixed(0.4)], label="bounds"),
+    case("Clip", ops.clip, np.clip, [whole(0, 9, 6)], low=2, high=5, discrete=True),
+    case("Cast", lambda x: ops.cast(x, "float64"), lambda x: x, [normal(3, 4)], label="float64"),
+    case("Cast", lambda k: ops.cast(k, "float32"), lambda k: k, [whole(0, 9, 4)], discrete=True),
+    case(
+        "Cast", lambda x: ops.cast(x, "int64"), np.trunc, [between(-3, 3, 5)], discrete=True, label="int"
+    ),
+    case("Cast", lambda b: ops.cast(b, "int32"), lambda b: b.astype(int), [flags(5)], discrete=True),
+]
+
+CASES = UNARY + BINARY + OPERATORS + LOGIC + CHOICE

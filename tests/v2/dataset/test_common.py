@@ -1,0 +1,226 @@
+import hashlib
+import logging
+import os
+import pickle
+import random
+import subprocess
+import sys
+
+import pytest
+
+from pd_v2.dataset import common, mnist, uci_housing
+from pd_v2.reader import creator
+
+CONTENT = b"some data"
+MD5 = hashlib.md5(CONTENT).hexdigest()
+WRONG = "0" * 32
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """An empty cache, which does not exist yet."""
+    monkeypatch.delenv("PD_DATASET_CHECK", raising=False)
+    monkeypatch.setattr(common, "DATA_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def url(tmp_path):
+    """The url of a file with CONTENT, named source.bin."""
+    (tmp_path / "source.bin").write_bytes(CONTENT)
+    return (tmp_path / "source.bin").as_uri()
+
+
+@pytest.fixture
+def lost_url(tmp_path):
+    return (tmp_path / "lost.bin").as_uri()
+
+
+def cached(home, name, content):
+    path = home / "digits" / name
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+    return path
+
+
+def test_download_then_use_the_cache(home, url, tmp_path):
+    path = common.download(url, "digits", MD5)
+    assert path == str(home / "digits" / "source.bin")
+    assert (home / "digits" / "source.bin").read_bytes() == CONTENT
+    (tmp_path / "source.bin").unlink()
+    assert common.download(url, "digits", MD5) == path
+
+
+def test_download_under_another_name(home, url):
+    assert common.download(url, "digits", MD5, "other") == str(home / "digits" / "other")
+    assert (home / "digits" / "other").read_bytes() == CONTENT
+
+
+def test_a_file_without_md5_is_taken_as_it_is(home, lost_url):
+    path = cached(home, "lost.bin", b"anything")
+    assert common.download(lost_url, "digits", None) == str(path)
+
+
+def test_a_wrong_file_is_replaced(home, url):
+    path = cached(home, "source.bin", b"stale")
+    common.download(url, "digits", MD5)
+    assert path.read_bytes() == CONTENT
+
+
+def test_missing_and_offline_says_which_file_to_put_where(home, lost_url):
+    with pytest.raises(RuntimeError) as caught:
+        common.download(lost_url, "digits", MD5)
+    first, url_line, file_line, hint = str(caught.value).splitlines()
+    assert first.startswith(
+        "dataset digits: lost.bin is not in the cache and cannot be downloaded: 3 tries failed"
+    )
+    assert url_line == f"  url   {lost_url}"
+    assert file_line == f"  file  {home / 'digits' / 'lost.bin'}"
+    assert "PD_DATASET_HOME to a folder with digits/lost.bin" in hint
+
+
+def test_wrong_and_offline_explains_the_check(home, lost_url):
+    path = cached(home, "lost.bin", CONTENT)
+    message = rf"lost.bin has md5 {MD5}, expected {WRONG}, and cannot be replaced: "
+    with pytest.raises(RuntimeError, match=rf"(?s){message}.*hint: set PD_DATASET_CHECK=0"):
+        common.download(lost_url, "digits", WRONG)
+    assert path.read_bytes() == CONTENT
+
+
+def test_without_check_a_wrong_file_is_used_and_reported_once(home, lost_url, monkeypatch, caplog):
+    path = cached(home, "lost.bin", CONTENT)
+    monkeypatch.setenv("PD_DATASET_CHECK", "0")
+    with caplog.at_level(logging.INFO, "paddle"):
+        for _ in range(2):
+            assert common.download(lost_url, "digits", WRONG) == str(path)
+    assert [record.levelname for record in caplog.records] == ["INFO"]
+    assert caplog.messages[0] == f"{path} is used with md5 {MD5}, not {WRONG} (PD_DATASET_CHECK=0)"
+
+
+def test_without_check_a_missing_file_is_still_downloaded(home, url, monkeypatch):
+    monkeypatch.setenv("PD_DATASET_CHECK", "0")
+    common.download(url, "digits", MD5)
+    assert (home / "digits" / "source.bin").read_bytes() == CONTENT
+
+
+def imported_data_home(**environment):
+    """DATA_HOME in a new process, and whether importing made the folder."""
+    code = (
+        "import os; from pd_v2.dataset import common; "
+        "print(common.DATA_HOME, os.path.exists(common.DATA_HOME))"
+    )
+    inherited = {k: v for k, v in os.environ.items() if k != "PD_DATASET_HOME"}
+    inherited["PYTHONPATH"] = os.pathsep.join(sys.path)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=inherited | environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_data_home_from_the_environment(tmp_path):
+    home = tmp_path / "sets"
+    assert imported_data_home(PD_DATASET_HOME=str(home)) == f"{home} False"
+
+
+def test_data_home_by_default(tmp_path):
+    expected = tmp_path / ".cache" / "paddle" / "dataset"
+    assert imported_data_home(HOME=str(tmp_path)) == f"{expected} False"
+
+
+def test_fetch_all_fetches_every_dataset(home, monkeypatch):
+    asked = []
+    monkeypatch.setattr(common, "download", lambda url, *rest: asked.append(url))
+    common.fetch_all()
+    urls = {mnist.TRAIN_IMAGE_URL, mnist.TRAIN_LABEL_URL, mnist.TEST_IMAGE_URL}
+    assert urls | {mnist.TEST_LABEL_URL, uci_housing.URL} <= set(asked)
+
+
+@pytest.mark.parametrize(
+    ("samples", "sizes"), [(10, [5, 4, 1]), (8, [5, 3]), (5, [5]), (3, [3]), (0, [])]
+)
+def test_split_and_read_again(tmp_path, samples, sizes):
+    common.split(lambda: range(samples), 4, suffix=str(tmp_path / "part-%05d"))
+    files = sorted(tmp_path.iterdir())
+    assert [path.name for path in files] == [f"part-{i:05d}" for i in range(len(sizes))]
+    assert [len(pickle.loads(path.read_bytes())) for path in files] == sizes
+    if files:
+        whole = common.cluster_files_reader(str(tmp_path / "part-*"), 1, 0)
+        assert list(whole()) == list(range(samples))
+
+
+def test_each_trainer_reads_its_share_of_the_files(tmp_path):
+    common.split(lambda: range(10), 4, suffix=str(tmp_path / "%05d"))
+    pattern = str(tmp_path / "*")
+    shares = [list(common.cluster_files_reader(pattern, 2, i)()) for i in range(2)]
+    assert shares == [[0, 1, 2, 3, 4, 9], [5, 6, 7, 8]]
+    assert list(common.cluster_files_reader(pattern, 4, 3)()) == []
+
+
+def test_split_with_another_format(tmp_path):
+    def write(samples, file):
+        file.write(",".join(map(str, samples)).encode())
+
+    def read(file):
+        return file.read().decode().split(",")
+
+    common.split(lambda: range(3), 5, str(tmp_path / "%d.csv"), dumper=write)
+    reader = common.cluster_files_reader(str(tmp_path / "*.csv"), 1, 0, loader=read)
+    assert list(reader()) == ["0", "1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("samples", "sizes"), [(10, [5, 4, 1]), (9, [5, 4, 0]), (5, [5, 0]), (0, [0])]
+)
+def test_convert_cuts_into_shuffled_files(tmp_path, samples, sizes):
+    random.seed(0)
+    common.convert(str(tmp_path), lambda: range(samples), 4, "part")
+    files = sorted(tmp_path.iterdir())
+    assert [path.name for path in files] == [f"part-{i:05d}" for i in range(len(sizes))]
+    contents = [list(creator.recordio(str(path))()) for path in files]
+    assert [len(content) for content in contents] == sizes
+    assert [sample for content in contents for sample in sorted(content)] == list(range(samples))
+    assert samples < 9 or contents[0] != sorted(contents[0])
+
+
+def test_fetch_all_recordio_writes_a_folder_per_dataset(tmp_path, monkeypatch):
+    written = []
+    monkeypatch.setattr(mnist, "convert", written.append)
+    monkeypatch.setattr(uci_housing, "convert", written.append)
+    monkeypatch.setattr(common, "_datasets", lambda function: [mnist, uci_housing])
+    common.fetch_all_recordio(str(tmp_path))
+    assert written == [str(tmp_path / "mnist"), str(tmp_path / "uci_housing")]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mnist", "uci_housing"]
+
+
+@pytest.mark.parametrize("function", ["fetch", "convert"])
+def test_every_dataset_is_found_but_not_this_module(function):
+    found = common._datasets(function)
+    assert {mnist, uci_housing} <= set(found)
+    assert common not in found
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: common.split([1], 4), TypeError, "split: a reader is a function .* got list"),
+        (lambda: common.split(list, 4, dumper=3), TypeError, "split: dumper must .* got int"),
+        (lambda: common.split(list, 0), ValueError, "split: line_count must be .* got 0"),
+        (lambda: common.convert("", 3, 4, ""), TypeError, "convert: a reader is .* got int"),
+        (lambda: common.convert("", list, 0, ""), ValueError, "convert: line_count must .* got 0"),
+        (
+            lambda: common.cluster_files_reader("*", 2, 2),
+            ValueError,
+            "cluster_files_reader: trainer_id 2 is not one of 2 trainers",
+        ),
+        (lambda: common.cluster_files_reader("*", 2, 0, 3), TypeError, "loader must .* got 3"),
+    ],
+)
+def test_wrong_arguments(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_a_pattern_without_files(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no file matches '.*/none-\*'"):
+        list(common.cluster_files_reader(str(tmp_path / "none-*"), 1, 0)())

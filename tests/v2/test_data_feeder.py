@@ -1,0 +1,271 @@
+"""Minibatches become packed arrays, and faults are reported where they are."""
+
+import numpy as np
+import pytest
+
+from pd_v2.data_feeder import DataFeeder, Slot, default_feeding_map
+from pd_v2.data_type import (
+    dense_array,
+    dense_vector,
+    dense_vector_sequence,
+    dense_vector_sub_sequence,
+    integer_value,
+    integer_value_sequence,
+    integer_value_sub_sequence,
+    sparse_binary_vector,
+)
+
+
+def feed(type_, *values):
+    """The slot of a single data layer 'x'."""
+    return DataFeeder([("x", type_)])([(value,) for value in values])["x"]
+
+
+def assert_slot(slot, value, lengths=(), frame=None):
+    np.testing.assert_array_equal(slot.value, value)
+    assert len(slot.lengths) == len(lengths)
+    for got, expected in zip(slot.lengths, lengths, strict=True):
+        np.testing.assert_array_equal(got, expected)
+        assert got.dtype == np.int64
+    assert slot.frame == frame
+
+
+@pytest.mark.parametrize("kind", [np.array, list, tuple, np.float32])
+def test_dense_vectors(kind):
+    rows = np.random.default_rng(0).normal(size=(32, 7))
+    slot = feed(dense_vector(7), *(kind(row) for row in rows))
+    assert slot.value.dtype == np.float32
+    assert slot.value.flags.c_contiguous
+    assert_slot(slot, rows.astype(np.float32))
+
+
+def test_dense_takes_integers_and_booleans():
+    slot = feed(dense_vector(2), [1, True], np.array([3, 255], np.uint8))
+    assert_slot(slot, np.float32([[1, 1], [3, 255]]))
+
+
+def test_the_batch_does_not_share_the_readers_memory():
+    row = np.ones(3, np.float32)
+    slot = feed(dense_vector(3), row)
+    row[:] = 0
+    assert_slot(slot, [[1, 1, 1]])
+
+
+@pytest.mark.parametrize("shape", [(3, 28, 28), (3, 30, 32), (4, 5)])
+def test_an_image_is_flattened_and_keeps_its_frame(shape):
+    images = np.random.default_rng(1).random((4, *shape)).astype(np.float32)
+    slot = feed(dense_array(3 * 28 * 28), *images)
+    assert_slot(slot, images.reshape(4, -1), frame=shape[-2:])
+
+
+@pytest.mark.parametrize("kind", [int, np.int64, np.uint8, np.array])
+def test_integer_values(kind):
+    slot = feed(integer_value(300), *(kind(i) for i in (3, 0, 200)))
+    assert slot.value.dtype == np.int64
+    assert_slot(slot, [3, 0, 200])
+
+
+def test_integer_sequences():
+    slot = feed(integer_value_sequence(10), [1, 2, 3], [], np.array([9]), iter((4, 5)))
+    assert slot.value.dtype == np.int64
+    assert_slot(slot, [1, 2, 3, 9, 4, 5], lengths=[[3, 0, 1, 2]])
+
+
+def test_dense_sequences():
+    first, second = np.arange(6.0).reshape(3, 2), [[7, 8]]
+    slot = feed(dense_vector_sequence(2), first, second)
+    assert slot.value.dtype == np.float32
+    assert_slot(slot, [[0, 1], [2, 3], [4, 5], [7, 8]], lengths=[[3, 1]])
+
+
+def test_nested_integer_sequences():
+    slot = feed(integer_value_sub_sequence(10), [[1, 2], [], [3]], [], [[4]])
+    assert_slot(slot, [1, 2, 3, 4], lengths=[[3, 0, 1], [2, 0, 1, 1]])
+
+
+def test_nested_dense_sequences():
+    slot = feed(dense_vector_sub_sequence(1), [[[1], [2]], [[3]]], [[[4]]])
+    assert_slot(slot, [[1], [2], [3], [4]], lengths=[[2, 1], [2, 1, 1]])
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "lengths"),
+    [
+        (dense_vector(5), np.zeros((0, 5)), []),
+        (integer_value(5), np.zeros(0), []),
+        (dense_vector_sequence(5), np.zeros((0, 5)), [np.zeros(0)]),
+        (integer_value_sub_sequence(5), np.zeros(0), [np.zeros(0), np.zeros(0)]),
+    ],
+)
+def test_an_empty_batch(type_, value, lengths):
+    slot = feed(type_)
+    assert slot.value.shape == value.shape
+    assert_slot(slot, value, lengths)
+
+
+def test_sequences_that_are_all_empty():
+    assert_slot(feed(dense_vector_sequence(2), [], []), np.zeros((0, 2)), lengths=[[0, 0]])
+
+
+TYPES = [("image", dense_vector(2)), ("label", integer_value(10))]
+
+
+@pytest.mark.parametrize("feeding", [None, ["image", "label"], {"image": 0, "label": 1}])
+def test_fields_in_the_order_of_the_layers(feeding):
+    slots = DataFeeder(TYPES, feeding).convert([([1, 2], 3), ([4, 5], 6)])
+    assert list(slots) == ["image", "label"]
+    assert_slot(slots["image"], [[1, 2], [4, 5]])
+    assert_slot(slots["label"], [3, 6])
+
+
+@pytest.mark.parametrize(
+    "feeding", [("label", "unused", "image"), {"image": 2, "label": 0, "z": 9}]
+)
+def test_feeding_reorders_and_skips_fields(feeding):
+    slots = DataFeeder(TYPES, feeding)([(3, "name", [1, 2])])
+    assert_slot(slots["image"], [[1, 2]])
+    assert_slot(slots["label"], [3])
+
+
+def test_one_field_may_feed_two_layers():
+    slots = DataFeeder([("a", integer_value(9)), ("b", integer_value(9))], {"a": 1, "b": 1})(
+        [[0, 5]]
+    )
+    assert_slot(slots["a"], [5])
+    assert_slot(slots["b"], [5])
+
+
+def test_size_default_map_and_given_dict():
+    feeder = DataFeeder(TYPES)
+    assert len(feeder) == 2
+    assert default_feeding_map(TYPES) == {"image": 0, "label": 1}
+    given = {"other": Slot(np.zeros(1))}
+    assert feeder.convert([([1, 2], 3)], given) is given
+    assert list(given) == ["other", "image", "label"]
+
+
+FLAT = [0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("type_", "values", "message"),
+    [
+        (
+            dense_vector(2),
+            [FLAT, 3.0],
+            "sample 1: expected a vector of 2 numbers, got the number 3",
+        ),
+        (dense_vector(1), [5, 6], r"sample 0: expected a vector of 1 .* number 5 \(int\)"),
+        (dense_vector(2), [FLAT, FLAT, [1.0]], "sample 2: expected 2 numbers, got 1$"),
+        (dense_vector(2), [np.zeros(3)], "sample 0: expected 2 numbers, got 3$"),
+        (dense_vector(2), [FLAT, "ab"], r"sample 1: expected 2 numbers, got 'ab' \(str\)"),
+        (dense_vector(2), [["1", "2"]], r"sample 0: expected 2 numbers, got \['1', '2'\] \(list\)"),
+        (dense_vector(2), [FLAT, None], r"sample 1: expected 2 numbers, got None \(NoneType\)"),
+        (dense_vector(2), [FLAT, [1, None]], r"sample 1: expected 2 numbers, got \[1, None\]"),
+        (dense_vector(2), [np.zeros(2, complex)], r"got an array of complex128\[2\]"),
+        (
+            dense_vector(4),
+            [[[1, 2], [3]]],
+            r"sample 0: expected 4 numbers, got \[\[1, 2\], \[3\]\]",
+        ),
+        (dense_vector(4), [np.zeros((1, 1, 2, 2))], r"2 or 3 axes, got shape \(1, 1, 2, 2\)"),
+        (dense_vector(4), [np.zeros((0, 2))], r"2 or 3 axes, got shape \(0, 2\)"),
+        (
+            dense_vector(4),
+            [np.zeros((2, 2)), np.zeros((2, 2)), np.zeros((2, 3))],
+            r"sample 2: expected shape \(2, 2\) as in sample 0, got \(2, 3\)",
+        ),
+        (
+            dense_vector(4),
+            [np.zeros((2, 2)), np.zeros(4)],
+            r"sample 1: expected shape \(2, 2\) as in sample 0, got \(4,\)",
+        ),
+        (integer_value(10), [3, 10], r"sample 1: expected an integer from 0 to 9, got 10 \(int\)"),
+        (integer_value(10), [-1], r"sample 0: expected an integer from 0 to 9, got -1"),
+        (integer_value(10), [0, 1.0], r"sample 1: .* from 0 to 9, got 1.0 \(float\)"),
+        (integer_value(10), [0, 10**30], r"sample 1: .* from 0 to 9, got 1000"),
+        (integer_value(10), [0, "1"], r"sample 1: .* from 0 to 9, got '1' \(str\)"),
+        (integer_value(10), [0, None], r"sample 1: .* from 0 to 9, got None"),
+        (integer_value(10), [np.array([1])], r"sample 0: .* got an array of int64\[1\]"),
+        (integer_value(10), [np.uint64(10)], r"sample 0: .* from 0 to 9, got np.uint64\(10\)"),
+        (integer_value_sequence(5), [[1], 3], r"sample 1: expected a sequence .* got 3 \(int\)"),
+        (integer_value_sequence(5), [[1, 2], [], [0, 5]], "sample 2, step 1: expected an integer"),
+        (
+            dense_vector_sequence(2),
+            [[FLAT], [FLAT, [1, 2, 3]]],
+            "sample 1, step 1: expected 2 numbers, got 3",
+        ),
+        (
+            dense_vector_sequence(4),
+            [[], [np.zeros((2, 2))], [np.zeros(4)]],
+            r"sample 2, step 0: expected shape \(2, 2\) as in sample 1, step 0, got \(4,\)",
+        ),
+        (
+            integer_value_sub_sequence(5),
+            [[[1], [2]], [[], [3, 4, -2]]],
+            "sample 1, sub-sequence 1, step 2: expected an integer from 0 to 4, got -2",
+        ),
+        (
+            integer_value_sub_sequence(5),
+            [[], [[1], 2]],
+            "sample 1, sub-sequence 1: expected a sequence with a step per element, got 2",
+        ),
+        (integer_value_sub_sequence(5), [3], "sample 0: .* a sub-sequence per element, got 3"),
+    ],
+)
+def test_faults_name_the_place(type_, values, message):
+    with pytest.raises(ValueError, match=r"^data layer 'x' \(column 0\), .*" + message.lstrip("^")):
+        feed(type_, *values)
+
+
+def test_values_that_have_no_common_type():
+    with pytest.raises(ValueError, match=r"data layer 'x'.* the values have no common type"):
+        feed(integer_value(2**63 + 9), np.uint64(2**63 + 5), 1, np.int64(3))
+
+
+def test_long_values_are_shortened():
+    with pytest.raises(ValueError, match=r"got \['a', .{51}\.\.\. \(list\)$"):
+        feed(dense_vector(2), ["a"] * 1000)
+
+
+def test_a_sample_with_too_few_fields():
+    message = r"data layer 'label' \(column 1\), sample 1: the sample has only 1 fields"
+    with pytest.raises(ValueError, match=message):
+        DataFeeder(TYPES)([(FLAT, 3), (FLAT,)])
+
+
+@pytest.mark.parametrize("batch", [[(FLAT,), np.zeros(2)], [(FLAT,), 7]])
+def test_a_sample_that_is_no_tuple(batch):
+    message = r"sample 1 is of type (ndarray|int)\n  hint: .* yields \(x,\), not x"
+    with pytest.raises(TypeError, match=message):
+        DataFeeder([("x", dense_vector(2))])(batch)
+
+
+def test_a_layer_that_feeding_forgets():
+    message = (
+        r"^DataFeeder: feeding has no entry for data layer 'label', only for 'image', 'lable'$"
+    )
+    with pytest.raises(KeyError, match=message):
+        DataFeeder(TYPES, ["image", "lable"])
+
+
+@pytest.mark.parametrize(
+    ("data_types", "feeding", "error", "message"),
+    [
+        ([("x", 3)], None, TypeError, r"\(name, InputType\) pairs, got \('x', 3\)"),
+        ([dense_vector(3)], None, TypeError, r"pairs, got InputType\(dim=3"),
+        ([(1, dense_vector(3))], None, TypeError, r"pairs, got \(1, InputType"),
+        (TYPES, "image", TypeError, "a list of names or a dict .* got str"),
+        (TYPES, {"image": "0", "label": 1}, TypeError, "field number of 'image' must be .* '0'"),
+        (TYPES, {"image": 0, "label": -1}, ValueError, "field number of 'label' is negative: -1"),
+        (
+            [("w", sparse_binary_vector(9))],
+            None,
+            TypeError,
+            "data layer 'w' is sparse .*only dense",
+        ),
+    ],
+)
+def test_wrong_construction(data_types, feeding, error, message):
+    with pytest.raises(error, match=message):
+        DataFeeder(data_types, feeding)

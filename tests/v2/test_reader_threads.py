@@ -1,0 +1,170 @@
+"""Readers that work ahead: order, bounds, failures, and threads that end."""
+
+import itertools
+import threading
+
+import numpy as np
+import pytest
+
+from pd_v2 import reader
+
+PATIENCE_SECONDS = 30
+
+
+def reader_threads():
+    return [t for t in threading.enumerate() if t.name.startswith("pd_v2.reader")]
+
+
+def assert_all_end(threads):
+    assert threads
+    for thread in threads:
+        thread.join(PATIENCE_SECONDS)
+    assert not any(thread.is_alive() for thread in threads)
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 19])
+def test_buffered_keeps_the_order_each_time(size):
+    buffered = reader.buffered(lambda: range(10), size)
+    assert list(buffered()) == list(range(10))
+    assert list(buffered()) == list(range(10))
+
+
+def test_buffered_takes_arrays_and_none_for_samples():
+    samples = list(reader.buffered(lambda: [np.zeros(2), None, np.ones(2)], 2)())
+    assert samples[1] is None
+    np.testing.assert_array_equal(samples[2], [1.0, 1.0])
+
+
+def test_buffered_reads_ahead_no_further_than_its_size():
+    read = []
+    fourth = threading.Event()
+
+    def source():
+        for i in range(100):
+            read.append(i)
+            if i == 3:
+                fourth.set()
+            yield i
+
+    samples = reader.buffered(source, 2)()
+    assert next(samples) == 0
+    assert fourth.wait(PATIENCE_SECONDS)  # 1 and 2 wait in the buffer, 3 in the thread's hand
+    assert read == [0, 1, 2, 3]
+    assert list(samples) == list(range(1, 100))
+
+
+def test_nothing_is_read_before_the_first_sample_is_asked_for():
+    called = []
+    buffered = reader.buffered(lambda: called.append(1) or [], 2)
+    samples = buffered()
+    assert called == []
+    assert list(samples) == []
+    assert called == [1]
+
+
+def failing_after_two():
+    yield from (1, 2)
+    raise OSError("disk gone")
+
+
+def test_buffered_raises_the_readers_error_after_its_samples():
+    samples = reader.buffered(failing_after_two, 10)()
+    assert [next(samples), next(samples)] == [1, 2]
+    with pytest.raises(OSError, match="disk gone"):
+        next(samples)
+
+
+def test_a_closed_buffered_reader_releases_its_thread():
+    samples = reader.buffered(itertools.count, 2)()
+    assert next(samples) == 0
+    threads = reader_threads()
+    samples.close()
+    assert_all_end(threads)
+
+
+@pytest.mark.parametrize("order", [True, False])
+@pytest.mark.parametrize("process_num", [1, 2, 16])
+@pytest.mark.parametrize("buffer_size", [0, 1, 4])
+def test_xmap_maps_every_sample(order, process_num, buffer_size):
+    mapped = reader.xmap_readers(
+        lambda x: x + 1, lambda: range(50), process_num, buffer_size, order
+    )
+    for _ in range(2):
+        results = list(mapped())
+        assert (results if order else sorted(results)) == list(range(1, 51))
+
+
+def second_is_ready_first():
+    """A mapper that holds sample 0 back until sample 1 is mapped."""
+    second = threading.Event()
+
+    def mapper(sample):
+        if sample == 1:
+            second.set()
+        assert sample or second.wait(PATIENCE_SECONDS)
+        return sample
+
+    return mapper
+
+
+def test_xmap_order_waits_for_the_slow_sample():
+    mapped = reader.xmap_readers(second_is_ready_first(), lambda: range(4), 2, 1, order=True)
+    assert list(mapped()) == [0, 1, 2, 3]
+
+
+def test_xmap_without_order_does_not_wait():
+    release = threading.Event()
+
+    def mapper(sample):
+        assert sample or release.wait(PATIENCE_SECONDS)
+        return sample
+
+    mapped = reader.xmap_readers(mapper, lambda: range(4), 2, 1)()
+    assert [next(mapped) for _ in range(3)] == [1, 2, 3]
+    release.set()
+    assert list(mapped) == [0]
+
+
+@pytest.mark.parametrize("order", [True, False])
+def test_xmap_raises_the_mappers_error(order):
+    mapped = reader.xmap_readers(lambda x: 1 // (x - 3), lambda: range(50), 4, 2, order)()
+    threads = []
+    with pytest.raises(ZeroDivisionError):
+        for _ in mapped:
+            threads = threads or reader_threads()
+    if order:
+        assert_all_end(threads)
+
+
+@pytest.mark.parametrize("order", [True, False])
+def test_xmap_raises_the_readers_error(order):
+    with pytest.raises(OSError, match="disk gone"):
+        list(reader.xmap_readers(str, failing_after_two, 3, 1, order)())
+
+
+@pytest.mark.parametrize("order", [True, False])
+def test_a_closed_xmap_releases_its_threads(order):
+    mapped = reader.xmap_readers(str, itertools.count, 5, 1, order)()
+    next(mapped)
+    threads = reader_threads()
+    assert len(threads) >= 6
+    mapped.close()
+    assert_all_end(threads)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: reader.buffered(list, -1), "buffered: size must be at least 0, got -1"),
+        (lambda: reader.xmap_readers(str, list, 0, 1), "process_num must be at least 1, got 0"),
+        (lambda: reader.xmap_readers(str, list, 1, -2), "buffer_size must be at least 0, got -2"),
+    ],
+)
+def test_impossible_sizes_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_xmap_needs_a_function():
+    with pytest.raises(TypeError, match="xmap_readers: mapper must be a function, got NoneType"):
+        reader.xmap_readers(None, list, 1, 1)

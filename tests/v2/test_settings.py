@@ -1,0 +1,177 @@
+import ctypes
+import logging
+import os
+import warnings
+from types import SimpleNamespace
+
+import pytest
+
+from pd_v2 import settings
+
+
+@pytest.fixture(autouse=True)
+def fresh_process(monkeypatch):
+    """Default settings, an environment without our variables, and no GPU."""
+    monkeypatch.setattr(settings, "_process", settings._Process())
+    for name in list(os.environ):
+        if name.startswith(("PADDLE_INIT_", "OMP_", "MKL_", "KMP_")):
+            monkeypatch.delenv(name)
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OMP_DYNAMIC", "KMP_AFFINITY"):
+        monkeypatch.setenv(name, "unset")  # so that monkeypatch restores what init() sets
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(settings, "gpu_available", lambda: False)
+
+
+def test_defaults_without_init():
+    assert settings.current() == settings.Settings(False, 1, 1, {})
+
+
+def test_keywords_win_over_the_environment(monkeypatch):
+    monkeypatch.setenv("PADDLE_INIT_TRAINER_COUNT", "4")
+    monkeypatch.setenv("PADDLE_INIT_SEED", "7")
+    monkeypatch.setenv("PADDLE_INIT_PSERVERS", "10.0.0.1")
+    settings.init(trainer_count=2)
+    current = settings.current()
+    assert (current.trainer_count, current.seed) == (2, 7)
+    assert current.flags == {"trainer_count": 2, "seed": 7, "pservers": "10.0.0.1"}
+
+
+def test_a_second_init_keeps_what_it_does_not_name():
+    settings.init(seed=5, log_period=20)
+    settings.init(trainer_count=3)
+    assert settings.current() == settings.Settings(
+        False, 3, 5, {"seed": 5, "log_period": 20, "trainer_count": 3}
+    )
+
+
+@pytest.mark.parametrize("value", [True, 1, "1", "t", "True", "YES", "y"])
+def test_true_words(value, monkeypatch):
+    monkeypatch.setattr(settings, "gpu_available", lambda: True)
+    settings.init(use_gpu=value)
+    assert settings.current().use_gpu is True
+
+
+@pytest.mark.parametrize("value", [False, 0, "0", "f", "FALSE", "no", "n"])
+def test_false_words(value):
+    settings.init(use_gpu=value)
+    assert settings.current().use_gpu is False
+
+
+def test_no_gpu_warns_once_per_process():
+    with pytest.warns(UserWarning, match="use_gpu=True, but there is no GPU") as record:
+        settings.init(use_gpu=True)
+    assert len(record) == 1
+    assert settings.current().use_gpu is False
+    assert settings.current().flags == {"use_gpu": True}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        settings.init(use_gpu=True)
+
+
+def test_unknown_options_are_kept_with_one_warning(monkeypatch):
+    monkeypatch.setenv("PADDLE_INIT_NOVEL", "x")
+    with pytest.warns(
+        UserWarning, match="unknown options have no effect: novel, use_gpus$"
+    ) as record:
+        settings.init(use_gpus=True, seed=2)
+    assert [warning.filename for warning in record] == [__file__]
+    assert settings.current().flags == {"use_gpus": True, "novel": "x", "seed": 2}
+
+
+def test_parallel_nn_is_refused():
+    with pytest.raises(
+        AssertionError, match=r"currently 'parallel_nn' is not supported in v2 APIs\."
+    ):
+        settings.init(parallel_nn=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"use_gpu": "maybe"}, "init: use_gpu must be true or false, got 'maybe'"),
+        ({"use_gpu": None}, "init: use_gpu must be true or false, got None"),
+        ({"trainer_count": "two"}, "init: trainer_count must be an integer, got 'two'"),
+        ({"seed": 1.5}, "init: seed must be an integer, got 1.5"),
+        ({"trainer_count": 0}, "init: trainer_count must be at least 1, got 0"),
+    ],
+)
+def test_values_of_the_wrong_type(options, message):
+    with pytest.raises(ValueError, match=message):
+        settings.init(**options)
+    assert settings.current() == settings.Settings()
+
+
+@pytest.mark.parametrize(("trainer_count", "threads"), [(1, "12"), (5, "2"), (100, "1")])
+def test_threads_are_shared_among_trainers(trainer_count, threads, monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 12)
+    settings.init(trainer_count=trainer_count)
+    assert os.environ["OMP_NUM_THREADS"] == os.environ["MKL_NUM_THREADS"] == threads
+
+
+@pytest.mark.parametrize(
+    ("smt", "dynamic", "affinity"),
+    [
+        ("1\n", "true", "granularity=fine,compact,1,0"),
+        ("0\n", "false", "granularity=fine,compact,0,0"),
+        (None, "false", "granularity=fine,compact,0,0"),
+    ],
+)
+def test_affinity_follows_hyper_threading(smt, dynamic, affinity, monkeypatch, tmp_path):
+    state = tmp_path / "active"
+    if smt is not None:
+        state.write_text(smt)
+    monkeypatch.setattr(settings, "_SMT_STATE", state)
+    settings.init()
+    assert (os.environ["OMP_DYNAMIC"], os.environ["KMP_AFFINITY"]) == (dynamic, affinity)
+
+
+def test_thread_variables_of_the_user_stay(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    monkeypatch.setenv("KMP_AFFINITY", "none")
+    settings.init(trainer_count=1)
+    assert (os.environ["OMP_NUM_THREADS"], os.environ["KMP_AFFINITY"]) == ("3", "none")
+
+
+def fake_driver(status, devices):
+    """libcuda with a given cuInit status and number of devices."""
+
+    def count(reference):
+        reference._obj.value = devices
+        return 0
+
+    return SimpleNamespace(cuInit=lambda flags: status, cuDeviceGetCount=count)
+
+
+@pytest.mark.parametrize(
+    ("status", "devices", "available"), [(0, 2, True), (0, 0, False), (100, 2, False)]
+)
+def test_a_gpu_is_what_the_driver_counts(status, devices, available, monkeypatch):
+    monkeypatch.undo()
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: fake_driver(status, devices))
+    assert settings.gpu_available() is available
+
+
+def test_no_driver_means_no_gpu(monkeypatch):
+    def missing(name):
+        raise OSError(name)
+
+    monkeypatch.undo()
+    monkeypatch.setattr(ctypes, "CDLL", missing)
+    assert settings.gpu_available() is False
+
+
+def test_log_lines_have_2017s_format(monkeypatch, capsys):
+    root, paddle = logging.getLogger(), logging.getLogger("paddle")
+    monkeypatch.setattr(root, "handlers", [])
+    level = paddle.level
+    try:
+        settings.configure_logging()
+        paddle.info("pass %d", 3)
+        logging.getLogger("other").info("silent")
+    finally:
+        paddle.setLevel(level)
+    printed = capsys.readouterr().err
+    assert printed.startswith("[INFO 20")
+    assert printed.endswith("] pass 3\n")
+    assert " test_settings.py:" in printed
+    assert "silent" not in printed
