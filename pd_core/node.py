@@ -1,17 +1,13 @@
 """Nodes: applications of ONNX operators, typed as they are built."""
 
-import sys
-from os.path import dirname, join
-
 from onnx import defs, shape_inference
 
 from . import shapes
 from .errors import DTypeError, GraphError, ShapeError
 from .namespace import current_namespace, names
+from .site import function, site_text, user_site
 from .variable import Variable, constant, describe
 
-_ROOT = dirname(dirname(__file__))
-_INTERNAL = (join(_ROOT, "pd_core", ""), join(_ROOT, "pd_v2", ""))
 _FAILURES = (ShapeError, DTypeError, shape_inference.InferenceError, defs.SchemaError)
 
 
@@ -58,7 +54,7 @@ def composite(op_type, *inputs, types, **attributes):
 
 
 def _node(op_type, inputs, attributes, domain):
-    inputs = tuple(x if x is None or isinstance(x, Variable) else _wrap(x) for x in inputs)
+    inputs = tuple(x if x is None else constant(x) for x in inputs)
     attributes = {k: v for k, v in attributes.items() if v is not None}
     return Node(op_type, inputs, attributes, domain, current_namespace(), user_site())
 
@@ -70,37 +66,6 @@ def _finish(node, types):
         for k, (dims, dtype) in enumerate(types)
     )
     return node.outputs[0] if len(node.outputs) == 1 else node.outputs
-
-
-def _wrap(x):
-    if isinstance(x, (str, bytes)):
-        raise TypeError(f"{function()}: takes Variables, numbers and arrays, not the string {x!r}")
-    return constant(x)
-
-
-def function() -> str:
-    """The op function that is being called: the innermost public one on the stack."""
-    frame = sys._getframe(1)
-    while frame and frame.f_code.co_filename.startswith(_INTERNAL):
-        name = frame.f_code.co_name
-        if not name.startswith("_") and frame.f_code.co_filename != __file__:
-            return name
-        if name.startswith("__") and name.endswith("__") and name != "__init__":
-            return name.strip("_")
-        frame = frame.f_back
-    return "apply"
-
-
-def user_site():
-    """(file, line) of the innermost frame outside our packages."""
-    frame = sys._getframe(1)
-    while frame and frame.f_code.co_filename.startswith(_INTERNAL):
-        frame = frame.f_back
-    return (frame.f_code.co_filename, frame.f_lineno) if frame else None
-
-
-def site_text(site) -> str:
-    return f"{site[0]}:{site[1]}" if site else "an unknown line"
 
 
 def explain(node, error) -> str:

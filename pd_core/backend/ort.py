@@ -27,10 +27,8 @@ def _share_threads():
 
 
 def _cores():
-    """Cores of this process; OMP_NUM_THREADS may ask for fewer."""
-    have = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    asked = os.environ.get("OMP_NUM_THREADS", "")
-    return min(have, int(asked)) if asked.isdigit() and int(asked) > 0 else have
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
 def devices() -> list[str]:
@@ -167,10 +165,10 @@ class OrtExecutable:
             self.session.run_with_iobinding(binding)
         except Exception as error:
             raise self._traced(error) from error
-        fetched = binding.get_outputs()[: len(self.fetch_names)] if self.fetch_names else []
+        fetched = binding.get_outputs_as_ortvaluevector()  # fetches were bound first
         for variable in self.updated:
             values.swap(variable)
-        return [value.numpy() for value in fetched]
+        return [fetched[k].numpy() for k in range(len(self.fetch_names))]
 
     def _binding(self, values):
         buffers = [values.get(v) for v in self.graph.states]

@@ -1,0 +1,120 @@
+"""Python 2's file: it writes any string, its lines are text, its blocks what the mode says.
+
+`open(path, "w")` took a tar, a pickle or a line of text alike, and `for line in gzip.open(path)` gave
+lines to split. So every file that a translated program opens is bytes below, under `.buffer`, which
+is what the other packages are handed; a line is always text, and read() gives text in text mode and
+a Binary in binary mode, from an archive or a compressed file.
+"""
+
+import builtins
+import contextlib
+import io
+
+from pd_v2.python2.shims.text import Binary, as_bytes, as_text
+
+
+class File:
+    """The built-in `file`, which is also `open`: its arguments are the path, the mode, a buffer size."""
+
+    def __init__(self, name, mode="r", buffering=-1):
+        letters = mode.replace("b", "").replace("t", "").replace("U", "") or "r"
+        unbuffered = buffering in (0, 1)  # 1 is by lines, which bytes do not have
+        self.buffer = builtins.open(name, letters + "b", 0 if unbuffered else buffering)
+        self.mode = mode
+        self.softspace = 0
+        self._newlines = "U" in mode
+
+    @classmethod
+    def over(cls, buffer, mode="rb"):
+        """A file that keeps its bytes in another, opened as bytes."""
+        file = cls.__new__(cls)
+        file.buffer, file.mode, file.softspace, file._newlines = buffer, mode, 0, False
+        return file
+
+    def __getattr__(self, name):
+        if name == "buffer":  # opening it has failed
+            raise AttributeError(name)
+        return getattr(self.buffer, name)
+
+    def __repr__(self):
+        state = "closed" if self.buffer.closed else "open"
+        return f"<{state} file {getattr(self.buffer, 'name', '')!r}, mode {self.mode!r}>"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.buffer.close()
+
+    def __del__(self):
+        # Nobody closed files in 2017: they were flushed when the last reference went.
+        with contextlib.suppress(AttributeError, ValueError, OSError):
+            self.buffer.close()
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        line = self.readline()
+        if not line:
+            raise StopIteration
+        return line
+
+    next = __next__
+
+    def read(self, size=-1):
+        block = self.buffer.read(-1 if size is None else size)
+        return Binary(block) if "b" in self.mode else self._text(block)
+
+    def readline(self, size=-1):
+        return self._text(self.buffer.readline(size))
+
+    def readlines(self, hint=-1):
+        return [self._text(line) for line in self.buffer.readlines(hint)]
+
+    def xreadlines(self):
+        return self
+
+    def write(self, string):
+        self.buffer.write(as_bytes(string))
+
+    def writelines(self, strings):
+        for string in strings:
+            self.write(string)
+
+    def truncate(self, size=None):
+        self.buffer.truncate(size)
+
+    def seek(self, offset, whence=0):
+        self.buffer.seek(offset, whence)
+
+    def _text(self, block):
+        text = as_text(block)
+        return text.replace("\r\n", "\n").replace("\r", "\n") if self._newlines else text
+
+
+class Buffer(File):
+    """StringIO and cStringIO: a file in memory, of text for as long as only text comes in."""
+
+    def __init__(self, string=""):
+        self.buffer = io.BytesIO(as_bytes(string))
+        self.mode = "r" if isinstance(string, str) else "rb"
+        self.softspace = 0
+        self._newlines = False
+
+    def write(self, string):
+        if not isinstance(string, str):
+            self.mode = "rb"
+        super().write(string)
+
+    def getvalue(self):
+        content = self.buffer.getvalue()
+        return Binary(content) if "b" in self.mode else as_text(content)
+
+    def reset(self):
+        self.seek(0)
+
+
+def bytes_below(file):
+    """The bytes under a file of a translated program; anything else as it is."""
+    return file.buffer if isinstance(file, File) else file

@@ -1,0 +1,109 @@
+"""Rows of the costs."""
+
+import numpy as np
+
+from pd_core import ops
+
+from .case import apart, between, case, fixed, normal, whole
+from .reduce import log_softmax
+
+
+def _picked(rows, label):
+    return np.take_along_axis(rows, label.reshape(-1, 1).astype(int), 1)
+
+
+def _binary(p, t):
+    return -(t * np.log(p) + (1 - t) * np.log(1 - p))
+
+
+def _sigmoid(z):
+    return 1 / (1 + np.exp(-z))
+
+
+LABELS = {
+    "[N]": whole(0, 4, 5),
+    "[N, 1]": whole(0, 4, 5, 1),
+    "int32": whole(0, 4, 5, dtype="int32"),
+}
+CASES = [
+    row
+    for label, sample in LABELS.items()
+    for row in (
+        case(
+            "cross_entropy",
+            ops.cross_entropy,
+            lambda p, label: -np.log(_picked(p, label)),
+            [between(0.1, 1, 5, 4), sample],
+            label=label,
+            batch=(0, 1),
+        ),
+        case(
+            "softmax_cross_entropy",
+            ops.softmax_cross_entropy,
+            lambda z, label: -_picked(log_softmax(z), label),
+            [normal(5, 4), sample],
+            label=label,
+            batch=(0, 1),
+        ),
+    )
+] + [
+    case(
+        "cross_entropy",
+        lambda z, label: ops.cross_entropy(ops.softmax(z), label),
+        lambda z, label: -_picked(log_softmax(z), label),
+        [fixed([[300.0, 0.0], [0.0, 300.0]]), fixed([1, 1])],
+        label="of a softmax that underflows",
+        batch=(0, 1),
+    ),
+    case(
+        "binary_cross_entropy",
+        ops.binary_cross_entropy,
+        _binary,
+        [between(0.1, 0.9, 3, 2), between(0, 1, 3, 2)],
+        batch=(0, 1),
+    ),
+    case(
+        "binary_cross_entropy",
+        lambda p: ops.binary_cross_entropy(p, [1.0, 0.0]),
+        lambda p: _binary(p, np.array([1.0, 0.0])),
+        [between(0.1, 0.9, 3, 2)],
+        label="constant targets",
+    ),
+    case(
+        "binary_cross_entropy",
+        lambda z, t: ops.binary_cross_entropy(ops.sigmoid(z), t),
+        lambda z, t: np.logaddexp(0, z) - t * z,
+        [fixed([[-90.0, 90.0], [0.0, 90.0]]), fixed([[1.0, 1.0], [1.0, 0.0]])],
+        label="of a sigmoid that underflows",
+        batch=(0, 1),
+    ),
+    case(
+        "sigmoid_cross_entropy",
+        ops.sigmoid_cross_entropy,
+        lambda z, t: _binary(_sigmoid(z), t),
+        [normal(3, 2), between(0, 1, 3, 2)],
+        batch=(0, 1),
+    ),
+    case(
+        "sigmoid_cross_entropy",
+        ops.sigmoid_cross_entropy,
+        lambda z, t: _binary(_sigmoid(z), t),
+        [fixed([[0.0, 0.0], [0.5, -0.5]]), fixed([[0.0, 1.0], [0.5, 1.0]])],
+        label="at zero",
+        batch=(0, 1),
+    ),
+    case(
+        "square_error",
+        ops.square_error,
+        lambda x, t: ((x - t) ** 2).sum(1, keepdims=True),
+        [normal(5, 3), normal(5, 3)],
+        batch=(0, 1),
+    ),
+    case(
+        "classification_error",
+        ops.classification_error,
+        lambda p, label: np.mean(p.argmax(1) != label),
+        [apart(5, 4), whole(0, 4, 5)],
+        batch=(0, 1),
+    ),
+]

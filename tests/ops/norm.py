@@ -1,0 +1,62 @@
+"""Rows of normalisation."""
+
+import numpy as np
+
+import pd_core as pd
+from pd_core import ops
+
+from .case import between, case, normal
+
+MEAN, VARIANCE = np.array([0.5, -1.0, 0.25]), np.array([2.0, 0.5, 1.25])
+
+
+def _batch_norm(x, scale, shift, **options):
+    stored = (
+        pd.Variable(data=values, dtype=x.dtype, trainable=False) for values in (MEAN, VARIANCE)
+    )
+    return ops.batch_norm(x, scale, shift, *stored, **options)
+
+
+def _normalised(mean, variance, x, scale, shift, epsilon):
+    column = (-1, *[1] * (x.ndim - 2))
+    mean, variance, scale, shift = (v.reshape(column) for v in (mean, variance, scale, shift))
+    return scale * (x - mean) / np.sqrt(variance + epsilon) + shift
+
+
+def _by_batch(x, scale, shift, epsilon=1e-5, **_):
+    axes = (0, *range(2, x.ndim))
+    return _normalised(x.mean(axes), x.var(axes), x, scale, shift, epsilon)
+
+
+def _by_stored(x, scale, shift, epsilon=1e-5, **_):
+    return _normalised(MEAN, VARIANCE, x, scale, shift, epsilon)
+
+
+def _layer_norm(x, scale=1.0, shift=0.0, axis=-1, epsilon=1e-5):
+    axes = tuple(range(axis % x.ndim, x.ndim))
+    centred = x - x.mean(axes, keepdims=True)
+    return centred / np.sqrt((centred**2).mean(axes, keepdims=True) + epsilon) * scale + shift
+
+
+def _l2_normalize(x, axis=-1, epsilon=1e-12):
+    return x / np.sqrt((x**2).sum(axis, keepdims=True) + epsilon)
+
+
+def _batch_row(reference, x, label, **options):
+    samples = [normal(*x), between(0.5, 2, 3), normal(3)]
+    return case("batch_norm", _batch_norm, reference, samples, label=label, rtol=1e-4, **options)
+
+
+CASES = [
+    _batch_row(_by_batch, (4, 3, 2, 3), "training", training=True),
+    _batch_row(_by_batch, (6, 3), "training, rows", training=True),
+    _batch_row(_by_batch, (4, 3, 5), "training", training=True, epsilon=0.1),
+    _batch_row(_by_stored, (4, 3, 2, 3), "inference"),
+    _batch_row(_by_stored, (6, 3), "training", training=True, use_global_stats=True),
+    _batch_row(_by_batch, (6, 3), "inference", use_global_stats=False),
+    case("layer_norm", ops.layer_norm, _layer_norm, [normal(3, 5)], rtol=1e-4),
+    case("layer_norm", ops.layer_norm, _layer_norm, [normal(3, 5), normal(5), normal(5)], rtol=1e-4),
+    case("layer_norm", ops.layer_norm, _layer_norm, [normal(2, 3, 4)], axis=1, epsilon=0.1),
+    case("l2_normalize", ops.l2_normalize, _l2_normalize, [normal(3, 4)]),
+    case("l2_normalize", ops.l2_normalize, _l2_normalize, [normal(2, 3, 4)], axis=1, epsilon=0.5),
+]

@@ -1,0 +1,122 @@
+"""Rows of random draws, against the counter-based hash in numpy words."""
+
+from zlib import crc32
+
+import numpy as np
+
+from pd_core import ops
+
+from .case import apart, case, fixed, normal
+
+_WORD = 2**32
+
+
+def _mix(h):
+    """One round: x (2x + 1), then the halves of the word exchanged."""
+    h = h * (2 * h + 1) % _WORD
+    return h // 65536 + h * 65536 % _WORD
+
+
+def stream(name, shape, seed=0, step=0):
+    """The uniform draws called `name`: `shape` numbers of 24 bits, float64."""
+    start = _mix((seed + crc32(name.encode())) % _WORD)
+    first = _mix((_mix(start) + step) % _WORD)
+    second = _mix((first + 0x9E3779B9) % _WORD)
+    return np.array(
+        [
+            _mix(_mix((_mix((k + first) % _WORD) + second) % _WORD)) // 256 / 2**24
+            for k in range(int(np.prod(shape)))
+        ]
+    ).reshape(shape)
+
+
+def _gaussian(name, shape):
+    radius = np.sqrt(-2 * np.log(1 - stream(name + "/radius", shape)))
+    return radius * np.cos(2 * np.pi * stream(name + "/angle", shape))
+
+
+def _kept(x, rate):
+    return stream("bernoulli_0", x.shape) < np.float32(1 - rate)
+
+
+CASES = [
+    case(
+        "uniform_random",
+        lambda: ops.uniform_random([3, 4]),
+        lambda: stream("uniform_random_0", (3, 4)),
+        [],
+        discrete=True,
+    ),
+    case(
+        "uniform_random",
+        lambda: ops.uniform_random([3, 4], -2.0, 3.0, "float64"),
+        lambda: stream("uniform_random_0", (3, 4)) * 5 - 2,
+        [],
+        label="range",
+    ),
+    case(
+        "uniform_random",
+        lambda shape: ops.uniform_random(shape),
+        lambda shape: stream("uniform_random_0", shape),
+        [fixed([2, 3])],
+        label="run-time shape",
+        batch=(),
+        discrete=True,
+    ),
+    case(
+        "uniform_random",
+        lambda: ops.uniform_random([]),
+        lambda: stream("uniform_random_0", ()),
+        [],
+        label="scalar",
+        discrete=True,
+    ),
+    case(
+        "gaussian_random",
+        lambda: ops.gaussian_random([3, 4], 1.0, 2.0),
+        lambda: 2 * _gaussian("gaussian_random_0", (3, 4)) + 1,
+        [],
+    ),
+    case(
+        "bernoulli",
+        ops.bernoulli,
+        lambda x, probability: stream("bernoulli_0", x.shape) < probability,
+        [normal(5, 6)],
+        probability=0.25,
+    ),
+    case("dropout", ops.dropout, lambda x: x, [normal(5, 6)], label="inference"),
+    case(
+        "dropout",
+        ops.dropout,
+        lambda x, rate: x * _kept(x, rate) / (1 - rate),
+        [normal(5, 6)],
+        rate=0.25,
+        training=True,
+    ),
+    case(
+        "dropout",
+        ops.dropout,
+        lambda x, rate, upscale_in_train: x * _kept(x, rate),
+        [normal(5, 6)],
+        rate=0.3,
+        upscale_in_train=False,
+        training=True,
+    ),
+    case(
+        "dropout",
+        ops.dropout,
+        lambda x, rate, upscale_in_train: x * (1 - rate),
+        [normal(5, 6)],
+        rate=0.3,
+        upscale_in_train=False,
+    ),
+    case("dropout", ops.dropout, lambda x, rate: x, [normal(4)], rate=0, training=True),
+    case(
+        "dropout",
+        lambda x: ops.tanh(ops.dropout(ops.relu(x), 0.5)),
+        lambda x: np.tanh(np.maximum(x, 0) * _kept(x, 0.5) * 2),
+        [apart(4, 3)],
+        label="inside a network",
+        training=True,
+    ),
+]
