@@ -20,6 +20,7 @@ from .initializers import MSRA, Xavier
 from .initializers import Constant as constant_initializer
 from .initializers import Gaussian as gaussian_initializer
 from .initializers import Uniform as uniform_initializer
+from .initializers import zero as zero_initializer
 from .layers import conv2d, embedding, fc, softmax
 from .namespace import (
     adopt,
@@ -33,6 +34,11 @@ from .namespace import (
 from .node import Update, apply, assign, effects
 from .onnx_io import export_onnx
 from .ops import (
+    rnn,
+    ifelse,
+    while_loop,
+    scan,
+    cond,
     abs,
     add,
     arange,

@@ -18,6 +18,11 @@ class Constant:
         return np.full(shape, self.value)
 
 
+def zero() -> Constant:
+    """Zeros everywhere."""
+    return Constant(0.0)
+
+
 @dataclass(frozen=True, eq=False)
 class Value:
     """A given array."""

@@ -5,9 +5,10 @@ initializer, a dict of `Variable` arguments, or None for one of their own; `B=Fa
 """
 
 from . import ops
-from .errors import ShapeError
+from .errors import DTypeError, ShapeError
 from .namespace import get_variable, names
 from .ops.conv import per_axis
+from .site import function
 from .variable import Variable, constant
 
 activations = {
@@ -24,14 +25,14 @@ activations = {
 
 def fc(x, size, act=None, W=None, B=None):
     """act(x W + b): the last axis of x, of any rank, becomes `size` wide."""
-    x = constant(x)
+    x, act = constant(x), _activation(act)
+    if not x.rank or not isinstance(x.dims[-1], int):
+        raise ShapeError(f"fc: takes rows whose width is known when the layer is built, not {x!r}")
     name = _layer_name("fc_")
-    if not isinstance(x.dims[-1], int):
-        raise ShapeError(f"fc: the width of {x!r} must be known when the layer is built")
-    y = ops.matmul(x, parameter(W, f"{name}.W", [x.dims[-1], size]))
+    y = ops.matmul(x, _parameter(W, f"{name}.W", [x.dims[-1], size]))
     if B is not False:
-        y = y + parameter(B, f"{name}.B", [size])
-    return activate(y, act)
+        y = y + _parameter(B, f"{name}.B", [size])
+    return act(y)
 
 
 def softmax(x, size=None, axis=-1, W=None, B=None):
@@ -43,46 +44,47 @@ def conv2d(
     x, num_filters, filter_size, stride=1, padding=0, dilation=1, groups=1, act=None, W=None, B=None
 ):
     """act(conv(x, W) + b) of images [N, C, H, W]; sizes are one number or (height, width)."""
-    x = constant(x)
+    x, act = constant(x), _activation(act)
     if x.rank != 4 or not isinstance(x.dims[1], int):
         raise ShapeError(f"conv2d: takes images [N, C, H, W] with known C, not {x!r}")
     if x.dims[1] % groups:
         raise ShapeError(f"conv2d: {x.dims[1]} channels do not split into {groups} groups")
     name = _layer_name("conv2d_")
     window = per_axis(filter_size, 2)
-    w = parameter(W, f"{name}.W", [num_filters, x.dims[1] // groups, *window])
-    b = None if B is False else parameter(B, f"{name}.B", [num_filters])
-    return activate(ops.conv(x, w, b, stride, padding, dilation, groups), act)
+    w = _parameter(W, f"{name}.W", [num_filters, x.dims[1] // groups, *window])
+    b = None if B is False else _parameter(B, f"{name}.B", [num_filters])
+    return act(ops.conv(x, w, b, stride, padding, dilation, groups))
 
 
 def embedding(x, size, W=None):
     """Rows of a table [words, width] for integer ids [N] or [N, 1]: [N, width]."""
     x = constant(x)
     if x.dtype.kind != "i":
-        raise ShapeError(f"embedding: takes integer ids, not {x!r}")
+        raise DTypeError(f"embedding: takes integer ids, not {x!r}")
     words, width = size
-    table = parameter(W, f"{_layer_name('embedding_')}.W", [words, width])
+    table = _parameter(W, f"{_layer_name('embedding_')}.W", [words, width])
     if x.rank > 1 and x.dims[-1] == 1:
         x = ops.squeeze(x, [x.rank - 1])
     return ops.gather(table, x)
 
 
-def activate(y, act):
-    """An activation by name, or any function of a Variable; None is the identity."""
+def _activation(act):
+    """The function of an activation's name, or any function of a Variable; None is the identity."""
     if act is None:
-        return y
+        return lambda y: y
     if callable(act):
-        return act(y)
+        return act
     if act not in activations:
-        raise ValueError(f"there is no activation {act!r}; there is {', '.join(activations)}")
-    return activations[act](y)
+        known = ", ".join(activations)
+        raise ValueError(f"{function()}: there is no activation {act!r}; there is {known}")
+    return activations[act]
 
 
-def parameter(spec, default_name, shape):
+def _parameter(spec, default_name, shape):
     """The parameter that a layer argument asks for."""
     if isinstance(spec, Variable):
         if spec.shape != tuple(shape):
-            raise ShapeError(f"parameter {spec!r} is given where {tuple(shape)} is needed")
+            raise ShapeError(f"{function()}: {spec!r} is given where {list(shape)} is needed")
         return spec
     if isinstance(spec, str):
         return get_variable(spec, shape)
@@ -92,7 +94,9 @@ def parameter(spec, default_name, shape):
         return Variable(default_name, shape=shape, initializer=spec)
     if spec is None or spec is True:
         return Variable(default_name, shape=shape)
-    raise TypeError(f"a parameter is a name, Variable, initializer or dict, not {spec!r}")
+    raise TypeError(
+        f"{function()}: a parameter is a name, Variable, initializer or dict, not {spec!r}"
+    )
 
 
 def _layer_name(prefix):

@@ -3,12 +3,13 @@
 from collections import Counter
 from contextlib import contextmanager
 from contextvars import ContextVar
-from threading import Lock
+from threading import RLock
 
-from .errors import NameConflict, ShapeError
-from .variable import Variable
+from .errors import DTypeError, NameConflict, ShapeError
+from .site import site_text
+from .variable import Variable, as_array
 
-_path = ContextVar("pd_core.namespace", default="")
+_open = ContextVar("pd_core.namespace", default=("",))  # the prefixes in force, outermost first
 
 
 class Names:
@@ -17,11 +18,11 @@ class Names:
     def __init__(self):
         self.variables: dict[str, Variable] = {}
         self.counters = Counter()
-        self.lock = Lock()
+        self.lock = RLock()
 
     def next(self, prefix, path=None):
         """The next automatic name under a namespace: `fc_0`, `fc_1`, …"""
-        key = (_path.get() if path is None else path) + prefix
+        key = (current_namespace() if path is None else path) + prefix
         with self.lock:
             number = self.counters[key]
             self.counters[key] += 1
@@ -57,41 +58,68 @@ def fresh_names():
 
 def current_namespace() -> str:
     """The prefix in force, `''` or ending in `/`."""
-    return _path.get()
+    return _open.get()[-1]
 
 
 def register(v: Variable, name: str | None):
     """Name a variable: an explicit name must be free, without one it becomes `var-<n>`."""
     world = names()
     if name is None:
-        v.name = world.next("var-")
+        v.name = _free(world)
         world.variables[v.name] = v
         return
-    full = _path.get() + name
+    if not isinstance(name, str):
+        raise TypeError(f"a name is a str, not {name!r}")
+    v.name = current_namespace() + name
+    adopt(v)
+
+
+def _free(world):
+    name = world.next("var-")
+    while name in world.variables:
+        name = world.next("var-")
+    return name
+
+
+def adopt(v: Variable) -> Variable:
+    """Register a variable under the full name it has already (optimizer slots)."""
+    world = names()
     with world.lock:
-        if full in world.variables:
-            raise NameConflict(
-                f"variable {full!r} exists already as {world.variables[full]!r}\n"
-                "  hint: get_variable() returns the existing one"
-            )
-        world.variables[full] = v
-    v.name = full
+        first = world.variables.setdefault(v.name, v)
+    if first is not v:
+        where = f", made at {site_text(first.site)}" if first.site else ""
+        raise NameConflict(
+            f"variable {v.name!r} exists already: {first!r}{where}\n"
+            "  hint: get_variable() returns the existing one"
+        )
+    return v
 
 
 class Namespace:
-    """A prefix that owns variables: `g.W` is the variable `g/W`, `g.variables()` the list."""
+    """A prefix for names, `g.name == "g/"`; `g.W` is the variable `g/W`.
+
+    A `with` on it prefixes the names made inside; it may nest and be entered again, and another
+    thread does not see it.
+    """
 
     def __init__(self, name):
         self.name = name
 
     def __eq__(self, other):
-        return self.name == (other.name if isinstance(other, Namespace) else other)
+        return isinstance(other, Namespace) and self.name == other.name
 
     def __hash__(self):
         return hash(self.name)
 
     def __repr__(self):
         return f"namespace({self.name!r})"
+
+    def __enter__(self):
+        _open.set((*_open.get(), self.name))
+        return self
+
+    def __exit__(self, *exc):
+        _open.set(_open.get()[:-1])
 
     def __getattr__(self, name):
         try:
@@ -100,45 +128,45 @@ class Namespace:
             raise AttributeError(f"namespace {self.name!r} owns no variable {name!r}") from None
 
     def variables(self):
-        """The parameters under this prefix, in creation order."""
-        return trainable_variables(self.name)
+        """Every variable with a value of its own under this prefix, frozen or not."""
+        return persistent_variables(self.name)
 
 
-@contextmanager
-def namespace(name=None):
-    """Prefix the names made inside with `name/`; may nest and be entered again.
+def namespace(name=None) -> Namespace:
+    """Prefix the names made inside a `with` by `name/`, below the prefix in force.
 
-    Affects names only, never visibility. Without a name an automatic one is drawn.
+    Affects names only, never visibility. Without a name an automatic one is drawn; a Namespace
+    is entered again as it is, wherever that happens.
     """
     if isinstance(name, Namespace):
-        path = name.name
-    else:
-        path = (_path.get() + name if name else names().next("ns-")) + "/"
-    token = _path.set(path)
-    try:
-        yield Namespace(path)
-    finally:
-        _path.reset(token)
+        return name
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"the name of a namespace is a str, not {name!r}")
+    stem = name.strip("/") if name else ""
+    return Namespace(f"{current_namespace() + stem if stem else names().next('ns-')}/")
 
 
 def get_variable(name, shape=None, *, data=None, dtype=None, reuse=None, **attributes):
     """The variable `name` of the current namespace, created if it is missing.
 
     `reuse=False` insists on a new one (NameConflict otherwise). An existing one must agree in
-    shape and dtype (ShapeError); a missing one needs a shape or data (KeyError).
+    shape (ShapeError) and dtype (DTypeError); a missing one needs a shape or data (KeyError).
     """
-    full = _path.get() + name
-    existing = names().variables.get(full)
-    if existing is None:
-        if shape is None and data is None:
-            raise KeyError(f"no variable {full!r}, and neither shape nor data to create it from")
-        return Variable(name, shape=shape, data=data, dtype=dtype, **attributes)
+    full, world = current_namespace() + name, names()
+    with world.lock:
+        existing = world.variables.get(full)
+        if existing is None:
+            if shape is None and data is None:
+                raise KeyError(f"no variable {full!r}, and neither shape nor data to create it")
+            return Variable(name, shape=shape, data=data, dtype=dtype, **attributes)
     if reuse is False:
         raise NameConflict(f"variable {full!r} exists already as {existing!r}, and reuse is False")
+    if shape is None and data is not None:
+        shape = as_array(data, dtype, f"variable {full!r}").shape
     if shape is not None and tuple(shape) != existing.shape:
         raise ShapeError(f"variable {full!r} is {existing.shape} elsewhere, {tuple(shape)} here")
     if dtype is not None and existing.dtype != dtype:
-        raise ShapeError(f"variable {full!r} is {existing.dtype} elsewhere, {dtype} here")
+        raise DTypeError(f"variable {full!r} is {existing.dtype} elsewhere, {dtype} here")
     return existing
 
 
@@ -152,13 +180,3 @@ def persistent_variables(prefix=""):
 def trainable_variables(prefix=""):
     """The trainable variables under a prefix (`'g/'`), in creation order."""
     return [v for v in persistent_variables(prefix) if v.trainable]
-
-
-def adopt(v: Variable) -> Variable:
-    """Register a variable under the full name it has already (optimizer slots)."""
-    world = names()
-    with world.lock:
-        if v.name in world.variables:
-            raise NameConflict(f"variable {v.name!r} exists already")
-        world.variables[v.name] = v
-    return v

@@ -1,14 +1,37 @@
 """Nodes: applications of ONNX operators, typed as they are built."""
 
+from itertools import count
+
 from onnx import defs, shape_inference
 
 from . import shapes
 from .errors import DTypeError, GraphError, ShapeError
 from .namespace import current_namespace, names
 from .site import function, site_text, user_site
-from .variable import Variable, constant, describe
+from .variable import Variable, as_array, constant, describe
 
 _FAILURES = (ShapeError, DTypeError, shape_inference.InferenceError, defs.SchemaError)
+
+
+_serials = count()
+
+
+class Block:
+    """The body of a Scan, Loop or If: a function of formals and captured values.
+
+    Both are Variables of the body's own, so that it reads nothing else; what `captured` stands for
+    is the end of the node's inputs.
+    """
+
+    __slots__ = ("captured", "formals", "outputs")
+
+    def __init__(self, formals, captured, outputs):
+        self.formals, self.captured, self.outputs = formals, captured, outputs
+
+    @property
+    def inputs(self):
+        """Formals, then captured values."""
+        return (*self.formals, *self.captured)
 
 
 class Node:
@@ -16,18 +39,26 @@ class Node:
 
     `domain` is `""` for ONNX's own operators and `"pd"` for the few composites that a backend
     pass turns into ONNX operators when the program is compiled. `effects` are assignments that
-    belong to a training step which runs this node (moving statistics).
+    belong to a training step which runs this node (moving statistics). `blocks` are the bodies
+    of a loop or branch by attribute name; what they capture stands at the end of `inputs`.
     """
 
     __slots__ = (
-        *("attributes", "domain", "effects", "inputs", "op_type"),
-        *("outputs", "scope", "site", "__weakref__"),
+        *("attributes", "blocks", "domain", "effects", "inputs", "op_type"),
+        *("outputs", "scope", "serial", "site", "__weakref__"),
     )
 
     def __init__(self, op_type, inputs, attributes, domain="", scope="", site=None):
         self.op_type, self.inputs, self.attributes = op_type, inputs, attributes
         self.domain, self.scope, self.site = domain, scope, site
-        self.outputs, self.effects = (), ()
+        self.outputs, self.effects, self.blocks = (), (), {}
+        self.serial = next(_serials)
+
+    @property
+    def captures(self):
+        """The inputs that only the bodies read."""
+        count = len(next(iter(self.blocks.values())).captured) if self.blocks else 0
+        return self.inputs[len(self.inputs) - count :]
 
     def __repr__(self):
         return f"{self.op_type}({', '.join(x.name if x is not None else '' for x in self.inputs)})"
@@ -51,6 +82,19 @@ def apply(op_type, *inputs, outputs=1, known=None, **attributes):
 def composite(op_type, *inputs, types, **attributes):
     """Add one operator of ours, with the dims and dtype of each output given."""
     return _finish(_node(op_type, inputs, attributes, "pd"), types)
+
+
+def control(op_type, inputs, blocks, types, **attributes):
+    """Add a Scan, Loop or If, with the dims and dtype of each output given: a tuple of outputs."""
+    node = _node(op_type, inputs, attributes, "")
+    node.blocks = blocks
+    _finish(node, types)
+    return node.outputs
+
+
+def latest_serial():
+    """A number that every node built from here on exceeds."""
+    return next(_serials)
 
 
 def _node(op_type, inputs, attributes, domain):
@@ -130,16 +174,18 @@ class Assignment:
 
     def __init__(self, variable, value, owner=None):
         if not variable.is_persistent:
-            raise GraphError(f"{variable!r} keeps no value, so nothing can be assigned to it")
+            raise GraphError(f"assign: {variable!r} keeps no value that could be set")
+        if variable.dtype != value.dtype:
+            raise DTypeError(f"assign: {variable!r} cannot take {value!r}")
         if variable.rank != value.rank or any(
             a != b for a, b in zip(variable.dims, value.dims, strict=True) if isinstance(b, int)
         ):
             raise ShapeError(f"assign: {variable!r} cannot take {value!r}")
-        if variable.dtype != value.dtype:
-            raise DTypeError(f"assign: {variable!r} cannot take {value!r}")
         self.variable, self.value, self.owner = variable, value, owner
 
 
 def assign(variable: Variable, value) -> Update:
     """A target that stores `value` (a Variable, array or number) in a persistent variable."""
-    return Update([Assignment(variable, constant(value, variable.dtype))])
+    if not isinstance(value, Variable):
+        value = constant(as_array(value, variable.dtype, f"assign: {variable!r}"))
+    return Update([Assignment(variable, value)])

@@ -1,6 +1,7 @@
 """ONNX files: models for inference."""
 
 import os
+from contextlib import suppress
 
 import onnx
 
@@ -8,9 +9,9 @@ from .backend import program
 from .backend.lowering import lower
 from .errors import ExportError, MissingFeed
 from .namespace import names
-from .session import default_session
-from .shapes import BROADCASTING, meetings
 from .node import ancestors
+from .session import default_session
+from .shapes import meetings
 from .variable import Variable
 
 
@@ -21,10 +22,11 @@ def export_onnx(path, targets, inputs=None, session=None, metadata=None) -> onnx
     session's values; sizes known only at run time are named dimensions, the first axis of the
     inputs `batch`. Only what the targets need is written. `inputs` fixes the order of the inputs
     and may name intermediate variables, where the model is then cut; all feeds if None. The
-    model is checked with ONNX's checker, strict shape inference included.
+    model is checked with ONNX's checker, strict shape inference included. Without a path it is
+    only returned. A target that draws random numbers adds the input `random_seed`.
     """
     session = session or default_session()
-    targets = list(targets) if isinstance(targets, (list, tuple)) else [targets]
+    targets = [_target(v) for v in (targets if isinstance(targets, (list, tuple)) else [targets])]
     model = inference_model(targets, inputs, session, metadata or {})
     onnx.checker.check_model(model, full_check=True)
     if path is not None:
@@ -34,17 +36,16 @@ def export_onnx(path, targets, inputs=None, session=None, metadata=None) -> onnx
 
 def inference_model(targets, inputs, session, metadata):
     """The ModelProto of `export_onnx`, not checked."""
-    feeds = _feeds(targets) if inputs is None else [_variable(v) for v in inputs]
+    feeds = _feeds(targets) if inputs is None else [_input(v) for v in inputs]
     try:
         graph = program.build(targets, [], feeds, training=False, sizes={})
     except MissingFeed as error:
         raise ExportError(f"export: {error}\n  hint: add it to inputs") from None
-    unused = [v for v in feeds if v not in graph.feeds]
+    unused = [v for v in feeds if v not in graph.fed]
     if unused:
         raise ExportError(f"export: the targets do not depend on the inputs {unused}")
-    session.initialize(graph.states)
     values = {v: session.get(v) for v in graph.states}
-    lowered = lower(graph, values, _dimension_names(graph))
+    lowered = lower(graph, values, _dimension_names(graph), [v.name for v in targets])
     for key, value in {"producer": "pd", **metadata}.items():
         lowered.model.metadata_props.add(key=key, value=str(value))
     return lowered.model
@@ -53,13 +54,19 @@ def inference_model(targets, inputs, session, metadata):
 def _feeds(targets):
     """The feed slots behind the targets in inference, by order of use."""
     graph = program.build(targets, [], [], training=False, sizes={}, complete=False)
-    return [v for v in program.leaves(graph.outputs, set()) if v.is_feed and v is not graph.seed]
+    return [v for v in program.leaves(graph.outputs) if v.is_feed and v is not graph.seed]
 
 
-def _variable(v):
+def _target(v):
     if isinstance(v, Variable):
         return v
-    if v in names().variables:
+    raise ExportError(f"export: a target is a Variable, not {v!r}")
+
+
+def _input(v):
+    if isinstance(v, Variable):
+        return v
+    if isinstance(v, str) and v in names().variables:
         return names().variables[v]
     raise ExportError(f"export: there is no variable {v!r}")
 
@@ -73,8 +80,8 @@ def _dimension_names(graph):
             d = parent[d]
         return d
 
-    for node in ancestors(graph.outputs, stop=set(graph.inputs)):
-        for a, b in meetings(node) if node.op_type in BROADCASTING else ():
+    for node in ancestors(graph.outputs):
+        for a, b in meetings(node):
             if isinstance(a, str) and isinstance(b, str) and root(a) != root(b):
                 parent[root(b)] = root(a)
     found = {}
@@ -106,9 +113,14 @@ def _spread(graph, root, found):
 
 def _write(path, data):
     """All or nothing: a temporary file beside the target, then a rename."""
-    partial = f"{path}.part"
-    with open(partial, "wb") as f:
-        f.write(data)
-        f.flush()
-        os.fsync(f.fileno())
-    os.replace(partial, path)
+    partial = f"{os.fspath(path)}.{os.getpid()}.part"
+    try:
+        with open(partial, "wb") as f:
+            f.write(data)
+            f.flush()
+            os.fsync(f.fileno())
+        os.replace(partial, path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.remove(partial)
+        raise

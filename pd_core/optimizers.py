@@ -61,9 +61,12 @@ class Optimizer:
         """
         costs = list(cost) if isinstance(cost, (list, tuple)) else [cost]
         own = effects(costs)
-        variables = self._parameters(costs, own) if var_list is None else list(var_list)
+        variables = self._parameters(costs, own) if var_list is None else var_list
+        variables = list(dict.fromkeys(variables))
         found = gradients(costs, variables)
         pairs = [(v, g) for v, g in zip(variables, found, strict=True) if g is not None]
+        if not pairs:
+            raise GraphError(f"minimize: {costs} depend on none of {variables}")
         return self.update(pairs).including(own)
 
     def update(self, pairs) -> Update:
@@ -87,7 +90,8 @@ class Optimizer:
 
     def rate(self, w):
         """The learning rate of one parameter."""
-        return self.learning_rate if w.learning_rate == 1.0 else self.learning_rate * w.learning_rate
+        own = w.learning_rate
+        return self.learning_rate if own == 1.0 else self.learning_rate * own
 
     def slot(self, w, kind, value=0.0):
         """A persistent variable of w's shape that belongs to this optimizer and w."""

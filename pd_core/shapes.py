@@ -124,13 +124,29 @@ def broadcast_dims(*operands):
 
 
 def meetings(node):
-    """Pairs of unequal sizes that an elementwise node takes to be equal at run time."""
-    operands = [x.dims for x in node.inputs if x is not None]
-    rank = max(map(len, operands))
-    padded = [(1,) * (rank - len(dims)) + tuple(dims) for dims in operands]
-    for sizes in zip(*padded, strict=True):
-        distinct = list(dict.fromkeys(d for d in sizes if d != 1))
-        yield from ((distinct[0], other) for other in distinct[1:])
+    """Pairs of unequal sizes, one of them a name, that a node takes to be equal at run time."""
+    for operands in _aligned(node):
+        rank = max(map(len, operands))
+        padded = [(1,) * (rank - len(dims)) + tuple(dims) for dims in operands]
+        for sizes in zip(*padded, strict=True):
+            first, *others = dict.fromkeys(d for d in sizes if d != 1) or [1]
+            yield from ((first, d) for d in others if isinstance(first, str) or isinstance(d, str))
+
+
+def _aligned(node):
+    """Groups of dims whose last, next to last, … sizes meet in a node."""
+    dims = [x.dims for x in node.inputs if x is not None]
+    if node.op_type in BROADCASTING:
+        return [dims]
+    if node.op_type == "MatMul":
+        a, b = dims
+        return [(a[:-2], b[:-2]), (a[-1:], b[-2:-1] or b)]
+    if node.op_type == "Expand":
+        return [(dims[0], node.outputs[0].dims)]
+    if node.op_type in ("GatherElements", "ScatterElements"):
+        axis = node.attributes.get("axis", 0) % len(dims[0])
+        return [[d[:axis] + d[axis + 1 :] for d in dims[:2]], dims[1:]]
+    return []
 
 
 BROADCASTING = (
@@ -250,7 +266,10 @@ def _check_reshape(node):
     x, target = node.inputs
     if target.value is None or not x.is_static:
         return
-    sizes = [x.dims[k] if d == 0 else int(d) for k, d in enumerate(target.value)]
+    copied = range(0 if node.attributes.get("allowzero") else x.rank)
+    sizes = [
+        x.dims[k] if d == 0 and k in copied else int(d) for k, d in enumerate(target.value)
+    ]
     have, want = int(np.prod(x.dims)), int(np.prod([d for d in sizes if d != -1]))
     if (have % want if want else have) if -1 in sizes else have != want:
         raise ShapeError(f"{have} elements do not fill {sizes}")

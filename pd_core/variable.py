@@ -5,6 +5,7 @@ from itertools import count
 import numpy as np
 
 from .errors import DTypeError, ShapeError
+from .site import function, user_site
 
 Dim = int | str  # a size, or the name of a size known only at run time
 Dims = tuple[Dim, ...]
@@ -60,23 +61,25 @@ class Variable:
             shape = _one("shape", shape, first)
         elif first is not None:
             data = _one("data", data, first)
-        shape = None if shape is None else tuple(shape)
+        who = f"variable {name!r}" if name else "a variable without a name"
+        shape = _shape(who, shape)
         if data is not None:
-            data = _checked_data(name, data, shape, dtype)
+            data = _data(who, data, shape, dtype)
             shape, dtype = data.shape, data.dtype
         if shape is None:
-            raise ShapeError(f"variable {name or 'without a name'}: give a shape or data")
-        self.dims = tuple(_dim(name, d) for d in shape)
+            raise ShapeError(f"{who}: give a shape or data")
+        self.dims = tuple(_dim(who, d) for d in shape)
         self.dtype = np.dtype(dtype or np.float32)
         self.learning_rate, self.regularizer, self.clip = learning_rate, regularizer, clip
         if self.is_static:
-            self.fill = _fill(data, initializer, self.dtype)
+            self.fill = _fill(who, data, initializer, self.dtype)
             self.trainable = self.dtype.kind == "f" if trainable is None else bool(trainable)
-        elif data is not None or initializer is not None or trainable:
+        elif initializer is not None or trainable:
             raise ShapeError(
-                f"variable {name or ''}: shape {shape} has an unknown size, which makes it a feed "
-                "slot; a feed slot has no initial value and is not trainable"
+                f"{who}: shape {list(shape)} has an unknown size, which makes it a feed slot; "
+                "a feed slot has no initial value and is not trainable"
             )
+        self.site = user_site()
         register(self, name)
 
     @classmethod
@@ -138,12 +141,10 @@ def constant(value, dtype=None, name=None) -> Variable:
     """A Variable with a fixed value. Python floats and float64 arrays become float32."""
     if isinstance(value, Variable):
         return value
-    array = np.asarray(value)
-    if dtype is None and array.dtype == np.float64:
-        dtype = np.float32
-    array = np.array(array, dtype)
-    if array.dtype.kind not in "fiub":
-        raise DTypeError(f"a constant of type {array.dtype} has no place in a graph")
+    if isinstance(value, (str, bytes)):
+        who = function("constant")
+        raise TypeError(f"{who}: takes Variables, numbers and arrays, not the string {value!r}")
+    array = as_array(value, dtype)
     out = Variable.of(array.shape, array.dtype, name or "const", value=array)
     if name is not None:
         from .namespace import register
@@ -152,37 +153,80 @@ def constant(value, dtype=None, name=None) -> Variable:
     return out
 
 
+def as_array(value, dtype=None, who=None) -> np.ndarray:
+    """A copy of a value as an array of numbers; DTypeError where the dtype would change them.
+
+    Rounding to another float type is no change; without a dtype, float64 becomes float32.
+    `who` begins the message: the op function that is being called if None.
+    """
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise _unfit(who, value, "rows of different lengths") from None
+    if array.dtype.kind not in "fiub":
+        raise _unfit(who, value, f"{array.dtype} values")
+    if dtype is None:
+        dtype = np.float32 if array.dtype == np.float64 else array.dtype
+    dtype = np.dtype(dtype)
+    if not _keeps(array, dtype):
+        raise _unfit(who, value, f"{array.dtype} values where {dtype} is needed")
+    return np.array(array, dtype, order="C")
+
+
+def _unfit(who, value, what):
+    text = repr(value)
+    text = text if len(text) <= 60 else f"{text[:60]}…"
+    return DTypeError(f"{who or function('constant')}: cannot take {what}, {text}")
+
+
+def _keeps(array, dtype):
+    """Whether an array has the same values in this dtype."""
+    if dtype.kind == "f" or np.can_cast(array.dtype, dtype):
+        return True
+    with np.errstate(invalid="ignore"):  # NaN is no integer
+        return bool((array.astype(dtype) == array).all())
+
+
 def _one(what, named, positional):
     if named is not None:
         raise TypeError(f"Variable got its {what} twice: {positional!r} and {named!r}")
     return positional
 
 
-def _dim(name, d):
+def _shape(who, shape):
+    if shape is None or isinstance(shape, (list, tuple)):
+        return shape
+    raise ShapeError(f"{who}: a shape is a list or tuple of sizes, not {shape!r}")
+
+
+def _dim(who, d):
     if d is None:
         return fresh_dim()
     if isinstance(d, str):
         return d
     if isinstance(d, (int, np.integer)) and d >= 0:
         return int(d)
-    raise ShapeError(f"variable {name or ''}: a size is a non-negative int or None, not {d!r}")
+    raise ShapeError(f"{who}: a size is a non-negative int or None, not {d!r}")
 
 
-def _checked_data(name, data, shape, dtype):
-    array = np.asarray(data)
-    if dtype is None and array.dtype == np.float64:
-        dtype = np.float32
-    array = np.array(array, dtype, order="C")
+def _data(who, data, shape, dtype):
+    array = as_array(data, dtype, who)
     if shape is not None and tuple(shape) != array.shape:
-        raise ShapeError(f"variable {name or ''}: shape {tuple(shape)}, but data of {array.shape}")
+        raise ShapeError(f"{who}: shape {list(shape)}, but data of {list(array.shape)}")
     return array
 
 
-def _fill(data, initializer, dtype):
+def _fill(who, data, initializer, dtype):
     from .initializers import Constant, Value, fan_in
 
     if data is not None:
+        if initializer is not None:
+            raise TypeError(f"{who}: takes data or an initializer, not both")
         return Value(data)
-    if initializer is not None:
-        return initializer
-    return fan_in if dtype.kind == "f" else Constant(0)
+    if initializer is None:
+        return fan_in if dtype.kind == "f" else Constant(0)
+    if not callable(initializer):
+        raise TypeError(
+            f"{who}: an initializer is a function (shape, rng) -> array, not {initializer!r}"
+        )
+    return initializer

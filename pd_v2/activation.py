@@ -55,7 +55,7 @@ class Sigmoid(Base):
         super().__init__("sigmoid", True)
 
     def __call__(self, x):
-        return pd.sigmoid(x + pd.stop_gradient(pd.clip(x, -40.0, 13.0) - x))
+        return pd.sigmoid(_held(x, -40.0, 13.0))
 
 
 class Softmax(Base):
@@ -78,6 +78,9 @@ class SequenceSoftmax(Base):
     def __init__(self):
         super().__init__("sequence_softmax", False)
 
+    def __call__(self, x):
+        raise pd.GraphError(f"sequence_softmax is over the steps of a sequence, {x.name!r} is none")
+
 
 class Relu(Base):
     """max(0, x)."""
@@ -90,23 +93,23 @@ class Relu(Base):
 
 
 class BRelu(Base):
-    """min(24, max(0, x))."""
+    """min(24, max(0, x)), without a gradient at 0."""
 
     def __init__(self):
         super().__init__("brelu", False)
 
     def __call__(self, x):
-        return pd.clip(x, 0.0, 24.0)
+        return pd.clip(pd.relu(x), high=24.0)
 
 
 class SoftRelu(Base):
-    """ln(1 + e^x), x held within [-40, 40]."""
+    """ln(1 + e^x), x held within [-40, 40]; the derivative is 1 - e^-y everywhere."""
 
     def __init__(self):
         super().__init__("softrelu", False)
 
     def __call__(self, x):
-        return pd.softplus(pd.clip(x, -40.0, 40.0))
+        return pd.softplus(_held(x, -40.0, 40.0))
 
 
 class STanh(Base):
@@ -187,3 +190,8 @@ class SoftSign(Base):
 
     def __call__(self, x):
         return pd.softsign(x)
+
+
+def _held(x, low, high):
+    """x within [low, high], with the gradient of x: 2017 took derivatives from the result."""
+    return pd.stop_gradient(pd.clip(x, low, high)) + (x - pd.stop_gradient(x))

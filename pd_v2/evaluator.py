@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pd_core as pd
 
 from . import build
+from .config_base import Layer
 from .data_type import DataType
 from .proto import EvaluatorConfig
 
@@ -62,6 +63,7 @@ def classification_error(input, label, name=None, weight=None, top_k=None, thres
 
     With a dense label: wrong columns a row, where `threshold` (0.5) parts on from off.
     """
+    _check(input, label, weight)
     config = _config("classification_error", name, [input, label, weight])
     if top_k is not None:
         config.top_k = top_k
@@ -76,6 +78,21 @@ def classification_error(input, label, name=None, weight=None, top_k=None, thres
     rows = pd.ones_like(wrong) if weight is None else weight
     statistics = pd.reduce_sum(wrong * rows), pd.reduce_sum(rows)
     _declare(config, [input, label, weight], statistics, _share)
+
+
+def _check(input, label, weight):
+    for x in (input, label, *([] if weight is None else [weight])):
+        if not isinstance(x, Layer):
+            raise TypeError(f"classification_error: takes layers, not {x!r}")
+    if label.size != input.size:
+        raise pd.ShapeError(
+            f"classification_error: {input.name!r} is {input.size} wide, its label "
+            f"{label.name!r} {label.size}"
+        )
+    if weight is not None and (weight.rank != 2 or weight.size != 1):
+        raise pd.ShapeError(
+            f"classification_error: the weight {weight.name!r} is {weight.size} wide, not 1"
+        )
 
 
 def _outside_top(rows, label, k):

@@ -1,5 +1,7 @@
 """Inference: the outputs of a network for a list of samples."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 import pd_core as pd
@@ -13,6 +15,21 @@ __all__ = ["Inference", "infer"]
 _FIELDS = ("value", "id", "prob")
 
 
+@dataclass
+class _Compiled:
+    """The compiled program of some output layers, and whose values are in it."""
+
+    session: pd.Session
+    user: "Inference | None" = None
+
+    def session_of(self, user):
+        """The session with the values of one Inference."""
+        if self.user is not user:
+            self.session.load_values(user._values)
+            self.user = user
+        return self.session
+
+
 class Inference:
     """The network behind some output layers, with a copy of the values of `parameters`."""
 
@@ -20,20 +37,18 @@ class Inference:
         if output_layer is None:
             raise ValueError("Inference: give an output_layer")
         self.topology = Topology(output_layer)
-        key = tuple(self.topology.outputs)
-        known = build.current().inferences
+        known, key = build.current().inferences, tuple(self.topology.outputs)
         if key not in known:
-            known[key] = pd.Session()
-        self._session = known[key]
-        self._values = parameters, self.topology.parameters
-        parameters.copy_into(self._session, self.topology.parameters)
+            known[key] = _Compiled(pd.Session())
+        self._shared = known[key]
+        self._inputs = self.topology.data_layers()
+        self._values = parameters.values_of(self.topology.parameters)
 
     def iter_infer(self, input, feeding=None):
         """For the whole input as one batch: a list of {'value', 'id', 'prob'}, one per output."""
         feeder = DataFeeder(self.topology.data_type(), feeding)
-        layers = self.topology.data_layers()
-        feeds = {layers[name]: slot.value for name, slot in feeder(list(input)).items()}
-        found = self._session.eval(self.topology.outputs, feeds, training=False)
+        feeds = {self._inputs[name]: slot.value for name, slot in feeder(list(input)).items()}
+        found = self._shared.session_of(self).eval(self.topology.outputs, feeds, training=False)
         yield [_fields(x, value) for x, value in zip(self.topology.outputs, found, strict=True)]
 
     def iter_infer_field(self, field, **kwargs):

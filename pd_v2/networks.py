@@ -79,7 +79,7 @@ def img_conv_bn_pool(
     pool_padding=0,
     pool_layer_attr=None,
 ):
-    """A linear convolution `<name>_conv`, batch normalisation `<name>_bn`, pooling `<name>_pool`."""
+    """Linear convolution `<name>_conv`, batch normalisation `<name>_bn`, pooling `<name>_pool`."""
     name = name or current().next_name("conv_bn_pool")
     conv = layers.img_conv(
         name=f"{name}_conv",
@@ -213,7 +213,12 @@ def img_separable_conv(
 def small_vgg(input_image, num_channels, num_classes):
     """A small VGG with batch normalisation (Simonyan & Zisserman 2015), for 32 x 32 images."""
     x, channels = input_image, num_channels
-    for filters, drops in ((64, (0.3, 0)), (128, (0.4, 0)), (256, (0.4, 0.4, 0)), (512, (0.4, 0.4, 0))):
+    for filters, drops in (
+        (64, (0.3, 0)),
+        (128, (0.4, 0)),
+        (256, (0.4, 0.4, 0)),
+        (512, (0.4, 0.4, 0)),
+    ):
         x = img_conv_group(
             input=x,
             num_channels=channels,

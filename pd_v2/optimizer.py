@@ -16,6 +16,7 @@ _SCHEDULES = {
     "discexp": lambda rate, a, b, n: rate * a ** math.floor(n / b),
     "linear": lambda rate, a, b, n: max(rate - a * n, b),
 }
+_PER_SAMPLES = ("exp", "discexp")
 _BY_SEGMENTS = ("manual", "pass_manual")
 
 
@@ -63,12 +64,19 @@ class Optimizer:
             raise ValueError(
                 f"there is no learning_rate_schedule {learning_rate_schedule!r}, there is {known}"
             )
+        if learning_rate_schedule in _PER_SAMPLES and not learning_rate_decay_b:
+            raise ValueError(
+                f"learning_rate_schedule {learning_rate_schedule!r} divides by "
+                "learning_rate_decay_b, which is 0"
+            )
         if model_average is not None:
             raise ValueError("model averaging is not supported")
         self.learning_rate = learning_rate
         self.decay_a, self.decay_b = learning_rate_decay_a, learning_rate_decay_b
         self.schedule = learning_rate_schedule
-        self.segments = _segments(learning_rate_args) if learning_rate_schedule in _BY_SEGMENTS else []
+        self.segments = (
+            _segments(learning_rate_args) if learning_rate_schedule in _BY_SEGMENTS else []
+        )
         self.defaults = _defaults(regularization, gradient_clipping_threshold)
         self.is_async = is_async
         self.learning_rate_args = learning_rate_args
@@ -202,6 +210,4 @@ def _segments(text):
         pairs = [part.split(":") for part in text.split(",")]
         return [(float(end), float(factor)) for end, factor in pairs]
     except ValueError:
-        raise ValueError(
-            f"learning_rate_args are 'end:factor,end:factor', not {text!r}"
-        ) from None
+        raise ValueError(f"learning_rate_args are 'end:factor,end:factor', not {text!r}") from None

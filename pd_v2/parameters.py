@@ -1,5 +1,7 @@
 """Parameters: the values of a network by name, and the tar files that keep them."""
 
+import math
+
 import numpy as np
 
 import pd_core as pd
@@ -40,14 +42,16 @@ class Parameters:
     def bind(self, parameters):
         """Make this pool a view on the parameters of a network; its own values move there."""
         for p in parameters:
-            name = p.config.name
+            self._check_size(p, self._own.get(p.config.name))
+        for p in parameters:
+            name, initializer = p.config.name, p.initializer
+            p.initializer = None  # it runs once: the value may have been trained since
             self.__param_conf__[name] = p.config
             self._bound[name] = p
             if name in self._own:
                 self._store(name, self._own.pop(name))
-            elif p.initializer is not None:
-                self.set(name, p.initializer(name))
-                p.initializer = None
+            elif initializer is not None:
+                self.set(name, initializer(name))
 
     def draw(self, parameters=None):
         """Initial values, as 2017's stream gives them, for variables that have none yet.
@@ -103,11 +107,7 @@ class Parameters:
 
     def set(self, parameter_name, value):
         """Store an array of `get_shape`, or a one-dimensional one of that size."""
-        shape = self.get_shape(parameter_name)
-        if not isinstance(value, np.ndarray):
-            raise ValueError(f"Must return ndarray, not {type(value).__name__}")
-        if value.shape not in (shape, (int(np.prod(shape)),)):
-            raise ValueError(f"parameter {parameter_name!r} is {shape}, the value {value.shape}")
+        self._check_shape(parameter_name, value)
         self._store(parameter_name, value.astype(np.float32))
 
     __setitem__ = set
@@ -119,19 +119,17 @@ class Parameters:
             return np.zeros(int(config.size), np.float32)
         return self._gradient(key)
 
-    def copy_into(self, session, parameters):
-        """Store the values of these layer parameters in a session of the core."""
+    def values_of(self, parameters):
+        """{core variable: copy of its value} for these parameters of a network."""
         missing = [p.config.name for p in parameters if p.config.name not in self.__param_conf__]
         if missing:
             raise ValueError(f"there is no value for the parameters {missing}")
+        found = {}
         for p in parameters:
             value = self._value(p.config.name)
-            if value.size != p.config.size:
-                raise ValueError(
-                    f"parameter {p.config.name!r} has {value.size} elements, the network's "
-                    f"{p.config.size}"
-                )
-            session.set(p.variable, value.reshape(p.variable.dims))
+            self._check_size(p, value)
+            found[p.variable] = value.reshape(p.variable.dims)
+        return found
 
     def update_param_conf(self, model_config):
         """Take over the configurations of a ModelConfig."""
@@ -151,6 +149,21 @@ class Parameters:
         if key not in self.__param_conf__:
             raise ValueError(f"No such parameter {key}")
         return self.__param_conf__[key]
+
+    def _check_shape(self, name, value):
+        shape = self.get_shape(name)
+        if not isinstance(value, np.ndarray):
+            raise ValueError(f"Must return ndarray, not {type(value).__name__}")
+        if value.shape not in (shape, (math.prod(shape),)):
+            raise ValueError(f"parameter {name!r} is {shape}, the value {value.shape}")
+
+    @staticmethod
+    def _check_size(parameter, value):
+        config = parameter.config
+        if value is not None and value.size != config.size:
+            raise ValueError(
+                f"parameter {config.name!r} has {value.size} elements, {config.size} in the network"
+            )
 
     def _value(self, name):
         if name in self._own:
@@ -194,6 +207,9 @@ class Parameters:
 
     def init_from_tar(self, f, exclude_params=()):
         """Set the values of the names that a tar has in common with this pool."""
-        for config, value in read_tar(f):
-            if config.name in self and config.name not in exclude_params:
-                self.set(config.name, value)
+        found = {config.name: value for config, value in read_tar(f)}
+        wanted = [name for name in found if name in self and name not in exclude_params]
+        for name in wanted:
+            self._check_shape(name, found[name])
+        for name in wanted:
+            self.set(name, found[name])

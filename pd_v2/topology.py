@@ -1,26 +1,31 @@
 """Topologies: the part of the network that some layers need, as 2017's configuration."""
 
+import copy
 import pickle
+import pickletools
 
 import pd_core as pd
 
 from . import build
 from .config_base import Layer
+from .data_type import InputType
 from .proto import ModelConfig
 
 __all__ = ["Topology"]
+
+_MODULE_OF_2017 = "paddle.trainer.PyDataProvider2"
 
 
 class Topology:
     """The layers behind some outputs, in the order in which they were defined.
 
     `extra_layers` are kept as well, but are no outputs. An evaluator belongs to the topology if
-    all its layers do.
+    all its layers do. `configs` are its own ParameterConfigs, by name: a trainer fills them in.
     """
 
     def __init__(self, layers, extra_layers=None):
         self.outputs = _layers(layers)
-        self.layers = [*self.outputs, *_layers(extra_layers or [])]
+        self.layers = [*self.outputs, *_layers([] if extra_layers is None else extra_layers)]
         behind = _reachable(self.layers)
         known = build.current()
         self._members = [x for x in known.layers.values() if x in behind]
@@ -28,12 +33,13 @@ class Topology:
             raise ValueError("Topology: the layers were built in another build")
         self.evaluators = [e for e in known.evaluators if set(e.inputs) <= behind]
         self.parameters = _parameters(self._members, known)
+        self.configs = {p.config.name: copy.deepcopy(p.config) for p in self.parameters}
 
     def proto(self):
         """The ModelConfig message."""
         model = ModelConfig(type="nn")
         model.layers.extend(x.config for x in self._members)
-        model.parameters.extend(p.config for p in self.parameters)
+        model.parameters.extend(self.configs.values())
         model.input_layer_names.extend(name for name, _ in self.data_type())
         model.output_layer_names.extend(x.full_name for x in self.outputs)
         model.evaluators.extend(e.config for e in self.evaluators)
@@ -67,7 +73,7 @@ class Topology:
     def serialize_for_inference(self, stream):
         """Pickle the configuration and the data types, as 2017's inference reads them."""
         content = {"protobin": self.proto().SerializeToString(), "data_type": self.data_type()}
-        pickle.dump(content, stream, protocol=2)
+        stream.write(_as_in_2017(pickle.dumps(content, protocol=2)))
 
     def export_onnx(self, path, parameters):
         """Write the outputs as one ONNX model, with the values of `parameters` inside it.
@@ -75,9 +81,19 @@ class Topology:
         Inputs and outputs are named after the layers; the batch size stays open.
         """
         inputs = [x for x in self.data_layers().values() if _feeds_inference(x, self.outputs)]
-        with pd.Session(seed=0) as session:
-            parameters.copy_into(session, self.parameters)
-            return pd.export_onnx(path, self.outputs, inputs, session)
+        session = pd.Session(seed=0)
+        session.load_values(parameters.values_of(self.parameters))
+        return pd.export_onnx(path, self.outputs, inputs, session)
+
+
+def _as_in_2017(pickled):
+    """A pickle with the class of the data types under the name that it had in 2017."""
+    ours, theirs = (f"{module} InputType" for module in (InputType.__module__, _MODULE_OF_2017))
+    for opcode, argument, start in pickletools.genops(pickled):
+        if opcode.name == "GLOBAL" and argument == ours:
+            name = theirs.replace(" ", "\n").encode()
+            return pickled[: start + 1] + name + pickled[start + 1 + len(ours) :]
+    return pickled
 
 
 def _feeds_inference(x, outputs):

@@ -45,6 +45,7 @@ class SGD:
         if not is_local:
             raise ValueError("SGD: is_local=False, but only local training is supported")
         self.__topology__ = Topology(cost, extra_layers)
+        self._inputs = self.__topology__.data_layers()
         self.__optimizer__ = update_equation
         self.__parameters__ = parameters
         self._adopt_parameters()
@@ -67,7 +68,7 @@ class SGD:
         """
         handler = event_handler or default_event_handler
         _check_arguments(reader, handler)
-        feeder = DataFeeder(self.__topology__.data_type(), feeding)
+        feeder = self._feeder(feeding)
         batch_metrics, pass_metrics = self._accumulator(), self._accumulator()
         samples = 0
         for pass_id in range(num_passes):
@@ -91,8 +92,9 @@ class SGD:
 
     def test(self, reader, feeding=None):
         """Cost and metrics over a reader, in inference mode, as a TestResult."""
-        _check_arguments(reader, default_event_handler)
-        feeder = DataFeeder(self.__topology__.data_type(), feeding)
+        if not callable(reader):
+            raise TypeError(f"test: the reader is a function that gives batches, not {reader!r}")
+        feeder = self._feeder(feeding)
         metrics, total, samples = self._accumulator(), 0.0, 0
         for batch in reader():
             feeds = self._feeds(feeder, batch)
@@ -106,9 +108,10 @@ class SGD:
     def _adopt_parameters(self):
         """The pool becomes a view on the network's variables; what has no value is drawn."""
         pool, members = self.__parameters__, self.__topology__.parameters
-        for p in members:
-            self.__optimizer__.configure(p.config)
+        for config in self.__topology__.configs.values():
+            self.__optimizer__.configure(config)
         pool.bind(members)
+        pool.update_param_conf(self.__topology__.proto())
         pool.draw(members)
         pool.use_flat_values()
 
@@ -121,9 +124,8 @@ class SGD:
         self._gradients = {v.name: g for v, g in zip(learned, found, strict=True)}
         self._rate = pd.Variable.of((), np.float32, "learning_rate")
         pairs = [(v, g) for v, g in zip(learned, found, strict=True) if g is not None]
-        configs = {p.config.name: p.config for p in members}
-        update = self.__optimizer__.update(pairs, configs, self._rate)
-        self._update = update.including(pd.effects(costs))
+        update = self.__optimizer__.update(pairs, self.__topology__.configs, self._rate)
+        self._update = update.including(pd.effects(self.__topology__.layers))
         total = None
         for cost in costs:
             value = pd.reduce_sum(cost)
@@ -134,9 +136,11 @@ class SGD:
     def _accumulator(self):
         return Accumulator(self.__topology__.evaluators)
 
+    def _feeder(self, feeding):
+        return DataFeeder(self.__topology__.data_type(), feeding)
+
     def _feeds(self, feeder, batch):
-        layers = self.__topology__.data_layers()
-        return {layers[name]: slot.value for name, slot in feeder(batch).items()}
+        return {self._inputs[name]: slot.value for name, slot in feeder(batch).items()}
 
 
 class _Gradients:
@@ -156,13 +160,13 @@ class _Gradients:
 
     def of(self, name):
         """The gradient of one parameter, flat; with the random draws of the coming step."""
-        gradient = self.trainer._gradients[name]
+        gradient = self.trainer._gradients.get(name)
         if gradient is None:
             return np.zeros(int(self.trainer.__parameters__.__param_conf__[name].size), np.float32)
         session = pd.default_session()
-        step = session.step
+        draws = session.draws.copy()
         value = session.eval(gradient, self.feeds, training=True)
-        session.step = step
+        session.draws = draws
         return value.reshape(-1)
 
 

@@ -12,17 +12,20 @@ from ..variable import Variable
 class Graph:
     """A program: what is fed, what is stored, what comes out, and what is stored anew.
 
-    `states` are persistent variables, inputs of the program; `updates` pairs of (persistent
-    variable, its new value). `seed` is the int64[2] input (session seed, step) of a program that
-    draws random numbers. `sizes` are run-time sizes seen so far, a hint for the choice of
-    lowerings, never a promise.
+    `feeds` are inputs of the program that stand for the variables `fed`. `states` are persistent
+    variables, inputs too; `updates` pairs of (persistent variable, its new value). `seed` is the
+    int64 input of a program that draws random numbers: for each stream in `draws` a row (session
+    seed, how often it was drawn from). `sizes` are run-time sizes seen so far, a hint for the
+    choice of lowerings, never a promise.
     """
 
+    fed: tuple[Variable, ...]
     feeds: tuple[Variable, ...]
     states: tuple[Variable, ...]
     fetches: tuple[Variable, ...]
     updates: tuple[tuple[Variable, Variable], ...] = ()
     seed: Variable | None = None
+    draws: tuple[int, ...] = ()
     sizes: dict = field(default_factory=dict)
 
     @property

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 from onnx import ModelProto, NodeProto, ValueInfoProto, helper, numpy_helper
 
@@ -22,19 +23,22 @@ class Lowered:
     outputs: list = field(default_factory=list)  # a value name for each of graph.outputs
 
 
-def lower(graph: Graph, initializers=None, dims=None, name="pd") -> Lowered:
+def lower(graph: Graph, initializers=None, dims=None, fetches=None, name="pd") -> Lowered:
     """Write a graph as an ONNX model with `graph.inputs` and `graph.outputs` in that order.
 
     Nodes are numbered by namespace and operator in topological order, so that the same program
     always gives the same file. `initializers` maps states to arrays that go into the file and
-    are no inputs then; `dims` renames symbolic sizes in the declared types.
+    are no inputs then; `dims` renames symbolic sizes in the declared types; `fetches` are the
+    names that the fetched values should have, their variables' if None.
     """
-    return _Writer(graph, initializers or {}, dims or {}).model(name)
+    fetches = [v.name for v in graph.fetches] if fetches is None else fetches
+    return _Writer(graph, initializers or {}, dims or {}, fetches).model(name)
 
 
 class _Writer:
-    def __init__(self, graph, initializers, dims):
-        self.graph, self.initializers, self.dims = graph, initializers, dims
+    def __init__(self, graph, initializers, dims, fetches):
+        self.graph, self.initializers = graph, initializers
+        self.dims, self.fetches = dict(dims), fetches
         self.names, self.sites = {}, {}
         self.taken, self.numbers = set(), Counter()
         self.nodes, self.tensors, self.constants = [], [], {}
@@ -46,7 +50,7 @@ class _Writer:
         self.tensors += [
             numpy_helper.from_array(array, self.names[v]) for v, array in fixed.items()
         ]
-        self._reserve(self.graph.fetches)
+        self._reserve()
         for node in ancestors(self.graph.outputs, stop=set(self.graph.inputs)):
             self._node(node)
         outputs = self._outputs()
@@ -65,11 +69,11 @@ class _Writer:
         )
         return Lowered(model, self.names, self.sites, outputs)
 
-    def _reserve(self, fetches):
-        """Fetched values keep their own names."""
-        for v in fetches:
+    def _reserve(self):
+        """Fetched values that are computed have the names that are wanted."""
+        for v, name in zip(self.graph.fetches, self.fetches, strict=True):
             if v not in self.names and v.node is not None:
-                self._claim(v, v.name)
+                self._claim(v, name)
 
     def _claim(self, v, name):
         self.names[v] = self._free(name)
@@ -94,13 +98,40 @@ class _Writer:
             if y not in self.names:
                 self._claim(y, f"{name}_out{k}" if k else f"{name}_out")
         proto = NodeProto(name=name, op_type=node.op_type, domain=node.domain)
-        proto.input.extend("" if x is None else self._value(x) for x in node.inputs)
+        explicit = node.inputs[: len(node.inputs) - len(node.captures)]
+        proto.input.extend("" if x is None else self._value(x) for x in explicit)
         while proto.input and not proto.input[-1]:
             proto.input.pop()
         proto.output.extend(self.names[y] for y in node.outputs)
         proto.attribute.extend(attribute(k, v) for k, v in node.attributes.items())
+        proto.attribute.extend(
+            attribute(key, self._body(node, block, f"{name}_{key}"))
+            for key, block in node.blocks.items()
+        )
         self.nodes.append(proto)
         self.sites[name] = node.site
+
+    def _body(self, node, block, name):
+        """The graph of a body; it reads what it captured by the names of the outer graph."""
+        outer, self.nodes = self.nodes, []
+        for formal, x in zip(block.captured, node.captures, strict=True):
+            self.names[formal] = self._value(x)
+        for k, formal in enumerate(block.formals):
+            self._claim(formal, f"{name}_in{k}")
+        inside = ancestors(block.outputs, stop=set(block.inputs))
+        for inner in inside:
+            self._node(inner)
+        outputs = self._copied(block.outputs, {self.names[v] for v in block.inputs})
+        proto = helper.make_graph(
+            self.nodes,
+            name,
+            [self._typed(v, self.names[v]) for v in block.formals],
+            [self._typed(v, n) for v, n in zip(block.outputs, outputs, strict=True)],
+        )
+        for v in (*block.inputs, *(y for inner in inside for y in inner.outputs)):
+            del self.names[v]  # another node may hold the same body
+        self.nodes = outer
+        return proto
 
     def _value(self, x):
         if x not in self.names:
@@ -117,14 +148,18 @@ class _Writer:
         return self.constants[key]
 
     def _outputs(self):
-        """A value name for each output; what is an input or an output already is copied."""
+        """A value name for each output of the model."""
         inputs = {self.names[v] for v in self.graph.inputs}
-        inputs |= {t.name for t in self.tensors}
+        return self._copied(self.graph.outputs, inputs, self.fetches)
+
+    def _copied(self, outputs, inputs, wanted=()):
+        """A name for each output of a graph; what is an input or an output already is copied."""
         found = []
-        for v in self.graph.outputs:
+        for v, want in zip_longest(outputs, wanted):
             name = self._value(v)
-            if name in inputs or name in found:
-                copy = self._free(f"{name}_out")
+            if name in inputs or name in found or v.value is not None:
+                free = want is not None and want not in self.taken
+                copy = self._free(want if free else f"{name}_out")
                 self.nodes.append(
                     NodeProto(name=copy, op_type="Identity", input=[name], output=[copy])
                 )
@@ -136,7 +171,9 @@ class _Writer:
         proto = type_proto(v)
         for d in proto.tensor_type.shape.dim:
             if d.HasField("dim_param"):
-                d.dim_param = self.dims.get(d.dim_param, d.dim_param.replace("?", "d"))
+                d.dim_param = self.dims.setdefault(d.dim_param, self._size(d.dim_param))
         return ValueInfoProto(name=name, type=proto)
 
-
+    def _size(self, name):
+        """The name of a size; those without one are numbered."""
+        return f"size_{len(self.dims)}" if name.startswith("?") else name

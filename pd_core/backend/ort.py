@@ -11,19 +11,9 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # the official wheels send 
 import onnxruntime
 
 from ..errors import BackendError, PlaceError
-from ..node import site_text
+from ..site import site_text
 from .base import Graph
 from .lowering import lower
-
-_shared_threads = False
-
-
-def _share_threads():
-    """One thread pool for all sessions of the process: many sub-graphs must not fight for cores."""
-    global _shared_threads
-    if not _shared_threads:
-        onnxruntime.set_global_thread_pool_sizes(_cores(), 1)
-        _shared_threads = True
 
 
 def _cores():
@@ -59,10 +49,15 @@ def _providers(device):
 
 
 def session(model_bytes, device="cpu", optimize=True):
-    """An inference session with our thread pool and options."""
-    _share_threads()
+    """An inference session with our options.
+
+    Each has threads of its own: ORT 1.31 refuses every session with default options in a process
+    that has set up one pool for all. A pool stops spinning when a run ends, so that programs which
+    take turns do not fight for cores.
+    """
     options = onnxruntime.SessionOptions()
-    options.use_per_session_threads = False
+    options.intra_op_num_threads = _cores()
+    options.add_session_config_entry("session.force_spinning_stop", "1")
     options.log_severity_level = 3
     level = onnxruntime.GraphOptimizationLevel
     options.graph_optimization_level = level.ORT_ENABLE_ALL if optimize else level.ORT_DISABLE_ALL
@@ -75,7 +70,7 @@ class OrtBackend:
     def __init__(self, device="cpu"):
         if device == "cuda":
             device = "cuda:0"
-        if device not in devices():
+        if device != "cpu" and device not in devices():
             raise PlaceError(f"there is no device {device!r} here; there is {', '.join(devices())}")
         self.device = device
 
@@ -126,17 +121,16 @@ class OrtValues:
 
     def swap(self, variable):
         """The written buffer becomes the value, the old value the next buffer."""
-        self.current[variable], self.spare[variable] = (
-            self.spare[variable],
-            self.current[variable],
-        )
+        written, old = self.spare.pop(variable), self.current.get(variable)
+        self.current[variable] = written
+        if old is not None:
+            self.spare[variable] = old
 
 
 class OrtExecutable:
     """A compiled program. Bindings are kept per set of buffers: two of them in steady training."""
 
     def __init__(self, graph: Graph, device):
-        self.graph, self.device = graph, device
         lowered = lower(graph)
         self.sites = lowered.sites
         self.feed_names = [lowered.names[v] for v in graph.feeds]
@@ -144,7 +138,7 @@ class OrtExecutable:
         self.seed_name = None if graph.seed is None else lowered.names[graph.seed]
         count = len(graph.fetches)
         self.fetch_names, self.update_names = lowered.outputs[:count], lowered.outputs[count:]
-        self.updated = [v for v, _ in graph.updates]
+        self.states, self.updated = graph.states, [v for v, _ in graph.updates]
         try:
             self.session = session(lowered.model.SerializeToString(), device)
         except Exception as error:
@@ -171,7 +165,7 @@ class OrtExecutable:
         return [fetched[k].numpy() for k in range(len(self.fetch_names))]
 
     def _binding(self, values):
-        buffers = [values.get(v) for v in self.graph.states]
+        buffers = [values.get(v) for v in self.states]
         targets = [values.next(v) for v in self.updated]
         key = tuple(map(id, buffers + targets))
         found = self.bindings.get(key)

@@ -3,13 +3,15 @@
 import numpy as np
 
 from ..errors import MissingFeed
-from ..node import ancestors
-from ..shapes import BROADCASTING, meetings
+from ..namespace import fresh_names
+from ..node import ancestors, apply
+from ..rewrite import rewrite
+from ..shapes import meetings
+from ..site import site_text
 from ..variable import Variable
 from .base import Graph
 from .passes import lowerings, rewrites
-from .rewrite import rewrite
-
+from .passes.loops import lighten_loops
 
 _FORWARD_IDENTITY = {"Identity", "StopGradient", "ClipGradient", "ScaleGradient"}
 
@@ -23,7 +25,31 @@ def select(training):
 def build(fetches, updates, feeds, training, sizes, complete=True) -> Graph:
     """The Graph of these targets. Feeds that it does not need are not in it."""
     fetches, updates = list(fetches), list(updates)
+    slots = {v: Variable.of(v.dims, v.dtype, v.name) for v in feeds}
     targets = [*fetches, *(new for _, new in updates)]
+    with fresh_names():  # what is built here takes no name from the user's world
+        targets = _resolved(targets, slots, training)
+        draws = tuple(dict.fromkeys(_draws(targets)))
+        seed = Variable.of((len(draws), 2), np.int64, "random_seed")
+        targets = lighten_loops(rewrite(targets, _expansion(draws, seed, sizes)))
+    used = leaves(targets)
+    if complete:
+        _check_fed(used, {seed, *slots.values()})
+    count = len(fetches)
+    return Graph(
+        fed=tuple(v for v, slot in slots.items() if slot in used),
+        feeds=tuple(slot for slot in slots.values() if slot in used),
+        states=tuple(v for v in used if v.is_persistent),
+        fetches=tuple(targets[:count]),
+        updates=tuple((v, new) for (v, _), new in zip(updates, targets[count:], strict=True)),
+        seed=seed if seed in used else None,
+        draws=draws,
+        sizes=sizes,
+    )
+
+
+def _resolved(targets, slots, training):
+    """The targets in one mode, cut at the feeds, after the rewrites that every program gets."""
     side = 0 if training else 1
 
     def resolve(node, inputs):
@@ -31,48 +57,52 @@ def build(fetches, updates, feeds, training, sizes, complete=True) -> Graph:
             return (inputs[side],)
         return inputs if node.op_type in _FORWARD_IDENTITY else None
 
-    cut = set(feeds)
-    targets = rewrite(targets, resolve, cut, select(training))
+    targets = rewrite(targets, resolve, set(slots), select(training), given=slots)
     for change in rewrites:
-        targets = rewrite(targets, change, cut)
-    seed = Variable.of((2,), np.int64, "random_seed")
+        targets = rewrite(targets, change)
+    return targets
+
+
+def _draws(targets):
+    """The keys of the random draws behind the targets, bodies included."""
+    for node in ancestors(targets):
+        if node.op_type == "Uniform":
+            yield node.attributes["key"]
+        for block in node.blocks.values():
+            yield from _draws(block.outputs)
+
+
+def _expansion(draws, seed, sizes):
+    """The rule that lowers composites; a random draw gets its own row of the seed."""
 
     def expand(node, inputs):
         lowering = lowerings.get(node.op_type)
-        return None if lowering is None else lowering(node, inputs, sizes, seed)
+        if lowering is None:
+            return None
+        row = None
+        if node.op_type == "Uniform":
+            row = apply("Gather", seed, np.int64(draws.index(node.attributes["key"])), axis=0)
+        return lowering(node, inputs, sizes, row)
 
-    targets = rewrite(targets, expand, cut)
-    used = leaves(targets, cut)
-    if complete:
-        _check_fed(used, cut)
-    count = len(fetches)
-    return Graph(
-        feeds=tuple(v for v in feeds if v in used),
-        states=tuple(v for v in used if v.is_persistent and v not in cut),
-        fetches=tuple(targets[:count]),
-        updates=tuple((v, new) for (v, _), new in zip(updates, targets[count:], strict=True)),
-        seed=seed if seed in used else None,
-        sizes=sizes,
-    )
+    return expand
 
 
-def leaves(targets, cut):
-    """What the targets read: feeds, persistent variables and the seed, in order of use."""
-    order = ancestors(targets, stop=cut)
-    inputs = [x for node in order for x in node.inputs if x is not None] + list(targets)
-    return list(dict.fromkeys(v for v in inputs if v in cut or (v.node is None and v.value is None)))
+def leaves(targets):
+    """What the targets read: slots, persistent variables and the seed, in order of use."""
+    inputs = (x for node in ancestors(targets) for x in node.inputs if x is not None)
+    return dict.fromkeys(v for v in (*inputs, *targets) if v.node is None and v.value is None)
 
 
-def _check_fed(used, cut):
+def _check_fed(used, given):
     for v in used:
-        if v not in cut and not v.is_persistent and v.name != "random_seed":
-            raise MissingFeed(f"the targets need a value for {v!r}, which is not fed")
+        if v not in given and not v.is_persistent:
+            made = f"\n  made at {site_text(v.site)}" if v.site else ""
+            raise MissingFeed(f"the targets need a value for {v!r}, which is not fed{made}")
 
 
 def equal_sizes(graph: Graph):
     """Pairs of sizes that this program takes to be equal at run time."""
     found = []
-    for node in ancestors(graph.outputs, stop=set(graph.inputs)):
-        if node.op_type in BROADCASTING:
-            found += meetings(node)
+    for node in ancestors(graph.outputs):
+        found += meetings(node)
     return list(dict.fromkeys(found))

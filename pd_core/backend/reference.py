@@ -1,9 +1,9 @@
 """ONNX's reference evaluator as a backend: slow, and the truth that tests compare with."""
 
 import numpy as np
-from onnx.reference import ReferenceEvaluator
 
 from ..errors import BackendError
+from .evaluator import evaluator
 from .lowering import lower
 
 
@@ -44,24 +44,29 @@ class HostValues:
 
 
 class ReferenceExecutable:
-    """A program as a ReferenceEvaluator."""
+    """A program run by the evaluator."""
 
     def __init__(self, graph):
-        self.graph = graph
         lowered = lower(graph)
-        self.evaluator = ReferenceEvaluator(lowered.model)
+        self.evaluator = evaluator(lowered.model)
         self.names, self.outputs = [lowered.names[v] for v in graph.inputs], lowered.outputs
+        self.states, self.updated = graph.states, [v for v, _ in graph.updates]
 
     def run(self, feeds, values, seed=None):
-        inputs = [*feeds, *(values.get(v) for v in self.graph.states)]
+        inputs = [*feeds, *(values.get(v) for v in self.states)]
         inputs += [] if seed is None else [seed]
         try:
-            out = self.evaluator.run(
-                self.outputs, dict(zip(self.names, inputs, strict=True))
-            )
+            out = self.evaluator.run(self.outputs, dict(zip(self.names, inputs, strict=True)))
         except Exception as error:
             raise BackendError(f"reference evaluator: {error}") from error
-        count = len(self.graph.fetches)
-        for (variable, _), array in zip(self.graph.updates, out[count:], strict=True):
+        count = len(out) - len(self.updated)
+        self._check(out[count:])
+        for variable, array in zip(self.updated, out[count:], strict=True):
             values.set(variable, array)
         return [np.asarray(x) for x in out[:count]]
+
+    def _check(self, new):
+        """Either all new values fit or none is stored."""
+        for variable, array in zip(self.updated, new, strict=True):
+            if array.shape != variable.dims:
+                raise BackendError(f"{variable!r} cannot take an array of {list(array.shape)}")

@@ -1,9 +1,9 @@
 """Reverse-mode differentiation: one walk back over the nodes, adding up what the rules say."""
 
 from .. import ops
-from ..errors import GraphError, NoGradient
+from ..errors import DTypeError, GraphError, NoGradient, ShapeError
 from ..node import ancestors
-from ..variable import Variable
+from ..variable import Variable, constant
 from .registry import rule_of
 
 BOTH, TRAINING, INFERENCE = None, True, False  # where an adjoint holds
@@ -13,10 +13,10 @@ def gradients(cost, variables, seeds=None) -> list:
     """d cost / d v for each v, as Variables of v's shape; None where cost does not depend on v.
 
     `cost` may be a list, whose sum is meant. A cost that is no scalar is differentiated as the
-    sum of its elements, or weighted by `seeds`. Second derivatives: differentiate the result.
+    sum of its elements, or weighted by `seeds`, one of the cost's shape (or None) for each cost.
+    Second derivatives: differentiate the result.
     """
     costs = list(cost) if isinstance(cost, (list, tuple)) else [cost]
-    seeds = [None] * len(costs) if seeds is None else list(seeds)
     variables = list(variables)
     for v in [*costs, *variables]:
         if not isinstance(v, Variable):
@@ -26,12 +26,36 @@ def gradients(cost, variables, seeds=None) -> list:
     order = ancestors(costs)
     wanted = _dependents(order, variables)
     adjoints = Adjoints()
-    for c, seed in zip(costs, seeds, strict=True):
-        adjoints.add(c, ops.ones_like(c) if seed is None else seed, BOTH)
+    for c, seed in zip(costs, _seeds(costs, seeds), strict=True):
+        adjoints.add(c, seed, BOTH)
     for node in reversed(order):
         if not wanted.isdisjoint(node.outputs):
             _step_back(node, wanted, adjoints)
     return [adjoints.result(v) for v in variables]
+
+
+def _seeds(costs, seeds):
+    """What each cost is weighted with, as Variables of its shape."""
+    seeds = [None] * len(costs) if seeds is None else list(seeds)
+    if len(seeds) != len(costs):
+        raise GraphError(f"gradients: {len(seeds)} seeds for {len(costs)} costs")
+    found = [
+        ops.ones_like(c) if seed is None else constant(seed, c.dtype)
+        for c, seed in zip(costs, seeds, strict=True)
+    ]
+    for c, seed in zip(costs, found, strict=True):
+        if _differ(seed, c):
+            raise ShapeError(f"gradients: the seed {seed!r} does not fit the cost {c!r}")
+        if seed.dtype != c.dtype:
+            raise DTypeError(f"gradients: the seed {seed!r} does not fit the cost {c!r}")
+    return found
+
+
+def _differ(a, b):
+    """Two Variables cannot have the same shape."""
+    return a.rank != b.rank or any(
+        m is not None and n is not None and m != n for m, n in zip(a.shape, b.shape, strict=True)
+    )
 
 
 def _dependents(order, variables):
@@ -48,24 +72,25 @@ def _step_back(node, wanted, adjoints):
     modes = {mode for dy, mode in totals if dy is not None}
     if not modes:
         return
-    mode = modes.pop() if len(modes) == 1 else BOTH
+    mode, dys = modes.pop(), [dy for dy, _ in totals]
+    if modes:  # outputs whose adjoints hold in different modes
+        mode, dys = BOTH, [adjoints.result(y) for y in node.outputs]
     if node.op_type == "ModeSwitch":
-        dy = totals[0][0]
         for x, side in zip(node.inputs, (TRAINING, INFERENCE), strict=True):
             if x in wanted and mode in (BOTH, side):
-                adjoints.add(x, dy, side)
+                adjoints.add(x, dys[0], side)
         return
     rule = rule_of(node)
     if rule is None:
         return
-    for x, g in zip(node.inputs, rule(node, *(dy for dy, _ in totals)), strict=True):
+    for x, g in zip(node.inputs, rule(node, *dys), strict=True):
         if x is not None and x in wanted and x.dtype.kind == "f" and g is not None:
             adjoints.add(x, _shaped(g() if callable(g) else g, x, node), mode)
 
 
 def _shaped(g, x, node):
     """A gradient has the sizes of its variable, also where inference lost them."""
-    if g.rank != x.rank:
+    if _differ(g, x):
         raise GraphError(f"the rule of {node.op_type} gave {g!r} for {x!r}")
     if g.dims != x.dims and g.node is not None:
         g.dims = x.dims

@@ -38,3 +38,10 @@ def scatter_elements(node, dy):
     if node.attributes.get("reduction", "none") != "add":
         raise NoGradient("ScatterElements: only reduction='add' has a gradient rule")
     return [dy, None, lambda: ops.gather_elements(dy, index, node.attributes.get("axis", 0))]
+
+
+@gradient("TopK")
+def top_k(node, dy, _):
+    """Back to where the chosen elements stood."""
+    x, axis = node.inputs[0], node.attributes.get("axis", -1)
+    return [ops.scatter_add(ops.zeros_like(x), node.outputs[1], dy, axis), None]

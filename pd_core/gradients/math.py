@@ -25,8 +25,8 @@ elementwise("Add",        lambda a, b, y, dy: dy,     lambda a, b, y, dy: dy)
 elementwise("Sub",        lambda a, b, y, dy: dy,     lambda a, b, y, dy: -dy)
 elementwise("Mul",        lambda a, b, y, dy: dy * b, lambda a, b, y, dy: dy * a)
 elementwise("Div",        lambda a, b, y, dy: dy / b, lambda a, b, y, dy: -(dy * y / b))
-elementwise("Pow",        lambda a, b, y, dy: dy * b * ops.pow(a, b - 1.0),
-                          lambda a, b, y, dy: dy * y * ops.log(a))
+elementwise("Pow",        lambda a, b, y, dy: dy * ops.cast(b, a.dtype) * ops.pow(a, b - 1),
+                          lambda a, b, y, dy: ops.cast(dy * y * ops.log(a), b.dtype))
 elementwise("Where",      None, lambda c, a, b, y, dy: ops.where(c, dy, 0.0),
                                 lambda c, a, b, y, dy: ops.where(c, 0.0, dy))
 elementwise("Identity",   lambda x, y, dy: dy)
@@ -44,12 +44,17 @@ def leaky_relu(node, dy):
 
 @gradient("Clip")
 def clip(node, dy):
+    """To x within the bounds, else to the bound that holds it."""
     x, *bounds = node.inputs
-    inside = dy
-    for bound, outside in zip(bounds, (ops.less_than, ops.greater_than), strict=False):
-        if bound is not None:
-            inside = ops.where(outside(x, bound), 0.0, inside)
-    return [inside, *[None] * len(bounds)]
+    inside, at_bounds = dy, []
+    for bound, beyond in zip(bounds, (ops.less_than, ops.greater_than), strict=False):
+        if bound is None:
+            at_bounds.append(None)
+            continue
+        held = beyond(x, bound)
+        inside = ops.where(held, 0.0, inside)
+        at_bounds.append(unbroadcast(ops.where(held, dy, 0.0), bound))
+    return [inside, *at_bounds]
 
 
 @gradient("Max", "Min")

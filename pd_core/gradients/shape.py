@@ -52,7 +52,9 @@ def slice(node, dy):
     x, starts, ends, *rest = node.inputs
     axes = rest[0].value if rest and rest[0] is not None else np.arange(starts.dims[0])
     steps = rest[1] if len(rest) > 1 else None
-    for k, axis in enumerate(int(a) for a in axes):
+    if axes is None:
+        raise NoGradient("Slice: its axes are not known before it runs")
+    for k, axis in enumerate(int(a) % x.rank for a in axes):
         step = None if steps is None else _pick(steps, k)
         rows = ops.arange(ops.size_of(x, axis))
         dy = _place(dy, x, axis, ops.slice(rows, _pick(starts, k), _pick(ends, k), [0], step))
@@ -78,12 +80,13 @@ def _place(dy, x, axis, places):
 
 @gradient("Pad")
 def pad(node, dy):
-    """The part that lies over x."""
-    x, widths = node.inputs[:2]
+    """The part that lies over x; the value of the borders has the rest."""
+    (x, widths), whole = node.inputs[:2], dy
     mode = node.attributes.get("mode", "constant")
-    if mode != "constant" or widths.value is None:
+    if mode != "constant" or widths.value is None or len(node.inputs) > 3:
         raise NoGradient(f"Pad: only constant borders of known width, not {mode} of {widths!r}")
     for axis, width in enumerate(int(w) for w in widths.value[: x.rank]):
         if width or widths.value[axis + x.rank]:
             dy = ops.slice(dy, [width], ops.size_of(x, axis) + width, [axis])
-    return [dy, *[None] * (len(node.inputs) - 1)]
+    borders = [lambda: ops.reduce_sum(whole) - ops.reduce_sum(dy)] * (len(node.inputs) == 3)
+    return [dy, None, *borders]

@@ -12,6 +12,7 @@ from .conv import (
     max_pool_pick,
     pool2d,
 )
+from .control import cond, scan, while_loop
 from .index import gather, gather_elements, one_hot, scatter_add
 from .loss import (
     binary_cross_entropy,
@@ -65,6 +66,7 @@ from .matrix import matmul
 from .mode import clip_gradient, mode_switch, scale_gradient, stop_gradient
 from .norm import batch_norm, l2_normalize, layer_norm
 from .random import bernoulli, dropout, gaussian_random, uniform_random
+from .recurrent import ifelse, rnn
 from .reduce import (
     arg_max,
     cum_sum,

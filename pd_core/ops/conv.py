@@ -4,7 +4,7 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..node import apply, composite
-from ..variable import constant, fresh_dim
+from ..variable import constant
 
 
 def conv(x, w, bias=None, strides=1, pads=0, dilations=1, group=1):
@@ -54,32 +54,61 @@ def conv_filter_grad(x, dy, w, **attributes):
 def max_pool(x, window, strides=1, pads=0, ceil_mode=False):
     """Largest element of each window of [N, C, *S]; padding never wins.
 
-    The gradient goes to every element equal to its window's maximum.
+    With ceil_mode a last window may hang over the end, if it starts within the image or the
+    padding before it. The gradient goes to every element equal to its window's maximum.
     """
-    n = constant(x).rank - 2
-    window, strides, pads = per_axis(window, n), per_axis(strides, n), _pads(pads, n)
-    return apply(
-        "MaxPool",
-        x,
-        kernel_shape=window,
-        strides=strides,
-        pads=pads,
-        ceil_mode=int(ceil_mode),
-    )
+    x = constant(x)
+    return apply("MaxPool", x, **_windows(x, window, strides, pads, ceil_mode))
 
 
 def avg_pool(x, window, strides=1, pads=0, ceil_mode=False, include_pad=False):
-    """Mean of each window of [N, C, *S], over the cells inside the image unless include_pad."""
-    n = constant(x).rank - 2
-    return apply(
-        "AveragePool",
-        x,
-        kernel_shape=per_axis(window, n),
-        strides=per_axis(strides, n),
-        pads=_pads(pads, n),
-        ceil_mode=int(ceil_mode),
-        count_include_pad=int(include_pad),
-    )
+    """Mean of each window of [N, C, *S], over the cells inside the image unless include_pad.
+
+    What hangs over the end with ceil_mode is never counted.
+    """
+    x = constant(x)
+    geometry = _windows(x, window, strides, pads, ceil_mode)
+    y = apply("AveragePool", x, count_include_pad=int(include_pad), **geometry)
+    pads = _pads(pads, x.rank - 2)
+    return y if pads == geometry["pads"] or not include_pad else y * _uncounted(x, y, geometry, pads)
+
+
+def _windows(x, window, strides, pads, ceil_mode):
+    """The attributes of a pooling. A window that hangs over the end becomes padding: ONNX 21 and
+    the runtimes do not agree on how many ceil_mode has.
+    """
+    n = x.rank - 2
+    window, strides, pads = per_axis(window, n), per_axis(strides, n), _pads(pads, n)
+    known = all(isinstance(size, int) for size in x.dims[2:])
+    if ceil_mode and known:
+        axes = zip(x.dims[2:], window, strides, pads[:n], pads[n:], strict=True)
+        pads = pads[:n] + [_behind(*axis) for axis in axes]
+    return {
+        "kernel_shape": window,
+        "strides": strides,
+        "pads": pads,
+        "ceil_mode": int(ceil_mode and not known),
+    }
+
+
+def _behind(size, window, stride, before, after):
+    """The padding that the last window of ceil_mode reaches over."""
+    count = -(-(size + before + after - window) // stride) + 1
+    if (count - 1) * stride >= size + before:
+        count -= 1
+    return max(0, (count - 1) * stride + window - size - before)
+
+
+def _uncounted(x, y, geometry, pads):
+    """All cells of each window over those that lie in the image or in `pads`, [*result]."""
+    share, n = np.ones(()), x.rank - 2
+    for axis, (count, k, s) in enumerate(
+        zip(y.dims[2:], geometry["kernel_shape"], geometry["strides"], strict=True)
+    ):
+        starts = np.arange(count) * s
+        ends = np.minimum(starts + k, x.dims[2 + axis] + pads[axis] + pads[axis + n])
+        share = np.multiply.outer(share, k / (ends - starts))
+    return share
 
 
 def max_pool_grad(x, y, dy, **attributes):
@@ -117,14 +146,3 @@ def per_axis(value, n):
 def _pads(pads, n):
     values = [int(v) for v in np.atleast_1d(pads)]
     return values if len(values) == 2 * n else per_axis(values, n) * 2
-
-
-def output_size(size, window, stride, before, after, dilation=1, ceil_mode=False):
-    """Windows along an axis; a window that would start beyond the padded end does not count."""
-    if isinstance(size, str):
-        return fresh_dim()
-    room = size + before + after - ((window - 1) * dilation + 1)
-    count = (-(-room // stride) if ceil_mode else room // stride) + 1
-    if ceil_mode and (count - 1) * stride >= size + before:
-        count -= 1
-    return count

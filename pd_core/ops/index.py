@@ -15,7 +15,8 @@ def gather(x, index, axis=0):
 
 def gather_elements(x, index, axis=0):
     """out[i][j] = x[index[i][j]][j] (for axis 0): one element for each entry of the index."""
-    return apply("GatherElements", x, index, axis=axis)
+    x = constant(x)
+    return apply("GatherElements", x, index, axis=_from_front(x, axis))
 
 
 def scatter_add(x, index, values, axis=0):
@@ -23,10 +24,16 @@ def scatter_add(x, index, values, axis=0):
 
     ScatterElements, whose CPU kernel is sequential; ScatterND(add) races on duplicates.
     """
-    return apply("ScatterElements", x, index, values, axis=axis, reduction="add")
+    x = constant(x)
+    return apply("ScatterElements", x, index, values, axis=_from_front(x, axis), reduction="add")
 
 
 def one_hot(index, size, dtype="float32"):
     """Rows with a 1 at each index: [...] -> [..., size]."""
-    classes = arange(size)
-    return cast(equal(unsqueeze(constant(index), -1), classes), np.dtype(dtype))
+    index = cast(index, np.int64)
+    return cast(equal(unsqueeze(index, -1), arange(size)), np.dtype(dtype))
+
+
+def _from_front(x, axis):
+    """A negative axis counted from the front; ONNX says which are out of range."""
+    return axis + x.rank if axis < 0 else axis

@@ -37,8 +37,7 @@ def binary_cross_entropy(probability, target):
 
 def sigmoid_cross_entropy(logits, target):
     """softplus(z) - t z: the binary cross-entropy of sigmoid(z), without overflow."""
-    positive = m.relu(logits)
-    return positive - logits * target + m.log(1.0 + m.exp(-m.abs(logits)))
+    return m.softplus(logits) - logits * target
 
 
 def square_error(x, target):

@@ -2,11 +2,12 @@
 
 from ..node import apply
 from ..variable import Variable
+from .math import _pair
 
 
 def matmul(a, b):
     """Matrix product [..., n, k] x [..., k, m] -> [..., n, m]; leading axes broadcast."""
-    return apply("MatMul", a, b)
+    return apply("MatMul", *_pair(a, b))
 
 
 Variable.__matmul__ = matmul

@@ -1,7 +1,5 @@
 """Normalisation."""
 
-import numpy as np
-
 from ..variable import constant
 from . import math as m
 from .mode import mode_switch
@@ -52,6 +50,6 @@ def layer_norm(x, scale=None, shift=None, axis=-1, epsilon=1e-5):
 
 def l2_normalize(x, axis=-1, epsilon=1e-12):
     """x over its length along an axis, sqrt(sum x^2 + epsilon)."""
-    return x / m.sqrt(reduce_sum(m.square(x), [axis], keep_dim=True) + np.float32(epsilon))
+    return x / m.sqrt(reduce_sum(m.square(x), [axis], keep_dim=True) + epsilon)
 
 

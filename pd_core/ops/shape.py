@@ -5,6 +5,7 @@ import numpy as np
 from ..errors import ShapeError
 from ..node import apply
 from ..variable import Variable, constant, fresh_dim
+from .math import cast
 
 
 def shape_of(x):
@@ -56,21 +57,23 @@ def expand_like(x, ref):
 
 def reshape_like(x, ref):
     """The elements of x in the run-time shape of ref."""
-    return x if x.dims == ref.dims else apply("Reshape", x, _target(ref), known=ref.dims)
+    if x.dims == ref.dims:
+        return x
+    return apply("Reshape", x, _target(ref), known=ref.dims, allowzero=1)
 
 
 def zeros_like(x):
     """Zeros in the run-time shape of x."""
     if x.is_static:
-        return constant(np.zeros(x.dims, x.dtype))
-    return expand_like(constant(np.zeros((), x.dtype)), x)
+        return constant(np.zeros(x.dims), x.dtype)
+    return expand_like(constant(0, x.dtype), x)
 
 
 def ones_like(x):
     """Ones in the run-time shape of x."""
     if x.is_static:
-        return constant(np.ones(x.dims, x.dtype))
-    return expand_like(constant(np.ones((), x.dtype)), x)
+        return constant(np.ones(x.dims), x.dtype)
+    return expand_like(constant(1, x.dtype), x)
 
 
 def _target(ref):
@@ -138,10 +141,10 @@ def flatten(x, axis=1):
 
 
 def arange(limit):
-    """0 … limit-1, int64; the limit is an int64 Variable or a number."""
+    """0 … limit-1, int64; the limit is a whole number or an integer Variable."""
     if not isinstance(limit, Variable):
         return constant(np.arange(limit, dtype=np.int64))
-    limit = squeeze(limit, [0]) if limit.rank else limit
+    limit = cast(squeeze(limit, 0) if limit.rank else limit, np.int64)
     return apply("Range", np.int64(0), limit, np.int64(1))
 
 

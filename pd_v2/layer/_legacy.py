@@ -8,8 +8,13 @@ rows; the decorator adds names, defaults, activation, dropout, error clipping an
 import copy
 import functools
 import inspect
+import math
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import pd_core as pd
+from pd_core.site import site_text, user_site
 
 from .. import build
 from ..activation import Base
@@ -18,58 +23,83 @@ from ..config_base import Layer
 from ..proto import LayerConfig, ParameterConfig
 
 
+@dataclass
 class Parameter:
-    """A parameter: its configuration, and the core Variable that holds its value."""
+    """A parameter: its configuration, the core Variable of its value, and the user's function
+    name -> array for the start, as long as that has not run."""
 
-    def __init__(self, config, variable, initializer=None):
-        self.config, self.variable, self.initializer = config, variable, initializer
+    config: ParameterConfig
+    variable: pd.Variable
+    initializer: Callable | None = None
 
 
 class Scope:
-    """What a layer body may ask for."""
+    """What a layer body may ask for. Its new parameters count once the layer is complete."""
 
     def __init__(self, name, config, inputs, device):
         self.name, self.config, self.inputs, self.device = name, config, inputs, device
         self.num_filters = None
+        self.made = {}  # Parameter by name
 
     def weight(self, index, shape, attr=None, dims=None):
-        """The weight of an input, `_<layer>.w<index>`; dims are the recorded ones if they differ."""
-        variable, name = self._parameter(f"_{self.name}.w{index}", shape, attr, dims)
-        self.config.inputs[index].input_parameter_name = name
-        return variable
+        """The weight of an input, `_<layer>.w<index>`; `dims` if the recorded ones differ."""
+        parameter = self._parameter(f"_{self.name}.w{index}", shape, attr, dims)
+        self.config.inputs[index].input_parameter_name = parameter.config.name
+        return parameter.variable
 
-    def bias(self, shape, attr=None, dims=None):
+    def bias(self, shape, attr=None):
         """The bias, `_<layer>.wbias`, zero at the start; None where the attribute says no bias."""
         if attr is False:
             return None
-        if not isinstance(attr, ParameterAttribute):
+        if attr is None or attr is True:
             attr = ParameterAttribute(initial_mean=0.0, initial_std=0.0)
-        variable, name = self._parameter(f"_{self.name}.wbias", shape, attr, dims)
-        self.config.bias_parameter_name = name
-        return variable
+        parameter = self._parameter(f"_{self.name}.wbias", shape, attr)
+        self.config.bias_parameter_name = parameter.config.name
+        return parameter.variable
 
-    def _parameter(self, default_name, shape, attr, dims):
+    def statistic(self, index, shape, name=None):
+        """A weight that only the layer itself changes, 0 at the start; replicas share it."""
+        attr = ParameterAttribute(name=name, initial_mean=0.0, initial_std=0.0, is_static=True)
+        parameter = self._parameter(f"_{self.name}.w{index}", shape, attr)
+        self.config.inputs[index].input_parameter_name = parameter.config.name
+        parameter.config.is_shared = True
+        return parameter.variable
+
+    def _parameter(self, default_name, shape, attr=None, dims=None):
         attr = ParameterAttribute() if attr is None else attr
         if not isinstance(attr, ParameterAttribute):
-            raise TypeError(f"{self.name}: a parameter attribute is a Param, not {attr!r}")
+            raise TypeError(f"layer {self.name!r}: a parameter attribute is a Param, not {attr!r}")
         name = attr.attr.get("parameter_name", default_name)
-        shape, dims = list(shape), list(shape if dims is None else dims)
-        known = build.current().parameters
-        if name in known:
-            _check_shared(name, known[name], shape, dims)
+        shape = _sizes(name, shape)
+        dims = shape if dims is None else dims
+        known = self.made.get(name) or build.current().parameters.get(name)
+        if known is None:
+            known = self.made[name] = _new_parameter(name, shape, dims, attr, self.device)
         else:
-            known[name] = _new_parameter(name, shape, dims, attr, self.device)
-        return known[name].variable, name
+            _check_shared(name, known, shape, dims)
+        return known
 
-    def shared(self, variable):
-        """Mark a parameter as shared between the replicas of a batch, as statistics are."""
-        build.current().parameters[variable.name].config.is_shared = True
+    def commit(self):
+        """Give the new parameters to the build and to the core."""
+        for name, parameter in self.made.items():
+            pd.adopt(parameter.variable)
+            build.current().parameters[name] = parameter
 
     def set_geometry(self, height, width, depth=None):
         """Record the image geometry of the output."""
         self.config.height, self.config.width = height, width
         if depth is not None:
             self.config.depth = depth
+
+
+def _sizes(name, shape):
+    try:
+        sizes = [operator.index(d) for d in shape]
+    except TypeError:
+        sizes = [0]
+    if min(sizes) < 1:
+        raise pd.ShapeError(f"parameter {name!r}: a size is a positive integer, not in {shape}")
+    return sizes
 
 
 def _check_shared(name, parameter, shape, dims):
@@ -80,10 +110,7 @@ def _check_shared(name, parameter, shape, dims):
 
 def _new_parameter(name, shape, dims, attr, device):
     config = ParameterConfig(name=name)
-    size = 1
-    for d in shape:
-        size *= int(d)
-    attr.configure(config, dims, size)
+    attr.configure(config, dims, math.prod(shape))
     if device is not None:
         config.device = device
     variable = pd.Variable.of(
@@ -94,7 +121,7 @@ def _new_parameter(name, shape, dims, attr, device):
         trainable=not config.is_static,
         learning_rate=config.learning_rate,
     )
-    return Parameter(config, pd.adopt(variable), attr.attr.get("initializer"))
+    return Parameter(config, variable, attr.attr.get("initializer"))
 
 
 def _start(config):
@@ -105,37 +132,39 @@ def _start(config):
     return pd.gaussian_initializer(mean, std) if std else pd.constant_initializer(mean)
 
 
-def layer(kind, prefix, act=None, inputs=("input",), supports=(), label=None, size=None):
+def layer(kind, prefix, act=None, inputs=("input",), several=False, supports=(), label=None):
     """Turn fn(scope, ...) into a layer function.
 
     `kind` is the type in the configuration, `prefix` that of automatic names, `inputs` the
-    arguments that are input layers, in the order of the configuration; `supports` the fields of
-    an ExtraLayerAttribute that the layer takes besides `device`, `label` its `layer_type`.
+    arguments that are input layers, in the order of the configuration; with `several` the first
+    is a list of them. `supports` are the fields of an ExtraLayerAttribute that the layer takes
+    besides `device`, `label` is its `layer_type`.
     """
 
     def wrap(fn):
         signature = inspect.signature(fn)
         public = signature.replace(parameters=list(signature.parameters.values())[1:])
+        optional = {a for a in inputs if public.parameters[a].default is None}
+        kind_of_layer = fn.__name__.lstrip("_")
 
         @functools.wraps(fn)
         def call(*args, **kwargs):
-            bound = public.bind(*args, **kwargs)
-            bound.apply_defaults()
-            values = bound.arguments
+            values = _bound(kind_of_layer, public, args, kwargs)
             name = values["name"] or build.current().next_name(prefix)
-            parents = _parents(name, values, inputs)
+            if several:
+                values["input"] = _listed(values["input"])
+            parents = _parents(name, values, inputs, optional, several)
             if "act" in values:
                 values["act"] = _activation(name, values["act"] or act())
-            extra = values.get("layer_attr")
-            scope = _scope(name, kind, parents, extra, supports, values.get("act"))
+            scope = _scope(name, kind, parents, values, supports)
             try:
+                _check_rows(_listed(values["input"]))
                 with pd.namespace(name):
                     y = fn(scope, **values)
-                    return _finish(y, scope, parents, values, extra, label or kind, size)
+                    return _finish(y, scope, parents, values, label or kind)
             except pd.GraphError as error:
-                names = [p.name for p in parents]
-                message = f"{kind} layer {name!r}, inputs {names}: {error}"
-                raise type(error)(message) from None
+                who = f"{kind_of_layer} layer {name!r}, inputs {[p.name for p in parents]}"
+                raise type(error)(_located(who, kind_of_layer, error)) from None
 
         call.__signature__ = public
         return call
@@ -143,22 +172,50 @@ def layer(kind, prefix, act=None, inputs=("input",), supports=(), label=None, si
     return wrap
 
 
-def _parents(name, values, arguments):
-    """The input layers, a flat list; a layer argument may be None where it is optional."""
+def _bound(function, signature, args, kwargs):
+    """The arguments by name, defaults included."""
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{function}(): {error}") from None
+    bound.apply_defaults()
+    return bound.arguments
+
+
+def _listed(value):
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _parents(name, values, arguments, optional, several):
+    """The input layers, a flat list; an optional one may be None, several come in a list."""
     if name in build.current().layers:
         raise pd.NameConflict(f"there is a layer {name!r} already")
     parents = []
     for argument in arguments:
         value = values[argument]
-        if argument == "input":
-            value = values["input"] = list(value) if isinstance(value, (list, tuple)) else [value]
-        for x in value if isinstance(value, list) else [value]:
-            if x is None and argument != "input":
-                continue
+        if value is None and argument in optional:
+            continue
+        if value == []:
+            raise ValueError(f"layer {name!r}: {argument} is an empty list")
+        for x in value if several and argument == "input" else [value]:
             if not isinstance(x, Layer):
                 raise TypeError(f"layer {name!r}: {argument} is a layer, not {x!r}")
             parents.append(x)
     return parents
+
+
+def _check_rows(inputs):
+    for x in inputs:
+        if x.dtype.kind != "f":
+            raise pd.DTypeError(f"{x.name!r} holds ids, no rows of numbers")
+
+
+def _located(who, function, error):
+    """The text of an error with the layer and the line of the user's that asked for it."""
+    why, *rest = f"{who}: {error}".split("\n")
+    if not any("built at" in line for line in rest):
+        rest.insert(0, f"  layer  {function}, built at {site_text(user_site())}")
+    return "\n".join([why, *rest])
 
 
 def _activation(name, act):
@@ -167,7 +224,8 @@ def _activation(name, act):
     return act
 
 
-def _scope(name, kind, parents, extra, supports, act):
+def _scope(name, kind, parents, values, supports):
+    act, extra = values.get("act"), values.get("layer_attr")
     config = LayerConfig(name=name, type=kind, active_type=act.name if act else "")
     for parent in parents:
         config.inputs.add(input_layer_name=parent.full_name)
@@ -188,13 +246,13 @@ def _record_extra(name, config, extra, supports):
     return extra.attr.get("device")
 
 
-def _finish(y, scope, parents, values, extra, layer_type, size):
+def _finish(y, scope, parents, values, layer_type):
     """Activation, dropout, error clipping, the flat rows, and the record."""
-    act = values.get("act")
+    act, extra = values.get("act"), values.get("layer_attr")
     if act is not None:
         y = act(_rows(y)) if act.over_row else act(y)
     for step in (_dropped, _clipped):
-        y = y if extra is None else step(y, extra, act, scope.name)
+        y = y if extra is None else step(y, extra, act)
     rows = _rows(y)
     out = pd.identity(
         rows,
@@ -204,11 +262,12 @@ def _finish(y, scope, parents, values, extra, layer_type, size):
         parents=list(parents),
         activation=act,
         num_filters=scope.num_filters,
-        size=size or rows.dims[1],
+        size=rows.dims[1],
         config=scope.config,
         image=y if y.rank > 2 else None,
     )
     scope.config.size = out.size
+    scope.commit()
     build.current().layers[out.full_name] = out
     return out
 
@@ -218,17 +277,17 @@ def _rows(y):
     return y if y.rank == 2 else pd.flatten(y)
 
 
-def _dropped(y, extra, act, name):
+def _dropped(y, extra, act):
     """2017's dropout: the mask only in training, times 1 - rate elsewhere."""
     rate = extra.attr.get("drop_rate")
     if not rate:
         return y
     if act is not None and act.name == "softmax":
-        raise pd.GraphError(f"layer {name!r}: softmax and dropout do not go together")
+        raise pd.GraphError("softmax and dropout do not go together")
     return pd.dropout(y, rate, upscale_in_train=False)
 
 
-def _clipped(y, extra, act, name):
+def _clipped(y, extra, act):
     limit = extra.attr.get("error_clipping_threshold")
     return pd.clip_gradient(y, limit) if limit else y
 
@@ -237,8 +296,10 @@ def param_list(attr, count):
     """A parameter attribute for each input: the given ones, or copies of a single one."""
     if isinstance(attr, (list, tuple)):
         if len(attr) != count:
-            raise ValueError(f"{len(attr)} parameter attributes for {count} inputs")
+            raise pd.GraphError(f"{len(attr)} parameter attributes for {count} inputs")
         return list(attr)
     if count > 1 and attr is not None and "parameter_name" in attr.attr:
-        raise ValueError("one named parameter cannot serve several inputs; give a list of Param")
+        raise pd.GraphError(
+            "one named parameter cannot serve several inputs\n  hint: give a list of Param"
+        )
     return [copy.deepcopy(attr) for _ in range(count)]

@@ -15,6 +15,8 @@ def data(name, type, depth=None, height=None, width=None, layer_attr=None):
 
     `height` and `width` (and `depth`) say that a row is an image of dim / (height width) channels.
     """
+    if not isinstance(name, str):
+        raise TypeError(f"data layer: the name is a string, not {name!r}")
     if not isinstance(type, InputType):
         raise TypeError(f"data layer {name!r}: type is one of paddle.data_type, not {type!r}")
     if type.seq_type or type.type not in (DataType.Dense, DataType.Index):

@@ -6,10 +6,8 @@ from ..activation import Tanh
 from ._legacy import layer, param_list
 
 
-@layer("fc", "fc_layer", Tanh, supports=("error_clipping_threshold", "drop_rate"))
-def fc(
-    scope, input, size, act=None, name=None, param_attr=None, bias_attr=None, layer_attr=None
-):
+@layer("fc", "fc_layer", Tanh, several=True, supports=("error_clipping_threshold", "drop_rate"))
+def fc(scope, input, size, act=None, name=None, param_attr=None, bias_attr=None, layer_attr=None):
     """act(sum of x W over the inputs, plus b).
 
     `size` is the width of the result. A list of inputs takes a list of `param_attr`, or one that

@@ -44,7 +44,7 @@ def img_conv(
     """
     if trans:
         raise pd.GraphError("transposed convolution is not supported")
-    x, channels = image_of(input[0], num_channels)
+    x, channels = image_of(input, num_channels)
     window, strides = _pair(filter_size, filter_size_y), _pair(stride, stride_y)
     pads, dilations = _pair(padding, padding_y), _pair(dilation, dilation_y)
     _check_groups(channels, num_filters, groups)
@@ -73,7 +73,7 @@ def _conv_type(layer_type):
     if layer_type is None:
         return "cudnn_conv" if settings.current().use_gpu else "exconv"
     if layer_type not in ("exconv", "cudnn_conv"):
-        raise ValueError(f"img_conv: layer_type is exconv or cudnn_conv, not {layer_type!r}")
+        raise pd.GraphError(f"layer_type is exconv or cudnn_conv, not {layer_type!r}")
     return layer_type
 
 
@@ -129,17 +129,20 @@ def img_pool(
 ):
     """The largest or mean element of each window; sizes are x, those of y may be given apart.
 
-    `ceil_mode` counts a window that reaches over the end. A mean is over the cells inside the
-    image unless `exclude_mode=False`.
+    `ceil_mode` counts a window that reaches over the end, and one of no pixels, which gives 0. A
+    mean is over the cells inside the image unless `exclude_mode=False`.
     """
-    x, channels = image_of(input[0], num_channels)
+    x, channels = image_of(input, num_channels)
     window, strides = _pair(pool_size, pool_size_y), _pair(stride, stride_y)
     pads = _pair(padding, padding_y)
     kind, pool = _pool_kind(pool_type or Max())
+    axes = [_Windows(*a, ceil_mode) for a in zip(x.dims[2:], window, strides, pads, strict=True)]
+    around = [*pads, *(a.overhang for a in axes)]
     if pool is pd.avg_pool:
-        y = pool(x, window, strides, pads, ceil_mode, include_pad=exclude_mode is False)
+        y = pool(x, window, strides, around, include_pad=exclude_mode is False)
     else:
-        y = pool(x, window, strides, pads, ceil_mode)
+        y = pool(x, window, strides, around)
+    y = _with_outside(y, axes)
     conf = scope.config.inputs[0].pool_conf
     conf.pool_type, conf.channels = kind, channels
     conf.size_y, conf.size_x = window
@@ -152,6 +155,29 @@ def img_pool(
     scope.set_geometry(*y.dims[2:])
     scope.num_filters = channels
     return y
+
+
+class _Windows:
+    """The windows along one axis, by 2017's count: the last may hang over the end or lie outside.
+
+    `inside` of the `count` begin within the image; the last of them ends `overhang` behind it.
+    """
+
+    def __init__(self, size, window, stride, pad, ceil_mode):
+        if pad >= window:
+            raise pd.ShapeError(f"a padding of {pad} leaves windows of {window} without a pixel")
+        room = size + 2 * pad - window
+        self.count = 1 + (-(-room // stride) if ceil_mode else room // stride)
+        if self.count < 1:
+            raise pd.ShapeError(f"the window is {window} wide, the padded image {size + 2 * pad}")
+        self.inside = min(self.count, -(-(size + pad) // stride))
+        self.overhang = max(0, (self.inside - 1) * stride + window - size - pad)
+
+
+def _with_outside(y, axes):
+    """The result of pooling with a 0 for every window that lies outside the image."""
+    missing = [a.count - a.inside for a in axes]
+    return pd.pad(y, [0] * 4, [0, 0, *missing]) if any(missing) else y
 
 
 def _pool_kind(pool_type):
@@ -197,6 +223,6 @@ def _pair(value, y=None):
     """(height, width) from a number or a pair (x, y); a pair overrides the separate y."""
     if isinstance(value, (list, tuple)):
         if len(value) != 2:
-            raise ValueError(f"a size is one number or a pair (x, y), not {value!r}")
+            raise pd.GraphError(f"a size is one number or a pair (x, y), not {value!r}")
         return [int(value[1]), int(value[0])]
     return [int(value if y is None else y), int(value)]

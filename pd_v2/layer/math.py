@@ -9,7 +9,7 @@ from ._legacy import layer
 _EXTRA = ("drop_rate", "error_clipping_threshold")
 
 
-@layer("addto", "addto", Linear, supports=_EXTRA)
+@layer("addto", "addto", Linear, several=True, supports=_EXTRA)
 def addto(scope, input, act=None, name=None, bias_attr=None, layer_attr=None):
     """act(sum of the inputs, plus b); inputs of equal size, no bias unless one is asked for."""
     return _sum(scope, input, bias_attr)
@@ -19,18 +19,19 @@ def _sum(scope, input, bias_attr=None):
     for x in input[1:]:
         if x.size != input[0].size:
             raise pd.ShapeError(f"{input[0].name!r} is {input[0].size} wide, {x.name!r} {x.size}")
-    y = input[0] if input[0].image is None else input[0].image
-    for x in input[1:]:
-        y = y + (x if x.image is None or x.image.dims != y.dims else x.image)
     bias = scope.bias([1, input[0].size], bias_attr) if bias_attr else None
-    y = y if bias is None else (y if y.rank == 2 else pd.flatten(y)) + bias
+    images = [x.image for x in input]
+    same = bias is None and all(i is not None and i.dims == images[0].dims for i in images)
+    y, *others = images if same else input
+    for x in [*others, *([] if bias is None else [bias])]:
+        y = y + x
     channels = [x.num_filters for x in input if x.num_filters]
     scope.num_filters = channels[-1] if channels else None
     scope.set_geometry(input[0].height, input[0].width, input[0].depth)
     return y
 
 
-@layer("concat", "concat", Linear, supports=_EXTRA)
+@layer("concat", "concat", Linear, several=True, supports=_EXTRA)
 def concat(scope, input, act=None, name=None, layer_attr=None, bias_attr=None):
     """act of the inputs side by side; their images, if any, have one height and width."""
     if bias_attr:
@@ -53,6 +54,6 @@ def dropout(input, dropout_rate, name=None):
     return _dropout(input=input, name=name, layer_attr=ExtraLayerAttribute(drop_rate=dropout_rate))
 
 
-@layer("addto", "dropout", Linear, supports=_EXTRA)
+@layer("addto", "dropout", Linear, several=True, supports=_EXTRA)
 def _dropout(scope, input, act=None, name=None, layer_attr=None):
     return _sum(scope, input)

@@ -35,14 +35,16 @@ def batch_norm(
     parameters `.w1` and `.w2`, or `mean_var_names`.
     """
     if epsilon < 1e-5:
-        raise ValueError(f"batch_norm: epsilon is at least 1e-5, not {epsilon}")
+        raise pd.GraphError(f"epsilon is at least 1e-5, not {epsilon}")
     if img3D:
-        raise pd.GraphError("batch_norm over 3-D images is not supported")
-    x, channels = _input(input[0], num_channels)
-    _three_inputs(scope)
+        raise pd.GraphError("normalisation over 3-D images is not supported")
     names = list(mean_var_names or [None, None])
+    if len(names) != 2:
+        raise pd.GraphError(f"mean_var_names are two names, not {mean_var_names!r}")
+    x, channels = _image_or_rows(input, num_channels)
+    _three_inputs(scope)
     gamma = scope.weight(0, [channels], param_attr or _constant(1.0), dims=[])
-    mean, variance = (_statistic(scope, k + 1, channels, n) for k, n in enumerate(names))
+    mean, variance = (scope.statistic(k + 1, [1, channels], n) for k, n in enumerate(names))
     beta = scope.bias([1, channels], bias_attr)
     flat_beta = np.zeros(channels, np.float32) if beta is None else pd.reshape(beta, [channels])
     y = pd.batch_norm(
@@ -55,14 +57,14 @@ def batch_norm(
         moving_average_fraction,
         False if use_global_stats is False else None,
     )
-    _record(scope, input[0], x, channels, epsilon, moving_average_fraction, use_global_stats)
+    _record(scope, input, x, channels, epsilon, moving_average_fraction, use_global_stats)
     if batch_norm_type == "cudnn_batch_norm" or settings.current().use_gpu:
         scope.config.type = "cudnn_batch_norm"
     return y
 
 
-def _input(x, num_channels):
-    """The image, or rows where the layer before has no channels."""
+def _image_or_rows(x, num_channels):
+    """(x, its channels): an image, or rows where the layer before has none."""
     channels = num_channels or x.num_filters
     if not channels or channels == x.size:
         return x, x.size
@@ -73,13 +75,6 @@ def _three_inputs(scope):
     """The configuration names the input three times, for gamma and the two statistics."""
     for _ in range(2):
         scope.config.inputs.add(input_layer_name=scope.inputs[0].full_name)
-
-
-def _statistic(scope, index, channels, name):
-    attr = ParameterAttribute(name=name, initial_mean=0.0, initial_std=0.0, is_static=True)
-    variable = scope.weight(index, [1, channels], attr)
-    scope.shared(variable)
-    return variable
 
 
 def _constant(value):
@@ -93,7 +88,8 @@ def _record(scope, before, x, channels, epsilon, fraction, use_global_stats):
         config.use_global_stats = use_global_stats
     conf = config.inputs[0].image_conf
     conf.channels = channels
-    conf.img_size_y, conf.img_size = x.dims[2:] if x.rank == 4 else (1, 1)
-    if x.rank == 4:
-        scope.set_geometry(*x.dims[2:], depth=1)
+    pixels = x.dims[2:] if x.rank == 4 else (1, 1)
+    conf.img_size_y, conf.img_size = pixels
+    if before.height or before.width:
+        scope.set_geometry(*pixels, depth=1)
     scope.num_filters = channels

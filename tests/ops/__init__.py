@@ -4,4 +4,4 @@ from . import conv, index, loss, math, matrix, mode, norm, random, reduce, shape
 
 FAMILIES = (math, matrix, shape, index, reduce, conv, norm, loss, random, mode)
 CASES = [row for family in FAMILIES for row in family.CASES]
-DIFFERENTIABLE = [row for row in CASES if not row.discrete]
+DIFFERENTIABLE = [row for row in CASES if row.smooth]

@@ -6,14 +6,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
     """`function(*variables, **options)` gives what `reference(*arrays, **options)` gives.
 
     `name` is the ONNX operator that the function adds, or the function's own name where it is
-    composed of several. `batch` lists the samples whose first axis is a batch. `discrete` results
-    are integers or bools: compared exactly, without gradients. `order` is how often the row is
-    differentiated.
+    composed of several. `batch` lists the samples whose first axis is a batch. A row that is not
+    `smooth` is not differentiated, another `order` times.
     """
 
     name: str
@@ -24,7 +23,7 @@ class Case:
     batch: tuple = (0,)
     rtol: float = 1e-5
     order: int = 2
-    discrete: bool = False
+    smooth: bool = True
     training: bool = False
     label: str = ""
 
@@ -43,7 +42,7 @@ class Case:
         return as_list(self.reference(*wide, **self.options))
 
 
-_FIELDS = ("batch", "rtol", "order", "discrete", "training", "label")
+_FIELDS = ("batch", "rtol", "order", "smooth", "training", "label")
 
 
 def case(name, function, reference, samples, **options):

@@ -95,6 +95,8 @@ GEOMETRIES = {
     "overlapping, ceil": ((1, 2, 6, 5), {"window": 3, "strides": 2, "ceil_mode": True}),
     "padded, ceil": ((1, 1, 6, 7), {"window": 3, "strides": 2, "pads": [1, 0, 0, 1], "ceil_mode": True}),
     "ceil would start in the padding": ((1, 1, 4, 4), {"window": 2, "strides": 3, "pads": 1, "ceil_mode": True}),
+    "ceil, one window": ((1, 2, 2, 3), {"window": 3, "strides": 2, "ceil_mode": True}),
+    "ceil, gaps": ((1, 1, 8, 7), {"window": 1, "strides": 5, "pads": 0, "ceil_mode": True}),
     "every place": ((1, 2, 4, 4), {"window": 2}),
     "gaps": ((1, 1, 7, 6), {"window": 2, "strides": 3}),
     "gaps, padded": ((1, 1, 6, 6), {"window": 2, "strides": 4, "pads": [1, 1, 1, 1]}),
@@ -105,12 +107,12 @@ GEOMETRIES = {
     "3-D, overlapping": ((1, 1, 4, 3, 3), {"window": 2, "strides": 1}),
 }
 POOL = [
-    case("MaxPool", ops.max_pool, slow.max_pool, [apart(*x)], label=label, order=4, **options)
+    case("MaxPool", ops.max_pool, slow.max_pool, [apart(*x)], label=label, **options)
     for label, (x, options) in GEOMETRIES.items()
 ]
 POOL += [
     case(
-        "AveragePool",
+        "avg_pool" if include and "ceil_mode" in options else "AveragePool",
         ops.avg_pool,
         slow.avg_pool,
         [normal(*x)],
@@ -133,4 +135,55 @@ POOL += [
     ),
 ]
 
-CASES = CONV + TRANSPOSED + FORM + POOL
+
+def _picked(function):
+    """max_pool_grad or max_pool_pick of x and its pooled image."""
+
+    def result(x, third, window, strides):
+        geometry = {"kernel_shape": [window] * 2, "strides": [strides] * 2, "pads": [0] * 4}
+        return function(x, ops.max_pool(x, window, strides), third, ceil_mode=0, **geometry)
+
+    return result
+
+
+def _slowly(function):
+    def result(x, third, window, strides):
+        return function(x, slow.max_pool(x, window, strides), third, window, strides)
+
+    return result
+
+
+POOL_FORM = [
+    case(
+        name,
+        _picked(function),
+        _slowly(reference),
+        [apart(2, 2, 5, 5), normal(2, 2, *size)],
+        window=window,
+        strides=strides,
+        batch=(0, 1),
+    )
+    for window, strides in [(2, 2), (3, 2)]
+    for name, function, reference, size in [
+        ("MaxPoolGrad", ops.max_pool_grad, slow.max_pool_grad, (2, 2)),
+        ("MaxPoolPick", ops.max_pool_pick, slow.max_pool_pick, (5, 5)),
+    ]
+] + [
+    case(
+        "AveragePoolGrad",
+        lambda x, dy: ops.avg_pool_grad(
+            x,
+            dy,
+            kernel_shape=[3, 3],
+            strides=[2, 2],
+            pads=[1, 1, 1, 1],
+            ceil_mode=0,
+            count_include_pad=0,
+        ),
+        lambda x, dy: slow.avg_pool_grad(x, dy, 3, 2, 1),
+        [normal(2, 2, 5, 5), normal(2, 2, 3, 3)],
+        batch=(0, 1),
+    )
+]
+
+CASES = CONV + TRANSPOSED + FORM + POOL + POOL_FORM

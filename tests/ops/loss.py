@@ -105,5 +105,6 @@ CASES = [
         lambda p, label: np.mean(p.argmax(1) != label),
         [apart(5, 4), whole(0, 4, 5)],
         batch=(0, 1),
+        smooth=False,
     ),
 ]

@@ -26,7 +26,21 @@ CASES = [
         lambda x: ops.stop_gradient(x) * 1.0,
         lambda x: x,
         [normal(3, 4)],
-        discrete=True,
+        smooth=False,
+    ),
+    case(
+        "ScaleGradient",
+        lambda x: ops.scale_gradient(x, 1.0),
+        lambda x: x,
+        [normal(3)],
+        label="by one",
+    ),
+    case(
+        "ClipGradient",
+        lambda x: ops.clip_gradient(x, 100.0),
+        lambda x: x,
+        [normal(3)],
+        label="wide",
     ),
     case("ModeSwitch", lambda x: ops.mode_switch(x, x), lambda x: x, [normal(3)], label="same"),
 ]

@@ -45,13 +45,14 @@ CASES = [
         lambda: ops.uniform_random([3, 4]),
         lambda: stream("uniform_random_0", (3, 4)),
         [],
-        discrete=True,
+        smooth=False,
     ),
     case(
         "uniform_random",
         lambda: ops.uniform_random([3, 4], -2.0, 3.0, "float64"),
         lambda: stream("uniform_random_0", (3, 4)) * 5 - 2,
         [],
+        smooth=False,
         label="range",
     ),
     case(
@@ -61,7 +62,7 @@ CASES = [
         [fixed([2, 3])],
         label="run-time shape",
         batch=(),
-        discrete=True,
+        smooth=False,
     ),
     case(
         "uniform_random",
@@ -69,13 +70,14 @@ CASES = [
         lambda: stream("uniform_random_0", ()),
         [],
         label="scalar",
-        discrete=True,
+        smooth=False,
     ),
     case(
         "gaussian_random",
         lambda: ops.gaussian_random([3, 4], 1.0, 2.0),
         lambda: 2 * _gaussian("gaussian_random_0", (3, 4)) + 1,
         [],
+        smooth=False,
     ),
     case(
         "bernoulli",

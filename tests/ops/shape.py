@@ -196,12 +196,12 @@ CUTTING = [
 ]
 
 SIZES = [
-    case("Shape", ops.shape_of, lambda x: np.array(x.shape), [normal(3, 4)], discrete=True),
-    case("Shape", ops.size_of, lambda x, axis: np.array([x.shape[axis]]), [apart(3, 4)], axis=0, discrete=True),
-    case("Shape", ops.size_of, lambda x, axis: np.array([x.shape[axis]]), [apart(3, 4)], axis=-1, discrete=True),
-    case("Range", ops.arange, np.arange, [fixed(5)], discrete=True, batch=()),
-    case("Range", ops.arange, lambda n: np.arange(n[0]), [fixed([5])], discrete=True, batch=(), label="[1]"),
-    case("Range", ops.arange, np.arange, [whole(3, 6, dtype="int32")], discrete=True, batch=(), label="int32"),
+    case("Shape", ops.shape_of, lambda x: np.array(x.shape), [normal(3, 4)], smooth=False),
+    case("Shape", ops.size_of, lambda x, axis: np.array([x.shape[axis]]), [apart(3, 4)], axis=0, smooth=False),
+    case("Shape", ops.size_of, lambda x, axis: np.array([x.shape[axis]]), [apart(3, 4)], axis=-1, smooth=False),
+    case("Range", ops.arange, np.arange, [fixed(5)], smooth=False, batch=()),
+    case("Range", ops.arange, lambda n: np.arange(n[0]), [fixed([5])], smooth=False, batch=(), label="[1]"),
+    case("Range", ops.arange, np.arange, [whole(3, 6, dtype="int32")], smooth=False, batch=(), label="int32"),
 ]
 
 CASES = RESHAPING + STRETCHING + ORDER + PARTS + CUTTING + SIZES

@@ -23,16 +23,14 @@ class Tower:
 
     `variables` are the row's float samples and a weight for each element of each result; the
     first scalar is the sum of results times weights, so that a level above the first also
-    differentiates by what came from above.
+    differentiates by what came from above. `feeds` are values for all of them, `points` the
+    direction in which slopes are taken.
     """
 
     results: list
-    variables: list
     levels: list
-
-    @property
-    def fetches(self):
-        return [level.value for level in self.levels]
+    feeds: dict
+    points: dict
 
     @property
     def gradients(self):
@@ -52,55 +50,62 @@ def build(row, inputs):
     return as_list(row.function(*inputs, **row.options))
 
 
-def tower(row, inputs, directions):
-    """The tower of a row; `directions` draws the projection of a gradient of level n at place k."""
+def tower(row, rng, dtype, batch):
+    """The tower of a row over samples of this precision; equal generators give equal numbers."""
+    arrays = row.arrays(rng, dtype)
+    inputs = slots(row, arrays, batch)
     results = build(row, inputs)
     weights = [pd.Variable(y.shape, dtype=y.dtype) for y in results]
     variables = [x for x in inputs if x.dtype.kind == "f"] + weights
+    shapes = [a.shape for a in arrays if a.dtype.kind == "f"]
+    shapes += [np.shape(y) for y in row.expected(arrays)]
+    directions = [[rng.standard_normal(s) for s in shapes] for _ in range(row.order + 2)]
+    feeds = dict(zip(inputs, arrays, strict=True))
+    feeds.update(zip(weights, directions[-1][len(shapes) - len(weights) :], strict=True))
     value = sum(pd.reduce_sum(y * w) for y, w in zip(results, weights, strict=True))
-    levels = []
-    for order in range(row.order):
+    levels = list(_levels(value, variables, directions[: row.order]))
+    return Tower(results, levels, feeds, dict(zip(variables, directions[-2], strict=True)))
+
+
+def _levels(value, variables, directions):
+    """Up to one level per list of directions; none where nothing depends on a variable."""
+    for along in directions:
         found = pd.gradients(value, variables)
-        levels.append(Level(value, found))
-        terms = [
-            pd.reduce_sum(g * directions(order, k)) for k, g in enumerate(found) if g is not None
-        ]
-        if order + 1 == row.order or all(g is None for g in pd.gradients(sum(terms), variables)):
-            break
-        value = sum(terms)
-    return Tower(results, variables, levels)
-
-
-class Directions:
-    """Fixed random arrays by (order, place), of the shape of the variable at that place."""
-
-    def __init__(self, rng, shapes):
-        self.rng, self.shapes, self.drawn = rng, shapes, {}
-
-    def __call__(self, order, place):
-        key = (order, place)
-        if key not in self.drawn:
-            self.drawn[key] = self.rng.standard_normal(self.shapes[place])
-        return self.drawn[key]
+        if all(g is None for g in found):
+            return
+        yield Level(value, found)
+        value = sum(
+            pd.cast(pd.reduce_sum(g * v), value.dtype)
+            for g, v in zip(found, along, strict=True)
+            if g is not None
+        )
 
 
 def run(session, targets, feeds, training):
-    """Evaluate as step 0, so that random draws stay the same."""
-    session.step = 0
+    """Evaluate as if nothing was drawn before, so that random draws stay the same."""
+    session.draws.clear()
     return session.eval(targets, feeds, training)
 
 
-def slopes(session, levels, feeds, points, row, epsilon=1e-6):
-    """(numeric, analytic) slope of every level along the direction of `points`."""
-    shifted = [
-        {**feeds, **{x: feeds[x] + sign * epsilon * v for x, v in points.items()}}
+def slopes(session, built, training, epsilon=1e-6):
+    """[(numeric, analytic)] slope of every level along the tower's direction."""
+    values = [level.value for level in built.levels]
+    above, below = (
+        run(session, values, {**built.feeds, **_shifted(built, sign * epsilon)}, training)
         for sign in (1, -1)
+    )
+    numeric = [(a - b) / (2 * epsilon) for a, b in zip(above, below, strict=True)]
+    found = iter(run(session, built.gradients, built.feeds, training))
+    analytic = [
+        sum(
+            np.vdot(next(found), v)
+            for g, v in zip(level.gradients, built.points.values(), strict=True)
+            if g is not None
+        )
+        for level in built.levels
     ]
-    values = [level.value for level in levels]
-    high, low = (run(session, values, at, row.training) for at in shifted)
-    present = [[g for g in level.gradients if g is not None] for level in levels]
-    found = run(session, present, feeds, row.training)
-    for k, level in enumerate(levels):
-        along = [v for v, g in zip(points.values(), level.gradients, strict=True) if g is not None]
-        analytic = sum(np.vdot(g, v) for g, v in zip(found[k], along, strict=True))
-        yield (high[k] - low[k]) / (2 * epsilon), analytic
+    return list(zip(numeric, analytic, strict=True))
+
+
+def _shifted(built, step):
+    return {x: built.feeds[x] + step * v for x, v in built.points.items()}

@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 
 from ...node import apply
+from ...variable import constant
 from .windows import Windows, reshape
 
 _FEW = 64  # columns of an im2col matrix up to which one product with all of them is fastest
@@ -45,11 +46,11 @@ def conv_filter_grad(node, inputs, sizes, seed):
 def _columns(windows, padded, dy, group):
     """im2col by a convolution with one filter per tap, each a single 1; a product per image."""
     channels, count = padded.dims[1], len(windows.taps())
-    filters = np.eye(count, dtype=np.float32).reshape(count, 1, *windows.window)
+    filters = np.eye(count).reshape(count, 1, *windows.window)
     columns = apply(
         "Conv",
         padded,
-        np.tile(filters, (channels, *[1] * (windows.n + 1))),
+        constant(np.tile(filters, (channels, *[1] * (windows.n + 1))), padded.dtype),
         strides=windows.strides,
         dilations=windows.dilations,
         group=channels,

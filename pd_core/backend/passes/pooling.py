@@ -3,6 +3,7 @@
 import numpy as np
 
 from ...node import apply
+from ...variable import constant
 from .relu import masked
 from .windows import Windows, merged, reshape
 
@@ -63,9 +64,9 @@ def avg_pool_grad(node, inputs, sizes, seed):
     x, dy = inputs
     windows = Windows(node, x, dy, node.attributes["kernel_shape"])
     n, c = x.dims[:2]
-    share = apply("Mul", dy, (1.0 / _counts(windows, node)).astype(dy.dtype))
+    share = apply("Mul", dy, constant(1.0 / _counts(windows, node), dy.dtype))
     share = reshape(share, [merged(n, c), 1, *windows.result])
-    ones = np.ones((1, 1, *windows.window), dy.dtype)
+    ones = constant(np.ones((1, 1, *windows.window)), dy.dtype)
     image = apply("ConvTranspose", share, ones, strides=windows.strides)
     return (windows.unpadded(reshape(image, [n, c, *windows.reach])),)
 

@@ -17,7 +17,7 @@ def uniform(node, inputs, sizes, seed):
     h = _mix(apply("Add", h, second))
     h = _mix(h)
     unit = apply("Mul", apply("Cast", apply("Div", h, _U([256])), to=1), np.float32([2.0**-24]))
-    return (apply("Reshape", unit, shape, known=node.outputs[0].dims),)
+    return (apply("Reshape", unit, shape, known=node.outputs[0].dims, allowzero=1),)
 
 
 def _keys(seed, key):

@@ -1,14 +1,13 @@
 """The gradient of relu, and its exchange with that of a pooling behind it."""
 
-import numpy as np
-
 from ...node import apply, composite
+from ...variable import constant
 
 
 def relu_grad(node, inputs, sizes, seed):
     """dy where y is positive."""
     y, dy = inputs
-    return (masked(apply("Greater", y, np.array(0, y.dtype)), dy),)
+    return (masked(apply("Greater", y, constant(0, y.dtype)), dy),)
 
 
 def masked(condition, x):

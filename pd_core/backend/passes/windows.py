@@ -6,6 +6,7 @@ import numpy as np
 
 from ...errors import GraphError
 from ...node import apply, site_text
+from ...variable import constant
 
 
 class Windows:
@@ -73,7 +74,7 @@ class Windows:
         A transposed convolution with one filter per tap, each a single 1.
         """
         count = len(self.taps())
-        filters = np.eye(count, dtype=np.float32).reshape(count, 1, *self.window)
+        filters = constant(np.eye(count).reshape(count, 1, *self.window), cells.dtype)
         image = apply(
             "ConvTranspose", cells, filters, strides=self.strides, dilations=self.dilations
         )
@@ -90,7 +91,7 @@ def resized(x, before, after, value):
         x = apply("Slice", x, _i64(starts), _i64(ends), np.arange(lead, x.rank))
     if any(v > 0 for v in (*before, *after)):
         widths = [*[0] * lead, *np.maximum(before, 0), *[0] * lead, *np.maximum(after, 0)]
-        fill = np.array(value, x.dtype)
+        fill = constant(value, x.dtype)
         x = apply("Pad", x, _i64(widths), fill, known=(*x.dims[:lead], *sizes))
     return x
 

@@ -13,4 +13,4 @@ class FixExceptTarget(BaseFix):
     def transform(self, node, results):
         comma, target = results["comma"], results["target"]
         comma.replace(Name("as", prefix=" "))
-        target.replace(Name(name_of_target(target), prefix=" "))
+        target.replace(name_of_target(target, " "))

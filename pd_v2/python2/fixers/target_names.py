@@ -6,13 +6,16 @@ assignment is made where the name is met again, in the syntax tree.
 
 import ast
 
+from fissix.fixer_util import Name
+
 _PREFIX = "_py2_target_"
 
 
-def name_of_target(node):
-    """A name for a target given as a fissix node: itself where it is a name."""
+def name_of_target(node, prefix):
+    """A fissix name for a target given as a node, spread over as many lines."""
     text = str(node).strip()
-    return text if text.isidentifier() else _PREFIX + text.encode().hex()
+    name = text if text.isidentifier() else _PREFIX + text.encode().hex()
+    return Name(name, prefix=prefix + "\\\n" * text.count("\n"))
 
 
 def target_of_name(name):

@@ -7,7 +7,6 @@ a Binary in binary mode, from an archive or a compressed file.
 """
 
 import builtins
-import contextlib
 import io
 
 from pd_v2.python2.shims.text import Binary, as_bytes, as_text
@@ -45,11 +44,6 @@ class File:
 
     def __exit__(self, *error):
         self.buffer.close()
-
-    def __del__(self):
-        # Nobody closed files in 2017: they were flushed when the last reference went.
-        with contextlib.suppress(AttributeError, ValueError, OSError):
-            self.buffer.close()
 
     def __iter__(self):
         return self

@@ -102,7 +102,7 @@ class Binary(bytes):
         return bytes, (bytes(self),)
 
     def join(self, parts):
-        return as_text(self).join(map(as_text, parts))
+        return join(as_text(self), parts)
 
 
 # fmt: off
@@ -114,6 +114,19 @@ for _name in (
 ):
     setattr(Binary, _name, _method_of_text(_name))
 # fmt: on
+
+
+def join(separator, parts):
+    """`separator.join(parts)`: bytes as soon as a part is."""
+    parts = list(parts)
+    if any(isinstance(part, bytes) for part in parts):
+        return Binary(as_bytes(separator).join(map(as_bytes, parts)))
+    return separator.join(parts)
+
+
+def literal(data):
+    """`b"..."`, which was a string like any other: text where it can be nothing else."""
+    return data.decode("ascii") if data.isascii() else Binary(data)
 
 
 def decode(string, encoding="utf-8", errors="strict"):

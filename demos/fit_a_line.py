@@ -1,0 +1,103 @@
+"""Predict the price of houses by linear regression, as in chapter 1 of the 2017 paddle.v2 book.
+
+506 districts of Boston, 13 features, the price in 1,000 dollars; the cost is the squared error.
+"""
+
+import argparse
+import logging
+import os
+import random
+from pathlib import Path
+
+os.environ.setdefault("PD_DATASET_HOME", str(Path(__file__).resolve().parent / "data"))
+os.environ.setdefault("PD_DATASET_CHECK", "0")
+
+import numpy as np
+
+import pd_v2 as paddle
+
+BATCH = 2
+BOUND = 40.0  # always saying the mean price costs 93
+
+
+def train(cost, parameters, passes, out):
+    """Train for some passes; leaves a curve in cost.png. Returns the last test cost."""
+    trainer = paddle.trainer.SGD(
+        cost=cost,
+        parameters=parameters,
+        update_equation=paddle.optimizer.Momentum(learning_rate=1e-3),
+    )
+    curves, costs = paddle.plot.Ploter("train cost", "test cost"), []
+
+    def event_handler(event):
+        if isinstance(event, paddle.event.EndIteration):
+            costs.append(event.cost)
+        if isinstance(event, paddle.event.EndPass):
+            result = trainer.test(paddle.batch(paddle.dataset.uci_housing.test(), BATCH))
+            curves.append("train cost", event.pass_id, np.mean(costs))
+            curves.append("test cost", event.pass_id, result.cost)
+            if event.pass_id % 5 == 4:
+                print(
+                    f"pass {event.pass_id + 1:2}  train cost {np.mean(costs):5.1f}"
+                    f"  test cost {result.cost:5.1f}"
+                )
+            costs.clear()
+
+    houses = paddle.reader.shuffle(paddle.dataset.uci_housing.train(), buf_size=500)
+    trainer.train(
+        paddle.batch(houses, BATCH),
+        num_passes=passes,
+        event_handler=event_handler,
+        feeding={"x": 0, "y": 1},
+    )
+    curves.plot(str(out / "cost.png"))
+    return trainer.test(paddle.batch(paddle.dataset.uci_housing.test(), BATCH)).cost
+
+
+def draw(prices, predictions, path):
+    """Both over the houses, the cheapest first."""
+    curves = paddle.plot.Ploter("price", "prediction")
+    for place, house in enumerate(np.argsort(prices)):
+        curves.append("price", place, prices[house])
+        curves.append("prediction", place, predictions[house])
+    curves.plot(str(path))
+
+
+def main(argv=None):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="5 passes in place of 30")
+    parser.add_argument("--out", type=Path, default=Path("output"), help="default: ./output")
+    args = parser.parse_args(argv)
+    args.out.mkdir(parents=True, exist_ok=True)
+    logging.getLogger("paddle").setLevel(logging.WARNING)  # it reports every unchecked data file
+    random.seed(1)  # the shuffling; initial values come from init's seed
+
+    paddle.init(use_gpu=False, trainer_count=1)
+    x = paddle.layer.data(name="x", type=paddle.data_type.dense_vector(13))
+    y = paddle.layer.data(name="y", type=paddle.data_type.dense_vector(1))
+    predicted = paddle.layer.fc(input=x, size=1, act=paddle.activation.Linear())
+    cost = paddle.layer.square_error_cost(input=predicted, label=y)
+    parameters = paddle.parameters.create(cost)
+    test_cost = train(cost, parameters, 5 if args.quick else 30, args.out)
+
+    tar = args.out / "fit_a_line.tar"
+    with open(tar, "wb") as f:
+        parameters.to_tar(f)
+    with open(tar, "rb") as f:
+        loaded = paddle.parameters.Parameters.from_tar(f)
+
+    houses = list(paddle.dataset.uci_housing.test())
+    found = paddle.infer(predicted, loaded, input=[(features,) for features, _ in houses])
+    prices = np.array([price[0] for _, price in houses])
+    print("price     ", *(f"{price:5.1f}" for price in prices[:8]))
+    print("prediction", *(f"{price:5.1f}" for price in found[:8, 0]))
+    draw(prices, found[:, 0], args.out / "prices.png")
+    print(f"off by {np.sqrt(test_cost):.1f} thousand dollars (root mean square); see {args.out}")
+    if not np.isclose(np.mean((found[:, 0] - prices) ** 2), test_cost, rtol=1e-3):
+        raise SystemExit("the saved parameters predict something else")
+    if test_cost > BOUND:
+        raise SystemExit(f"did not learn: test cost {test_cost:.1f}, more than {BOUND}")
+
+
+if __name__ == "__main__":
+    main()

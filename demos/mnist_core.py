@@ -1,0 +1,71 @@
+"""A perceptron on handwritten digits with the core alone: one graph trains, tests and is exported.
+
+Nothing is told twice: the shapes of weights follow from the input, their initial values are drawn
+at first use, and cost and error of the test are targets of the graph that is trained.
+"""
+
+import argparse
+import logging
+import os
+from pathlib import Path
+
+os.environ.setdefault("PD_DATASET_HOME", str(Path(__file__).resolve().parent / "data"))
+os.environ.setdefault("PD_DATASET_CHECK", "0")
+
+import numpy as np
+
+import pd_core as pd
+from pd_v2.dataset import mnist
+
+BATCH = 64
+BOUND = 0.15  # of the test error; guessing has 0.9
+
+
+def arrays(samples):
+    """Pixels in [0, 1], float32 [n, 784], and labels, int64 [n, 1]."""
+    pixels, labels = zip(*samples, strict=True)
+    return (np.stack(pixels) + 1) / 2, np.array(labels)[:, None]
+
+
+def batches(images, labels, rng):
+    """All samples in random order; a rest that fills no batch is left out."""
+    order = rng.permutation(len(images))
+    for start in range(0, len(order) - BATCH + 1, BATCH):
+        rows = order[start : start + BATCH]
+        yield images[rows], labels[rows]
+
+
+def main(argv=None):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="3 passes in place of 12")
+    parser.add_argument("--out", type=Path, default=Path("output"), help="default: ./output")
+    args = parser.parse_args(argv)
+    args.out.mkdir(parents=True, exist_ok=True)
+    logging.getLogger("paddle").setLevel(logging.WARNING)  # it reports every unchecked data file
+    images, labels = arrays(mnist.train())
+    test_images, test_labels = arrays(mnist.test())
+    rng = np.random.default_rng(0)
+
+    image, label = pd.Variable([None, 784], name="image"), pd.Variable([None, 1], dtype="int64")
+    prediction = pd.softmax(pd.fc(image, size=64, act="relu"), size=10)
+    cost = pd.reduce_mean(pd.cross_entropy(prediction, label))
+    error = pd.classification_error(prediction, label)
+    optimizer = pd.SGDOptimizer(learning_rate=0.1).minimize(cost)
+
+    for pass_no in range(3 if args.quick else 12):
+        for im, lb in batches(images, labels, rng):
+            _, c = pd.eval([optimizer, cost], feeds={image: im, label: lb})
+        # The same graph without the optimizer: nothing is stored.
+        test_c, test_e = pd.eval([cost, error], feeds={image: test_images, label: test_labels})
+        print(f"pass {pass_no + 1:2}  cost {c:.3f}  test cost {test_c:.3f}  error {test_e:6.1%}")
+
+    path = args.out / "mnist_core.onnx"
+    model = pd.export_onnx(path, [prediction], inputs=[image])
+    operators = " ".join(node.op_type for node in model.graph.node)
+    print(f"{path}: {operators}")
+    if test_e > BOUND:
+        raise SystemExit(f"did not learn: test error {test_e:.1%}, more than {BOUND:.0%}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,160 @@
+"""Motion out of loops: a compiled Scan holds only the true recurrence.
+
+What depends on no state is computed for all steps before the loop, what no state depends on after
+it, each as one operator over all steps. Outputs that nobody reads are dropped.
+"""
+
+from ...node import Block, ancestors, control
+from ...rewrite import close, rewrite
+from ...variable import Variable
+from .vectorize import plan
+
+
+def lighten_loops(targets):
+    """The targets with lighter loops."""
+    used = _used(targets)
+
+    def rule(node, inputs):
+        if node.op_type == "Scan":
+            return _Motion(node, inputs, used).outputs()
+        if node.op_type == "Loop":
+            return _pruned(node, inputs, used)
+        return None
+
+    return rewrite(targets, rule) if used else targets
+
+
+def _used(targets):
+    """What the nodes of all levels read; empty if there is no loop."""
+    used, loops, left = set(), False, [(targets, ())]
+    while left:
+        outputs, stop = left.pop()
+        used.update(outputs)
+        for node in ancestors(outputs, stop=set(stop)):
+            used.update(x for x in node.inputs if x is not None)
+            loops = loops or node.op_type in ("Scan", "Loop")
+            left += [(block.outputs, block.inputs) for block in node.blocks.values()]
+    return used if loops else set()
+
+
+def _pruned(node, inputs, used):
+    """A Loop without the stacked outputs that nobody reads; None if all are read."""
+    block = node.blocks["body"]
+    states = len(block.formals) - 2
+    kept = [k for k, y in enumerate(node.outputs) if k < states or y in used]
+    if len(kept) == len(node.outputs):
+        return None
+    outputs = (block.outputs[0], *(block.outputs[k + 1] for k in kept))
+    blocks = {"body": Block(block.formals, block.captured, outputs)}
+    types = [(node.outputs[k].dims, node.outputs[k].dtype) for k in kept]
+    found = dict(zip(kept, control("Loop", inputs, blocks, types, **node.attributes), strict=True))
+    return [found.get(k, y) for k, y in enumerate(node.outputs)]
+
+
+class _Motion:
+    """The parts of a Scan, and where each of its nodes goes."""
+
+    def __init__(self, node, inputs, used):
+        self.node, self.block = node, node.blocks["body"]
+        explicit = len(inputs) - len(self.block.captured)
+        self.count = explicit - node.attributes["num_scan_inputs"]
+        self.init, xs = inputs[: self.count], inputs[self.count : explicit]
+        formals = self.block.formals
+        self.states, slices = formals[: self.count], formals[self.count :]
+        self.stacked = dict(zip(slices, xs, strict=True))  # body value -> all its steps
+        self.outer = dict(zip(self.block.captured, inputs[explicit:], strict=True))
+        self.new = self.block.outputs[: self.count]
+        self.wanted = [k for k, y in enumerate(node.outputs) if k >= self.count and y in used]
+        self.direction = node.attributes["scan_input_directions"][0]
+        self.order = ancestors(self.block.outputs, stop=set(self.block.inputs))
+
+    def outputs(self):
+        """What takes the place of the node's outputs; None if nothing moves."""
+        ys = {k: self.block.outputs[k] for k in self.wanted}
+        before = len(self.stacked)
+        self._move_before()
+        after = self._movable_after(ys.values())
+        if len(self.stacked) == before and not after and len(ys) == len(self.node.outputs) - self.count:
+            return None
+        final, emitted = self._loop(self._emitted(after, ys.values()))
+        self.stacked.update(emitted)
+        for node, build in after:
+            self._build(node, build)
+        found = {**dict(enumerate(final)), **{k: self.stacked[y] for k, y in ys.items()}}
+        return [found.get(k, y) for k, y in enumerate(self.node.outputs)]
+
+    def _move_before(self):
+        """Compute what depends on no state from the stacked inputs."""
+        stays = set(self.states)
+        for node in self.order:
+            build = None
+            if stays.isdisjoint(node.inputs):
+                build = plan(node, [x in self.stacked for x in node.inputs])
+            if build is None:
+                stays.update(node.outputs)
+            else:
+                self._build(node, build)
+
+    def _build(self, node, build):
+        inputs = [
+            (self.stacked[x], True) if x in self.stacked else (self.outer.get(x, x), False)
+            for x in node.inputs
+        ]
+        self.stacked.update(zip(node.outputs, build(inputs), strict=True))
+
+    def _movable_after(self, ys):
+        """Nodes that no state needs, with how to compute them for all steps, in order."""
+        recurrent = set(ancestors(self.new, stop={*self.block.inputs, *self.stacked}))
+        behind = ancestors(ys, stop={*self.block.inputs, *self.stacked})
+        moved, kept = {}, set(recurrent)
+        for node in behind:
+            if node not in recurrent:
+                build = plan(node, [self._steps(x) for x in node.inputs])
+                if build is not None:
+                    moved[node] = build
+        # what a node that stays reads cannot move either
+        for node in reversed(behind):
+            if node in moved:
+                continue
+            kept.add(node)
+            for x in node.inputs:
+                if x is not None and x.node in moved:
+                    del moved[x.node]
+        return [(node, moved[node]) for node in behind if node in moved]
+
+    def _steps(self, x):
+        """Whether a value differs from step to step."""
+        return x is not None and x.value is None and x not in self.outer
+
+    def _emitted(self, after, ys):
+        """Values of the loop that are read behind it."""
+        made = {y for node, _ in after for y in node.outputs}
+        read = [x for node, _ in after for x in node.inputs if self._steps(x)] + list(ys)
+        return list(dict.fromkeys(x for x in read if x not in made and x not in self.stacked))
+
+    def _loop(self, emitted):
+        """The remaining Scan: final states, and {body value: all its steps}."""
+        inside = ancestors([*self.new, *emitted], stop={*self.states, *self.stacked})
+        read = {x for node in inside for x in node.inputs} | {*self.new, *emitted}
+        slices = [v for v in self.stacked if v in read]
+        if not slices:  # the number of steps comes from a scanned input
+            slices = [next(iter(self.stacked))]
+        formals = {v: Variable.of(v.dims, v.dtype, v.name) for v in (*self.states, *slices)}
+        given = {**self.outer, **formals}
+        outputs = rewrite(
+            [*self.new, *emitted], lambda node, inputs: None, set(given), given=given
+        )
+        blocks, captures = close({"body": outputs}, {"body": list(formals.values())})
+        xs = [self.stacked[v] for v in slices]
+        types = [(s.dims, s.dtype) for s in self.init]
+        types += [((xs[0].dims[0], *v.dims), v.dtype) for v in emitted]
+        out = control(
+            "Scan",
+            [*self.init, *xs, *captures],
+            blocks,
+            types,
+            num_scan_inputs=len(xs),
+            scan_input_directions=[self.direction] * len(xs),
+            scan_output_directions=[self.direction] * len(emitted),
+        )
+        return out[: self.count], dict(zip(emitted, out[self.count :], strict=True))

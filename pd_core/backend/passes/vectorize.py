@@ -1,0 +1,143 @@
+"""One operator for all steps of a loop: the same operator over an added first axis.
+
+plan(node, stacked) says how, for inputs of which some are stacked over steps: a function of the
+outer inputs, or None where the operator cannot be moved as it is.
+"""
+
+import numpy as np
+
+from ...node import apply
+from ...shapes import BROADCASTING
+
+_UNARY = {
+    *("Abs", "Cast", "Ceil", "Cos", "Erf", "Exp", "Floor", "Identity", "LeakyRelu", "Log"),
+    *("Neg", "Not", "Reciprocal", "Relu", "Round", "Sigmoid", "Sign", "Sin", "Softplus"),
+    *("Softsign", "Sqrt", "Tanh"),
+}
+_NORMALISED = {"Softmax", "LogSoftmax"}
+_REDUCED = {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd"}
+
+
+def plan(node, stacked):
+    """A function(outer inputs) -> outputs stacked over steps, or None."""
+    rule = _RULES.get(node.op_type)
+    return None if rule is None or node.blocks else rule(node, stacked)
+
+
+def _same(node, inputs, **changes):
+    """The node's operator on other inputs, its outputs one axis longer."""
+    steps = next(x.dims[0] for x, s in inputs if s)
+    out = apply(
+        node.op_type,
+        *(x for x, _ in inputs),
+        outputs=len(node.outputs),
+        known=(steps, *node.outputs[0].dims),
+        **{**node.attributes, **changes},
+    )
+    out = out if isinstance(out, tuple) else (out,)
+    for y, new in zip(node.outputs, out, strict=True):
+        new.dims = (steps, *y.dims)
+    return out
+
+
+def _elementwise(node, stacked):
+    rank = node.outputs[0].rank
+
+    def build(inputs):
+        return _same(node, [(_ranked(x, rank), s) if s else (x, s) for x, s in inputs])
+
+    return build
+
+
+def _ranked(x, rank):
+    """A stacked value with axes of size 1 behind the steps, for a result of that rank a step."""
+    missing = rank + 1 - x.rank
+    return apply("Unsqueeze", x, np.arange(1, missing + 1)) if missing else x
+
+
+def _matmul(node, stacked):
+    ranks = [x.rank for x in node.inputs]
+    most = max(r for r, s in zip(ranks, stacked, strict=True) if s)
+    fits = all(r == most if s else 2 <= r <= most for r, s in zip(ranks, stacked, strict=True))
+    return (lambda inputs: _same(node, inputs)) if fits and most >= 2 else None
+
+
+def _transpose(node, stacked):
+    order = node.attributes.get("perm") or list(reversed(range(node.inputs[0].rank)))
+    return lambda inputs: _same(node, inputs, perm=[0, *(k + 1 for k in order)])
+
+
+def _normalised(node, stacked):
+    axis = node.attributes.get("axis", -1) % node.inputs[0].rank
+    return lambda inputs: _same(node, inputs, axis=axis + 1)
+
+
+def _on_axes(node, stacked):
+    """Reductions, Squeeze: constant axes of the first input."""
+    axes = node.inputs[1].value if len(node.inputs) > 1 else None
+    if stacked != [True, False] or axes is None:
+        return None
+    moved = np.array([int(a) % node.inputs[0].rank + 1 for a in axes], np.int64)
+    return lambda inputs: _same(node, [inputs[0], (moved, False)])
+
+
+def _unsqueeze(node, stacked):
+    axes = node.inputs[1].value
+    if stacked != [True, False] or axes is None:
+        return None
+    moved = np.array([int(a) % node.outputs[0].rank + 1 for a in axes], np.int64)
+    return lambda inputs: _same(node, [inputs[0], (moved, False)])
+
+
+def _concat(node, stacked):
+    if not all(stacked):
+        return None
+    axis = node.attributes["axis"] % node.inputs[0].rank
+    return lambda inputs: _same(node, inputs, axis=axis + 1)
+
+
+def _split(node, stacked):
+    if stacked[1:] != [False] * (len(stacked) - 1):
+        return None
+    axis = node.attributes.get("axis", 0) % node.inputs[0].rank
+    return lambda inputs: _same(node, inputs, axis=axis + 1)
+
+
+def _slice(node, stacked):
+    axes = node.inputs[3].value if len(node.inputs) > 3 and node.inputs[3] is not None else None
+    if stacked[1:] != [False] * (len(stacked) - 1) or axes is None:
+        return None
+    moved = np.array([int(a) % node.inputs[0].rank + 1 for a in axes], np.int64)
+    return lambda inputs: _same(node, [*inputs[:3], (moved, False), *inputs[4:]])
+
+
+def _gather(node, stacked):
+    axis = node.attributes.get("axis", 0) % node.inputs[0].rank
+    if stacked == [False, True] and axis == 0:
+        return lambda inputs: _same(node, inputs)
+    if stacked == [True, False]:
+        return lambda inputs: _same(node, inputs, axis=axis + 1)
+    return None
+
+
+def _reshape(node, stacked):
+    target = node.inputs[1].value
+    if stacked != [True, False] or target is None:
+        return None
+    moved = np.array([0, *target], np.int64)
+    return lambda inputs: _same(node, [inputs[0], (moved, False)])
+
+
+_RULES = {
+    **dict.fromkeys((*_UNARY, *BROADCASTING), _elementwise),
+    **dict.fromkeys(_NORMALISED, _normalised),
+    **dict.fromkeys((*_REDUCED, "Squeeze"), _on_axes),
+    "MatMul": _matmul,
+    "Transpose": _transpose,
+    "Unsqueeze": _unsqueeze,
+    "Concat": _concat,
+    "Split": _split,
+    "Slice": _slice,
+    "Gather": _gather,
+    "Reshape": _reshape,
+}

@@ -1,0 +1,269 @@
+"""Derivatives of loops and branches.
+
+The body of a loop is differentiated as a graph of its own. The forward loop then also gives, for
+all steps, those of its intermediate values that the backward body reads, and the backward loop is
+a Scan over them from the last step to the first. What a captured matrix gets from each step is
+not added up step by step: its two factors are stacked, and multiplied once after the loop.
+"""
+
+from .. import ops
+from ..node import ancestors, control
+from ..rewrite import close, substitute
+from ..variable import Variable
+from .engine import gradients
+from .registry import gradient
+
+
+@gradient("Scan")
+def scan(node, *dys):
+    count = len(node.blocks["body"].captured)
+    explicit = len(node.inputs) - count
+    xs = node.attributes["num_scan_inputs"]
+    reverse = bool(node.attributes["scan_input_directions"][0])
+    loop = Loop(node, states=explicit - xs, first=0, reverse=reverse)
+    return loop.backward(dys, node.inputs[explicit - xs : explicit])
+
+
+@gradient("Loop")
+def loop(node, *dys):
+    states = len(node.outputs) - _stacked_outputs(node)
+    return [None, None, *Loop(node, states, first=2, reverse=False).backward(dys, ())]
+
+
+def _stacked_outputs(node):
+    """How many outputs of a Loop hold a value for every step."""
+    return len(node.blocks["body"].outputs) - 1 - (len(node.blocks["body"].formals) - 2)
+
+
+class Loop:
+    """A Scan or Loop node, with its body's parts by what they are.
+
+    `first` is the number of formals before the states, and `lead` that of outputs: a Loop has two
+    of the former (step number, condition) and one of the latter (condition).
+    """
+
+    def __init__(self, node, states, first, reverse):
+        self.node, self.block, self.reverse = node, node.blocks["body"], reverse
+        self.count, self.first, self.lead = states, first, 1 if first else 0
+        formals = self.block.formals
+        self.states = formals[first : first + states]
+        self.slices = formals[first + states :]
+        self.counter = formals[0] if first else self.slices[0]
+        self.stacked = {}  # variable of the body -> the outer Variable with all its steps
+
+    def backward(self, dys, xs):
+        """Gradients for the initial states, the scanned inputs and the captured values."""
+        block = self.block
+        for formal, x in zip(self.slices, xs, strict=True):
+            self.stacked[formal] = x
+        floats = [k for k in range(self.count) if self.states[k].dtype.kind == "f"]
+        adjoints = [_formal(self.states[k], "adjoint") for k in floats]
+        outputs = [block.outputs[self.lead + k] for k in floats]
+        given = [(k, dy) for k, dy in enumerate(dys[self.count :]) if dy is not None]
+        seeds = [_formal(block.outputs[self.lead + self.count + k], "dy") for k, _ in given]
+        outputs += [block.outputs[self.lead + self.count + k] for k, _ in given]
+        wanted = [self.states[k] for k in floats]
+        inputs = [v for v in (*self.slices, *block.captured) if v.dtype.kind == "f"]
+        found = gradients(outputs, [*wanted, *inputs], [*adjoints, *seeds])
+        step = _Step(self, adjoints, seeds, [dy for _, dy in given])
+        step.carry(found[: len(floats)], [self._initial(dys[k], k) for k in floats])
+        parts = dict(zip(inputs, found[len(floats) :], strict=True))
+        slots = {v: step.stack(parts.get(v)) for v in self.slices}
+        sums = {v: step.total(parts.get(v), v) for v in block.captured}
+        step.run()
+        initial = dict(zip(floats, step.result, strict=False))  # sums come after the states
+        return [
+            *(initial.get(k) for k in range(self.count)),
+            *(slots[v]() for v in self.slices),
+            *(sums[v]() for v in block.captured),
+        ]
+
+    def _initial(self, dy, k):
+        return ops.zeros_like(self.node.outputs[k]) if dy is None else dy
+
+    def steps_of(self, v):
+        """All steps of a value of the forward body, as one outer Variable."""
+        if v not in self.stacked:
+            self.stacked[v] = self._emitted(v)
+        return self.stacked[v]
+
+    def _emitted(self, v):
+        """Make the loop give a value for every step; an output that it gives already is reused."""
+        block, node = self.block, self.node
+        for k, output in enumerate(block.outputs[self.lead + self.count :]):
+            if output is v:
+                return node.outputs[self.count + k]
+        block.outputs = (*block.outputs, v)
+        dims = (self._steps(), *v.dims)
+        outer = Variable.of(dims, v.dtype, f"{node.outputs[0].name}:{v.name}", node=node)
+        node.outputs = (*node.outputs, outer)
+        if node.op_type == "Scan":
+            directions = [*node.attributes["scan_output_directions"], int(self.reverse)]
+            node.attributes["scan_output_directions"] = directions
+        return outer
+
+    def _steps(self):
+        """The size of the axis of steps."""
+        for outer in self.stacked.values():
+            return outer.dims[0]
+        return f"{self.node.outputs[0].name}_steps"
+
+
+class _Step:
+    """The body of the backward loop as it grows, and the loop."""
+
+    def __init__(self, loop, adjoints, seeds, dys):
+        self.loop, self.adjoints = loop, list(adjoints)
+        self.seeds, self.dys = list(seeds), list(dys)
+        self.new, self.initial, self.outputs = [], [], []
+        self.result = None
+
+    def carry(self, found, initial):
+        """The adjoints of the states after each step, and those that the loop begins with."""
+        zero = [ops.zeros_like(a) for a in self.adjoints]
+        self.new += [z if g is None else g for g, z in zip(found, zero, strict=True)]
+        self.initial += initial
+
+    def stack(self, g):
+        """A function that gives all steps of a value of the backward body, after `run`."""
+        if g is None:
+            return lambda: None
+        self.outputs.append(g)
+        k = len(self.outputs) - 1
+        return lambda: self.result[len(self.new) + k]
+
+    def total(self, g, like):
+        """A function that gives the sum over all steps, after `run`."""
+        if g is None:
+            return lambda: None
+        node = g.node
+        if node is not None and node.op_type == "Add" and _all_shaped(node.inputs, g):
+            a, b = (self.total(x, like) for x in node.inputs)
+            return lambda: a() + b()
+        if node is not None and node.op_type == "MatMul" and _transposed_matrix(node):
+            a, b = self._steps(node.inputs[0].node.inputs[0]), self._steps(node.inputs[1])
+            return lambda: _product_of_steps(a(), b())
+        if node is not None and node.op_type == "ReduceSum" and node.inputs[1].value is not None:
+            x = self._steps(node.inputs[0])
+            return lambda: _sum_of_steps(x(), node)
+        return self._accumulated(g, like)
+
+    def _steps(self, v):
+        """All steps of a value that either body computes."""
+        if v in self._forward_values():
+            outer = self.loop.steps_of(v)
+            return lambda: outer
+        return self.stack(v)
+
+    def _accumulated(self, g, like):
+        """A state of the backward loop that adds up."""
+        total = _formal(like, "sum")
+        self.adjoints.append(total)
+        self.new.append(total + g)
+        self.initial.append(ops.zeros_like(self._outer(like)))
+        k = len(self.new) - 1
+        return lambda: self.result[k]
+
+    def _outer(self, captured):
+        node = self.loop.node
+        return node.captures[self.loop.block.captured.index(captured)]
+
+    def _forward_values(self):
+        block = self.loop.block
+        inside = ancestors(block.outputs, stop=set(block.inputs))
+        computed = {y for node in inside for y in node.outputs}
+        return computed | set(block.formals)
+
+    def run(self):
+        """Close the body over what it reads, and add the loop."""
+        loop, block = self.loop, self.loop.block
+        own = [*self.adjoints, *self.seeds]
+        needed = _read(self.new + self.outputs, own, self._forward_values())
+        if not self.dys and not needed:
+            needed = [loop.counter]
+        bodies = {"body": [*self.new, *self.outputs]}
+        blocks, captures = close(bodies, {"body": [*own, *needed]})
+        outer = dict(zip(block.captured, loop.node.captures, strict=True))
+        captures = substitute(captures, outer, stop=set(block.captured))
+        xs = [*self.dys, *(loop.steps_of(v) for v in needed)]
+        backwards = int(not loop.reverse)
+        steps = xs[0].dims[0]
+        types = [(v.dims, v.dtype) for v in self.initial]
+        types += [((steps, *g.dims), g.dtype) for g in self.outputs]
+        self.result = control(
+            "Scan",
+            [*self.initial, *xs, *captures],
+            blocks,
+            types,
+            num_scan_inputs=len(xs),
+            scan_input_directions=[backwards] * len(xs),
+            scan_output_directions=[backwards] * len(self.outputs),
+        )
+
+
+def _read(outputs, own, forward):
+    """The values of the forward body that the backward body reads, in order."""
+    found = {}
+    for node in ancestors(outputs, stop={*own, *forward}):
+        found.update((x, None) for x in node.inputs if x in forward)
+    found.update((v, None) for v in outputs if v in forward)
+    return list(found)
+
+
+def _formal(like, name):
+    return Variable.of(like.dims, like.dtype, name)
+
+
+def _all_shaped(inputs, g):
+    return all(x.dims == g.dims for x in inputs)
+
+
+def _transposed_matrix(node):
+    """Whether a product is aᵀ b of two matrices."""
+    a, b = node.inputs
+    return (
+        a.rank == b.rank == 2
+        and a.node is not None
+        and a.node.op_type == "Transpose"
+        and a.node.attributes.get("perm") == [1, 0]
+    )
+
+
+def _product_of_steps(a, b):
+    """The sum over steps of a_tᵀ b_t for a [T, B, n] and b [T, B, m]: one product, [n, m]."""
+    a, b = (ops.reshape(x, [-1, x.dims[-1]]) for x in (a, b))
+    return ops.matmul(ops.transpose(a), b)
+
+
+def _sum_of_steps(x, node):
+    """The sum over steps of a reduction over other axes."""
+    axes = [int(a) % node.inputs[0].rank + 1 for a in node.inputs[1].value]
+    if not node.attributes.get("keepdims", 1):
+        return ops.reduce_sum(x, [0, *axes])
+    return ops.squeeze(ops.reduce_sum(x, [0, *axes], keep_dim=True), [0])
+
+
+# ---- branches
+
+
+@gradient("If")
+def branch(node, *dys):
+    """An If whose branches differentiate the old ones; they compute what they need again."""
+    wanted = [v for v in node.captures if v.dtype.kind == "f"]
+    places = [k for k, v in enumerate(node.captures) if v.dtype.kind == "f"]
+    given = [k for k, dy in enumerate(dys) if dy is not None]
+    bodies, formals = {}, {}
+    for key, block in node.blocks.items():
+        seeds = [_formal(block.outputs[k], "dy") for k in given]
+        inputs = [block.captured[k] for k in places]
+        found = gradients([block.outputs[k] for k in given], inputs, seeds)
+        grads = [ops.zeros_like(v) if g is None else g for v, g in zip(inputs, found, strict=True)]
+        bodies[key], formals[key] = grads, [*block.captured, *seeds]
+    blocks, captures = close(bodies, formals, inside=lambda _: True)
+    outer = [*node.captures, *(dys[k] for k in given)]
+    for block in blocks.values():
+        block.formals, block.captured = (), (*block.formals, *block.captured)
+    types = [(v.dims, v.dtype) for v in wanted]
+    found = control("If", [node.inputs[0], *outer, *captures], blocks, types)
+    grads = dict(zip(places, found, strict=True))
+    return [None, *(grads.get(k) for k in range(len(node.captures)))]

@@ -1,0 +1,141 @@
+"""Control flow in the graph: scan, while_loop and cond, on ONNX's Scan, Loop and If.
+
+A body is an ordinary Python function, called once with fresh Variables. What it reads from
+outside is captured; what depends on none of its arguments is computed once, before the loop.
+"""
+
+import numpy as np
+
+from ..errors import GraphError, ShapeError
+from ..node import control, latest_serial
+from ..rewrite import close
+from ..variable import Variable, constant, fresh_dim
+
+
+def scan(step, init, inputs, reverse=False):
+    """Carry a state along the first axis of the inputs: (final state, stacked outputs).
+
+    step(state, x) -> (new state, y) is given one slice of each input, in order or from the end
+    if `reverse`; y of all steps are stacked in the order of the inputs. State, inputs and y are
+    each a Variable or a list of them, y may be None. A state keeps its shape.
+    """
+    states, xs = _listed(init), _listed(inputs)
+    if not xs:
+        raise GraphError("scan: there is nothing to scan over\n  hint: while_loop needs no inputs")
+    for x in xs:
+        if x.rank == 0:
+            raise ShapeError(f"scan: {x!r} has no axis to scan along")
+    formals = [_formal(s.dims, s.dtype, "state") for s in states]
+    slices = [_formal(x.dims[1:], x.dtype, "x") for x in xs]
+    result = step(_like(init, formals), _like(inputs, slices))
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise GraphError("scan: the step returns a pair (new state, output)")
+    new, ys = _listed(result[0]), _listed(result[1])
+    _check_states("scan", states, new)
+    blocks, captures = close({"body": [*new, *ys]}, {"body": [*formals, *slices]})
+    steps = next((x.dims[0] for x in xs if isinstance(x.dims[0], int)), xs[0].dims[0])
+    types = [(s.dims, s.dtype) for s in states] + [((steps, *y.dims), y.dtype) for y in ys]
+    out = control(
+        "Scan",
+        [*states, *xs, *captures],
+        blocks,
+        types,
+        num_scan_inputs=len(xs),
+        scan_input_directions=[int(reverse)] * len(xs),
+        scan_output_directions=[int(reverse)] * len(ys),
+    )
+    count = len(states)
+    return _like(init, out[:count]), _like(result[1], out[count:])
+
+
+def while_loop(condition, body, init, max_steps=None):
+    """Repeat state := body(*state) while condition(*state) holds; the final state.
+
+    `init` is a list of Variables, numbers or arrays, which fixes shapes and dtypes; the number of
+    steps may depend on data. Gradients flow through the steps that were made.
+    """
+    states = _listed(init)
+    formals = [_formal(s.dims, s.dtype, "state") for s in states]
+    number, going = _formal((), np.int64, "step"), _formal((), np.bool_, "going")
+    new = _listed(body(*formals))
+    _check_states("while_loop", states, new)
+    again = _predicate("while_loop", condition(*new))
+    blocks, captures = close({"body": [again, *new]}, {"body": [number, going, *formals]})
+    first = _predicate("while_loop", condition(*states))
+    limit = None if max_steps is None else constant(np.int64(max_steps))
+    types = [(s.dims, s.dtype) for s in states]
+    out = control("Loop", [limit, first, *states, *captures], blocks, types)
+    return _like(init, out)
+
+
+def cond(predicate, true_fn, false_fn):
+    """true_fn() where a bool of one element holds, false_fn() elsewhere; only one of them runs.
+
+    Both return a Variable or equally many in a list. Where sizes differ, that of the result is
+    known only at run time.
+    """
+    predicate = _predicate("cond", predicate)
+    results, bodies = {}, {}
+    start = latest_serial()
+    for key, fn in (("then_branch", true_fn), ("else_branch", false_fn)):
+        results[key] = fn()
+        bodies[key] = _listed(results[key])
+    then, other = bodies.values()
+    if len(then) != len(other):
+        raise GraphError(f"cond: one branch returns {len(then)} values, the other {len(other)}")
+    types = [_common(a, b) for a, b in zip(then, other, strict=True)]
+    formals = {key: [] for key in bodies}
+    blocks, captures = close(bodies, formals, inside=lambda node: node.serial > start)
+    out = control("If", [predicate, *captures], blocks, types)
+    return _like(results["then_branch"], out)
+
+
+def _common(a, b):
+    """The type that both branches give."""
+    if a.dtype != b.dtype:
+        raise GraphError(f"cond: one branch returns {a!r}, the other {b!r}")
+    if a.rank != b.rank:
+        return a.dims, a.dtype
+    dims = [d if d == e else fresh_dim() for d, e in zip(a.dims, b.dims, strict=True)]
+    return tuple(dims), a.dtype
+
+
+def _predicate(who, value):
+    value = constant(value)
+    if value.dtype != np.bool_ or value.rank > 1 or (value.rank and value.dims[0] != 1):
+        raise GraphError(f"{who}: the condition is a bool of one element, not {value!r}")
+    return value
+
+
+def _check_states(who, states, new):
+    if len(states) != len(new):
+        raise GraphError(f"{who}: {len(states)} states go in, {len(new)} come out of a step")
+    for old, s in zip(states, new, strict=True):
+        fits = old.rank == s.rank and all(
+            d == e or isinstance(d, str) or isinstance(e, str)
+            for d, e in zip(old.dims, s.dims, strict=True)
+        )
+        if not fits or old.dtype != s.dtype:
+            raise ShapeError(f"{who}: a state begins as {old!r} and comes out of a step as {s!r}")
+
+
+def _formal(dims, dtype, name):
+    return Variable.of(dims, dtype, name)
+
+
+def _listed(values):
+    """A Variable, a list of them or None, as a list."""
+    if values is None:
+        return []
+    if isinstance(values, (list, tuple)):
+        return [constant(v) for v in values]
+    return [constant(values)]
+
+
+def _like(pattern, values):
+    """Values in the form in which the pattern came: one, a list, a tuple, or None."""
+    if pattern is None:
+        return None
+    if isinstance(pattern, (list, tuple)):
+        return type(pattern)(values)
+    return values[0]

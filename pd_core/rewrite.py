@@ -1,0 +1,113 @@
+"""Graph to graph: the walk that substitution and every backend pass are written with."""
+
+from .node import Block, Node, ancestors
+from .variable import Variable
+
+
+def rewrite(targets, rule, stop=(), select=None, given=None):
+    """The targets after rule(node, inputs) -> outputs, or None to keep the node.
+
+    `inputs` are the node's inputs after the rewriting of what is behind them. A kept node whose
+    inputs changed is built again with the same types; new nodes inherit the line and namespace
+    of the one they replace. The bodies of loops and branches are rewritten too. `given` maps
+    variables to others that take their place.
+    """
+    given = given or {}
+    new = dict(given)
+    order = ancestors(targets, stop, select)
+    known = {y for node in order for y in node.outputs}
+    for node in order:
+        inputs = tuple(new.get(x, x) for x in node.inputs)
+        outputs = rule(node, inputs)
+        if outputs is not None:
+            _inherit(node, outputs, known)
+        else:
+            outputs = _kept(node, inputs, rule, select)
+        if outputs is not None:
+            known.update(outputs)
+            pairs = zip(node.outputs, outputs, strict=True)
+            new.update((old, made) for old, made in pairs if old not in given)
+    return [new.get(v, v) for v in targets]
+
+
+def substitute(targets, given, stop=()):
+    """The targets with other variables in the place of some."""
+    return rewrite(targets, lambda node, inputs: None, stop, given=given)
+
+
+def _kept(node, inputs, rule, select):
+    blocks, changed = {}, inputs != node.inputs
+    for key, block in node.blocks.items():
+        outputs = tuple(rewrite(block.outputs, rule, block.inputs, select))
+        blocks[key] = Block(block.formals, block.captured, outputs)
+        changed = changed or outputs != block.outputs
+    if not changed:
+        return None
+    if blocks:
+        inputs = closed_again(node.op_type, inputs, blocks)
+    return rebuilt(node, inputs, blocks).outputs
+
+
+def rebuilt(node, inputs, blocks):
+    """The same operator on other inputs and bodies, with the same types."""
+    copy = Node(node.op_type, inputs, node.attributes, node.domain, node.scope, node.site)
+    copy.blocks = blocks
+    copy.outputs = tuple(Variable.of(y.dims, y.dtype, y.name, node=copy) for y in node.outputs)
+    return copy
+
+
+def _inherit(node, outputs, known):
+    """What a rule built gets the line and namespace of the node it was built for."""
+    for made in ancestors(outputs, stop=known):
+        made.site, made.scope = node.site, node.scope
+        known.update(made.outputs)
+
+
+# ---- bodies
+
+
+def close(bodies, formals, inside=None):
+    """Turn outputs that were computed from formals into closed Blocks.
+
+    `bodies` and `formals` map a body's name to its output Variables and its formals. What a body
+    does not compute itself becomes a captured value, one list for all bodies. A node is computed
+    inside if it depends on a formal, or if `inside(node)` says so: the rest is computed before.
+    Returns (blocks, captures).
+    """
+    own = {key: _inside(outputs, formals[key], inside) for key, outputs in bodies.items()}
+    captures = []
+    for key, outputs in bodies.items():
+        known = {*formals[key], *(y for node in own[key] for y in node.outputs)}
+        read = [x for node in own[key] for x in node.inputs if x is not None] + list(outputs)
+        captures += [x for x in read if x not in known and x.value is None]
+    captures = list(dict.fromkeys(captures))
+    blocks = {}
+    for key, outputs in bodies.items():
+        captured = tuple(Variable.of(x.dims, x.dtype, x.name) for x in captures)
+        given = dict(zip(captures, captured, strict=True))
+        out = substitute(outputs, given, stop={*formals[key], *captures})
+        blocks[key] = Block(tuple(formals[key]), captured, tuple(out))
+    return blocks, captures
+
+
+def _inside(outputs, formals, inside):
+    """The nodes behind outputs that belong to a body."""
+    reached, own = set(formals), []
+    for node in ancestors(outputs, stop=reached):
+        if (inside is not None and inside(node)) or not reached.isdisjoint(node.inputs):
+            reached.update(node.outputs)
+            own.append(node)
+    return own
+
+
+def closed_again(op_type, inputs, blocks):
+    """Inputs of a node after a rewriting of its bodies: what they read anew is captured too."""
+    every = (lambda node: True) if op_type == "If" else None
+    formals = {key: block.inputs for key, block in blocks.items()}
+    found, extra = close({k: b.outputs for k, b in blocks.items()}, formals, every)
+    for key, block in found.items():
+        old = blocks[key]
+        count = len(old.formals)
+        captured = (*block.formals[count:], *block.captured)
+        blocks[key] = Block(old.formals, captured, block.outputs)
+    return (*inputs, *extra)

@@ -1,0 +1,174 @@
+"""What a Python 2 program meant, in a syntax tree that parses as Python 3.
+
+Where the same words mean something else today, the tree gets a call of a function of
+pd_v2.python2.shims, by a name that starts with _py2_. Every node keeps its place in the source.
+"""
+
+import ast
+import copy
+
+from pd_v2.python2.fixers.target_names import target_of_name
+from pd_v2.python2.shims.attributes import ATTRIBUTES
+
+_COMPARISONS = {ast.Lt: "less", ast.LtE: "at_most", ast.Gt: "more", ast.GtE: "at_least"}
+
+# A class with one of these methods has no use for it today, unless under another name.
+_OLD_METHODS = {"__cmp__", "__div__", "__eq__", "__idiv__", "__nonzero__", "__rdiv__", "next"}
+
+# Replaced by what is assigned to them when the class is made.
+_METACLASS = "__metaclass__"
+
+
+def future_features(tree):
+    """The names that a module imports from __future__."""
+    return {
+        alias.name
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom) and node.module == "__future__"
+        for alias in node.names
+    }
+
+
+def give_meaning(tree):
+    """Change the tree of a Python 2 module into the one of a Python 3 module that does the same."""
+    return ast.fix_missing_locations(_Meaning("division" in future_features(tree)).visit(tree))
+
+
+class _Meaning(ast.NodeTransformer):
+    def __init__(self, true_division):
+        self.true_division = true_division
+
+    def visit_BinOp(self, node):
+        self.generic_visit(node)
+        if self.true_division or not isinstance(node.op, ast.Div):
+            return node
+        if _is_float(node.left) or _is_float(node.right):
+            return node
+        return _call(node, "divide", node.left, node.right)
+
+    def visit_AugAssign(self, node):
+        """`x[i] /= y` takes x and i once, then divides."""
+        self.generic_visit(node)
+        if self.true_division or not isinstance(node.op, ast.Div) or _is_float(node.value):
+            return node
+        target, statements = _taken_once(node.target)
+        quotient = _call(node, "divide_in_place", _loaded(target), node.value)
+        return [*statements, _assignment(target, quotient, node)]
+
+    def visit_Compare(self, node):
+        self.generic_visit(node)
+        name = _COMPARISONS.get(type(node.ops[0]))
+        if name is None or len(node.ops) > 1:
+            return node
+        return _call(node, "compare", ast.Constant(name), node.left, *node.comparators)
+
+    def visit_Attribute(self, node):
+        self.generic_visit(node)
+        if node.attr not in ATTRIBUTES or not isinstance(node.ctx, ast.Load):
+            return node
+        return _call(node, "attribute", node.value, ast.Constant(node.attr))
+
+    def visit_Constant(self, node):
+        return _call(node, "bytes", node) if isinstance(node.value, bytes) else node
+
+    def visit_FunctionDef(self, node):
+        """`def f((a, b)):` takes a pair and unpacks it after the docstring."""
+        self.generic_visit(node)
+        start = 0 if ast.get_docstring(node, clean=False) is None else 1
+        node.body[start:start] = [
+            _assignment(target, ast.Name(arg.arg, ast.Load()), node.body[0])
+            for arg in node.args.args
+            if (target := target_of_name(arg.arg)) is not None
+        ]
+        return node
+
+    def visit_Lambda(self, node):
+        """`lambda (a, b): c` is `lambda pair: [c for a, b in [pair]][0]`."""
+        self.generic_visit(node)
+        for arg in reversed(node.args.args):
+            target = target_of_name(arg.arg)
+            if target is not None:
+                node.body = _where(node.body, target, arg.arg)
+        return node
+
+    def visit_ExceptHandler(self, node):
+        """The name of an error stays bound after the handler."""
+        self.generic_visit(node)
+        if node.name is not None:
+            target = target_of_name(node.name) or ast.Name(node.name, ast.Store())
+            node.name = "_py2_error"
+            value = ast.Name(node.name, ast.Load())
+            if isinstance(target, ast.Tuple | ast.List):
+                value = ast.Attribute(value, "args", ast.Load())
+            node.body.insert(0, _assignment(target, value, node))
+        return node
+
+    def visit_ClassDef(self, node):
+        self.generic_visit(node)
+        methods = {part.name for part in node.body if isinstance(part, ast.FunctionDef)}
+        if methods & _OLD_METHODS:
+            node.decorator_list.append(_at(node, ast.Name("_py2_class", ast.Load())))
+        node.keywords += [
+            _at(node, ast.keyword("metaclass", part.value))
+            for part in node.body
+            if isinstance(part, ast.Assign) and _assigns(part, _METACLASS)
+        ]
+        node.body = [part for part in node.body if not _assigns(part, _METACLASS)] or [
+            _at(node, ast.Pass())
+        ]
+        return node
+
+
+def _at(place, node):
+    """The node, placed where another is in the source."""
+    return ast.fix_missing_locations(ast.copy_location(node, place))
+
+
+def _call(place, name, *arguments):
+    function = ast.Name(f"_py2_{name}", ast.Load())
+    return _at(place, ast.Call(function, list(arguments), []))
+
+
+def _assignment(target, value, place):
+    return _at(place, ast.Assign([target], value))
+
+
+def _taken_once(target):
+    """A target that can be read and assigned to, and the statements that come before."""
+    statements = []
+
+    def keep(name, value):
+        statements.append(_assignment(ast.Name(name, ast.Store()), value, target))
+        return _at(target, ast.Name(name, ast.Load()))
+
+    if isinstance(target, ast.Attribute):
+        target.value = keep("_py2_object", target.value)
+    elif isinstance(target, ast.Subscript):
+        target.value = keep("_py2_object", target.value)
+        if not any(isinstance(part, ast.Slice) for part in ast.walk(target.slice)):
+            target.slice = keep("_py2_index", target.slice)
+    return target, statements
+
+
+def _loaded(target):
+    """The same place, to be read."""
+    place = copy.copy(target)
+    place.ctx = ast.Load()
+    return place
+
+
+def _where(body, target, name):
+    values = ast.List([ast.Name(name, ast.Load())], ast.Load())
+    bodies = ast.ListComp(body, [ast.comprehension(target, values, [], 0)])
+    return _at(body, ast.Subscript(bodies, ast.Constant(0), ast.Load()))
+
+
+def _assigns(statement, name):
+    return isinstance(statement, ast.Assign) and any(
+        isinstance(target, ast.Name) and target.id == name for target in statement.targets
+    )
+
+
+def _is_float(node):
+    """Whether it is written as a float, so that a division by it does not floor."""
+    return isinstance(node, ast.Constant) and type(node.value) is float

@@ -1,0 +1,149 @@
+"""Attributes that have another meaning today, or another name, or are gone.
+
+In a translated program `x.keys` reads `_py2_attribute(x, "keys")`, for the names in ATTRIBUTES. An
+object that has its own attribute of that name keeps it.
+"""
+
+import functools
+from collections.abc import Mapping
+
+from pd_v2.python2.shims import order, text
+
+_MISSING = object()
+
+
+def attribute(obj, name):
+    """The attribute as a Python 2 program expects it."""
+    return ATTRIBUTES[name](obj, name)
+
+
+def _renamed(*path):
+    """A name that is gone, found under another: `f.func_code.co_argcount`."""
+
+    def find(obj, name):
+        found = getattr(obj, name, _MISSING)
+        if found is _MISSING and all(hasattr(obj, part) for part in path[:1]):
+            return functools.reduce(getattr, path, obj)
+        return getattr(obj, name) if found is _MISSING else found
+
+    return find
+
+
+def _superseded(new):
+    """A name that may still be there, with a warning, beside the one that replaced it."""
+    return lambda obj, name: getattr(obj, new if hasattr(obj, new) else name)
+
+
+def _computed(function, applies):
+    """A name that is gone, worked out from the object where it applies."""
+
+    def find(obj, name):
+        if not hasattr(obj, name) and applies(obj):
+            return function(obj)
+        return getattr(obj, name)
+
+    return find
+
+
+def _listed(obj, name):
+    """`d.keys` of a mapping: a function that gives a list."""
+    method = getattr(obj, name)
+    kind = obj if isinstance(obj, type) else type(obj)
+    return (lambda *args: list(method(*args))) if issubclass(kind, Mapping) else method
+
+
+def _iterated(name):
+    return lambda obj: lambda *args: iter(getattr(obj, name)(*args))
+
+
+def _is_mapping(obj):
+    return hasattr(obj, "keys")
+
+
+def _of_strings(function, name):
+    """A method of strings, given the string it belongs to."""
+
+    def find(obj, _):
+        is_string = isinstance(obj, str | bytes)
+        return functools.partial(function, obj) if is_string else getattr(obj, name)
+
+    return find
+
+
+def _translate(string, table, deleted=""):
+    """`s.translate(table, deleted)`: the table is None, a string of 256 or a dict."""
+    characters = text.as_text(string)
+    unwanted = set(text.as_text(deleted))
+    kept = "".join(c for c in characters if c not in unwanted) if unwanted else characters
+    return kept if table is None else kept.translate(table)
+
+
+def _sort(obj, name):
+    is_list = isinstance(obj, list)
+    return functools.partial(order.sort, obj) if is_list else getattr(obj, name)
+
+
+def _is_array(obj):
+    return hasattr(obj, "tobytes")
+
+
+def _is_error(obj):
+    return isinstance(obj, BaseException)
+
+
+def _message(error):
+    return str(error.args[0]) if len(error.args) == 1 else ""
+
+
+def _next(obj):
+    return lambda: next(obj)
+
+
+def _is_iterator(obj):
+    return hasattr(obj, "__next__")
+
+
+# Read by other modules as the list of the names.
+ATTRIBUTES = {
+    "keys": _listed,
+    "values": _listed,
+    "items": _listed,
+    "iterkeys": _computed(_iterated("keys"), _is_mapping),
+    "itervalues": _computed(_iterated("values"), _is_mapping),
+    "iteritems": _computed(_iterated("items"), _is_mapping),
+    "viewkeys": _renamed("keys"),
+    "viewvalues": _renamed("values"),
+    "viewitems": _renamed("items"),
+    "has_key": _computed(lambda obj: obj.__contains__, _is_mapping),
+    "sort": _sort,
+    "next": _computed(_next, _is_iterator),
+    "decode": _of_strings(text.decode, "decode"),
+    "encode": _of_strings(text.encode, "encode"),
+    "join": _of_strings(text.join, "join"),
+    "translate": _of_strings(_translate, "translate"),
+    "tostring": _computed(lambda obj: lambda *order: text.Binary(obj.tobytes(*order)), _is_array),
+    "fromstring": _renamed("frombytes"),
+    "message": _computed(_message, _is_error),
+    "func_name": _renamed("__name__"),
+    "func_doc": _renamed("__doc__"),
+    "func_code": _renamed("__code__"),
+    "func_globals": _renamed("__globals__"),
+    "func_defaults": _renamed("__defaults__"),
+    "func_closure": _renamed("__closure__"),
+    "func_dict": _renamed("__dict__"),
+    "im_func": _renamed("__func__"),
+    "im_self": _renamed("__self__"),
+    "im_class": _renamed("__self__", "__class__"),
+    "isAlive": _superseded("is_alive"),
+    "getchildren": _computed(lambda obj: lambda: list(obj), lambda obj: hasattr(obj, "iterfind")),
+    "getiterator": _renamed("iter"),
+    "readfp": _superseded("read_file"),
+    "assert_": _superseded("assertTrue"),
+    "assertEquals": _superseded("assertEqual"),
+    "assertNotEquals": _superseded("assertNotEqual"),
+    "assertAlmostEquals": _superseded("assertAlmostEqual"),
+    "assertItemsEqual": _superseded("assertCountEqual"),
+    "assertRegexpMatches": _superseded("assertRegex"),
+    "assertRaisesRegexp": _superseded("assertRaisesRegex"),
+    "failUnless": _superseded("assertTrue"),
+}

@@ -1,0 +1,116 @@
+"""Modules of functions from bytes to bytes: strings go in, a Binary or plain text comes out."""
+
+import functools
+import io
+
+from pd_v2.python2.shims.files import Buffer, File
+from pd_v2.python2.shims.text import Binary, as_binary, as_bytes, as_text
+from pd_v2.python2.shims.views import overrides
+
+
+def _of_bytes(function, result=as_binary):
+    @functools.wraps(function)
+    def of_bytes(*args, **keywords):
+        return result(function(*map(as_bytes, args), **keywords))
+
+    return of_bytes
+
+
+@overrides("zlib")
+def _zlib(zlib):
+    names = ("adler32", "compress", "crc32", "decompress")
+    return {name: _of_bytes(getattr(zlib, name)) for name in names}
+
+
+@overrides("binascii")
+def _binascii(binascii):
+    names = ("a2b_base64", "a2b_hex", "crc32", "unhexlify")
+    to_text = ("b2a_base64", "b2a_hex", "hexlify")
+    found = {name: _of_bytes(getattr(binascii, name)) for name in names}
+    return found | {name: _of_bytes(getattr(binascii, name), as_text) for name in to_text}
+
+
+@overrides("base64")
+def _base64(base64):
+    to_text = ("b64encode", "urlsafe_b64encode", "standard_b64encode", "b32encode", "b16encode")
+    to_bytes = ("b64decode", "urlsafe_b64decode", "standard_b64decode", "b32decode", "b16decode")
+    found = {name: _of_bytes(getattr(base64, name), as_text) for name in to_text}
+    found |= {name: _of_bytes(getattr(base64, name)) for name in to_bytes}
+    found["encodestring"] = _of_bytes(base64.encodebytes, as_text)
+    found["decodestring"] = _of_bytes(base64.decodebytes)
+    return found
+
+
+@overrides("hashlib")
+def _hashlib(hashlib):
+    class Hash:
+        """A running digest that takes text too."""
+
+        def __init__(self, new, *args):
+            self._hash = new(*map(as_bytes, args))
+
+        def __getattr__(self, name):
+            return getattr(self._hash, name)
+
+        def update(self, string):
+            self._hash.update(as_bytes(string))
+
+        def digest(self):
+            return Binary(self._hash.digest())
+
+    def new(name, string=""):
+        return Hash(functools.partial(hashlib.new, name), string)
+
+    names = ("md5", "sha1", "sha224", "sha256", "sha384", "sha512")
+    return {name: functools.partial(Hash, getattr(hashlib, name)) for name in names} | {"new": new}
+
+
+@overrides("struct")
+def _struct(struct):
+    def unpack(format, string):
+        return tuple(map(as_binary, struct.unpack(as_text(format), as_bytes(string))))
+
+    def unpack_from(format, buffer, offset=0):
+        return tuple(map(as_binary, struct.unpack_from(as_text(format), as_bytes(buffer), offset)))
+
+    def pack(format, *values):
+        return Binary(struct.pack(as_text(format), *map(as_bytes, values)))
+
+    return {"pack": pack, "unpack": unpack, "unpack_from": unpack_from}
+
+
+@overrides("io")
+def _io(io):
+    def open_text_or_bytes(file, mode="r", *args, **keywords):
+        if "b" in mode:
+            return File(file, mode)
+        return io.open(file, mode.replace("U", ""), *args, **keywords)
+
+    def bytes_io(string=b""):
+        return Buffer(Binary(as_bytes(string)))
+
+    return {"open": open_text_or_bytes, "BytesIO": bytes_io}
+
+
+@overrides("codecs")
+def _codecs(codecs):
+    def open_coded(filename, mode="r", encoding=None, errors="strict", buffering=-1):
+        if encoding is None:
+            return File(filename, mode)
+        mode = mode.replace("b", "").replace("U", "")
+        return io.open(filename, mode, encoding=encoding, errors=errors, newline="")
+
+    def of_stream(coder):
+        def coder_or_stream(encoding):
+            coded = coder(encoding)
+
+            def over(stream, errors="strict"):
+                # The standard streams take and give text already.
+                return stream if hasattr(stream, "encoding") else coded(stream, errors)
+
+            return over
+
+        return coder_or_stream
+
+    names = {name: of_stream(getattr(codecs, name)) for name in ("getreader", "getwriter")}
+    return names | {"open": open_coded}

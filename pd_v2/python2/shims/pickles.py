@@ -1,0 +1,66 @@
+"""pickle and cPickle: from and to any file, also what Python 2 has written."""
+
+import io
+import pickle
+
+from pd_v2.python2.shims.files import bytes_below
+from pd_v2.python2.shims.text import Binary, as_bytes
+from pd_v2.python2.shims.views import overrides
+
+_PROTOCOL = 2  # the last that Python 2 reads
+
+
+def load(file):
+    """The next object in a file. Strings of Python 2 are text, the data of its arrays is not."""
+    file = bytes_below(file)
+    if not (hasattr(file, "seekable") and file.seekable()):
+        file = io.BytesIO(file.read())
+    start = file.tell()
+    try:
+        return pickle.load(file, encoding="utf-8", errors="surrogateescape")
+    except (ValueError, TypeError) as error:
+        file.seek(start)
+        return _load_latin1(file, error)
+
+
+def _load_latin1(file, error):
+    try:
+        return pickle.load(file, encoding="latin1")
+    except (ValueError, TypeError):
+        raise error from None
+
+
+def loads(string):
+    return load(io.BytesIO(as_bytes(string)))
+
+
+def dump(obj, file, protocol=_PROTOCOL):
+    pickle.dump(obj, bytes_below(file), _protocol(protocol))
+
+
+def dumps(obj, protocol=_PROTOCOL):
+    return Binary(pickle.dumps(obj, _protocol(protocol)))
+
+
+def _protocol(number):
+    return _PROTOCOL if number is None or number < 0 else number
+
+
+def _pickler(file, protocol=_PROTOCOL):
+    return pickle.Pickler(bytes_below(file), _protocol(protocol))
+
+
+class _Unpickler:
+    """Loads object after object."""
+
+    def __init__(self, file):
+        self.file = file
+
+    def load(self):
+        return load(self.file)
+
+
+@overrides("pickle")
+def _pickle(_):
+    names = {"load": load, "loads": loads, "dump": dump, "dumps": dumps}
+    return names | {"HIGHEST_PROTOCOL": _PROTOCOL, "Pickler": _pickler, "Unpickler": _Unpickler}

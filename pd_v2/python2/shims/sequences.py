@@ -1,0 +1,30 @@
+"""Built-in functions whose result was a list."""
+
+import builtins
+import functools
+import itertools
+
+
+def map_list(function, *sequences):
+    """`map(...)`: a list; the shorter sequences are continued with None."""
+    if len(sequences) == 1:
+        return list(sequences[0]) if function is None else list(builtins.map(function, *sequences))
+    rows = itertools.zip_longest(*sequences)
+    return list(rows) if function is None else [function(*row) for row in rows]
+
+
+def filter_list(function, sequence):
+    """`filter(...)`: a string or a tuple of a string or a tuple, else a list."""
+    kept = [item for item in sequence if (item if function is None else function(item))]
+    if isinstance(sequence, str):
+        return "".join(kept)
+    return tuple(kept) if isinstance(sequence, tuple) else kept
+
+
+def zip_list(*sequences):
+    return list(builtins.zip(*sequences, strict=False))
+
+
+@functools.wraps(builtins.range, assigned=("__doc__",))
+def range_list(*bounds):
+    return list(builtins.range(*bounds))

@@ -1,0 +1,248 @@
+"""Modules of the standard library whose names or functions have changed."""
+
+import errno
+import functools
+import random
+import sys
+
+from pd_v2.python2.shims.arithmetic import divide, hash_fixed
+from pd_v2.python2.shims.files import File
+from pd_v2.python2.shims.text import as_text
+from pd_v2.python2.shims.views import overrides
+
+
+@overrides("sys")
+def _sys(sys):
+    # Every string is text or bytes in UTF-8: nothing is left to set.
+    return {"maxint": sys.maxsize, "setdefaultencoding": lambda name: None}
+
+
+@overrides("os")
+def _os(os):
+    def fdopen(fd, mode="r", buffering=-1):
+        return File(fd, mode, buffering)
+
+    return {"errno": errno, "fdopen": fdopen, "getcwdu": os.getcwd}
+
+
+@overrides("time")
+def _time(time):
+    return {"clock": time.process_time}
+
+
+@overrides("itertools")
+def _itertools(itertools):
+    return {
+        "ifilter": filter,
+        "ifilterfalse": itertools.filterfalse,
+        "imap": map,
+        "izip": zip,
+        "izip_longest": itertools.zip_longest,
+    }
+
+
+@overrides("configparser")
+def _configparser(configparser):
+    return {"SafeConfigParser": configparser.ConfigParser}
+
+
+@overrides("collections")
+def _collections(collections):
+    import collections.abc
+
+    return {name: getattr(collections.abc, name) for name in collections.abc.__all__}
+
+
+@overrides("operator")
+def _operator(operator):
+    return {"div": divide, "isCallable": callable, "sequenceIncludes": operator.contains}
+
+
+@overrides("types")
+def _types(types):
+    return {
+        "BooleanType": bool,
+        "ClassType": type,
+        "DictType": dict,
+        "FileType": File,
+        "FloatType": float,
+        "InstanceType": object,
+        "IntType": int,
+        "ListType": list,
+        "LongType": int,
+        "NoneType": type(None),
+        "ObjectType": object,
+        "StringType": str,
+        "StringTypes": (str, bytes),
+        "TupleType": tuple,
+        "TypeType": type,
+        "UnicodeType": str,
+        "XRangeType": range,
+    }
+
+
+@overrides("inspect")
+def _inspect(inspect):
+    import collections
+
+    ArgSpec = collections.namedtuple("ArgSpec", "args varargs keywords defaults")
+
+    def getargspec(function):
+        return ArgSpec(*inspect.getfullargspec(function)[:4])
+
+    return {"getargspec": getargspec, "ArgSpec": ArgSpec}
+
+
+@overrides("string")
+def _string(string):
+    def method(name):
+        return lambda text, *args: getattr(text, name)(*args)
+
+    # fmt: off
+    names = (
+        "capitalize", "count", "expandtabs", "find", "index", "ljust", "lower", "lstrip", "replace",
+        "rfind", "rindex", "rjust", "rstrip", "split", "strip", "swapcase", "upper", "zfill",
+    )
+    # fmt: on
+    return {name: method(name) for name in names} | {
+        "letters": string.ascii_letters,
+        "lowercase": string.ascii_lowercase,
+        "uppercase": string.ascii_uppercase,
+        "maketrans": str.maketrans,
+        "atof": float,
+        "atoi": int,
+        "atol": int,
+        "join": lambda words, separator=" ": separator.join(words),
+        "joinfields": lambda words, separator=" ": separator.join(words),
+        "splitfields": method("split"),
+        "translate": lambda text, table, deleted="": "".join(
+            c for c in text if c not in deleted
+        ).translate(table or {}),
+    }
+
+
+_RE_ARGUMENTS = {
+    "compile": ("flags",),
+    "findall": ("string", "flags"),
+    "finditer": ("string", "flags"),
+    "match": ("string", "flags"),
+    "search": ("string", "flags"),
+    "split": ("string", "maxsplit", "flags"),
+    "sub": ("repl", "string", "count", "flags"),
+    "subn": ("repl", "string", "count", "flags"),
+}
+
+
+@overrides("re")
+def _re(re):
+    """Letters were those of ASCII, unless re.UNICODE was given."""
+
+    def by_ascii(name, arguments):
+        def matching(pattern, *args, **keywords):
+            keywords.update(zip(arguments, map(as_text, args), strict=False))
+            pattern, flags = as_text(pattern), keywords.pop("flags", 0)
+            if isinstance(pattern, str) and not flags & re.UNICODE and "(?u)" not in pattern:
+                flags |= re.ASCII
+            return getattr(re, name)(pattern, flags=flags, **keywords)
+
+        return matching
+
+    return {name: by_ascii(name, arguments) for name, arguments in _RE_ARGUMENTS.items()}
+
+
+@overrides("subprocess")
+def _subprocess(subprocess):
+    """Pipes are text, as all strings were."""
+
+    def of_text(function):
+        @functools.wraps(function, assigned=("__name__", "__doc__"), updated=())
+        def with_text(*args, **keywords):
+            if not keywords.keys() & {"encoding", "text", "universal_newlines"}:
+                keywords.update(encoding="utf-8", errors="surrogateescape")
+            return function(*args, **keywords)
+
+        return with_text
+
+    return {name: of_text(getattr(subprocess, name)) for name in ("Popen", "check_output")}
+
+
+@overrides("urllib.request")
+def _urllib(request):
+    return {"urlopen": lambda *args, **keywords: File.over(request.urlopen(*args, **keywords))}
+
+
+@overrides("json")
+def _json(json):
+    """The encoding of strings in a document is no argument any more."""
+
+    def without_encoding(function):
+        @functools.wraps(function)
+        def of_text(*args, encoding=None, **keywords):
+            return function(*args, **keywords)
+
+        return of_text
+
+    return {
+        name: without_encoding(getattr(json, name)) for name in ("dump", "dumps", "load", "loads")
+    }
+
+
+class _Random(random.Random):
+    """Python 2's choices from the one generator that all modules share."""
+
+    def __init__(self):
+        self.gauss_next = None  # the inherited one would seed the shared generator anew
+
+    def random(self):
+        return random.random()
+
+    def getrandbits(self, count):
+        return random.getrandbits(count)
+
+    def seed(self, a=None):
+        is_number = a is None or isinstance(a, int)
+        random.seed(a if is_number else hash_fixed(a) % 2**64)
+
+    def getstate(self):
+        return random.getstate()
+
+    def setstate(self, state):
+        random.setstate(state)
+
+    def shuffle(self, x, random=None):
+        for i in reversed(range(1, len(x))):
+            j = int((random or self.random)() * (i + 1))
+            x[i], x[j] = x[j], x[i]
+
+    def sample(self, population, k):
+        return super().sample(population if hasattr(population, "index") else list(population), k)
+
+    def _randbelow(self, count):
+        return int(self.random() * count)
+
+
+@overrides("random")
+def _random(_):
+    """A seed gives the sequences that it gave."""
+    shared = _Random()
+    # fmt: off
+    names = (
+        "choice", "randint", "random", "randrange", "sample", "seed", "shuffle", "uniform",
+    )
+    # fmt: on
+    return {name: getattr(shared, name) for name in names}
+
+
+@overrides("traceback")
+def _traceback(traceback):
+    from pd_v2.python2.tracebacks import strip_error
+
+    def of_program(function):
+        @functools.wraps(function)
+        def stripped(*args, **keywords):
+            strip_error(sys.exc_info()[1])
+            return function(*args, **keywords)
+
+        return stripped
+
+    return {name: of_program(getattr(traceback, name)) for name in ("format_exc", "print_exc")}

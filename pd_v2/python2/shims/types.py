@@ -1,0 +1,52 @@
+"""The string types of Python 2, as names to call and to test with."""
+
+from pd_v2.python2.shims.text import Binary, as_bytes, as_text, decode
+
+
+class _Kind(type):
+    """A name for types of today: an instance of one of them is an instance of it."""
+
+    def __instancecheck__(cls, instance):
+        return isinstance(instance, cls.kinds)
+
+    def __subclasscheck__(cls, subclass):
+        return issubclass(subclass, cls.kinds)
+
+    def __eq__(cls, other):
+        return other is cls or other is cls.kinds[0]
+
+    def __hash__(cls):
+        return hash(cls.kinds[0])
+
+
+class basestring(metaclass=_Kind):
+    """Any string."""
+
+    kinds = (str, bytes)
+
+
+class unicode(metaclass=_Kind):
+    """Text, which str is too: `unicode(value)`, `unicode(string, encoding, errors)`."""
+
+    kinds = (str,)
+
+    def __new__(cls, value="", encoding=None, errors="strict"):
+        if encoding is not None:
+            return decode(value, encoding, errors)
+        to_unicode = getattr(value, "__unicode__", None)
+        return (
+            to_unicode()
+            if to_unicode
+            else as_text(value)
+            if isinstance(value, bytes)
+            else str(value)
+        )
+
+
+class bytes_of(metaclass=_Kind):
+    """`bytes`, which was str: text is an instance of it."""
+
+    kinds = (bytes, str)
+
+    def __new__(cls, value=""):
+        return Binary(as_bytes(value if isinstance(value, str | bytes) else str(value)))

@@ -1,0 +1,21 @@
+"""Programs in files."""
+
+from importlib.util import decode_source
+
+from pd_v2.python2.translate import parse
+
+
+def read_source(path):
+    """The text of a program, in the encoding that it declares."""
+    with open(path, "rb") as file:
+        data = file.read()
+    try:
+        return decode_source(data)
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise SyntaxError(f"(unicode error) {error}", (path, line, 0, None)) from None
+
+
+def load_program(path):
+    """The Program in a file."""
+    return parse(read_source(path), path)

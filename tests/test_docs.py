@@ -1,0 +1,36 @@
+"""The Python examples of README and docs run, each page as one program."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import pd_core as pd
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+EXAMPLE = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
+
+
+def program(page):
+    """The examples of a page, each at its own line."""
+    text = page.read_text(encoding="utf-8")
+    lines = [""] * (text.count("\n") + 1)
+    for found in EXAMPLE.finditer(text):
+        start = text.count("\n", 0, found.start(1))
+        for k, line in enumerate(found.group(1).splitlines()):
+            lines[start + k] = line
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if program(p).strip()], ids=lambda p: p.name)
+def test_examples_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pd.fresh():
+        exec(compile(program(page), str(page), "exec"), {"__name__": "example"})
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), target

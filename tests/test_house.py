@@ -1,0 +1,143 @@
+"""Rules of the house: who imports whom, how long a file is, what is documented."""
+
+import ast
+import inspect
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import pd_core as pd
+
+ROOT = Path(__file__).resolve().parent.parent
+CORE = sorted((ROOT / "pd_core").rglob("*.py"))
+FACE = sorted((ROOT / "pd_v2").rglob("*.py"))
+LONGEST = 600
+
+# The modules of pd_core from the bottom up: each imports only from those before it. A new module
+# takes its place here.
+ORDER = (
+    *("errors", "site", "initializers", "variable", "namespace", "shapes", "node", "rewrite"),
+    *("ops", "backend", "gradients", "regularizers", "layers", "optimizers"),
+    *("feeds", "step", "session", "onnx_io", "training_export", ""),
+)
+# Imported when it is called: the registry of names holds Variables, whose constructor registers.
+UPWARD = {("variable", "namespace")}
+# The backend knows graphs, never what builds or differentiates them.
+BACKEND = {"errors", "site", "variable", "namespace", "shapes", "node", "rewrite", "backend"}
+# Parts of the face that are plain Python: they know neither the core nor the rest of the face.
+PLAIN = {"reader", "dataset", "plot"}
+
+
+def where(path):
+    return str(path.relative_to(ROOT))
+
+
+def imports(path):
+    """Dotted names of what a file imports, functions' imports included."""
+    package = list(path.relative_to(ROOT).parent.parts)
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            base = ".".join([*base, *(node.module or "").split(".")]).strip(".")
+            for alias in node.names:
+                assert alias.name != "*", f"{where(path)}:{node.lineno}: star import"
+                yield f"{base}.{alias.name}"
+
+
+def part(name, package):
+    """`ops` of `pd_core.ops.math.add`; `` of the package itself; None of anything else."""
+    if name == package:
+        return ""
+    if not name.startswith(package + "."):
+        return None
+    first = name.split(".")[1]
+    path = ROOT / package / first
+    return first if path.is_dir() or path.with_suffix(".py").exists() else ""
+
+
+def own_part(path):
+    first = path.relative_to(ROOT).parts[1]
+    return "" if first == "__init__.py" else first.removesuffix(".py")
+
+
+@pytest.mark.parametrize("path", CORE, ids=where)
+def test_imports_of_the_core_point_down(path):
+    own = own_part(path)
+    assert own in ORDER, f"{own} has no place in ORDER"
+    for name in imports(path):
+        assert part(name, "pd_v2") is None, f"{name} is above"
+        below = part(name, "pd_core")
+        if below is None or below == own or (own, below) in UPWARD:
+            continue
+        assert ORDER.index(below) < ORDER.index(own), f"{name} is above {own}"
+        assert own != "backend" or below in BACKEND, f"the backend does not know {name}"
+
+
+@pytest.mark.parametrize("path", FACE, ids=where)
+def test_the_face_uses_public_names_of_the_core(path):
+    for name in imports(path):
+        below = part(name, "pd_core")
+        assert below in (None, "", "site"), f"{name} is not public"
+        if own_part(path) in PLAIN:
+            assert below is None, f"{name}: {own_part(path)} does not know the core"
+            beside = part(name, "pd_v2")
+            assert beside is None or beside in PLAIN, f"{name}: {own_part(path)} stands alone"
+
+
+@pytest.mark.parametrize("path", CORE + FACE, ids=where)
+def test_files_are_short_and_finished(path):
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= LONGEST
+    assert path.stem not in ("utils", "helpers", "misc", "common") or "dataset" in path.parts
+    assert not any(word in text for word in ("TODO", "FIXME", "XXX"))
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Raise):
+            assert not is_stub(node.exc), f"{where(path)}:{node.lineno}: a stub"
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Call):
+            assert getattr(node.value.func, "id", None) != "globals", f"line {node.lineno}"
+
+
+def is_stub(error):
+    """`raise NotImplementedError`, with nothing to say."""
+    called = isinstance(error, ast.Call)
+    name = getattr(error.func if called else error, "id", None)
+    return name == "NotImplementedError" and not (called and error.args)
+
+
+@pytest.mark.parametrize("path", [p for p in CORE if p.read_text(encoding="utf-8")], ids=where)
+def test_modules_of_the_core_say_what_they_are(path):
+    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    assert docstring
+    assert docstring.splitlines()[0].endswith((".", ":")) or "\n" in docstring
+
+
+def public_names():
+    tree = ast.parse((ROOT / "pd_core" / "__init__.py").read_text(encoding="utf-8"))
+    aliases = [a for node in tree.body if isinstance(node, ast.ImportFrom) for a in node.names]
+    return [(a.asname or a.name, a.name) for a in aliases]
+
+
+def test_the_core_names_each_thing_once():
+    names = [public for public, _ in public_names()]
+    assert [name for name, count in Counter(names).items() if count > 1] == []
+    things = Counter(id(getattr(pd, name)) for name in names)
+    assert [name for name in names if things[id(getattr(pd, name))] > 1] == []
+    assert not any(name.startswith("_") for name in names)
+
+
+@pytest.mark.parametrize("name", [public for public, _ in public_names()])
+def test_public_things_are_documented(name):
+    thing = getattr(pd, name)
+    assert inspect.getdoc(thing), f"{name} has no docstring"
+    if inspect.isclass(thing):
+        for method, value in vars(thing).items():
+            if inspect.isfunction(value) and not method.startswith("_") and method in own(value):
+                assert value.__doc__, f"{name}.{method} has no docstring"
+
+
+def own(function):
+    """A method that is written in its class, not an op that was hung into it."""
+    return function.__qualname__.split(".")[1:]

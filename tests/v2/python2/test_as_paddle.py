@@ -1,0 +1,81 @@
+"""The names of 2017 for the modules of pd_v2."""
+
+import importlib
+import pickle
+import sys
+
+import pytest
+
+import pd_v2.as_paddle
+import pd_v2.data_type
+import pd_v2.dataset.uci_housing
+
+
+def test_paddle_v2_is_pd_v2():
+    import paddle.v2 as paddle
+
+    assert paddle is sys.modules["pd_v2"]
+    from paddle import v2
+
+    assert v2 is paddle
+
+
+def test_submodules_are_the_same_objects():
+    import paddle.v2.dataset.uci_housing as uci_housing
+    from paddle.v2 import data_type
+    from paddle.v2.data_type import InputType
+
+    assert uci_housing is pd_v2.dataset.uci_housing
+    assert data_type is pd_v2.data_type
+    assert isinstance(data_type.dense_vector(3), InputType)
+
+
+def test_a_module_first_imported_by_its_old_name_is_the_same():
+    for name in ("pd_v2.dataset.mnist", "paddle.v2.dataset.mnist"):
+        sys.modules.pop(name, None)
+    old = importlib.import_module("paddle.v2.dataset.mnist")
+    assert old is importlib.import_module("pd_v2.dataset.mnist")
+    assert old.__spec__.name == old.__name__ == "pd_v2.dataset.mnist"
+
+
+@pytest.mark.parametrize("name", ["ModelConfig", "ParameterConfig", "TrainerConfig"])
+def test_messages(name):
+    from pd_v2 import proto
+
+    module = importlib.import_module(f"paddle.proto.{name}_pb2")
+    assert getattr(module, name) is getattr(proto, name)
+
+
+def test_plain_import():
+    import paddle
+
+    assert paddle.v2 is sys.modules["pd_v2"]
+
+
+def test_input_types_of_old_pickles_load():
+    # pickle.dumps(integer_value(10), 2) by Python 2.
+    old = (
+        b"\x80\x02cpaddle.trainer.PyDataProvider2\nInputType\nq\x00)\x81q\x01N}q\x02"
+        b"(U\x03dimq\x03K\nU\x08seq_typeq\x04K\x00U\x04typeq\x05K\x03u\x86q\x06b."
+    )
+    assert pickle.loads(old, encoding="latin1") == pd_v2.data_type.integer_value(10)
+
+
+@pytest.mark.parametrize("name", ["paddle.v2.nothing", "paddle.fluid", "paddle.proto.Other_pb2"])
+def test_missing_modules_are_named_as_usual(name):
+    with pytest.raises(ModuleNotFoundError, match=f"No module named '{name}'"):
+        importlib.import_module(name)
+
+
+def test_installing_twice_changes_nothing():
+    before = list(sys.meta_path)
+    pd_v2.as_paddle.install()
+    assert sys.meta_path == before
+
+
+def test_another_paddle_is_refused(monkeypatch):
+    kept = [finder for finder in sys.meta_path if type(finder).__module__ != "pd_v2.as_paddle"]
+    monkeypatch.setattr(sys, "meta_path", kept)
+    monkeypatch.setitem(sys.modules, "paddle", type(sys)("paddle"))
+    with pytest.raises(ImportError, match="another paddle is already imported, from this process"):
+        pd_v2.as_paddle.install()

@@ -1,0 +1,155 @@
+"""Which modules are translated, and that nobody else sees what a program imports."""
+
+import gzip
+import itertools
+import json
+import sys
+import types
+
+import pytest
+
+from pd_v2.python2.importer import LocalFinder, execute
+from pd_v2.python2.translate import parse
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch, capsys):
+    """A function that runs the main module of {path: source}, and gives what it prints."""
+    before = set(sys.modules)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    finder = LocalFinder(str(tmp_path), tuple(sys.path))
+    monkeypatch.setattr(sys, "meta_path", [finder, *sys.meta_path])
+
+    def run(files):
+        for path, source in files.items():
+            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / path).write_text(source)
+        main = str(tmp_path / "main.py")
+        module = types.ModuleType("main")
+        execute(parse(files["main.py"], main), main, module)
+        return capsys.readouterr().out
+
+    yield run
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+def test_local_modules_are_translated(program):
+    files = {
+        "main.py": "import helper_a\nprint helper_a.half(7)",
+        "helper_a.py": "def half(x): return x / 2",
+    }
+    assert program(files) == "3\n"
+
+
+def test_each_module_has_its_own_future(program):
+    files = {
+        "main.py": "from helper_b import half\nprint half(7), 7 / 2",
+        "helper_b.py": "from __future__ import division\ndef half(x): return x / 2",
+    }
+    assert program(files) == "3.5 3\n"
+
+
+def test_packages_import_their_neighbours(program):
+    files = {
+        "main.py": "import pack_a.one\nprint pack_a.one.name, pack_a.two.__name__",
+        "pack_a/__init__.py": "",
+        "pack_a/one.py": "import two\nfrom two import name\nimport sub.deep\nprint sub.deep.__name__",
+        "pack_a/two.py": "name = `2`",
+        "pack_a/sub/__init__.py": "",
+        "pack_a/sub/deep.py": "from .. import two",
+        "two.py": "name = 'top'",
+    }
+    assert program(files) == "pack_a.sub.deep\n2 pack_a.two\n"
+
+
+def test_absolute_import_skips_the_neighbours(program):
+    files = {
+        "main.py": "import pack_b.one",
+        "pack_b/__init__.py": "",
+        "pack_b/one.py": "from __future__ import absolute_import\nimport three\nprint three.__name__",
+        "pack_b/three.py": "",
+        "three.py": "",
+    }
+    assert program(files) == "three\n"
+
+
+def test_own_module_comes_before_an_old_name(program):
+    files = {"main.py": "import Queue\nprint Queue.own", "Queue.py": "own = 1 / 2"}
+    assert program(files) == "0\n"
+
+
+def test_added_folders_are_local(program, tmp_path):
+    added = tmp_path.parent / "added_folder"
+    added.mkdir(exist_ok=True)
+    (added / "helper_c.py").write_text("print 1 / 2")
+    assert (
+        program({"main.py": f"import sys\nsys.path.insert(0, {str(added)!r})\nimport helper_c"})
+        == "0\n"
+    )
+
+
+def test_folders_of_the_environment_are_not_local(program, tmp_path, monkeypatch):
+    other = tmp_path.parent / "other_folder"
+    other.mkdir(exist_ok=True)
+    (other / "helper_d.py").write_text("half = 1 / 2")
+    monkeypatch.syspath_prepend(str(other))
+    sys.meta_path[0] = LocalFinder(str(tmp_path), tuple(sys.path))
+    assert program({"main.py": "import helper_d\nprint helper_d.half"}) == "0.5\n"
+
+
+def test_installed_packages_below_the_script_are_not_local(tmp_path, monkeypatch):
+    site = tmp_path / "venv" / "site-packages"
+    monkeypatch.setattr(
+        "sysconfig.get_paths",
+        lambda: dict.fromkeys(["stdlib", "platstdlib", "purelib", "platlib"], str(site)),
+    )
+    finder = LocalFinder(str(tmp_path), ())
+    assert not finder.is_local(str(site / "package" / "__init__.py"))
+    assert finder.is_local(str(tmp_path / "package" / "__init__.py"))
+
+
+def test_python3_modules_stay_python3(program):
+    files = {
+        "main.py": "import helper_e\nprint helper_e.half(7)",
+        "helper_e.py": "def half(x: int) -> float:\n    return x / 2\n",
+    }
+    assert program(files) == "3.5\n"
+
+
+def test_importlib_and_dunder_import_find_local_modules(program):
+    files = {
+        "main.py": "import importlib\nprint importlib.import_module('helper_f').x, __import__('helper_g').x",
+        "helper_f.py": "x = 1 / 2",
+        "helper_g.py": "x = 3 / 2",
+    }
+    assert program(files) == "0 1\n"
+
+
+def test_nothing_is_written(program, tmp_path):
+    program({"main.py": "import pack_c.one", "pack_c/__init__.py": "", "pack_c/one.py": ""})
+    names = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*"))
+    assert names == ["main.py", "pack_c", "pack_c/__init__.py", "pack_c/one.py"]
+
+
+def test_the_modules_of_others_are_untouched(program):
+    source = "import gzip, itertools, json, sys\nprint itertools.izip([1], [2]).next(), sys.maxint > 0, json.loads('1', encoding='x')"
+    assert program({"main.py": source}) == "(1, 2) True 1\n"
+    assert not hasattr(itertools, "izip")
+    assert not hasattr(sys, "maxint")
+    assert sys.modules["gzip"] is gzip
+    assert "cPickle" not in sys.modules
+    with pytest.raises(TypeError, match="encoding"):
+        json.loads("1", encoding="x")
+
+
+def test_missing_module_is_named(program):
+    with pytest.raises(ModuleNotFoundError, match="No module named 'not_there'"):
+        program({"main.py": "import not_there.at_all"})
+
+
+def test_syntax_error_names_the_module(program, tmp_path):
+    with pytest.raises(SyntaxError, match="invalid syntax") as caught:
+        program({"main.py": "import helper_h", "helper_h.py": "print 'a'\nx = = 3\n"})
+    assert caught.value.filename == str(tmp_path / "helper_h.py")
+    assert caught.value.lineno == 2
