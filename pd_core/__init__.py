@@ -1,6 +1,16 @@
 """A graph of ONNX nodes that can be differentiated and trained on stock ONNX Runtime."""
 
 from . import layers as layer
+from . import schedules
+from .adaptive import (
+    AdaDeltaOptimizer,
+    AdaGradOptimizer,
+    AdamaxOptimizer,
+    AdamWOptimizer,
+    DecayedAdaGradOptimizer,
+    RMSPropOptimizer,
+)
+from .averaging import MovingAverage
 from .errors import (
     BackendError,
     DTypeError,
@@ -130,6 +140,6 @@ from .ops import (
     zeros_like,
 )
 from .optimizers import AdamOptimizer, MomentumOptimizer, SGDOptimizer
-from .regularizers import L1, L2, ClipElements, ClipNorm
+from .regularizers import L1, L2, ClipElements, ClipGlobalNorm, ClipNorm
 from .session import Session, default_session, eval, fresh, reset, subgraph, variable_initializers
 from .variable import Variable, constant

@@ -7,7 +7,7 @@ initializer, a dict of `Variable` arguments, or None for one of their own; `B=Fa
 from . import ops
 from .errors import DTypeError, ShapeError
 from .namespace import get_variable, names
-from .ops.conv import per_axis
+from .shapes import per_axis
 from .site import function
 from .variable import Variable, constant
 

@@ -2,16 +2,13 @@
 
 from itertools import count
 
-from onnx import defs, shape_inference
+from onnx import shape_inference
 
 from . import shapes
 from .errors import DTypeError, GraphError, ShapeError
 from .namespace import current_namespace, names
 from .site import function, site_text, user_site
 from .variable import Variable, as_array, constant, describe
-
-_FAILURES = (ShapeError, DTypeError, shape_inference.InferenceError, defs.SchemaError)
-
 
 _serials = count()
 
@@ -73,9 +70,10 @@ def apply(op_type, *inputs, outputs=1, known=None, **attributes):
     node = _node(op_type, inputs, attributes, "")
     try:
         types = list(shapes.infer(node, outputs, known))
-    except _FAILURES as error:
-        kind = DTypeError if isinstance(error, DTypeError) else ShapeError
-        raise kind(explain(node, error)) from None
+    except GraphError as error:
+        raise type(error)(explain(node, error)) from None
+    except shape_inference.InferenceError as error:
+        raise ShapeError(explain(node, error)) from None
     return _finish(node, types)
 
 

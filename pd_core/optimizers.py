@@ -12,6 +12,7 @@ from .gradients import gradients
 from .initializers import Constant
 from .namespace import adopt, names
 from .node import Assignment, Update, ancestors, effects
+from .regularizers import ClipGlobalNorm
 from .variable import Variable
 
 
@@ -44,8 +45,9 @@ def adam(w, g, rate, m, v, beta1, beta2, epsilon):
 class Optimizer:
     """What all optimizers share: which variables, their gradients, and the update as a target.
 
-    `learning_rate` is a number or a scalar Variable, multiplied by each variable's own
-    `learning_rate`. `regularizer` and `clip` are functions (gradient, parameter) -> gradient.
+    `learning_rate` is a number, a scalar Variable or one of `schedules`, multiplied by each
+    variable's own `learning_rate`. `regularizer` and `clip` are functions (gradient, parameter) ->
+    gradient; a `clip` such as ClipGlobalNorm sees all gradients of the update together.
     """
 
     def __init__(self, learning_rate, regularizer=None, clip=None):
@@ -72,13 +74,31 @@ class Optimizer:
     def update(self, pairs) -> Update:
         """An Update from (parameter, gradient) pairs."""
         self.name = names().next(type(self).__name__.lower() + "_", "")
-        assignments = list(self.begin())
-        for w, g in pairs:
-            for fn in (w.clip or self.clip, w.regularizer or self.regularizer):
-                g = g if fn is None else fn(g, w)
+        self.base_rate, assignments = self._scheduled()
+        assignments += self.begin()
+        for w, g in self._clipped(pairs):
+            penalty = w.regularizer or self.regularizer
+            g = g if penalty is None else penalty(g, w)
             new = self.step(w, g, self.rate(w))
             assignments += [Assignment(v, value, owner=w) for v, value in new]
         return Update(assignments, training=True)
+
+    def _scheduled(self):
+        """The rate before each variable's own factor, and what a schedule stores."""
+        if isinstance(self.learning_rate, Variable) or not callable(self.learning_rate):
+            return self.learning_rate, []
+        steps = self.scalar("steps", 0.0)
+        return self.learning_rate(steps), [Assignment(steps, steps + 1.0)]
+
+    def _clipped(self, pairs):
+        """(parameter, gradient) pairs after clipping; a variable's own clip comes first."""
+        together = isinstance(self.clip, ClipGlobalNorm)
+        each = None if together else self.clip
+        clips = [w.clip or each for w, _ in pairs]
+        pairs = [
+            (w, g if fn is None else fn(g, w)) for (w, g), fn in zip(pairs, clips, strict=True)
+        ]
+        return self.clip.together(pairs) if together else pairs
 
     def begin(self):
         """Assignments that a step makes once, before those of the parameters."""
@@ -91,7 +111,7 @@ class Optimizer:
     def rate(self, w):
         """The learning rate of one parameter."""
         own = w.learning_rate
-        return self.learning_rate if own == 1.0 else self.learning_rate * own
+        return self.base_rate if own == 1.0 else self.base_rate * own
 
     def slot(self, w, kind, value=0.0):
         """A persistent variable of w's shape that belongs to this optimizer and w."""
@@ -154,10 +174,12 @@ class AdamOptimizer(Optimizer):
         self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
 
     def begin(self):
-        powers = self.scalar("beta1_power", 1.0), self.scalar("beta2_power", 1.0)
-        power1, power2 = powers[0] * self.beta1, powers[1] * self.beta2
-        self._correction = ops.sqrt(1.0 - power2) / (1.0 - power1)
-        return [Assignment(powers[0], power1), Assignment(powers[1], power2)]
+        # 1 - beta^t as sums: float32 has few digits of the difference between 1 and 0.999
+        first, second = self.scalar("weight1", 0.0), self.scalar("weight2", 0.0)
+        new1 = first * self.beta1 + (1.0 - self.beta1)
+        new2 = second * self.beta2 + (1.0 - self.beta2)
+        self._correction = ops.sqrt(new2) / new1
+        return [Assignment(first, new1), Assignment(second, new2)]
 
     def step(self, w, g, rate):
         m, v = self.slot(w, "m"), self.slot(w, "v")

@@ -47,3 +47,23 @@ class ClipNorm:
     def __call__(self, gradient, parameter):
         length = ops.sqrt(ops.reduce_sum(ops.square(gradient)))
         return gradient * (self.limit / ops.maximum(length, self.limit))
+
+
+@dataclass(frozen=True)
+class ClipGlobalNorm:
+    """All gradients of an update scaled by one factor, to at most this length together.
+
+    (Pascanu et al. 2013, algorithm 1.) The length counts every variable of the update, frozen ones
+    too.
+    """
+
+    limit: float
+
+    def together(self, pairs):
+        """The (parameter, gradient) pairs, scaled."""
+        squares = [ops.reduce_sum(ops.square(g)) for _, g in pairs]
+        total = squares[0]
+        for s in squares[1:]:
+            total = total + s
+        factor = self.limit / ops.maximum(ops.sqrt(total), self.limit)
+        return [(w, g * factor) for w, g in pairs]

@@ -256,11 +256,22 @@ def variable_initializers(vars=None) -> Update:
     return Update(initialize=persistent_variables() if vars is None else vars)
 
 
-def _initializer(self):
+# ---- what a Variable can do once there are sessions
+
+
+def _val(self) -> np.ndarray:
+    """The current value in the default session, never computed here; see `Session.val`."""
+    return default_session().val(self)
+
+
+def _eval(self, feeds=None) -> np.ndarray:
+    """The value for these feeds, computed in the default session."""
+    return eval(self, feeds)
+
+
+def _initializer(self) -> Update:
     """The target that draws this variable's value anew."""
     return Update(initialize=[self])
 
 
-Variable.val = lambda self: default_session().val(self)
-Variable.eval = lambda self, feeds=None: eval(self, feeds)
-Variable.initializer = property(_initializer)
+Variable.val, Variable.eval, Variable.initializer = _val, _eval, property(_initializer)

@@ -5,7 +5,7 @@ from os.path import dirname, join
 
 _ROOT = dirname(dirname(__file__))
 _INTERNAL = (join(_ROOT, "pd_core", ""), join(_ROOT, "pd_v2", ""))
-_PLUMBING = tuple(join(_ROOT, "pd_core", f"{name}.py") for name in ("node", "variable"))
+_PLUMBING = tuple(join(_ROOT, "pd_core", f"{name}.py") for name in ("node", "shapes", "variable"))
 
 
 def user_site():

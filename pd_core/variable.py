@@ -134,7 +134,12 @@ class Variable:
 
 def describe(x) -> str:
     """`float32[N, 4]`: dtype and sizes, as errors show them."""
-    return f"{x.dtype}[{', '.join('?' if isinstance(d, str) else str(d) for d in x.dims)}]"
+    return f"{x.dtype}{shown(x.dims)}"
+
+
+def shown(dims) -> str:
+    """`[?, 4]`: sizes, as errors show them."""
+    return f"[{', '.join('?' if isinstance(d, str) else str(d) for d in dims)}]"
 
 
 def constant(value, dtype=None, name=None) -> Variable:

@@ -3,6 +3,7 @@
 import math
 
 import pd_core as pd
+from pd_core.node import Assignment
 
 from .proto import OptimizationConfig
 
@@ -114,6 +115,10 @@ class Optimizer:
     def describe(self, config):
         """Write the method's own settings into an OptimizationConfig."""
 
+    def begin(self, rule):
+        """Assignments that a step makes once, before those of the parameters."""
+        return ()
+
     def update(self, pairs, configs, rate):
         """The core Update for (variable, gradient) pairs; `rate` is a scalar Variable."""
         return _Rule(self, configs, rate).update(pairs)
@@ -135,13 +140,8 @@ class Momentum(Optimizer):
         if not config.momentum:
             return [(w, pd.optimizers.sgd(w, g, rate))]
         velocity = rule.slot(w, "momentum")
-        return list(
-            zip(
-                (w, velocity),
-                pd.optimizers.momentum(w, g, rate, velocity, config.momentum),
-                strict=True,
-            )
-        )
+        new = pd.optimizers.momentum(w, g, rate, velocity, config.momentum)
+        return list(zip((w, velocity), new, strict=True))
 
 
 class Adam(Optimizer):
@@ -158,8 +158,15 @@ class Adam(Optimizer):
         config.adam_epsilon = self.epsilon
 
     def begin(self, rule):
-        """The powers of the betas, one step further."""
-        return rule.bias_correction(self.beta1, self.beta2)
+        """1 - beta^t, one step further; what corrects the rate for them.
+
+        Not the powers themselves: float32 has few digits of the difference between 1 and 0.999.
+        """
+        first, second = (rule.scalar(f"weight{k}", 0.0) for k in (1, 2))
+        new1 = first * self.beta1 + (1.0 - self.beta1)
+        new2 = second * self.beta2 + (1.0 - self.beta2)
+        rule.correction = pd.sqrt(new2) / new1
+        return [Assignment(first, new1), Assignment(second, new2)]
 
     def step(self, rule, w, g, rate, config):
         """(variable, new value) pairs."""
@@ -178,7 +185,7 @@ class _Rule(pd.optimizers.Optimizer):
         self.legacy, self.configs = legacy, configs
 
     def begin(self):
-        return self.legacy.begin(self) if hasattr(self.legacy, "begin") else ()
+        return self.legacy.begin(self)
 
     def step(self, w, g, rate):
         config = self.configs[w.name]

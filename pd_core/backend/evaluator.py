@@ -1,11 +1,13 @@
-"""Operators that the evaluator of onnx 1.23 gets wrong or refuses, as the specification has them."""
+"""Operators that the evaluator of onnx 1.23 gets wrong or refuses."""
 
 from math import erf
 
 import numpy as np
+from onnx import NodeProto
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 from onnx.reference.ops.op_conv_transpose import ConvTranspose as OneGroup
+from onnx.reference.ops.op_scan import Scan as Forward
 
 
 class ConvTranspose(OneGroup):
@@ -50,6 +52,32 @@ class LogSoftmax(OpRun):
         return (x - np.log(np.exp(x).sum(axis, keepdims=True)),)
 
 
+class Scan(Forward):
+    """In either direction; the evaluator knows the forward one only."""
+
+    op_domain = ""
+
+    def __init__(self, onnx_node, run_params):
+        node = NodeProto()
+        node.CopyFrom(onnx_node)
+        self._reversed = []
+        for k in reversed(range(len(node.attribute))):
+            if node.attribute[k].name.endswith("_directions"):
+                if any(node.attribute[k].ints):
+                    self._reversed.append(node.attribute[k].name)
+                del node.attribute[k]
+        super().__init__(node, run_params)
+
+    def _run(self, *inputs, **attributes):
+        states = len(inputs) - self.num_scan_inputs
+        if "scan_input_directions" in self._reversed:
+            inputs = (*inputs[:states], *(x[::-1] for x in inputs[states:]))
+        found = super()._run(*inputs, **attributes)
+        if "scan_output_directions" in self._reversed:
+            found = (*found[:states], *(y[::-1] for y in found[states:]))
+        return found
+
+
 def evaluator(model) -> ReferenceEvaluator:
     """ONNX's evaluator of a model, with the operators above."""
-    return ReferenceEvaluator(model, new_ops=[ConvTranspose, Erf, GatherElements, LogSoftmax])
+    return ReferenceEvaluator(model, new_ops=[ConvTranspose, Erf, GatherElements, LogSoftmax, Scan])

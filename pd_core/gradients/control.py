@@ -136,6 +136,8 @@ class _Step:
         """A function that gives the sum over all steps, after `run`."""
         if g is None:
             return lambda: None
+        if self.loop.node.op_type == "Loop":
+            return self._accumulated(g, like)
         node = g.node
         if node is not None and node.op_type == "Add" and _all_shaped(node.inputs, g):
             a, b = (self.total(x, like) for x in node.inputs)
@@ -190,15 +192,24 @@ class _Step:
         steps = xs[0].dims[0]
         types = [(v.dims, v.dtype) for v in self.initial]
         types += [((steps, *g.dims), g.dtype) for g in self.outputs]
-        self.result = control(
-            "Scan",
-            [*self.initial, *xs, *captures],
-            blocks,
-            types,
-            num_scan_inputs=len(xs),
-            scan_input_directions=[backwards] * len(xs),
-            scan_output_directions=[backwards] * len(self.outputs),
-        )
+
+        def scan_back():
+            return control(
+                "Scan",
+                [*self.initial, *xs, *captures],
+                blocks,
+                types,
+                num_scan_inputs=len(xs),
+                scan_input_directions=[backwards] * len(xs),
+                scan_output_directions=[backwards] * len(self.outputs),
+            )
+
+        if loop.node.op_type == "Scan":
+            self.result = scan_back()
+            return
+        # A Loop may have made no step, and ONNX Runtime refuses a Scan over none.
+        made = ops.greater_than(ops.size_of(xs[0], 0), 0)
+        self.result = ops.cond(made, scan_back, lambda: tuple(map(ops.identity, self.initial)))
 
 
 def _read(outputs, own, forward):

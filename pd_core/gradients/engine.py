@@ -3,6 +3,7 @@
 from .. import ops
 from ..errors import DTypeError, GraphError, NoGradient, ShapeError
 from ..node import ancestors
+from ..shapes import differ
 from ..variable import Variable, constant
 from .registry import rule_of
 
@@ -44,18 +45,11 @@ def _seeds(costs, seeds):
         for c, seed in zip(costs, seeds, strict=True)
     ]
     for c, seed in zip(costs, found, strict=True):
-        if _differ(seed, c):
+        if differ(seed, c):
             raise ShapeError(f"gradients: the seed {seed!r} does not fit the cost {c!r}")
         if seed.dtype != c.dtype:
             raise DTypeError(f"gradients: the seed {seed!r} does not fit the cost {c!r}")
     return found
-
-
-def _differ(a, b):
-    """Two Variables cannot have the same shape."""
-    return a.rank != b.rank or any(
-        m is not None and n is not None and m != n for m, n in zip(a.shape, b.shape, strict=True)
-    )
 
 
 def _dependents(order, variables):
@@ -90,7 +84,7 @@ def _step_back(node, wanted, adjoints):
 
 def _shaped(g, x, node):
     """A gradient has the sizes of its variable, also where inference lost them."""
-    if _differ(g, x):
+    if differ(g, x):
         raise GraphError(f"the rule of {node.op_type} gave {g!r} for {x!r}")
     if g.dims != x.dims and g.node is not None:
         g.dims = x.dims

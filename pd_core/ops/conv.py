@@ -4,6 +4,7 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..node import apply, composite
+from ..shapes import per_axis, whole
 from ..variable import constant
 
 
@@ -26,7 +27,7 @@ def conv(x, w, bias=None, strides=1, pads=0, dilations=1, group=1):
 
 
 def conv_transpose(x, w, bias=None, strides=1, pads=0, dilations=1, group=1, output_padding=0):
-    """The transpose of `conv` in its image: x [N, O, *S] and w [O, C/group, *K] give [N, C, ...]."""
+    """The transpose of `conv` in its image: x [N, O, *S], w [O, C/group, *K] give [N, C, ...]."""
     n = constant(x).rank - 2
     return apply(
         "ConvTranspose",
@@ -70,7 +71,9 @@ def avg_pool(x, window, strides=1, pads=0, ceil_mode=False, include_pad=False):
     geometry = _windows(x, window, strides, pads, ceil_mode)
     y = apply("AveragePool", x, count_include_pad=int(include_pad), **geometry)
     pads = _pads(pads, x.rank - 2)
-    return y if pads == geometry["pads"] or not include_pad else y * _uncounted(x, y, geometry, pads)
+    if pads == geometry["pads"] or not include_pad:
+        return y
+    return y * _uncounted(x, y, geometry, pads)
 
 
 def _windows(x, window, strides, pads, ceil_mode):
@@ -80,7 +83,7 @@ def _windows(x, window, strides, pads, ceil_mode):
     n = x.rank - 2
     window, strides, pads = per_axis(window, n), per_axis(strides, n), _pads(pads, n)
     known = all(isinstance(size, int) for size in x.dims[2:])
-    if ceil_mode and known:
+    if ceil_mode and known and min(strides, default=0) > 0:
         axes = zip(x.dims[2:], window, strides, pads[:n], pads[n:], strict=True)
         pads = pads[:n] + [_behind(*axis) for axis in axes]
     return {
@@ -135,14 +138,6 @@ def pool2d(x, pool_size=2, pool_stride=None, pool_type="max", pool_padding=0, ce
     return kinds[pool_type](x, pool_size, stride, pool_padding, ceil_mode)
 
 
-def per_axis(value, n):
-    """One number for each of n axes."""
-    values = [int(v) for v in np.atleast_1d(value)]
-    if len(values) not in (1, n):
-        raise ShapeError(f"{len(values)} numbers {values} for {n} spatial axes")
-    return values * n if len(values) == 1 else values
-
-
 def _pads(pads, n):
-    values = [int(v) for v in np.atleast_1d(pads)]
+    values = whole(pads).value.reshape(-1).tolist()
     return values if len(values) == 2 * n else per_axis(values, n) * 2

@@ -2,8 +2,10 @@
 
 import numpy as np
 
+from ..errors import DTypeError
 from ..node import apply
-from ..variable import constant
+from ..shapes import axis_of
+from ..variable import constant, describe
 from .math import cast, equal
 from .shape import arange, unsqueeze
 
@@ -16,7 +18,7 @@ def gather(x, index, axis=0):
 def gather_elements(x, index, axis=0):
     """out[i][j] = x[index[i][j]][j] (for axis 0): one element for each entry of the index."""
     x = constant(x)
-    return apply("GatherElements", x, index, axis=_from_front(x, axis))
+    return apply("GatherElements", x, index, axis=axis_of(x, axis))
 
 
 def scatter_add(x, index, values, axis=0):
@@ -25,15 +27,13 @@ def scatter_add(x, index, values, axis=0):
     ScatterElements, whose CPU kernel is sequential; ScatterND(add) races on duplicates.
     """
     x = constant(x)
-    return apply("ScatterElements", x, index, values, axis=_from_front(x, axis), reduction="add")
+    return apply("ScatterElements", x, index, values, axis=axis_of(x, axis), reduction="add")
 
 
 def one_hot(index, size, dtype="float32"):
     """Rows with a 1 at each index: [...] -> [..., size]."""
-    index = cast(index, np.int64)
-    return cast(equal(unsqueeze(index, -1), arange(size)), np.dtype(dtype))
-
-
-def _from_front(x, axis):
-    """A negative axis counted from the front; ONNX says which are out of range."""
-    return axis + x.rank if axis < 0 else axis
+    index = constant(index)
+    if index.dtype.kind not in "iu":
+        raise DTypeError(f"one_hot: an index is an integer, not {describe(index)}")
+    index = unsqueeze(cast(index, np.int64), -1)
+    return cast(equal(index, arange(size)), dtype)

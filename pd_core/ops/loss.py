@@ -28,6 +28,7 @@ def softmax_cross_entropy(logits, label):
 
 def binary_cross_entropy(probability, target):
     """-(t ln p + (1 - t) ln(1 - p)), elementwise; a sigmoid's p is taken in log space."""
+    probability = constant(probability)
     node = _source(probability)
     if node is not None and node.op_type == "Sigmoid":
         return sigmoid_cross_entropy(node.inputs[0], target)
@@ -53,7 +54,7 @@ def classification_error(probability, label):
 
 
 def _log(probability):
-    node = _source(probability)
+    node = _source(constant(probability))
     if node is not None and node.op_type == "Softmax":
         return log_softmax(node.inputs[0], node.attributes.get("axis", -1))
     return m.log(probability)
@@ -77,7 +78,8 @@ def _labels(name, rows, label):
             f"{name}: takes rows [N, C] and labels [N] or [N, 1], not "
             f"{describe(rows)} and {describe(label)}"
         )
+    counts = [d for d in (rows.dims[0], label.dims[0]) if isinstance(d, int)]
+    if len(set(counts)) > 1:
+        raise ShapeError(f"{name}: {counts[0]} rows, but {counts[1]} labels")
     label = m.cast(label, np.int64)
     return unsqueeze(label, 1) if label.rank == 1 else label
-
-

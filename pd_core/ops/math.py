@@ -138,7 +138,8 @@ def minimum(a, b):
 
 
 def clip(x, low=None, high=None):
-    """x held within [low, high]; None leaves a side open."""
+    """x held within [low, high], scalars; None leaves a side open."""
+    x = constant(x)
     low, high = (None if v is None else constant(v, x.dtype) for v in (low, high))
     return apply("Clip", x, low, high)
 
@@ -190,8 +191,8 @@ def where(condition, a, b):
 
 def cast(x, dtype):
     """x in another element type; x itself if it has that type."""
-    x = constant(x)
-    return x if x.dtype == np.dtype(dtype) else apply("Cast", x, to=element_type(dtype))
+    x, code = constant(x), element_type(dtype)
+    return x if x.dtype == np.dtype(dtype) else apply("Cast", x, to=code)
 
 
 def identity(x, name=None, kind=Variable, **state):
@@ -219,7 +220,12 @@ _OPERATORS = {"add": add, "sub": sub, "mul": mul, "truediv": div, "pow": pow}
 for _symbol, _op in _OPERATORS.items():
     setattr(Variable, f"__{_symbol}__", _op)
     setattr(Variable, f"__r{_symbol}__", _reflected(_op))
-for _symbol, _op in {"lt": less_than, "le": less_equal, "gt": greater_than, "ge": greater_equal}.items():
+for _symbol, _op in {
+    "lt": less_than,
+    "le": less_equal,
+    "gt": greater_than,
+    "ge": greater_equal,
+}.items():
     setattr(Variable, f"__{_symbol}__", _op)
 Variable.__neg__ = neg
 Variable.__abs__ = abs

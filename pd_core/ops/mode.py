@@ -2,6 +2,7 @@
 
 from ..errors import ShapeError
 from ..node import Assignment, composite
+from ..shapes import differ
 from ..variable import constant
 
 
@@ -12,7 +13,7 @@ def mode_switch(training, inference, effects=()):
     stores, such as moving statistics.
     """
     a, b = constant(training), constant(inference)
-    if a.rank != b.rank or a.dtype != b.dtype:
+    if differ(a, b) or a.dtype != b.dtype:
         raise ShapeError(f"mode_switch: {a!r} in training, but {b!r} in inference")
     y = composite("ModeSwitch", a, b, types=[(a.dims, a.dtype)])
     y.node.effects = tuple(Assignment(v, value) for v, value in effects)

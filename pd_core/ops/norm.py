@@ -1,5 +1,7 @@
 """Normalisation."""
 
+from ..errors import ShapeError
+from ..shapes import axis_of
 from ..variable import constant
 from . import math as m
 from .mode import mode_switch
@@ -16,8 +18,13 @@ def batch_norm(x, scale, shift, mean, variance, epsilon=1e-5, momentum=0.9, use_
     batch's in inference too. x [N, C, ...]; the others hold C elements.
     """
     x = constant(x)
+    if x.rank < 2 or not isinstance(x.dims[1], int):
+        raise ShapeError(f"batch_norm: takes [N, C, ...] with known C, not {x!r}")
     axes = [0, *range(2, x.rank)]
     channels = x.dims[1]
+    for v in map(constant, (scale, shift, mean, variance)):
+        if v.dims != (channels,):
+            raise ShapeError(f"batch_norm: {v!r} for {channels} channels")
     column = [1, channels] + [1] * (x.rank - 2)
 
     def over(mu, var):
@@ -41,7 +48,7 @@ def batch_norm(x, scale, shift, mean, variance, epsilon=1e-5, momentum=0.9, use_
 def layer_norm(x, scale=None, shift=None, axis=-1, epsilon=1e-5):
     """(x - mean) / sqrt(var + epsilon) over the axes from `axis` on (Ba et al. 2016)."""
     x = constant(x)
-    axes = list(range(axis % x.rank, x.rank))
+    axes = list(range(axis_of(x, axis), x.rank))
     centred = x - reduce_mean(x, axes, keep_dim=True)
     y = centred / m.sqrt(reduce_mean(m.square(centred), axes, keep_dim=True) + epsilon)
     y = y if scale is None else y * scale
@@ -51,5 +58,3 @@ def layer_norm(x, scale=None, shift=None, axis=-1, epsilon=1e-5):
 def l2_normalize(x, axis=-1, epsilon=1e-12):
     """x over its length along an axis, sqrt(sum x^2 + epsilon)."""
     return x / m.sqrt(reduce_sum(m.square(x), [axis], keep_dim=True) + epsilon)
-
-

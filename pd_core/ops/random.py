@@ -8,11 +8,12 @@ any ONNX runtime gives the same stream.
 import math
 from zlib import crc32
 
-import numpy as np
-
+from ..errors import ShapeError
 from ..namespace import current_namespace, names
 from ..node import composite
-from ..variable import Variable, constant, fresh_dim
+from ..shapes import whole
+from ..site import function
+from ..variable import constant, fresh_dim
 from . import math as m
 from .mode import mode_switch
 from .shape import shape_of
@@ -34,6 +35,9 @@ def gaussian_random(shape, mean=0.0, std=1.0, dtype="float32"):
 
 def bernoulli(x, probability):
     """1 with the given probability, else 0: one draw for each element of x, in its shape."""
+    if not 0 <= probability <= 1:
+        raise ValueError(f"bernoulli: a probability is within [0, 1], not {probability}")
+    x = constant(x)
     name = current_namespace() + names().next("bernoulli_")
     u = _uniform(shape_of(x) if not x.is_static else x.dims, name, x.dims)
     return m.cast(m.less_than(u, float(probability)), x.dtype)
@@ -58,8 +62,10 @@ def dropout(x, rate=0.5, upscale_in_train=True):
 
 def _uniform(shape, name, dims=None):
     """Uniform float32 on [0, 1), of which `name` is the key."""
-    target = shape if isinstance(shape, Variable) else constant(np.array(shape, np.int64))
+    target = whole(shape)
     if dims is None:
         known = target.value is not None
         dims = target.value.tolist() if known else [fresh_dim() for _ in range(target.dims[0])]
+    if any(isinstance(d, int) and d < 0 for d in dims):
+        raise ShapeError(f"{function()}: a size is not negative, {list(dims)}")
     return composite("Uniform", target, types=[(tuple(dims), "float32")], key=crc32(name.encode()))

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from ..errors import ShapeError
 from ..node import apply
+from ..shapes import axis_of
 from ..variable import constant
 
 
@@ -34,7 +34,8 @@ def arg_max(x, axis=-1, keep_dim=False):
 
 def cum_sum(x, axis=0):
     """Running sum along an axis."""
-    return apply("CumSum", x, np.int64(axis))
+    x = constant(x)
+    return apply("CumSum", x, np.int64(axis_of(x, axis)))
 
 
 def softmax(x, axis=-1):
@@ -50,10 +51,7 @@ def log_softmax(x, axis=-1):
 def _reduce(op_type, x, axes, keep_dim):
     x = constant(x)
     axes = range(x.rank) if axes is None else np.atleast_1d(axes)
-    for a in axes:
-        if not -x.rank <= a < x.rank:
-            raise ShapeError(f"{op_type}: axis {a} of {x!r}, which has {x.rank} axes")
-    axes = sorted({int(a) % x.rank for a in axes})
+    axes = sorted({axis_of(x, int(a)) for a in axes})
     if not axes:
         return x
     return apply(op_type, x, np.array(axes, np.int64), keepdims=int(keep_dim))

@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from ..errors import ShapeError
+from ..errors import DTypeError, ShapeError
 from ..node import apply
-from ..variable import Variable, constant, fresh_dim
+from ..shapes import axis_of, whole
+from ..variable import Variable, constant, describe, fresh_dim
 from .math import cast
 
 
@@ -15,7 +16,8 @@ def shape_of(x):
 
 def size_of(x, axis):
     """The run-time size of one axis, int64[1]."""
-    axis %= x.rank
+    x = constant(x)
+    axis = axis_of(x, axis)
     return apply("Shape", x, start=axis, end=axis + 1)
 
 
@@ -27,8 +29,8 @@ def reshape(x, shape):
     """
     if isinstance(shape, Variable):
         return apply("Reshape", x, shape)
-    sizes = [int(d) for d in shape]
-    return apply("Reshape", x, np.array(sizes, np.int64), known=_reshaped(constant(x), sizes))
+    x, sizes = constant(x), whole(shape)
+    return apply("Reshape", x, sizes, known=_reshaped(x, sizes.value.tolist()))
 
 
 def _reshaped(x, sizes):
@@ -47,16 +49,18 @@ def _reshaped(x, sizes):
 
 def expand(x, shape):
     """Broadcast to a shape, given as numbers or as an int64 Variable."""
-    return apply("Expand", x, shape if isinstance(shape, Variable) else np.array(shape, np.int64))
+    return apply("Expand", x, whole(shape))
 
 
 def expand_like(x, ref):
     """Broadcast to the run-time shape of ref."""
+    ref = constant(ref)
     return apply("Expand", x, _target(ref), known=ref.dims)
 
 
 def reshape_like(x, ref):
     """The elements of x in the run-time shape of ref."""
+    x, ref = constant(x), constant(ref)
     if x.dims == ref.dims:
         return x
     return apply("Reshape", x, _target(ref), known=ref.dims, allowzero=1)
@@ -64,6 +68,7 @@ def reshape_like(x, ref):
 
 def zeros_like(x):
     """Zeros in the run-time shape of x."""
+    x = constant(x)
     if x.is_static:
         return constant(np.zeros(x.dims), x.dtype)
     return expand_like(constant(0, x.dtype), x)
@@ -71,13 +76,14 @@ def zeros_like(x):
 
 def ones_like(x):
     """Ones in the run-time shape of x."""
+    x = constant(x)
     if x.is_static:
         return constant(np.ones(x.dims), x.dtype)
     return expand_like(constant(1, x.dtype), x)
 
 
 def _target(ref):
-    return constant(np.array(ref.dims, np.int64)) if ref.is_static else shape_of(ref)
+    return whole(ref.dims) if ref.is_static else shape_of(ref)
 
 
 def unsqueeze(x, axes):
@@ -97,6 +103,7 @@ def transpose(x, order=None):
 
 def swap_last(x):
     """The last two axes exchanged: the transposes of a stack of matrices."""
+    x = constant(x)
     order = [*range(x.rank - 2), x.rank - 1, x.rank - 2]
     return transpose(x, order)
 
@@ -106,7 +113,7 @@ def concat(inputs, axis=0):
     inputs = [constant(x) for x in inputs]
     if not inputs:
         raise ShapeError("concat: there is nothing to join")
-    sizes = [x.dims[axis] for x in inputs]
+    sizes = [x.dims[axis_of(x, axis)] for x in inputs]
     known = None
     if any(isinstance(d, str) for d in sizes):
         known = list(inputs[0].dims)
@@ -116,22 +123,22 @@ def concat(inputs, axis=0):
 
 def split(x, sizes, axis=0):
     """x cut into pieces of these sizes along an axis, a tuple."""
-    pieces = apply("Split", x, np.array(sizes, np.int64), outputs=len(sizes), axis=axis)
+    pieces = apply("Split", x, whole(sizes), outputs=len(sizes), axis=axis)
     return pieces if isinstance(pieces, tuple) else (pieces,)
 
 
 def slice(x, starts, ends, axes, steps=None):
     """x[start:end:step] along each of the axes; ends may lie beyond the end."""
-    starts, ends, axes, steps = (
-        v if v is None or isinstance(v, Variable) else np.array(v, np.int64)
-        for v in (starts, ends, axes, steps)
-    )
+    starts, ends, axes, steps = (v if v is None else whole(v) for v in (starts, ends, axes, steps))
     return apply("Slice", x, starts, ends, axes, steps)
 
 
 def pad(x, before, after, value=0.0):
     """x with constant borders: `before` and `after` give the width for every axis."""
-    widths = np.array([*before, *after], np.int64)
+    x, widths = constant(x), whole([*before, *after])
+    if (widths.value < 0).any():
+        widths = widths.value.tolist()
+        raise ShapeError(f"pad: a width is not negative, {widths}\n  hint: slice() cuts")
     return apply("Pad", x, widths, constant(value, x.dtype), mode="constant")
 
 
@@ -142,11 +149,17 @@ def flatten(x, axis=1):
 
 def arange(limit):
     """0 … limit-1, int64; the limit is a whole number or an integer Variable."""
-    if not isinstance(limit, Variable):
-        return constant(np.arange(limit, dtype=np.int64))
+    limit = limit if isinstance(limit, Variable) else whole(limit)
+    if limit.dtype.kind not in "iu":
+        raise DTypeError(f"arange: the limit is an integer, not {describe(limit)}")
+    if limit.rank > 1 or limit.dims not in ((), (1,)):
+        raise ShapeError(f"arange: the limit is one number, not {describe(limit)}")
+    if limit.value is not None:
+        return constant(np.arange(int(limit.value.reshape(())), dtype=np.int64))
     limit = cast(squeeze(limit, 0) if limit.rank else limit, np.int64)
     return apply("Range", np.int64(0), limit, np.int64(1))
 
 
 def _axes(axes):
-    return axes if isinstance(axes, Variable) else np.atleast_1d(np.array(axes, np.int64))
+    axes = whole(axes)
+    return axes if axes.rank else constant(axes.value.reshape(1))

@@ -57,10 +57,11 @@ class Scope:
         self.config.bias_parameter_name = parameter.config.name
         return parameter.variable
 
-    def statistic(self, index, shape, name=None):
-        """A weight that only the layer itself changes, 0 at the start; replicas share it."""
+    def statistic(self, index, count, name=None):
+        """`count` numbers that only the layer itself changes, 0 at the start, shared by replicas."""
         attr = ParameterAttribute(name=name, initial_mean=0.0, initial_std=0.0, is_static=True)
-        parameter = self._parameter(f"_{self.name}.w{index}", shape, attr)
+        default_name = f"_{self.name}.w{index}"
+        parameter = self._parameter(default_name, [count], attr, dims=[1, count])
         self.config.inputs[index].input_parameter_name = parameter.config.name
         parameter.config.is_shared = True
         return parameter.variable

@@ -44,7 +44,7 @@ def batch_norm(
     x, channels = _image_or_rows(input, num_channels)
     _three_inputs(scope)
     gamma = scope.weight(0, [channels], param_attr or _constant(1.0), dims=[])
-    mean, variance = (scope.statistic(k + 1, [1, channels], n) for k, n in enumerate(names))
+    mean, variance = (scope.statistic(k + 1, channels, n) for k, n in enumerate(names))
     beta = scope.bias([1, channels], bias_attr)
     flat_beta = np.zeros(channels, np.float32) if beta is None else pd.reshape(beta, [channels])
     y = pd.batch_norm(

@@ -24,6 +24,7 @@ class LocalFinder:
 
     script_folder: str
     path_before: tuple  # sys.path as the script finds it
+    installed: tuple  # the folders of installed packages
 
     def find_spec(self, name, path=None, target=None):
         spec = PathFinder.find_spec(name, path, target)
@@ -36,16 +37,18 @@ class LocalFinder:
         return spec
 
     def is_local(self, path):
-        return not _is_in(path, _installed_folders()) and _is_in(path, self._folders())
+        return not _is_in(path, self.installed) and _is_in(path, self._folders())
 
     def _folders(self):
         added = [folder for folder in sys.path if folder not in self.path_before]
         return [self.script_folder, *added]
 
 
-def _installed_folders():
+def install_finder(script_folder):
+    """Find the modules of a script in its folder, from now on."""
     paths = sysconfig.get_paths()
-    return [*_OURS, *(paths[name] for name in _INSTALLED)]
+    installed = (*_OURS, *(paths[name] for name in _INSTALLED))
+    sys.meta_path.insert(0, LocalFinder(script_folder, tuple(sys.path), installed))
 
 
 def _is_in(path, folders):

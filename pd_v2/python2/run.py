@@ -22,7 +22,7 @@ def run(path, arguments=()):
     folder = os.path.dirname(os.path.realpath(path))
     if not sys.flags.safe_path:
         sys.path[0] = folder
-    sys.meta_path.insert(0, importer.LocalFinder(folder, tuple(sys.path)))
+    importer.install_finder(folder)
     tracebacks.show_as_of(module)
     _let_bytes_through()
     program = sources.load_program(filename)

@@ -122,7 +122,7 @@ def test_slots_are_saved_and_resumed_exactly():
     saved = {v.name: a for v, a in first.values().items()}
     assert set(saved) == {
         *("w", "adamoptimizer_0/w/m", "adamoptimizer_0/w/v"),
-        *("adamoptimizer_0/beta1_power", "adamoptimizer_0/beta2_power"),
+        *("adamoptimizer_0/weight1", "adamoptimizer_0/weight2"),
     }
     second = pd.Session(seed=99)
     second.load_values({pd.get_variable(name): array for name, array in saved.items()})
@@ -362,3 +362,11 @@ def test_the_same_steps_as_torch(rule):
     found = run(ours, steps=20)
     assert np.allclose(found["w"], w.detach().numpy(), atol=2e-5)
     assert np.allclose(found["b"], b.detach().numpy(), atol=2e-5)
+
+
+def test_the_first_step_of_adam_is_the_learning_rate():
+    """sqrt(1 - beta2) / (1 - beta1) must not lose digits to 1 - 0.999."""
+    w = pd.Variable("w", data=f32([0.0, 0.0]))
+    step = pd.AdamOptimizer(0.1).minimize(pd.reduce_sum(w * f32([3.0, -2.0])))
+    pd.eval(step)
+    assert np.allclose(w.val(), [-0.1, 0.1], rtol=1e-6)

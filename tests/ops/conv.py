@@ -36,7 +36,9 @@ CONV = [
     _conv("many channels", (1, 18, 5, 6), (4, 9, 3, 3), group=2, strides=[2, 1], dilations=[1, 2]),
     _conv("many channels", (2, 33, 6), (2, 33, 2), strides=2),
     _conv("3-D", (1, 2, 3, 4, 3), (2, 2, 2, 2, 2)),
-    _conv("3-D", (1, 2, 4, 4, 5), (2, 1, 2, 1, 3), group=2, strides=[1, 2, 2], pads=[1, 0, 0, 0, 1, 1]),
+    _conv(
+        "3-D", (1, 2, 4, 4, 5), (2, 1, 2, 1, 3), group=2, strides=[1, 2, 2], pads=[1, 0, 0, 0, 1, 1]
+    ),
     _conv("3-D, many channels", (1, 9, 3, 3, 3), (2, 9, 2, 2, 2), pads=1, dilations=2),
 ]
 
@@ -93,8 +95,14 @@ GEOMETRIES = {
     "overlapping": ((2, 2, 5, 6), {"window": 3, "strides": 2}),
     "overlapping, padded": ((1, 2, 5, 6), {"window": 3, "strides": 2, "pads": 1}),
     "overlapping, ceil": ((1, 2, 6, 5), {"window": 3, "strides": 2, "ceil_mode": True}),
-    "padded, ceil": ((1, 1, 6, 7), {"window": 3, "strides": 2, "pads": [1, 0, 0, 1], "ceil_mode": True}),
-    "ceil would start in the padding": ((1, 1, 4, 4), {"window": 2, "strides": 3, "pads": 1, "ceil_mode": True}),
+    "padded, ceil": (
+        (1, 1, 6, 7),
+        {"window": 3, "strides": 2, "pads": [1, 0, 0, 1], "ceil_mode": True},
+    ),
+    "ceil would start in the padding": (
+        (1, 1, 4, 4),
+        {"window": 2, "strides": 3, "pads": 1, "ceil_mode": True},
+    ),
     "ceil, one window": ((1, 2, 2, 3), {"window": 3, "strides": 2, "ceil_mode": True}),
     "ceil, gaps": ((1, 1, 8, 7), {"window": 1, "strides": 5, "pads": 0, "ceil_mode": True}),
     "every place": ((1, 2, 4, 4), {"window": 2}),

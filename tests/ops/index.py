@@ -101,8 +101,18 @@ CASES = [
         axis=-1,
     ),
     case("one_hot", ops.one_hot, _one_hot, [fixed([2, 0, 1, 1])], size=3, smooth=False),
-    case("one_hot", ops.one_hot, _one_hot, [fixed([[2, 0], [1, 1]])], size=3, smooth=False, label="2"),
-    case("one_hot", ops.one_hot, _one_hot, [fixed([2, 0], "int32")], size=3, smooth=False, label="int32"),
+    case(
+        "one_hot", ops.one_hot, _one_hot, [fixed([[2, 0], [1, 1]])], size=3, smooth=False, label="2"
+    ),
+    case(
+        "one_hot",
+        ops.one_hot,
+        _one_hot,
+        [fixed([2, 0], "int32")],
+        size=3,
+        smooth=False,
+        label="int32",
+    ),
     case(
         "one_hot",
         lambda index: ops.one_hot(index, 3, "int64"),

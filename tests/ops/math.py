@@ -81,9 +81,7 @@ def _offset(*shape):
 
 
 BINARY = [
-    case(
-        name, function, reference, [left(*a), right(*b)], batch=batch, label=f"{list(a)}{list(b)}"
-    )
+    case(name, function, reference, [left(*a), right(*b)], batch=batch, label=f"{list(a)}{list(b)}")
     for name, (function, reference, left, right) in ARITHMETIC.items()
     for a, b, batch in STRETCHES
 ]
@@ -139,21 +137,47 @@ LOGIC = [
 CHOICE = [
     case("Where", ops.where, np.where, [flags(3, 4), normal(3, 4), normal(3, 4)], batch=(0, 1, 2)),
     case(
-        "Where", ops.where, np.where, [flags(3, 1), normal(4), normal(3, 4)], batch=(0, 2), label="∗"
+        "Where",
+        ops.where,
+        np.where,
+        [flags(3, 1), normal(4), normal(3, 4)],
+        batch=(0, 2),
+        label="stretched",
     ),
     case("Where", ops.where, np.where, [flags(3, 4), normal(), normal(4)], label="scalar"),
     case(
-        "Where", lambda c, x: ops.where(c, x, 0.0), lambda c, x: np.where(c, x, 0), [flags(4), normal(4)]
+        "Where",
+        lambda c, x: ops.where(c, x, 0.0),
+        lambda c, x: np.where(c, x, 0),
+        [flags(4), normal(4)],
     ),
-    case("Clip", ops.clip, lambda x, low, high: np.clip(x, low, high), [apart(3, 4)], low=-0.3, high=0.4),
+    case(
+        "Clip",
+        ops.clip,
+        lambda x, low, high: np.clip(x, low, high),
+        [apart(3, 4)],
+        low=-0.3,
+        high=0.4,
+    ),
     case("Clip", ops.clip, lambda x, low: np.maximum(x, low), [apart(3, 4)], low=-0.2),
     case("Clip", ops.clip, lambda x, high: np.minimum(x, high), [apart(3, 4)], high=0.2),
     case("Clip", ops.clip, np.clip, [apart(3, 4), fixed(-0.3), fixed(0.4)], label="bounds"),
-    case("Clip", lambda k: ops.clip(k, 2, 5), lambda k: np.clip(k, 2, 5), [whole(0, 9, 6)], smooth=False),
+    case(
+        "Clip",
+        lambda k: ops.clip(k, 2, 5),
+        lambda k: np.clip(k, 2, 5),
+        [whole(0, 9, 6)],
+        smooth=False,
+    ),
     case("Cast", lambda x: ops.cast(x, "float64"), lambda x: x, [normal(3, 4)], label="float64"),
     case("Cast", lambda k: ops.cast(k, "float32"), lambda k: k, [whole(0, 9, 4)], smooth=False),
     case(
-        "Cast", lambda x: ops.cast(x, "int64"), np.trunc, [between(-3, 3, 5)], smooth=False, label="int"
+        "Cast",
+        lambda x: ops.cast(x, "int64"),
+        np.trunc,
+        [between(-3, 3, 5)],
+        smooth=False,
+        label="int",
     ),
     case("Cast", lambda b: ops.cast(b, "int32"), lambda b: b.astype(int), [flags(5)], smooth=False),
 ]

@@ -55,7 +55,9 @@ CASES = [
     _batch_row(_by_stored, (6, 3), "training", training=True, use_global_stats=True),
     _batch_row(_by_batch, (6, 3), "inference", use_global_stats=False),
     case("layer_norm", ops.layer_norm, _layer_norm, [normal(3, 5)], rtol=1e-4),
-    case("layer_norm", ops.layer_norm, _layer_norm, [normal(3, 5), normal(5), normal(5)], rtol=1e-4),
+    case(
+        "layer_norm", ops.layer_norm, _layer_norm, [normal(3, 5), normal(5), normal(5)], rtol=1e-4
+    ),
     case("layer_norm", ops.layer_norm, _layer_norm, [normal(2, 3, 4)], axis=1, epsilon=0.1),
     case("l2_normalize", ops.l2_normalize, _l2_normalize, [normal(3, 4)]),
     case("l2_normalize", ops.l2_normalize, _l2_normalize, [normal(2, 3, 4)], axis=1, epsilon=0.5),

@@ -12,7 +12,15 @@ REDUCTIONS = {
     "ReduceMax": (ops.reduce_max, np.max, apart),
     "ReduceMin": (ops.reduce_min, np.min, apart),
 }
-AXES = [(None, False), (None, True), (0, False), (-1, True), ([1], False), ([0, 2], False), ([0, -1], True)]
+AXES = [
+    (None, False),
+    (None, True),
+    (0, False),
+    (-1, True),
+    ([1], False),
+    ([0, 2], False),
+    ([0, -1], True),
+]
 
 
 def _reduction(name, axes, keep_dim):
@@ -61,5 +69,7 @@ CASES = [_reduction(name, axes, keep) for name in REDUCTIONS for axes, keep in A
     case("Softmax", ops.softmax, _softmax, [fixed([[500.0, 499.0, -500.0]])], label="large"),
     case("LogSoftmax", ops.log_softmax, log_softmax, [normal(3, 4)]),
     case("LogSoftmax", ops.log_softmax, log_softmax, [normal(2, 3, 4)], axis=1),
-    case("LogSoftmax", ops.log_softmax, log_softmax, [fixed([[500.0, 499.0, -500.0]])], label="large"),
+    case(
+        "LogSoftmax", ops.log_softmax, log_softmax, [fixed([[500.0, 499.0, -500.0]])], label="large"
+    ),
 ]

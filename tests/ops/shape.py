@@ -53,7 +53,11 @@ RESHAPING = [
     case("Flatten", ops.flatten, lambda x: x.reshape(3, 8), [normal(3, 2, 4)]),
     case("Flatten", lambda x: ops.flatten(x, 0), lambda x: x.reshape(1, -1), [normal(3, 4)]),
     case(
-        "Flatten", lambda x: ops.flatten(x, 2), lambda x: x.reshape(6, 4), [normal(3, 2, 4)], label="2"
+        "Flatten",
+        lambda x: ops.flatten(x, 2),
+        lambda x: x.reshape(6, 4),
+        [normal(3, 2, 4)],
+        label="2",
     ),
 ]
 
@@ -118,7 +122,14 @@ PARTS = [
     case("Concat", _concat, _joined, [normal(2, 4), normal(3, 4)], axis=0, batch=()),
     case("Concat", _concat, _joined, [normal(2, 4), normal(3, 4)], axis=0, batch=(0, 1), label="N"),
     case("Concat", _concat, _joined, [normal(2, 4), normal(3, 4)], axis=-2, batch=(1,), label="N"),
-    case("Concat", _concat, _joined, [normal(2, 1), normal(2, 3), normal(2, 2)], axis=1, batch=(0, 1, 2)),
+    case(
+        "Concat",
+        _concat,
+        _joined,
+        [normal(2, 1), normal(2, 3), normal(2, 2)],
+        axis=1,
+        batch=(0, 1, 2),
+    ),
     case("Concat", _concat, _joined, [normal(2, 3, 1), normal(2, 3, 2)], axis=-1, batch=(0, 1)),
     case("Concat", _concat, _joined, [normal(2, 3)], axis=0, label="alone"),
     case("Split", ops.split, _pieces, [normal(6, 4)], sizes=[1, 3, 2], batch=()),
@@ -197,11 +208,41 @@ CUTTING = [
 
 SIZES = [
     case("Shape", ops.shape_of, lambda x: np.array(x.shape), [normal(3, 4)], smooth=False),
-    case("Shape", ops.size_of, lambda x, axis: np.array([x.shape[axis]]), [apart(3, 4)], axis=0, smooth=False),
-    case("Shape", ops.size_of, lambda x, axis: np.array([x.shape[axis]]), [apart(3, 4)], axis=-1, smooth=False),
+    case(
+        "Shape",
+        ops.size_of,
+        lambda x, axis: np.array([x.shape[axis]]),
+        [apart(3, 4)],
+        axis=0,
+        smooth=False,
+    ),
+    case(
+        "Shape",
+        ops.size_of,
+        lambda x, axis: np.array([x.shape[axis]]),
+        [apart(3, 4)],
+        axis=-1,
+        smooth=False,
+    ),
     case("Range", ops.arange, np.arange, [fixed(5)], smooth=False, batch=()),
-    case("Range", ops.arange, lambda n: np.arange(n[0]), [fixed([5])], smooth=False, batch=(), label="[1]"),
-    case("Range", ops.arange, np.arange, [whole(3, 6, dtype="int32")], smooth=False, batch=(), label="int32"),
+    case(
+        "Range",
+        ops.arange,
+        lambda n: np.arange(n[0]),
+        [fixed([5])],
+        smooth=False,
+        batch=(),
+        label="[1]",
+    ),
+    case(
+        "Range",
+        ops.arange,
+        np.arange,
+        [whole(3, 6, dtype="int32")],
+        smooth=False,
+        batch=(),
+        label="int32",
+    ),
 ]
 
 CASES = RESHAPING + STRETCHING + ORDER + PARTS + CUTTING + SIZES

@@ -31,7 +31,9 @@ def cells(image, result, window, strides, pads, dilations):
         for tap in np.ndindex(*window):
             at = tuple(
                 p * s + t * d - before
-                for p, s, t, d, (before, _) in zip(place, strides, tap, dilations, pads, strict=True)
+                for p, s, t, d, (before, _) in zip(
+                    place, strides, tap, dilations, pads, strict=True
+                )
             )
             if all(0 <= i < size for i, size in zip(at, image, strict=True)):
                 yield place, tap, at
@@ -53,9 +55,7 @@ class Geometry:
         )
 
     def cells(self):
-        return cells(
-            self.image, self.result, self.window, self.strides, self.pads, self.dilations
-        )
+        return cells(self.image, self.result, self.window, self.strides, self.pads, self.dilations)
 
 
 def conv_form(x, w, dy, geometry, group):
@@ -76,7 +76,9 @@ def conv_form(x, w, dy, geometry, group):
 
 
 def conv(x, w, bias=None, strides=1, pads=0, dilations=1, group=1):
-    y = conv_form(x, w, None, Geometry(x.shape[2:], w.shape[2:], strides, pads, dilations), group)[0]
+    y = conv_form(x, w, None, Geometry(x.shape[2:], w.shape[2:], strides, pads, dilations), group)[
+        0
+    ]
     return y if bias is None else y + bias.reshape(-1, *[1] * (x.ndim - 2))
 
 

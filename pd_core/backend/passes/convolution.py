@@ -33,7 +33,7 @@ def conv_input_grad(node, inputs, sizes, seed):
 
 
 def conv_filter_grad(node, inputs, sizes, seed):
-    """dy against the windows of x: one im2col product for few channels, else one per row of taps."""
+    """dy against the windows of x: one im2col product if channels are few, else one per row."""
     x, dy, w = inputs
     windows = Windows(node, x, dy, w.dims[2:])
     padded, group = windows.padded(x, 0.0), node.attributes["group"]

@@ -122,10 +122,11 @@ def _gather(node, stacked):
 
 def _reshape(node, stacked):
     target = node.inputs[1].value
-    if stacked != [True, False] or target is None:
+    literal = node.attributes.get("allowzero", 0)
+    if stacked != [True, False] or target is None or (literal and 0 in target):
         return None
-    moved = np.array([0, *target], np.int64)
-    return lambda inputs: _same(node, [inputs[0], (moved, False)])
+    moved = np.array([0, *target], np.int64)  # 0: the steps, as many as there are
+    return lambda inputs: _same(node, [inputs[0], (moved, False)], allowzero=0)
 
 
 _RULES = {

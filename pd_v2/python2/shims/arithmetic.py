@@ -1,4 +1,4 @@
-"""Numbers as Python 2 had them: `/` of two integers floors, round() is away from zero, hash() fixed."""
+"""Numbers of Python 2: `/` of integers floors, round() is away from zero, hash() is fixed."""
 
 import builtins
 import math

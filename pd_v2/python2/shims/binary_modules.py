@@ -1,7 +1,6 @@
 """Modules of functions from bytes to bytes: strings go in, a Binary or plain text comes out."""
 
 import functools
-import io
 
 from pd_v2.python2.shims.files import Buffer, File
 from pd_v2.python2.shims.text import Binary, as_binary, as_bytes, as_text
@@ -98,7 +97,7 @@ def _codecs(codecs):
         if encoding is None:
             return File(filename, mode)
         mode = mode.replace("b", "").replace("U", "")
-        return io.open(filename, mode, encoding=encoding, errors=errors, newline="")
+        return open(filename, mode, encoding=encoding, errors=errors, newline="")
 
     def of_stream(coder):
         def coder_or_stream(encoding):

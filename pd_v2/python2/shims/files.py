@@ -1,9 +1,9 @@
 """Python 2's file: it writes any string, its lines are text, its blocks what the mode says.
 
-`open(path, "w")` took a tar, a pickle or a line of text alike, and `for line in gzip.open(path)` gave
-lines to split. So every file that a translated program opens is bytes below, under `.buffer`, which
-is what the other packages are handed; a line is always text, and read() gives text in text mode and
-a Binary in binary mode, from an archive or a compressed file.
+`open(path, "w")` took a tar, a pickle or a line of text alike, and `for line in gzip.open(path)`
+gave lines to split. So every file that a translated program opens is bytes below, under `.buffer`,
+which is what other packages are handed. A line is always text; read() gives text in text mode and a
+Binary in binary mode, from an archive or a compressed file.
 """
 
 import builtins
@@ -13,12 +13,13 @@ from pd_v2.python2.shims.text import Binary, as_bytes, as_text
 
 
 class File:
-    """The built-in `file`, which is also `open`: its arguments are the path, the mode, a buffer size."""
+    """The built-in `file`, which is also `open`: of a path, a mode and a buffer size."""
 
     def __init__(self, name, mode="r", buffering=-1):
         letters = mode.replace("b", "").replace("t", "").replace("U", "") or "r"
         unbuffered = buffering in (0, 1)  # 1 is by lines, which bytes do not have
-        self.buffer = builtins.open(name, letters + "b", 0 if unbuffered else buffering)
+        size = 0 if unbuffered else buffering
+        self.buffer = builtins.open(name, letters + "b", size)  # noqa: SIM115  the caller closes
         self.mode = mode
         self.softspace = 0
         self._newlines = "U" in mode

@@ -1,9 +1,9 @@
 """Python 2's one string type, told apart again: text is str, a block of bytes is Binary.
 
-A str of a translated program is text in UTF-8; bytes that are no UTF-8 stay in it as lone surrogates
-(PEP 383), so that no byte is lost on the way from one file into another. What a program reads as a
-block (`read()` of a binary file, `struct.pack`, a pickle) is a Binary: bytes for whoever wants
-bytes, and equal to, hashed like and used like the text for a program that takes it for text.
+A str of a translated program is text in UTF-8; bytes that are no UTF-8 stay in it as lone
+surrogates (PEP 383), so that no byte is lost on the way from one file into another. What a program
+reads as a block (`read()` of a binary file, `struct.pack`, a pickle) is a Binary: bytes for whoever
+wants bytes, and equal to, hashed like and used like the text for a program that takes it for text.
 """
 
 import codecs

@@ -8,7 +8,7 @@ import types
 
 import pytest
 
-from pd_v2.python2.importer import LocalFinder, execute
+from pd_v2.python2.importer import LocalFinder, execute, install_finder
 from pd_v2.python2.translate import parse
 
 
@@ -17,8 +17,8 @@ def program(tmp_path, monkeypatch, capsys):
     """A function that runs the main module of {path: source}, and gives what it prints."""
     before = set(sys.modules)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    finder = LocalFinder(str(tmp_path), tuple(sys.path))
-    monkeypatch.setattr(sys, "meta_path", [finder, *sys.meta_path])
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    install_finder(str(tmp_path))
 
     def run(files):
         for path, source in files.items():
@@ -54,7 +54,7 @@ def test_packages_import_their_neighbours(program):
     files = {
         "main.py": "import pack_a.one\nprint pack_a.one.name, pack_a.two.__name__",
         "pack_a/__init__.py": "",
-        "pack_a/one.py": "import two\nfrom two import name\nimport sub.deep\nprint sub.deep.__name__",
+        "pack_a/one.py": "import two, sub.deep\nfrom two import name\nprint sub.deep.__name__",
         "pack_a/two.py": "name = `2`",
         "pack_a/sub/__init__.py": "",
         "pack_a/sub/deep.py": "from .. import two",
@@ -67,11 +67,11 @@ def test_absolute_import_skips_the_neighbours(program):
     files = {
         "main.py": "import pack_b.one",
         "pack_b/__init__.py": "",
-        "pack_b/one.py": "from __future__ import absolute_import\nimport three\nprint three.__name__",
-        "pack_b/three.py": "",
-        "three.py": "",
+        "pack_b/one.py": "from __future__ import absolute_import\nimport three; print three.x",
+        "pack_b/three.py": "x = 'neighbour'",
+        "three.py": "x = 'top'",
     }
-    assert program(files) == "three\n"
+    assert program(files) == "top\n"
 
 
 def test_own_module_comes_before_an_old_name(program):
@@ -94,17 +94,14 @@ def test_folders_of_the_environment_are_not_local(program, tmp_path, monkeypatch
     other.mkdir(exist_ok=True)
     (other / "helper_d.py").write_text("half = 1 / 2")
     monkeypatch.syspath_prepend(str(other))
-    sys.meta_path[0] = LocalFinder(str(tmp_path), tuple(sys.path))
+    del sys.meta_path[0]
+    install_finder(str(tmp_path))
     assert program({"main.py": "import helper_d\nprint helper_d.half"}) == "0.5\n"
 
 
-def test_installed_packages_below_the_script_are_not_local(tmp_path, monkeypatch):
+def test_installed_packages_below_the_script_are_not_local(tmp_path):
     site = tmp_path / "venv" / "site-packages"
-    monkeypatch.setattr(
-        "sysconfig.get_paths",
-        lambda: dict.fromkeys(["stdlib", "platstdlib", "purelib", "platlib"], str(site)),
-    )
-    finder = LocalFinder(str(tmp_path), ())
+    finder = LocalFinder(str(tmp_path), (), installed=(str(site),))
     assert not finder.is_local(str(site / "package" / "__init__.py"))
     assert finder.is_local(str(tmp_path / "package" / "__init__.py"))
 
@@ -119,7 +116,10 @@ def test_python3_modules_stay_python3(program):
 
 def test_importlib_and_dunder_import_find_local_modules(program):
     files = {
-        "main.py": "import importlib\nprint importlib.import_module('helper_f').x, __import__('helper_g').x",
+        "main.py": (
+            "import importlib\n"
+            "print importlib.import_module('helper_f').x, __import__('helper_g').x"
+        ),
         "helper_f.py": "x = 1 / 2",
         "helper_g.py": "x = 3 / 2",
     }
@@ -133,7 +133,10 @@ def test_nothing_is_written(program, tmp_path):
 
 
 def test_the_modules_of_others_are_untouched(program):
-    source = "import gzip, itertools, json, sys\nprint itertools.izip([1], [2]).next(), sys.maxint > 0, json.loads('1', encoding='x')"
+    source = (
+        "import gzip, itertools, json, sys\n"
+        "print itertools.izip([1], [2]).next(), sys.maxint > 0, json.loads('1', encoding='x')"
+    )
     assert program({"main.py": source}) == "(1, 2) True 1\n"
     assert not hasattr(itertools, "izip")
     assert not hasattr(sys, "maxint")

@@ -9,7 +9,9 @@ def test_arrays_of_python2_pickles_load(python2, tmp_path):
         b"(K\x03U\x01<NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb\x89U\x08\x00\x00\xc0?\x00\x00HCtb"
         b"U\x01kU\x02\xc3\xa9u."
     )
-    source = "import cPickle\nd = cPickle.load(open('old'))\nprint d['w'].tolist()"
+    source = (
+        "import cPickle\nf = open('old')\nd = cPickle.load(f)\nf.close()\nprint d['w'].tolist()"
+    )
     assert python2(source) == "[1.5, 200.0]\n"
 
 
@@ -18,5 +20,8 @@ def test_text_of_python2_pickles_is_text(python2, tmp_path):
     (tmp_path / "old").write_bytes(
         b"\x80\x02}q\x01(U\x02\xc3\xa9q\x02K\x01U\x01bX\x02\x00\x00\x00\xc3\xa9U\x01cU\x01\xffu."
     )
-    source = "import pickle\nd = pickle.load(open('old'))\nprint d['é'], d['b'] == u'é', d['c'] == '\\xff'"
+    source = (
+        "import pickle\nf = open('old')\nd = pickle.load(f)\nf.close()\n"
+        "print d['é'], d['b'] == u'é', d['c'] == '\\xff'"
+    )
     assert python2(source) == "1 True True\n"

@@ -22,6 +22,6 @@ def _snippets():
             yield pytest.param(source, expected, id=f"{path.stem}-{name}")
 
 
-@pytest.mark.parametrize(("source", "expected"), _snippets())
+@pytest.mark.parametrize(("source", "expected"), list(_snippets()))
 def test_snippet(source, expected, python2):
     assert python2(source) == expected

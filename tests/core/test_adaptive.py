@@ -1,0 +1,191 @@
+"""The adaptive optimizers, schedules, global clipping and averages, against numpy in float64."""
+
+import math
+
+import numpy as np
+import pytest
+
+import pd_core as pd
+
+STEPS = 50
+
+
+def trajectory(optimizer, steps=STEPS):
+    """(values of w after each step, gradients) of a small least-squares problem."""
+    rng = np.random.default_rng(3)
+    a, b = rng.normal(size=(6, 4)), rng.normal(size=(6, 1))
+    w = pd.Variable("w", data=rng.normal(size=(4, 1)))
+    start = w.val().astype(np.float64)
+    cost = pd.reduce_sum(pd.square(pd.matmul(a, w) - b))
+    step = optimizer.minimize(cost)
+    found = []
+    for _ in range(steps):
+        pd.eval(step)
+        found.append(w.val())
+    return start, lambda w: 2.0 * a.T @ (a @ w - b), found
+
+
+def adagrad(w, g, t, s):
+    s["s"] = s["s"] + g * g
+    return w - 0.1 * g / np.sqrt(s["s"] + 1e-6)
+
+
+def decayed_adagrad(w, g, t, s):
+    s["s"] = 0.9 * s["s"] + 0.1 * g * g
+    return w - 0.01 * g / np.sqrt(s["s"] + 1e-6)
+
+
+def rmsprop(w, g, t, s):
+    s["s"] = 0.9 * s["s"] + 0.1 * g * g
+    return w - 0.01 * g / (np.sqrt(s["s"]) + 1e-8)
+
+
+def rmsprop_centered(w, g, t, s):
+    s["s"] = 0.9 * s["s"] + 0.1 * g * g
+    s["m"] = 0.9 * s["m"] + 0.1 * g
+    s["v"] = 0.5 * s["v"] + 0.01 * g / (np.sqrt(s["s"] - s["m"] ** 2) + 1e-4)
+    return w - s["v"]
+
+
+def adadelta(w, g, t, s):
+    s["s"] = 0.95 * s["s"] + 0.05 * g * g
+    u = g * np.sqrt((s["e"] + 1e-4) / (s["s"] + 1e-4))
+    s["e"] = 0.95 * s["e"] + 0.05 * u * u
+    return w - u
+
+
+def adamw(w, g, t, s):
+    s["m"], s["s"] = 0.9 * s["m"] + 0.1 * g, 0.99 * s["s"] + 0.01 * g * g
+    rate = 0.02 * math.sqrt(1 - 0.99**t) / (1 - 0.9**t)
+    return w * (1 - 0.02 * 0.1) - rate * s["m"] / (np.sqrt(s["s"]) + 1e-8)
+
+
+def adamax(w, g, t, s):
+    s["m"], s["s"] = 0.9 * s["m"] + 0.1 * g, np.maximum(0.99 * s["s"], np.abs(g) + 1e-8)
+    return w - 0.02 / (1 - 0.9**t) * s["m"] / s["s"]
+
+
+CASES = {
+    "adagrad": (lambda: pd.AdaGradOptimizer(0.1), adagrad),
+    "decayed_adagrad": (lambda: pd.DecayedAdaGradOptimizer(0.01, decay=0.9), decayed_adagrad),
+    "rmsprop": (lambda: pd.RMSPropOptimizer(0.01, decay=0.9), rmsprop),
+    "rmsprop_centered": (
+        lambda: pd.RMSPropOptimizer(0.01, decay=0.9, epsilon=1e-4, momentum=0.5, centered=True),
+        rmsprop_centered,
+    ),
+    "adadelta": (lambda: pd.AdaDeltaOptimizer(1.0, epsilon=1e-4), adadelta),
+    "adamw": (lambda: pd.AdamWOptimizer(0.02, weight_decay=0.1, beta2=0.99), adamw),
+    "adamax": (lambda: pd.AdamaxOptimizer(0.02, beta2=0.99), adamax),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_fifty_steps_equal_float64_numpy(name):
+    make, rule = CASES[name]
+    w, gradient, found = trajectory(make())
+    slots = dict.fromkeys("smev", 0.0)
+    for t, got in enumerate(found, 1):
+        w = rule(w, gradient(w), t, slots)
+        assert np.allclose(got, w, rtol=2e-4, atol=2e-5), t
+
+
+@pytest.mark.parametrize(
+    ("make", "peer", "settings"),
+    [
+        (lambda: pd.AdamWOptimizer(0.02, weight_decay=0.1), "AdamW", {"weight_decay": 0.1}),
+        (lambda: pd.RMSPropOptimizer(0.02), "RMSprop", {}),
+        (lambda: pd.AdaGradOptimizer(0.02, epsilon=1e-20), "Adagrad", {"eps": 1e-10}),
+        (lambda: pd.AdamaxOptimizer(0.02), "Adamax", {}),
+    ],
+    ids=["adamw", "rmsprop", "adagrad", "adamax"],
+)
+def test_same_as_pytorch(make, peer, settings):
+    torch = pytest.importorskip("torch")
+    start, gradient, found = trajectory(make(), 20)
+    w = torch.tensor(start, requires_grad=True)
+    optimizer = getattr(torch.optim, peer)([w], lr=0.02, **settings)
+    for got in found:
+        w.grad = torch.tensor(gradient(w.detach().numpy()))
+        optimizer.step()
+        assert np.allclose(got, w.detach().numpy(), rtol=1e-3, atol=1e-4)
+
+
+S = pd.schedules
+SCHEDULES = [
+    (S.ExponentialDecay(0.5, 0.8, 4), lambda t: 0.5 * 0.8 ** (t / 4)),
+    (S.ExponentialDecay(0.5, 0.8, 4, True), lambda t: 0.5 * 0.8 ** (t // 4)),
+    (S.InverseTimeDecay(0.5, 0.1, 0.5), lambda t: 0.5 * (1 + 0.1 * t) ** -0.5),
+    (S.PolynomialDecay(0.5, 6, 0.1, 2.0), lambda t: 0.1 + 0.4 * max(0.0, 1 - t / 6) ** 2),
+    (
+        S.CosineDecay(0.5, 6, 0.1),
+        lambda t: 0.1 + 0.2 * (1 + math.cos(math.pi * min(t / 6, 1))),
+    ),
+    (S.Piecewise((2, 5), (0.3, 0.2, 0.1)), lambda t: 0.3 if t <= 2 else 0.2 if t <= 5 else 0.1),
+    (S.Warmup(0.5, 4), lambda t: 0.5 * min(1, (t + 1) / 4)),
+    (S.Warmup(S.Piecewise((2,), (0.4, 0.2)), 4), lambda t: min(1, (t + 1) / 4) * (0.4, 0.2)[t > 2]),
+]
+
+
+@pytest.mark.parametrize("schedule, expected", SCHEDULES, ids=lambda s: type(s).__name__)
+def test_schedules_follow_the_steps_of_their_optimizer(schedule, expected):
+    w = pd.Variable(data=0.0)
+    step = pd.SGDOptimizer(schedule).minimize(w * 1.0)
+    for t in range(9):
+        before = float(w.val())
+        pd.eval(step)
+        assert math.isclose(before - float(w.val()), expected(t), rel_tol=1e-5, abs_tol=2e-7), t
+
+
+def test_piecewise_wants_one_rate_more():
+    with pytest.raises(ValueError, match="2 boundaries take 3 rates, not 2"):
+        S.Piecewise((1, 2), (0.1, 0.2))
+
+
+def test_a_schedule_multiplies_a_variables_own_rate():
+    slow, fast = pd.Variable(data=0.0, learning_rate=0.1), pd.Variable(data=0.0)
+    pd.eval(pd.SGDOptimizer(S.Piecewise((), (0.5,))).minimize(slow + fast))
+    assert np.allclose([slow.val(), fast.val()], [-0.05, -0.5])
+
+
+@pytest.mark.parametrize("limit", [1.0, 100.0])
+def test_global_norm_scales_all_gradients_by_one_factor(limit):
+    a, b = pd.Variable("a", data=[0.0, 0.0]), pd.Variable("b", data=0.0)
+    cost = pd.reduce_sum(a * np.array([3.0, 0.0])) + b * 4.0
+    pd.eval(pd.SGDOptimizer(1.0, clip=pd.ClipGlobalNorm(limit)).minimize(cost))
+    factor = min(1.0, limit / 5.0)
+    assert np.allclose(a.val(), [-3 * factor, 0]) and np.isclose(b.val(), -4 * factor)
+
+
+def test_a_variables_own_clip_comes_before_the_global_norm():
+    a, b = pd.Variable("a", data=0.0, clip=pd.ClipElements(3.0)), pd.Variable("b", data=0.0)
+    pd.eval(pd.SGDOptimizer(1.0, clip=pd.ClipGlobalNorm(1.0)).minimize(a * 100.0 + b * 4.0))
+    assert np.allclose([a.val(), b.val()], [-0.6, -0.8])
+
+
+def test_moving_average_is_the_weighted_mean_of_what_was():
+    w = pd.Variable("w", data=0.0)
+    average = pd.MovingAverage(0.9)
+    step = average.follow(pd.SGDOptimizer(1.0).minimize(w * -1.0))
+    for _ in range(4):
+        pd.eval(step)
+    assert w.val() == 4.0
+    weights = 0.9 ** np.arange(3, -1, -1)
+    with average.applied():
+        assert np.isclose(w.val(), (weights * [1, 2, 3, 4]).sum() / weights.sum())
+    assert w.val() == 4.0
+
+
+def test_a_frozen_variable_keeps_its_average():
+    w = pd.Variable("w", data=0.0)
+    average = pd.MovingAverage(0.5)
+    step = average.follow(pd.SGDOptimizer(1.0).minimize(w * -1.0))
+    pd.eval(step)
+    before = average.averages[w].val()
+    w.trainable = False
+    pd.eval(step)
+    assert average.averages[w].val() == before
+
+
+def test_moving_average_wants_a_fraction():
+    with pytest.raises(ValueError, match=r"within \(0, 1\), not 1"):
+        pd.MovingAverage(1)
