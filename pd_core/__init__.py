@@ -44,11 +44,6 @@ from .namespace import (
 from .node import Update, apply, assign, effects
 from .onnx_io import export_onnx
 from .ops import (
-    rnn,
-    ifelse,
-    while_loop,
-    scan,
-    cond,
     abs,
     add,
     arange,
@@ -62,6 +57,7 @@ from .ops import (
     clip,
     clip_gradient,
     concat,
+    cond,
     conv,
     conv_transpose,
     cos,
@@ -82,6 +78,7 @@ from .ops import (
     greater_equal,
     greater_than,
     identity,
+    ifelse,
     l2_normalize,
     layer_norm,
     leaky_relu,
@@ -112,7 +109,9 @@ from .ops import (
     relu,
     reshape,
     reshape_like,
+    rnn,
     scale_gradient,
+    scan,
     scatter_add,
     shape_of,
     sigmoid,
@@ -137,9 +136,11 @@ from .ops import (
     uniform_random,
     unsqueeze,
     where,
+    while_loop,
     zeros_like,
 )
 from .optimizers import AdamOptimizer, MomentumOptimizer, SGDOptimizer
 from .regularizers import L1, L2, ClipElements, ClipGlobalNorm, ClipNorm
 from .session import Session, default_session, eval, fresh, reset, subgraph, variable_initializers
+from .training_export import export_step
 from .variable import Variable, constant

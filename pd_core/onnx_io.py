@@ -30,13 +30,13 @@ def export_onnx(path, targets, inputs=None, session=None, metadata=None) -> onnx
     model = inference_model(targets, inputs, session, metadata or {})
     onnx.checker.check_model(model, full_check=True)
     if path is not None:
-        _write(path, model.SerializeToString())
+        write_file(path, model.SerializeToString())
     return model
 
 
 def inference_model(targets, inputs, session, metadata):
     """The ModelProto of `export_onnx`, not checked."""
-    feeds = _feeds(targets) if inputs is None else [_input(v) for v in inputs]
+    feeds = program.feed_slots(targets) if inputs is None else [input_variable(v) for v in inputs]
     try:
         graph = program.build(targets, [], feeds, training=False, sizes={})
     except MissingFeed as error:
@@ -45,16 +45,10 @@ def inference_model(targets, inputs, session, metadata):
     if unused:
         raise ExportError(f"export: the targets do not depend on the inputs {unused}")
     values = {v: session.get(v) for v in graph.states}
-    lowered = lower(graph, values, _dimension_names(graph), [v.name for v in targets])
+    lowered = lower(graph, values, dimension_names(graph), [v.name for v in targets])
     for key, value in {"producer": "pd", **metadata}.items():
         lowered.model.metadata_props.add(key=key, value=str(value))
     return lowered.model
-
-
-def _feeds(targets):
-    """The feed slots behind the targets in inference, by order of use."""
-    graph = program.build(targets, [], [], training=False, sizes={}, complete=False)
-    return [v for v in program.leaves(graph.outputs) if v.is_feed and v is not graph.seed]
 
 
 def _target(v):
@@ -63,7 +57,8 @@ def _target(v):
     raise ExportError(f"export: a target is a Variable, not {v!r}")
 
 
-def _input(v):
+def input_variable(v):
+    """A variable, or the one of that name."""
     if isinstance(v, Variable):
         return v
     if isinstance(v, str) and v in names().variables:
@@ -71,7 +66,7 @@ def _input(v):
     raise ExportError(f"export: there is no variable {v!r}")
 
 
-def _dimension_names(graph):
+def dimension_names(graph):
     """A readable name for every run-time size: `batch` for first axes, equal sizes alike."""
     parent = {}
 
@@ -111,7 +106,7 @@ def _spread(graph, root, found):
     return {d: found[root(d)] for d in dims if root(d) in found}
 
 
-def _write(path, data):
+def write_file(path, data):
     """All or nothing: a temporary file beside the target, then a rename."""
     partial = f"{os.fspath(path)}.{os.getpid()}.part"
     try:

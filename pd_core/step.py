@@ -15,7 +15,7 @@ class Step:
     """
 
     def __init__(self, backend, fetches, updates, fed, training):
-        changes = _changes(updates)
+        changes = changes_of(updates)
         computed = [(v, new) for v, new in changes.items() if _is_computed(new)]
         self.constants = [(v, new.value) for v, new in changes.items() if _is_constant(new)]
         self.redrawn = [v for v, new in changes.items() if new is None]
@@ -99,7 +99,7 @@ def _frozen(assignment):
     return assignment.owner is not None and not assignment.owner.trainable
 
 
-def _changes(updates):
+def changes_of(updates):
     """{variable: its new value, or None if it is drawn anew}; each is changed once."""
     active = [(a.variable, a.value) for u in updates for a in u.assignments if not _frozen(a)]
     redrawn = [(v, None) for u in updates for v in u.initialize]

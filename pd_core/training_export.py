@@ -10,7 +10,7 @@ from .backend import program
 from .backend.lowering import lower
 from .errors import ExportError, MissingFeed
 from .node import Update
-from .onnx_io import dimension_names, write_file
+from .onnx_io import dimension_names, input_variable, write_file
 from .session import default_session
 from .step import changes_of
 
@@ -55,7 +55,11 @@ def _graph(steps, fetches, inputs):
     if redrawn:
         raise ExportError(f"export_step: initial values of {redrawn} are drawn on the host")
     pairs, targets = list(changes.items()), [*fetches, *changes.values()]
-    feeds = program.feed_slots(targets, training=True) if inputs is None else list(inputs)
+    feeds = (
+        program.feed_slots(targets, training=True)
+        if inputs is None
+        else [input_variable(v) for v in inputs]
+    )
     try:
         return program.build(fetches, pairs, feeds, training=True, sizes={})
     except MissingFeed as error:

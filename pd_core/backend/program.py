@@ -100,6 +100,12 @@ def _check_fed(used, given):
             raise MissingFeed(f"the targets need a value for {v!r}, which is not fed{made}")
 
 
+def feed_slots(targets, training=False):
+    """The variables that must be fed for these targets, by order of use."""
+    graph = build(targets, [], [], training, sizes={}, complete=False)
+    return [v for v in leaves(graph.outputs) if v.is_feed and v is not graph.seed]
+
+
 def equal_sizes(graph: Graph):
     """Pairs of sizes that this program takes to be equal at run time."""
     found = []
