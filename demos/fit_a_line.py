@@ -17,6 +17,7 @@ import numpy as np
 import pd_v2 as paddle
 
 BATCH = 2
+PASSES, QUICK_PASSES = 30, 5
 BOUND = 40.0  # always saying the mean price costs 93
 
 
@@ -65,7 +66,7 @@ def draw(prices, predictions, path):
 
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="5 passes in place of 30")
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK_PASSES} passes, not {PASSES}")
     parser.add_argument("--out", type=Path, default=Path("output"), help="default: ./output")
     args = parser.parse_args(argv)
     args.out.mkdir(parents=True, exist_ok=True)
@@ -78,7 +79,8 @@ def main(argv=None):
     predicted = paddle.layer.fc(input=x, size=1, act=paddle.activation.Linear())
     cost = paddle.layer.square_error_cost(input=predicted, label=y)
     parameters = paddle.parameters.create(cost)
-    test_cost = train(cost, parameters, 5 if args.quick else 30, args.out)
+    passes = QUICK_PASSES if args.quick else PASSES
+    test_cost = train(cost, parameters, passes, args.out)
 
     tar = args.out / "fit_a_line.tar"
     with open(tar, "wb") as f:

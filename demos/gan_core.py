@@ -19,6 +19,7 @@ import pd_core as pd
 from pd_v2.dataset import mnist
 
 BATCH = 128
+STEPS, QUICK_STEPS, PICTURES = 12_000, 1_000, 8
 NOISE = 100
 REAL = 0.9  # what the discriminator shall say of real digits; 1 makes it too sure of itself
 BOUND = 0.22  # of unlikeness, see there
@@ -51,7 +52,7 @@ def draw(digits, path):
         raise SystemExit("gan_core draws with pillow\n  hint: pip install pillow") from error
     pixels = digits.reshape(6, 6, 28, 28).swapaxes(1, 2).reshape(6 * 28, 6 * 28)
     picture = Image.fromarray((pixels * 255).astype(np.uint8))
-    picture.resize((6 * 28 * 3, 6 * 28 * 3)).save(path)
+    picture.resize((6 * 28 * 3, 6 * 28 * 3), Image.Resampling.NEAREST).save(path)
 
 
 def unlikeness(images, others):
@@ -65,7 +66,7 @@ def unlikeness(images, others):
 
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="1,000 steps in place of 12,000")
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK_STEPS} steps, not {STEPS}")
     parser.add_argument("--out", type=Path, default=Path("output"), help="default: ./output")
     args = parser.parse_args(argv)
     args.out.mkdir(parents=True, exist_ok=True)
@@ -92,7 +93,8 @@ def main(argv=None):
     def drawn(z):
         return pd.eval(fake, feeds={Z: z})
 
-    steps, shown, start = 1_000 if args.quick else 12_000, noise(36), time.perf_counter()
+    steps = QUICK_STEPS if args.quick else STEPS
+    shown, start = noise(36), time.perf_counter()
     ones, zeros = np.ones((BATCH, 1), np.float32), np.zeros((BATCH, 1), np.float32)
     untrained = unlikeness(drawn(noise(500)), images)
     for step in range(1, steps + 1):
@@ -100,7 +102,7 @@ def main(argv=None):
         feeds = {X: real, Z: noise(BATCH), one: REAL * ones, zero: zeros}
         _, d = pd.eval([D_step, D_loss], feeds)
         _, g = pd.eval([G_step, G_loss], feeds={Z: noise(BATCH), one: ones})
-        if step % (steps // 8) == 0:
+        if step % (steps // PICTURES) == 0:
             draw(drawn(shown), args.out / f"gan_{step:05}.png")
             seconds = time.perf_counter() - start
             print(f"step {step:6}  loss of D {d:.3f}  of G {g:.3f}  {seconds:4.0f} s")

@@ -18,6 +18,7 @@ import pd_core as pd
 from pd_v2.dataset import mnist
 
 BATCH = 64
+PASSES, QUICK_PASSES = 12, 3
 BOUND = 0.15  # of the test error; guessing has 0.9
 
 
@@ -37,7 +38,7 @@ def batches(images, labels, rng):
 
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="3 passes in place of 12")
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK_PASSES} passes, not {PASSES}")
     parser.add_argument("--out", type=Path, default=Path("output"), help="default: ./output")
     args = parser.parse_args(argv)
     args.out.mkdir(parents=True, exist_ok=True)
@@ -52,7 +53,7 @@ def main(argv=None):
     error = pd.classification_error(prediction, label)
     optimizer = pd.SGDOptimizer(learning_rate=0.1).minimize(cost)
 
-    for pass_no in range(3 if args.quick else 12):
+    for pass_no in range(QUICK_PASSES if args.quick else PASSES):
         for im, lb in batches(images, labels, rng):
             _, c = pd.eval([optimizer, cost], feeds={image: im, label: lb})
         # The same graph without the optimizer: nothing is stored.

@@ -4,8 +4,9 @@ from .. import ops
 from ..errors import DTypeError, GraphError, NoGradient, ShapeError
 from ..node import ancestors
 from ..shapes import differ
+from ..site import site_text
 from ..variable import Variable, constant
-from .registry import rule_of
+from .registry import rule_of, zeros
 
 BOTH, TRAINING, INFERENCE = None, True, False  # where an adjoint holds
 
@@ -53,11 +54,11 @@ def _seeds(costs, seeds):
 
 
 def _dependents(order, variables):
-    """The variables and all that depends on them."""
+    """The variables and all that changes with them: floats, and none behind a zero derivative."""
     wanted = set(variables)
     for node in order:
-        if not wanted.isdisjoint(node.inputs):
-            wanted.update(node.outputs)
+        if node.op_type not in zeros and not wanted.isdisjoint(node.inputs):
+            wanted.update(y for y in node.outputs if y.dtype.kind == "f")
     return wanted
 
 
@@ -74,12 +75,21 @@ def _step_back(node, wanted, adjoints):
             if x in wanted and mode in (BOTH, side):
                 adjoints.add(x, dys[0], side)
         return
-    rule = rule_of(node)
-    if rule is None:
-        return
-    for x, g in zip(node.inputs, rule(node, *dys), strict=True):
-        if x is not None and x in wanted and x.dtype.kind == "f" and g is not None:
-            adjoints.add(x, _shaped(g() if callable(g) else g, x, node), mode)
+    for x, g in _partials(node, dys, wanted):
+        adjoints.add(x, _shaped(g, x, node), mode)
+
+
+def _partials(node, dys, wanted):
+    """(input, its gradient) by the rule of a node, where one is wanted and there is one."""
+    try:
+        found = zip(node.inputs, rule_of(node)(node, *dys), strict=True)
+        pairs = [(x, g) for x, g in found if x in wanted and g is not None]
+        return [(x, g() if callable(g) else g) for x, g in pairs]
+    except NoGradient as error:
+        if "\n" in str(error):  # of a node in the body of this one
+            raise
+        where = f"\n  node   built at {site_text(node.site)}"
+        raise NoGradient(f"{node.op_type}: {error}{where}") from None
 
 
 def _shaped(g, x, node):

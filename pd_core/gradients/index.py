@@ -2,7 +2,9 @@
 
 from .. import ops
 from ..errors import NoGradient
-from .registry import gradient
+from .registry import gradient, zero
+
+zero("NonZero")
 
 
 @gradient("Gather")
@@ -36,7 +38,7 @@ def scatter_elements(node, dy):
     """Of an added scatter; the base keeps all, a value sees where it went."""
     _, index, _ = node.inputs
     if node.attributes.get("reduction", "none") != "add":
-        raise NoGradient("ScatterElements: only reduction='add' has a gradient rule")
+        raise NoGradient("only reduction='add' has a gradient rule")
     return [dy, None, lambda: ops.gather_elements(dy, index, node.attributes.get("axis", 0))]
 
 

@@ -6,7 +6,6 @@ or a function without arguments that builds it, called only where it is wanted.
 
 from .. import ops
 from ..errors import NoGradient
-from ..node import site_text
 
 rules = {}
 zeros = set()
@@ -47,12 +46,9 @@ def undefined(reason, *op_types):
 
 
 def rule_of(node):
-    """The rule for a node, None where its derivative is zero; NoGradient where there is none."""
-    if node.op_type in zeros:
-        return None
+    """The rule for a node; NoGradient where there is none."""
     if node.op_type not in rules:
-        reason = reasons.get(node.op_type, "it has no gradient rule")
-        raise NoGradient(f"{node.op_type}: {reason}\n  node   built at {site_text(node.site)}")
+        raise NoGradient(reasons.get(node.op_type, "it has no gradient rule"))
     return rules[node.op_type]
 
 

@@ -53,7 +53,7 @@ def slice(node, dy):
     axes = rest[0].value if rest and rest[0] is not None else np.arange(starts.dims[0])
     steps = rest[1] if len(rest) > 1 else None
     if axes is None:
-        raise NoGradient("Slice: its axes are not known before it runs")
+        raise NoGradient("its axes are not known before it runs")
     for k, axis in enumerate(int(a) % x.rank for a in axes):
         step = None if steps is None else _pick(steps, k)
         rows = ops.arange(ops.size_of(x, axis))
@@ -84,7 +84,7 @@ def pad(node, dy):
     (x, widths), whole = node.inputs[:2], dy
     mode = node.attributes.get("mode", "constant")
     if mode != "constant" or widths.value is None or len(node.inputs) > 3:
-        raise NoGradient(f"Pad: only constant borders of known width, not {mode} of {widths!r}")
+        raise NoGradient(f"only constant borders of known width, not mode={mode} of {widths!r}")
     for axis, width in enumerate(int(w) for w in widths.value[: x.rank]):
         if width or widths.value[axis + x.rank]:
             dy = ops.slice(dy, [width], ops.size_of(x, axis) + width, [axis])

@@ -4,12 +4,32 @@ A body is an ordinary Python function, called once with fresh Variables. What it
 outside is captured; what depends on none of its arguments is computed once, before the loop.
 """
 
+from contextlib import contextmanager
+from contextvars import ContextVar
+
 import numpy as np
 
 from ..errors import GraphError, ShapeError
-from ..node import control, latest_serial
+from ..node import ancestors, control, latest_serial
 from ..rewrite import close
 from ..variable import Variable, constant, fresh_dim
+from .shape import arange, size_of
+
+_counters = ContextVar("pd_core.loop_counters", default=())
+
+
+def loop_counters() -> tuple[Variable, ...]:
+    """The step numbers of the loops whose bodies are being built, the outermost first."""
+    return _counters.get()
+
+
+@contextmanager
+def _counted(number):
+    token = _counters.set((*_counters.get(), number))
+    try:
+        yield
+    finally:
+        _counters.reset(token)
 
 
 def scan(step, init, inputs, reverse=False):
@@ -27,11 +47,15 @@ def scan(step, init, inputs, reverse=False):
             raise ShapeError(f"scan: {x!r} has no axis to scan along")
     formals = [_formal(s.dims, s.dtype, "state") for s in states]
     slices = [_formal(x.dims[1:], x.dtype, "x") for x in xs]
-    result = step(_like(init, formals), _like(inputs, slices))
+    number = _formal((), np.int64, "step")
+    with _counted(number):
+        result = step(_like(init, formals), _like(inputs, slices))
     if not isinstance(result, tuple) or len(result) != 2:
         raise GraphError("scan: the step returns a pair (new state, output)")
     new, ys = _listed(result[0]), _listed(result[1])
     _check_states("scan", states, new)
+    if any(number in node.inputs for node in ancestors([*new, *ys])):
+        xs, slices = [*xs, arange(size_of(xs[0], 0))], [*slices, number]
     blocks, captures = close({"body": [*new, *ys]}, {"body": [*formals, *slices]})
     steps = next((x.dims[0] for x in xs if isinstance(x.dims[0], int)), xs[0].dims[0])
     types = [(s.dims, s.dtype) for s in states] + [((steps, *y.dims), y.dtype) for y in ys]
@@ -57,7 +81,8 @@ def while_loop(condition, body, init, max_steps=None):
     states = _listed(init)
     formals = [_formal(s.dims, s.dtype, "state") for s in states]
     number, going = _formal((), np.int64, "step"), _formal((), np.bool_, "going")
-    new = _listed(body(*formals))
+    with _counted(number):
+        new = _listed(body(*formals))
     _check_states("while_loop", states, new)
     again = _predicate("while_loop", condition(*new))
     blocks, captures = close({"body": [again, *new]}, {"body": [number, going, *formals]})

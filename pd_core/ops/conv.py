@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..errors import ShapeError
+from ..errors import NoGradient, ShapeError
 from ..node import apply, composite
 from ..shapes import per_axis, whole
 from ..variable import constant
@@ -44,11 +44,13 @@ def conv_transpose(x, w, bias=None, strides=1, pads=0, dilations=1, group=1, out
 
 def conv_input_grad(w, dy, x, **attributes):
     """Gradient of conv(x, w) in x, for the gradient dy of its result."""
+    _check_sizes(x)
     return composite("ConvInputGrad", w, dy, x, types=[(x.dims, dy.dtype)], **attributes)
 
 
 def conv_filter_grad(x, dy, w, **attributes):
     """Gradient of conv(x, w) in w, for the gradient dy of its result."""
+    _check_sizes(x)
     return composite("ConvFilterGrad", x, dy, w, types=[(w.dims, dy.dtype)], **attributes)
 
 
@@ -116,16 +118,19 @@ def _uncounted(x, y, geometry, pads):
 
 def max_pool_grad(x, y, dy, **attributes):
     """dy of each window at every element of x that equals the window's maximum y."""
+    _check_sizes(x)
     return composite("MaxPoolGrad", x, y, dy, types=[(x.dims, dy.dtype)], **attributes)
 
 
 def max_pool_pick(x, y, u, **attributes):
     """Sum over each window of u where x equals the window's maximum y: `max_pool_grad` turned."""
+    _check_sizes(x)
     return composite("MaxPoolPick", x, y, u, types=[(y.dims, u.dtype)], **attributes)
 
 
 def avg_pool_grad(x, dy, **attributes):
     """dy of each window spread evenly over the cells that it averaged."""
+    _check_sizes(x)
     return composite("AveragePoolGrad", x, dy, types=[(x.dims, dy.dtype)], **attributes)
 
 
@@ -136,6 +141,12 @@ def pool2d(x, pool_size=2, pool_stride=None, pool_type="max", pool_padding=0, ce
         raise ShapeError(f"pool2d: pool_type is one of {sorted(kinds)}, not {pool_type!r}")
     stride = pool_size if pool_stride is None else pool_stride
     return kinds[pool_type](x, pool_size, stride, pool_padding, ceil_mode)
+
+
+def _check_sizes(image):
+    """The lowerings of these gradients are written for images of known sizes."""
+    if not all(isinstance(d, int) for d in image.dims[2:]):
+        raise NoGradient(f"only images of known sizes have a gradient, not {image!r}")
 
 
 def _pads(pads, n):

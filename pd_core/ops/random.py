@@ -2,7 +2,7 @@
 
 Every draw is a hash of (seed, step, which draw, which element), computed in the graph with
 integer products, so that pruning or adding parts shifts nothing, no runtime merges two draws, and
-any ONNX runtime gives the same stream.
+any ONNX runtime gives the same stream. In the body of a loop every step draws anew.
 """
 
 import math
@@ -15,6 +15,7 @@ from ..shapes import whole
 from ..site import function
 from ..variable import constant, fresh_dim
 from . import math as m
+from .control import loop_counters
 from .mode import mode_switch
 from .shape import shape_of
 
@@ -68,4 +69,5 @@ def _uniform(shape, name, dims=None):
         dims = target.value.tolist() if known else [fresh_dim() for _ in range(target.dims[0])]
     if any(isinstance(d, int) and d < 0 for d in dims):
         raise ShapeError(f"{function()}: a size is not negative, {list(dims)}")
-    return composite("Uniform", target, types=[(tuple(dims), "float32")], key=crc32(name.encode()))
+    types, key = [(tuple(dims), "float32")], crc32(name.encode())
+    return composite("Uniform", target, *loop_counters(), types=types, key=key)

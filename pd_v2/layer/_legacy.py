@@ -58,7 +58,7 @@ class Scope:
         return parameter.variable
 
     def statistic(self, index, count, name=None):
-        """`count` numbers that only the layer itself changes, 0 at the start, shared by replicas."""
+        """`count` numbers that only the layer itself changes, 0 at the start."""
         attr = ParameterAttribute(name=name, initial_mean=0.0, initial_std=0.0, is_static=True)
         default_name = f"_{self.name}.w{index}"
         parameter = self._parameter(default_name, [count], attr, dims=[1, count])

@@ -21,9 +21,13 @@ _ONLY_TODAY = (
 def is_python3(tree):
     """Whether a syntax tree has what Python 2 would have rejected.
 
-    That is syntax, and super() without its arguments. Everything else a Python 2 program can have.
+    That is syntax, super() without its arguments and the built-in open() with an encoding.
+    Everything else a Python 2 program can have.
     """
-    return any(_is_only_today(node) for node in ast.walk(tree))
+    nodes = list(ast.walk(tree))
+    opens_encoded = any(_opens_encoded(node) for node in nodes)
+    imports_open = any(isinstance(n, ast.alias) and "open" in (n.name, n.asname) for n in nodes)
+    return any(map(_is_only_today, nodes)) or (opens_encoded and not imports_open)
 
 
 def _is_only_today(node):
@@ -31,11 +35,19 @@ def _is_only_today(node):
     return isinstance(node, _ONLY_TODAY) or (test is not None and test(node))
 
 
+def _opens_encoded(node):
+    is_open = isinstance(node, ast.Call) and _called_name(node) == "open"
+    return is_open and any(keyword.arg in ("encoding", "newline") for keyword in node.keywords)
+
+
+def _called_name(call):
+    return call.func.id if isinstance(call.func, ast.Name) else None
+
+
 def _call(node):
-    """super(), print(x, file=f) where print was a statement, f(*a, *b)."""
-    name = node.func.id if isinstance(node.func, ast.Name) else None
+    """super(), f(*a, *b)."""
     stars = sum(isinstance(argument, ast.Starred) for argument in node.args)
-    return stars > 1 or (name == "super" and not node.args)
+    return stars > 1 or (_called_name(node) == "super" and not node.args)
 
 
 def _arguments(node):

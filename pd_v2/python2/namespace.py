@@ -27,7 +27,7 @@ from pd_v2.python2.shims.views import View, overrides
 def builtins_of(program):
     """The __builtins__ of a module made from a Program."""
     if not program.is_python2:
-        return vars(builtins)
+        return builtins
     names = dict(vars(builtins), **_NAMES)
     if not program.has_print_function:
         names["print"] = printing.print_statement

@@ -3,7 +3,8 @@
 import os
 import sys
 
-_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_PACKAGE = os.path.dirname(os.path.abspath(__file__))
+_OURS = (_PACKAGE + os.sep, os.path.join(os.path.dirname(_PACKAGE), "as_paddle.py"))
 
 
 def strip_error(error, first_globals=None):
@@ -37,7 +38,7 @@ def _steps(traceback):
 
 def _is_ours(step):
     filename = step.tb_frame.f_code.co_filename
-    return filename.startswith((_PACKAGE, "<frozen importlib"))
+    return filename.startswith((*_OURS, "<frozen importlib"))
 
 
 def show_as_of(module):

@@ -371,3 +371,37 @@ def test_loops_are_exported(tmp_path):
     got = session.run(None, dict(zip(names, r.feeds.values(), strict=True)))
     for a, b in zip(got, pd.eval([final, ys], r.feeds), strict=True):
         assert np.allclose(a, b, atol=1e-6)
+
+
+def test_every_step_of_a_loop_draws_anew():
+    x = pd.Variable(data=ones(6, 50))
+
+    def noisy(s, v):
+        return s, pd.dropout(v, 0.5)
+
+    _, ys = pd.scan(noisy, pd.constant(0.0), x)
+    masks = pd.eval(ys, training=True)
+    assert len({m.tobytes() for m in masks}) == 6 and 60 < (masks > 0).sum() < 240
+    assert (masks != pd.eval(ys, training=True)).any()
+    assert (pd.eval(ys) == 1).all()
+
+
+def test_nested_loops_draw_anew_in_each_of_their_steps():
+    x = pd.Variable(data=ones(3, 4, 20))
+
+    def inner(s, v):
+        return s, pd.uniform_random([20]) + v * 0.0
+
+    _, ys = pd.scan(lambda s, rows: (s, pd.scan(inner, s, rows)[1]), pd.constant(0.0), x)
+    drawn = pd.eval(ys).reshape(12, 20)
+    assert len(np.unique(drawn)) > 230
+
+
+def test_while_loops_draw_anew():
+    total, _ = pd.while_loop(
+        lambda s, n: n < 5,
+        lambda s, n: (s * 10.0 + pd.floor(pd.uniform_random([1]) * 10.0), n + 1),
+        [np.zeros(1, f32), pd.constant(0)],
+    )
+    digits = f"{int(pd.eval(total)[0]):05d}"
+    assert len(set(digits)) > 1

@@ -189,9 +189,10 @@ def test_a_fed_edge_needs_nothing_behind_it():
     assert (pd.eval(y, feeds={hidden.name: ones(1, 2)}) == 2.0).all()
 
 
-def test_one_output_of_several_is_fed():
+@pytest.mark.parametrize("on_the_way", [lambda x: x * 1.0, pd.stop_gradient])
+def test_one_output_of_several_is_fed(on_the_way):
     x = pd.Variable("x", data=np.arange(4, dtype=f32))
-    a, b = pd.split(x * 1.0, [2, 2])
+    a, b = pd.split(on_the_way(x), [2, 2])
     total = pd.concat([a, b])
     assert pd.eval(total, feeds={a: [7.0, 7.0]}).tolist() == [7.0, 7.0, 2.0, 3.0]
     assert pd.eval([total, a], feeds={b: [7.0, 7.0]})[0].tolist() == [0.0, 1.0, 7.0, 7.0]

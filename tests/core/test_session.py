@@ -72,6 +72,21 @@ def test_a_value_that_was_set_is_what_the_next_steps_start_from():
         assert session.get(w).tolist() == [value - 1.0] * 2
 
 
+def test_parameters_stay_in_two_buffers():
+    """A step reads one and writes the other, and nothing is allocated or copied in between."""
+    w = pd.Variable("w", data=ones(2))
+    step = pd.MomentumOptimizer(0.5).minimize(pd.reduce_sum(w))
+    session = pd.Session()
+    session.eval(step)
+    seen = []
+    for _ in range(6):
+        session.eval(step)
+        seen.append(session._values.get(w))
+    assert seen[0] is seen[2] is seen[4]
+    assert seen[1] is seen[3] is seen[5]
+    assert seen[0] is not seen[1]
+
+
 def test_with_makes_a_session_the_default():
     w = pd.Variable("w", data=f32(1.0))
     outer, inner = pd.Session(), pd.Session()

@@ -5,7 +5,7 @@ it, each as one operator over all steps. Outputs that nobody reads are dropped.
 """
 
 from ...node import Block, ancestors, control
-from ...rewrite import close, rewrite
+from ...rewrite import close, rebuilt, rewrite
 from ...variable import Variable
 from .vectorize import plan
 
@@ -71,10 +71,11 @@ class _Motion:
     def outputs(self):
         """What takes the place of the node's outputs; None if nothing moves."""
         ys = {k: self.block.outputs[k] for k in self.wanted}
-        before = len(self.stacked)
+        before = len(self.stacked), len(self.outer)
         self._move_before()
         after = self._movable_after(ys.values())
-        if len(self.stacked) == before and not after and len(ys) == len(self.node.outputs) - self.count:
+        moved = after or (len(self.stacked), len(self.outer)) != before
+        if not moved and len(ys) == len(self.node.outputs) - self.count:
             return None
         final, emitted = self._loop(self._emitted(after, ys.values()))
         self.stacked.update(emitted)
@@ -84,16 +85,21 @@ class _Motion:
         return [found.get(k, y) for k, y in enumerate(self.node.outputs)]
 
     def _move_before(self):
-        """Compute what depends on no state from the stacked inputs."""
+        """Compute what depends on no state from the stacked inputs, or once if from none."""
         stays = set(self.states)
         for node in self.order:
-            build = None
-            if stays.isdisjoint(node.inputs):
-                build = plan(node, [x in self.stacked for x in node.inputs])
-            if build is None:
-                stays.update(node.outputs)
-            else:
+            stacked = [x in self.stacked for x in node.inputs]
+            free = stays.isdisjoint(node.inputs)
+            build = plan(node, stacked) if free and any(stacked) else None
+            if build is not None:
                 self._build(node, build)
+            elif free and not any(stacked) and not node.blocks:
+                inputs = tuple(self.outer.get(x, x) for x in node.inputs)
+                self.outer.update(
+                    zip(node.outputs, rebuilt(node, inputs, {}).outputs, strict=True)
+                )
+            else:
+                stays.update(node.outputs)
 
     def _build(self, node, build):
         inputs = [
@@ -104,8 +110,8 @@ class _Motion:
 
     def _movable_after(self, ys):
         """Nodes that no state needs, with how to compute them for all steps, in order."""
-        recurrent = set(ancestors(self.new, stop={*self.block.inputs, *self.stacked}))
-        behind = ancestors(ys, stop={*self.block.inputs, *self.stacked})
+        recurrent = set(ancestors(self.new, stop={*self.block.inputs, *self.stacked, *self.outer}))
+        behind = ancestors(ys, stop={*self.block.inputs, *self.stacked, *self.outer})
         moved, kept = {}, set(recurrent)
         for node in behind:
             if node not in recurrent:
@@ -134,7 +140,7 @@ class _Motion:
 
     def _loop(self, emitted):
         """The remaining Scan: final states, and {body value: all its steps}."""
-        inside = ancestors([*self.new, *emitted], stop={*self.states, *self.stacked})
+        inside = ancestors([*self.new, *emitted], stop={*self.states, *self.stacked, *self.outer})
         read = {x for node in inside for x in node.inputs} | {*self.new, *emitted}
         slices = [v for v in self.stacked if v in read]
         if not slices:  # the number of steps comes from a scanned input

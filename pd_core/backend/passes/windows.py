@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 
 from ...errors import GraphError
-from ...node import apply, site_text
+from ...node import apply
 from ...variable import constant
 
 
@@ -20,11 +20,6 @@ class Windows:
         self.dilations = a.get("dilations") or [1] * self.n
         self.pads = a.get("pads") or [0] * (2 * self.n)
         self.image, self.result = image.dims[2:], result.dims[2:]
-        if not all(isinstance(d, int) for d in (*self.image, *self.result)):
-            raise GraphError(
-                f"{node.op_type}: the spatial sizes must be known when the graph is built, not "
-                f"{list(image.dims)}\n  node   built at {site_text(node.site)}"
-            )
         # how far the windows reach, counted from the start of the padded image
         self.reach = [
             (r - 1) * s + (k - 1) * d + 1

@@ -22,7 +22,7 @@ def _renamed(*path):
 
     def find(obj, name):
         found = getattr(obj, name, _MISSING)
-        if found is _MISSING and all(hasattr(obj, part) for part in path[:1]):
+        if found is _MISSING and hasattr(obj, path[0]):
             return functools.reduce(getattr, path, obj)
         return getattr(obj, name) if found is _MISSING else found
 
@@ -79,8 +79,8 @@ def _translate(string, table, deleted=""):
 
 
 def _sort(obj, name):
-    is_list = isinstance(obj, list)
-    return functools.partial(order.sort, obj) if is_list else getattr(obj, name)
+    is_plain = isinstance(obj, list) and type(obj).sort is list.sort
+    return functools.partial(order.sort, obj) if is_plain else getattr(obj, name)
 
 
 def _is_array(obj):
@@ -103,7 +103,6 @@ def _is_iterator(obj):
     return hasattr(obj, "__next__")
 
 
-# Read by other modules as the list of the names.
 ATTRIBUTES = {
     "keys": _listed,
     "values": _listed,

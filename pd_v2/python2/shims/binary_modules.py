@@ -112,4 +112,4 @@ def _codecs(codecs):
         return coder_or_stream
 
     names = {name: of_stream(getattr(codecs, name)) for name in ("getreader", "getwriter")}
-    return names | {"open": open_coded}
+    return names | {"open": open_coded, "BOM_UTF8": as_text(codecs.BOM_UTF8)}

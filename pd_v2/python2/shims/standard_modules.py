@@ -14,7 +14,11 @@ from pd_v2.python2.shims.views import overrides
 @overrides("sys")
 def _sys(sys):
     # Every string is text or bytes in UTF-8: nothing is left to set.
-    return {"maxint": sys.maxsize, "setdefaultencoding": lambda name: None}
+    return {
+        "exc_clear": lambda: None,
+        "maxint": sys.maxsize,
+        "setdefaultencoding": lambda name: None,
+    }
 
 
 @overrides("os")
@@ -224,13 +228,13 @@ class _Random(random.Random):
 @overrides("random")
 def _random(_):
     """A seed gives the sequences that it gave."""
-    shared = _Random()
+    generator = _Random()
     # fmt: off
     names = (
         "choice", "randint", "random", "randrange", "sample", "seed", "shuffle", "uniform",
     )
     # fmt: on
-    return {name: getattr(shared, name) for name in names}
+    return {name: getattr(generator, name) for name in names}
 
 
 @overrides("traceback")

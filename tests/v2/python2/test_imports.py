@@ -36,16 +36,16 @@ def program(tmp_path, monkeypatch, capsys):
 
 def test_local_modules_are_translated(program):
     files = {
-        "main.py": "import helper_a\nprint helper_a.half(7)",
-        "helper_a.py": "def half(x): return x / 2",
+        "main.py": "import part_a\nprint part_a.half(7)",
+        "part_a.py": "def half(x): return x / 2",
     }
     assert program(files) == "3\n"
 
 
 def test_each_module_has_its_own_future(program):
     files = {
-        "main.py": "from helper_b import half\nprint half(7), 7 / 2",
-        "helper_b.py": "from __future__ import division\ndef half(x): return x / 2",
+        "main.py": "from part_b import half\nprint half(7), 7 / 2",
+        "part_b.py": "from __future__ import division\ndef half(x): return x / 2",
     }
     assert program(files) == "3.5 3\n"
 
@@ -82,9 +82,9 @@ def test_own_module_comes_before_an_old_name(program):
 def test_added_folders_are_local(program, tmp_path):
     added = tmp_path.parent / "added_folder"
     added.mkdir(exist_ok=True)
-    (added / "helper_c.py").write_text("print 1 / 2")
+    (added / "part_c.py").write_text("print 1 / 2")
     assert (
-        program({"main.py": f"import sys\nsys.path.insert(0, {str(added)!r})\nimport helper_c"})
+        program({"main.py": f"import sys\nsys.path.insert(0, {str(added)!r})\nimport part_c"})
         == "0\n"
     )
 
@@ -92,11 +92,11 @@ def test_added_folders_are_local(program, tmp_path):
 def test_folders_of_the_environment_are_not_local(program, tmp_path, monkeypatch):
     other = tmp_path.parent / "other_folder"
     other.mkdir(exist_ok=True)
-    (other / "helper_d.py").write_text("half = 1 / 2")
+    (other / "part_d.py").write_text("half = 1 / 2")
     monkeypatch.syspath_prepend(str(other))
     del sys.meta_path[0]
     install_finder(str(tmp_path))
-    assert program({"main.py": "import helper_d\nprint helper_d.half"}) == "0.5\n"
+    assert program({"main.py": "import part_d\nprint part_d.half"}) == "0.5\n"
 
 
 def test_installed_packages_below_the_script_are_not_local(tmp_path):
@@ -108,8 +108,8 @@ def test_installed_packages_below_the_script_are_not_local(tmp_path):
 
 def test_python3_modules_stay_python3(program):
     files = {
-        "main.py": "import helper_e\nprint helper_e.half(7)",
-        "helper_e.py": "def half(x: int) -> float:\n    return x / 2\n",
+        "main.py": "import part_e\nprint part_e.half(7)",
+        "part_e.py": "def half(x: int) -> float:\n    return x / 2\n",
     }
     assert program(files) == "3.5\n"
 
@@ -117,11 +117,10 @@ def test_python3_modules_stay_python3(program):
 def test_importlib_and_dunder_import_find_local_modules(program):
     files = {
         "main.py": (
-            "import importlib\n"
-            "print importlib.import_module('helper_f').x, __import__('helper_g').x"
+            "import importlib\nprint importlib.import_module('part_f').x, __import__('part_g').x"
         ),
-        "helper_f.py": "x = 1 / 2",
-        "helper_g.py": "x = 3 / 2",
+        "part_f.py": "x = 1 / 2",
+        "part_g.py": "x = 3 / 2",
     }
     assert program(files) == "0 1\n"
 
@@ -153,6 +152,6 @@ def test_missing_module_is_named(program):
 
 def test_syntax_error_names_the_module(program, tmp_path):
     with pytest.raises(SyntaxError, match="invalid syntax") as caught:
-        program({"main.py": "import helper_h", "helper_h.py": "print 'a'\nx = = 3\n"})
-    assert caught.value.filename == str(tmp_path / "helper_h.py")
+        program({"main.py": "import part_h", "part_h.py": "print 'a'\nx = = 3\n"})
+    assert caught.value.filename == str(tmp_path / "part_h.py")
     assert caught.value.lineno == 2

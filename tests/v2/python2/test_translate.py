@@ -31,6 +31,7 @@ from pd_v2.python2.translate import parse
         "{**a}",
         "f(*a, *b)",
         "print(1, file=f)",
+        "open(a, encoding='utf-8')",
         "match x:\n    case 1: pass",
     ],
 )
@@ -51,6 +52,8 @@ def test_clearly_python3_stays_as_it_is(source):
         "x = {1: 2, 3: [4]}",
         "from __future__ import print_function\nprint(1, file=f)",
         "with open(a) as b, open(c) as d: pass",
+        "from io import open\nopen(a, encoding='utf-8')",
+        "open(a, mode='r')",
         "",
     ],
 )

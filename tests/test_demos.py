@@ -1,0 +1,215 @@
+"""Pieces of the demos; as whole programs they run with --quick in CI."""
+
+import importlib.util
+import logging
+import os
+import sys
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pytest
+
+import pd_core as pd
+import pd_v2 as paddle
+from pd_v2.dataset import common
+
+DEMOS = Path(__file__).resolve().parents[1] / "demos"
+NAMES = ("recognize_digits", "fit_a_line", "mnist_core", "gan_core")
+
+
+@pytest.fixture(autouse=True)
+def a_process_of_its_own(monkeypatch):
+    """What a demo changes in its process comes back: environment, data, settings, log level."""
+    monkeypatch.setattr(common, "DATA_HOME", str(DEMOS / "data"))
+    monkeypatch.setattr(paddle.settings, "_process", paddle.settings._Process())
+    logger = logging.getLogger("paddle")
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    with mock.patch.dict(os.environ, PD_DATASET_CHECK="0"), paddle.build.fresh():
+        yield
+    logger.setLevel(level)
+
+
+def demo(name):
+    """A demo as a module."""
+    spec = importlib.util.spec_from_file_location(f"demo_{name}", DEMOS / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_demo_explains_itself(name, capsys):
+    with pytest.raises(SystemExit) as stop:
+        demo(name).main(["--help"])
+    assert stop.value.code == 0
+    text = capsys.readouterr().out
+    assert "--quick" in text
+    assert "--out" in text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_data_beside_the_demo_unless_the_user_has_other(name):
+    with mock.patch.dict(os.environ):
+        os.environ.pop("PD_DATASET_HOME", None)
+        demo(name)
+        assert os.environ["PD_DATASET_HOME"] == str(DEMOS / "data")
+        os.environ["PD_DATASET_HOME"] = "elsewhere"
+        demo(name)
+        assert os.environ["PD_DATASET_HOME"] == "elsewhere"
+
+
+# ---- recognize_digits
+
+
+def pixel():
+    return paddle.layer.data(name="pixel", type=paddle.data_type.dense_vector(784))
+
+
+@pytest.mark.parametrize(
+    ("network", "sizes"),
+    [
+        ("softmax", [7840, 10]),
+        ("mlp", [784 * 128, 128, 128 * 64, 64, 640, 10]),
+        ("lenet", [20 * 25, 20, 50 * 20 * 25, 50, 800 * 10, 10]),
+    ],
+)
+def test_networks_have_the_parameters_of_the_book(network, sizes):
+    prediction = demo("recognize_digits").NETWORKS[network].build(pixel())
+    parameters = paddle.parameters.create(prediction)
+    assert sorted(parameters[name].size for name in parameters.names()) == sorted(sizes)
+
+
+def test_the_exported_network_is_compared(tmp_path, capsys):
+    digits = demo("recognize_digits")
+    prediction = digits.softmax_regression(pixel())
+    parameters = paddle.parameters.create(prediction)
+    images = list(np.random.default_rng(0).random((3, 784), np.float32))
+    found = paddle.infer(prediction, parameters, input=[(image,) for image in images])
+    digits.export(prediction, parameters, images, found, tmp_path / "a.onnx")
+    assert "finds the same probabilities" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="computes something else"):
+        digits.export(prediction, parameters, images, found[::-1], tmp_path / "a.onnx")
+
+
+def test_digits_not_learned_is_a_failure(tmp_path, monkeypatch):
+    digits = demo("recognize_digits")
+    monkeypatch.setattr(digits, "QUICK_PASSES", 1)
+    monkeypatch.setattr(digits, "QUICK_BOUND", 0.0)
+    with pytest.raises(SystemExit, match=r"did not learn, test error: softmax \d+\.\d%"):
+        digits.main(["--quick", "--network", "softmax", "--out", str(tmp_path)])
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "softmax.onnx",
+        "softmax.png",
+        "softmax.tar",
+    ]
+
+
+# ---- fit_a_line
+
+
+def test_prices_are_learned_saved_and_loaded(tmp_path, monkeypatch, capsys):
+    line = demo("fit_a_line")
+    monkeypatch.setattr(line, "QUICK_PASSES", 2)
+    line.main(["--quick", "--out", str(tmp_path)])
+    assert "thousand dollars" in capsys.readouterr().out
+    assert {p.name for p in tmp_path.iterdir()} == {"cost.png", "prices.png", "fit_a_line.tar"}
+
+
+def test_prices_not_learned_is_a_failure(tmp_path, monkeypatch):
+    line = demo("fit_a_line")
+    monkeypatch.setattr(line, "QUICK_PASSES", 1)
+    monkeypatch.setattr(line, "BOUND", 1.0)
+    with pytest.raises(SystemExit, match=r"did not learn: test cost \d+\.\d, more than 1\.0"):
+        line.main(["--quick", "--out", str(tmp_path)])
+
+
+def test_saved_parameters_that_predict_something_else_are_a_failure(tmp_path, monkeypatch):
+    line = demo("fit_a_line")
+    monkeypatch.setattr(line, "QUICK_PASSES", 1)
+    monkeypatch.setattr(paddle, "infer", lambda *_, input: np.zeros((len(input), 1)))
+    with pytest.raises(SystemExit, match="saved parameters predict something else"):
+        line.main(["--quick", "--out", str(tmp_path)])
+
+
+# ---- mnist_core
+
+
+def test_arrays_are_grey_levels_and_columns_of_labels():
+    samples = [(np.float32([-1, 0, 1]), 7), (np.float32([1, 1, 1]), 3)]
+    pixels, labels = demo("mnist_core").arrays(samples)
+    assert pixels.tolist() == [[0, 0.5, 1], [1, 1, 1]]
+    assert pixels.dtype == np.float32
+    assert labels.tolist() == [[7], [3]]
+
+
+def test_batches_are_full_and_have_no_sample_twice(rng):
+    images = np.arange(150)[:, None]
+    found = list(demo("mnist_core").batches(images, images * 2, rng))
+    assert [len(x) for x, _ in found] == [64, 64]
+    drawn = np.concatenate([x for x, _ in found])[:, 0]
+    assert len(set(drawn)) == 128
+    assert list(drawn) != sorted(drawn)
+    assert all((y == x * 2).all() for x, y in found)
+
+
+def test_a_perceptron_that_did_not_learn_is_a_failure(tmp_path, monkeypatch):
+    core = demo("mnist_core")
+    monkeypatch.setattr(core, "QUICK_PASSES", 1)
+    monkeypatch.setattr(core, "BOUND", 0.0)
+    with pytest.raises(SystemExit, match=r"did not learn: test error \d+\.\d%, more than 0%"):
+        core.main(["--quick", "--out", str(tmp_path)])
+    assert (tmp_path / "mnist_core.onnx").exists()
+
+
+# ---- gan_core
+
+
+def test_the_discriminator_has_its_parameters_once():
+    gan = demo("gan_core")
+    z, x = pd.Variable([None, gan.NOISE]), pd.Variable([None, 784])
+    fake = gan.generator(z)
+    probability, logit = gan.discriminator(x)
+    gan.discriminator(fake)
+    assert fake.shape == (None, 784)
+    assert probability.shape == logit.shape == (None, 1)
+    assert [v.name for v in pd.trainable_variables()] == [
+        *(f"generator/{name}" for name in ("W1", "b1", "W2", "b2")),
+        *(f"discriminator/{name}" for name in ("W1", "b1", "W2", "b2")),
+    ]
+
+
+def test_the_picture_has_rows_of_six(tmp_path):
+    from PIL import Image
+
+    digits = np.zeros((36, 784), np.float32)
+    digits[7] = 1.0
+    demo("gan_core").draw(digits, tmp_path / "a.png")
+    with Image.open(tmp_path / "a.png") as picture:
+        assert picture.size == (504, 504)
+        assert picture.getbbox() == (1 * 84, 1 * 84, 2 * 84, 2 * 84)
+
+
+def test_drawing_without_pillow_says_what_is_missing(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(SystemExit, match="gan_core draws with pillow"):
+        demo("gan_core").draw(np.zeros((36, 784)), tmp_path / "a.png")
+
+
+def test_unlikeness_sees_wrong_means_and_missing_variety(rng):
+    unlikeness = demo("gan_core").unlikeness
+    images = rng.random((400, 50))
+    assert unlikeness(images[::2], images[1::2]) < 0.05
+    assert unlikeness(images + 0.3, images) == pytest.approx(0.3)
+    same = np.repeat(images.mean(0, keepdims=True), 400, 0)
+    assert unlikeness(same, images) == pytest.approx(images.std(0).mean())
+
+
+def test_a_gan_that_did_not_learn_is_a_failure(tmp_path, monkeypatch):
+    gan = demo("gan_core")
+    monkeypatch.setattr(gan, "QUICK_STEPS", 8)
+    with pytest.raises(SystemExit, match=r"did not learn: unlike real digits by more than 0\.22"):
+        gan.main(["--quick", "--out", str(tmp_path)])
+    assert len(list(tmp_path.glob("gan_*.png"))) == gan.PICTURES
+    assert (tmp_path / "gan.png").exists()
