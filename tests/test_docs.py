@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import pd_core as pd
+from pd_core.gradients import __main__ as operator_table
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -26,11 +27,21 @@ def program(page):
 @pytest.mark.parametrize("page", [p for p in PAGES if program(p).strip()], ids=lambda p: p.name)
 def test_examples_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pd.fresh():
-        exec(compile(program(page), str(page), "exec"), {"__name__": "example"})
+    rules = dict(operator_table.rules)
+    try:
+        with pd.fresh():
+            exec(compile(program(page), str(page), "exec"), {"__name__": "example"})
+    finally:  # an example may add a rule
+        operator_table.rules.clear()
+        operator_table.rules.update(rules)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), target
+
+
+def test_the_table_of_operators_is_fresh():
+    page = (ROOT / "docs" / "ops.md").read_text(encoding="utf-8")
+    assert page == operator_table.page(), "make it again: python -m pd_core.gradients > docs/ops.md"

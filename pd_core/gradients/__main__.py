@@ -1,0 +1,64 @@
+"""`python -m pd_core.gradients` prints docs/ops.md: op functions, and the verdict on operators."""
+
+import inspect
+
+from onnx import defs
+
+from .. import ops
+from ..shapes import OPSET
+from .registry import reasons, rules, zeros
+
+
+def page() -> str:
+    """The page, as Markdown."""
+    lines = [
+        "# Op functions and derivatives",
+        "",
+        "Made by `python -m pd_core.gradients`; a test keeps it fresh.",
+        "",
+        "## Functions",
+        "",
+        "| `pd.` | what it gives |",
+        "|---|---|",
+        *(f"| `{name}` | {_first_line(function)} |" for name, function in functions()),
+        "",
+        "## Derivatives",
+        "",
+        f"The rules are keyed by ONNX operator (opset {OPSET}), whoever built the graph.",
+        "",
+        "| operator | derivative |",
+        "|---|---|",
+        *(f"| {name} | {verdict(name)} |" for name in operators()),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def functions():
+    """(name, function) of the public op functions, by name."""
+    found = vars(ops).items()
+    return sorted((n, f) for n, f in found if callable(f) and f.__module__.startswith(ops.__name__))
+
+
+def operators():
+    """The names of ONNX's operators, by name, without those that another replaced."""
+    schemas = defs.get_all_schemas()
+    return sorted({s.name for s in schemas if s.domain == "" and not s.deprecated})
+
+
+def verdict(op_type) -> str:
+    """What the registry says of an operator."""
+    if op_type in rules:
+        return "rule"
+    if op_type in zeros:
+        return "zero"
+    return reasons.get(op_type, "not there yet")
+
+
+def _first_line(function):
+    line = inspect.getdoc(function).splitlines()[0]
+    return line.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    print(page(), end="")

@@ -1,0 +1,361 @@
+"""What programs become before they run: gradients of windows, exchanged operators, random bits."""
+
+import numpy as np
+import pytest
+
+import pd_core as pd
+from pd_core import ops
+from pd_core.backend import program
+from pd_core.backend.passes import lowerings
+from pd_core.node import ancestors
+from pd_core.rewrite import rewrite
+
+from .ops import slow
+from .ops.random import stream
+
+# image, filters, options of conv: as networks have them, larger than the rows of the op table
+NETWORKS = {
+    "lenet 1": ((4, 1, 28, 28), (6, 1, 5, 5), {}),
+    "lenet 2": ((3, 20, 12, 12), (10, 20, 5, 5), {}),
+    "resnet stem": ((1, 3, 32, 32), (8, 3, 7, 7), {"strides": 2, "pads": 3}),
+    "resnet block": ((2, 16, 14, 14), (16, 16, 3, 3), {"pads": 1}),
+    "resnet down": ((2, 16, 14, 14), (32, 16, 3, 3), {"strides": 2, "pads": 1}),
+    "resnet shortcut": ((2, 16, 14, 14), (32, 16, 1, 1), {"strides": 2}),
+    "depthwise": ((2, 32, 9, 9), (32, 1, 3, 3), {"group": 32, "pads": 1}),
+    "groups": ((2, 32, 9, 9), (16, 8, 3, 3), {"group": 4, "pads": [1, 0, 0, 2]}),
+    "dilated": ((2, 12, 16, 16), (4, 12, 3, 3), {"dilations": 2, "pads": 2}),
+    "text": ((4, 24, 40), (8, 24, 4), {"strides": 3}),
+    "volume": ((1, 10, 6, 6, 6), (4, 10, 3, 3, 3), {"pads": 1, "strides": 2}),
+}
+POOLS = {
+    "halved": ((2, 8, 28, 28), {"window": 2, "strides": 2}),
+    "thirds": ((2, 3, 20, 20), {"window": 3, "strides": 3}),
+    "tenths": ((1, 2, 70, 31), {"window": [10, 7], "strides": [10, 7]}),
+    "overlapping": ((2, 8, 27, 27), {"window": 3, "strides": 2}),
+    "resnet": ((1, 4, 16, 16), {"window": 3, "strides": 2, "pads": 1}),
+    "ceil": ((1, 4, 14, 15), {"window": 3, "strides": 2, "ceil_mode": True}),
+    "padded ceil": ((1, 2, 12, 13), {"window": 3, "strides": 2, "pads": 1, "ceil_mode": True}),
+    "text": ((2, 4, 41), {"window": 4, "strides": 4}),
+    "volume": ((1, 3, 6, 6, 6), {"window": 2, "strides": 2}),
+}
+
+
+def named(table):
+    return {"argvalues": table.values(), "ids": table.keys()}
+
+
+def drawn(rng, *shape):
+    return rng.standard_normal(shape).astype("float32")
+
+
+def distinct(rng, *shape):
+    """No two alike, so that a maximum is one element."""
+    count = int(np.prod(shape))
+    return ((rng.permutation(count) - count / 2) / count).reshape(shape).astype("float32")
+
+
+def close(found, wanted):
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4 * np.abs(wanted).max())
+
+
+def of_batch(array):
+    """A slot for an array whose first axis is a batch."""
+    return pd.Variable([None, *array.shape[1:]])
+
+
+def op_types(targets):
+    return [node.op_type for node in pd.subgraph(targets)]
+
+
+# ---- convolution
+
+
+def conv_gradients(x, w, options):
+    """Variables of an image and filters, of a seed, and the two gradients."""
+    image, filters = of_batch(x), pd.Variable(w.shape)
+    y = pd.conv(image, filters, **options)
+    seed = pd.Variable(y.shape)
+    return (image, filters, seed), pd.gradients(y, [image, filters], [seed])
+
+
+@pytest.mark.parametrize("x, w, options", **named(NETWORKS))
+def test_gradients_of_convolution_against_numpy(x, w, options, rng):
+    x, w = drawn(rng, *x), drawn(rng, *w)
+    slots, gradients = conv_gradients(x, w, options)
+    dy = drawn(rng, x.shape[0], *slots[2].shape[1:])
+    found = pd.eval(gradients, dict(zip(slots, (x, w, dy), strict=True)))
+    plain = {k: v for k, v in options.items() if k != "group"}
+    geometry = slow.Geometry(x.shape[2:], w.shape[2:], **plain)
+    wide = [a.astype("float64") for a in (x, w, dy)]
+    _, dx, dw = slow.conv_form(*wide, geometry, options.get("group", 1))
+    close(found[0], dx)
+    close(found[1], dw)
+
+
+@pytest.mark.parametrize("x, w, options", **named(NETWORKS))
+def test_gradients_of_convolution_against_torch(x, w, options, rng):
+    torch = pytest.importorskip("torch")
+    if isinstance(options.get("pads"), list):
+        pytest.skip("torch pads both ends alike")
+    x, w = drawn(rng, *x), drawn(rng, *w)
+    slots, gradients = conv_gradients(x, w, options)
+    dy = drawn(rng, x.shape[0], *slots[2].shape[1:])
+    found = pd.eval(gradients, dict(zip(slots, (x, w, dy), strict=True)))
+    names = {"strides": "stride", "pads": "padding", "dilations": "dilation", "group": "groups"}
+    xt, wt = (torch.tensor(a, dtype=torch.float64, requires_grad=True) for a in (x, w))
+    conv = getattr(torch.nn.functional, f"conv{x.ndim - 2}d")
+    y = conv(xt, wt, **{names[k]: v for k, v in options.items()})
+    y.backward(torch.tensor(dy, dtype=torch.float64))
+    close(found[0], xt.grad.numpy())
+    close(found[1], wt.grad.numpy())
+
+
+def test_few_channels_are_gathered_by_a_convolution():
+    _, (_, dw) = conv_gradients(np.zeros((1, 1, 8, 8)), np.zeros((2, 1, 3, 3)), {})
+    assert op_types(dw).count("Conv") == 1
+    assert op_types(dw).count("MatMul") == 1
+
+
+def test_many_channels_are_gathered_row_by_row():
+    _, (_, dw) = conv_gradients(np.zeros((1, 30, 8, 8)), np.zeros((2, 30, 3, 4)), {})
+    assert "Conv" not in op_types(dw)
+    assert op_types(dw).count("MatMul") == 3  # one for each row of the filter, not each tap
+
+
+def test_gradient_in_the_image_is_one_transposed_convolution():
+    _, (dx, _) = conv_gradients(np.zeros((1, 3, 8, 8)), np.zeros((2, 3, 3, 3)), {"strides": 2})
+    assert op_types(dx) == ["ConvTranspose"]
+
+
+# ---- pooling
+
+
+def pool_gradient(function, x, options):
+    image = of_batch(x)
+    y = function(image, **options)
+    seed = pd.Variable(y.shape)
+    return image, seed, pd.gradients(y, [image], [seed])[0]
+
+
+@pytest.mark.parametrize("shape, options", **named(POOLS))
+@pytest.mark.parametrize("kind", ["max", "avg", "avg with padding"])
+def test_gradient_of_pooling_against_numpy(shape, options, kind, rng):
+    x = distinct(rng, *shape)
+    if kind != "max":
+        options = {**options, "include_pad": kind != "avg"}
+    function = pd.max_pool if kind == "max" else pd.avg_pool
+    image, seed, gradient = pool_gradient(function, x, options)
+    dy = drawn(rng, shape[0], *seed.shape[1:])
+    found = pd.eval(gradient, {image: x, seed: dy})
+    x, dy = x.astype("float64"), dy.astype("float64")
+    if kind == "max":
+        wanted = slow.max_pool_grad(x, slow.max_pool(x, **options), dy, **options)
+    else:
+        wanted = slow.avg_pool_grad(x, dy, **options)
+    close(found, wanted)
+
+
+@pytest.mark.parametrize("shape, options", **named(POOLS))
+@pytest.mark.parametrize("kind", ["max", "avg", "avg with padding"])
+def test_gradient_of_pooling_against_torch(shape, options, kind, rng):
+    torch = pytest.importorskip("torch")
+    names = {"window": "kernel_size", "strides": "stride", "pads": "padding"}
+    theirs = {names.get(k, k): v for k, v in options.items()}
+    if kind != "max":
+        options = {**options, "include_pad": kind != "avg"}
+        theirs["count_include_pad"] = options["include_pad"]
+    x = distinct(rng, *shape)
+    image, seed, gradient = pool_gradient(
+        pd.max_pool if kind == "max" else pd.avg_pool, x, options
+    )
+    dy = drawn(rng, shape[0], *seed.shape[1:])
+    found = pd.eval(gradient, {image: x, seed: dy})
+    xt = torch.tensor(x, dtype=torch.float64, requires_grad=True)
+    pool = getattr(torch.nn.functional, f"{kind[:3]}_pool{len(shape) - 2}d")
+    pool(xt, **theirs).backward(torch.tensor(dy, dtype=torch.float64))
+    close(found, xt.grad.numpy())
+
+
+def test_windows_that_tile_need_no_scatter():
+    x = np.zeros((1, 2, 6, 6))
+    tiled = pool_gradient(pd.max_pool, x, {"window": 2, "strides": 2})[2]
+    overlapping = pool_gradient(pd.max_pool, x, {"window": 3, "strides": 2})[2]
+    assert "ConvTranspose" not in op_types(tiled)
+    assert "ConvTranspose" in op_types(overlapping)
+
+
+def test_padding_never_wins_a_maximum():
+    x = np.full((1, 1, 3, 3), -1e30, "float32")
+    image, seed, gradient = pool_gradient(pd.max_pool, x, {"window": 3, "strides": 2, "pads": 1})
+    found = pd.eval(gradient, {image: x, seed: np.ones((1, 1, 2, 2))})
+    assert found.sum() == 16  # four cells of each of four windows lie in the image, all alike
+
+
+# ---- relu and the pooling behind it
+
+
+def pooled_relu(x, **options):
+    y = pd.max_pool(pd.relu(x), **options)
+    return pd.gradients(y * y, [x])[0]
+
+
+@pytest.mark.parametrize("options", [{"window": 2, "strides": 2}, {"window": 3, "strides": 2}])
+def test_relu_behind_a_pooling_is_masked_where_it_is_small(options, monkeypatch):
+    x = pd.Variable([None, 2, 8, 8])
+    data = np.random.default_rng(0).standard_normal((3, 2, 8, 8))
+    gradient = pooled_relu(x, **options)
+    exchanged = pd.eval(gradient, {x: data})
+    assert masked_sizes(gradient) == {(2, *slow.Geometry((8, 8), *pairs(options)).result)}
+    monkeypatch.setattr(program, "rewrites", ())
+    pd.reset()
+    y = pd.Variable([None, 2, 8, 8])
+    gradient = pooled_relu(y, **options)
+    assert masked_sizes(gradient) == {(2, 8, 8)}
+    np.testing.assert_array_equal(pd.eval(gradient, {y: data}), exchanged)
+    assert np.count_nonzero(exchanged) > 20
+
+
+def pairs(options):
+    return [options["window"]] * 2, options["strides"]
+
+
+def masked_sizes(gradient):
+    """Channels and sizes of what the masks of relu are computed from."""
+    return {n.inputs[0].shape[1:] for n in pd.subgraph(gradient) if n.op_type == "Greater"}
+
+
+def test_exchange_is_of_one_image_only():
+    x, other = pd.Variable([1, 1, 4, 4]), pd.Variable([1, 1, 4, 4])
+    geometry = {"kernel_shape": [2, 2], "strides": [2, 2], "pads": [0] * 4, "ceil_mode": 0}
+    y = pd.max_pool(x, 2, 2)
+    dx = ops.max_pool_grad(x, y, pd.Variable(y.shape), **geometry)
+    (exchange,) = program.rewrites[:1]
+    (same,) = rewrite([ops.relu_grad(x, dx)], exchange)
+    assert [n.op_type for n in ancestors([same])] == ["MaxPool", "ReluGrad", "MaxPoolGrad"]
+    (kept,) = rewrite([ops.relu_grad(other, dx)], exchange)
+    assert [n.op_type for n in ancestors([kept])] == ["MaxPool", "MaxPoolGrad", "ReluGrad"]
+
+
+# ---- programs as a whole
+
+
+def test_a_program_holds_operators_of_onnx_only():
+    x, w = pd.Variable([None, 2, 8, 8]), pd.Variable([3, 2, 3, 3])
+    y = pd.avg_pool(pd.max_pool(pd.dropout(pd.relu(pd.conv(x, w))), 2, 2), 2)
+    (g,) = pd.gradients(y, [w])
+    nodes = pd.subgraph(g, training=True)
+    assert {node.domain for node in nodes} == {""}
+    assert not {node.op_type for node in nodes} & set(lowerings)
+
+
+def test_lowered_nodes_keep_the_line_that_was_written():
+    x = pd.Variable([1, 1, 4, 4])
+    y = pd.max_pool(x, 2, 2)
+    (g,) = pd.gradients(y, [x])
+    sites = {node.site for node in pd.subgraph(g)}
+    assert {file for file, _ in sites} == {__file__}
+    assert len(sites) == 2
+
+
+def test_one_program_for_batches_of_several_sizes(rng):
+    x, w = drawn(rng, 5, 2, 6, 6), drawn(rng, 3, 2, 3, 3)
+    slots, gradients = conv_gradients(x, w, {})
+    dy = drawn(rng, 5, 3, 4, 4)
+    whole = pd.eval(gradients, dict(zip(slots, (x, w, dy), strict=True)))
+    parts = [
+        pd.eval(gradients, dict(zip(slots, (x[part], w, dy[part]), strict=True)))
+        for part in (slice(0, 2), slice(2, 5))
+    ]
+    close(np.concatenate([dx for dx, _ in parts]), whole[0])
+    close(sum(dw for _, dw in parts), whole[1])
+
+
+# ---- uniform draws
+
+
+def test_draws_repeat_with_the_seed():
+    u = pd.uniform_random([100])
+    first, again, other = pd.Session(seed=1), pd.Session(seed=1), pd.Session(seed=2)
+    a = [first.eval(u) for _ in range(3)]
+    b = [again.eval(u) for _ in range(3)]
+    np.testing.assert_array_equal(a, b)
+    assert not np.intersect1d(a, [other.eval(u) for _ in range(3)]).size
+
+
+def test_every_evaluation_draws_anew():
+    u = pd.uniform_random([1000])
+    draws = np.array([pd.eval(u) for _ in range(5)])
+    assert len(np.unique(draws)) > 4990
+    assert np.abs(np.corrcoef(draws) - np.eye(5)).max() < 0.12
+
+
+def test_two_draws_of_one_evaluation_differ():
+    u, v = pd.uniform_random([1000]), pd.uniform_random([1000])
+    a, b = pd.eval([u, v])
+    assert abs(np.corrcoef(a, b)[0, 1]) < 0.12
+    a, b = pd.eval([u, u * 1.0])
+    np.testing.assert_array_equal(a, b)
+
+
+def test_draws_do_not_shift_when_unrelated_parts_are_added():
+    with pd.namespace("net"):
+        u = pd.uniform_random([10])
+    alone = [pd.eval(u) for _ in range(3)]
+    pd.reset(seed=0)
+    with pd.namespace("other"):
+        noise = pd.dropout(pd.uniform_random([7]), 0.5)
+    with pd.namespace("net"):
+        u = pd.uniform_random([10])
+    beside = [pd.eval([noise, u], training=True)[1] for _ in range(3)]
+    np.testing.assert_array_equal(alone, beside)
+
+
+@pytest.mark.parametrize("seed, times", [(0, 1), (7, 3), (2**31 + 5, 2)])
+def test_draws_are_the_hash_of_seed_count_and_place(seed, times, device):
+    u = pd.uniform_random([4, 5])
+    session = pd.Session(device, seed=seed)
+    for count in range(times):
+        wanted = stream("uniform_random_0", (4, 5), seed % 2**32, count)
+        np.testing.assert_array_equal(session.eval(u), wanted)
+
+
+def test_every_runtime_draws_the_same_bits():
+    u = pd.uniform_random([64, 65])
+    cpu, reference = (pd.Session(device, seed=3).eval(u) for device in ("cpu", "reference"))
+    assert cpu.tobytes() == reference.tobytes()
+
+
+def test_moments_of_uniform_draws():
+    """Tolerances are four to five standard errors."""
+    u = pd.eval(pd.uniform_random([200, 1000])).astype("float64")
+    assert 0 <= u.min() < 1e-4
+    assert 1 - 1e-4 < u.max() < 1
+    assert abs(u.mean() - 1 / 2) < 0.003
+    assert abs(u.var() - 1 / 12) < 0.001
+    counts, _ = np.histogram(u, 256, (0, 1))
+    assert ((counts - u.size / 256) ** 2).sum() / (u.size / 256) < 365
+    for distance in (1, 2, 16, 256, 1000):
+        neighbours = np.corrcoef(u.ravel()[:-distance], u.ravel()[distance:])[0, 1]
+        assert abs(neighbours) < 0.011
+
+
+def test_moments_of_normal_draws():
+    z = pd.eval(pd.gaussian_random([200_000], 2.0, 3.0)).astype("float64")
+    assert np.isfinite(z).all()
+    assert abs(z.mean() - 2) < 0.03
+    assert abs(z.std() - 3) < 0.03
+    standard = (z - 2) / 3
+    assert abs((standard**3).mean()) < 0.03
+    assert abs((standard**4).mean() - 3) < 0.06
+
+
+@pytest.mark.parametrize("probability", [0.0, 0.1, 0.5, 1.0])
+def test_share_of_ones_of_bernoulli(probability):
+    ones = pd.eval(pd.bernoulli(np.zeros((200, 200), "float32"), probability))
+    assert set(np.unique(ones)) <= {0.0, 1.0}
+    assert abs(ones.mean() - probability) < 0.011
+
+
+@pytest.mark.parametrize("shape", [[0], [2, 0], [0, 3]])
+def test_draws_of_nothing(shape, device):
+    assert pd.Session(device).eval(pd.uniform_random(shape)).shape == tuple(shape)
