@@ -165,9 +165,7 @@ def test_gradient_of_pooling_against_torch(shape, options, kind, rng):
         options = {**options, "include_pad": kind != "avg"}
         theirs["count_include_pad"] = options["include_pad"]
     x = distinct(rng, *shape)
-    image, seed, gradient = pool_gradient(
-        pd.max_pool if kind == "max" else pd.avg_pool, x, options
-    )
+    image, seed, gradient = pool_gradient(pd.max_pool if kind == "max" else pd.avg_pool, x, options)
     dy = drawn(rng, shape[0], *seed.shape[1:])
     found = pd.eval(gradient, {image: x, seed: dy})
     xt = torch.tensor(x, dtype=torch.float64, requires_grad=True)

@@ -104,6 +104,8 @@ def transpose(x, order=None):
 def swap_last(x):
     """The last two axes exchanged: the transposes of a stack of matrices."""
     x = constant(x)
+    if x.rank < 2:
+        raise ShapeError(f"swap_last: {x!r} has no two axes")
     order = [*range(x.rank - 2), x.rank - 1, x.rank - 2]
     return transpose(x, order)
 

@@ -7,6 +7,7 @@ it, each as one operator over all steps. Outputs that nobody reads are dropped.
 from ...node import Block, ancestors, control
 from ...rewrite import close, rebuilt, rewrite
 from ...variable import Variable
+from .regroup import regroup
 from .vectorize import plan
 
 
@@ -63,14 +64,15 @@ class _Motion:
         self.states, slices = formals[: self.count], formals[self.count :]
         self.stacked = dict(zip(slices, xs, strict=True))  # body value -> all its steps
         self.outer = dict(zip(self.block.captured, inputs[explicit:], strict=True))
-        self.new = self.block.outputs[: self.count]
+        self.body = regroup(self.block.outputs, self.states, self.block.inputs)
+        self.new = self.body[: self.count]
         self.wanted = [k for k, y in enumerate(node.outputs) if k >= self.count and y in used]
         self.direction = node.attributes["scan_input_directions"][0]
-        self.order = ancestors(self.block.outputs, stop=set(self.block.inputs))
+        self.order = ancestors(self.body, stop=set(self.block.inputs))
 
     def outputs(self):
         """What takes the place of the node's outputs; None if nothing moves."""
-        ys = {k: self.block.outputs[k] for k in self.wanted}
+        ys = {k: self.body[k] for k in self.wanted}
         before = len(self.stacked), len(self.outer)
         self._move_before()
         after = self._movable_after(ys.values())

@@ -1,0 +1,57 @@
+"""Sums and products in a loop regrouped, so that what depends on no state stands together.
+
+(r + p) + q becomes r + (p + q) where only r belongs to the recurrence: then p + q can be computed
+before the loop, for all steps at once. The same for products.
+"""
+
+from collections import Counter
+
+from ...node import ancestors, apply
+from ...rewrite import rewrite
+
+_ASSOCIATIVE = ("Add", "Mul")
+
+
+def regroup(outputs, states, inputs):
+    """The outputs of a loop's body, with its sums and products regrouped around the states."""
+    bound = set(states)
+    uses = Counter(outputs)
+    for node in ancestors(outputs, stop=set(inputs)):
+        uses.update(x for x in node.inputs if x is not None)
+        if not bound.isdisjoint(node.inputs):
+            bound.update(node.outputs)
+
+    def rule(node, inputs):
+        made = _regrouped(node, inputs, bound, uses)
+        if made is not None:
+            bound.add(made)
+            uses[made] = uses[node.outputs[0]]
+            return (made,)
+        return None
+
+    return rewrite(outputs, rule, set(inputs))
+
+
+def _regrouped(node, inputs, bound, uses):
+    """r op (p op q) for (r op p) op q, or None where the node is not of that form."""
+    inner, q = _parted(node.op_type, inputs, bound)
+    if inner is None or uses[inner] > 1 or inner.node is None:
+        return None
+    if inner.node.op_type != node.op_type:
+        return None
+    r, p = _parted(node.op_type, inner.node.inputs, bound)
+    if r is None or r.dims != node.outputs[0].dims:
+        return None
+    made = apply(node.op_type, r, apply(node.op_type, p, q))
+    made.dims = node.outputs[0].dims
+    return made
+
+
+def _parted(op_type, inputs, bound):
+    """(the operand of the recurrence, the other), or (None, None)."""
+    if op_type not in _ASSOCIATIVE:
+        return None, None
+    a, b = inputs
+    if (a in bound) == (b in bound):
+        return None, None
+    return (a, b) if a in bound else (b, a)
