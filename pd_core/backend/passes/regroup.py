@@ -40,11 +40,16 @@ def _regrouped(node, inputs, bound, uses):
     if inner.node.op_type != node.op_type:
         return None
     r, p = _parted(node.op_type, inner.node.inputs, bound)
-    if r is None or r.dims != node.outputs[0].dims:
+    if r is None or not _of_size(r, node.outputs[0].dims):
         return None
     made = apply(node.op_type, r, apply(node.op_type, p, q))
     made.dims = node.outputs[0].dims
     return made
+
+
+def _of_size(x, dims):
+    """Whether x is not stretched to reach these sizes; names of sizes that meet are equal."""
+    return x.rank == len(dims) and all(d != 1 or e == 1 for d, e in zip(x.dims, dims, strict=True))
 
 
 def _parted(op_type, inputs, bound):
