@@ -141,6 +141,15 @@ from .ops import (
 )
 from .optimizers import AdamOptimizer, MomentumOptimizer, SGDOptimizer
 from .regularizers import L1, L2, ClipElements, ClipGlobalNorm, ClipNorm
-from .session import Session, default_session, eval, fresh, reset, subgraph, variable_initializers
+from .session import (
+    Session,
+    default_session,
+    eval,
+    fresh,
+    reset,
+    stats,
+    subgraph,
+    variable_initializers,
+)
 from .training_export import export_step
 from .variable import Variable, constant

@@ -35,6 +35,7 @@ class Session:
         self.backend = _backend(device)
         self.seed = seed
         self.draws = Counter()  # how often each stream of random numbers was drawn from
+        self._counts = Counter()
         self._values = self.backend.values()
         self._steps = Steps()
         self._fetched = WeakKeyDictionary()
@@ -72,13 +73,17 @@ class Session:
         if step is None:
             step = Step(self.backend, fetches, updates, fed, training)
             self._steps.add(key, step)
+            self._counts["compiled"] += 1
         self.initialize(step.states)
         drawn = [(v, self._drawn(v)) for v in step.redrawn]
         seed = [[self.seed, self.draws[k]] for k in step.draws]
         results = step.run(fed, self._values, np.array(seed, np.int64) if seed else None)
         self.draws.update(step.draws)
+        self._counts.update(
+            evaluations=1, operators=step.operators, fed=len(step.fed), fetched=len(results)
+        )
         for v, array in (*step.constants, *drawn):
-            self._values.set(v, array)
+            self._store(v, array)
         return results
 
     # ---- values
@@ -89,7 +94,21 @@ class Session:
             self._check_open()
             for v in variables:
                 if v not in self._values:
-                    self._values.set(v, self._drawn(v))
+                    self._store(v, self._drawn(v))
+
+    def _store(self, v, array):
+        self._counts["stored"] += 1
+        self._values.set(v, array)
+
+    def stats(self) -> dict:
+        """What the session did so far, as counts.
+
+        `evaluations`, of `compiled` different kinds; `operators` run; arrays that crossed between
+        host and device: `fed`, `fetched`, and of persistent values `stored` and `read`. Training
+        leaves the last two alone: parameters and slots stay on the device between steps.
+        """
+        names = "evaluations", "compiled", "operators", "fed", "fetched", "stored", "read"
+        return {name: self._counts[name] for name in names}
 
     def _drawn(self, v):
         if v.fill is None:
@@ -108,6 +127,7 @@ class Session:
         """The value of a persistent variable, initialised if it has none yet."""
         with self._lock:
             self.initialize([variable])
+            self._counts["read"] += 1
             return self._values.numpy(variable)
 
     def set(self, variable, array):
@@ -117,7 +137,7 @@ class Session:
         array = feed_array(variable, array)
         with self._lock:
             self._check_open()
-            self._values.set(variable, array)
+            self._store(variable, array)
 
     def values(self) -> dict:
         """All stored values, {Variable: array}."""
@@ -240,6 +260,11 @@ def fresh(seed=0, device="cpu"):
 def eval(targets, feeds=None, training=None):
     """Compute targets in the default session; see `Session.eval`."""
     return default_session().eval(targets, feeds, training)
+
+
+def stats() -> dict:
+    """What the default session did so far; see `Session.stats`."""
+    return default_session().stats()
 
 
 def subgraph(targets, feeds=(), training=False):

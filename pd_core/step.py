@@ -5,6 +5,7 @@ from weakref import ref
 
 from .backend import program
 from .errors import GraphError, ShapeError
+from .node import ancestors
 from .variable import Variable
 
 
@@ -24,6 +25,7 @@ class Step:
         graph = program.build(fetches, computed, list(fed), training, sizes)
         self.fed, self.feeds, self.states = graph.fed, graph.feeds, graph.states
         self.draws = graph.draws
+        self.operators = len(ancestors(graph.outputs))
         self.equal = program.equal_sizes(graph)
         self.executable = backend.compile(graph) if graph.outputs else None
         self.checked = set()

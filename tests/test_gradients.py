@@ -386,6 +386,9 @@ def test_an_empty_batch(rng):
     gx, gw = pd.eval(pd.gradients(y, [x, w]), {x: np.zeros((0, 2, 6))})
     assert gx.shape == (0, 2, 6)
     np.testing.assert_array_equal(gw, np.zeros((12, 3)))
+    rows = pd.reshape(x, [0, -1])
+    assert rows.dims == (x.dims[0], 12)
+    assert pd.eval(rows, {x: np.zeros((0, 2, 6))}).shape == (0, 12)
 
 
 # ---- where several elements are the extreme

@@ -255,6 +255,15 @@ def test_lowered_nodes_keep_the_line_that_was_written():
     assert len(sites) == 2
 
 
+def test_windows_over_an_empty_batch():
+    x, w = pd.Variable([None, 2, 8, 8]), pd.Variable([3, 2, 3, 3])
+    pooled = pd.max_pool(pd.relu(pd.conv(x, w)), 2, 2)
+    y = pd.avg_pool(pd.max_pool(pooled, 2), 2)
+    dx, dw = pd.eval(pd.gradients(y, [x, w]), {x: np.zeros((0, 2, 8, 8))})
+    assert dx.shape == (0, 2, 8, 8)
+    np.testing.assert_array_equal(dw, np.zeros((3, 2, 3, 3)))
+
+
 def test_one_program_for_batches_of_several_sizes(rng):
     x, w = drawn(rng, 5, 2, 6, 6), drawn(rng, 3, 2, 3, 3)
     slots, gradients = conv_gradients(x, w, {})

@@ -1,5 +1,7 @@
 """Functions that move elements: reshaping, joining, cutting, padding, transposing."""
 
+import math
+
 import numpy as np
 
 from ..errors import DTypeError, ShapeError
@@ -29,8 +31,24 @@ def reshape(x, shape):
     """
     if isinstance(shape, Variable):
         return apply("Reshape", x, shape)
-    x, sizes = constant(x), whole(shape)
-    return apply("Reshape", x, sizes, known=_reshaped(x, sizes.value.tolist()))
+    x = constant(x)
+    sizes = _with_rows_open(x, whole(shape).value.tolist())
+    return apply("Reshape", x, whole(sizes), known=_reshaped(x, sizes))
+
+
+def _with_rows_open(x, sizes):
+    """[0, -1] for x [N, 2, 3] as [-1, 6]: with no rows, ONNX cannot tell what remains."""
+    rows = [k for k, d in enumerate(x.dims) if isinstance(d, str)]
+    if len(rows) != 1 or sizes.count(-1) != 1 or rows[0] >= len(sizes) or sizes[rows[0]] != 0:
+        return sizes
+    row, rest = rows[0], sizes.index(-1)
+    settled = [x.dims[k] if d == 0 and k < x.rank else d for k, d in enumerate(sizes)]
+    have = math.prod(d for d in x.dims if isinstance(d, int))
+    fixed = math.prod(d for k, d in enumerate(settled) if k not in (row, rest))
+    if not fixed or have % fixed:
+        return sizes
+    settled[row], settled[rest] = -1, have // fixed
+    return settled
 
 
 def _reshaped(x, sizes):

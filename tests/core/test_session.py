@@ -338,3 +338,20 @@ def test_two_threads_may_enter_one_session():
         assert pd.default_session() is not session
 
     in_threads(work, 2)
+
+
+def test_stats_show_that_state_stays_on_the_device():
+    x = pd.Variable([None, 3])
+    step = pd.AdamOptimizer().minimize(pd.reduce_sum(pd.fc(x, 2)))
+    feeds = {x: np.ones((4, 3), np.float32)}
+    pd.eval(step, feeds)
+    before = pd.stats()
+    for _ in range(5):
+        pd.eval(step, feeds)
+    after = pd.stats()
+    grown = {name: after[name] - before[name] for name in after}
+    operators = grown.pop("operators")
+    assert grown == dict(evaluations=5, compiled=0, fed=5, fetched=0, stored=0, read=0)
+    assert operators % 5 == 0 and operators > 50
+    pd.trainable_variables()[0].val()
+    assert pd.stats()["read"] == after["read"] + 1
