@@ -72,6 +72,7 @@ from .ops import (
     expand_like,
     flatten,
     floor,
+    for_loop,
     gather,
     gather_elements,
     gaussian_random,

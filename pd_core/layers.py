@@ -29,9 +29,9 @@ def fc(x, size, act=None, W=None, B=None):
     if not x.rank or not isinstance(x.dims[-1], int):
         raise ShapeError(f"fc: takes rows whose width is known when the layer is built, not {x!r}")
     name = _layer_name("fc_")
-    y = ops.matmul(x, parameter(W, f"{name}.W", [x.dims[-1], size]))
+    y = ops.matmul(x, _parameter(W, f"{name}.W", [x.dims[-1], size]))
     if B is not False:
-        y = y + parameter(B, f"{name}.B", [size])
+        y = y + _parameter(B, f"{name}.B", [size])
     return act(y)
 
 
@@ -51,8 +51,8 @@ def conv2d(
         raise ShapeError(f"conv2d: {x.dims[1]} channels do not split into {groups} groups")
     name = _layer_name("conv2d_")
     window = per_axis(filter_size, 2)
-    w = parameter(W, f"{name}.W", [num_filters, x.dims[1] // groups, *window])
-    b = None if B is False else parameter(B, f"{name}.B", [num_filters])
+    w = _parameter(W, f"{name}.W", [num_filters, x.dims[1] // groups, *window])
+    b = None if B is False else _parameter(B, f"{name}.B", [num_filters])
     return act(ops.conv(x, w, b, stride, padding, dilation, groups))
 
 
@@ -62,7 +62,7 @@ def embedding(x, size, W=None):
     if x.dtype.kind != "i":
         raise DTypeError(f"embedding: takes integer ids, not {x!r}")
     words, width = size
-    table = parameter(W, f"{_layer_name('embedding_')}.W", [words, width])
+    table = _parameter(W, f"{_layer_name('embedding_')}.W", [words, width])
     if x.rank > 1 and x.dims[-1] == 1:
         x = ops.squeeze(x, [x.rank - 1])
     return ops.gather(table, x)
@@ -81,6 +81,11 @@ def _activation(act):
 
 
 def parameter(spec, default_name, shape):
+    """The parameter that a layer of yours asks for, by the conventions above."""
+    return _parameter(spec, default_name, shape)
+
+
+def _parameter(spec, default_name, shape):
     """The parameter that a layer argument asks for."""
     if isinstance(spec, Variable):
         if spec.shape != tuple(shape):

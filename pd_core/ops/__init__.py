@@ -12,7 +12,7 @@ from .conv import (
     max_pool_pick,
     pool2d,
 )
-from .control import cond, scan, while_loop
+from .control import cond, for_loop, scan, while_loop
 from .index import gather, gather_elements, one_hot, scatter_add
 from .loss import (
     binary_cross_entropy,

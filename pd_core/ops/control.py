@@ -1,4 +1,4 @@
-"""Control flow in the graph: scan, while_loop and cond, on ONNX's Scan, Loop and If.
+"""Control flow in the graph: scan, for_loop, while_loop and cond, on ONNX's Scan, Loop and If.
 
 A body is an ordinary Python function, called once with fresh Variables. What it reads from
 outside is captured; what depends on none of its arguments is computed once, before the loop.
@@ -13,6 +13,7 @@ from ..errors import GraphError, ShapeError
 from ..node import ancestors, control, latest_serial
 from ..rewrite import close
 from ..variable import Variable, constant, fresh_dim
+from .math import cast
 from .shape import arange, size_of
 
 _counters = ContextVar("pd_core.loop_counters", default=())
@@ -91,6 +92,29 @@ def while_loop(condition, body, init, max_steps=None):
     types = [(s.dims, s.dtype) for s in states]
     out = control("Loop", [limit, first, *states, *captures], blocks, types)
     return _like(init, out)
+
+
+def for_loop(count, body, init):
+    """Repeat `count` times, a number or an int64 scalar Variable: (final state, stacked outputs).
+
+    body(i, state) -> (new state, y) is like the step of `scan`, with the number of the step in the
+    place of a slice. Read an array at i with `gather`; what is to be written at i is y.
+    """
+    states = _listed(init)
+    formals = [_formal(s.dims, s.dtype, "state") for s in states]
+    number, going = _formal((), np.int64, "step"), _formal((), np.bool_, "going")
+    with _counted(number):
+        result = body(number, _like(init, formals))
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise GraphError("for_loop: the body returns a pair (new state, output)")
+    new, ys = _listed(result[0]), _listed(result[1])
+    _check_states("for_loop", states, new)
+    count = cast(constant(count), np.int64)
+    blocks, captures = close({"body": [going, *new, *ys]}, {"body": [number, going, *formals]})
+    steps = int(count.value) if count.value is not None and not count.rank else fresh_dim()
+    types = [(s.dims, s.dtype) for s in states] + [((steps, *y.dims), y.dtype) for y in ys]
+    out = control("Loop", [count, constant(True), *states, *captures], blocks, types)
+    return _like(init, out[: len(states)]), _like(result[1], out[len(states) :])
 
 
 def cond(predicate, true_fn, false_fn):

@@ -314,6 +314,35 @@ def test_ifelse_splits_rows():
         bad()
 
 
+def test_for_loop_reads_and_writes_arrays():
+    x = pd.Variable("x", shape=[5, 3])
+    w = pd.Variable("w", shape=[3])
+
+    def body(i, total):
+        row = pd.gather(x, i) * w
+        return total + row, pd.tanh(total) * row
+
+    total, written = pd.for_loop(5, body, pd.constant(np.zeros(3, f32)))
+    assert written.shape == (5, 3)
+    rows = x.val() * w.val()
+    before = np.cumsum(rows, 0) - rows
+    got = pd.eval([total, written])
+    assert np.allclose(got[0], rows.sum(0), atol=1e-5)
+    assert np.allclose(got[1], np.tanh(before) * rows, atol=1e-5)
+    check_slopes(pd.reduce_sum(pd.square(total)) + pd.reduce_sum(written), [x, w], {})
+
+
+@pytest.mark.parametrize("steps", [0, 1, 4])
+def test_for_loop_with_a_count_from_data(steps):
+    n = pd.Variable([1], dtype="int64", trainable=False)
+    w = pd.Variable("w", data=3.0)
+    y, squares = pd.for_loop(pd.reshape(n, []), lambda i, s: (s * w, pd.square(s)), 1.0)
+    (g,) = pd.gradients(y, [w])
+    got = pd.eval([y, squares, g], {n: [steps]})
+    assert got[0] == 3.0**steps and got[2] == steps * 3.0 ** (steps - 1)
+    assert np.allclose(got[1], 9.0 ** np.arange(steps))
+
+
 MISUSE = {
     "states out": (lambda x: pd.scan(lambda s, v: ([s, s], None), x, x), "1 states go in, 2 come"),
     "state shape": (
@@ -321,6 +350,7 @@ MISUSE = {
         "a state begins as",
     ),
     "no pair": (lambda x: pd.scan(lambda s, v: s, x, x), "returns a pair"),
+    "no pair in for_loop": (lambda x: pd.for_loop(3, lambda i, s: s, x), "returns a pair"),
     "no inputs": (lambda x: pd.scan(lambda s, v: (s, None), x, []), "nothing to scan over"),
     "scalar": (
         lambda x: pd.scan(lambda s, v: (s, None), x, pd.reduce_sum(x)),
