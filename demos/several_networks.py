@@ -9,14 +9,13 @@ import logging
 import os
 from pathlib import Path
 
-DATA = Path(__file__).resolve().parent / "data"
-os.environ.setdefault("PD_DATASET_HOME", str(DATA))
+os.environ.setdefault("PD_DATASET_HOME", str(Path(__file__).resolve().parent / "data"))
 os.environ.setdefault("PD_DATASET_CHECK", "0")
 
-import numpy as np 
+import numpy as np
 
-import pd_core as pd 
-from pd_v2.dataset import mnist 
+import pd_core as pd
+from pd_v2.dataset import mnist
 
 
 def digits(reader):

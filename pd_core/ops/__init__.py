@@ -1,5 +1,6 @@
 """Op functions, by family: each takes Variables and adds a node or a few; none creates state."""
 
+from .control import cond, for_loop, scan, while_loop
 from .conv import (
     avg_pool,
     avg_pool_grad,
@@ -12,7 +13,6 @@ from .conv import (
     max_pool_pick,
     pool2d,
 )
-from .control import cond, for_loop, scan, while_loop
 from .index import gather, gather_elements, one_hot, scatter_add
 from .loss import (
     binary_cross_entropy,
@@ -71,11 +71,11 @@ from .reduce import (
     arg_max,
     cum_sum,
     log_softmax,
-    softmax,
     reduce_max,
     reduce_mean,
     reduce_min,
     reduce_sum,
+    softmax,
 )
 from .shape import (
     arange,

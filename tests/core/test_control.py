@@ -155,7 +155,7 @@ def test_only_the_recurrence_stays_in_the_loop():
     _, ys = pd.scan(step, r.h0, r.x)
     inside = loop_operators(ys)
     assert inside.count("MatMul") == inside.count("Add") == 1 and "Softmax" not in inside
-    h, every = r.numpy()
+    _h, every = r.numpy()
     logits = every @ projection.val()
     softmax = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
     assert np.allclose(pd.eval(ys, r.feeds), softmax, atol=1e-5)

@@ -351,7 +351,14 @@ def test_stats_show_that_state_stays_on_the_device():
     after = pd.stats()
     grown = {name: after[name] - before[name] for name in after}
     operators = grown.pop("operators")
-    assert grown == dict(evaluations=5, compiled=0, fed=5, fetched=0, stored=0, read=0)
+    assert grown == {
+        "evaluations": 5,
+        "compiled": 0,
+        "fed": 5,
+        "fetched": 0,
+        "stored": 0,
+        "read": 0,
+    }
     assert operators % 5 == 0 and operators > 50
     pd.trainable_variables()[0].val()
     assert pd.stats()["read"] == after["read"] + 1

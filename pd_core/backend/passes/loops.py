@@ -97,9 +97,7 @@ class _Motion:
                 self._build(node, build)
             elif free and not any(stacked) and not node.blocks:
                 inputs = tuple(self.outer.get(x, x) for x in node.inputs)
-                self.outer.update(
-                    zip(node.outputs, rebuilt(node, inputs, {}).outputs, strict=True)
-                )
+                self.outer.update(zip(node.outputs, rebuilt(node, inputs, {}).outputs, strict=True))
             else:
                 stays.update(node.outputs)
 
@@ -149,9 +147,7 @@ class _Motion:
             slices = [next(iter(self.stacked))]
         formals = {v: Variable.of(v.dims, v.dtype, v.name) for v in (*self.states, *slices)}
         given = {**self.outer, **formals}
-        outputs = rewrite(
-            [*self.new, *emitted], lambda node, inputs: None, set(given), given=given
-        )
+        outputs = rewrite([*self.new, *emitted], lambda node, inputs: None, set(given), given=given)
         blocks, captures = close({"body": outputs}, {"body": list(formals.values())})
         xs = [self.stacked[v] for v in slices]
         types = [(s.dims, s.dtype) for s in self.init]
