@@ -38,9 +38,9 @@ def rmsprop(w, g, rate, s, mean, velocity, decay, mu, epsilon, centered):
 
 
 def adadelta(w, g, rate, s, e, decay, epsilon):
-    """s := d s + (1-d) g²; u = g sqrt(e + eps) / sqrt(s + eps); e := d e + (1-d) u²; w := w - rate u.
+    """s := d s + (1-d) g²; u = g sqrt((e + eps) / (s + eps)); e := d e + (1-d) u².
 
-    (Zeiler 2012, algorithm 1.) Returns (w, s, e).
+    w := w - rate u (Zeiler 2012, algorithm 1). Returns (w, s, e).
     """
     s = s * decay + ops.square(g) * (1.0 - decay)
     change = g * ops.sqrt((e + epsilon) / (s + epsilon))
@@ -151,10 +151,10 @@ class AdamaxOptimizer(Optimizer):
         self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
 
     def begin(self):
-        power = self.scalar("beta1_power", 1.0)
-        raised = power * self.beta1
-        self._correction = 1.0 / (1.0 - raised)
-        return [Assignment(power, raised)]
+        weight = self.scalar("weight", 0.0)  # 1 - beta1^t, as a sum
+        new = weight * self.beta1 + (1.0 - self.beta1)
+        self._correction = 1.0 / new
+        return [Assignment(weight, new)]
 
     def step(self, w, g, rate):
         m, u = self.slot(w, "m"), self.slot(w, "u")

@@ -20,8 +20,8 @@ OPS = Path(ops.__file__).parent
 CONTROL = {"control.py", "recurrent.py"}
 
 
-def parameter(*values, dtype=None):
-    return pd.Variable(data=np.array(values, dtype))
+def parameter(*values):
+    return pd.Variable(data=np.array(values))
 
 
 def value(targets, feeds=None, training=None):
@@ -75,7 +75,7 @@ def functions_called(row):
 
 
 def test_every_op_function_has_a_row():
-    control = {"cond", "ifelse", "rnn", "scan", "while_loop"}
+    control = {"cond", "for_loop", "ifelse", "rnn", "scan", "while_loop"}
     public = {name for name, f in vars(ops).items() if inspect.isfunction(f)} - control
     called = set().union(*map(functions_called, CASES))
     assert public - called == set()
@@ -188,7 +188,7 @@ def test_seeds_that_do_not_fit():
 
 
 def test_derivatives_of_derivatives():
-    x = parameter(1.5, dtype=None)
+    x = parameter(1.5)
     found, y = [], pd.pow(x, 4.0)
     for _ in range(4):
         (y,) = pd.gradients(y, [x])
@@ -389,6 +389,9 @@ def test_an_empty_batch(rng):
     rows = pd.reshape(x, [0, -1])
     assert rows.dims == (x.dims[0], 12)
     assert pd.eval(rows, {x: np.zeros((0, 2, 6))}).shape == (0, 12)
+    columns = pd.Variable([3, None])
+    (g,) = pd.gradients(pd.square(pd.reshape(columns, [-1])), [columns])
+    assert pd.eval(g, {columns: np.zeros((3, 0))}).shape == (3, 0)
 
 
 # ---- where several elements are the extreme
