@@ -28,6 +28,7 @@ from .errors import (
 from .gradients import gradients
 from .initializers import MSRA, Xavier
 from .initializers import Constant as constant_initializer
+from .initializers import FromFile as file_initializer
 from .initializers import Gaussian as gaussian_initializer
 from .initializers import Uniform as uniform_initializer
 from .initializers import zero as zero_initializer
@@ -86,6 +87,7 @@ from .ops import (
     less_equal,
     less_than,
     log,
+    log_probability,
     log_softmax,
     logical_and,
     logical_not,
@@ -138,6 +140,7 @@ from .ops import (
     unsqueeze,
     where,
     while_loop,
+    while_op,
     zeros_like,
 )
 from .optimizers import AdamOptimizer, MomentumOptimizer, SGDOptimizer

@@ -34,6 +34,16 @@ class Value:
 
 
 @dataclass(frozen=True)
+class FromFile:
+    """The array in a `.npy` file, read when the variable is initialised."""
+
+    path: str
+
+    def __call__(self, shape, rng):
+        return np.load(self.path, allow_pickle=False)
+
+
+@dataclass(frozen=True)
 class Gaussian:
     """Normal distribution N(mean, std^2)."""
 

@@ -45,3 +45,11 @@ def test_links_lead_somewhere(page):
 def test_the_table_of_operators_is_fresh():
     page = (ROOT / "docs" / "ops.md").read_text(encoding="utf-8")
     assert page == operator_table.page(), "make it again: python -m pd_core.gradients > docs/ops.md"
+
+
+def test_few_concepts_and_one_word_for_each():
+    page = (ROOT / "docs" / "concepts.md").read_text(encoding="utf-8")
+    nouns = re.findall(r"^\| \*\*(\w+)", page, re.M)
+    assert nouns == ["Variable", "op", "namespace", "eval", "Optimizer"]
+    public = {name for name in vars(pd) if not name.startswith("_")}
+    assert not public & {"cmd", "guard", "name_scope", "run", "execute", "Executor", "tensor"}

@@ -44,8 +44,14 @@ def reduce_extreme(node, dy):
 
 @gradient("Softmax")
 def softmax(node, dy):
-    y, axis = node.outputs[0], node.attributes.get("axis", -1)
-    return [y * (dy - ops.reduce_sum(dy * y, [axis], keep_dim=True))]
+    return [ops.softmax_grad(node.outputs[0], dy, node.attributes.get("axis", -1))]
+
+
+@gradient("SoftmaxGrad")
+def softmax_grad(node, u):
+    (y, dy), axis = node.inputs, node.attributes["axis"]
+    both, along = (ops.reduce_sum(v * y, [axis], keep_dim=True) for v in (dy, u))
+    return [lambda: u * (dy - both) - dy * along, lambda: ops.softmax_grad(y, u, axis)]
 
 
 @gradient("LogSoftmax")

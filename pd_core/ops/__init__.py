@@ -16,8 +16,11 @@ from .conv import (
 from .index import gather, gather_elements, one_hot, scatter_add
 from .loss import (
     binary_cross_entropy,
+    binary_cross_entropy_grad,
     classification_error,
     cross_entropy,
+    log_probability,
+    log_probability_grad,
     sigmoid_cross_entropy,
     softmax_cross_entropy,
     square_error,
@@ -66,7 +69,7 @@ from .matrix import matmul
 from .mode import clip_gradient, mode_switch, scale_gradient, stop_gradient
 from .norm import batch_norm, l2_normalize, layer_norm
 from .random import bernoulli, dropout, gaussian_random, uniform_random
-from .recurrent import ifelse, rnn
+from .recurrent import rnn, while_op
 from .reduce import (
     arg_max,
     cum_sum,
@@ -76,7 +79,9 @@ from .reduce import (
     reduce_min,
     reduce_sum,
     softmax,
+    softmax_grad,
 )
+from .rows import ifelse
 from .shape import (
     arange,
     concat,

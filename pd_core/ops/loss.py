@@ -3,6 +3,8 @@
 import numpy as np
 
 from ..errors import DTypeError, ShapeError
+from ..node import composite
+from ..shapes import broadcast_dims
 from ..variable import constant, describe
 from . import math as m
 from .index import gather_elements
@@ -13,11 +15,11 @@ from .shape import unsqueeze
 def cross_entropy(probability, label):
     """-ln p[label] of each row: probabilities [N, C] and int labels [N] or [N, 1] give [N, 1].
 
-    Probabilities that are a softmax over the classes are taken in log space, so that no
-    underflow of p is seen.
+    The cost of a softmax and its gradient are taken in log space, so that no underflow of p is
+    seen. For higher derivatives where p underflows, use `softmax_cross_entropy`.
     """
     index = _labels("cross_entropy", probability, label)
-    return -gather_elements(_log(probability), index, axis=1)
+    return -gather_elements(log_probability(probability), index, axis=1)
 
 
 def softmax_cross_entropy(logits, label):
@@ -27,13 +29,38 @@ def softmax_cross_entropy(logits, label):
 
 
 def binary_cross_entropy(probability, target):
-    """-(t ln p + (1 - t) ln(1 - p)), elementwise; a sigmoid's p is taken in log space."""
+    """-(t ln p + (1 - t) ln(1 - p)), elementwise.
+
+    The cost of a sigmoid and its gradient are taken in log space. For higher derivatives where p
+    is 0 or 1 in float32, use `sigmoid_cross_entropy`.
+    """
     probability = constant(probability)
-    node = _source(probability)
-    if node is not None and node.op_type == "Sigmoid":
-        return sigmoid_cross_entropy(node.inputs[0], target)
     target = constant(target, probability.dtype)
-    return -(target * m.log(probability) + (1.0 - target) * m.log(1.0 - probability))
+    dims = broadcast_dims(probability.dims, target.dims)
+    if dims is None:
+        raise ShapeError(
+            f"binary_cross_entropy: {describe(probability)} against {describe(target)}"
+        )
+    types = [(dims, probability.dtype)]
+    return composite("BinaryCrossEntropy", probability, target, types=types)
+
+
+def binary_cross_entropy_grad(probability, target, dy):
+    """dy (p - t) / (p (1 - p)), the gradient of the binary cross-entropy in p."""
+    types = [(dy.dims, dy.dtype)]
+    return composite("BinaryCrossEntropyGrad", probability, target, dy, types=types)
+
+
+def log_probability(probability):
+    """ln p; the logarithm of a softmax is taken without forming p."""
+    probability = constant(probability)
+    types = [(probability.dims, probability.dtype)]
+    return composite("LogProbability", probability, types=types)
+
+
+def log_probability_grad(probability, dy):
+    """dy / p, the gradient of `log_probability`."""
+    return composite("LogProbabilityGrad", probability, dy, types=[(dy.dims, dy.dtype)])
 
 
 def sigmoid_cross_entropy(logits, target):
@@ -51,21 +78,6 @@ def classification_error(probability, label):
     index = _labels("classification_error", probability, label)
     wrong = m.logical_not(m.equal(arg_max(probability, 1, keep_dim=True), index))
     return reduce_mean(m.cast(wrong, "float32"))
-
-
-def _log(probability):
-    node = _source(constant(probability))
-    if node is not None and node.op_type == "Softmax":
-        return log_softmax(node.inputs[0], node.attributes.get("axis", -1))
-    return m.log(probability)
-
-
-def _source(x):
-    """The node that computes x, seen through identities."""
-    node = x.node
-    while node is not None and node.op_type == "Identity":
-        node = node.inputs[0].node
-    return node
 
 
 def _labels(name, rows, label):

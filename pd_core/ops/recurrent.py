@@ -1,16 +1,15 @@
-"""A recurrent network as a `with` block, and row-wise branches."""
+"""Loops described in a `with` block: recurrent networks, and while."""
 
 from contextlib import contextmanager
 
 import numpy as np
 
 from ..errors import GraphError, ShapeError
-from ..node import apply
-from ..variable import Variable, constant, fresh_dim
-from .control import scan
+from ..rewrite import substitute
+from ..variable import Variable, constant
+from .control import scan, while_loop
 from .index import gather
-from .math import cast, logical_not
-from .shape import concat, expand, reshape, size_of
+from .shape import concat, expand, size_of
 
 
 class Memory:
@@ -84,9 +83,7 @@ class rnn:
     def __call__(self, output_all_steps=True) -> list:
         if self._open or not self._inputs or not self._outputs:
             raise GraphError("rnn: describe inputs and outputs in `with r.step():` first")
-        for m in self._memories:
-            if m.new is None:
-                raise GraphError(f"rnn: the memory {m.pre_state()!r} is never updated")
+        _check_updated("rnn", self._memories)
         xs, slices = zip(*self._inputs, strict=True)
         states = [m.init for m in self._memories]
         formals = [m.pre_state() for m in self._memories]
@@ -119,8 +116,6 @@ class _Described:
         self.block, self.formals, self.slices = block, formals, slices
 
     def __call__(self, states, xs):
-        from ..rewrite import substitute
-
         old = [*self.formals, *self.slices]
         given = dict(zip(old, [*states, *xs], strict=True))
         new = [m.new for m in self.block._memories]
@@ -128,71 +123,60 @@ class _Described:
         return out[: len(new)], out[len(new) :]
 
 
-class ifelse:
-    """Branches by row: each sees only its rows, and the results stand in the original order.
+class while_op:
+    """A loop with a condition.
 
-    `condition` is bool [N] or [N, 1]. In `with i.true_block():` and `with i.false_block():`,
-    `i.input(x)` gives the rows of x of that branch and `i.output(...)` its results; then `i()` is
-    the list of merged results. A branch without rows is run with none.
+    Inside `with w.stepnet():` `add_memory(init)` gives a state, `condition(c)` says, from the
+    states before a step, whether it is made, and each memory's `update` what it leaves; then `w()`
+    is the list of final states. The same as `while_loop`, which takes functions.
     """
 
-    def __init__(self, condition):
-        condition = constant(condition)
-        if condition.dtype != np.bool_ or condition.rank not in (1, 2):
-            raise GraphError(f"ifelse: the condition is bool [N] or [N, 1], not {condition!r}")
-        flat = reshape(condition, [-1])
-        self._rows = {True: _where(flat), False: _where(logical_not(flat))}
-        self._outputs = {}
-        self._side = None
-
-    def true_block(self):
-        """The block of the rows where the condition holds."""
-        return self._block(True)
-
-    def false_block(self):
-        """The block of the other rows."""
-        return self._block(False)
+    def __init__(self):
+        self._memories, self._condition, self._open = [], None, False
 
     @contextmanager
-    def _block(self, side):
-        self._side = side
+    def stepnet(self):
+        """The block that describes one step."""
+        self._open = True
         try:
             yield self
         finally:
-            self._side = None
+            self._open = False
 
-    def input(self, x) -> Variable:
-        """The rows of x that belong to this branch."""
-        if self._side is None:
-            raise GraphError("ifelse: input belongs inside a block")
-        return gather(x, self._rows[self._side])
+    def add_memory(self, init) -> Memory:
+        """A state that starts from `init`."""
+        self._check_open("add_memory")
+        init = constant(init)
+        memory = Memory(self, Variable.of(init.dims, init.dtype, "memory"), init)
+        self._memories.append(memory)
+        return memory
 
-    def output(self, *values):
-        """What this branch gives for its rows."""
-        if self._side is None:
-            raise GraphError("ifelse: output belongs inside a block")
-        self._outputs[self._side] = values
+    def condition(self, value):
+        """Whether a step is made: a bool of one element, from the states before it."""
+        self._check_open("condition")
+        self._condition = value
 
     def __call__(self) -> list:
-        if len(self._outputs) != 2:
-            raise GraphError("ifelse: both blocks must give an output")
-        yes, no = self._outputs[True], self._outputs[False]
-        if len(yes) != len(no):
-            raise GraphError(f"ifelse: {len(yes)} outputs of one block, {len(no)} of the other")
-        order = concat([self._rows[True], self._rows[False]])
-        back = _inverse(order)
-        return [gather(concat([a, b]), back) for a, b in zip(yes, no, strict=True)]
+        if self._open or self._condition is None:
+            raise GraphError("while_op: describe a condition in `with w.stepnet():` first")
+        _check_updated("while_op", self._memories)
+        formals = [m.pre_state() for m in self._memories]
+
+        def described(outputs):
+            return lambda *states: substitute(
+                outputs, dict(zip(formals, states, strict=True)), stop=set(formals)
+            )
+
+        condition, body = described([self._condition]), described([m.new for m in self._memories])
+        init = [m.init for m in self._memories]
+        return while_loop(lambda *states: condition(*states)[0], body, init)
+
+    def _check_open(self, what):
+        if not self._open:
+            raise GraphError(f"while_op: {what} belongs inside `with w.stepnet():`")
 
 
-def _where(flags):
-    """Indices where flags hold, int64[k]."""
-    found = apply("NonZero", flags, known=(1, fresh_dim()))
-    return reshape(found, [-1])
-
-
-def _inverse(order):
-    """The permutation that undoes another: where each index stands in it."""
-    _, places = apply(
-        "TopK", order, size_of(order, 0), outputs=2, axis=0, largest=0, sorted=1, known=order.dims
-    )
-    return cast(places, np.int64)
+def _check_updated(who, memories):
+    for m in memories:
+        if m.new is None:
+            raise GraphError(f"{who}: the memory {m.pre_state()!r} is never updated")

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..node import apply
+from ..node import apply, composite
 from ..shapes import axis_of
 from ..variable import constant
 
@@ -41,6 +41,11 @@ def cum_sum(x, axis=0):
 def softmax(x, axis=-1):
     """e^x over its sum along an axis."""
     return apply("Softmax", x, axis=axis)
+
+
+def softmax_grad(y, dy, axis=-1):
+    """y (dy - sum(dy y)), the gradient of a softmax y."""
+    return composite("SoftmaxGrad", y, dy, types=[(dy.dims, dy.dtype)], axis=axis)
 
 
 def log_softmax(x, axis=-1):

@@ -39,6 +39,7 @@ class Scope:
     def __init__(self, name, config, inputs, device):
         self.name, self.config, self.inputs, self.device = name, config, inputs, device
         self.num_filters = None
+        self.layer_type = None  # where it is not the one declared with the layer
         self.made = {}  # Parameter by name
 
     def weight(self, index, shape, attr=None, dims=None):
@@ -159,10 +160,10 @@ def layer(kind, prefix, act=None, inputs=("input",), several=False, supports=(),
                 values["act"] = _activation(name, values["act"] or act())
             scope = _scope(name, kind, parents, values, supports)
             try:
-                _check_rows(_listed(values["input"]))
+                _check_rows(_listed(values[inputs[0]]))
                 with pd.namespace(name):
                     y = fn(scope, **values)
-                    return _finish(y, scope, parents, values, label or kind)
+                    return _finish(y, scope, parents, values, scope.layer_type or label or kind)
             except pd.GraphError as error:
                 who = f"{kind_of_layer} layer {name!r}, inputs {[p.name for p in parents]}"
                 raise type(error)(_located(who, kind_of_layer, error)) from None

@@ -289,6 +289,70 @@ def test_rnn_misuse():
         pd.rnn()()
 
 
+def test_rnn_blocks_nest():
+    x = pd.Variable("x", shape=[3, 4, 2])  # sequences of sequences
+    w = pd.Variable("w", shape=[2, 2])
+    outer = pd.rnn()
+    with outer.step():
+        sentence = outer.add_input(pd.reshape(x, [3, 4, 1, 2]))
+        total = outer.add_memory(init=pd.constant(np.zeros((1, 2), f32)))
+        inner = pd.rnn()
+        with inner.step():
+            word = inner.add_input(sentence)
+            h = inner.add_memory(shape=[2], batch_ref=word)
+            new = pd.tanh(pd.matmul(h.pre_state(), w) + word)
+            h.update(new)
+            inner.add_outputs(new)
+        (last,) = inner(output_all_steps=False)
+        after = total.pre_state() + last
+        total.update(after)
+        outer.add_outputs(after)
+    (sums,) = outer()
+    expected = []
+    for rows in x.val():
+        h = np.zeros((1, 2))
+        for v in rows:
+            h = np.tanh(h @ w.val() + v)
+        expected.append(h)
+    assert np.allclose(pd.eval(sums), np.cumsum(expected, 0), atol=1e-5)
+    check_slopes(pd.reduce_sum(pd.square(sums)), [w, x], {})
+
+
+def test_while_block_is_the_while_loop():
+    x = pd.Variable(data=f32(1.0))
+    loop = pd.while_op()
+    with loop.stepnet():
+        a, i = loop.add_memory(x), loop.add_memory(0)
+        loop.condition(a.pre_state() < 100.0)
+        a.update(a.pre_state() * 3.0)
+        i.update(i.pre_state() + 1)
+    y, n = loop()
+    assert pd.eval([y, n]) == [243.0, 5]
+    (g,) = pd.gradients(y, [x])
+    assert pd.eval(g) == 243.0
+
+
+def test_while_block_misuse():
+    loop = pd.while_op()
+    with pytest.raises(ValueError, match="add_memory belongs inside"):
+        loop.add_memory(1.0)
+    with pytest.raises(ValueError, match="describe a condition"):
+        loop()
+    with loop.stepnet():
+        a = loop.add_memory(1.0)
+        loop.condition(a.pre_state() < 3.0)
+        a.update(a.pre_state() + 1.0)
+        with pytest.raises(ValueError, match="updated twice"):
+            a.update(a.pre_state())
+    assert pd.eval(loop()[0]) == 3.0
+    forgotten = pd.while_op()
+    with forgotten.stepnet():
+        b = forgotten.add_memory(1.0)
+        forgotten.condition(b.pre_state() < 3.0)
+    with pytest.raises(ValueError, match="is never updated"):
+        forgotten()
+
+
 def test_ifelse_splits_rows():
     x = pd.Variable([None, 1])
     cond = pd.less_than(x, 15.0)

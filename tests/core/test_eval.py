@@ -385,3 +385,22 @@ def test_feeds_are_not_kept_or_changed():
     assert (y == 1.0).all()
     y[:] = 9.0
     assert (array == 5.0).all()
+
+
+@pytest.mark.parametrize("kind", ["softmax", "sigmoid"])
+def test_probabilities_are_an_edge_like_any_other(kind):
+    z, label = pd.Variable("z", shape=[3, 2]), pd.Variable([None], dtype="int64")
+    p = pd.softmax(z) if kind == "softmax" else pd.sigmoid(z)
+    cost = pd.cross_entropy(p, label) if kind == "softmax" else pd.binary_cross_entropy(p, 1.0)
+    cost = pd.reduce_sum(cost)
+    labels = {label: [0, 1, 0]} if kind == "softmax" else {}
+    fed = np.full((3, 2), 0.25, np.float32)
+    count = 3 if kind == "softmax" else 6
+    assert np.isclose(pd.eval(cost, {p: fed, **labels}), count * np.log(4))
+    assert [n.op_type for n in pd.subgraph(cost, [p, label])].count("Softmax") == 0
+    (dp,) = pd.gradients(cost, [p])
+    got = pd.eval(dp, {p: fed, **labels})
+    assert np.isclose(got.sum(), -4 * count) and set(got.ravel().tolist()) <= {0.0, -4.0}
+    (dz,) = pd.gradients(cost, [z])
+    operators = [n.op_type for n in pd.subgraph(dz)]
+    assert "Div" not in operators and "Log" not in operators  # in log space

@@ -454,3 +454,15 @@ def test_an_assignment_that_does_not_fit_when_it_runs_changes_nothing(device):
         session.eval([pd.assign(v, v * 2.0), pd.assign(w, x * 1.0)], feeds={x: ones(3)})
     assert (session.get(w) == 1).all()
     assert (session.get(v) == 1).all()
+
+
+def test_a_file_is_an_initializer_too(tmp_path):
+    np.save(tmp_path / "w.npy", np.arange(6, dtype=np.float32).reshape(2, 3))
+    w = pd.Variable("w", shape=[2, 3], initializer=pd.file_initializer(tmp_path / "w.npy"))
+    assert w.val().sum() == 15
+    pd.eval(pd.assign(w, np.zeros((2, 3))))
+    pd.eval(w.initializer)
+    assert w.val().sum() == 15
+    wrong = pd.Variable("v", shape=[4], initializer=pd.file_initializer(tmp_path / "w.npy"))
+    with pytest.raises(pd.ShapeError, match=r"gave an array of \[2, 3\]"):
+        wrong.val()

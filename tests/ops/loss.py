@@ -53,6 +53,7 @@ CASES = [
         lambda z, label: -_picked(log_softmax(z), label),
         [fixed([[300.0, 0.0], [0.0, 300.0]]), fixed([1, 1])],
         label="of a softmax that underflows",
+        order=1,
         batch=(0, 1),
     ),
     case(
@@ -75,7 +76,21 @@ CASES = [
         lambda z, t: np.logaddexp(0, z) - t * z,
         [fixed([[-90.0, 90.0], [0.0, 90.0]]), fixed([[1.0, 1.0], [1.0, 0.0]])],
         label="of a sigmoid that underflows",
+        order=1,
         batch=(0, 1),
+    ),
+    case(
+        "BinaryCrossEntropyGrad",
+        ops.binary_cross_entropy_grad,
+        lambda p, t, dy: dy * (p - t) / (p * (1 - p)),
+        [between(0.2, 0.8, 3, 2), between(0, 1, 3, 2), normal(3, 2)],
+    ),
+    case("LogProbability", ops.log_probability, np.log, [between(0.1, 1, 3, 2)]),
+    case(
+        "LogProbabilityGrad",
+        ops.log_probability_grad,
+        lambda p, dy: dy / p,
+        [between(0.2, 1, 3, 2), normal(3, 2)],
     ),
     case(
         "sigmoid_cross_entropy",

@@ -67,6 +67,12 @@ CASES = [_reduction(name, axes, keep) for name in REDUCTIONS for axes, keep in A
     case("Softmax", ops.softmax, _softmax, [normal(2, 3, 4)], axis=1),
     case("Softmax", ops.softmax, _softmax, [normal(3, 4)], axis=0),
     case("Softmax", ops.softmax, _softmax, [fixed([[500.0, 499.0, -500.0]])], label="large"),
+    case(
+        "SoftmaxGrad",
+        ops.softmax_grad,
+        lambda y, dy: y * (dy - (dy * y).sum(-1, keepdims=True)),
+        [normal(3, 4), normal(3, 4)],
+    ),
     case("LogSoftmax", ops.log_softmax, log_softmax, [normal(3, 4)]),
     case("LogSoftmax", ops.log_softmax, log_softmax, [normal(2, 3, 4)], axis=1),
     case(

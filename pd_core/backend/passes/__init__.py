@@ -5,12 +5,25 @@
 """
 
 from .convolution import conv_filter_grad, conv_input_grad
+from .loss import (
+    binary_cross_entropy,
+    binary_cross_entropy_grad,
+    in_log_space,
+    log_probability,
+    log_probability_grad,
+    softmax_grad,
+)
 from .pooling import avg_pool_grad, max_pool_grad, max_pool_pick
 from .random import uniform
 from .relu import exchange, relu_grad
 
-rewrites = (exchange,)
+rewrites = (exchange, in_log_space)
 lowerings = {
+    "BinaryCrossEntropy": binary_cross_entropy,
+    "BinaryCrossEntropyGrad": binary_cross_entropy_grad,
+    "LogProbability": log_probability,
+    "LogProbabilityGrad": log_probability_grad,
+    "SoftmaxGrad": softmax_grad,
     "ConvInputGrad": conv_input_grad,
     "ConvFilterGrad": conv_filter_grad,
     "MaxPoolGrad": max_pool_grad,
