@@ -9,7 +9,7 @@ from .variable import Variable, as_array, describe
 
 
 def feed_arrays(feeds, targets) -> dict:
-    """Feeds as {Variable: array}; names are those of registered variables or behind the targets."""
+    """Feeds as {Variable: array}; names are of registered variables or behind `targets()`."""
     out = {}
     for key, value in feeds.items():
         v = variable(key, targets)
@@ -28,7 +28,7 @@ def variable(key, targets) -> Variable:
     registered = names().variables.get(key)
     if registered is not None:
         return registered
-    near = _behind(targets)
+    near = _behind(targets())
     if key not in near:
         slots = ", ".join(v.name for v in near.values() if v.is_feed) or "no feeds"
         raise FeedError(f"there is no variable {key!r} to feed; the targets read {slots}")

@@ -154,6 +154,8 @@ class Update:
     def __init__(self, assignments=(), initialize=(), training=False):
         self.assignments, self.initialize = tuple(assignments), tuple(initialize)
         self.training = training
+        owners = (a.owner for a in self.assignments)
+        self.owners = tuple(dict.fromkeys(v for v in owners if v is not None))
 
     def including(self, assignments) -> "Update":
         """The same with more assignments."""

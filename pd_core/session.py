@@ -55,7 +55,7 @@ class Session:
         """
         flat = []
         _flatten(targets, flat)
-        fed = feed_arrays(feeds or {}, _computed(flat)) if feeds else {}
+        fed = feed_arrays(feeds, lambda: _computed(flat)) if feeds else {}
         updates = list(dict.fromkeys(t for t in flat if isinstance(t, Update)))
         fetches = list(dict.fromkeys(t for t in flat if isinstance(t, Variable)))
         if training is None:
@@ -64,7 +64,9 @@ class Session:
             self._check_open()
             results = self._run(fetches, updates, fed, training)
             found = dict(zip(fetches, results, strict=True))
-            self._fetched.update((v, a) for v, a in found.items() if not v.is_persistent)
+            for v, array in found.items():
+                if not v.is_persistent:
+                    self._fetched[v] = array
         return _mirror(targets, found)
 
     def _run(self, fetches, updates, fed, training):
@@ -78,13 +80,19 @@ class Session:
         drawn = [(v, self._drawn(v)) for v in step.redrawn]
         seed = [[self.seed, self.draws[k]] for k in step.draws]
         results = step.run(fed, self._values, np.array(seed, np.int64) if seed else None)
-        self.draws.update(step.draws)
-        self._counts.update(
-            evaluations=1, operators=step.operators, fed=len(step.fed), fetched=len(results)
-        )
+        for draw in step.draws:
+            self.draws[draw] += 1
+        self._count(step, results)
         for v, array in (*step.constants, *drawn):
             self._store(v, array)
         return results
+
+    def _count(self, step, results):
+        counts = self._counts
+        counts["evaluations"] += 1
+        counts["operators"] += step.operators
+        counts["fed"] += len(step.fed)
+        counts["fetched"] += len(results)
 
     # ---- values
 
@@ -272,7 +280,7 @@ def subgraph(targets, feeds=(), training=False):
     flat = []
     _flatten(targets, flat)
     variables = _computed(flat)
-    cut = [fed_variable(key, variables) for key in feeds]
+    cut = [fed_variable(key, lambda: variables) for key in feeds]
     return ancestors(program.build(variables, [], cut, training, {}, complete=False).fetches)
 
 

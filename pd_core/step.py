@@ -88,7 +88,7 @@ class Steps:
 
 def step_key(fetches, updates, fed, training):
     """What two evaluations must have in common to be the same step."""
-    frozen = tuple(_frozen(a) for u in updates for a in u.assignments)
+    frozen = tuple(v.trainable for u in updates for v in u.owners)
     targets = tuple(map(ref, fetches)), tuple(map(ref, updates))
     return *targets, frozenset(map(ref, fed)), frozen, training
 

@@ -87,44 +87,32 @@ class OrtValues:
     def __init__(self, device):
         self.kind, _, number = device.partition(":")
         self.number = int(number or 0)
-        self.current, self.spare = {}, {}
+        self.buffers = {}  # variable -> [its value, the buffer that the next step writes]
 
     def __contains__(self, variable):
-        return variable in self.current
+        return variable in self.buffers and self.buffers[variable][0] is not None
 
     def variables(self):
-        return list(self.current)
-
-    def get(self, variable):
-        return self.current[variable]
+        return [v for v in self.buffers if v in self]
 
     def set(self, variable, array):
         """Store a copy of an array of the variable's shape and dtype."""
         array = np.array(array, variable.dtype, order="C").reshape(variable.dims)
-        self.current[variable] = self.put(array)
-        self.spare.pop(variable, None)
-
-    def put(self, array):
-        return onnxruntime.OrtValue.ortvalue_from_numpy(array, self.kind, self.number)
+        value = onnxruntime.OrtValue.ortvalue_from_numpy(array, self.kind, self.number)
+        self.buffers[variable] = [value, None]
 
     def numpy(self, variable):
         """A copy on the host."""
-        return np.array(self.current[variable].numpy())
+        return np.array(self.buffers[variable][0].numpy())
 
-    def next(self, variable):
-        """The buffer that the next step writes."""
-        if variable not in self.spare:
-            self.spare[variable] = onnxruntime.OrtValue.ortvalue_from_shape_and_type(
+    def pair(self, variable):
+        """The two buffers of a variable, the second of which exists once it has been asked for."""
+        pair = self.buffers.setdefault(variable, [None, None])
+        if pair[1] is None:
+            pair[1] = onnxruntime.OrtValue.ortvalue_from_shape_and_type(
                 variable.dims, variable.dtype, self.kind, self.number
             )
-        return self.spare[variable]
-
-    def swap(self, variable):
-        """The written buffer becomes the value, the old value the next buffer."""
-        written, old = self.spare.pop(variable), self.current.get(variable)
-        self.current[variable] = written
-        if old is not None:
-            self.spare[variable] = old
+        return pair
 
 
 class OrtExecutable:
@@ -146,7 +134,8 @@ class OrtExecutable:
         self.bindings = {}
 
     def run(self, feeds, values, seed=None):
-        binding = self._binding(values)
+        pairs = [values.pair(v) for v in self.updated]
+        binding = self._binding([values.buffers[v][0] for v in self.states], [p[1] for p in pairs])
         for name, array in zip(self.feed_names, feeds, strict=True):
             binding.bind_ortvalue_input(name, onnxruntime.OrtValue.ortvalue_from_numpy(array))
         if seed is not None:
@@ -160,13 +149,11 @@ class OrtExecutable:
         except Exception as error:
             raise self._traced(error) from error
         fetched = binding.get_outputs_as_ortvaluevector()  # fetches were bound first
-        for variable in self.updated:
-            values.swap(variable)
+        for pair in pairs:
+            pair.reverse()
         return [fetched[k].numpy() for k in range(len(self.fetch_names))]
 
-    def _binding(self, values):
-        buffers = [values.get(v) for v in self.states]
-        targets = [values.next(v) for v in self.updated]
+    def _binding(self, buffers, targets):
         key = tuple(map(id, buffers + targets))
         found = self.bindings.get(key)
         if found is None:

@@ -10,8 +10,10 @@ zero("ArgMax", "ArgMin")
 
 
 def _stretched(node, v):
-    """v with the reduced axes back in place, as size 1."""
-    return v if node.attributes.get("keepdims", 1) else ops.unsqueeze(v, node.inputs[1])
+    """v with the reduced axes back in place, as size 1; a scalar stretches as it is."""
+    if node.attributes.get("keepdims", 1) or v.rank == 0:
+        return v
+    return ops.unsqueeze(v, node.inputs[1])
 
 
 @gradient("ReduceSum")

@@ -81,7 +81,7 @@ def test_parameters_stay_in_two_buffers():
     seen = []
     for _ in range(6):
         session.eval(step)
-        seen.append(session._values.get(w))
+        seen.append(session._values.buffers[w][0])
     assert seen[0] is seen[2] is seen[4]
     assert seen[1] is seen[3] is seen[5]
     assert seen[0] is not seen[1]
