@@ -294,6 +294,21 @@ def _check_conv_transpose(node):
             raise ShapeError(f"an output padding of {more} is not below the stride, {stride}")
     if isinstance(w.dims[1], int):
         _check_bias(node, w.dims[1] * a.get("group", 1))
+    _check_transposed(x.dims[2:], w.dims[2:], a)
+
+
+def _check_transposed(image, window, a):
+    """Padding cuts a transposed convolution: something must be left."""
+    n = len(image)
+    pads = a.get("pads") or [0] * (2 * n)
+    steps, more = a.get("strides") or [1] * n, a.get("output_padding") or [0] * n
+    holes = a.get("dilations") or [1] * n
+    for k, (size, width) in enumerate(zip(image, window, strict=True)):
+        if isinstance(size, int) and isinstance(width, int):
+            whole_size = (size - 1) * steps[k] + (width - 1) * holes[k] + 1 + more[k]
+            if whole_size <= pads[k] + pads[k + n]:
+                cut = pads[k] + pads[k + n]
+                raise ShapeError(f"the result is {whole_size} wide on axis {k + 2}, {cut} are cut")
 
 
 def _check_bias(node, filters):

@@ -14,6 +14,7 @@ from . import (
     layer,
     minibatch,
     networks,
+    op,
     optimizer,
     parameters,
     plot,
@@ -32,6 +33,6 @@ settings.configure_logging()
 __all__ = [
     *("activation", "attr", "batch", "build", "config_base", "data_feeder", "data_type"),
     *("dataset", "evaluator", "event", "infer", "inference", "init", "layer", "minibatch"),
-    *("networks", "optimizer", "parameters", "plot", "pooling", "reader"),
+    *("networks", "op", "optimizer", "parameters", "plot", "pooling", "reader"),
     *("set_omp_mkl_env_vars", "settings", "topology", "trainer"),
 ]

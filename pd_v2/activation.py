@@ -119,7 +119,7 @@ class STanh(Base):
         super().__init__("stanh", False)
 
     def __call__(self, x):
-        return pd.tanh(x * (2.0 / 3.0)) * 1.7159
+        return pd.mul(pd.tanh(pd.mul(x, 2.0 / 3.0)), 1.7159)
 
 
 class Abs(Base):
@@ -194,4 +194,4 @@ class SoftSign(Base):
 
 def _held(x, low, high):
     """x within [low, high], with the gradient of x: 2017 took derivatives from the result."""
-    return pd.stop_gradient(pd.clip(x, low, high)) + (x - pd.stop_gradient(x))
+    return pd.add(pd.stop_gradient(pd.clip(x, low, high)), pd.sub(x, pd.stop_gradient(x)))

@@ -2,12 +2,15 @@
 
 import pd_core as pd
 
+from . import build
+
 
 class Layer(pd.Variable):
     """A layer's output: a core Variable [rows, size] with its legacy record.
 
-    Integer data is [rows]. `image` is the same value as [rows, channels, height, width] where the
-    layer computes one, `config` the LayerConfig of `Topology.proto()`.
+    Integer data is [rows]; `prob` is the value that each id had where a layer computes it.
+    `image` is the same value as [rows, channels, height, width] where the layer computes one,
+    `config` the LayerConfig of `Topology.proto()`.
     """
 
     layer_type = None
@@ -21,6 +24,7 @@ class Layer(pd.Variable):
     data_type = None
     config = None
     image = None
+    prob = None
 
     @property
     def full_name(self):
@@ -41,3 +45,40 @@ class Layer(pd.Variable):
     def depth(self):
         """Depth of the image, 1 if it has none."""
         return self.config.depth
+
+
+class AddToSealedMixedLayerException(Exception):
+    """A projection was added to a mixed layer that its `with` block has completed."""
+
+
+class MixedLayerType(Layer):
+    """A mixed layer in the making: `+=` adds to it, the end of its `with` block completes it."""
+
+    def __init__(self, name, size, act, complete):
+        self.name, self.size, self.activation = name, size, act
+        self._inputs, self._complete = [], complete
+
+    def __iadd__(self, item):
+        """Add a projection or an operator."""
+        if self._complete is None:
+            raise AddToSealedMixedLayerException(f"mixed layer {self.name!r} is complete")
+        self._inputs.append(item)
+        return self
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        if kind is None:
+            complete, self._complete = self._complete, None
+            self.__dict__.update(complete(self._inputs).__dict__)
+            self.node.outputs = (self,)
+            build.current().layers[self.full_name] = self
+
+    def __getattr__(self, attribute):
+        if self.config is None and not attribute.startswith("__"):
+            raise pd.GraphError(
+                f"mixed layer {self.name!r} is used before its with block ends\n"
+                "  hint: `with mixed(...) as m: m += projection`"
+            )
+        raise AttributeError(attribute)

@@ -48,8 +48,11 @@ class Inference:
         """For the whole input as one batch: a list of {'value', 'id', 'prob'}, one per output."""
         feeder = DataFeeder(self.topology.data_type(), feeding)
         feeds = {self._inputs[name]: slot.value for name, slot in feeder(list(input)).items()}
-        found = self._shared.session_of(self).eval(self.topology.outputs, feeds, training=False)
-        yield [_fields(x, value) for x, value in zip(self.topology.outputs, found, strict=True)]
+        outputs = self.topology.outputs
+        wanted = [*outputs, *(x.prob for x in outputs if x.prob is not None)]
+        found = self._shared.session_of(self).eval(wanted, feeds, training=False)
+        values = dict(zip(wanted, found, strict=True))
+        yield [_fields(x, values) for x in outputs]
 
     def iter_infer_field(self, field, **kwargs):
         """For each output a list of the fields asked for."""
@@ -80,13 +83,13 @@ def infer(output_layer, parameters, input, feeding=None, field="value"):
     return inference.infer(field=field, input=input, feeding=feeding)
 
 
-def _fields(layer, value):
-    """Ids of integer layers, values of all others."""
-    ids = layer.dtype.kind == "i"
+def _fields(layer, values):
+    """Ids of integer layers, values of all others, by the values of Variables."""
+    value, ids = values[layer], layer.dtype.kind == "i"
     return {
         "value": None if ids else value,
         "id": value.astype(np.int32) if ids else None,
-        "prob": None,
+        "prob": None if layer.prob is None else values[layer.prob],
     }
 
 

@@ -97,7 +97,9 @@ def _as_in_2017(pickled):
 
 
 def _feeds_inference(x, outputs):
-    return x in outputs or any(x in node.inputs for node in pd.subgraph(outputs))
+    """Whether inference reads a data layer; an output that runs no node is its input itself."""
+    bare = [y for y in outputs if not pd.subgraph(y)]
+    return x in _reachable(bare) or any(x in node.inputs for node in pd.subgraph(outputs))
 
 
 def _layers(layers):

@@ -480,6 +480,18 @@ def test_convolution_of_images_of_unknown_size_has_no_gradient():
         pd.gradients(pd.conv(x, w), [w])
 
 
+def test_interpolations_that_have_no_gradient():
+    x = pd.Variable([None, 1, None, 3])
+    with pytest.raises(
+        pd.NoGradient, match=r"Resize: only images of known sizes .*\[\?, 1, \?, 3\]\n"
+    ):
+        pd.gradients(pd.interpolate(x, 5), [x])
+    x = pd.Variable([2, 1, 3, 3])
+    nearest = pd.apply("Resize", x, None, np.array([1, 1, 2, 2], np.float32), mode="nearest")
+    with pytest.raises(pd.NoGradient, match=r"Resize: only interpolate\(\) .* not mode=nearest"):
+        pd.gradients(nearest, [x])
+
+
 def test_a_rule_that_gives_another_shape_is_found_out(monkeypatch):
     monkeypatch.setitem(rules, "Tanh", lambda node, dy: [pd.reduce_sum(dy, [0])])
     x = pd.Variable([3, 4])

@@ -120,6 +120,11 @@ CONVOLUTION = [
         SHAPE,
         "conv_transpose: an output padding of 2 is not below the stride, 2",
     ),
+    (
+        lambda: pd.conv_transpose(f32(1, 4, 5, 2), f32(4, 2, 1, 3), pads=2),
+        SHAPE,
+        "conv_transpose: the result is 4 wide on axis 3, 4 are cut",
+    ),
 ]
 POOLING = [
     (
@@ -243,6 +248,37 @@ REDUCING = [
         GRAPH,
         r"assign: mul_0: float32\[3\] keeps no value",
     ),
+    (
+        lambda: pd.local_response_norm(f32(2, 3), 5),
+        SHAPE,
+        r"local_response_norm: takes \[N, C, ...\] of known sizes and a window, not .*, 5",
+    ),
+    (lambda: pd.local_response_norm(f32(2, 3, None), 5), SHAPE, "local_response_norm: takes"),
+    (lambda: pd.local_response_norm(f32(2, 3, 4), 0), SHAPE, "local_response_norm: takes .*, 0"),
+]
+RESIZING = [
+    (
+        lambda: pd.interpolate(f32(1, 2, 3, 3), [4, 0]),
+        SHAPE,
+        r"interpolate: a size is a positive integer, not \[4, 0\] for var-0: float32",
+    ),
+    (lambda: pd.interpolate(f32(2, 3), 4), SHAPE, r"interpolate: .* not \[\] for var-0"),
+    (
+        lambda: pd.roi_max_pool(f32(1, 2, 3, None), f32(4, 5), 2),
+        SHAPE,
+        r"roi_max_pool: takes images of known sizes, not float32\[1, 2, 3, \?\] for \[2, 2\]",
+    ),
+    (lambda: pd.roi_max_pool(f32(1, 2, 3), f32(4, 5), 2), SHAPE, "roi_max_pool: takes images"),
+    (
+        lambda: pd.roi_max_pool(f32(1, 2, 3, 3), f32(4, 5), 0),
+        SHAPE,
+        r"roi_max_pool: .* for \[0, 0\]",
+    ),
+    (
+        lambda: pd.roi_max_pool(f32(1, 2, 3, 3), f32(4, 4), 2),
+        SHAPE,
+        r"roi_max_pool: a region is 5 numbers or more, not float32\[4, 4\]",
+    ),
 ]
 COSTS = [
     (
@@ -299,7 +335,7 @@ ANY = [
 ]
 REFUSED = [
     *(*MATHS, *MATRICES, *CONVOLUTION, *POOLING, *MOVING),
-    *(*INDICES, *REDUCING, *COSTS, *MODES, *ANY),
+    *(*INDICES, *REDUCING, *RESIZING, *COSTS, *MODES, *ANY),
 ]
 
 

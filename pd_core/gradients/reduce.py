@@ -11,7 +11,7 @@ zero("ArgMax", "ArgMin")
 
 def _stretched(node, v):
     """v with the reduced axes back in place, as size 1; a scalar stretches as it is."""
-    if node.attributes.get("keepdims", 1) or v.rank == 0:
+    if node.attributes.get("keepdims", 1) or node.outputs[0].rank == 0:
         return v
     return ops.unsqueeze(v, node.inputs[1])
 
@@ -24,15 +24,21 @@ def reduce_sum(node, dy):
 @gradient("ReduceMean")
 def reduce_mean(node, dy):
     x, axes = node.inputs
-    sizes = [x.dims[a] for a in axes.value]
-    if all(isinstance(d, int) for d in sizes):
-        dy = dy * (1.0 / int(np.prod(sizes)))
-        return [ops.expand_like(_stretched(node, dy), x), None]
-    count = ops.size_of(x, int(axes.value[0]))
-    for a in axes.value[1:]:
-        count = count * ops.size_of(x, int(a))
-    count = ops.cast(ops.squeeze(count, 0), x.dtype)
-    return [ops.expand_like(_stretched(node, dy / count), x), None]
+    sizes = [(int(a), x.dims[a]) for a in axes.value]
+    known = int(np.prod([d for _, d in sizes if isinstance(d, int)]))
+    named = [a for a, d in sizes if isinstance(d, str)]
+    dy = dy if known == 1 else dy * (1.0 / known)
+    if named:
+        dy = dy / _rows(x, named, dy.rank)
+    return [ops.expand_like(_stretched(node, dy), x), None]
+
+
+def _rows(x, axes, rank):
+    """The product of run-time sizes as a float of shape [1], or () for a gradient of some rank."""
+    count = ops.size_of(x, axes[0])
+    for a in axes[1:]:
+        count = count * ops.size_of(x, a)
+    return ops.cast(count if rank == 0 else ops.squeeze(count, 0), x.dtype)
 
 
 @gradient("ReduceMax", "ReduceMin")

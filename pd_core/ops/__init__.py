@@ -13,6 +13,7 @@ from .conv import (
     max_pool_pick,
     pool2d,
 )
+from .image import interpolate, roi_max_pool
 from .index import gather, gather_elements, one_hot, scatter_add
 from .loss import (
     binary_cross_entropy,
@@ -67,7 +68,7 @@ from .math import (
 )
 from .matrix import matmul
 from .mode import clip_gradient, mode_switch, scale_gradient, stop_gradient
-from .norm import batch_norm, l2_normalize, layer_norm
+from .norm import batch_norm, l2_normalize, layer_norm, local_response_norm
 from .random import bernoulli, dropout, gaussian_random, uniform_random
 from .recurrent import rnn, while_op
 from .reduce import (

@@ -1,9 +1,12 @@
 """Normalisation."""
 
+import math
+
 from ..errors import ShapeError
 from ..shapes import axis_of
 from ..variable import constant
 from . import math as m
+from .conv import avg_pool
 from .mode import mode_switch
 from .reduce import reduce_mean, reduce_sum
 from .shape import reshape
@@ -58,3 +61,21 @@ def layer_norm(x, scale=None, shift=None, axis=-1, epsilon=1e-5):
 def l2_normalize(x, axis=-1, epsilon=1e-12):
     """x over its length along an axis, sqrt(sum x^2 + epsilon)."""
     return x / m.sqrt(reduce_sum(m.square(x), [axis], keep_dim=True) + epsilon)
+
+
+def local_response_norm(x, size, alpha=1e-4, beta=0.75, k=1.0):
+    """x (k + alpha mean of x^2 over `size` channels around)^-beta (Krizhevsky et al. 2012).
+
+    x [N, C, ...]. The window of channel c starts at c - (size - 1) // 2; what it lacks at the
+    borders counts as zero.
+    """
+    x = constant(x)
+    if size < 1 or x.rank < 3 or not all(isinstance(d, int) for d in x.dims[1:]):
+        raise ShapeError(
+            f"local_response_norm: takes [N, C, ...] of known sizes and a window, not {x!r}, {size}"
+        )
+    before = (size - 1) // 2
+    plane = reshape(m.square(x), [-1, 1, x.dims[1], math.prod(x.dims[2:])])
+    around = [before, 0, size - 1 - before, 0]
+    mean = reshape(avg_pool(plane, [size, 1], 1, around, include_pad=True), [-1, *x.dims[1:]])
+    return x * m.pow(k + alpha * mean, -beta)

@@ -2,6 +2,7 @@
 
 from ..config_base import Layer as LayerOutput
 from ..topology import get_layer, parse_network
+from .arrange import multiplex, repeat, resize, rotate, trans
 from .cost import (
     classification_cost,
     cross_entropy_cost,
@@ -16,32 +17,109 @@ from .cost import (
     sum_cost,
 )
 from .data import data
-from .dense import fc
-from .image import img_conv, img_pool
-from .math import addto, concat, dropout
-from .norm import batch_norm
+from .dense import embedding, factorization_machine, fc, gated_unit, tensor
+from .ids import eos, max_id, sampling_id
+from .image import bilinear_interp, crop, maxout, pad, scale_sub_region, switch_order
+from .image_conv import img_conv, img_conv3d
+from .image_pool import img_pool, img_pool3d, roi_pool, spp
+from .math import (
+    addto,
+    clip,
+    concat,
+    dropout,
+    interpolation,
+    power,
+    prelu,
+    row_l2_norm,
+    scale_shift,
+    scaling,
+    slope_intercept,
+    sum_to_one_norm,
+)
+from .mixed import (
+    dotmul_operator,
+    dotmul_projection,
+    full_matrix_projection,
+    identity_projection,
+    mixed,
+    scaling_projection,
+    slice_projection,
+    table_projection,
+    trans_full_matrix_projection,
+)
+from .norm import batch_norm, cross_channel_norm, img_cmrnorm
+from .products import conv_shift, convex_comb, cos_sim, dot_prod, l2_distance, linear_comb, out_prod
 
 __all__ = [
     "LayerOutput",
     "addto",
     "batch_norm",
+    "bilinear_interp",
     "classification_cost",
+    "clip",
     "concat",
+    "conv_shift",
+    "convex_comb",
+    "cos_sim",
+    "crop",
+    "cross_channel_norm",
     "cross_entropy_cost",
     "cross_entropy_with_selfnorm_cost",
     "data",
+    "dot_prod",
+    "dotmul_operator",
+    "dotmul_projection",
     "dropout",
+    "embedding",
+    "eos",
+    "factorization_machine",
     "fc",
+    "full_matrix_projection",
+    "gated_unit",
     "get_layer",
     "huber_classification_cost",
     "huber_regression_cost",
+    "identity_projection",
+    "img_cmrnorm",
     "img_conv",
+    "img_conv3d",
     "img_pool",
+    "img_pool3d",
+    "interpolation",
+    "l2_distance",
+    "linear_comb",
+    "max_id",
+    "maxout",
+    "mixed",
     "multi_binary_label_cross_entropy_cost",
+    "multiplex",
+    "out_prod",
+    "pad",
     "parse_network",
+    "power",
+    "prelu",
     "rank_cost",
     "regression_cost",
+    "repeat",
+    "resize",
+    "roi_pool",
+    "rotate",
+    "row_l2_norm",
+    "sampling_id",
+    "scale_shift",
+    "scale_sub_region",
+    "scaling",
+    "scaling_projection",
+    "slice_projection",
+    "slope_intercept",
     "smooth_l1_cost",
+    "spp",
     "square_error_cost",
     "sum_cost",
+    "sum_to_one_norm",
+    "switch_order",
+    "table_projection",
+    "tensor",
+    "trans",
+    "trans_full_matrix_projection",
 ]

@@ -38,7 +38,8 @@ class Scope:
 
     def __init__(self, name, config, inputs, device):
         self.name, self.config, self.inputs, self.device = name, config, inputs, device
-        self.num_filters = None
+        self.num_filters = self.prob = None
+        self.size = None  # where it is not the width of the result
         self.layer_type = None  # where it is not the one declared with the layer
         self.made = {}  # Parameter by name
 
@@ -134,19 +135,30 @@ def _start(config):
     return pd.gaussian_initializer(mean, std) if std else pd.constant_initializer(mean)
 
 
-def layer(kind, prefix, act=None, inputs=("input",), several=False, supports=(), label=None):
+def layer(
+    kind,
+    prefix,
+    act=None,
+    inputs=("input",),
+    several=False,
+    supports=(),
+    label=None,
+    rows=None,
+):
     """Turn fn(scope, ...) into a layer function.
 
     `kind` is the type in the configuration, `prefix` that of automatic names, `inputs` the
     arguments that are input layers, in the order of the configuration; with `several` the first
     is a list of them. `supports` are the fields of an ExtraLayerAttribute that the layer takes
-    besides `device`, `label` is its `layer_type`.
+    besides `device`, `label` is its `layer_type`. `rows` are the arguments that cannot be ids, the
+    first if None.
     """
 
     def wrap(fn):
         signature = inspect.signature(fn)
         public = signature.replace(parameters=list(signature.parameters.values())[1:])
         optional = {a for a in inputs if public.parameters[a].default is None}
+        arguments_of_rows = inputs[:1] if rows is None else rows
         kind_of_layer = fn.__name__.lstrip("_")
 
         @functools.wraps(fn)
@@ -160,7 +172,7 @@ def layer(kind, prefix, act=None, inputs=("input",), several=False, supports=(),
                 values["act"] = _activation(name, values["act"] or act())
             scope = _scope(name, kind, parents, values, supports)
             try:
-                _check_rows(_listed(values[inputs[0]]))
+                _check_rows([x for a in arguments_of_rows for x in _listed(values[a])])
                 with pd.namespace(name):
                     y = fn(scope, **values)
                     return _finish(y, scope, parents, values, scope.layer_type or label or kind)
@@ -255,7 +267,8 @@ def _finish(y, scope, parents, values, layer_type):
         y = act(_rows(y)) if act.over_row else act(y)
     for step in (_dropped, _clipped):
         y = y if extra is None else step(y, extra, act)
-    rows = _rows(y)
+    rows = _rows(y) if y.rank > 1 else y
+    size = rows.dims[1] if scope.size is None else scope.size
     out = pd.identity(
         rows,
         scope.name,
@@ -264,8 +277,9 @@ def _finish(y, scope, parents, values, layer_type):
         parents=list(parents),
         activation=act,
         num_filters=scope.num_filters,
-        size=rows.dims[1],
+        size=size,
         config=scope.config,
+        prob=scope.prob,
         image=y if y.rank > 2 else None,
     )
     scope.config.size = out.size

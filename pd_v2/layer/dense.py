@@ -2,11 +2,15 @@
 
 import pd_core as pd
 
-from ..activation import Tanh
+from .. import build
+from ..activation import Linear, Sigmoid, Tanh
 from ._legacy import layer, param_list
+from .mixed import dotmul_operator, mixed, table_projection
+
+_EXTRA = ("drop_rate", "error_clipping_threshold")
 
 
-@layer("fc", "fc_layer", Tanh, several=True, supports=("error_clipping_threshold", "drop_rate"))
+@layer("fc", "fc_layer", Tanh, several=True, supports=_EXTRA)
 def fc(scope, input, size, act=None, name=None, param_attr=None, bias_attr=None, layer_attr=None):
     """act(sum of x W over the inputs, plus b).
 
@@ -20,3 +24,81 @@ def fc(scope, input, size, act=None, name=None, param_attr=None, bias_attr=None,
         y = product if y is None else y + product
     bias = scope.bias([1, size], bias_attr)
     return y if bias is None else y + bias
+
+
+def embedding(input, size, name=None, param_attr=None, layer_attr=None):
+    """The row of a learned table for each id, `size` wide; zeros for an id of -1."""
+    return mixed(
+        size=size,
+        input=table_projection(input=input, size=size, param_attr=param_attr),
+        name=name or build.current().next_name("embedding"),
+        layer_attr=layer_attr,
+    )
+
+
+def gated_unit(
+    input,
+    size,
+    act=None,
+    name=None,
+    gate_attr=None,
+    gate_param_attr=None,
+    gate_bias_attr=True,
+    inproj_attr=None,
+    inproj_param_attr=None,
+    inproj_bias_attr=True,
+    layer_attr=None,
+):
+    """act(x W + b) times sigmoid(x V + c), elementwise (Dauphin et al. 2016).
+
+    The layers are `<name>_input_proj`, `<name>_gate` and the result, `<name>_gated_act`.
+    """
+    name = name or build.current().next_name("gated_unit_layer")
+    value = fc(
+        input=input,
+        size=size,
+        name=f"{name}_input_proj",
+        act=act or Linear(),
+        layer_attr=inproj_attr,
+        param_attr=inproj_param_attr,
+        bias_attr=inproj_bias_attr,
+    )
+    gate = fc(
+        input=input,
+        size=size,
+        name=f"{name}_gate",
+        act=Sigmoid(),
+        layer_attr=gate_attr,
+        param_attr=gate_param_attr,
+        bias_attr=gate_bias_attr,
+    )
+    product = dotmul_operator(value, gate)
+    return mixed(name=f"{name}_gated_act", input=product, layer_attr=layer_attr)
+
+
+@layer("tensor", "tensor_layer", Linear, inputs=("a", "b"), supports=_EXTRA, rows=("a", "b"))
+def tensor(
+    scope, a, b, size, act=None, name=None, param_attr=None, bias_attr=None, layer_attr=None
+):
+    """act(y + c) with y_k = a W_k b' for `size` matrices W_k, which are stored one by one."""
+    w = scope.weight(0, [size, a.size, b.size], param_attr, dims=[a.size, b.size, size])
+    blocks = pd.reshape(pd.transpose(w, [1, 0, 2]), [a.size, size * b.size])
+    rows = pd.reshape(pd.matmul(a, blocks), [-1, size, b.size])
+    y = pd.squeeze(pd.matmul(rows, pd.unsqueeze(b, 2)), 2)
+    bias = scope.bias([1, size], bias_attr)
+    return y if bias is None else pd.add(y, bias)
+
+
+@layer("factorization_machine", "factorization_machine", Linear)
+def factorization_machine(
+    scope, input, factor_size, act=None, name=None, param_attr=None, layer_attr=None
+):
+    """The pairs of a row: act(sum over i < j of x_i x_j <v_i, v_j>) (Rendle 2010).
+
+    Each column has a learned vector v of `factor_size` numbers.
+    """
+    v = scope.weight(0, [input.size, factor_size], param_attr)
+    scope.config.factor_size = factor_size
+    all_pairs = pd.square(pd.matmul(input, v))
+    with_itself = pd.matmul(pd.square(input), pd.square(v))
+    return pd.mul(pd.reduce_sum(pd.sub(all_pairs, with_itself), [1], keep_dim=True), 0.5)

@@ -1,228 +1,231 @@
-"""Layers over images [channels, height, width]."""
+"""Images [channels, (depth,) height, width] in rows, and layers that rearrange them."""
 
 import math
+import operator
+
+import numpy as np
 
 import pd_core as pd
 
-from .. import settings
-from ..activation import Relu
-from ..attr import ParameterAttribute
-from ..pooling import Avg, CudnnAvg, CudnnMax, Max, MaxWithMask
+from ..activation import Linear
 from ._legacy import layer
 
 
-@layer("exconv", "conv", Relu, supports=("drop_rate",), label="conv")
-def img_conv(
-    scope,
-    input,
-    filter_size,
-    num_filters,
-    name=None,
-    num_channels=None,
-    act=None,
-    groups=1,
-    stride=1,
-    padding=0,
-    dilation=1,
-    bias_attr=None,
-    param_attr=None,
-    shared_biases=True,
-    layer_attr=None,
-    filter_size_y=None,
-    stride_y=None,
-    padding_y=None,
-    dilation_y=None,
-    trans=False,
-    layer_type=None,
-):
-    """Cross-correlation of an image with `num_filters` filters, zero padding.
-
-    Sizes are one number or a pair (x, y), width first; `*_y` gives the height's. The output is
-    1 + floor((2 padding + in - ((filter - 1) dilation + 1)) / stride) wide. `shared_biases=False`
-    has a bias for every output element. Weights start from N(0, 2 / (filter_x² channels)), which
-    is also written into the given `param_attr`, as in 2017.
-    """
-    if trans:
-        raise pd.GraphError("transposed convolution is not supported")
-    x, channels = image_of(input, num_channels)
-    window, strides = _pair(filter_size, filter_size_y), _pair(stride, stride_y)
-    pads, dilations = _pair(padding, padding_y), _pair(dilation, dilation_y)
-    _check_groups(channels, num_filters, groups)
-    attr = _filter_start(param_attr, window[1], channels)
-    shape = [num_filters, channels // groups, *window]
-    w = scope.weight(0, shape, attr, dims=[])
-    scope.config.type = _conv_type(layer_type)
-    per_channel = scope.bias([num_filters, 1], bias_attr) if shared_biases else None
-    shift = None if per_channel is None else pd.reshape(per_channel, [num_filters])
-    y = pd.conv(x, w, shift, strides, pads, dilations, groups)
-    if not shared_biases:
-        y = _add_unshared(scope, y, bias_attr)
-    scope.config.num_filters, scope.config.shared_biases = num_filters, shared_biases
-    scope.num_filters = num_filters
-    _record_conv(scope, x, y, channels, groups, window, strides, pads, dilations)
-    return y
-
-
-def _add_unshared(scope, y, bias_attr):
-    size = math.prod(y.dims[1:])
-    bias = scope.bias([size, 1], bias_attr)
-    return y if bias is None else y + pd.reshape(bias, [1, *y.dims[1:]])
-
-
-def _conv_type(layer_type):
-    if layer_type is None:
-        return "cudnn_conv" if settings.current().use_gpu else "exconv"
-    if layer_type not in ("exconv", "cudnn_conv"):
-        raise pd.GraphError(f"layer_type is exconv or cudnn_conv, not {layer_type!r}")
-    return layer_type
-
-
-def _check_groups(channels, num_filters, groups):
-    if channels % groups or num_filters % groups:
-        raise pd.ShapeError(
-            f"{channels} channels and {num_filters} filters do not split into {groups} groups"
-        )
-
-
-def _filter_start(attr, width, channels):
-    """The smart start of filters, written into the attribute that was given."""
-    attr = ParameterAttribute() if attr is None else attr
-    if attr.attr.get("initial_smart"):
-        attr.attr.update(
-            initial_mean=0.0,
-            initial_std=math.sqrt(2.0 / (width**2 * channels)),
-            initial_strategy=0,
-            initial_smart=False,
-        )
-    return attr
-
-
-def _record_conv(scope, x, y, channels, groups, window, strides, pads, dilations):
-    conf = scope.config.inputs[0].conv_conf
-    conf.filter_size_y, conf.filter_size = window
-    conf.stride_y, conf.stride = strides
-    conf.padding_y, conf.padding = pads
-    conf.dilation_y, conf.dilation = dilations
-    conf.channels, conf.groups, conf.filter_channels = channels, groups, channels // groups
-    conf.img_size_y, conf.img_size = x.dims[2:]
-    conf.output_y, conf.output_x = y.dims[2:]
-    conf.caffe_mode = True
-    scope.set_geometry(*y.dims[2:])
-
-
-@layer("pool", "pool")
-def img_pool(
-    scope,
-    input,
-    pool_size,
-    name=None,
-    num_channels=None,
-    pool_type=None,
-    stride=1,
-    padding=0,
-    layer_attr=None,
-    pool_size_y=None,
-    stride_y=None,
-    padding_y=None,
-    ceil_mode=True,
-    exclude_mode=None,
-):
-    """The largest or mean element of each window; sizes are x, those of y may be given apart.
-
-    `ceil_mode` counts a window that reaches over the end, and one of no pixels, which gives 0. A
-    mean is over the cells inside the image unless `exclude_mode=False`.
-    """
-    x, channels = image_of(input, num_channels)
-    window, strides = _pair(pool_size, pool_size_y), _pair(stride, stride_y)
-    pads = _pair(padding, padding_y)
-    kind, pool = _pool_kind(pool_type or Max())
-    axes = [_Windows(*a, ceil_mode) for a in zip(x.dims[2:], window, strides, pads, strict=True)]
-    around = [*pads, *(a.overhang for a in axes)]
-    if pool is pd.avg_pool:
-        y = pool(x, window, strides, around, include_pad=exclude_mode is False)
-    else:
-        y = pool(x, window, strides, around)
-    y = _with_outside(y, axes)
-    conf = scope.config.inputs[0].pool_conf
-    conf.pool_type, conf.channels = kind, channels
-    conf.size_y, conf.size_x = window
-    conf.stride_y, conf.stride = strides
-    conf.padding_y, conf.padding = pads
-    conf.img_size_y, conf.img_size = x.dims[2:]
-    conf.output_y, conf.output_x = y.dims[2:]
-    if exclude_mode is not None:
-        conf.exclude_mode = exclude_mode
-    scope.set_geometry(*y.dims[2:])
-    scope.num_filters = channels
-    return y
-
-
-class _Windows:
-    """The windows along one axis, by 2017's count: the last may hang over the end or lie outside.
-
-    `inside` of the `count` begin within the image; the last of them ends `overhang` behind it.
-    """
-
-    def __init__(self, size, window, stride, pad, ceil_mode):
-        if pad >= window:
-            raise pd.ShapeError(f"a padding of {pad} leaves windows of {window} without a pixel")
-        room = size + 2 * pad - window
-        self.count = 1 + (-(-room // stride) if ceil_mode else room // stride)
-        if self.count < 1:
-            raise pd.ShapeError(f"the window is {window} wide, the padded image {size + 2 * pad}")
-        self.inside = min(self.count, -(-(size + pad) // stride))
-        self.overhang = max(0, (self.inside - 1) * stride + window - size - pad)
-
-
-def _with_outside(y, axes):
-    """The result of pooling with a 0 for every window that lies outside the image."""
-    missing = [a.count - a.inside for a in axes]
-    return pd.pad(y, [0] * 4, [0, 0, *missing]) if any(missing) else y
-
-
-def _pool_kind(pool_type):
-    """(name in the configuration, op function) of a pooling type."""
-    for kind, (name, pool) in _POOLS.items():
-        if type(pool_type) is kind:
-            return name, pool
-    raise TypeError(
-        f"img_pool: pool_type is one of {', '.join(k.__name__ for k in _POOLS)}, not {pool_type!r}"
-    )
-
-
-_POOLS = {
-    Max: ("max-projection", pd.max_pool),
-    Avg: ("avg-projection", pd.avg_pool),
-    MaxWithMask: ("max-pool-with-mask", pd.max_pool),
-    CudnnMax: ("cudnn-max-pool", pd.max_pool),
-    CudnnAvg: ("cudnn-avg-pool", pd.avg_pool),
-}
-
-
-def image_of(x, num_channels=None):
-    """A layer's output as [N, C, H, W], and C; geometry as 2017 finds it."""
+def image_of(x, num_channels=None, n=2):
+    """A layer's output as [N, C, *S] with n spatial axes, and C; geometry as 2017 finds it."""
     channels = num_channels or x.num_filters
     if not channels:
         raise pd.ShapeError(
             f"the number of channels of {x.name!r} is not known\n  hint: give num_channels"
         )
-    if x.image is not None and x.image.rank == 4 and x.image.dims[1] == channels:
+    if x.image is not None and x.image.rank == n + 2 and x.image.dims[1] == channels:
         return x.image, channels
-    pixels = x.size // channels
-    width = x.width or math.isqrt(pixels)
-    height = x.height or (pixels // width if width else 0)
-    if channels * height * width != x.size:
+    sizes = _spatial(x, x.size // channels, n)
+    if channels * math.prod(sizes) != x.size:
+        pixels = " x ".join(map(str, sizes))
         raise pd.ShapeError(
-            f"{x.name!r} is {x.size} wide, which is not {channels} channels of "
-            f"{height} x {width} pixels"
+            f"{x.name!r} is {x.size} wide, which is not {channels} channels of {pixels} pixels"
         )
-    return pd.reshape(x, [-1, channels, height, width]), channels
+    return pd.reshape(x, [-1, channels, *sizes]), channels
 
 
-def _pair(value, y=None):
-    """(height, width) from a number or a pair (x, y); a pair overrides the separate y."""
+def _spatial(x, pixels, n):
+    """(depth,) height and width; an image of two axes may be a square of unknown size."""
+    if n == 3:
+        return [x.depth, x.height, x.width]
+    width = x.width or math.isqrt(pixels)
+    return [x.height or (pixels // width if width else 0), width]
+
+
+def whole(name, value, least=1):
+    """An argument that is a whole number."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = least - 1
+    if number < least:
+        raise pd.GraphError(f"{name} is a whole number of at least {least}, not {value!r}")
+    return number
+
+
+def per_axis(name, value, y=None, z=None, n=2, least=1):
+    """[(z,) y, x] from a number or (x, y(, z)); a list overrides the separate y and z."""
     if isinstance(value, (list, tuple)):
-        if len(value) != 2:
-            raise pd.GraphError(f"a size is one number or a pair (x, y), not {value!r}")
-        return [int(value[1]), int(value[0])]
-    return [int(value if y is None else y), int(value)]
+        if len(value) != n:
+            wanted = "a pair (x, y)" if n == 2 else "three (x, y, z)"
+            raise pd.GraphError(f"{name} is one number or {wanted}, not {value!r}")
+        return [whole(name, v, least) for v in reversed(value)]
+    others = [value if v is None else v for v in (z, y)][-(n - 1) :]
+    return [whole(name, v, least) for v in (*others, value)]
+
+
+def record_axes(conf, last="", **sizes):
+    """Set field, field_y(, field_z) of a message from [(z,) y, x]; x may have a suffix too."""
+    for field, values in sizes.items():
+        own = "_x" if field == "output" else last
+        suffixes = ("_z", "_y", own)[-len(values) :]
+        for suffix, value in zip(suffixes, values, strict=True):
+            setattr(conf, field + suffix, value)
+
+
+def record_image(conf, x):
+    """Set an ImageConfig from an image."""
+    conf.channels = x.dims[1]
+    record_axes(conf, img_size=x.dims[2:])
+
+
+def set_pixels(scope, y):
+    """Record the geometry of an output from the image."""
+    *depth, height, width = y.dims[2:]
+    scope.set_geometry(height, width, *depth)
+
+
+@layer("maxout", "maxout_layer")
+def maxout(scope, input, groups, num_channels=None, name=None, layer_attr=None):
+    """The largest of each `groups` consecutive channels (Goodfellow et al. 2013)."""
+    x, channels = image_of(input, num_channels)
+    if channels % whole("groups", groups, 2):
+        raise pd.ShapeError(f"{channels} channels do not split into groups of {groups}")
+    conf = scope.config.inputs[0].maxout_conf
+    conf.groups = groups
+    record_image(conf.image_conf, x)
+    set_pixels(scope, x)
+    grouped = pd.reshape(x, [-1, channels // groups, groups, *x.dims[2:]])
+    return pd.reduce_max(grouped, [2])
+
+
+@layer("pad", "pad")
+def pad(scope, input, pad_c=None, pad_h=None, pad_w=None, name=None, layer_attr=None):
+    """Zeros around an image: each of pad_c, pad_h and pad_w is [before, after], or None."""
+    x, channels = image_of(input)
+    conf = scope.config.inputs[0].pad_conf
+    record_image(conf.image_conf, x)
+    widths = [[0, 0]]
+    for field, width in (("pad_c", pad_c), ("pad_h", pad_h), ("pad_w", pad_w)):
+        width = [0, 0] if width is None else width
+        if not isinstance(width, (list, tuple)) or len(width) != 2:
+            raise pd.GraphError(f"{field} is two widths [before, after], not {width!r}")
+        width = [whole(field, v, 0) for v in width]
+        getattr(conf, field).extend(width)
+        widths.append(width)
+    y = pd.pad(x, *zip(*widths, strict=True))
+    scope.num_filters = channels + sum(widths[1])
+    set_pixels(scope, y)
+    return y
+
+
+@layer("crop", "crop_layer", inputs=("input",), several=True)
+def _crop(scope, input, offset, axis, shape, name, layer_attr):
+    x, _ = image_of(input[0])
+    if axis not in (1, 2, 3):
+        raise pd.GraphError(f"axis is 1, 2 or 3 (channel, height, width), not {axis!r}")
+    offset = offset if isinstance(offset, (list, tuple)) else [offset]
+    offset = [whole("offset", v, 0) for v in offset]
+    starts = offset * (4 - axis) if len(offset) == 1 else offset
+    sizes = _cropped_sizes(input, axis, shape)
+    if len(starts) != 4 - axis:
+        raise pd.GraphError(f"an offset for each of the axes {axis} to 3, or one, not {offset}")
+    ends = [start + size for start, size in zip(starts, sizes, strict=True)]
+    for k, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        if end > x.dims[axis + k]:
+            raise pd.ShapeError(
+                f"{start} to {end} on axis {axis + k} is not within {x.dims[axis + k]}"
+            )
+    scope.config.axis = axis
+    scope.config.offset.extend(offset)
+    scope.config.shape.extend(shape or [])
+    record_image(scope.config.inputs[0].image_conf, x)
+    y = pd.slice(x, starts, ends, list(range(axis, 4)))
+    set_pixels(scope, y)
+    return y
+
+
+def _cropped_sizes(inputs, axis, shape):
+    """The sizes of the axes that are cropped: from the shape, or those of the second layer."""
+    if (len(inputs) == 1) == (shape is None) or len(inputs) > 2:
+        raise pd.GraphError("takes one layer and a shape, or two layers")
+    if shape is None:
+        ref = inputs[1]
+        sizes = [None, ref.num_filters, ref.height, ref.width]
+    else:
+        sizes = list(shape)
+    if len(sizes) != 4 or not all(sizes[axis:]):
+        raise pd.ShapeError(f"the result has four sizes, known from axis {axis} on, not {sizes}")
+    return [whole("shape", v) for v in sizes[axis:]]
+
+
+def crop(input, offset, axis=2, shape=None, name=None, layer_attr=None):
+    """A part of an image: `shape` (batch first) from `offset` on, along `axis` and those after.
+
+    With two layers it is as large as the second one. `offset` is one number for each of the
+    axes, or one for all; axes before `axis` stay whole.
+    """
+    out = _crop(
+        input=input, offset=offset, axis=axis, shape=shape, name=name, layer_attr=layer_attr
+    )
+    # 2017 recorded the size asked for, whole axes included
+    out.config.size = out.parents[-1].size if shape is None else math.prod(shape[1:])
+    return out
+
+
+@layer("bilinear_interp", "bilinear_interp_layer")
+def bilinear_interp(scope, input, out_size_x=None, out_size_y=None, name=None, layer_attr=None):
+    """An image enlarged or reduced linearly, its corners kept."""
+    x, channels = image_of(input)
+    sizes = [whole("out_size_y", out_size_y), whole("out_size_x", out_size_x)]
+    conf = scope.config.inputs[0].bilinear_interp_conf
+    conf.out_size_x, conf.out_size_y = out_size_x, out_size_y
+    record_image(conf.image_conf, x)
+    y = pd.interpolate(x, sizes)
+    scope.num_filters = channels
+    set_pixels(scope, y)
+    return y
+
+
+@layer("switch_order", "switch_order", Linear)
+def switch_order(scope, input, name=None, reshape_axis=None, act=None, layer_attr=None):
+    """act of an image with the channels last, [N, H, W, C].
+
+    The axes before `reshape_axis` become the rows, those from it on the columns: 3 gives a row of
+    channels for every pixel. None is 1, a row per sample.
+    """
+    x, _ = image_of(input)
+    axis = 1 if reshape_axis is None else reshape_axis
+    if axis not in (1, 2, 3):
+        raise pd.GraphError(f"reshape_axis is 1, 2 or 3 (height, width, channel), not {axis!r}")
+    scope.config.reshape_conf.height_axis.extend(range(axis))
+    scope.config.reshape_conf.width_axis.extend(range(axis, 4))
+    last = pd.transpose(x, [0, 2, 3, 1])
+    return pd.reshape(last, [-1, math.prod(last.dims[axis:])])
+
+
+@layer("scale_sub_region", "scale_sub_region", inputs=("input", "indices"))
+def scale_sub_region(scope, input, indices, value, name=None):
+    """The image with a box of each sample times `value`.
+
+    A row of `indices` is the box, [c1, c2, h1, h2, w1, w2]: bounds counted from 1, inclusive.
+    """
+    x, channels = image_of(input)
+    if indices.rank != 2 or indices.size != 6:
+        raise pd.ShapeError(f"a box is 6 numbers, not {indices!r}")
+    conf = scope.config.inputs[0].scale_sub_region_conf
+    conf.value = value
+    record_image(conf.image_conf, x)
+    scope.num_filters = channels
+    set_pixels(scope, x)
+    return pd.where(_inside(indices, x), x * float(value), x)
+
+
+def _inside(boxes, image):
+    """Which cells of [N, C, H, W] lie in the box of their sample."""
+    inside = None
+    for axis in (1, 2, 3):
+        places = np.arange(1, image.dims[axis] + 1, dtype=np.float32)
+        places = places.reshape([-1 if k == axis else 1 for k in range(4)])
+        first, last = (
+            pd.reshape(pd.slice(boxes, [k], [k + 1], [1]), [-1, 1, 1, 1])
+            for k in (2 * axis - 2, 2 * axis - 1)
+        )
+        here = pd.logical_and(first <= places, last >= places)
+        inside = here if inside is None else pd.logical_and(inside, here)
+    return inside

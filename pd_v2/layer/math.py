@@ -1,10 +1,11 @@
-"""Layers that combine rows."""
+"""Layers that compute with the elements of rows."""
 
 import pd_core as pd
 
 from ..activation import Linear
-from ..attr import ExtraLayerAttribute
+from ..attr import ExtraLayerAttribute, ParameterAttribute
 from ._legacy import layer
+from .mixed import Projection, concat_projections
 
 _EXTRA = ("drop_rate", "error_clipping_threshold")
 
@@ -24,16 +25,26 @@ def _sum(scope, input, bias_attr=None):
     same = bias is None and all(i is not None and i.dims == images[0].dims for i in images)
     y, *others = images if same else input
     for x in [*others, *([] if bias is None else [bias])]:
-        y = y + x
+        y = pd.add(y, x)
     channels = [x.num_filters for x in input if x.num_filters]
     scope.num_filters = channels[-1] if channels else None
     scope.set_geometry(input[0].height, input[0].width, input[0].depth)
     return y
 
 
+def concat(input, act=None, name=None, layer_attr=None, bias_attr=None):
+    """act of the inputs side by side: layers, or projections of layers.
+
+    The images of layers, if any, have one height and width. A bias is for projections, and only
+    a Param makes one.
+    """
+    items = list(input) if isinstance(input, (list, tuple)) else [input]
+    join = concat_projections if any(isinstance(x, Projection) for x in items) else _concat
+    return join(input=items, act=act, name=name, layer_attr=layer_attr, bias_attr=bias_attr)
+
+
 @layer("concat", "concat", Linear, several=True, supports=_EXTRA)
-def concat(scope, input, act=None, name=None, layer_attr=None, bias_attr=None):
-    """act of the inputs side by side; their images, if any, have one height and width."""
+def _concat(scope, input, act=None, name=None, layer_attr=None, bias_attr=None):
     if bias_attr:
         raise pd.GraphError("a concatenation of layers has no bias")
     for x in input[1:]:
@@ -57,3 +68,113 @@ def dropout(input, dropout_rate, name=None):
 @layer("addto", "dropout", Linear, several=True, supports=_EXTRA)
 def _dropout(scope, input, act=None, name=None, layer_attr=None):
     return _sum(scope, input)
+
+
+@layer(
+    "interpolation",
+    "interpolation_layer",
+    inputs=("weight", "input"),
+    several=True,
+    rows=("weight", "input"),
+)
+def interpolation(scope, input, weight, name=None, layer_attr=None):
+    """w a + (1 - w) b for the two inputs a, b and one number w a row."""
+    if len(input) != 2:
+        raise pd.GraphError(f"an interpolation is of two layers, not {len(input)}")
+    a, b = input
+    _same_size(a, b)
+    return pd.add(b, pd.mul(_one_number(weight), pd.sub(a, b)))
+
+
+@layer("power", "power_layer", inputs=("weight", "input"), rows=("weight", "input"))
+def power(scope, input, weight, name=None, layer_attr=None):
+    """x to the power of w, one number a row."""
+    return pd.pow(input, _one_number(weight))
+
+
+@layer("scaling", "scaling_layer", inputs=("weight", "input"), rows=("weight", "input"))
+def scaling(scope, input, weight, name=None, layer_attr=None):
+    """w x, with one number w a row."""
+    return pd.mul(_one_number(weight), input)
+
+
+@layer("slope_intercept", "slope_intercept_layer")
+def slope_intercept(scope, input, name=None, slope=1.0, intercept=0.0, layer_attr=None):
+    """slope x + intercept, with two constants."""
+    scope.config.slope, scope.config.intercept = slope, intercept
+    y = input if slope == 1 else pd.mul(input, float(slope))
+    return y if intercept == 0 else pd.add(y, float(intercept))
+
+
+@layer("sum_to_one_norm", "sum_to_one_norm_layer")
+def sum_to_one_norm(scope, input, name=None, layer_attr=None):
+    """x over the sum of its row."""
+    return pd.div(input, pd.reduce_sum(input, [1], keep_dim=True))
+
+
+@layer("row_l2_norm", "row_l2_norm_layer")
+def row_l2_norm(scope, input, name=None, layer_attr=None):
+    """x over the length of its row, which must not be 0."""
+    return pd.div(input, pd.sqrt(pd.reduce_sum(pd.square(input), [1], keep_dim=True)))
+
+
+@layer("clip", "clip")
+def clip(scope, input, min, max, name=None):
+    """x held within [min, max]; the gradient outside is 0."""
+    if not min < max:
+        raise pd.GraphError(f"clip: min {min} is not below max {max}")
+    conf = scope.config.inputs[0].clip_conf
+    conf.min, conf.max = min, max
+    return pd.clip(input, float(min), float(max))
+
+
+@layer("scale_shift", "scale_shift")
+def scale_shift(scope, input, name=None, param_attr=None, bias_attr=None):
+    """w x + b with two numbers, which are learned."""
+    y = pd.mul(input, scope.weight(0, [1, 1], param_attr))
+    bias = scope.bias([1, 1], bias_attr)
+    return y if bias is None else pd.add(y, bias)
+
+
+@layer("prelu", "prelu_layer")
+def prelu(
+    scope,
+    input,
+    name=None,
+    partial_sum=1,
+    channel_shared=None,
+    num_channels=None,
+    param_attr=None,
+    layer_attr=None,
+):
+    """x where positive, a x elsewhere; each `partial_sum` neighbours share a learned a.
+
+    `channel_shared=True` has one a for all, False one for each channel. They start at 0.25.
+    """
+    if channel_shared is not None:
+        partial_sum = input.size if channel_shared else input.height * input.width
+    if partial_sum < 1 or input.size % partial_sum:
+        raise pd.ShapeError(
+            f"{input.name!r} is {input.size} wide, which does not split into groups of "
+            f"{partial_sum}"
+        )
+    groups = input.size // partial_sum
+    attr = param_attr or ParameterAttribute(initial_mean=0.25, initial_std=0.0)
+    a = scope.weight(0, [1, groups], attr)
+    if 1 < groups < input.size:
+        a = pd.reshape(pd.expand(pd.unsqueeze(a, 2), [1, groups, partial_sum]), [1, input.size])
+    scope.config.partial_sum = partial_sum
+    scope.set_geometry(input.height, input.width, input.depth)
+    scope.num_filters = num_channels or input.num_filters
+    return pd.where(pd.greater_than(input, 0.0), input, pd.mul(input, a))
+
+
+def _same_size(a, b):
+    if a.size != b.size:
+        raise pd.ShapeError(f"{a.name!r} is {a.size} wide, {b.name!r} {b.size}")
+
+
+def _one_number(weight):
+    if weight.size != 1:
+        raise pd.ShapeError(f"the weight {weight.name!r} is {weight.size} wide, not 1")
+    return weight

@@ -8,7 +8,7 @@ from .. import settings
 from ..activation import Relu
 from ..attr import ParameterAttribute
 from ._legacy import layer
-from .image import image_of
+from .image import image_of, record_axes, set_pixels, whole
 
 
 @layer("batch_norm", "batch_norm", Relu, supports=("drop_rate", "error_clipping_threshold"))
@@ -36,12 +36,10 @@ def batch_norm(
     """
     if epsilon < 1e-5:
         raise pd.GraphError(f"epsilon is at least 1e-5, not {epsilon}")
-    if img3D:
-        raise pd.GraphError("normalisation over 3-D images is not supported")
     names = list(mean_var_names or [None, None])
     if len(names) != 2:
         raise pd.GraphError(f"mean_var_names are two names, not {mean_var_names!r}")
-    x, channels = _image_or_rows(input, num_channels)
+    x, channels = _image_or_rows(input, num_channels, 3 if img3D else 2)
     _three_inputs(scope)
     gamma = scope.weight(0, [channels], param_attr or _constant(1.0), dims=[])
     mean, variance = (scope.statistic(k + 1, channels, n) for k, n in enumerate(names))
@@ -63,12 +61,12 @@ def batch_norm(
     return y
 
 
-def _image_or_rows(x, num_channels):
+def _image_or_rows(x, num_channels, n):
     """(x, its channels): an image, or rows where the layer before has none."""
     channels = num_channels or x.num_filters
     if not channels or channels == x.size:
         return x, x.size
-    return image_of(x, channels)
+    return image_of(x, channels, n)
 
 
 def _three_inputs(scope):
@@ -88,8 +86,40 @@ def _record(scope, before, x, channels, epsilon, fraction, use_global_stats):
         config.use_global_stats = use_global_stats
     conf = config.inputs[0].image_conf
     conf.channels = channels
-    pixels = x.dims[2:] if x.rank == 4 else (1, 1)
-    conf.img_size_y, conf.img_size = pixels
+    *depth, height, width = x.dims[2:] or (1, 1)
+    record_axes(conf, img_size=[*depth, height, width])
     if before.height or before.width:
-        scope.set_geometry(*pixels, depth=1)
+        scope.set_geometry(height, width, *(depth or [1]))
     scope.num_filters = channels
+
+
+@layer("norm", "crmnorm")
+def img_cmrnorm(
+    scope, input, size, scale=0.0128, power=0.75, name=None, num_channels=None, layer_attr=None
+):
+    """x (1 + scale / size times the sum of x² over `size` channels around)^-power.
+
+    Local response normalisation across channels (Krizhevsky et al. 2012).
+    """
+    whole("size", size)
+    x, _ = image_of(input, num_channels)
+    _record_norm(scope, x, "cmrnorm-projection", size, scale / size, power)
+    return pd.local_response_norm(x, size, scale, power)
+
+
+@layer("norm", "cross_channel_norm")
+def cross_channel_norm(scope, input, name=None, param_attr=None):
+    """Each pixel's channels over their length, times a weight per channel (Liu et al. 2016)."""
+    x, channels = image_of(input)
+    w = scope.weight(0, [channels, 1], param_attr)
+    _record_norm(scope, x, "cross-channel-norm", input.size, 0.0, 0.0)
+    return pd.l2_normalize(x, 1, 1e-6) * pd.reshape(w, [1, channels, 1, 1])
+
+
+def _record_norm(scope, x, kind, size, scale, power):
+    conf = scope.config.inputs[0].norm_conf
+    conf.norm_type, conf.channels, conf.size = kind, x.dims[1], size
+    conf.scale, conf.pow, conf.blocked = scale, power, False
+    record_axes(conf, img_size=x.dims[2:], output=x.dims[2:])
+    scope.num_filters = x.dims[1]
+    set_pixels(scope, x)

@@ -1,7 +1,7 @@
 """The op tables, one file per family of `pd_core.ops`, a row or more per function."""
 
-from . import conv, index, loss, math, matrix, mode, norm, random, reduce, shape
+from . import conv, image, index, loss, math, matrix, mode, norm, random, reduce, shape
 
-FAMILIES = (math, matrix, shape, index, reduce, conv, norm, loss, random, mode)
+FAMILIES = (math, matrix, shape, index, reduce, conv, image, norm, loss, random, mode)
 CASES = [row for family in FAMILIES for row in family.CASES]
 DIFFERENTIABLE = [row for row in CASES if row.smooth]

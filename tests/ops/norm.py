@@ -42,6 +42,15 @@ def _l2_normalize(x, axis=-1, epsilon=1e-12):
     return x / np.sqrt((x**2).sum(axis, keepdims=True) + epsilon)
 
 
+def _local_response_norm(x, size, alpha=1e-4, beta=0.75, k=1.0):
+    y = np.empty_like(x)
+    for c in range(x.shape[1]):
+        first = c - (size - 1) // 2
+        around = x[:, max(first, 0) : first + size]
+        y[:, c] = x[:, c] * (k + alpha / size * (around**2).sum(1)) ** -beta
+    return y
+
+
 def _batch_row(reference, x, label, **options):
     samples = [normal(*x), between(0.5, 2, 3), normal(3)]
     return case("batch_norm", _batch_norm, reference, samples, label=label, rtol=1e-4, **options)
@@ -61,4 +70,31 @@ CASES = [
     case("layer_norm", ops.layer_norm, _layer_norm, [normal(2, 3, 4)], axis=1, epsilon=0.1),
     case("l2_normalize", ops.l2_normalize, _l2_normalize, [normal(3, 4)]),
     case("l2_normalize", ops.l2_normalize, _l2_normalize, [normal(2, 3, 4)], axis=1, epsilon=0.5),
+    case(
+        "local_response_norm",
+        ops.local_response_norm,
+        _local_response_norm,
+        [normal(2, 5, 2, 3)],
+        size=3,
+        alpha=2.0,
+    ),
+    case(
+        "local_response_norm",
+        ops.local_response_norm,
+        _local_response_norm,
+        [normal(2, 3, 4)],
+        label="even, wider than the channels",
+        size=4,
+        alpha=1.0,
+        beta=0.5,
+        k=2.0,
+    ),
+    case(
+        "local_response_norm",
+        ops.local_response_norm,
+        _local_response_norm,
+        [normal(2, 3, 2, 2, 2)],
+        size=1,
+        alpha=0.5,
+    ),
 ]

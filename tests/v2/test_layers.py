@@ -67,7 +67,7 @@ def test_gradient(row, rng):
         for name in pool.names()
         if not pool.__param_conf__[name].is_static
     }
-    fixed = ("label", "weight")
+    fixed = ("label", "weight", "indices", "rois")
     learned |= {k: v for k, v in data.items() if feeds[k].dtype.kind == "f" and k not in fixed}
     seed = rng.standard_normal((3, y.size)).astype(np.float32)
     formula = row.training or row.formula

@@ -1,0 +1,84 @@
+"""Images in other sizes, whole or region by region."""
+
+import numpy as np
+
+from ..errors import ShapeError
+from ..node import apply
+from ..shapes import per_axis, whole
+from ..variable import constant, describe
+from . import math as m
+from .index import gather
+from .reduce import reduce_max
+from .shape import reshape, slice, unsqueeze
+
+
+def interpolate(x, sizes):
+    """Images [N, C, *S] in other sizes, linear between the nearest pixels; corners stay corners.
+
+    `sizes` is one number or one per spatial axis. An axis that becomes one pixel keeps its first.
+    """
+    x = constant(x)
+    sizes = per_axis(sizes, x.rank - 2)
+    if min(sizes, default=0) < 1:
+        raise ShapeError(f"interpolate: a size is a positive integer, not {sizes} for {x!r}")
+    return apply(
+        "Resize",
+        x,
+        None,
+        None,
+        whole(sizes),
+        mode="linear",
+        coordinate_transformation_mode="align_corners",
+        axes=list(range(2, x.rank)),
+        known=(*x.dims[:2], *sizes),
+    )
+
+
+def interpolation_matrix(size, result):
+    """[result, size]: how much each pixel of an axis counts in each pixel of its interpolation."""
+    at = np.arange(result) * ((size - 1) / (result - 1) if result > 1 else 0.0)
+    return np.maximum(0.0, 1.0 - np.abs(at[:, None] - np.arange(size)))
+
+
+def roi_max_pool(x, regions, sizes, scale=1.0):
+    """Largest element in each cell of regions of images [N, C, H, W]: [R, C, *sizes].
+
+    A region is a row [image, x1, y1, x2, y2, ...] of numbers, corners inclusive; times `scale` and
+    rounded they are pixels of x (Girshick 2015). Cells may share pixels; one without any gives 0.
+    """
+    x, regions = constant(x), constant(regions)
+    sizes = per_axis(sizes, 2)
+    if x.rank != 4 or not all(isinstance(d, int) for d in x.dims[2:]) or min(sizes) < 1:
+        raise ShapeError(
+            f"roi_max_pool: takes images of known sizes, not {describe(x)} for {sizes}"
+        )
+    if regions.rank != 2 or not isinstance(regions.dims[1], int) or regions.dims[1] < 5:
+        raise ShapeError(f"roi_max_pool: a region is 5 numbers or more, not {describe(regions)}")
+    column = [slice(regions, [k], [k + 1], [1]) for k in range(5)]
+    x1, y1, x2, y2 = (m.floor(v * scale + 0.5) for v in column[1:])
+    rows = _cells(y1, y2, sizes[0], x.dims[2], regions.dtype)
+    columns = _cells(x1, x2, sizes[1], x.dims[3], regions.dtype)
+    y = gather(x, m.cast(reshape(column[0], [-1]), np.int64))
+    y = _largest(unsqueeze(y, 3), unsqueeze(columns, [1, 2]), 4)
+    y = _largest(unsqueeze(y, 2), unsqueeze(rows, [1, 4]), 3)
+    filled = m.logical_and(unsqueeze(_any(rows), [1, 3]), unsqueeze(_any(columns), [1, 2]))
+    return m.where(filled, y, 0.0)
+
+
+def _cells(first, last, count, size, dtype):
+    """Which pixels of an axis each cell of a region holds, bool [R, count, size]."""
+    step = m.maximum(last - first + 1.0, 1.0) / float(count)
+    cell, pixel = np.arange(count, dtype=dtype), np.arange(size, dtype=dtype)
+    start = first + m.floor(step * cell)
+    end = first - m.floor(-(step * (cell + 1)))
+    start, end = (unsqueeze(v, 2) for v in (start, end))
+    return m.logical_and(m.greater_equal(pixel, start), m.less_than(pixel, end))
+
+
+def _largest(x, inside, axis):
+    lowest = float(np.finfo(x.dtype).min)
+    return reduce_max(m.where(inside, x, lowest), [axis])
+
+
+def _any(inside):
+    return m.greater_than(reduce_max(m.cast(inside, "float32"), [2]), 0.0)

@@ -1,0 +1,31 @@
+"""Layers whose result is ids."""
+
+import pd_core as pd
+
+from ._legacy import layer
+
+
+@layer("maxid", "maxid_layer")
+def max_id(scope, input, name=None, layer_attr=None):
+    """The column of the row's largest element, the first of equal ones; `prob` is that element."""
+    scope.size, scope.prob = input.size, pd.reduce_max(input, [1])
+    return pd.arg_max(input, axis=1)
+
+
+@layer("sampling_id", "sampling_id_layer")
+def sampling_id(scope, input, name=None, layer_attr=None):
+    """A column drawn with the probabilities in the row."""
+    scope.size = input.size
+    draw = pd.unsqueeze(pd.uniform_random(pd.size_of(input, 0)), 1)
+    below = pd.cast(pd.less_equal(pd.cum_sum(input, axis=1), draw), "int64")
+    # rounding may leave the sum of a row below the draw
+    return pd.minimum(pd.reduce_sum(below, [1]), input.size - 1)
+
+
+@layer("eos_id", "eos_layer", rows=())
+def eos(scope, input, eos_id, name=None, layer_attr=None):
+    """1 for ids that are `eos_id`, 0 for all others."""
+    if input.dtype.kind != "i":
+        raise pd.DTypeError(f"{input.name!r} holds rows of numbers, no ids")
+    scope.size, scope.config.eos_id = 2, eos_id
+    return pd.cast(pd.equal(input, eos_id), "int64")

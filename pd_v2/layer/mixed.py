@@ -1,0 +1,286 @@
+"""Mixed layers: a sum of projections of layers, and projections side by side.
+
+A projection is a function of one layer with at most one weight; an operator is one of several
+layers, without a weight. Neither is a layer; `mixed` adds them up, `concat` joins projections.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pd_core as pd
+
+from .. import build
+from ..activation import Linear
+from ..attr import ParameterAttribute
+from ..config_base import Layer, MixedLayerType
+from ..proto import OperatorConfig
+from ._legacy import layer
+
+_EXTRA = ("drop_rate", "error_clipping_threshold")
+
+
+@dataclass(frozen=True)
+class Projection:
+    """compute(x, w, size) with w of dims(input size, size), or without w if `dims` is None.
+
+    `size` is the width of the result, 0 if it is the layer's; `record` fills the ProjectionConfig.
+    """
+
+    kind: str
+    input: Layer
+    size: int
+    compute: Callable
+    dims: Callable | None = None
+    attr: ParameterAttribute | None = None
+    record: dict = field(default_factory=dict)
+    ids: bool = False
+
+    @property
+    def inputs(self):
+        return (self.input,)
+
+
+@dataclass(frozen=True)
+class Operator:
+    """compute(*inputs), of the width `size`; `record` fills the OperatorConfig."""
+
+    kind: str
+    inputs: tuple
+    size: int
+    compute: Callable
+    record: dict = field(default_factory=dict)
+
+
+def full_matrix_projection(input, size=0, param_attr=None):
+    """x W."""
+    return _projection("fc", input, size, _product, lambda n, m: [n, m], param_attr)
+
+
+def trans_full_matrix_projection(input, size=0, param_attr=None):
+    """x W', for a W that another layer stores as [size, input size]."""
+    return _projection("trans_fc", input, size, _turned_product, lambda n, m: [m, n], param_attr)
+
+
+def table_projection(input, size=0, param_attr=None):
+    """The row of W for each id; of -1 a row of zeros."""
+    return _projection("table", input, size, _looked_up, lambda n, m: [n, m], param_attr, ids=True)
+
+
+def identity_projection(input, offset=None, size=None):
+    """x, or the columns of x from `offset` on, as many as the layer is wide."""
+    if offset is None:
+        return _projection("identity", input, _size_of(input), lambda x, w, m: x)
+    end = offset + (_size_of(input) - offset if size is None else size)
+    if not 0 <= offset < end <= input.size:
+        raise pd.ShapeError(
+            f"identity_projection: columns {offset} to {end} of {input.name!r}, {input.size} wide"
+        )
+
+    def columns(x, w, width):
+        if offset + width > end:
+            raise pd.ShapeError(f"{x.name!r} has {end - offset} columns from {offset}, not {width}")
+        return pd.slice(x, [offset], [offset + width], [1])
+
+    return _projection("identity_offset", input, 0, columns, record={"offset": offset})
+
+
+def slice_projection(input, slices):
+    """The channels from start to end of each (start, end), of a convolution's result."""
+    _size_of(input)
+    if input.config.type not in ("exconv", "cudnn_conv"):
+        raise pd.GraphError(f"slice_projection: {input.name!r} is no convolution")
+    edges = [edge for pair in slices for edge in pair]
+    if not edges or edges != sorted(edges) or edges[0] < 0 or edges[-1] > input.num_filters:
+        raise pd.GraphError(
+            f"slice_projection: slices are ascending within the {input.num_filters} channels "
+            f"of {input.name!r}, not {slices!r}"
+        )
+    pixels = input.size // input.num_filters
+    slices = [{"start": a * pixels, "end": b * pixels} for a, b in slices]
+
+    def columns(x, w, width):
+        return pd.concat([pd.slice(x, [s["start"]], [s["end"]], [1]) for s in slices], axis=1)
+
+    size = sum(s["end"] - s["start"] for s in slices)
+    return _projection("slice", input, size, columns, record={"slices": slices})
+
+
+def scaling_projection(input, param_attr=None):
+    """w x, with one number w."""
+    return _projection("scaling", input, _size_of(input), _times, lambda n, m: [1, 1], param_attr)
+
+
+def dotmul_projection(input, param_attr=None):
+    """w x elementwise, with one number in w for each column."""
+    return _projection("dot_mul", input, _size_of(input), _times, lambda n, m: [1, n], param_attr)
+
+
+def dotmul_operator(a=None, b=None, scale=1, **kwargs):
+    """scale a b, elementwise; `x` and `y` are older names of a and b."""
+    a, b = kwargs.pop("x", a), kwargs.pop("y", b)
+    if kwargs:
+        raise TypeError(f"dotmul_operator() has no argument {', '.join(kwargs)}")
+    if _size_of(a) != _size_of(b):
+        raise pd.ShapeError(f"dotmul_operator: {a.name!r} is {a.size} wide, {b.name!r} is {b.size}")
+
+    def compute(x, y):
+        product = pd.mul(x, y)
+        return product if scale == 1 else pd.mul(product, float(scale))
+
+    return Operator("dot_mul", (a, b), a.size, compute, {"dotmul_scale": scale})
+
+
+def _projection(kind, input, size, compute, dims=None, attr=None, record=None, ids=False):
+    _size_of(input)
+    return Projection(kind, input, size or 0, compute, dims, attr, record or {}, ids)
+
+
+def _size_of(input):
+    if not isinstance(input, Layer):
+        raise TypeError(f"a projection is of a layer, not of {input!r}")
+    return input.size
+
+
+def _product(x, w, size):
+    return pd.matmul(x, w)
+
+
+def _turned_product(x, w, size):
+    return pd.matmul(x, pd.transpose(w))
+
+
+def _times(x, w, size):
+    return pd.mul(x, w)
+
+
+def _looked_up(ids, w, size):
+    known = pd.unsqueeze(pd.greater_equal(ids, 0), 1)
+    return pd.where(known, pd.gather(w, pd.maximum(ids, 0)), 0.0)
+
+
+# ---- layers made of them
+
+
+def mixed(size=0, input=None, name=None, act=None, bias_attr=False, layer_attr=None):
+    """act(sum of projections and operators, plus b); no bias unless one is asked for.
+
+    `size` 0 is that of the items. Without `input` it is a layer in the making::
+
+        with paddle.layer.mixed(size=256) as m:
+            m += paddle.layer.full_matrix_projection(input=x)
+    """
+    name = name or build.current().next_name("mixed")
+
+    def complete(items):
+        return _mixed(
+            input=_layers_of(name, items, (Projection, Operator)),
+            name=name,
+            items=items,
+            size=size,
+            act=act,
+            bias_attr=bias_attr,
+            layer_attr=layer_attr,
+        )
+
+    if input is None:
+        return MixedLayerType(name, size, act or Linear(), complete)
+    return complete(list(input) if isinstance(input, (list, tuple)) else [input])
+
+
+def _layers_of(name, items, kinds):
+    """The layers in the order of the configuration: the first of each item, then all others."""
+    if not items:
+        raise pd.GraphError(f"mixed layer {name!r}: there is no projection in it")
+    for item in items:
+        if not isinstance(item, kinds):
+            wanted = " or ".join(kind.__name__.lower() for kind in kinds)
+            raise TypeError(f"layer {name!r}: an input is a {wanted}, not {item!r}")
+    return [item.inputs[0] for item in items] + [x for item in items for x in item.inputs[1:]]
+
+
+@layer("mixed", "mixed", Linear, several=True, supports=_EXTRA, rows=())
+def _mixed(scope, input, items, size, act=None, name=None, bias_attr=None, layer_attr=None):
+    size = _common_size(size, items)
+    total, rest = None, len(items)
+    for slot, item in enumerate(items):
+        if isinstance(item, Operator):
+            _record_operator(scope, slot, rest, item)
+            rest += len(item.inputs) - 1
+            part = item.compute(*item.inputs)
+        else:
+            part = _projected(scope, slot, item, size)
+        total = part if total is None else pd.add(total, part)
+    return _with_bias(scope, total, size, bias_attr or None)
+
+
+def _common_size(size, items):
+    """The layer's width, the first that is known; every other known one is the same."""
+    ordered = sorted(items, key=lambda item: isinstance(item, Projection))
+    known = [n for n in (size, *(item.size for item in ordered)) if n]
+    if not known:
+        raise pd.ShapeError("no input says how wide the layer is\n  hint: give size")
+    for n in known:
+        if n != known[0]:
+            raise pd.ShapeError(f"the layer is {known[0]} wide, a projection {n}")
+    return known[0]
+
+
+def _projected(scope, slot, item, size):
+    """The value of a projection, its weight and its record in this slot."""
+    _check_ids(item)
+    conf = scope.config.inputs[slot].proj_conf
+    conf.type, conf.name = item.kind, f"_{scope.name}.w{slot}"
+    conf.input_size, conf.output_size = item.input.size, size
+    for name, value in item.record.items():
+        if name == "slices":
+            for one in value:
+                conf.slices.add(**one)
+        else:
+            setattr(conf, name, value)
+    w = None
+    if item.dims is not None:
+        w = scope.weight(slot, item.dims(item.input.size, size), item.attr)
+    return item.compute(item.input, w, size)
+
+
+def _check_ids(item):
+    ids = item.input.dtype.kind == "i"
+    if ids != item.ids:
+        what = "holds ids, no rows of numbers" if ids else "holds rows of numbers, no ids"
+        raise pd.DTypeError(f"{item.input.name!r} {what}")
+
+
+def _record_operator(scope, slot, rest, item):
+    for x in item.inputs:
+        if x.dtype.kind == "i":
+            raise pd.DTypeError(f"{x.name!r} holds ids, no rows of numbers")
+    conf = OperatorConfig(type=item.kind, output_size=item.size, **item.record)
+    conf.input_indices.extend([slot, *range(rest, rest + len(item.inputs) - 1)])
+    conf.input_sizes.extend(x.size for x in item.inputs)
+    scope.config.operator_confs.append(conf)
+
+
+def _with_bias(scope, y, size, attr):
+    if attr is None:
+        return y
+    scope.config.bias_size = size
+    return pd.add(y, scope.bias([1, size], attr))
+
+
+def concat_projections(input, name=None, act=None, layer_attr=None, bias_attr=None):
+    """act of the projections side by side; only a Param makes a bias."""
+    name = name or build.current().next_name("concat")
+    layers = _layers_of(name, input, (Projection,))
+    return _concat(
+        input=layers, items=input, name=name, act=act, layer_attr=layer_attr, bias_attr=bias_attr
+    )
+
+
+@layer("concat2", "concat", Linear, several=True, supports=_EXTRA, rows=())
+def _concat(scope, input, items, act=None, name=None, layer_attr=None, bias_attr=None):
+    for item in items:
+        if not item.size:
+            raise pd.ShapeError(f"the projection of {item.input.name!r} needs a size")
+    parts = [_projected(scope, slot, item, item.size) for slot, item in enumerate(items)]
+    attr = bias_attr if isinstance(bias_attr, ParameterAttribute) else None
+    return _with_bias(scope, pd.concat(parts, axis=1), sum(item.size for item in items), attr)

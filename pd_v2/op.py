@@ -1,0 +1,134 @@
+"""Functions of layers, and the arithmetic of layers.
+
+`+`, `-` and `*` of a program are layers with names of their own. Inside our packages, where the
+operands are the same objects, they stay the core's operators.
+"""
+
+import sys
+from numbers import Real
+
+import pd_core as pd
+
+from . import activation, build
+from .config_base import Layer
+from .layer.arrange import repeat
+from .layer.math import scaling, slope_intercept
+from .layer.mixed import identity_projection, mixed
+
+__all__ = [
+    *("abs", "exp", "log", "reciprocal", "relu", "sigmoid", "softmax", "sqrt", "square", "tanh"),
+]
+
+
+def exp(input, name=None):
+    """e^x."""
+    return _applied("exp", input, name, activation.Exp())
+
+
+def log(input, name=None):
+    """Natural logarithm."""
+    return _applied("log", input, name, activation.Log())
+
+
+def abs(input, name=None):
+    """Absolute value."""
+    return _applied("abs", input, name, activation.Abs())
+
+
+def sigmoid(input, name=None):
+    """1 / (1 + e^-x)."""
+    return _applied("sigmoid", input, name, activation.Sigmoid())
+
+
+def tanh(input, name=None):
+    """Hyperbolic tangent."""
+    return _applied("tanh", input, name, activation.Tanh())
+
+
+def square(input, name=None):
+    """x²."""
+    return _applied("square", input, name, activation.Square())
+
+
+def relu(input, name=None):
+    """max(0, x)."""
+    return _applied("relu", input, name, activation.Relu())
+
+
+def sqrt(input, name=None):
+    """Square root."""
+    return _applied("sqrt", input, name, activation.Sqrt())
+
+
+def reciprocal(input, name=None):
+    """1/x."""
+    return _applied("reciprocal", input, name, activation.Reciprocal())
+
+
+def softmax(input, name=None):
+    """e^x over its sum, over the row."""
+    return _applied("softmax", input, name, activation.Softmax())
+
+
+def _applied(prefix, input, name, act):
+    name = name or build.current().next_name(prefix)
+    return mixed(input=[identity_projection(input=input)], name=name, act=act)
+
+
+def _add(a, b):
+    if isinstance(b, Real):
+        return slope_intercept(input=a, intercept=b)
+    if a.size != b.size:
+        if 1 not in (a.size, b.size):
+            raise TypeError(f"+ of {a.name!r}, {a.size} wide, and {b.name!r}, {b.size} wide")
+        wide, one = (b, a) if a.size == 1 else (a, b)
+        a, b = wide, repeat(one, wide.size)
+    return mixed(input=[identity_projection(input=a), identity_projection(input=b)])
+
+
+def _sub(a, b):
+    if isinstance(b, Real):
+        return slope_intercept(input=a, intercept=b)  # 2017 adds the number here, and so do we
+    return _add(a, _neg(b))
+
+
+def _rsub(a, b):
+    return _add(_neg(a), b)
+
+
+def _mul(a, b):
+    if isinstance(b, Real):
+        return slope_intercept(input=a, slope=b)
+    if 1 not in (a.size, b.size):
+        raise TypeError(
+            f"* of {a.name!r}, {a.size} wide, and {b.name!r}, {b.size} wide: one must be 1 wide"
+        )
+    return scaling(input=b, weight=a) if a.size == 1 else scaling(input=a, weight=b)
+
+
+def _neg(a):
+    return slope_intercept(input=a, slope=-1.0)
+
+
+def _installed(of_layers, of_core):
+    """An operator: `of_layers` in a program for numbers and layers, else the core's."""
+
+    def operator(a, *b):
+        ours = all(isinstance(x, (Real, Layer)) for x in b)
+        asked_by = sys._getframe(1).f_globals.get("__name__", "").partition(".")[0]
+        return of_layers(a, *b) if ours and asked_by not in _PACKAGES else of_core(a, *b)
+
+    return operator
+
+
+_PACKAGES = ("pd_core", __name__.partition(".")[0])
+for _name, _operator in {
+    "__add__": _add,
+    "__radd__": _add,
+    "__sub__": _sub,
+    "__rsub__": _rsub,
+    "__mul__": _mul,
+    "__rmul__": _mul,
+    "__neg__": _neg,
+}.items():
+    setattr(Layer, _name, _installed(_operator, getattr(pd.Variable, _name)))

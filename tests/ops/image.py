@@ -1,0 +1,76 @@
+"""Rows of images in other sizes."""
+
+import numpy as np
+
+from pd_core import ops
+
+from .case import apart, case, fixed, normal
+
+
+def interpolate(x, sizes):
+    """Axis by axis, pixel by pixel, between the two neighbours."""
+    for axis, count in zip(range(2, x.ndim), np.broadcast_to(sizes, x.ndim - 2), strict=True):
+        size, x = x.shape[axis], np.moveaxis(x, axis, 0)
+        pixels = []
+        for k in range(count):
+            at = k * (size - 1) / (count - 1) if count > 1 else 0
+            low = min(int(at), size - 1)
+            high, share = min(low + 1, size - 1), at - low
+            pixels.append((1 - share) * x[low] + share * x[high])
+        x = np.moveaxis(np.stack(pixels), 0, axis)
+    return x
+
+
+def _row(label, x, sizes):
+    return case("Resize", ops.interpolate, interpolate, [normal(*x)], label=label, sizes=sizes)
+
+
+def roi(x, regions, sizes, scale=1.0):
+    """Region by region, cell by cell."""
+    y = np.zeros((len(regions), x.shape[1], *sizes))
+    for place in np.ndindex(len(regions), *sizes):
+        image, x1, y1, x2, y2 = regions[place[0]][:5]
+        spans = []
+        for low, high, k, count, size in (
+            (y1, y2, place[1], sizes[0], x.shape[2]),
+            (x1, x2, place[2], sizes[1], x.shape[3]),
+        ):
+            low, high = (int(np.floor(v * scale + 0.5)) for v in (low, high))
+            step = max(high - low + 1, 1) / count
+            ends = low + int(np.floor(k * step)), low + int(np.ceil((k + 1) * step))
+            spans.append(slice(*np.clip(ends, 0, size)))
+        cell = x[int(image), :, spans[0], spans[1]].reshape(x.shape[1], -1)
+        if cell.shape[1]:
+            y[place[0], :, place[1], place[2]] = cell.max(1)
+    return y
+
+
+REGIONS = [[1, 0, 1, 5, 4], [0, 2, 2, 2, 2], [1, -3, 3, 0, 9]]
+
+
+def _regions(label, values, sizes, **options):
+    return case(
+        "roi_max_pool",
+        lambda x, regions, **o: ops.roi_max_pool(x, ops.cast(regions, x.dtype), **o),
+        roi,
+        [apart(2, 2, 5, 6), fixed(values)],
+        label=label,
+        sizes=sizes,
+        batch=(0, 1),
+        **options,
+    )
+
+
+CASES = [
+    _regions("", REGIONS, [2, 2]),
+    _regions("scaled", [[0, 1, 2, 9, 7, 77]], [1, 4], scale=0.5),
+    _regions("outside", [[1, 8, 1, 9, 3]], [2, 1]),
+    _row("larger", (2, 2, 3, 4), [5, 9]),
+    _row("smaller", (2, 1, 5, 7), [3, 4]),
+    _row("larger and smaller", (1, 2, 3, 6), [6, 3]),
+    _row("the same", (2, 2, 3, 3), 3),
+    _row("to one pixel", (2, 2, 3, 4), [1, 1]),
+    _row("to one row", (2, 2, 3, 4), [1, 6]),
+    _row("from one pixel", (2, 2, 1, 1), [3, 2]),
+    _row("1-D", (2, 3, 4), 7),
+]
