@@ -80,7 +80,8 @@ class Topology:
 
         Inputs and outputs are named after the layers; the batch size stays open.
         """
-        inputs = [x for x in self.data_layers().values() if _feeds_inference(x, self.outputs)]
+        read = _read_by_inference(self.outputs)
+        inputs = [x for x in self.data_layers().values() if x in read]
         session = pd.Session(seed=0)
         session.load_values(parameters.values_of(self.parameters))
         return pd.export_onnx(path, self.outputs, inputs, session)
@@ -96,10 +97,10 @@ def _as_in_2017(pickled):
     return pickled
 
 
-def _feeds_inference(x, outputs):
-    """Whether inference reads a data layer; an output that runs no node is its input itself."""
+def _read_by_inference(outputs):
+    """What the nodes of inference read; an output that needs no node is its input itself."""
     bare = [y for y in outputs if not pd.subgraph(y)]
-    return x in _reachable(bare) or any(x in node.inputs for node in pd.subgraph(outputs))
+    return _reachable(bare).union(*(node.inputs for node in pd.subgraph(outputs)))
 
 
 def _layers(layers):

@@ -26,6 +26,12 @@ NETWORKS = {
     "dilated": ((2, 12, 16, 16), (4, 12, 3, 3), {"dilations": 2, "pads": 2}),
     "text": ((4, 24, 40), (8, 24, 4), {"strides": 3}),
     "volume": ((1, 10, 6, 6, 6), (4, 10, 3, 3, 3), {"pads": 1, "strides": 2}),
+    "vgg": ((2, 32, 10, 10), (24, 32, 3, 3), {"pads": 1}),
+    "vgg, all images in one product": ((128, 64, 4, 4), (64, 64, 3, 3), {"pads": 1}),
+    "more padding than filter": ((1, 32, 6, 6), (8, 32, 3, 3), {"pads": 3}),
+    "text of one size": ((3, 40, 20), (16, 40, 5), {"pads": 2}),
+    "volume of one size": ((1, 12, 5, 5, 5), (6, 12, 3, 3, 3), {"pads": 1}),
+    "dilated rows": ((2, 24, 11, 9), (5, 24, 3, 2), {"dilations": [2, 1], "strides": [1, 2]}),
 }
 POOLS = {
     "halved": ((2, 8, 28, 28), {"window": 2, "strides": 2}),
@@ -116,10 +122,21 @@ def test_few_channels_are_gathered_by_a_convolution():
     assert op_types(dw).count("MatMul") == 1
 
 
-def test_many_channels_are_gathered_row_by_row():
+def test_all_taps_of_many_channels_are_one_product():
     _, (_, dw) = conv_gradients(np.zeros((1, 30, 8, 8)), np.zeros((2, 30, 3, 4)), {})
     assert "Conv" not in op_types(dw)
+    assert op_types(dw).count("MatMul") == 1
+
+
+def test_rows_of_taps_that_skip_are_products_of_their_own():
+    skip = {"strides": [2, 1]}
+    _, (_, dw) = conv_gradients(np.zeros((1, 30, 8, 8)), np.zeros((2, 30, 3, 4)), skip)
     assert op_types(dw).count("MatMul") == 3  # one for each row of the filter, not each tap
+
+
+def test_gradient_in_an_image_of_one_size_is_an_ordinary_convolution():
+    _, (dx, _) = conv_gradients(np.zeros((1, 3, 8, 8)), np.zeros((2, 3, 3, 3)), {"pads": 1})
+    assert op_types(dx).count("Conv") == 1 and "ConvTranspose" not in op_types(dx)
 
 
 def test_gradient_in_the_image_is_one_transposed_convolution():

@@ -47,6 +47,7 @@ from .mixed import (
     table_projection,
     trans_full_matrix_projection,
 )
+from .mixed_conv import conv_operator, conv_projection
 from .norm import batch_norm, cross_channel_norm, img_cmrnorm
 from .products import conv_shift, convex_comb, cos_sim, dot_prod, l2_distance, linear_comb, out_prod
 
@@ -58,6 +59,8 @@ __all__ = [
     "classification_cost",
     "clip",
     "concat",
+    "conv_operator",
+    "conv_projection",
     "conv_shift",
     "convex_comb",
     "cos_sim",

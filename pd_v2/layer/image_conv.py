@@ -112,7 +112,7 @@ def _convolved(
     """The convolution of an image of any rank, its parameters and its record."""
     channels, window = x.dims[1], geometry["window"]
     _check_groups(channels, num_filters, groups)
-    attr = _filter_start(param_attr, window[-1], channels)
+    attr = filter_start(param_attr, window[-1], channels)
     outer, inner = (channels, num_filters) if trans else (num_filters, channels)
     w = scope.weight(0, [outer, inner // groups, *window], attr, dims=[])
     per_channel = scope.bias([num_filters, 1], bias_attr) if shared_biases else None
@@ -140,7 +140,7 @@ def _check_groups(channels, num_filters, groups):
         )
 
 
-def _filter_start(attr, width, channels):
+def filter_start(attr, width, channels):
     """The smart start of filters, written into the attribute that was given."""
     attr = ParameterAttribute() if attr is None else attr
     if attr.attr.get("initial_smart"):

@@ -13,7 +13,7 @@ from .. import build
 from ..activation import Linear
 from ..attr import ParameterAttribute
 from ..config_base import Layer, MixedLayerType
-from ..proto import OperatorConfig
+from ..proto import OperatorConfig, ProjectionConfig
 from ._legacy import layer
 
 _EXTRA = ("drop_rate", "error_clipping_threshold")
@@ -23,7 +23,8 @@ _EXTRA = ("drop_rate", "error_clipping_threshold")
 class Projection:
     """compute(x, w, size) with w of dims(input size, size), or without w if `dims` is None.
 
-    `size` is the width of the result, 0 if it is the layer's; `record` fills the ProjectionConfig.
+    `size` is the width of the result, 0 if it is the layer's; `record` fills the ProjectionConfig,
+    `recorded_dims` stand in the ParameterConfig if they are not those of w.
     """
 
     kind: str
@@ -34,6 +35,7 @@ class Projection:
     attr: ParameterAttribute | None = None
     record: dict = field(default_factory=dict)
     ids: bool = False
+    recorded_dims: list | None = None
 
     @property
     def inputs(self):
@@ -210,7 +212,7 @@ def _mixed(scope, input, items, size, act=None, name=None, bias_attr=None, layer
         else:
             part = _projected(scope, slot, item, size)
         total = part if total is None else pd.add(total, part)
-    return _with_bias(scope, total, size, bias_attr or None)
+    return _with_bias(scope, items, total, bias_attr or None)
 
 
 def _common_size(size, items):
@@ -228,18 +230,19 @@ def _common_size(size, items):
 def _projected(scope, slot, item, size):
     """The value of a projection, its weight and its record in this slot."""
     _check_ids(item)
-    conf = scope.config.inputs[slot].proj_conf
-    conf.type, conf.name = item.kind, f"_{scope.name}.w{slot}"
-    conf.input_size, conf.output_size = item.input.size, size
-    for name, value in item.record.items():
-        if name == "slices":
-            for one in value:
-                conf.slices.add(**one)
-        else:
-            setattr(conf, name, value)
+    scope.config.inputs[slot].proj_conf.MergeFrom(
+        ProjectionConfig(
+            type=item.kind,
+            name=f"_{scope.name}.w{slot}",
+            input_size=item.input.size,
+            output_size=size,
+            **item.record,
+        )
+    )
     w = None
     if item.dims is not None:
-        w = scope.weight(slot, item.dims(item.input.size, size), item.attr)
+        dims = item.dims(item.input.size, size)
+        w = scope.weight(slot, dims, item.attr, dims=item.recorded_dims)
     return item.compute(item.input, w, size)
 
 
@@ -260,11 +263,25 @@ def _record_operator(scope, slot, rest, item):
     scope.config.operator_confs.append(conf)
 
 
-def _with_bias(scope, y, size, attr):
+def _with_bias(scope, items, y, attr):
+    """y plus a bias: a number for each column, of convolutions for each filter."""
+    size, pixels = y.dims[1], 1
+    if items[0].kind in _CONVOLUTIONS and isinstance(items[0], Projection):
+        filters = sum(item.record.get("num_filters", 0) for item in items)
+        if size % filters:
+            raise pd.ShapeError(f"{size} columns do not split into {filters} filters")
+        scope.config.shared_biases = True
+        size, pixels = filters, size // filters
     if attr is None:
         return y
     scope.config.bias_size = size
-    return pd.add(y, scope.bias([1, size], attr))
+    bias = scope.bias([1, size], attr)
+    if pixels > 1:
+        bias = pd.expand(pd.unsqueeze(bias, 2), [1, size, pixels])
+    return pd.add(y, pd.reshape(bias, [1, -1]))
+
+
+_CONVOLUTIONS = ("conv", "convt")
 
 
 def concat_projections(input, name=None, act=None, layer_attr=None, bias_attr=None):
@@ -281,6 +298,9 @@ def _concat(scope, input, items, act=None, name=None, layer_attr=None, bias_attr
     for item in items:
         if not item.size:
             raise pd.ShapeError(f"the projection of {item.input.name!r} needs a size")
+    convolutions = [item.kind in _CONVOLUTIONS for item in items]
+    if convolutions[0] and not all(convolutions):
+        raise pd.GraphError("a convolution stands side by side with convolutions only")
     parts = [_projected(scope, slot, item, item.size) for slot, item in enumerate(items)]
     attr = bias_attr if isinstance(bias_attr, ParameterAttribute) else None
-    return _with_bias(scope, pd.concat(parts, axis=1), sum(item.size for item in items), attr)
+    return _with_bias(scope, items, pd.concat(parts, axis=1), attr)

@@ -10,7 +10,8 @@ from pd_v2.config_base import AddToSealedMixedLayerException, Layer, MixedLayerT
 
 from . import slow_layers as slow
 from . import test_layers as layers
-from .layer_rows import IM, A, Ids, L, Row, T, X, Z, im
+from .layer_rows import IM, A, Dense, Ids, L, Row, T, X, Z, filters, flat, im, per_channel
+from .test_golden import layer_facts
 
 WORDS = Ids(5)
 
@@ -156,6 +157,94 @@ ROWS = [
     ),
 ]
 
+
+def projected(**options):
+    """Two projections of the image, side by side, with a bias for each filter."""
+
+    def build(im):
+        parts = [
+            L.conv_projection(im, filter_size=(2, 3), num_filters=k, **options) for k in (4, 2)
+        ]
+        return L.concat(parts, name="y", bias_attr=Param())
+
+    return build
+
+
+def two_convolutions(v, convolve):
+    parts = [convolve(im(v), v[f"w{k}"].reshape(-1), n) for k, n in enumerate((4, 2))]
+    return (np.concatenate(parts, 1) + per_channel(v)).reshape(len(v["im"]), -1)
+
+
+def transposed(x, w, stride, pad, groups=1):
+    """The transpose of a convolution: every pixel adds its filter; pairs are (y, x)."""
+    (n, channels, height, width), (_, filters, kh, kw) = x.shape, w.shape
+    sizes = [(height - 1) * stride[0] + kh, (width - 1) * stride[1] + kw]
+    y = np.zeros((n, filters * groups, *sizes))
+    for c, i, j, f in np.ndindex(channels, height, width, filters):
+        group = c // (channels // groups)
+        rows = slice(i * stride[0], i * stride[0] + kh)
+        columns = slice(j * stride[1], j * stride[1] + kw)
+        y[:, group * filters + f, rows, columns] += x[:, c, i, j, None, None] * w[c, f]
+    return y[:, :, pad[0] : sizes[0] - pad[0], pad[1] : sizes[1] - pad[1]]
+
+
+def own_filters(v, convolve, shape):
+    kernels = v["f"].reshape(-1, *shape)
+    rows = [convolve(x[None], w) for x, w in zip(im(v), kernels, strict=True)]
+    return np.concatenate(rows).reshape(len(kernels), -1)
+
+
+ROWS += [
+    Row(
+        "conv-projections",
+        {"im": IM},
+        projected(groups=2, stride=(1, 2), padding=(0, 1)),
+        lambda v: two_convolutions(
+            v,
+            lambda x, w, n: slow.conv(x, w.reshape(n, 1, 3, 2), (2, 1), (1, 0), groups=2),
+        ),
+    ),
+    Row(
+        "transposed-conv-projections",
+        {"im": IM},
+        projected(groups=2, stride=(1, 2), padding=(0, 1), trans=True),
+        lambda v: two_convolutions(
+            v,
+            lambda x, w, n: transposed(x, w.reshape(2, n // 2, 3, 2), (2, 1), (1, 0), groups=2),
+        ),
+    ),
+    Row(
+        "conv-projection-and-bias",
+        {"im": IM},
+        lambda im: L.mixed(
+            input=L.conv_projection(im, filter_size=3, num_filters=3), name="y", bias_attr=True
+        ),
+        lambda v: flat(slow.conv(im(v), filters(v, 3, 2, 3, 3)) + per_channel(v)),
+    ),
+    Row(
+        "conv-operator",
+        {"im": IM, "f": Dense(36)},
+        lambda im, f: L.mixed(
+            input=L.conv_operator(
+                im, f, filter_size=2, filter_size_y=3, num_filters=3, stride=2, padding=1
+            ),
+            name="y",
+        ),
+        lambda v: own_filters(v, lambda x, w: slow.conv(x, w, (2, 2), (1, 1)), shape=(3, 2, 3, 2)),
+    ),
+    Row(
+        "transposed-conv-operator",
+        {"im": IM, "f": Dense(36)},
+        lambda im, f: L.mixed(
+            input=L.conv_operator(
+                im, f, filter_size=(2, 3), num_filters=3, stride=(1, 2), padding=1, trans=True
+            ),
+            name="y",
+        ),
+        lambda v: own_filters(v, lambda x, w: transposed(x, w, (2, 1), (1, 1)), shape=(2, 3, 3, 2)),
+    ),
+]
+
 row = pytest.mark.parametrize("row", ROWS, ids=lambda r: r.name)
 
 
@@ -298,6 +387,24 @@ MISTAKES = [
     (lambda x, **_: L.dotmul_operator(x, x, scales=2), TypeError,
      r"dotmul_operator\(\) has no argument scales"),
     (lambda **_: L.full_matrix_projection(3), TypeError, "a projection is of a layer, not of 3"),
+    (lambda conv, **_: L.conv_projection(conv, filter_size=1, num_filters=3, groups=2),
+     pd.ShapeError, "2 channels and 3 filters do not split into 2 groups"),
+    (lambda conv, **_: L.conv_projection(conv, filter_size=3, num_filters=3), pd.ShapeError,
+     "the window is 3 wide, the padded image 2"),
+    (lambda x, **_: L.conv_projection(x, filter_size=1, num_filters=1), pd.ShapeError,
+     "the number of channels of 'x' is not known"),
+    (lambda **_: L.conv_projection(1, filter_size=1, num_filters=1), TypeError,
+     "conv_projection: the image is a layer, not 1"),
+    (lambda conv, z, **_: L.conv_operator(conv, z, filter_size=1, num_filters=2), pd.ShapeError,
+     "conv_operator: 'z' is 3 wide, the filters have 2 x 2 x 1 x 1 numbers"),
+    (lambda conv, **_: L.conv_operator(conv, 3, filter_size=1, num_filters=2), TypeError,
+     "conv_operator: filter is a layer, not 3"),
+    (lambda conv, x, **_: L.concat([L.conv_projection(conv, filter_size=1, num_filters=1),
+                                    L.identity_projection(x)]), pd.GraphError,
+     "a convolution stands side by side with convolutions only"),
+    (lambda conv, **_: L.mixed(input=[L.conv_projection(conv, filter_size=2, num_filters=4),
+                                      L.conv_projection(conv, filter_size=1, num_filters=1)],
+                               bias_attr=True), pd.ShapeError, "4 columns do not split into 5"),
     (lambda x, **_: L.concat([L.full_matrix_projection(x)]), pd.ShapeError,
      "the projection of 'x' needs a size"),
 ]
@@ -310,3 +417,45 @@ def test_mistake(net, mistake, error, message):
     with pytest.raises(error, match=message):
         mistake(**net)
     assert set(paddle.build.current().layers) == known
+
+
+# ---- what 2017 recorded for convolutions
+
+
+@pytest.mark.parametrize(
+    ("trans", "options", "kind", "size", "conv"),
+    [
+        (False, {}, "conv", 57600, {"filter_channels": 1, "img_size": 32, "output_x": 30}),
+        (
+            True,
+            {"stride": 2, "padding": 1},
+            "convt",
+            254016,
+            {"filter_channels": 64, "img_size": 63, "output_x": 32, "stride": 2, "padding": 1},
+        ),
+    ],
+)
+def test_records_of_convolutions(trans, options, kind, size, conv):
+    image, kernel = layers.dense("img", 1024, height=32, width=32), layers.dense("filter", 576)
+    options = {"filter_size": 3, "num_filters": 64, "num_channels": 1, "trans": trans} | options
+    made = L.mixed(
+        name="m",
+        bias_attr=False,
+        input=[
+            L.conv_operator(img=image, filter=kernel, **options),
+            L.conv_projection(image, **options),
+        ],
+    )
+    conv = {"filter_size": 3, "channels": 1, "stride": 1, "padding": 0, "groups": 1} | conv
+    conv |= {"caffe_mode": True, "output_y": conv["output_x"], "img_size_y": conv["img_size"]}
+    conv |= {f"{k}_y": conv[k] for k in ("filter_size", "padding", "stride")}
+    sizes = {"output_size": size, "conv_conf": conv, "num_filters": 64}
+    projection = {"type": kind, "name": "_m.w1", "input_size": 1024, **sizes}
+    operator = {"type": kind, "input_indices": [0, 2], "input_sizes": [1024, 576], **sizes}
+    facts = layer_facts(made.config)
+    assert facts["inputs"] == ["img", "img", "filter"]
+    assert facts["input_params"] == [None, "_m.w1", None]
+    assert facts["input_conf"] == [{}, {"proj_conf": projection}, {}]
+    assert facts["attrs"] == {"operator_confs": [operator]}
+    config = paddle.parameters.create(made).__param_conf__["_m.w1"]
+    assert (config.size, list(config.dims), config.initial_std) == (576, [], np.sqrt(2 / 9))
