@@ -123,15 +123,15 @@ def test_few_channels_are_gathered_by_a_convolution():
 
 
 def test_all_taps_of_many_channels_are_one_product():
-    _, (_, dw) = conv_gradients(np.zeros((1, 30, 8, 8)), np.zeros((2, 30, 3, 4)), {})
+    _, (_, dw) = conv_gradients(np.zeros((1, 30, 14, 8)), np.zeros((2, 30, 3, 4)), {})
     assert "Conv" not in op_types(dw)
     assert op_types(dw).count("MatMul") == 1
 
 
-def test_rows_of_taps_that_skip_are_products_of_their_own():
-    skip = {"strides": [2, 1]}
-    _, (_, dw) = conv_gradients(np.zeros((1, 30, 8, 8)), np.zeros((2, 30, 3, 4)), skip)
-    assert op_types(dw).count("MatMul") == 3  # one for each row of the filter, not each tap
+def test_rows_of_taps_that_skip_or_reach_far_are_products_of_their_own():
+    for rows, options in ((8, {"strides": [2, 1]}), (6, {})):
+        _, (_, dw) = conv_gradients(np.zeros((1, 30, rows, 8)), np.zeros((2, 30, 3, 4)), options)
+        assert op_types(dw).count("MatMul") == 3  # one for each row of the filter, not each tap
 
 
 def test_gradient_in_an_image_of_one_size_is_an_ordinary_convolution():

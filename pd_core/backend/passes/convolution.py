@@ -65,14 +65,24 @@ def _of(dims, grad):
 
 
 def conv_filter_grad(node, inputs, sizes, seed):
-    """dy against the windows of x: one im2col product if channels are few, else one per row."""
+    """dy against the windows of x, in the form that moves least for these sizes."""
     x, dy, w = inputs
     windows = Windows(node, x, dy, w.dims[2:])
     padded, group = windows.padded(x, 0.0), node.attributes["group"]
-    few = x.dims[1] * len(windows.taps()) <= _FEW
-    grad = (_columns if few else _rows)(windows, padded, dy, group)
-    grad.dims = node.outputs[0].dims
-    return (grad,)
+    if x.dims[1] * len(windows.taps()) <= _FEW:
+        grad = _columns(windows, padded, dy, group)
+    elif group == 1 and _shifts_well(windows):
+        rows = x.dims[0] if isinstance(x.dims[0], int) else sizes.get(x.dims[0], 1)
+        grad = _shifted(windows, padded, dy, rows)
+    else:
+        grad = _rows(windows, padded, dy, group)
+    return (_of(node.outputs[0].dims, grad),)
+
+
+def _shifts_well(windows):
+    """Whether dy moved within the reach of the windows is not much larger than dy."""
+    dense = windows.strides[:-1] == [1] * (windows.n - 1)
+    return dense and np.prod(windows.reach[:-1]) <= 1.2 * np.prod(windows.result[:-1])
 
 
 def _columns(windows, padded, dy, group):
