@@ -82,7 +82,7 @@ def conv_filter_grad(node, inputs, sizes, seed):
 def _shifts_well(windows):
     """Whether dy moved within the reach of the windows is not much larger than dy."""
     dense = windows.strides[:-1] == [1] * (windows.n - 1)
-    return dense and np.prod(windows.reach[:-1]) <= 1.2 * np.prod(windows.result[:-1])
+    return dense and np.prod(windows.reach[:-1]) <= 1.3 * np.prod(windows.result[:-1])
 
 
 def _columns(windows, padded, dy, group):
