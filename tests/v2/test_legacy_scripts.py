@@ -79,8 +79,9 @@ def test_recognize_digits(network, tmp_path):
         script.write_text(CHOOSE.format(folder=str(folder), network=network))
     output = launch(script, tmp_path)
     costs = test_costs(output)
-    assert len(costs) == 5 and costs[-1] < 0.7 * costs[0]
-    assert "The classification accuracy is" in output
+    assert len(costs) == 5 and min(costs[1:]) < costs[0]
+    accuracy = re.search(r"^The classification accuracy is ([\d.]+)%$", output, re.M)
+    assert float(accuracy[1]) > 50  # its rate is made for 60,000 digits; guessing has 10
     assert re.search(r"^Label of image/infer_3.png is: \d$", output, re.M)
     pool = loaded(tmp_path / "params_pass_4.tar")
     assert all(np.isfinite(pool[name]).all() for name in pool.names())
