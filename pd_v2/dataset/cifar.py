@@ -1,0 +1,173 @@
+"""CIFAR-10 and CIFAR-100: 50,000 + 10,000 photographs of 32 x 32 pixels in 10 or 100 classes.
+
+A sample is (pixels, label): float32[3072] from 0 to 1, all red values, then green, then blue, each
+row by row; and an int from 0 to 9 or 99.
+"""
+
+import functools
+import gzip
+import io
+import pickle
+import tarfile
+import zlib
+
+import numpy as np
+
+from pd_v2.dataset import common
+from pd_v2.dataset.samples import Samples
+
+__all__ = ["convert", "test10", "test100", "train10", "train100"]
+
+URL_PREFIX = "https://www.cs.toronto.edu/~kriz/"
+CIFAR10_URL = URL_PREFIX + "cifar-10-python.tar.gz"
+CIFAR10_MD5 = "c58f30108f718f92721af3b95e74349a"
+CIFAR100_URL = URL_PREFIX + "cifar-100-python.tar.gz"
+CIFAR100_MD5 = "eb9058c3a382ffc7106e4002c42a8d85"
+
+_VALUES = 3 * 32 * 32
+
+
+def reader_creator(filename, sub_name):
+    """Samples of the batches in a tar.gz whose member names contain sub_name, in the tar's order.
+
+    The bytes are kept in memory from the first pass on.
+    """
+    batches = functools.cache(lambda: _batches(filename, sub_name))
+
+    def samples():
+        for images, labels in batches():
+            for image, label in zip(images, labels, strict=True):
+                yield image.astype(np.float32) / np.float32(255), label
+
+    return Samples(samples)
+
+
+def train100():
+    """The training samples of CIFAR-100."""
+    return reader_creator(_cifar100_file(), "train")
+
+
+def test100():
+    """The test samples of CIFAR-100."""
+    return reader_creator(_cifar100_file(), "test")
+
+
+def train10():
+    """The training samples of CIFAR-10."""
+    return reader_creator(_cifar10_file(), "data_batch")
+
+
+def test10():
+    """The test samples of CIFAR-10."""
+    return reader_creator(_cifar10_file(), "test_batch")
+
+
+def fetch():
+    """Download both archives into the cache."""
+    _cifar10_file()
+    _cifar100_file()
+
+
+def convert(path):
+    """Write all four sets as RecordIO files."""
+    common.convert(path, train100(), 1000, "cifar_train100")
+    common.convert(path, test100(), 1000, "cifar_test100")
+    common.convert(path, train10(), 1000, "cifar_train10")
+    common.convert(path, test10(), 1000, "cifar_test10")
+
+
+def _cifar10_file():
+    return common.download(CIFAR10_URL, "cifar", CIFAR10_MD5)
+
+
+def _cifar100_file():
+    return common.download(CIFAR100_URL, "cifar", CIFAR100_MD5)
+
+
+def _batches(filename, sub_name):
+    """Pairs of uint8 images [n, 3072] and a list of n labels, one pair per member."""
+    members = _members(filename, sub_name)
+    if not members:
+        raise _damaged(filename, f"no file in it has {sub_name!r} in its name")
+    return [_batch(f"{filename}: {name}", content) for name, content in members]
+
+
+def _members(filename, sub_name):
+    """Names and contents of the files of an archive with sub_name in their names."""
+    try:
+        with gzip.open(filename) as stream:
+            with tarfile.open(fileobj=stream, mode="r:") as archive:
+                members = [
+                    (member.name, archive.extractfile(member).read())
+                    for member in archive
+                    if member.isfile() and sub_name in member.name
+                ]
+            stream.read()  # the checksum of all is at the end, after what tarfile needs
+    except (gzip.BadGzipFile, tarfile.TarError, EOFError, zlib.error) as error:
+        raise _damaged(filename, error) from error
+    return members
+
+
+def _batch(where, content):
+    """The images and labels of a pickled batch."""
+    batch = _unpickle(where, content)
+    if not isinstance(batch, dict):
+        raise _damaged(where, f"expected a dict, found {type(batch).__name__}")
+    labels = batch.get("labels", batch.get("fine_labels"))
+    if "data" not in batch or labels is None:
+        keys = ", ".join(sorted(map(repr, batch)))
+        raise _damaged(where, f"expected 'data' and 'labels' or 'fine_labels', found {keys}")
+    images, labels = np.asarray(batch["data"]), np.asarray(labels)
+    if images.dtype != np.uint8 or images.shape[1:] != (_VALUES,):
+        raise _damaged(where, f"data must be uint8 [n, {_VALUES}], found {_described(images)}")
+    if labels.dtype.kind not in "iu" or labels.shape != images.shape[:1]:
+        found = _described(labels)
+        raise _damaged(where, f"expected {len(images)} labels, all integers, found {found}")
+    return images, labels.tolist()
+
+
+def _described(array):
+    return f"{array.dtype} {list(array.shape)}"
+
+
+def _unpickle(where, content):
+    try:
+        return _ArrayUnpickler(io.BytesIO(content), encoding="latin1").load()
+    except Exception as error:  # bytes that are no pickle make it raise nearly anything
+        raise _damaged(where, f"{type(error).__name__}: {error}") from error
+
+
+def _encoded(text, encoding):
+    """The bytes that Python 3 pickles for Python 2 as text; no codec but latin1 occurs."""
+    if encoding != "latin1":
+        raise pickle.UnpicklingError(f"bytes are encoded as {encoding!r}, expected 'latin1'")
+    return text.encode("latin1")
+
+
+def _array_names():
+    """What a pickled array may name: (module, name) in any version of numpy, and the object."""
+    reconstruct = np.empty(0).__reduce__()[0]
+    return {
+        ("numpy.core.multiarray", "_reconstruct"): reconstruct,
+        ("numpy._core.multiarray", "_reconstruct"): reconstruct,
+        ("numpy", "ndarray"): np.ndarray,
+        ("numpy", "dtype"): np.dtype,
+        ("_codecs", "encode"): _encoded,
+    }
+
+
+class _ArrayUnpickler(pickle.Unpickler):
+    """Loads numbers, text, containers and arrays; whatever else a pickle names, it could run."""
+
+    allowed = _array_names()
+
+    def find_class(self, module, name):
+        if (module, name) not in self.allowed:
+            raise pickle.UnpicklingError(f"{module}.{name} is not allowed, only arrays are")
+        return self.allowed[module, name]
+
+
+def _damaged(where, problem):
+    return ValueError(
+        f"cifar: {where} is damaged: {problem}\n  hint: delete the archive to download it again"
+    )
