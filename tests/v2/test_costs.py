@@ -6,8 +6,8 @@ import pytest
 import pd_core as pd
 import pd_v2 as paddle
 
+from . import layer_checks as layers
 from . import slow_layers as slow
-from . import test_layers as layers
 from .layer_rows import A, Dense, Ids, L, Row, T
 
 X, ONE = Dense(4), Dense(1)
@@ -138,28 +138,12 @@ ROWS = [
         coeff=2.0,
     ),
 ]
-row = pytest.mark.parametrize("row", ROWS, ids=lambda r: r.name)
 
 
-@row
-@pytest.mark.parametrize("n", [3, 1])
-def test_forward(row, n, rng):
-    layers.test_forward(row, n, rng)
+class TestRows(layers.LayerChecks):
+    """Costs, each against its formula."""
 
-
-@row
-def test_no_samples(row, rng):
-    layers.test_no_samples(row, rng)
-
-
-@row
-def test_gradient(row, rng):
-    layers.test_gradient(row, rng)
-
-
-@row
-def test_export(row, rng, tmp_path):
-    layers.test_export(row, rng, tmp_path)
+    rows = ROWS
 
 
 def data(name, size):

@@ -8,32 +8,15 @@ import pd_v2 as paddle
 from pd_v2 import settings
 from pd_v2.attr import Param
 
-from . import test_layers as layers
+from . import layer_checks as layers
 from .image_rows import IM, ROWS, Boxes, Volume, pyramid
 from .layer_rows import Dense, Image, L, P, T
 
-row = pytest.mark.parametrize("row", ROWS, ids=lambda r: r.name)
 
+class TestRows(layers.LayerChecks):
+    """Layers over images, each against its formula."""
 
-@row
-@pytest.mark.parametrize("n", [3, 1])
-def test_forward(row, n, rng):
-    layers.test_forward(row, n, rng)
-
-
-@row
-def test_no_samples(row, rng):
-    layers.test_no_samples(row, rng)
-
-
-@row
-def test_gradient(row, rng):
-    layers.test_gradient(row, rng)
-
-
-@row
-def test_export(row, rng, tmp_path):
-    layers.test_export(row, rng, tmp_path)
+    rows = ROWS
 
 
 # ---- names, geometry and records

@@ -9,7 +9,7 @@ import pd_core as pd
 import pd_v2 as paddle
 from pd_v2.attr import Param
 
-from . import test_layers as layers
+from . import layer_checks as layers
 from .layer_rows import IM, A, Dense, Ids, L, Row, T, X, Z
 
 
@@ -217,28 +217,11 @@ ROWS = [
     ),
 ]  # fmt: skip
 
-row = pytest.mark.parametrize("row", ROWS, ids=lambda r: r.name)
 
+class TestRows(layers.LayerChecks):
+    """Layers that combine rows, each against its formula."""
 
-@row
-@pytest.mark.parametrize("n", [3, 1])
-def test_forward(row, n, rng):
-    layers.test_forward(row, n, rng)
-
-
-@row
-def test_no_samples(row, rng):
-    layers.test_no_samples(row, rng)
-
-
-@row
-def test_gradient(row, rng):
-    layers.test_gradient(row, rng)
-
-
-@row
-def test_export(row, rng, tmp_path):
-    layers.test_export(row, rng, tmp_path)
+    rows = ROWS
 
 
 # ---- layers whose result is no row for each row

@@ -8,8 +8,8 @@ import pd_v2 as paddle
 from pd_v2.attr import Extra, Param
 from pd_v2.config_base import AddToSealedMixedLayerException, Layer, MixedLayerType
 
+from . import layer_checks as layers
 from . import slow_layers as slow
-from . import test_layers as layers
 from .layer_rows import IM, A, Dense, Ids, L, Row, T, X, Z, filters, flat, im, per_channel
 from .test_golden import layer_facts
 
@@ -245,28 +245,11 @@ ROWS += [
     ),
 ]
 
-row = pytest.mark.parametrize("row", ROWS, ids=lambda r: r.name)
 
+class TestRows(layers.LayerChecks):
+    """Projections and operators, each against its formula."""
 
-@row
-@pytest.mark.parametrize("n", [3, 1])
-def test_forward(row, n, rng):
-    layers.test_forward(row, n, rng)
-
-
-@row
-def test_no_samples(row, rng):
-    layers.test_no_samples(row, rng)
-
-
-@row
-def test_gradient(row, rng):
-    layers.test_gradient(row, rng)
-
-
-@row
-def test_export(row, rng, tmp_path):
-    layers.test_export(row, rng, tmp_path)
+    rows = ROWS
 
 
 # ---- tables

@@ -8,8 +8,8 @@ import pd_v2 as paddle
 from pd_v2 import op
 from pd_v2.config_base import Layer
 
+from . import layer_checks as layers
 from . import slow_layers as slow
-from . import test_layers as layers
 from .layer_rows import A, Dense, L, Row, T, X
 from .test_math_layers import ONE, Positive
 
@@ -62,28 +62,11 @@ ROWS = [
     expression("one-times", {"x": X, "w": ONE}, lambda x, w: w * x, lambda v: v["x"] * v["w"]),
 ]
 
-row = pytest.mark.parametrize("row", ROWS, ids=lambda r: r.name)
 
+class TestRows(layers.LayerChecks):
+    """Functions and expressions, each against its formula."""
 
-@row
-@pytest.mark.parametrize("n", [3, 1])
-def test_forward(row, n, rng):
-    layers.test_forward(row, n, rng)
-
-
-@row
-def test_no_samples(row, rng):
-    layers.test_no_samples(row, rng)
-
-
-@row
-def test_gradient(row, rng):
-    layers.test_gradient(row, rng)
-
-
-@row
-def test_export(row, rng, tmp_path):
-    layers.test_export(row, rng, tmp_path)
+    rows = ROWS
 
 
 def test_every_function_has_a_row():
