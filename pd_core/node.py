@@ -90,6 +90,22 @@ def control(op_type, inputs, blocks, types, **attributes):
     return node.outputs
 
 
+def scan_node(init, xs, captures, blocks, stacked, reverse):
+    """Add a Scan: final states, then all steps of the `stacked` values of its body, in order."""
+    steps = next((x.dims[0] for x in xs if isinstance(x.dims[0], int)), xs[0].dims[0])
+    types = [(s.dims, s.dtype) for s in init]
+    types += [((steps, *y.dims), y.dtype) for y in stacked]
+    return control(
+        "Scan",
+        [*init, *xs, *captures],
+        blocks,
+        types,
+        num_scan_inputs=len(xs),
+        scan_input_directions=[int(reverse)] * len(xs),
+        scan_output_directions=[int(reverse)] * len(stacked),
+    )
+
+
 def latest_serial():
     """A number that every node built from here on exceeds."""
     return next(_serials)

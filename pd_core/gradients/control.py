@@ -7,7 +7,7 @@ not added up step by step: its two factors are stacked, and multiplied once afte
 """
 
 from .. import ops
-from ..node import ancestors, control
+from ..node import ancestors, control, scan_node
 from ..rewrite import close, substitute
 from ..variable import Variable
 from .engine import gradients
@@ -44,11 +44,14 @@ class Loop:
 
     def __init__(self, node, states, first, reverse):
         self.node, self.block, self.reverse = node, node.blocks["body"], reverse
-        self.count, self.first, self.lead = states, first, 1 if first else 0
+        self.count, self.lead = states, 1 if first else 0
         formals = self.block.formals
         self.states = formals[first : first + states]
         self.slices = formals[first + states :]
         self.counter = formals[0] if first else self.slices[0]
+        self.outer = dict(zip(self.block.captured, node.captures, strict=True))
+        inside = ancestors(self.block.outputs, stop=set(self.block.inputs))
+        self.values = {*formals, *(y for inner in inside for y in inner.outputs)}
         self.stacked = {}  # variable of the body -> the outer Variable with all its steps
 
     def backward(self, dys, xs):
@@ -152,7 +155,7 @@ class _Step:
 
     def _steps(self, v):
         """All steps of a value that either body computes."""
-        if v in self._forward_values():
+        if v in self.loop.values:
             outer = self.loop.steps_of(v)
             return lambda: outer
         return self.stack(v)
@@ -162,47 +165,24 @@ class _Step:
         total = _formal(like, "sum")
         self.adjoints.append(total)
         self.new.append(total + g)
-        self.initial.append(ops.zeros_like(self._outer(like)))
+        self.initial.append(ops.zeros_like(self.loop.outer[like]))
         k = len(self.new) - 1
         return lambda: self.result[k]
 
-    def _outer(self, captured):
-        node = self.loop.node
-        return node.captures[self.loop.block.captured.index(captured)]
-
-    def _forward_values(self):
-        block = self.loop.block
-        inside = ancestors(block.outputs, stop=set(block.inputs))
-        computed = {y for node in inside for y in node.outputs}
-        return computed | set(block.formals)
-
     def run(self):
         """Close the body over what it reads, and add the loop."""
-        loop, block = self.loop, self.loop.block
+        loop = self.loop
         own = [*self.adjoints, *self.seeds]
-        needed = _read(self.new + self.outputs, own, self._forward_values())
+        needed = _read(self.new + self.outputs, own, loop.values)
         if not self.dys and not needed:
             needed = [loop.counter]
         bodies = {"body": [*self.new, *self.outputs]}
         blocks, captures = close(bodies, {"body": [*own, *needed]})
-        outer = dict(zip(block.captured, loop.node.captures, strict=True))
-        captures = substitute(captures, outer, stop=set(block.captured))
+        captures = substitute(captures, loop.outer, stop=set(loop.outer))
         xs = [*self.dys, *(loop.steps_of(v) for v in needed)]
-        backwards = int(not loop.reverse)
-        steps = xs[0].dims[0]
-        types = [(v.dims, v.dtype) for v in self.initial]
-        types += [((steps, *g.dims), g.dtype) for g in self.outputs]
 
         def scan_back():
-            return control(
-                "Scan",
-                [*self.initial, *xs, *captures],
-                blocks,
-                types,
-                num_scan_inputs=len(xs),
-                scan_input_directions=[backwards] * len(xs),
-                scan_output_directions=[backwards] * len(self.outputs),
-            )
+            return scan_node(self.initial, xs, captures, blocks, self.outputs, not loop.reverse)
 
         if loop.node.op_type == "Scan":
             self.result = scan_back()

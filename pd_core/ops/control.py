@@ -10,7 +10,7 @@ from contextvars import ContextVar
 import numpy as np
 
 from ..errors import GraphError, ShapeError
-from ..node import ancestors, control, latest_serial
+from ..node import ancestors, control, latest_serial, scan_node
 from ..rewrite import close
 from ..variable import Variable, constant, fresh_dim
 from .math import cast
@@ -58,17 +58,7 @@ def scan(step, init, inputs, reverse=False):
     if any(number in node.inputs for node in ancestors([*new, *ys])):
         xs, slices = [*xs, arange(size_of(xs[0], 0))], [*slices, number]
     blocks, captures = close({"body": [*new, *ys]}, {"body": [*formals, *slices]})
-    steps = next((x.dims[0] for x in xs if isinstance(x.dims[0], int)), xs[0].dims[0])
-    types = [(s.dims, s.dtype) for s in states] + [((steps, *y.dims), y.dtype) for y in ys]
-    out = control(
-        "Scan",
-        [*states, *xs, *captures],
-        blocks,
-        types,
-        num_scan_inputs=len(xs),
-        scan_input_directions=[int(reverse)] * len(xs),
-        scan_output_directions=[int(reverse)] * len(ys),
-    )
+    out = scan_node(states, xs, captures, blocks, ys, reverse)
     count = len(states)
     return _like(init, out[:count]), _like(result[1], out[count:])
 

@@ -4,8 +4,8 @@ What depends on no state is computed for all steps before the loop, what no stat
 it, each as one operator over all steps. Outputs that nobody reads are dropped.
 """
 
-from ...node import Block, ancestors, control
-from ...rewrite import close, rebuilt, rewrite
+from ...node import Block, ancestors, control, scan_node
+from ...rewrite import close, rebuilt, rewrite, substitute
 from ...variable import Variable
 from .regroup import regroup
 from .vectorize import plan
@@ -112,7 +112,7 @@ class _Motion:
         """Nodes that no state needs, with how to compute them for all steps, in order."""
         recurrent = set(ancestors(self.new, stop={*self.block.inputs, *self.stacked, *self.outer}))
         behind = ancestors(ys, stop={*self.block.inputs, *self.stacked, *self.outer})
-        moved, kept = {}, set(recurrent)
+        moved = {}
         for node in behind:
             if node not in recurrent:
                 build = plan(node, [self._steps(x) for x in node.inputs])
@@ -120,12 +120,10 @@ class _Motion:
                     moved[node] = build
         # what a node that stays reads cannot move either
         for node in reversed(behind):
-            if node in moved:
-                continue
-            kept.add(node)
-            for x in node.inputs:
-                if x is not None and x.node in moved:
-                    del moved[x.node]
+            if node not in moved:
+                for x in node.inputs:
+                    if x is not None:
+                        moved.pop(x.node, None)
         return [(node, moved[node]) for node in behind if node in moved]
 
     def _steps(self, x):
@@ -147,18 +145,8 @@ class _Motion:
             slices = [next(iter(self.stacked))]
         formals = {v: Variable.of(v.dims, v.dtype, v.name) for v in (*self.states, *slices)}
         given = {**self.outer, **formals}
-        outputs = rewrite([*self.new, *emitted], lambda node, inputs: None, set(given), given=given)
+        outputs = substitute([*self.new, *emitted], given, stop=set(given))
         blocks, captures = close({"body": outputs}, {"body": list(formals.values())})
         xs = [self.stacked[v] for v in slices]
-        types = [(s.dims, s.dtype) for s in self.init]
-        types += [((xs[0].dims[0], *v.dims), v.dtype) for v in emitted]
-        out = control(
-            "Scan",
-            [*self.init, *xs, *captures],
-            blocks,
-            types,
-            num_scan_inputs=len(xs),
-            scan_input_directions=[self.direction] * len(xs),
-            scan_output_directions=[self.direction] * len(emitted),
-        )
+        out = scan_node(self.init, xs, captures, blocks, emitted, self.direction)
         return out[: self.count], dict(zip(emitted, out[self.count :], strict=True))
