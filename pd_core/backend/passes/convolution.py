@@ -97,8 +97,8 @@ def _columns(windows, padded, dy, group):
         dilations=windows.dilations,
         group=channels,
     )
-    product = _per_image(windows, columns, dy, group, channels // group * count)
-    return reshape(product, [dy.dims[1], channels // group, *windows.window])
+    total = _per_image(dy, columns, group)
+    return reshape(total, [dy.dims[1], channels // group, *windows.window])
 
 
 def _shifted(windows, padded, dy, rows):
@@ -116,8 +116,7 @@ def _shifted(windows, padded, dy, rows):
     axis = 1 if per_image else 0
     side = [windows.slice_axis(padded, windows.n - 1, tap) for tap in range(last)]
     moved = [_moved(windows, dy, shift) for shift in shifts]
-    wide = _joined(side, axis), _joined(moved, axis)
-    total = _product(*wide, channels * last, outputs * len(shifts), per_image)
+    total = (_per_image if per_image else _all_images)(_joined(side, axis), _joined(moved, axis))
     total = reshape(total, [last, channels, *windows.window[:-1], outputs])
     n = windows.n
     return apply("Transpose", total, perm=[n + 1, 1, *range(2, n + 1), 0])
@@ -137,18 +136,6 @@ def _joined(parts, axis):
     return parts[0] if len(parts) == 1 else apply("Concat", *parts, axis=axis)
 
 
-def _product(a, b, height, width, per_image):
-    """a bᵀ over all positions, summed over the images: [height, width]."""
-    if not per_image:
-        positions = merged(a.dims[1], int(np.prod(a.dims[2:])))
-        a, b = reshape(a, [height, positions]), reshape(b, [width, positions])
-        return apply("MatMul", a, apply("Transpose", b, perm=[1, 0]))
-    n, positions = a.dims[0], int(np.prod(a.dims[2:]))
-    a, b = reshape(a, [n, height, positions]), reshape(b, [n, width, positions])
-    products = apply("MatMul", a, apply("Transpose", b, perm=[0, 2, 1]))
-    return apply("ReduceSum", products, np.array([0]), keepdims=0)
-
-
 def _rows(windows, padded, dy, group):
     """The taps of the last axis side by side as channels, then a product per image for each tap
     of the other axes: every copy moves whole rows.
@@ -166,17 +153,24 @@ def _rows(windows, padded, dy, group):
         cells = wide
         for axis, t in enumerate(tap):
             cells = windows.slice_axis(cells, axis, t)
-        products.append(_per_image(windows, cells, dy, group, per * last))
-    total = products[0] if len(products) == 1 else apply("Concat", *products, axis=1)
-    total = reshape(total, [dy.dims[1], *windows.window, per])
+        products.append(_per_image(dy, cells, group))
+    total = reshape(_joined(products, 1), [dy.dims[1], *windows.window, per])
     return apply("Transpose", total, perm=[0, windows.n + 1, *range(1, windows.n + 1)])
 
 
-def _per_image(windows, cells, dy, group, width):
-    """Sum over images of dy cellsᵀ, [O, width]."""
-    n, outputs, positions = dy.dims[0], dy.dims[1], int(np.prod(windows.result))
-    cells = reshape(cells, [n, group, width, positions])
-    dy = reshape(dy, [n, group, outputs // group, positions])
-    products = apply("MatMul", dy, apply("Transpose", cells, perm=[0, 1, 3, 2]))
+def _per_image(a, b, group=1):
+    """a bᵀ over the positions of each image and group, summed over the images: [A, B / group]."""
+    n, positions = a.dims[0], int(np.prod(a.dims[2:]))
+    height, width = a.dims[1], b.dims[1] // group
+    a = reshape(a, [n, group, height // group, positions])
+    b = reshape(b, [n, group, width, positions])
+    products = apply("MatMul", a, apply("Transpose", b, perm=[0, 1, 3, 2]))
     total = apply("ReduceSum", products, np.array([0]), keepdims=0)
-    return reshape(total, [outputs, width])
+    return reshape(total, [height, width])
+
+
+def _all_images(a, b):
+    """a bᵀ over the positions of all images, which stand behind the channels: [A, B]."""
+    positions = merged(a.dims[1], int(np.prod(a.dims[2:])))
+    a, b = (reshape(v, [v.dims[0], positions]) for v in (a, b))
+    return apply("MatMul", a, apply("Transpose", b, perm=[1, 0]))
