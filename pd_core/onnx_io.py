@@ -27,28 +27,35 @@ def export_onnx(path, targets, inputs=None, session=None, metadata=None) -> onnx
     """
     session = session or default_session()
     targets = [_target(v) for v in (targets if isinstance(targets, (list, tuple)) else [targets])]
-    model = inference_model(targets, inputs, session, metadata or {})
-    onnx.checker.check_model(model, full_check=True)
-    if path is not None:
-        write_file(path, model.SerializeToString())
-    return model
-
-
-def inference_model(targets, inputs, session, metadata):
-    """The ModelProto of `export_onnx`, not checked."""
-    feeds = program.feed_slots(targets) if inputs is None else [input_variable(v) for v in inputs]
-    try:
-        graph = program.build(targets, [], feeds, training=False, sizes={})
-    except MissingFeed as error:
-        raise ExportError(f"export: {error}\n  hint: add it to inputs") from None
+    graph, feeds = exported_graph("export", targets, [], inputs, training=False)
     unused = [v for v in feeds if v not in graph.fed]
     if unused:
         raise ExportError(f"export: the targets do not depend on the inputs {unused}")
     values = {v: session.get(v) for v in graph.states}
     lowered = lower(graph, values, dimension_names(graph), [v.name for v in targets])
+    return finished(lowered.model, path, metadata or {})
+
+
+def exported_graph(who, fetches, updates, inputs, training):
+    """The Graph of a file, and the feeds asked for: `inputs`, or what the targets need."""
+    if inputs is None:
+        feeds = program.feed_slots([*fetches, *(new for _, new in updates)], training)
+    else:
+        feeds = [_input(v) for v in inputs]
+    try:
+        return program.build(fetches, updates, feeds, training, sizes={}), feeds
+    except MissingFeed as error:
+        raise ExportError(f"{who}: {error}\n  hint: add it to inputs") from None
+
+
+def finished(model, path, metadata):
+    """The model with its metadata, checked, and written unless the path is None."""
     for key, value in {"producer": "pd", **metadata}.items():
-        lowered.model.metadata_props.add(key=key, value=str(value))
-    return lowered.model
+        model.metadata_props.add(key=key, value=str(value))
+    onnx.checker.check_model(model, full_check=True)
+    if path is not None:
+        _write(path, model.SerializeToString())
+    return model
 
 
 def _target(v):
@@ -57,7 +64,7 @@ def _target(v):
     raise ExportError(f"export: a target is a Variable, not {v!r}")
 
 
-def input_variable(v):
+def _input(v):
     """A variable, or the one of that name."""
     if isinstance(v, Variable):
         return v
@@ -106,7 +113,7 @@ def _spread(graph, root, found):
     return {d: found[root(d)] for d in dims if root(d) in found}
 
 
-def write_file(path, data):
+def _write(path, data):
     """All or nothing: a temporary file beside the target, then a rename."""
     partial = f"{os.fspath(path)}.{os.getpid()}.part"
     try:

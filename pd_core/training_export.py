@@ -6,11 +6,10 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from .backend import program
 from .backend.lowering import lower
-from .errors import ExportError, MissingFeed
+from .errors import ExportError
 from .node import Update
-from .onnx_io import dimension_names, input_variable, write_file
+from .onnx_io import dimension_names, exported_graph, finished
 from .session import default_session
 from .step import changes_of
 
@@ -32,7 +31,8 @@ def export_step(path, step, fetches=(), inputs=None, session=None) -> onnx.Model
     for s in steps:
         if not isinstance(s, Update):
             raise ExportError(f"export_step: a step is what minimize() returns, not {s!r}")
-    graph = _graph(steps, fetches, inputs)
+    updates = _updates(steps)
+    graph, _ = exported_graph("export_step", fetches, updates, inputs, training=True)
     values = {v: session.get(v) for v in graph.states}
     lowered = lower(graph, dims=dimension_names(graph), fetches=[v.name for v in fetches])
     model = lowered.model
@@ -42,32 +42,20 @@ def export_step(path, step, fetches=(), inputs=None, session=None) -> onnx.Model
     )
     if graph.seed is not None:
         state |= _counted(model, graph, lowered, session)
-    _describe(model, graph, lowered, state)
-    onnx.checker.check_model(model, full_check=True)
-    if path is not None:
-        write_file(path, model.SerializeToString())
-    return model
+    return finished(model, path, _described(graph, lowered, state))
 
 
-def _graph(steps, fetches, inputs):
+def _updates(steps):
+    """(variable, new value) pairs of the steps."""
     changes = changes_of(steps)
     redrawn = [v for v, new in changes.items() if new is None]
     if redrawn:
         raise ExportError(f"export_step: initial values of {redrawn} are drawn on the host")
-    pairs, targets = list(changes.items()), [*fetches, *changes.values()]
-    feeds = (
-        program.feed_slots(targets, training=True)
-        if inputs is None
-        else [input_variable(v) for v in inputs]
-    )
-    try:
-        return program.build(fetches, pairs, feeds, training=True, sizes={})
-    except MissingFeed as error:
-        raise ExportError(f"export_step: {error}\n  hint: add it to inputs") from None
+    return list(changes.items())
 
 
 def _state(graph, lowered):
-    """{output: input} of the state; new values are renamed after their variable."""
+    """{output: input} of the state that the step reads."""
     outputs = lowered.outputs[len(graph.fetches) :]
     return {
         name: lowered.names[v]
@@ -90,13 +78,11 @@ def _counted(model, graph, lowered, session):
     return {name: seed}
 
 
-def _describe(model, graph, lowered, state):
-    feeds = [lowered.names[v] for v in graph.feeds]
+def _described(graph, lowered, state):
+    """The metadata that says what is what, as JSON."""
     entries = {
-        "producer": "pd",
-        "pd.state": json.dumps(state),
-        "pd.feeds": json.dumps(feeds),
-        "pd.fetches": json.dumps(lowered.outputs[: len(graph.fetches)]),
+        "pd.state": state,
+        "pd.feeds": [lowered.names[v] for v in graph.feeds],
+        "pd.fetches": lowered.outputs[: len(graph.fetches)],
     }
-    for key, value in entries.items():
-        model.metadata_props.add(key=key, value=value)
+    return {key: json.dumps(value) for key, value in entries.items()}
