@@ -2,11 +2,10 @@
 
 from contextlib import contextmanager
 
-from .initializers import Constant
-from .namespace import adopt, names
+from .namespace import names
 from .node import Assignment, Update
+from .optimizers import state
 from .session import default_session
-from .variable import Variable
 
 
 class MovingAverage:
@@ -28,12 +27,12 @@ class MovingAverage:
     def follow(self, step: Update) -> Update:
         """A step that also moves the averages of the trainable variables that it changes."""
         name = names().next("average_", "")
-        self.weight = self._state(name + "/weight", (), "float32")
+        self.weight = state(name + "/weight", (), "float32")
         added = [Assignment(self.weight, self._moved(self.weight, 1.0))]
         for a in step.assignments:
             if a.owner is a.variable:
                 v = a.variable
-                average = self._state(f"{name}/{v.name}", v.dims, v.dtype)
+                average = state(f"{name}/{v.name}", v.dims, v.dtype)
                 self.averages[v] = average
                 added.append(Assignment(average, self._moved(average, a.value), owner=v))
         return step.including(added)
@@ -54,7 +53,3 @@ class MovingAverage:
 
     def _moved(self, average, value):
         return average * self.decay + value * (1.0 - self.decay)
-
-    @staticmethod
-    def _state(name, dims, dtype):
-        return adopt(Variable.of(dims, dtype, name, fill=Constant(0.0)))

@@ -42,6 +42,11 @@ def adam(w, g, rate, m, v, beta1, beta2, epsilon):
     return w - m * rate / (ops.sqrt(v) + epsilon), m, v
 
 
+def state(name, dims, dtype, value=0.0) -> Variable:
+    """Persistent state that no user named, under a full name; every element starts as `value`."""
+    return adopt(Variable.of(dims, dtype, name, fill=Constant(value)))
+
+
 class Optimizer:
     """What all optimizers share: which variables, their gradients, and the update as a target.
 
@@ -115,12 +120,11 @@ class Optimizer:
 
     def slot(self, w, kind, value=0.0):
         """A persistent variable of w's shape that belongs to this optimizer and w."""
-        name = f"{self.name}/{w.name}/{kind}"
-        return adopt(Variable.of(w.dims, w.dtype, name, fill=Constant(value)))
+        return state(f"{self.name}/{w.name}/{kind}", w.dims, w.dtype, value)
 
     def scalar(self, kind, value):
         """A persistent float32 scalar of this optimizer."""
-        return adopt(Variable.of((), np.float32, f"{self.name}/{kind}", fill=Constant(value)))
+        return state(f"{self.name}/{kind}", (), np.float32, value)
 
     def _parameters(self, costs, own):
         """Float state behind the costs that no training step sets by itself."""
