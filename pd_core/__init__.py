@@ -45,6 +45,7 @@ from .namespace import (
 from .node import Update, apply, assign, effects
 from .onnx_io import export_onnx
 from .ops import (
+    Segments,
     abs,
     add,
     arange,

@@ -10,9 +10,14 @@ __all__ = [
 
 
 class Base:
-    """An activation by its name in the configuration; `over_row` needs the whole row at once."""
+    """An activation by its name in the configuration.
+
+    `over_row` needs the whole row at once, `over_sequence` all rows of a sequence: it is called
+    with the Segments of the sequences too.
+    """
 
     over_row = False
+    over_sequence = False
 
     def __init__(self, name, support_hppl):
         self.name, self.support_hppl = name, support_hppl
@@ -73,13 +78,17 @@ class Softmax(Base):
 class SequenceSoftmax(Base):
     """Softmax over the steps of each sequence, for rows of one number."""
 
-    over_row = True
+    over_row = over_sequence = True
 
     def __init__(self):
         super().__init__("sequence_softmax", False)
 
-    def __call__(self, x):
-        raise pd.GraphError(f"sequence_softmax is over the steps of a sequence, {x.name!r} is none")
+    def __call__(self, x, sequences=None):
+        if sequences is None:
+            raise pd.GraphError("sequence_softmax is over the steps of a sequence, there is none")
+        if x.dims[1] != 1:
+            raise pd.ShapeError(f"sequence_softmax is of rows of 1 number, not of {x.dims[1]}")
+        return sequences.softmax(x)
 
 
 class Relu(Base):

@@ -8,6 +8,8 @@ from . import build
 class Layer(pd.Variable):
     """A layer's output: a core Variable [rows, size] with its legacy record.
 
+    `levels` are the Segments of its sequences, the outermost first: none, those of the samples, or
+    of the samples in sub-sequences and of these in rows.
     Integer data is [rows]; `prob` is the value that each id had where a layer computes it.
     `image` is the same value as [rows, channels, height, width] where the layer computes one,
     `config` the LayerConfig of `Topology.proto()`.
@@ -25,11 +27,22 @@ class Layer(pd.Variable):
     config = None
     image = None
     prob = None
+    levels = ()
 
     @property
     def full_name(self):
         """The name within the whole network; inside a group it carries the group's."""
         return self.config.name
+
+    @property
+    def inputs(self):
+        """What is fed for a data layer: the rows, then the lengths of each level."""
+        return [self, *(level.lengths for level in self.levels)]
+
+    @property
+    def sequences(self):
+        """The Segments of the samples in rows, whatever sub-sequences they have; None of rows."""
+        return merged(self.levels)
 
     @property
     def width(self):
@@ -45,6 +58,14 @@ class Layer(pd.Variable):
     def depth(self):
         """Depth of the image, 1 if it has none."""
         return self.config.depth
+
+
+def merged(levels):
+    """The Segments of the samples in rows for levels of sequences; None if there are none."""
+    if len(levels) < 2:
+        return levels[0] if levels else None
+    outer, inner = levels
+    return outer.merge(inner)
 
 
 class AddToSealedMixedLayerException(Exception):

@@ -65,6 +65,14 @@ class DataFeeder:
         return slots
 
 
+def feeds(layers, slots):
+    """{Variable: array} for the Slots of data layers, both by name."""
+    found = {}
+    for name, slot in slots.items():
+        found.update(zip(layers[name].inputs, [slot.value, *slot.lengths], strict=True))
+    return found
+
+
 def default_feeding_map(data_types):
     """{name: field number} for fields in the order of data_types."""
     return {name: number for number, (name, _) in enumerate(data_types)}

@@ -7,7 +7,7 @@ import numpy as np
 import pd_core as pd
 
 from . import build
-from .data_feeder import DataFeeder
+from .data_feeder import DataFeeder, feeds
 from .topology import Topology
 
 __all__ = ["Inference", "infer"]
@@ -47,10 +47,10 @@ class Inference:
     def iter_infer(self, input, feeding=None):
         """For the whole input as one batch: a list of {'value', 'id', 'prob'}, one per output."""
         feeder = DataFeeder(self.topology.data_type(), feeding)
-        feeds = {self._inputs[name]: slot.value for name, slot in feeder(list(input)).items()}
+        given = feeds(self._inputs, feeder(list(input)))
         outputs = self.topology.outputs
         wanted = [*outputs, *(x.prob for x in outputs if x.prob is not None)]
-        found = self._shared.session_of(self).eval(wanted, feeds, training=False)
+        found = self._shared.session_of(self).eval(wanted, given, training=False)
         values = dict(zip(wanted, found, strict=True))
         yield [_fields(x, values) for x in outputs]
 

@@ -81,7 +81,7 @@ class Topology:
         Inputs and outputs are named after the layers; the batch size stays open.
         """
         read = _read_by_inference(self.outputs)
-        inputs = [x for x in self.data_layers().values() if x in read]
+        inputs = [v for x in self.data_layers().values() for v in x.inputs if v in read]
         session = pd.Session(seed=0)
         session.load_values(parameters.values_of(self.parameters))
         return pd.export_onnx(path, self.outputs, inputs, session)

@@ -7,7 +7,7 @@ import numpy as np
 import pd_core as pd
 
 from . import event as events
-from .data_feeder import DataFeeder
+from .data_feeder import DataFeeder, feeds
 from .evaluator import Accumulator
 from .optimizer import Optimizer
 from .parameters import Parameters
@@ -140,7 +140,7 @@ class SGD:
         return DataFeeder(self.__topology__.data_type(), feeding)
 
     def _feeds(self, feeder, batch):
-        return {self._inputs[name]: slot.value for name, slot in feeder(batch).items()}
+        return feeds(self._inputs, feeder(batch))
 
 
 class _Gradients:

@@ -83,6 +83,15 @@ from .reduce import (
     softmax_grad,
 )
 from .rows import ifelse
+from .sequence import (
+    Segments,
+    exchange_rows,
+    pack_rows,
+    pad_rows,
+    repeat_rows,
+    segment_max,
+    segment_sum,
+)
 from .shape import (
     arange,
     concat,

@@ -19,7 +19,7 @@ from pd_core.site import site_text, user_site
 from .. import build
 from ..activation import Base
 from ..attr import ExtraLayerAttribute, ParameterAttribute
-from ..config_base import Layer
+from ..config_base import Layer, merged
 from ..proto import LayerConfig, ParameterConfig
 
 
@@ -38,7 +38,9 @@ class Scope:
 
     def __init__(self, name, config, inputs, device):
         self.name, self.config, self.inputs, self.device = name, config, inputs, device
-        self.num_filters = self.prob = None
+        self.num_filters = self.prob = self.reverse = None
+        self.levels = inputs[0].levels if inputs else ()  # of the sequences of the result
+        self.outputs = {"default": None}  # further results by name, for get_output
         self.size = None  # where it is not the width of the result
         self.layer_type = None  # where it is not the one declared with the layer
         self.made = {}  # Parameter by name
@@ -264,7 +266,7 @@ def _finish(y, scope, parents, values, layer_type):
     """Activation, dropout, error clipping, the flat rows, and the record."""
     act, extra = values.get("act"), values.get("layer_attr")
     if act is not None:
-        y = act(_rows(y)) if act.over_row else act(y)
+        y = _activated(act, _rows(y) if act.over_row else y, scope)
     for step in (_dropped, _clipped):
         y = y if extra is None else step(y, extra, act)
     rows = _rows(y) if y.rank > 1 else y
@@ -280,12 +282,18 @@ def _finish(y, scope, parents, values, layer_type):
         size=size,
         config=scope.config,
         prob=scope.prob,
+        levels=tuple(scope.levels),
+        reverse=scope.reverse,
         image=y if y.rank > 2 else None,
     )
     scope.config.size = out.size
     scope.commit()
     build.current().layers[out.full_name] = out
     return out
+
+
+def _activated(act, y, scope):
+    return act(y, merged(scope.levels)) if act.over_sequence else act(y)
 
 
 def _rows(y):

@@ -23,6 +23,7 @@ def repeat(scope, input, num_repeats, as_row_vector=True, act=None, name=None, l
 @layer("resize", "resize")
 def resize(scope, input, size, name=None):
     """The elements of the whole batch in rows of another size."""
+    scope.levels = ()
     return pd.reshape(input, [-1, size])
 
 
@@ -32,7 +33,7 @@ def trans(scope, input, name=None, layer_attr=None):
 
     The layer's size stays that of the input, so that what follows fits batches of as many rows.
     """
-    scope.size = input.size
+    scope.size, scope.levels = input.size, ()
     return pd.transpose(input)
 
 

@@ -1,4 +1,8 @@
-"""Data layers: where a network's input comes in."""
+"""Data layers: where a network's input comes in.
+
+The rows of all samples are back to back; what says how many belong to each is fed beside them, as
+`<name>.lengths`, and for nested sequences `<name>.sub_lengths`.
+"""
 
 import numpy as np
 
@@ -11,7 +15,9 @@ from ..proto import LayerConfig
 
 
 def data(name, type, depth=None, height=None, width=None, layer_attr=None):
-    """A column of the training data: float rows [batch, dim], or ids [batch] of integer data.
+    """A column of the training data: float rows [rows, dim], or ids [rows] of integer data.
+
+    A sample is a row, or a sequence of rows, or a sequence of those, as the type says.
 
     `height` and `width` (and `depth`) say that a row is an image of dim / (height width) channels.
     """
@@ -19,10 +25,9 @@ def data(name, type, depth=None, height=None, width=None, layer_attr=None):
         raise TypeError(f"data layer: the name is a string, not {name!r}")
     if not isinstance(type, InputType):
         raise TypeError(f"data layer {name!r}: type is one of paddle.data_type, not {type!r}")
-    if type.seq_type or type.type not in (DataType.Dense, DataType.Index):
+    if type.type not in (DataType.Dense, DataType.Index):
         raise pd.GraphError(
-            f"data layer {name!r}: {type!r} is not supported; "
-            "dense vectors and integers without sequence are"
+            f"data layer {name!r}: {type!r} is not supported; dense vectors and integers are"
         )
     if name in build.current().layers:
         raise pd.NameConflict(f"there is a layer {name!r} already")
@@ -34,8 +39,10 @@ def data(name, type, depth=None, height=None, width=None, layer_attr=None):
         if depth:
             config.depth = depth
     ids = type.type == DataType.Index
+    levels = _levels(name, type.seq_type)
+    rows = levels[-1].tokens if levels else "batch"
     out = Layer.of(
-        ("batch",) if ids else ("batch", type.dim),
+        (rows,) if ids else (rows, type.dim),
         np.int64 if ids else np.float32,
         name,
         layer_type="data",
@@ -44,9 +51,20 @@ def data(name, type, depth=None, height=None, width=None, layer_attr=None):
         num_filters=channels,
         data_type=type,
         config=config,
+        levels=levels,
     )
     build.current().layers[name] = out
     return out
+
+
+def _levels(name, depth):
+    """The Segments of each level, with lengths that are fed."""
+    names = (f"{name}.lengths", f"{name}.sub_lengths")
+    sizes = ["batch", f"{name}.subs", f"{name}.rows"] if depth > 1 else ["batch", f"{name}.rows"]
+    return tuple(
+        pd.Segments(pd.Variable.of((sizes[k],), np.int64, names[k]), sizes[k + 1])
+        for k in range(depth)
+    )
 
 
 def _channels(name, size, pixels):

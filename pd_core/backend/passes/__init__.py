@@ -16,6 +16,14 @@ from .loss import (
 from .pooling import avg_pool_grad, max_pool_grad, max_pool_pick
 from .random import uniform
 from .relu import exchange, relu_grad
+from .sequence import (
+    exchange_rows,
+    pack_rows,
+    pad_rows,
+    repeat_rows,
+    segment_max,
+    segment_sum,
+)
 
 rewrites = (exchange, in_log_space)
 lowerings = {
@@ -30,5 +38,11 @@ lowerings = {
     "MaxPoolPick": max_pool_pick,
     "AveragePoolGrad": avg_pool_grad,
     "ReluGrad": relu_grad,
+    "PadRows": pad_rows,
+    "PackRows": pack_rows,
+    "ExchangeRows": exchange_rows,
+    "SegmentSum": segment_sum,
+    "SegmentMax": segment_max,
+    "RepeatRows": repeat_rows,
     "Uniform": uniform,
 }

@@ -1,0 +1,62 @@
+"""Packed sequences as ONNX operators: gathers, after a row for the places that hold no token."""
+
+import numpy as np
+
+from ...node import apply
+from ...variable import constant, fresh_dim
+
+
+def pad_rows(node, inputs, sizes, seed):
+    """The rows and one of `fill`, gathered."""
+    values, index, _ = inputs
+    return (_padded(values, index, node.attributes["fill"]),)
+
+
+def pack_rows(node, inputs, sizes, seed):
+    """The rows of the flattened places, gathered."""
+    padded, index, places = inputs
+    if index.rank > 1:
+        tail = np.zeros(0, np.int64)
+        if padded.rank > index.rank:
+            tail = apply("Shape", padded, start=index.rank)
+        shape = apply("Concat", np.array([-1], np.int64), tail, axis=0)
+        padded = apply("Reshape", padded, shape, known=(fresh_dim(), *padded.dims[index.rank :]))
+    return (apply("Gather", padded, places),)
+
+
+def exchange_rows(node, inputs, sizes, seed):
+    """The rows and one of zeros, gathered."""
+    values, index, _ = inputs
+    return (_padded(values, index, 0.0),)
+
+
+def segment_sum(node, inputs, sizes, seed):
+    """The sum over the padded form."""
+    values, index, _ = inputs
+    axes = np.array([1], np.int64)
+    return (apply("ReduceSum", _padded(values, index, 0.0), axes, keepdims=0),)
+
+
+def repeat_rows(node, inputs, sizes, seed):
+    """The row of each owner."""
+    rows, _, owner = inputs
+    return (apply("Gather", rows, owner),)
+
+
+def segment_max(node, inputs, sizes, seed):
+    """The maximum over the padded form; zero where there is nothing."""
+    values, index, _, _, lengths = inputs
+    axes = np.array([1], np.int64)
+    found = apply("ReduceMax", _padded(values, index, -np.inf), axes, keepdims=0)
+    some = apply("Greater", lengths, np.int64(0))
+    if values.rank > 1:
+        some = apply("Unsqueeze", some, np.arange(1, values.rank))
+    return (apply("Where", some, found, constant(0, values.dtype)),)
+
+
+def _padded(values, index, fill):
+    tail = apply("Shape", values, start=1) if values.rank > 1 else np.zeros(0, np.int64)
+    sizes = apply("Concat", np.array([1], np.int64), tail, axis=0)
+    row = apply("Expand", constant(fill, values.dtype), sizes, known=(1, *values.dims[1:]))
+    return apply("Gather", apply("Concat", values, row, axis=0), index)
+
