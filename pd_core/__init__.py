@@ -46,6 +46,8 @@ from .node import Update, apply, assign, effects
 from .onnx_io import export_onnx
 from .ops import (
     Segments,
+    State,
+    Step,
     abs,
     add,
     arange,
@@ -80,6 +82,7 @@ from .ops import (
     gaussian_random,
     greater_equal,
     greater_than,
+    gru_cell,
     identity,
     ifelse,
     interpolate,
@@ -95,6 +98,7 @@ from .ops import (
     logical_and,
     logical_not,
     logical_or,
+    lstm_cell,
     matmul,
     max_pool,
     maximum,
@@ -141,6 +145,7 @@ from .ops import (
     tanh,
     transpose,
     uniform_random,
+    unroll,
     unsqueeze,
     where,
     while_loop,

@@ -20,6 +20,7 @@ class Build:
     layers: dict = field(default_factory=dict)  # Layer by full name
     parameters: dict = field(default_factory=dict)  # Parameter by name
     evaluators: list = field(default_factory=list)
+    groups: list = field(default_factory=list)  # recurrent groups whose step is being described
     inferences: dict = field(default_factory=dict)  # compiled inference by output layers
     stream: RandR | None = None
 
@@ -28,6 +29,26 @@ class Build:
         number = self.counters[prefix]
         self.counters[prefix] += 1
         return f"__{prefix}_{number}__"
+
+    def full_name(self, name):
+        """The name of a layer within the whole network: inside a group it carries the group's."""
+        if "@" in name:
+            raise ValueError(f"layer {name!r}: '@' stands before the name of a group only")
+        return f"{name}@{self.groups[-1].name}" if self.groups else name
+
+    def add(self, layer):
+        """Register a layer, in the group that is being described if there is one."""
+        self.layers[layer.full_name] = layer
+        if self.groups:
+            layer.within = self.groups[-1]
+            layer.within.layers[layer] = None
+
+    def replace(self, layer):
+        """Put a layer in the place of the one of the same name."""
+        old, self.layers[layer.full_name] = self.layers[layer.full_name], layer
+        if self.groups:
+            group = self.groups[-1]
+            group.layers = dict.fromkeys(layer if x is old else x for x in group.layers)
 
     @property
     def random(self):

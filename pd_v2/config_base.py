@@ -11,6 +11,8 @@ class Layer(pd.Variable):
     `levels` are the Segments of its sequences, the outermost first: none, those of the samples, or
     of the samples in sub-sequences and of these in rows.
     Integer data is [rows]; `prob` is the value that each id had where a layer computes it.
+    `within` is the recurrent group that it is a layer of, `group` the one that it stands for.
+    `outputs` are the names of its results, `results` the Variables of those besides the default.
     `image` is the same value as [rows, channels, height, width] where the layer computes one,
     `config` the LayerConfig of `Topology.proto()`.
     """
@@ -22,12 +24,16 @@ class Layer(pd.Variable):
     img_norm_type = None
     size = None
     outputs = ("default",)
+    results = None
     reverse = None
     data_type = None
     config = None
     image = None
     prob = None
     levels = ()
+    within = None
+    group = None
+    boot_parameter = None
 
     @property
     def full_name(self):
@@ -94,7 +100,7 @@ class MixedLayerType(Layer):
             complete, self._complete = self._complete, None
             self.__dict__.update(complete(self._inputs).__dict__)
             self.node.outputs = (self,)
-            build.current().layers[self.full_name] = self
+            build.current().replace(self)
 
     def __getattr__(self, attribute):
         if self.config is None and not attribute.startswith("__"):

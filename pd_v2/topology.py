@@ -37,17 +37,23 @@ class Topology:
 
     def proto(self):
         """The ModelConfig message."""
-        model = ModelConfig(type="nn")
+        groups = [x.group for x in self._members if x.group is not None]
+        model = ModelConfig(type="recurrent_nn" if groups else "nn")
         model.layers.extend(x.config for x in self._members)
         model.parameters.extend(self.configs.values())
         model.input_layer_names.extend(name for name, _ in self.data_type())
         model.output_layer_names.extend(x.full_name for x in self.outputs)
         model.evaluators.extend(e.config for e in self.evaluators)
         root = model.sub_models.add(name="root", is_recurrent_layer_group=False)
-        root.layer_names.extend(x.full_name for x in self._members)
+        root.layer_names.extend(x.full_name for x in self._members if x.within is None)
         root.input_layer_names.extend(model.input_layer_names)
         root.output_layer_names.extend(model.output_layer_names)
         root.evaluator_names.extend(e.name for e in self.evaluators)
+        for group in groups:
+            model.sub_models.add().CopyFrom(group.config)
+            model.sub_models[-1].layer_names.extend(
+                x.full_name for x in self._members if x.within is group
+            )
         return model
 
     def get_layer(self, name):
@@ -60,7 +66,7 @@ class Topology:
 
     def data_layers(self):
         """{name: data layer}."""
-        return {x.name: x for x in self._members if x.layer_type == "data"}
+        return {x.name: x for x in self._members if x.data_type is not None}
 
     def data_type(self):
         """[(name, InputType)] of the data layers, in the order of their definition."""
@@ -126,6 +132,7 @@ def _parameters(layers, known):
     """Parameters of these layers, in the order of their creation."""
     names = {i.input_parameter_name for x in layers for i in x.config.inputs}
     names |= {x.config.bias_parameter_name for x in layers}
+    names |= {x.boot_parameter for x in layers}
     return [p for name, p in known.parameters.items() if name in names]
 
 

@@ -1,5 +1,6 @@
 """Op functions, by family: each takes Variables and adds a node or a few; none creates state."""
 
+from .cells import gru_cell, lstm_cell
 from .control import cond, for_loop, scan, while_loop
 from .conv import (
     avg_pool,
@@ -112,3 +113,4 @@ from .shape import (
     unsqueeze,
     zeros_like,
 )
+from .unroll import State, Step, unroll

@@ -25,7 +25,8 @@ def loop_counters() -> tuple[Variable, ...]:
 
 
 @contextmanager
-def _counted(number):
+def counted(number):
+    """While it is entered, a step with this number is being described."""
     token = _counters.set((*_counters.get(), number))
     try:
         yield
@@ -49,7 +50,7 @@ def scan(step, init, inputs, reverse=False):
     formals = [_formal(s.dims, s.dtype, "state") for s in states]
     slices = [_formal(x.dims[1:], x.dtype, "x") for x in xs]
     number = _formal((), np.int64, "step")
-    with _counted(number):
+    with counted(number):
         result = step(_like(init, formals), _like(inputs, slices))
     if not isinstance(result, tuple) or len(result) != 2:
         raise GraphError("scan: the step returns a pair (new state, output)")
@@ -72,7 +73,7 @@ def while_loop(condition, body, init, max_steps=None):
     states = _listed(init)
     formals = [_formal(s.dims, s.dtype, "state") for s in states]
     number, going = _formal((), np.int64, "step"), _formal((), np.bool_, "going")
-    with _counted(number):
+    with counted(number):
         new = _listed(body(*formals))
     _check_states("while_loop", states, new)
     again = _predicate("while_loop", condition(*new))
@@ -93,7 +94,7 @@ def for_loop(count, body, init):
     states = _listed(init)
     formals = [_formal(s.dims, s.dtype, "state") for s in states]
     number, going = _formal((), np.int64, "step"), _formal((), np.bool_, "going")
-    with _counted(number):
+    with counted(number):
         result = body(number, _like(init, formals))
     if not isinstance(result, tuple) or len(result) != 2:
         raise GraphError("for_loop: the body returns a pair (new state, output)")

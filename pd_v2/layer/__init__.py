@@ -18,6 +18,7 @@ from .cost import (
 )
 from .data import data
 from .dense import embedding, factorization_machine, fc, gated_unit, tensor
+from .group import StaticInput, SubsequenceInput, memory, recurrent_group
 from .ids import eos, max_id, sampling_id
 from .image import bilinear_interp, crop, maxout, pad, scale_sub_region, switch_order
 from .image_conv import img_conv, img_conv3d
@@ -50,8 +51,21 @@ from .mixed import (
 from .mixed_conv import conv_operator, conv_projection
 from .norm import batch_norm, cross_channel_norm, img_cmrnorm
 from .products import conv_shift, convex_comb, cos_sim, dot_prod, l2_distance, linear_comb, out_prod
+from .recurrent import (
+    get_output,
+    gru_step,
+    gru_step_naive,
+    grumemory,
+    lstm_step,
+    lstmemory,
+    recurrent,
+)
 
 __all__ = [
+    "StaticInput",
+    "SubsequenceInput",
+    "memory",
+    "recurrent_group",
     "LayerOutput",
     "addto",
     "batch_norm",
@@ -80,6 +94,10 @@ __all__ = [
     "full_matrix_projection",
     "gated_unit",
     "get_layer",
+    "get_output",
+    "gru_step",
+    "gru_step_naive",
+    "grumemory",
     "huber_classification_cost",
     "huber_regression_cost",
     "identity_projection",
@@ -91,6 +109,8 @@ __all__ = [
     "interpolation",
     "l2_distance",
     "linear_comb",
+    "lstm_step",
+    "lstmemory",
     "max_id",
     "maxout",
     "mixed",
@@ -102,6 +122,7 @@ __all__ = [
     "power",
     "prelu",
     "rank_cost",
+    "recurrent",
     "regression_cost",
     "repeat",
     "resize",

@@ -36,11 +36,13 @@ class Parameter:
 class Scope:
     """What a layer body may ask for. Its new parameters count once the layer is complete."""
 
-    def __init__(self, name, config, inputs, device):
-        self.name, self.config, self.inputs, self.device = name, config, inputs, device
+    def __init__(self, short_name, config, inputs, device):
+        self.short_name, self.name = short_name, config.name  # inside a group they differ
+        self.config, self.inputs, self.device = config, inputs, device
         self.num_filters = self.prob = self.reverse = None
         self.levels = inputs[0].levels if inputs else ()  # of the sequences of the result
         self.outputs = {"default": None}  # further results by name, for get_output
+        self.acted = False  # whether the body applies the activation itself
         self.size = None  # where it is not the width of the result
         self.layer_type = None  # where it is not the one declared with the layer
         self.made = {}  # Parameter by name
@@ -175,7 +177,7 @@ def layer(
             scope = _scope(name, kind, parents, values, supports)
             try:
                 _check_rows([x for a in arguments_of_rows for x in _listed(values[a])])
-                with pd.namespace(name):
+                with pd.namespace(scope.name):
                     y = fn(scope, **values)
                     return _finish(y, scope, parents, values, scope.layer_type or label or kind)
             except pd.GraphError as error:
@@ -204,7 +206,7 @@ def _listed(value):
 
 def _parents(name, values, arguments, optional, several):
     """The input layers, a flat list; an optional one may be None, several come in a list."""
-    if name in build.current().layers:
+    if build.current().full_name(name) in build.current().layers:
         raise pd.NameConflict(f"there is a layer {name!r} already")
     parents = []
     for argument in arguments:
@@ -216,8 +218,20 @@ def _parents(name, values, arguments, optional, several):
         for x in value if several and argument == "input" else [value]:
             if not isinstance(x, Layer):
                 raise TypeError(f"layer {name!r}: {argument} is a layer, not {x!r}")
+            _check_within(name, x)
             parents.append(x)
     return parents
+
+
+def _check_within(name, x):
+    """A step reads its own layers only."""
+    groups = build.current().groups
+    if x.within is not (groups[-1] if groups else None):
+        where = f"outside group {groups[-1].name!r}" if groups else "inside a group"
+        raise pd.GraphError(
+            f"layer {name!r}: {x.full_name!r} is {where}\n"
+            "  hint: give it to the step as StaticInput, or return it from there"
+        )
 
 
 def _check_rows(inputs):
@@ -242,7 +256,8 @@ def _activation(name, act):
 
 def _scope(name, kind, parents, values, supports):
     act, extra = values.get("act"), values.get("layer_attr")
-    config = LayerConfig(name=name, type=kind, active_type=act.name if act else "")
+    full_name = build.current().full_name(name)
+    config = LayerConfig(name=full_name, type=kind, active_type=act.name if act else "")
     for parent in parents:
         config.inputs.add(input_layer_name=parent.full_name)
     device = None
@@ -265,7 +280,7 @@ def _record_extra(name, config, extra, supports):
 def _finish(y, scope, parents, values, layer_type):
     """Activation, dropout, error clipping, the flat rows, and the record."""
     act, extra = values.get("act"), values.get("layer_attr")
-    if act is not None:
+    if act is not None and not scope.acted:
         y = _activated(act, _rows(y) if act.over_row else y, scope)
     for step in (_dropped, _clipped):
         y = y if extra is None else step(y, extra, act)
@@ -273,7 +288,7 @@ def _finish(y, scope, parents, values, layer_type):
     size = rows.dims[1] if scope.size is None else scope.size
     out = pd.identity(
         rows,
-        scope.name,
+        scope.short_name,
         Layer,
         layer_type=layer_type,
         parents=list(parents),
@@ -284,11 +299,13 @@ def _finish(y, scope, parents, values, layer_type):
         prob=scope.prob,
         levels=tuple(scope.levels),
         reverse=scope.reverse,
+        outputs=tuple(scope.outputs),
+        results=scope.outputs,
         image=y if y.rank > 2 else None,
     )
     scope.config.size = out.size
     scope.commit()
-    build.current().layers[out.full_name] = out
+    build.current().add(out)
     return out
 
 

@@ -53,7 +53,7 @@ def data(name, type, depth=None, height=None, width=None, layer_attr=None):
         config=config,
         levels=levels,
     )
-    build.current().layers[name] = out
+    build.current().add(out)
     return out
 
 

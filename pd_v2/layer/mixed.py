@@ -233,7 +233,7 @@ def _projected(scope, slot, item, size):
     scope.config.inputs[slot].proj_conf.MergeFrom(
         ProjectionConfig(
             type=item.kind,
-            name=f"_{scope.name}.w{slot}",
+            name=f"_{scope.short_name}.w{slot}",
             input_size=item.input.size,
             output_size=size,
             **item.record,

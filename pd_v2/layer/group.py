@@ -1,0 +1,298 @@
+"""Recurrent groups: a step that is described once and run along sequences."""
+
+from contextlib import contextmanager
+
+import numpy as np
+
+import pd_core as pd
+
+from .. import build
+from ..activation import Linear
+from ..config_base import Layer
+from ..proto import LayerConfig, SubModelConfig
+from ._legacy import Scope
+
+# Their rows are not computed one by one, so they stay in the loop.
+_OVER_ROWS = {"batch_norm", "resize", "trans"}
+
+
+class StaticInput:
+    """A layer that every step sees whole: a row for each sequence, or sequences.
+
+    `size` is for reading only; `is_seq` is what the layer is anyway.
+    """
+
+    def __init__(self, input, is_seq=False, size=None):
+        if not isinstance(input, Layer):
+            raise TypeError(f"StaticInput: input is a layer, not {input!r}")
+        if size is not None and size != input.size:
+            raise pd.ShapeError(f"StaticInput: {input.name!r} is {input.size} wide, not {size}")
+        self.input, self.is_seq, self.size = input, is_seq, input.size
+
+
+def SubsequenceInput(input):
+    """The layer itself: whether a group runs over sub-sequences, the layer's levels say."""
+    return input
+
+
+class Group:
+    """A recurrent group while its step is described: its layers, links and memories."""
+
+    def __init__(self, name, reverse, sequences):
+        self.short_name, self.name = name, build.current().full_name(name)
+        self.reverse, self.sequences = reverse, sequences
+        self.layers = {}
+        self.step = pd.Step()
+        self.memories = []
+        self.config = SubModelConfig(
+            name=self.name, is_recurrent_layer_group=True, reversed=bool(reverse)
+        )
+        self.layer = _bare(self.name, "recurrent_layer_group", group=self)
+
+    @property
+    def rows(self):
+        """The size of a batch of rows in the step."""
+        return self.sequences.lengths.dims[0]
+
+    def frame(self, x):
+        """The layer that stands for one row of each sequence of x in a step."""
+        frame = self._agent(x, "scatter_agent", x.name)
+        frame.num_filters = x.num_filters
+        self.step.frames[frame] = x
+        self.config.in_links.add(layer_name=x.full_name, link_name=frame.full_name)
+        return frame
+
+    def static(self, x, name=None):
+        """The layer that stands for the whole of x in every step."""
+        kind = "agent" if name else "scatter_agent"
+        config = LayerConfig(name=f"{name or x.name}@{self.name}", type=kind, active_type="")
+        config.size = x.size
+        agent = pd.identity(x, name or x.name, Layer, **_record(x, config), levels=x.levels)
+        build.current().add(agent)
+        if not x.levels:
+            self.step.fixed.append(agent)
+        if name:
+            self.config.memories.add(
+                layer_name=config.name, link_name=config.name, boot_layer_name=x.full_name
+            )
+        self.layer.parents.append(x)
+        return agent
+
+    def _agent(self, x, kind, name):
+        config = LayerConfig(name=f"{name}@{self.name}", type=kind, active_type="", size=x.size)
+        if x.height or x.width:
+            config.height, config.width = x.height, x.width
+        agent = Layer.of((self.rows, *x.dims[1:]), x.dtype, name, **_record(x, config))
+        build.current().add(agent)
+        self.layer.parents.append(x)
+        return agent
+
+    def close(self, outputs):
+        """Link the memories, and run the step: the layers outside for those inside."""
+        for memory in self.memories:
+            memory.link()
+        self.step.row_wise = [x for x in self.layers if self._is_row_wise(x)]
+        values = pd.unroll(self.step, outputs, self.sequences, self.reverse)
+        return [self._gathered(x, y) for x, y in zip(outputs, values, strict=True)]
+
+    def _is_row_wise(self, x):
+        given = x in self.step.frames or x.node is None or x in self.step.fixed
+        kinds = [x.config.type, *(p.config.type for p in x.parents)]
+        return (
+            not given
+            and not x.levels
+            and not any(p.levels for p in x.parents)
+            and _OVER_ROWS.isdisjoint(kinds)
+        )
+
+    def _gathered(self, x, value):
+        config = LayerConfig(name=build.current().full_name(x.name), type="gather_agent")
+        config.size, config.active_type = x.size, ""
+        self.config.out_links.add(layer_name=x.full_name, link_name=config.name)
+        record = _record(x, config) | {"parents": [x, self.layer], "reverse": self.reverse}
+        out = pd.identity(value, x.name, Layer, **record, levels=self.levels)
+        build.current().add(out)
+        return out
+
+
+def _record(x, config):
+    """What stands for a layer elsewhere tells of it."""
+    return {
+        "layer_type": x.layer_type,
+        "parents": [],
+        "activation": x.activation,
+        "size": x.size,
+        "config": config,
+    }
+
+
+def _bare(name, kind, **state):
+    """A layer that only the configuration knows."""
+    config = LayerConfig(name=name, type=kind, active_type="")
+    layer = Layer.of((), np.float32, name, layer_type=kind, parents=[], config=config, **state)
+    build.current().add(layer)
+    return layer
+
+
+class Memory(Layer):
+    """What a layer of the step gave in the step before; `set_input` says which one."""
+
+    linked = None
+
+    def set_input(self, layer):
+        """Bind it to a layer of the same step."""
+        if not isinstance(layer, Layer):
+            raise TypeError(f"memory {self.name!r}: the input is a layer, not {layer!r}")
+        self.linked = layer
+
+    def link(self):
+        """Find the layer by its name, now that the step is described."""
+        layer = self.linked
+        if isinstance(layer, str):
+            layer = build.current().layers.get(f"{layer}@{self.within.name}")
+        if layer is None:
+            raise pd.GraphError(
+                f"memory {self.name!r}: no layer of the step is called {self.linked!r}\n"
+                "  hint: give it that name, or call set_input(layer)"
+            )
+        if layer.size != self.size:
+            raise pd.ShapeError(
+                f"memory {self.name!r} is {self.size} wide, its layer {layer.name!r} {layer.size}"
+            )
+        self.state.new = layer
+        self.record.layer_name = layer.full_name
+        self.parents.append(layer)
+
+
+def memory(
+    name,
+    size,
+    memory_name=None,
+    is_seq=False,
+    boot_layer=None,
+    boot_bias=None,
+    boot_bias_active_type=None,
+    boot_with_const_id=None,
+):
+    """The rows that the layer called `name` of this step gave in the step before.
+
+    Before the first step it is zero, the rows of `boot_layer` from outside the group, an
+    activation of the learned `boot_bias`, or the id `boot_with_const_id`.
+    """
+    known = build.current()
+    if not known.groups:
+        raise pd.GraphError("memory: it belongs in the step of a recurrent_group")
+    drawn = memory_name or known.next_name("memory")
+    group = known.groups[-1]
+    own_name = drawn if name is None else f"{name}+delay1"
+    given = [v is not None for v in (boot_layer, boot_bias, boot_with_const_id)]
+    if sum(given) > 1:
+        raise pd.GraphError(f"memory {own_name!r}: only one of the boot arguments")
+    config = LayerConfig(name=f"{own_name}@{group.name}", type="agent", size=size, active_type="")
+    ids = boot_with_const_id is not None
+    agent = Memory.of(
+        (group.rows,) if ids else (group.rows, size),
+        np.int64 if ids else np.float32,
+        own_name,
+        layer_type="memory",
+        parents=[],
+        size=size,
+        config=config,
+        linked=name,
+        record=group.config.memories.add(layer_name="", link_name=config.name),
+    )
+    known.add(agent)
+    init = _boot(group, agent, boot_layer, boot_bias, boot_bias_active_type, boot_with_const_id)
+    agent.state = pd.State(agent, init)
+    group.step.states.append(agent.state)
+    group.memories.append(agent)
+    return agent
+
+
+def _boot(group, agent, layer, bias, activation, const_id):
+    """The value before the first step."""
+    if layer is not None:
+        return _booted_by(group, agent, layer)
+    if const_id is not None:
+        agent.record.boot_with_const_id = const_id
+        return pd.add(group.sequences.zeros(dtype="int64"), np.int64(const_id))
+    if bias is None or bias is False:
+        return group.sequences.zeros(agent.size)
+    scope = Scope(agent.name, agent.config, [], None)
+    activation = activation or Linear()
+    start = activation(scope.bias([1, agent.size], bias))
+    scope.commit()
+    agent.record.boot_bias_parameter_name = agent.config.bias_parameter_name
+    agent.config.ClearField("bias_parameter_name")
+    agent.boot_parameter = agent.record.boot_bias_parameter_name
+    agent.record.boot_bias_active_type = activation.name
+    return pd.add(group.sequences.zeros(agent.size), start)
+
+
+def _booted_by(group, agent, layer):
+    if not isinstance(layer, Layer):
+        raise TypeError(f"memory {agent.name!r}: boot_layer is a layer, not {layer!r}")
+    if layer.size != agent.size:
+        raise pd.ShapeError(
+            f"memory {agent.name!r} is {agent.size} wide, its boot_layer {layer.name!r} "
+            f"{layer.size}"
+        )
+    if layer.levels:
+        raise pd.GraphError(
+            f"memory {agent.name!r}: boot_layer {layer.name!r} is a sequence; "
+            "a memory starts from one row for each sequence"
+        )
+    agent.record.boot_layer_name = layer.full_name
+    agent.parents.append(layer)
+    return layer
+
+
+def recurrent_group(step, input, reverse=False, name=None, targetInlink=None):
+    """step(*inputs) run along sequences: the layers that it returns, as sequences.
+
+    The step is called once. For each layer of `input` it gets the layer of one row a sequence,
+    for a StaticInput the whole layer, and anything else as it is. A layer without sequences is
+    like a StaticInput. `memory` gives what a layer of the step gave in the step before.
+    """
+    known = build.current()
+    name = name or known.next_name("recurrent_group")
+    inputs = list(input) if isinstance(input, (list, tuple)) else [input]
+    links = [x for x in inputs if isinstance(x, Layer) and x.levels]
+    if not links:
+        raise pd.GraphError(f"recurrent_group {name!r}: there is no sequence among its inputs")
+    group = Group(name, reverse, links[0].sequences)
+    group.levels = links[0].levels
+    with _described(group):
+        result = step(*[_seen(group, x) for x in inputs])
+        outputs = _layers_of(group, result)
+    out = group.close(outputs)
+    return out if isinstance(result, (list, tuple)) else out[0]
+
+
+@contextmanager
+def _described(group):
+    """The context in which a step is described."""
+    groups = build.current().groups
+    groups.append(group)
+    try:
+        with group.step.counted():
+            yield
+    finally:
+        groups.pop()
+
+
+def _seen(group, x):
+    """What the step gets for an input."""
+    if isinstance(x, StaticInput):
+        return group.static(x.input, build.current().next_name("memory"))
+    if not isinstance(x, Layer):
+        return x
+    return group.frame(x) if x.levels else group.static(x)
+
+
+def _layers_of(group, result):
+    outputs = list(result) if isinstance(result, (list, tuple)) else [result]
+    for x in outputs:
+        if not isinstance(x, Layer):
+            raise TypeError(f"recurrent_group {group.name!r}: a step returns layers, not {x!r}")
+    return outputs
