@@ -18,6 +18,7 @@ from .errors import (
     FeedError,
     GraphError,
     MissingFeed,
+    ModelError,
     NameConflict,
     NoGradient,
     NotComputed,
@@ -26,6 +27,7 @@ from .errors import (
     ShapeError,
 )
 from .gradients import gradients
+from .importing import ImportedModel, import_onnx
 from .initializers import MSRA, Xavier
 from .initializers import Constant as constant_initializer
 from .initializers import FromFile as file_initializer
@@ -45,6 +47,7 @@ from .namespace import (
 from .node import Update, apply, assign, effects
 from .onnx_io import export_onnx
 from .ops import (
+    PaddedSegments,
     Segments,
     State,
     Step,
@@ -124,6 +127,12 @@ from .ops import (
     scale_gradient,
     scan,
     scatter_add,
+    sequence_concat,
+    sequence_context,
+    sequence_cut,
+    sequence_overrun,
+    sequence_top,
+    sequence_windows,
     shape_of,
     sigmoid,
     sigmoid_cross_entropy,

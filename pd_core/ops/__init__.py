@@ -93,6 +93,15 @@ from .sequence import (
     segment_max,
     segment_sum,
 )
+from .sequence_parts import (
+    sequence_concat,
+    sequence_context,
+    sequence_cut,
+    sequence_overrun,
+    sequence_top,
+    sequence_windows,
+)
+from .sequence_padded import PaddedSegments
 from .shape import (
     arange,
     concat,

@@ -38,9 +38,9 @@ def SubsequenceInput(input):
 class Group:
     """A recurrent group while its step is described: its layers, links and memories."""
 
-    def __init__(self, name, reverse, sequences):
-        self.short_name, self.name = name, build.current().full_name(name)
-        self.reverse, self.sequences = reverse, sequences
+    def __init__(self, name, reverse, levels):
+        self.name = build.current().full_name(name)
+        self.reverse, self.levels, self.sequences = reverse, levels, levels[0]
         self.layers = {}
         self.step = pd.Step()
         self.memories = []
@@ -55,12 +55,32 @@ class Group:
         return self.sequences.lengths.dims[0]
 
     def frame(self, x):
-        """The layer that stands for one row of each sequence of x in a step."""
-        frame = self._agent(x, "scatter_agent", x.name)
-        frame.num_filters = x.num_filters
-        self.step.frames[frame] = x
+        """The layer that stands for one row of each sequence of x in a step, or for one
+        sub-sequence."""
+        config = LayerConfig(name=f"{x.name}@{self.name}", type="scatter_agent", active_type="")
+        config.size = x.size
+        if x.height or x.width:
+            config.height, config.width = x.height, x.width
+        record = _record(x, config) | {"num_filters": x.num_filters}
+        if len(x.levels) > 1:
+            frame = self._sub_sequence(x, record)
+        else:
+            frame = Layer.of((self.rows, *x.dims[1:]), x.dtype, x.name, **record)
+            self.step.frames[frame] = x
+        build.current().add(frame)
+        self.layer.parents.append(x)
         self.config.in_links.add(layer_name=x.full_name, link_name=frame.full_name)
         return frame
+
+    def _sub_sequence(self, x, record):
+        """In every step as many rows of each sample as the longest sub-sequence has."""
+        inner = x.levels[1]
+        packed = inner.pad(x)
+        rows = pd.Variable.of((self.rows, *packed.dims[1:]), x.dtype, x.name)
+        lengths = pd.Variable.of((self.rows,), np.int64, f"{x.name}.lengths")
+        self.step.frames.update({rows: packed, lengths: inner.lengths})
+        level = pd.PaddedSegments(lengths, inner.longest)
+        return pd.identity(level.ungrouped(rows), x.name, Layer, **record, levels=(level,))
 
     def static(self, x, name=None):
         """The layer that stands for the whole of x in every step."""
@@ -78,25 +98,18 @@ class Group:
         self.layer.parents.append(x)
         return agent
 
-    def _agent(self, x, kind, name):
-        config = LayerConfig(name=f"{name}@{self.name}", type=kind, active_type="", size=x.size)
-        if x.height or x.width:
-            config.height, config.width = x.height, x.width
-        agent = Layer.of((self.rows, *x.dims[1:]), x.dtype, name, **_record(x, config))
-        build.current().add(agent)
-        self.layer.parents.append(x)
-        return agent
-
     def close(self, outputs):
         """Link the memories, and run the step: the layers outside for those inside."""
         for memory in self.memories:
             memory.link()
         self.step.row_wise = [x for x in self.layers if self._is_row_wise(x)]
-        values = pd.unroll(self.step, outputs, self.sequences, self.reverse)
+        rows = [x.levels[-1].grouped(x) if x.levels else x for x in outputs]
+        reverse = self.reverse and len(self.levels) == 1
+        values = pd.unroll(self.step, rows, self.sequences, reverse)
         return [self._gathered(x, y) for x, y in zip(outputs, values, strict=True)]
 
     def _is_row_wise(self, x):
-        given = x in self.step.frames or x.node is None or x in self.step.fixed
+        given = x.node is None or x in self.step.fixed
         kinds = [x.config.type, *(p.config.type for p in x.parents)]
         return (
             not given
@@ -110,7 +123,10 @@ class Group:
         config.size, config.active_type = x.size, ""
         self.config.out_links.add(layer_name=x.full_name, link_name=config.name)
         record = _record(x, config) | {"parents": [x, self.layer], "reverse": self.reverse}
-        out = pd.identity(value, x.name, Layer, **record, levels=self.levels)
+        if x.levels:
+            value = self.levels[1].pack(value)
+        levels = self.levels if x.levels else self.levels[:1]
+        out = pd.identity(value, x.name, Layer, **record, levels=levels)
         build.current().add(out)
         return out
 
@@ -260,8 +276,7 @@ def recurrent_group(step, input, reverse=False, name=None, targetInlink=None):
     links = [x for x in inputs if isinstance(x, Layer) and x.levels]
     if not links:
         raise pd.GraphError(f"recurrent_group {name!r}: there is no sequence among its inputs")
-    group = Group(name, reverse, links[0].sequences)
-    group.levels = links[0].levels
+    group = Group(name, reverse, max((x.levels for x in links), key=len))
     with _described(group):
         result = step(*[_seen(group, x) for x in inputs])
         outputs = _layers_of(group, result)
