@@ -10,7 +10,8 @@ class Layer(pd.Variable):
 
     `levels` are the Segments of its sequences, the outermost first: none, those of the samples, or
     of the samples in sub-sequences and of these in rows.
-    Integer data is [rows]; `prob` is the value that each id had where a layer computes it.
+    Integer data is [rows]; `prob` is the value that each id had where a layer computes it,
+    `column` a number for each where it computes that; `ids` are those of a layer with rows.
     `within` is the recurrent group that it is a layer of, `group` the one that it stands for.
     `outputs` are the names of its results, `results` the Variables of those besides the default.
     `image` is the same value as [rows, channels, height, width] where the layer computes one,
@@ -30,6 +31,8 @@ class Layer(pd.Variable):
     config = None
     image = None
     prob = None
+    column = None
+    ids = None
     levels = ()
     within = None
     group = None

@@ -8,6 +8,7 @@ import pd_core as pd
 
 from . import build
 from .data_feeder import DataFeeder, feeds
+from .evaluator import Accumulator, fetched
 from .topology import Topology
 
 __all__ = ["Inference", "infer"]
@@ -49,8 +50,12 @@ class Inference:
         feeder = DataFeeder(self.topology.data_type(), feeding)
         given = feeds(self._inputs, feeder(list(input)))
         outputs = self.topology.outputs
-        wanted = [*outputs, *(x.prob for x in outputs if x.prob is not None)]
-        found = self._shared.session_of(self).eval(wanted, given, training=False)
+        beside = [v for x in outputs for v in (x.prob, x.column, x.ids) if v is not None]
+        wanted = [*outputs, *beside]
+        printers = self.topology.printers
+        session = self._shared.session_of(self)
+        found, seen = session.eval([wanted, fetched(printers)], given, training=False)
+        Accumulator(printers).update(seen)
         values = dict(zip(wanted, found, strict=True))
         yield [_fields(x, values) for x in outputs]
 
@@ -85,10 +90,12 @@ def infer(output_layer, parameters, input, feeding=None, field="value"):
 
 def _fields(layer, values):
     """Ids of integer layers, values of all others, by the values of Variables."""
-    value, ids = values[layer], layer.dtype.kind == "i"
+    value, ids = values[layer], values.get(layer.ids)
+    if layer.dtype.kind == "i":
+        value, ids = values.get(layer.column), value
     return {
-        "value": None if ids else value,
-        "id": value.astype(np.int32) if ids else None,
+        "value": value,
+        "id": None if ids is None else ids.astype(np.int32),
         "prob": None if layer.prob is None else values[layer.prob],
     }
 

@@ -27,13 +27,13 @@ def exchange_rows(node, dy):
 @gradient("SegmentSum")
 def segment_sum(node, dy):
     _, index, owner = node.inputs
-    return [ops.repeat_rows(dy, index, owner), None, None]
+    return [ops.repeat_rows(dy, index, owner, node.attributes["holes"]), None, None]
 
 
 @gradient("RepeatRows")
 def repeat_rows(node, dy):
     _, index, owner = node.inputs
-    return [ops.segment_sum(dy, index, owner), None, None]
+    return [ops.segment_sum(dy, index, owner, node.attributes["holes"]), None, None]
 
 
 @gradient("SegmentMax")

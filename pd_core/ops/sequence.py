@@ -23,8 +23,9 @@ class Segments:
 
     All attributes are int64 Variables, built when they are asked for: `count` [1] sequences begin
     at `starts` [B] and end before `ends` [B]; `longest` [1] is the greatest length, `total` [1]
-    the number of tokens; `owner` [T] is the sequence of each token, `position` [T] its place
-    there. `tokens` names the size T of the values that belong to the lengths.
+    the number of tokens; `numbers` [T] counts them, `owner` [T] is the sequence of each,
+    `position` [T] its place there. `tokens` names the size T of the values that belong to the
+    lengths.
     """
 
     def __init__(self, lengths, tokens=None):
@@ -66,10 +67,10 @@ class Segments:
 
     @cached_property
     def position(self):
-        return m.sub(self._numbers, gather(self.starts, self.owner))
+        return m.sub(self.numbers, gather(self.starts, self.owner))
 
     @cached_property
-    def _numbers(self):
+    def numbers(self):
         return _sized(arange(self.total), self.tokens)
 
     @cached_property
@@ -184,7 +185,7 @@ class Segments:
         return m.add(unsqueeze(self.starts, 0), steps), self.position
 
     def _count_from_end(self, steps):
-        left = m.sub(gather(self.ends, self.owner), self._numbers)
+        left = m.sub(gather(self.ends, self.owner), self.numbers)
         return m.sub(unsqueeze(m.sub(self.ends, 1), 0), steps), m.sub(left, 1)
 
     def _steps_first(self, count):
@@ -203,7 +204,7 @@ class Segments:
         """One row of each sequence that has any."""
         some = m.greater_than(self.lengths, 0)
         index = m.where(some, place, self.total)
-        chosen = m.equal(self._numbers, gather(place, self.owner))
+        chosen = m.equal(self.numbers, gather(place, self.owner))
         back = m.where(chosen, self.owner, self.count)
         return exchange_rows(values, index, back)
 
@@ -237,18 +238,24 @@ def exchange_rows(values, index, back):
     return composite("ExchangeRows", values, index, back, types=[(dims, values.dtype)])
 
 
-def segment_sum(values, index, owner):
-    """Sums of the rows that each row of index [B, L] names, [B, ...]; index T names none."""
+def segment_sum(values, index, owner, holes=False):
+    """Sums of the rows that each row of index [B, L] names, [B, ...]; index T names none.
+
+    `owner` [T] is the inverse; with `holes` it may be B, for a row that is in no sum.
+    """
     values = _rows("segment_sum", values)
-    dims = (index.dims[0], *values.dims[1:])
-    return composite("SegmentSum", values, index, owner, types=[(dims, values.dtype)])
+    types = [((index.dims[0], *values.dims[1:]), values.dtype)]
+    return composite("SegmentSum", values, index, owner, types=types, holes=int(holes))
 
 
-def repeat_rows(rows, index, owner):
-    """rows [B, ...] at owner [T], whose inverse is index [B, L]."""
+def repeat_rows(rows, index, owner, holes=False):
+    """rows [B, ...] at owner [T], whose inverse is index [B, L], with T for none.
+
+    With `holes` the owner B gives a row of zeros.
+    """
     rows = _rows("repeat_rows", rows)
-    dims = (owner.dims[0], *rows.dims[1:])
-    return composite("RepeatRows", rows, index, owner, types=[(dims, rows.dtype)])
+    types = [((owner.dims[0], *rows.dims[1:]), rows.dtype)]
+    return composite("RepeatRows", rows, index, owner, types=types, holes=int(holes))
 
 
 def segment_max(values, index, owner, position, lengths):

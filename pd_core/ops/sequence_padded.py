@@ -8,11 +8,12 @@ from functools import cached_property
 
 import numpy as np
 
+from ..node import apply
 from . import math as m
 from .index import gather
 from .reduce import reduce_sum
 from .sequence import Segments
-from .shape import arange, concat, reshape, shape_of, size_of, slice, unsqueeze
+from .shape import arange, concat, shape_of, size_of, slice, unsqueeze
 
 
 class PaddedSegments(Segments):
@@ -63,17 +64,15 @@ class PaddedSegments(Segments):
 
     def grouped(self, values):
         """values [B C, ...] as [B, C, ...]."""
-        sizes = [self.count, self.longest, slice(shape_of(values), [1], [values.rank], [0])]
-        out = reshape(values, concat(sizes if values.rank > 1 else sizes[:2]))
-        out.dims = (self.lengths.dims[0], self._longest_dim, *values.dims[1:])
-        return out
+        sizes = concat([self.count, self.longest, slice(shape_of(values), [1], [values.rank], [0])])
+        dims = (self.lengths.dims[0], self._longest_dim, *values.dims[1:])
+        return apply("Reshape", values, sizes, known=dims, allowzero=1)
 
     def ungrouped(self, padded):
         """The rows of a padded [B, C, ...], with whatever stands in the spare ones."""
-        tail = slice(shape_of(padded), [2], [padded.rank], [0])
-        out = reshape(padded, concat([self.total, tail]) if padded.rank > 2 else self.total)
-        out.dims = (self.tokens, *padded.dims[2:])
-        return out
+        sizes = concat([self.total, slice(shape_of(padded), [2], [padded.rank], [0])])
+        dims = (self.tokens, *padded.dims[2:])
+        return apply("Reshape", padded, sizes, known=dims, allowzero=1)
 
     def _only_tokens(self, values):
         flags = self._filled

@@ -44,6 +44,12 @@ class Step:
         """A context for the description: random draws in it are drawn anew in every step."""
         return counted(self.number)
 
+    def at(self, targets, values):
+        """The targets with these values in the place of the states, inside a loop."""
+        given = dict(zip([s.formal for s in self.states], values, strict=True))
+        given[self.number] = loop_counters()[-1]
+        return substitute(targets, given, stop=set(given))
+
 
 def unroll(step: Step, outputs: Sequence, sequences: Segments, reverse=False) -> list:
     """The packed values of some of the step's values, [T, ...] each."""

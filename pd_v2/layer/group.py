@@ -40,7 +40,7 @@ class Group:
 
     def __init__(self, name, reverse, levels):
         self.name = build.current().full_name(name)
-        self.reverse, self.levels, self.sequences = reverse, levels, levels[0]
+        self.reverse, self.levels = reverse, levels
         self.layers = {}
         self.step = pd.Step()
         self.memories = []
@@ -48,6 +48,11 @@ class Group:
             name=self.name, is_recurrent_layer_group=True, reversed=bool(reverse)
         )
         self.layer = _bare(self.name, "recurrent_layer_group", group=self)
+
+    @property
+    def sequences(self):
+        """The sequences that the group runs along."""
+        return self.levels[0]
 
     @property
     def rows(self):
@@ -82,12 +87,21 @@ class Group:
         level = pd.PaddedSegments(lengths, inner.longest)
         return pd.identity(level.ungrouped(rows), x.name, Layer, **record, levels=(level,))
 
+    def zeros(self, *sizes, dtype="float32"):
+        """What a memory starts from that nothing else is said of."""
+        return self.sequences.zeros(*sizes, dtype=dtype)
+
+    def whole(self, x):
+        """What every step sees of a layer outside: its value and its levels."""
+        return x, x.levels
+
     def static(self, x, name=None):
         """The layer that stands for the whole of x in every step."""
         kind = "agent" if name else "scatter_agent"
         config = LayerConfig(name=f"{name or x.name}@{self.name}", type=kind, active_type="")
         config.size = x.size
-        agent = pd.identity(x, name or x.name, Layer, **_record(x, config), levels=x.levels)
+        value, levels = self.whole(x)
+        agent = pd.identity(value, name or x.name, Layer, **_record(x, config), levels=levels)
         build.current().add(agent)
         if not x.levels:
             self.step.fixed.append(agent)
@@ -231,9 +245,9 @@ def _boot(group, agent, layer, bias, activation, const_id):
         return _booted_by(group, agent, layer)
     if const_id is not None:
         agent.record.boot_with_const_id = const_id
-        return pd.add(group.sequences.zeros(dtype="int64"), np.int64(const_id))
+        return pd.add(group.zeros(dtype="int64"), np.int64(const_id))
     if bias is None or bias is False:
-        return group.sequences.zeros(agent.size)
+        return group.zeros(agent.size)
     scope = Scope(agent.name, agent.config, [], None)
     activation = activation or Linear()
     start = activation(scope.bias([1, agent.size], bias))
@@ -242,7 +256,7 @@ def _boot(group, agent, layer, bias, activation, const_id):
     agent.config.ClearField("bias_parameter_name")
     agent.boot_parameter = agent.record.boot_bias_parameter_name
     agent.record.boot_bias_active_type = activation.name
-    return pd.add(group.sequences.zeros(agent.size), start)
+    return pd.add(group.zeros(agent.size), start)
 
 
 def _booted_by(group, agent, layer):
@@ -260,7 +274,7 @@ def _booted_by(group, agent, layer):
         )
     agent.record.boot_layer_name = layer.full_name
     agent.parents.append(layer)
-    return layer
+    return group.whole(layer)[0]
 
 
 def recurrent_group(step, input, reverse=False, name=None, targetInlink=None):
@@ -277,7 +291,7 @@ def recurrent_group(step, input, reverse=False, name=None, targetInlink=None):
     if not links:
         raise pd.GraphError(f"recurrent_group {name!r}: there is no sequence among its inputs")
     group = Group(name, reverse, max((x.levels for x in links), key=len))
-    with _described(group):
+    with described(group):
         result = step(*[_seen(group, x) for x in inputs])
         outputs = _layers_of(group, result)
     out = group.close(outputs)
@@ -285,7 +299,7 @@ def recurrent_group(step, input, reverse=False, name=None, targetInlink=None):
 
 
 @contextmanager
-def _described(group):
+def described(group):
     """The context in which a step is described."""
     groups = build.current().groups
     groups.append(group)

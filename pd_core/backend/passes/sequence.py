@@ -16,11 +16,12 @@ def pack_rows(node, inputs, sizes, seed):
     """The rows of the flattened places, gathered."""
     padded, index, places = inputs
     if index.rank > 1:
-        tail = np.zeros(0, np.int64)
-        if padded.rank > index.rank:
-            tail = apply("Shape", padded, start=index.rank)
-        shape = apply("Concat", np.array([-1], np.int64), tail, axis=0)
-        padded = apply("Reshape", padded, shape, known=(fresh_dim(), *padded.dims[index.rank :]))
+        rows = apply("Size", index)
+        rows = apply("Reshape", rows, np.array([1]))
+        tail = apply("Shape", padded, start=index.rank)
+        shape = apply("Concat", rows, tail, axis=0)
+        known = (fresh_dim(), *padded.dims[index.rank :])
+        padded = apply("Reshape", padded, shape, known=known, allowzero=1)
     return (apply("Gather", padded, places),)
 
 
@@ -38,8 +39,10 @@ def segment_sum(node, inputs, sizes, seed):
 
 
 def repeat_rows(node, inputs, sizes, seed):
-    """The row of each owner."""
+    """The row of each owner; after a row of zeros where there may be none."""
     rows, _, owner = inputs
+    if node.attributes["holes"]:
+        return (_padded(rows, owner, 0.0),)
     return (apply("Gather", rows, owner),)
 
 

@@ -1,0 +1,206 @@
+"""Generation: a step that is fed with the word that it gave last, searched by beams."""
+
+from functools import cached_property
+
+import numpy as np
+
+import pd_core as pd
+
+from .. import build
+from ..attr import ParameterAttribute
+from ..config_base import Layer
+from ..proto import LayerConfig
+from .dense import embedding
+from .group import Group, StaticInput, described, memory
+from .ids import eos, max_id
+
+_WORD = "__beam_search_predict__"
+
+
+class BaseGeneratedInput:
+    """What a generating step is fed with from the step before."""
+
+    def __init__(self):
+        self.bos_id = self.eos_id = None
+
+    def before_real_step(self):
+        """The layer that the step is given."""
+        raise TypeError(f"{type(self).__name__} does not say what it gives")
+
+
+class GeneratedInput(BaseGeneratedInput):
+    """The embedding of the last word, from a table that the training network has.
+
+    `size` words, `embedding_size` numbers each, in the parameter called `embedding_name`.
+    """
+
+    def __init__(self, size, embedding_name, embedding_size):
+        super().__init__()
+        self.size, self.embedding_name = size, embedding_name
+        self.embedding_size = embedding_size
+
+    def before_real_step(self):
+        """The embedding of the word that the memory of words holds."""
+        word = memory(name=_WORD, size=self.size, boot_with_const_id=self.bos_id)
+        return embedding(
+            input=word,
+            size=self.embedding_size,
+            param_attr=ParameterAttribute(name=self.embedding_name),
+        )
+
+
+class _Generator(Group):
+    """A group whose rows are the open paths of all samples, `beam_size` each."""
+
+    def __init__(self, name, beam_size):
+        super().__init__(name, False, ())
+        self.beam_size, self.samples = beam_size, None
+
+    @cached_property
+    def rows(self):
+        """The size of a batch of rows in the step."""
+        return f"{self.name}.paths"
+
+    def whole(self, x):
+        """A layer of the samples, once for each path."""
+        sequences = x.sequences
+        values = x if sequences is None else sequences.lengths
+        if self.samples is None:
+            self.samples = pd.size_of(values, 0)
+        sample = pd.div(pd.arange(self._paths), self.beam_size)
+        sample.dims = (self.rows,)
+        if sequences is None:
+            return pd.gather(x, sample), ()
+        copies = pd.Segments(pd.gather(sequences.lengths, sample))
+        first = pd.gather(pd.gather(sequences.starts, sample), copies.owner)
+        return pd.gather(x, pd.add(first, copies.position)), (copies,)
+
+    def zeros(self, *sizes, dtype="float32"):
+        """What a memory starts from that nothing else is said of."""
+        shape = pd.concat([self._paths, np.array(sizes, np.int64)])
+        rows = pd.expand(pd.constant(0, dtype), shape)
+        rows.dims = (self.rows, *sizes)
+        return rows
+
+    @property
+    def _paths(self):
+        if self.samples is None:
+            raise pd.GraphError(
+                f"beam_search {self.name!r}: nothing says how many samples there are\n"
+                "  hint: give a StaticInput, or a memory with a boot_layer before the others"
+            )
+        return pd.mul(self.samples, self.beam_size)
+
+    def search(self, probabilities, bos_id, eos_id, max_length):
+        """The best paths of each sample."""
+        for m in self.memories:
+            m.link()
+        word, *others = sorted(self.step.states, key=lambda s: s.formal.name != f"{_WORD}+delay1")
+        self.step.states = [word, *others]
+        targets = [probabilities, *(s.new for s in others)]
+
+        def step(words, states):
+            found = self.step.at(targets, [words, *states])
+            return found[0], found[1:]
+
+        init = [s.init for s in others]
+        return pd.beam_search(
+            step, init, self.samples, bos_id, eos_id, self.beam_size, max_length
+        )
+
+
+def beam_search(
+    step,
+    input,
+    bos_id,
+    eos_id,
+    beam_size,
+    max_length=500,
+    name=None,
+    num_results_per_sample=None,
+):
+    """The most probable sequences of words that a step generates, from `bos_id` to `eos_id`.
+
+    `input` holds StaticInputs and one GeneratedInput; the first layer that the step returns gives
+    the probability of each word. One result a sample is its words; several are, one after the
+    other, [length, words…, -1], with their ln p as `prob`. Layers of the step share parameters
+    with a recurrent_group of the same name.
+    """
+    known = build.current()
+    name = name or known.next_name("beam_search")
+    inputs = list(input) if isinstance(input, (list, tuple)) else [input]
+    generated = _generated(name, inputs)
+    generated.bos_id, generated.eos_id = bos_id, eos_id
+    results = _count_of_results(name, beam_size, num_results_per_sample)
+    group = _Generator(name, beam_size)
+    with described(group):
+        given = [x for x in inputs if isinstance(x, StaticInput)]
+        agents = {}
+        for x in inputs:
+            if x in given:
+                agents[x] = group.static(x.input, known.next_name("memory"))
+            else:
+                agents[x] = x.before_real_step()
+        out = step(*[agents[x] for x in inputs])
+        probabilities = out[0] if isinstance(out, (list, tuple)) else out
+        if not isinstance(probabilities, Layer):
+            raise TypeError(f"beam_search {name!r}: a step returns layers, not {probabilities!r}")
+        word = max_id(input=probabilities, name=_WORD)
+        word.config.beam_size = beam_size
+        end = eos(input=word, eos_id=eos_id, name=f"__{name}_eos_layer__")
+    beams = group.search(probabilities, bos_id, eos_id, max_length)
+    generator = group.config.generator
+    generator.max_num_frames, generator.eos_layer_name = max_length, end.full_name
+    generator.num_results_per_sample, generator.beam_size = results, beam_size
+    return _outside(group, word, end, beams, results)
+
+
+def _outside(group, word, end, beams, results):
+    """The layer of the results."""
+    config = LayerConfig(name=build.current().full_name(_WORD), type="data", active_type="")
+    config.size = word.size
+    group.config.out_links.add(layer_name=word.full_name, link_name=config.name)
+    prob = column = None
+    if results == 1:
+        ids, level = beams.rows(1)
+    else:
+        ids, column, level = beams.framed(results)
+        prob = pd.slice(beams.scores, [0], [results], [1])
+    out = pd.identity(
+        ids,
+        _WORD,
+        Layer,
+        layer_type=word.layer_type,
+        parents=[word, end, group.layer],
+        size=word.size,
+        config=config,
+        reverse=False,
+        levels=(level,),
+        prob=prob,
+        column=column,
+    )
+    build.current().add(out)
+    return out
+
+
+def _generated(name, inputs):
+    found = [x for x in inputs if isinstance(x, BaseGeneratedInput)]
+    wrong = [x for x in inputs if not isinstance(x, (StaticInput, BaseGeneratedInput))]
+    if wrong:
+        raise TypeError(
+            f"beam_search {name!r}: an input is a StaticInput or a GeneratedInput, not {wrong[0]!r}"
+        )
+    if len(found) != 1:
+        raise pd.GraphError(f"beam_search {name!r}: {len(found)} GeneratedInputs, not one")
+    return found[0]
+
+
+def _count_of_results(name, beam_size, wanted):
+    if beam_size < 1:
+        raise ValueError(f"beam_search {name!r}: beam_size {beam_size} is below 1")
+    results = beam_size if wanted is None else wanted
+    if not 1 <= results <= beam_size:
+        raise ValueError(
+            f"beam_search {name!r}: {results} results per sample of {beam_size} beams"
+        )
+    return results
