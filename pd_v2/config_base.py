@@ -12,6 +12,7 @@ class Layer(pd.Variable):
     of the samples in sub-sequences and of these in rows.
     Integer data is [rows]; `prob` is the value that each id had where a layer computes it,
     `column` a number for each where it computes that; `ids` are those of a layer with rows.
+    Sparse data is the columns [N] that are not zero, with `sparse`, the SparseRows they belong to.
     `within` is the recurrent group that it is a layer of, `group` the one that it stands for.
     `outputs` are the names of its results, `results` the Variables of those besides the default.
     `image` is the same value as [rows, channels, height, width] where the layer computes one,
@@ -34,6 +35,7 @@ class Layer(pd.Variable):
     column = None
     ids = None
     levels = ()
+    sparse = None
     within = None
     group = None
     boot_parameter = None
@@ -45,8 +47,13 @@ class Layer(pd.Variable):
 
     @property
     def inputs(self):
-        """What is fed for a data layer: the rows, then the lengths of each level."""
-        return [self, *(level.lengths for level in self.levels)]
+        """What is fed for a data layer: the rows, then the lengths of each level.
+
+        Sparse rows are columns, how many of them each row has, and what stands there if not 1.
+        """
+        beside = [] if self.sparse is None else [self.sparse.counts, self.sparse.values]
+        lengths = [level.lengths for level in self.levels]
+        return [self, *(v for v in beside if v is not None), *lengths]
 
     @property
     def sequences(self):

@@ -27,7 +27,9 @@ class MissingColumn(KeyError):
 class Slot:
     """The rows of one data layer in a minibatch, back to back.
 
-    value is float32 [rows, dim] or, for ids, int64 [rows]. lengths holds an int64 array per level
+    value is float32 [rows, dim] or, for ids, int64 [rows]. For sparse rows it is the columns that
+    are not zero, int64 [N]; counts says how many each row has, numbers what stands there, if not
+    1. lengths holds an int64 array per level
     of sequence, the outermost first: steps per sample; or sub-sequences per sample and steps per
     sub-sequence. frame is (height, width) where a sample was an image of 2 or 3 axes.
     """
@@ -35,6 +37,14 @@ class Slot:
     value: np.ndarray
     lengths: tuple[np.ndarray, ...] = ()
     frame: tuple[int, int] | None = None
+    counts: np.ndarray | None = None
+    numbers: np.ndarray | None = None
+
+    @property
+    def arrays(self):
+        """What is fed, in the order of a data layer's `inputs`."""
+        beside = [a for a in (self.counts, self.numbers) if a is not None]
+        return [self.value, *beside, *self.lengths]
 
 
 class DataFeeder:
@@ -69,7 +79,7 @@ def feeds(layers, slots):
     """{Variable: array} for the Slots of data layers, both by name."""
     found = {}
     for name, slot in slots.items():
-        found.update(zip(layers[name].inputs, [slot.value, *slot.lengths], strict=True))
+        found.update(zip(layers[name].inputs, slot.arrays, strict=True))
     return found
 
 
@@ -82,13 +92,7 @@ def _checked_data_type(entry):
     well_formed = isinstance(entry, tuple | list) and len(entry) == 2
     if not (well_formed and isinstance(entry[0], str) and isinstance(entry[1], InputType)):
         raise TypeError(f"DataFeeder: data_types holds (name, InputType) pairs, got {entry!r}")
-    name, type_ = entry
-    if type_.type in (DataType.SparseNonValue, DataType.SparseValue):
-        raise TypeError(
-            f"DataFeeder: data layer {name!r} is sparse ({type_!r}); "
-            "only dense vectors and integer values can be fed"
-        )
-    return name, type_
+    return entry
 
 
 def _field_numbers(feeding, data_types):
@@ -142,6 +146,8 @@ class _Column:
         rows, lengths = self._unpack(self._fields(batch))
         if self.type.type == DataType.Index:
             return Slot(self._ids(rows, lengths), lengths)
+        if self.type.type != DataType.Dense:
+            return self._sparse(rows, lengths)
         value, frame = self._vectors(rows, lengths)
         return Slot(value, lengths, frame)
 
@@ -183,6 +189,44 @@ class _Column:
             raise self._first_fault(rows, lengths, _vector_problem)
         value = np.ascontiguousarray(block.reshape(len(rows), -1), np.float32)
         return value, block.shape[-2:] if block.ndim > 2 else None
+
+    def _sparse(self, rows, lengths):
+        """Rows as the columns that are not zero, with their values if they have any."""
+        rows = [self._entries(i, row, lengths) for i, row in enumerate(rows)]
+        counts = np.array([len(row) for row in rows], np.int64)
+        entries = list(itertools.chain.from_iterable(rows))
+        numbers = None
+        problem = _column_problem
+        if self.type.type == DataType.SparseValue:
+            problem = _pair_problem
+            pairs = _stacked(entries) if entries else np.zeros((0, 2))
+            if pairs is None or pairs.ndim != 2 or pairs.shape[1] != 2:
+                raise self._entry_fault(rows, lengths, problem)
+            entries, numbers = pairs[:, 0], np.ascontiguousarray(pairs[:, 1], np.float32)
+        block = _stacked(entries) if len(entries) else np.zeros(0, np.int64)
+        if block is None or block.ndim != 1 or (block != np.floor(block)).any():
+            raise self._entry_fault(rows, lengths, problem)
+        columns = block.astype(np.int64)
+        if ((columns < 0) | (columns >= self.type.dim)).any():
+            raise self._entry_fault(rows, lengths, problem)
+        return Slot(columns, lengths, counts=counts, numbers=numbers)
+
+    def _entries(self, index, row, lengths):
+        try:
+            return row if isinstance(row, list | tuple) else list(row)
+        except TypeError:
+            problem = f"expected the columns of a sparse row, got {_shown(row)}"
+            raise self.error(self._place(index, lengths), problem) from None
+
+    def _entry_fault(self, rows, lengths, problem_of):
+        """The error for the first entry of a sparse row that is wrong."""
+        for index, row in enumerate(rows):
+            for number, entry in enumerate(row):
+                problem = problem_of(entry, self.type.dim)
+                if problem:
+                    place = f"{self._place(index, lengths)}, entry {number}"
+                    return self.error(place, problem)
+        return self.error("all samples", "the entries have no common type")
 
     def _ids(self, rows, lengths):
         """Rows as int64 [rows], each in range(dim)."""
@@ -249,6 +293,20 @@ def _id_problem(row, dim):
     if block is None or block.ndim or block.dtype.kind not in "biuO" or not 0 <= row < dim:
         return f"expected an integer from 0 to {dim - 1}, got {_shown(row)}"
     return None
+
+
+def _column_problem(entry, dim):
+    """What is wrong with a column of a sparse row, or None."""
+    problem = _id_problem(entry, dim)
+    return problem and problem.replace("an integer", "a column")
+
+
+def _pair_problem(entry, dim):
+    """What is wrong with a (column, value) pair, or None."""
+    pair = _stacked(entry)
+    if pair is None or pair.shape != (2,):
+        return f"expected a pair (column, value), got {_shown(entry)}"
+    return _column_problem(int(pair[0]) if pair[0] == int(pair[0]) else entry[0], dim)
 
 
 def _shown(value):

@@ -1,5 +1,7 @@
 """Op functions, by family: each takes Variables and adds a node or a few; none creates state."""
 
+from .beam import beam_search
+from .beam_cost import BeamExpansion, cross_entropy_over_beam
 from .cells import gru_cell, lstm_cell
 from .control import cond, for_loop, scan, while_loop
 from .conv import (
@@ -14,7 +16,17 @@ from .conv import (
     max_pool_pick,
     pool2d,
 )
-from .image import interpolate, roi_max_pool
+from .detection import (
+    box_overlaps,
+    decode_boxes,
+    detect,
+    encode_boxes,
+    match_boxes,
+    multibox_loss,
+    non_max_suppression,
+    prior_boxes,
+)
+from .image import image_blocks, interpolate, roi_max_pool
 from .index import gather, gather_elements, one_hot, scatter_add
 from .loss import (
     binary_cross_entropy,
@@ -33,6 +45,7 @@ from .math import (
     cast,
     clip,
     cos,
+    cosh,
     div,
     equal,
     erf,
@@ -59,6 +72,7 @@ from .math import (
     sigmoid,
     sign,
     sin,
+    sinh,
     softplus,
     softsign,
     sqrt,
@@ -71,6 +85,7 @@ from .matrix import matmul
 from .mode import clip_gradient, mode_switch, scale_gradient, stop_gradient
 from .norm import batch_norm, l2_normalize, layer_norm, local_response_norm
 from .random import bernoulli, dropout, gaussian_random, uniform_random
+from .ranking import lambda_rank, ndcg, sequence_ranks
 from .recurrent import rnn, while_op
 from .reduce import (
     arg_max,
@@ -84,6 +99,7 @@ from .reduce import (
     softmax_grad,
 )
 from .rows import ifelse
+from .sampled import hierarchical_sigmoid, nce_loss, random_classes
 from .sequence import (
     Segments,
     exchange_rows,
@@ -93,6 +109,7 @@ from .sequence import (
     segment_max,
     segment_sum,
 )
+from .sequence_padded import PaddedSegments
 from .sequence_parts import (
     sequence_concat,
     sequence_context,
@@ -101,7 +118,6 @@ from .sequence_parts import (
     sequence_top,
     sequence_windows,
 )
-from .sequence_padded import PaddedSegments
 from .shape import (
     arange,
     concat,
@@ -122,4 +138,6 @@ from .shape import (
     unsqueeze,
     zeros_like,
 )
+from .sparse import SparseRows
+from .structured import crf_decode, crf_loss, ctc_loss
 from .unroll import State, Step, unroll

@@ -184,7 +184,11 @@ class _Grown:
         out = []
         for paths, following in ((words, self.word), (log_p, self.gain)):
             taken = gather(reshape(paths, [-1, paths.dims[2]]), _flat(row, paths.dims[1]))
-            new = self.here if old is None else m.logical_and(self.here, unsqueeze(m.logical_not(old), 2))
+            new = (
+                self.here
+                if old is None
+                else m.logical_and(self.here, unsqueeze(m.logical_not(old), 2))
+            )
             out.append(m.where(new, unsqueeze(_pick(following, place), 2), taken))
         return out
 

@@ -39,7 +39,7 @@ class Scope:
     def __init__(self, short_name, config, inputs, device):
         self.short_name, self.name = short_name, config.name  # inside a group they differ
         self.config, self.inputs, self.device = config, inputs, device
-        self.num_filters = self.prob = self.reverse = None
+        self.num_filters = self.prob = self.ids = self.reverse = None
         self.levels = inputs[0].levels if inputs else ()  # of the sequences of the result
         self.outputs = {"default": None}  # further results by name, for get_output
         self.acted = False  # whether the body applies the activation itself
@@ -148,6 +148,7 @@ def layer(
     supports=(),
     label=None,
     rows=None,
+    sparse=(),
 ):
     """Turn fn(scope, ...) into a layer function.
 
@@ -155,7 +156,7 @@ def layer(
     arguments that are input layers, in the order of the configuration; with `several` the first
     is a list of them. `supports` are the fields of an ExtraLayerAttribute that the layer takes
     besides `device`, `label` is its `layer_type`. `rows` are the arguments that cannot be ids, the
-    first if None.
+    first if None, `sparse` those that may hold sparse rows.
     """
 
     def wrap(fn):
@@ -176,6 +177,7 @@ def layer(
                 values["act"] = _activation(name, values["act"] or act())
             scope = _scope(name, kind, parents, values, supports)
             try:
+                _check_sparse([x for a in inputs if a not in sparse for x in _listed(values[a])])
                 _check_rows([x for a in arguments_of_rows for x in _listed(values[a])])
                 with pd.namespace(scope.name):
                     y = fn(scope, **values)
@@ -236,8 +238,14 @@ def _check_within(name, x):
 
 def _check_rows(inputs):
     for x in inputs:
-        if x.dtype.kind != "f":
+        if x.dtype.kind != "f" and x.sparse is None:
             raise pd.DTypeError(f"{x.name!r} holds ids, no rows of numbers")
+
+
+def _check_sparse(inputs):
+    for x in inputs:
+        if x is not None and x.sparse is not None:
+            raise pd.DTypeError(f"{x.name!r} holds sparse rows, which this layer does not take")
 
 
 def _located(who, function, error):
@@ -297,13 +305,15 @@ def _finish(y, scope, parents, values, layer_type):
         size=size,
         config=scope.config,
         prob=scope.prob,
+        ids=scope.ids,
         levels=tuple(scope.levels),
         reverse=scope.reverse,
         outputs=tuple(scope.outputs),
         results=scope.outputs,
         image=y if y.rank > 2 else None,
     )
-    scope.config.size = out.size
+    if not scope.config.HasField("size"):
+        scope.config.size = out.size
     scope.commit()
     build.current().add(out)
     return out

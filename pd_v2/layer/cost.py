@@ -13,7 +13,7 @@ from ._legacy import layer
 _INPUTS = ("input", "label", "weight")
 
 
-@layer("square_error", "square_error_cost", inputs=_INPUTS, label="cost")
+@layer("square_error", "square_error_cost", inputs=_INPUTS, label="cost", sparse=("label",))
 def square_error_cost(scope, input, label, weight=None, name=None, coeff=1.0, layer_attr=None):
     """Sum over the row of (x - label)², without 1/2."""
     value = pd.square_error(input, _numbers(label, input.size, input))
@@ -66,9 +66,9 @@ def _check_classification(input, label, wanted):
             raise TypeError(f"classification_cost: evaluator is a function or a list, not {e!r}")
 
 
-@layer("multi-class-cross-entropy", "cross_entropy", inputs=_INPUTS)
+@layer("multi-class-cross-entropy", "cross_entropy", inputs=_INPUTS, sparse=("label",))
 def cross_entropy_cost(scope, input, label, name=None, coeff=1.0, weight=None, layer_attr=None):
-    """-ln p[label] for rows of probabilities."""
+    """-ln p[label] for rows of probabilities; the label is an id, or a sparse row of one column."""
     return _cross_entropy(scope, input, label, weight, coeff)
 
 
@@ -108,15 +108,17 @@ def _selfnorm(scope, input, label, name, coeff, softmax_selfnorm_alpha, layer_at
     "multi_binary_label_cross_entropy",
     "multi_binary_label_cross_entropy",
     inputs=("input", "label"),
+    sparse=("label",),
 )
 def multi_binary_label_cross_entropy_cost(
     scope, input, label, name=None, coeff=1.0, layer_attr=None
 ):
     """Sum over the row of -ln p where the label holds, -ln(1 - p) elsewhere.
 
-    The label is one id that holds, or a row of numbers, of which those above 1/2 hold.
+    The label is one id that holds, a sparse row of those, or a row of numbers, of which those above
+    1/2 hold.
     """
-    if label.dtype.kind == "f":
+    if label.dtype.kind == "f" or label.sparse is not None:
         holds = pd.cast(_numbers(label, input.size, input) > 0.5, input.dtype)
     else:
         _check_classes(input, label)
@@ -181,9 +183,10 @@ def huber_classification_cost(scope, input, label, name=None, coeff=1.0, layer_a
 
 def _numbers(label, size, input):
     """A label of numbers, `size` in a row; no gradient goes there."""
-    if label.rank != 2 or label.size != size:
+    rows = label if label.sparse is None else label.sparse.dense()
+    if rows.rank != 2 or label.size != size:
         raise pd.ShapeError(f"{input.name!r} is {input.size} wide, its label is {label!r}")
-    return pd.stop_gradient(label)
+    return pd.stop_gradient(rows)
 
 
 def _check_single(x):
@@ -210,11 +213,17 @@ def _check_classes(input, label):
         )
 
 
+def weighted(value, weight):
+    """The rows of a cost times a layer of size 1, if there is one; no gradient goes there."""
+    if weight is None:
+        return value
+    if weight.rank != 2 or weight.size != 1:
+        raise pd.ShapeError(f"the weight {weight.name!r} is {weight.size} wide, not 1")
+    return value * pd.stop_gradient(weight)
+
+
 def _cost(scope, value, weight, coeff):
     """The value of a cost: weighted rows, and a gradient times coeff."""
-    if weight is not None:
-        if weight.rank != 2 or weight.size != 1:
-            raise pd.ShapeError(f"the weight {weight.name!r} is {weight.size} wide, not 1")
-        value = value * pd.stop_gradient(weight)
+    value = weighted(value, weight)
     scope.config.coeff = coeff
     return value if coeff == 1.0 else pd.scale_gradient(value, coeff)

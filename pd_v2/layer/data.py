@@ -17,6 +17,8 @@ from ..proto import LayerConfig
 def data(name, type, depth=None, height=None, width=None, layer_attr=None):
     """A column of the training data: float rows [rows, dim], or ids [rows] of integer data.
 
+    Sparse rows are the columns that are not zero, in one vector.
+
     A sample is a row, or a sequence of rows, or a sequence of those, as the type says.
 
     `height` and `width` (and `depth`) say that a row is an image of dim / (height width) channels.
@@ -25,10 +27,6 @@ def data(name, type, depth=None, height=None, width=None, layer_attr=None):
         raise TypeError(f"data layer: the name is a string, not {name!r}")
     if not isinstance(type, InputType):
         raise TypeError(f"data layer {name!r}: type is one of paddle.data_type, not {type!r}")
-    if type.type not in (DataType.Dense, DataType.Index):
-        raise pd.GraphError(
-            f"data layer {name!r}: {type!r} is not supported; dense vectors and integers are"
-        )
     if name in build.current().layers:
         raise pd.NameConflict(f"there is a layer {name!r} already")
     config = LayerConfig(name=name, type="data", size=type.dim, active_type="")
@@ -38,12 +36,12 @@ def data(name, type, depth=None, height=None, width=None, layer_attr=None):
         config.height, config.width = height, width
         if depth:
             config.depth = depth
-    ids = type.type == DataType.Index
+    ids, dense = type.type == DataType.Index, type.type == DataType.Dense
     levels = _levels(name, type.seq_type)
     rows = levels[-1].tokens if levels else "batch"
     out = Layer.of(
-        (rows,) if ids else (rows, type.dim),
-        np.int64 if ids else np.float32,
+        (rows, type.dim) if dense else (rows if ids else f"{name}.columns",),
+        np.float32 if dense else np.int64,
         name,
         layer_type="data",
         parents=[],
@@ -53,8 +51,19 @@ def data(name, type, depth=None, height=None, width=None, layer_attr=None):
         config=config,
         levels=levels,
     )
+    if not dense and not ids:
+        out.sparse = _sparse(out, rows, type)
     build.current().add(out)
     return out
+
+
+def _sparse(columns, rows, type):
+    """The SparseRows of columns that are fed, with their counts and values."""
+    counts = pd.Variable.of((rows,), np.int64, f"{columns.name}.counts")
+    values = None
+    if type.type == DataType.SparseValue:
+        values = pd.Variable.of(columns.dims, np.float32, f"{columns.name}.values")
+    return pd.SparseRows(columns, counts, type.dim, values)
 
 
 def _levels(name, depth):

@@ -5,12 +5,12 @@ import pd_core as pd
 from .. import build
 from ..activation import Linear, Sigmoid, Tanh
 from ._legacy import layer, param_list
-from .mixed import dotmul_operator, mixed, table_projection
+from .mixed import dotmul_operator, mixed, table_projection, times
 
 _EXTRA = ("drop_rate", "error_clipping_threshold")
 
 
-@layer("fc", "fc_layer", Tanh, several=True, supports=_EXTRA)
+@layer("fc", "fc_layer", Tanh, several=True, supports=_EXTRA, sparse=("input",))
 def fc(scope, input, size, act=None, name=None, param_attr=None, bias_attr=None, layer_attr=None):
     """act(sum of x W over the inputs, plus b).
 
@@ -20,7 +20,7 @@ def fc(scope, input, size, act=None, name=None, param_attr=None, bias_attr=None,
     attrs = param_list(param_attr, len(input))
     y = None
     for i, (x, attr) in enumerate(zip(input, attrs, strict=True)):
-        product = pd.matmul(x, scope.weight(i, [x.size, size], attr))
+        product = times(x, scope.weight(i, [x.size, size], attr))
         y = product if y is None else y + product
     bias = scope.bias([1, size], bias_attr)
     return y if bias is None else y + bias
@@ -89,7 +89,7 @@ def tensor(
     return y if bias is None else pd.add(y, bias)
 
 
-@layer("factorization_machine", "factorization_machine", Linear)
+@layer("factorization_machine", "factorization_machine", Linear, sparse=("input",))
 def factorization_machine(
     scope, input, factor_size, act=None, name=None, param_attr=None, layer_attr=None
 ):
@@ -99,6 +99,9 @@ def factorization_machine(
     """
     v = scope.weight(0, [input.size, factor_size], param_attr)
     scope.config.factor_size = factor_size
-    all_pairs = pd.square(pd.matmul(input, v))
-    with_itself = pd.matmul(pd.square(input), pd.square(v))
+    all_pairs = pd.square(times(input, v))
+    if input.sparse is None:
+        with_itself = pd.matmul(pd.square(input), pd.square(v))
+    else:  # the rows of v squared, not all of v
+        with_itself = input.sparse.square().matmul(v, pd.square)
     return pd.mul(pd.reduce_sum(pd.sub(all_pairs, with_itself), [1], keep_dim=True), 0.5)

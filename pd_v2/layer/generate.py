@@ -104,9 +104,7 @@ class _Generator(Group):
             return found[0], found[1:]
 
         init = [s.init for s in others]
-        return pd.beam_search(
-            step, init, self.samples, bos_id, eos_id, self.beam_size, max_length
-        )
+        return pd.beam_search(step, init, self.samples, bos_id, eos_id, self.beam_size, max_length)
 
 
 def beam_search(
@@ -200,7 +198,5 @@ def _count_of_results(name, beam_size, wanted):
         raise ValueError(f"beam_search {name!r}: beam_size {beam_size} is below 1")
     results = beam_size if wanted is None else wanted
     if not 1 <= results <= beam_size:
-        raise ValueError(
-            f"beam_search {name!r}: {results} results per sample of {beam_size} beams"
-        )
+        raise ValueError(f"beam_search {name!r}: {results} results per sample of {beam_size} beams")
     return results

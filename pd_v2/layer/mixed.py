@@ -143,8 +143,13 @@ def _size_of(input):
     return input.size
 
 
+def times(x, w):
+    """The rows of a layer times a matrix; of sparse rows only what they name is read."""
+    return pd.matmul(x, w) if x.sparse is None else x.sparse.matmul(w)
+
+
 def _product(x, w, size):
-    return pd.matmul(x, w)
+    return times(x, w)
 
 
 def _turned_product(x, w, size):
@@ -200,7 +205,7 @@ def _layers_of(name, items, kinds):
     return [item.inputs[0] for item in items] + [x for item in items for x in item.inputs[1:]]
 
 
-@layer("mixed", "mixed", Linear, several=True, supports=_EXTRA, rows=())
+@layer("mixed", "mixed", Linear, several=True, supports=_EXTRA, rows=(), sparse=("input",))
 def _mixed(scope, input, items, size, act=None, name=None, bias_attr=None, layer_attr=None):
     size = _common_size(size, items)
     total, rest = None, len(items)
@@ -247,6 +252,12 @@ def _projected(scope, slot, item, size):
 
 
 def _check_ids(item):
+    if item.input.sparse is not None:
+        if item.kind != "fc":
+            raise pd.DTypeError(
+                f"{item.input.name!r} holds sparse rows, which only full_matrix_projection takes"
+            )
+        return
     ids = item.input.dtype.kind == "i"
     if ids != item.ids:
         what = "holds ids, no rows of numbers" if ids else "holds rows of numbers, no ids"
@@ -293,7 +304,7 @@ def concat_projections(input, name=None, act=None, layer_attr=None, bias_attr=No
     )
 
 
-@layer("concat2", "concat", Linear, several=True, supports=_EXTRA, rows=())
+@layer("concat2", "concat", Linear, several=True, supports=_EXTRA, rows=(), sparse=("input",))
 def _concat(scope, input, items, act=None, name=None, layer_attr=None, bias_attr=None):
     for item in items:
         if not item.size:
