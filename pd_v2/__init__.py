@@ -10,8 +10,10 @@ from . import (
     dataset,
     evaluator,
     event,
+    image,
     inference,
     layer,
+    master,
     minibatch,
     networks,
     op,
@@ -32,7 +34,7 @@ settings.configure_logging()
 
 __all__ = [
     *("activation", "attr", "batch", "build", "config_base", "data_feeder", "data_type"),
-    *("dataset", "evaluator", "event", "infer", "inference", "init", "layer", "minibatch"),
-    *("networks", "op", "optimizer", "parameters", "plot", "pooling", "reader"),
-    *("set_omp_mkl_env_vars", "settings", "topology", "trainer"),
+    *("dataset", "evaluator", "event", "image", "infer", "inference", "init", "layer"),
+    *("master", "minibatch", "networks", "op", "optimizer", "parameters", "plot", "pooling"),
+    *("reader", "set_omp_mkl_env_vars", "settings", "topology", "trainer"),
 ]

@@ -5,15 +5,11 @@ row by row; and an int from 0 to 9 or 99.
 """
 
 import functools
-import gzip
-import io
-import pickle
-import tarfile
-import zlib
 
 import numpy as np
 
-from pd_v2.dataset import common
+from pd_v2.dataset import archive, common
+from pd_v2.dataset.pickles import load_data
 from pd_v2.dataset.samples import Samples
 
 __all__ = ["convert", "test10", "test100", "train10", "train100"]
@@ -86,88 +82,31 @@ def _cifar100_file():
 
 def _batches(filename, sub_name):
     """Pairs of uint8 images [n, 3072] and a list of n labels, one pair per member."""
-    members = _members(filename, sub_name)
+    members = list(archive.tar_files(filename, lambda name: sub_name in name))
     if not members:
-        raise _damaged(filename, f"no file in it has {sub_name!r} in its name")
+        raise archive.damaged(filename, f"no file in it has {sub_name!r} in its name")
     return [_batch(f"{filename}: {name}", content) for name, content in members]
-
-
-def _members(filename, sub_name):
-    """Names and contents of the files of an archive with sub_name in their names."""
-    try:
-        with gzip.open(filename) as stream:
-            with tarfile.open(fileobj=stream, mode="r:") as archive:
-                members = [
-                    (member.name, archive.extractfile(member).read())
-                    for member in archive
-                    if member.isfile() and sub_name in member.name
-                ]
-            stream.read()  # the checksum of all is at the end, after what tarfile needs
-    except (gzip.BadGzipFile, tarfile.TarError, EOFError, zlib.error) as error:
-        raise _damaged(filename, error) from error
-    return members
 
 
 def _batch(where, content):
     """The images and labels of a pickled batch."""
-    batch = _unpickle(where, content)
+    batch = load_data(where, content)
     if not isinstance(batch, dict):
-        raise _damaged(where, f"expected a dict, found {type(batch).__name__}")
+        raise archive.damaged(where, f"expected a dict, found {type(batch).__name__}")
     labels = batch.get("labels", batch.get("fine_labels"))
     if "data" not in batch or labels is None:
         keys = ", ".join(sorted(map(repr, batch)))
-        raise _damaged(where, f"expected 'data' and 'labels' or 'fine_labels', found {keys}")
+        raise archive.damaged(where, f"expected 'data' and 'labels' or 'fine_labels', found {keys}")
     images, labels = np.asarray(batch["data"]), np.asarray(labels)
     if images.dtype != np.uint8 or images.shape[1:] != (_VALUES,):
-        raise _damaged(where, f"data must be uint8 [n, {_VALUES}], found {_described(images)}")
+        raise archive.damaged(
+            where, f"data must be uint8 [n, {_VALUES}], found {_described(images)}"
+        )
     if labels.dtype.kind not in "iu" or labels.shape != images.shape[:1]:
         found = _described(labels)
-        raise _damaged(where, f"expected {len(images)} labels, all integers, found {found}")
+        raise archive.damaged(where, f"expected {len(images)} labels, all integers, found {found}")
     return images, labels.tolist()
 
 
 def _described(array):
     return f"{array.dtype} {list(array.shape)}"
-
-
-def _unpickle(where, content):
-    try:
-        return _ArrayUnpickler(io.BytesIO(content), encoding="latin1").load()
-    except Exception as error:  # bytes that are no pickle make it raise nearly anything
-        raise _damaged(where, f"{type(error).__name__}: {error}") from error
-
-
-def _encoded(text, encoding):
-    """The bytes that Python 3 pickles for Python 2 as text; no codec but latin1 occurs."""
-    if encoding != "latin1":
-        raise pickle.UnpicklingError(f"bytes are encoded as {encoding!r}, expected 'latin1'")
-    return text.encode("latin1")
-
-
-def _array_names():
-    """What a pickled array may name: (module, name) in any version of numpy, and the object."""
-    reconstruct = np.empty(0).__reduce__()[0]
-    return {
-        ("numpy.core.multiarray", "_reconstruct"): reconstruct,
-        ("numpy._core.multiarray", "_reconstruct"): reconstruct,
-        ("numpy", "ndarray"): np.ndarray,
-        ("numpy", "dtype"): np.dtype,
-        ("_codecs", "encode"): _encoded,
-    }
-
-
-class _ArrayUnpickler(pickle.Unpickler):
-    """Loads numbers, text, containers and arrays; whatever else a pickle names, it could run."""
-
-    allowed = _array_names()
-
-    def find_class(self, module, name):
-        if (module, name) not in self.allowed:
-            raise pickle.UnpicklingError(f"{module}.{name} is not allowed, only arrays are")
-        return self.allowed[module, name]
-
-
-def _damaged(where, problem):
-    return ValueError(
-        f"cifar: {where} is damaged: {problem}\n  hint: delete the archive to download it again"
-    )

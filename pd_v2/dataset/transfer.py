@@ -1,8 +1,15 @@
-"""Download of one file: it appears under its name complete and verified, or not at all."""
+"""Download of one file: it appears under its name complete and verified, or not at all.
 
+What has arrived of it is in NAME.*.part, so that a later download can go on from there.
+"""
+
+import contextlib
+import glob
 import hashlib
 import http.client
 import os
+import time
+import urllib.error
 import urllib.request
 import uuid
 
@@ -11,6 +18,7 @@ from tqdm import tqdm
 TRIES = 3
 _BLOCK_BYTES = 1 << 16
 _TIMEOUT_SECONDS = 30
+_ABANDONED_SECONDS = 300  # a download that lives has written or given up long before
 
 
 class TransferError(OSError):
@@ -27,16 +35,40 @@ def md5file(fname):
 
 
 def transfer(url, path, md5sum=None):
-    """Download url to path, with md5sum if it is given."""
+    """Download url to path, with md5sum if it is given.
+
+    With an md5sum, it begins with what an interrupted download has left.
+    """
     partial = f"{path}.{uuid.uuid4().hex[:8]}.part"  # two processes may want the same file
+    if md5sum:
+        _claim_abandoned(path, partial)
     try:
         _try_repeatedly(url, partial, md5sum)
         os.replace(partial, path)
+    except BaseException:
+        if md5sum and _size(partial):
+            os.replace(partial, f"{path}.part")
+        raise
     finally:
         _remove(partial)
 
 
+def _claim_abandoned(path, partial):
+    """Rename the largest of what was left to `partial`, and forget the rest."""
+    now = time.time()
+    left = [
+        name
+        for name in (f"{path}.part", *glob.glob(f"{glob.escape(path)}.*.part"))
+        if name == f"{path}.part" or now - _changed(name, now) > _ABANDONED_SECONDS
+    ]
+    for name in sorted(left, key=_size):
+        with contextlib.suppress(FileNotFoundError):  # another process was faster
+            os.replace(name, partial)
+
+
 def _try_repeatedly(url, partial, md5sum):
+    if md5sum and _size(partial) and md5file(partial) == md5sum:
+        return
     for attempt in range(TRIES):
         try:
             _receive(url, partial)
@@ -49,18 +81,25 @@ def _try_repeatedly(url, partial, md5sum):
 
 def _receive(url, partial):
     """Append to the partial file what it lacks; a server that cannot resume sends all again."""
-    have = os.path.getsize(partial) if os.path.exists(partial) else 0
+    have = _size(partial)
     request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
-    with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as response:
-        resumed = response.status == http.client.PARTIAL_CONTENT
-        with open(partial, "ab" if resumed else "wb") as file:
-            _copy(response, file, os.path.basename(url))
+    try:
+        with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as response:
+            if response.status != http.client.PARTIAL_CONTENT:
+                have = 0
+            with open(partial, "ab" if have else "wb") as file:
+                _copy(response, file, os.path.basename(url), have)
+    except urllib.error.HTTPError as error:
+        if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE:
+            _remove(partial)  # it is longer than the file on the server
+        raise
 
 
-def _copy(response, file, title):
+def _copy(response, file, title, have):
     announced = int(response.headers.get("Content-Length") or 0)
     received = 0
-    with tqdm(desc=title, total=announced or None, unit="B", unit_scale=True) as bar:
+    total = have + announced if announced else None
+    with tqdm(desc=title, initial=have, total=total, unit="B", unit_scale=True) as bar:
         while block := response.read(_BLOCK_BYTES):
             file.write(block)
             received += len(block)
@@ -77,6 +116,18 @@ def _verify(partial, md5sum):
         raise OSError(f"received {size} bytes with md5 {received}, expected {md5sum}")
 
 
+def _size(path):
+    """In bytes; 0 where there is no file."""
+    return os.path.getsize(path) if os.path.exists(path) else 0
+
+
+def _changed(path, otherwise):
+    try:
+        return os.path.getmtime(path)
+    except FileNotFoundError:
+        return otherwise
+
+
 def _remove(path):
-    if os.path.exists(path):
+    with contextlib.suppress(FileNotFoundError):
         os.unlink(path)

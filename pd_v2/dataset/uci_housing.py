@@ -58,6 +58,14 @@ def test():
     return _samples(UCI_TEST_DATA)
 
 
+def model():
+    """The Parameters of a trained regression."""
+    from pd_v2.parameters import Parameters
+
+    with open(common.download(URL_MODEL, "fit_a_line.tar", MD5_MODEL), "rb") as file:
+        return Parameters.from_tar(file)
+
+
 def fetch():
     """Download the table into the cache."""
     _file()

@@ -1,14 +1,18 @@
 """Readers made from data: arrays and files."""
 
+import contextlib
 import glob
 import pickle
 
 import numpy as np
 
+from pd_v2 import master
 from pd_v2.reader.recordio import read_records
 from pd_v2.reader.threads import buffered
 
-__all__ = ["np_array", "recordio", "text_file"]
+__all__ = ["cloud_reader", "np_array", "recordio", "text_file"]
+
+pass_num = 0  # of the next pass through any cloud_reader
 
 
 def np_array(x):
@@ -50,3 +54,23 @@ def recordio(paths, buf_size=100):
                     yield pickle.loads(record, encoding="latin1")  # Python 2 wrote bytes as text
 
     return buffered(samples, buf_size)
+
+
+def cloud_reader(paths, etcd_endpoints, timeout_sec=5, buf_size=64):
+    """The pickled samples in RecordIO files, shared among all readers with these etcd_endpoints.
+
+    paths is a file name or pattern, or a list of them. In each pass a reader gets samples that no
+    other one gets; all readers are in this process (pd_v2.master). Unpickling runs code that a file
+    names: read only files you trust.
+    """
+    client = master.client(etcd_endpoints, timeout_sec, buf_size)
+    client.set_dataset(paths)
+
+    def samples():
+        global pass_num
+        number, pass_num = pass_num, pass_num + 1
+        with contextlib.closing(client.records(number)) as records:
+            for record in records:
+                yield pickle.loads(record, encoding="latin1")
+
+    return samples

@@ -4,8 +4,10 @@ A chunk is five little-endian uint32 (magic, crc32 of the payload, compressor, p
 number of records) and the payload, which unpacked is a uint32 length and the bytes per record.
 """
 
+import contextlib
 import gzip
 import itertools
+import os
 import struct
 import zlib
 
@@ -21,15 +23,26 @@ _RECORDS_PER_CHUNK = 1000
 
 def read_records(path):
     """Yield the records of a file as bytes; ValueError where the file is damaged."""
+    for offset in chunk_offsets(path):
+        yield from read_chunk(path, offset)
+
+
+def chunk_offsets(path):
+    """Yield where each chunk of a file begins."""
+    size = os.path.getsize(path)
     with open(path, "rb") as file:
-        for number in itertools.count():
-            header = file.read(_HEADER.size)
-            if not header:
-                return
-            try:
-                yield from _records(header, file)
-            except (ValueError, OSError, EOFError, struct.error, zlib.error) as error:
-                raise ValueError(f"recordio: {path}, chunk {number}: {error}") from error
+        while (start := file.tell()) < size:
+            yield start
+            with _naming(path, start):
+                _, _, payload_bytes, _ = _header(file)
+            file.seek(payload_bytes, os.SEEK_CUR)
+
+
+def read_chunk(path, offset):
+    """The records of the chunk that begins at an offset, in a list."""
+    with open(path, "rb") as file, _naming(path, offset):
+        file.seek(offset)
+        return _records(file)
 
 
 def write_records(path, records):
@@ -44,10 +57,25 @@ def write_records(path, records):
             file.write(payload)
 
 
-def _records(header, file):
-    magic, crc, compressor, size, count = _HEADER.unpack(header)
+@contextlib.contextmanager
+def _naming(path, offset):
+    """Errors inside name the chunk."""
+    try:
+        yield
+    except (ValueError, OSError, EOFError, struct.error, zlib.error) as error:
+        raise ValueError(f"recordio: {path}, chunk at byte {offset}: {error}") from error
+
+
+def _header(file):
+    """Checksum, compressor, bytes and number of records of the chunk that begins here."""
+    magic, *rest = _HEADER.unpack(file.read(_HEADER.size))
     if magic != _MAGIC:
         raise ValueError(f"no RecordIO chunk: it starts with {magic:#010x}, not {_MAGIC:#010x}")
+    return rest
+
+
+def _records(file):
+    crc, compressor, size, count = _header(file)
     if compressor not in _UNPACK:
         raise ValueError(f"compressor {compressor} is unknown")
     payload = file.read(size)

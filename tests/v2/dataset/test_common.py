@@ -131,6 +131,8 @@ def test_data_home_by_default(tmp_path):
 def test_fetch_all_fetches_every_dataset(home, monkeypatch):
     asked = []
     monkeypatch.setattr(common, "download", lambda url, *rest: asked.append(url))
+    for folder in ("corpora/movie_reviews", "MQ2007/MQ2007"):  # what is unpacked already
+        (home / folder).mkdir(parents=True)
     common.fetch_all()
     urls = {mnist.TRAIN_IMAGE_URL, mnist.TRAIN_LABEL_URL, mnist.TEST_IMAGE_URL}
     assert urls | {mnist.TEST_LABEL_URL, uci_housing.URL} <= set(asked)

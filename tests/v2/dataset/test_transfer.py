@@ -4,6 +4,11 @@ import email.message
 import hashlib
 import http.client
 import io
+import os
+import subprocess
+import sys
+import textwrap
+import time
 import urllib.error
 import urllib.request
 
@@ -38,7 +43,7 @@ def serve(monkeypatch):
             assert request.full_url == URL
             ranges.append(request.headers.get("Range"))
             answer = waiting.pop(0)
-            if isinstance(answer, Exception):
+            if isinstance(answer, BaseException):
                 raise answer
             return answer
 
@@ -113,3 +118,121 @@ def test_three_tries_then_an_error_and_no_file(tmp_path, serve, answer, message)
         transfer(URL, str(old), MD5)
     assert len(ranges) == 3
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"old"]
+
+
+def part_of_file(tmp_path):
+    """Whatever is in the folder beside data."""
+    return {p.name: p.read_bytes() for p in tmp_path.iterdir() if p.name != "data"}
+
+
+def half(rest=None):
+    return Answer(CONTENT[:1000] if rest is None else rest, announced=len(CONTENT))
+
+
+def test_a_later_download_goes_on_where_one_was_interrupted(tmp_path, serve):
+    serve(half(), KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        transfer(URL, str(tmp_path / "data"), MD5)
+    assert part_of_file(tmp_path) == {"data.part": CONTENT[:1000]}
+    ranges = serve(
+        Answer(CONTENT[1000:], http.client.PARTIAL_CONTENT, len(CONTENT) - 1000),
+    )
+    transfer(URL, str(tmp_path / "data"), MD5)
+    assert ranges == ["bytes=1000-"]
+    assert (tmp_path / "data").read_bytes() == CONTENT and part_of_file(tmp_path) == {}
+
+
+def test_what_a_killed_process_left_is_taken_up_when_it_is_old(tmp_path, serve):
+    for name, size, age in (("a", 10, 1000), ("b", 1000, 400), ("c", 2000, 5)):
+        path = tmp_path / f"data.{name}.part"
+        path.write_bytes(CONTENT[:size])
+        os.utime(path, (time.time() - age,) * 2)
+    ranges = serve(
+        Answer(CONTENT[1000:], http.client.PARTIAL_CONTENT, len(CONTENT) - 1000),
+    )
+    transfer(URL, str(tmp_path / "data"), MD5)
+    assert ranges == ["bytes=1000-"]
+    assert part_of_file(tmp_path) == {"data.c.part": CONTENT[:2000]}  # its download may go on
+
+
+def test_a_download_that_only_lacked_its_name_is_not_repeated(tmp_path, serve):
+    (tmp_path / "data.part").write_bytes(CONTENT)
+    assert serve() == []
+    transfer(URL, str(tmp_path / "data"), MD5)
+    assert (tmp_path / "data").read_bytes() == CONTENT and part_of_file(tmp_path) == {}
+
+
+def test_a_wrong_rest_is_fetched_again_from_the_start(tmp_path, serve):
+    (tmp_path / "data.part").write_bytes(b"?" * 1000)
+    rest = Answer(CONTENT[1000:], http.client.PARTIAL_CONTENT, len(CONTENT) - 1000)
+    ranges = serve(rest, full())
+    transfer(URL, str(tmp_path / "data"), MD5)
+    assert ranges == ["bytes=1000-", None]
+    assert (tmp_path / "data").read_bytes() == CONTENT
+
+
+def test_a_rest_longer_than_the_file_is_fetched_again(tmp_path, serve):
+    (tmp_path / "data.part").write_bytes(CONTENT * 2)
+    headers = email.message.Message()
+    ranges = serve(urllib.error.HTTPError(URL, 416, "Range", headers, io.BytesIO()), full())
+    transfer(URL, str(tmp_path / "data"), MD5)
+    assert ranges == [f"bytes={2 * len(CONTENT)}-", None]
+    assert (tmp_path / "data").read_bytes() == CONTENT
+
+
+def test_without_an_md5_nothing_is_left_and_nothing_taken_up(tmp_path, serve):
+    (tmp_path / "data.part").write_bytes(b"of another day")
+    serve(half(), KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        transfer(URL, str(tmp_path / "data"))
+    assert part_of_file(tmp_path) == {"data.part": b"of another day"}
+
+
+def test_the_bar_counts_what_is_there_already(tmp_path, serve, capsys):
+    serve(half(), Answer(CONTENT[1000:], http.client.PARTIAL_CONTENT, len(CONTENT) - 1000))
+    transfer(URL, str(tmp_path / "data"), MD5)
+    bars = capsys.readouterr().err
+    assert "data.bin:   0%|" in bars and "| 1.00k/256k " in bars
+    assert "data.bin: 100%|" in bars and "| 256k/256k " in bars
+
+
+def test_a_process_killed_at_any_moment_leaves_no_half_file(tmp_path):
+    """A server that is slow, a client that is killed, again and again."""
+    program = textwrap.dedent(
+        """
+        import http.client, io, sys, time, urllib.request
+        from pd_v2.dataset.transfer import transfer
+
+        class Slow(io.BytesIO):
+            status, headers = 200, {"Content-Length": "400000"}
+            def read(self, size):
+                time.sleep(0.002)
+                return super().read(20000)
+
+        def urlopen(request, timeout):
+            start = int(request.headers.get("Range", "bytes=0-")[6:-1])
+            answer = Slow(b"x" * (400000 - start))
+            answer.headers = {"Content-Length": str(400000 - start)}
+            answer.status = 206 if start else 200
+            return answer
+
+        urllib.request.urlopen = urlopen
+        print("ready", flush=True)
+        transfer("http://host/data", sys.argv[1], sys.argv[2])
+        """
+    )
+    content = b"x" * 400000
+    md5 = hashlib.md5(content).hexdigest()
+    path = tmp_path / "data"
+    for delay in (0.0, 0.01, 0.02, 0.04):
+        process = subprocess.Popen(
+            [sys.executable, "-c", program, str(path), md5],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+        with process:
+            process.stdout.readline()
+            time.sleep(delay)
+            process.kill()
+        assert not path.exists() or path.read_bytes() == content

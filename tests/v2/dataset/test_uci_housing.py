@@ -3,6 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import pd_v2 as paddle
 from pd_v2.dataset import common, uci_housing
 from pd_v2.reader import creator
 
@@ -102,6 +103,20 @@ def test_convert_writes_both_sets(tmp_path):
     assert len(samples) == 404
     assert (len(samples[0][0]), len(samples[0][1])) == (13, 1)
     assert len(list(creator.recordio(str(tmp_path / "uci_houseing_test-00000"))())) == 102
+
+
+def test_model_is_a_pool_of_parameters(tmp_path, monkeypatch):
+    monkeypatch.setattr(common, "DATA_HOME", str(tmp_path))
+    (tmp_path / "fit_a_line.tar").mkdir()
+    features = paddle.layer.data("x", paddle.data_type.dense_vector(13))
+    pool = paddle.parameters.create(paddle.layer.fc(features, 1))
+    value = np.arange(13, dtype=np.float32).reshape(13, 1)
+    pool.set("___fc_layer_0__.w0", value)
+    with open(tmp_path / "fit_a_line.tar" / "fit_a_line.tar", "wb") as file:
+        pool.to_tar(file)
+    loaded = uci_housing.model()
+    assert loaded.names() == ["___fc_layer_0__.w0", "___fc_layer_0__.wbias"]
+    np.testing.assert_array_equal(loaded.get("___fc_layer_0__.w0"), value)
 
 
 def test_fetch_asks_for_the_original(monkeypatch):

@@ -1,0 +1,108 @@
+"""Oxford 102 Flowers: 8,189 photographs of 102 kinds of flowers.
+
+A sample is (pixels, label): float32[3 * 224 * 224], blue, green, then red, minus the mean of each;
+and an int from 0 to 101. As in 2017 the 6,149 photographs that the authors test with are the
+training samples, and their 1,020 for training are the test samples.
+"""
+
+import functools
+import os
+
+from pd_v2 import image
+from pd_v2.dataset import common, matlab
+from pd_v2.dataset.pickles import load_data
+from pd_v2.dataset.samples import Samples
+from pd_v2.reader import map_readers, xmap_readers
+
+__all__ = ["test", "train", "valid"]
+
+_HOME = "http://www.robots.ox.ac.uk/~vgg/data/flowers/102/"
+DATA_URL = _HOME + "102flowers.tgz"
+LABEL_URL = _HOME + "imagelabels.mat"
+SETID_URL = _HOME + "setid.mat"
+DATA_MD5 = "52808999861908f626f3c1f4e79d11fa"
+LABEL_MD5 = "e0620be6f572b9609742df49c70aed4d"
+SETID_MD5 = "a5357ecc9cb78c4bef273ce3793fc85c"
+
+TRAIN_FLAG = "tstid"
+TEST_FLAG = "trnid"
+VALID_FLAG = "valid"
+
+_MEAN = [103.94, 116.78, 123.68]
+
+
+def default_mapper(is_train, sample):
+    """A sample of (encoded file, label): a square at random for training, else the middle."""
+    content, label = sample
+    pixels = image.load_image_bytes(content)
+    return image.simple_transform(pixels, 256, 224, is_train, mean=_MEAN).flatten(), label
+
+
+train_mapper = functools.partial(default_mapper, True)
+test_mapper = functools.partial(default_mapper, False)
+
+
+def reader_creator(
+    data_file, label_file, setid_file, dataset_name, mapper, buffered_size=1024, use_xmap=True
+):
+    """mapper((encoded file, label)) of the photographs that dataset_name lists in setid_file.
+
+    With use_xmap they are mapped in threads, in the order in which they are ready: as many as
+    there are processors, or as the environment variable CPU_NUM says.
+    """
+    batches = functools.cache(lambda: _batches(data_file, label_file, setid_file, dataset_name))
+
+    def samples():
+        for path in batches():
+            with open(path, "rb") as file:
+                batch = load_data(path, file.read())
+            for content, label in zip(batch["data"], batch["label"], strict=True):
+                content = content.encode("latin1") if isinstance(content, str) else content
+                yield content, int(label) - 1
+
+    if not use_xmap:
+        return Samples(map_readers(mapper, samples))
+    threads = int(os.environ.get("CPU_NUM") or os.cpu_count() or 1)
+    return Samples(xmap_readers(mapper, samples, threads, buffered_size))
+
+
+def train(mapper=train_mapper, buffered_size=1024, use_xmap=True):
+    """The training samples."""
+    return reader_creator(*_files(), TRAIN_FLAG, mapper, buffered_size, use_xmap)
+
+
+def test(mapper=test_mapper, buffered_size=1024, use_xmap=True):
+    """The test samples."""
+    return reader_creator(*_files(), TEST_FLAG, mapper, buffered_size, use_xmap)
+
+
+def valid(mapper=test_mapper, buffered_size=1024, use_xmap=True):
+    """The validation samples."""
+    return reader_creator(*_files(), VALID_FLAG, mapper, buffered_size, use_xmap)
+
+
+def fetch():
+    """Download all files into the cache."""
+    _files()
+
+
+def _files():
+    return (
+        common.download(DATA_URL, "flowers", DATA_MD5),
+        common.download(LABEL_URL, "flowers", LABEL_MD5),
+        common.download(SETID_URL, "flowers", SETID_MD5),
+    )
+
+
+def _batches(data_file, label_file, setid_file, dataset_name):
+    """The paths of pickled batches of encoded files, made on first use beside the archive."""
+    labels = matlab.read_arrays(label_file)["labels"].ravel()
+    numbers = matlab.read_arrays(setid_file)[dataset_name].ravel()
+    if numbers.size and not 1 <= numbers.min() <= numbers.max() <= labels.size:
+        raise ValueError(
+            f"flowers: {setid_file} lists photographs {numbers.min()} to {numbers.max()}, "
+            f"{label_file} has {labels.size} labels"
+        )
+    img2label = {f"jpg/image_{number:05d}.jpg": int(labels[number - 1]) for number in numbers}
+    with open(image.batch_images_from_tar(data_file, dataset_name, img2label)) as listing:
+        return listing.read().splitlines()

@@ -1,0 +1,128 @@
+"""WMT 2014: pairs of a French and an English sentence, a sample of 191,155 + 5,957 + 3.
+
+A sample is three lists of word ids: the source between <s> and <e>, the target behind <s>, and the
+target before <e>, which is what a decoder predicts. Pairs with more than 80 words are left out.
+"""
+
+import gzip
+
+from pd_v2.dataset import archive, common, words
+from pd_v2.dataset.samples import Samples
+
+__all__ = ["convert", "get_dict", "test", "train"]
+
+URL_DEV_TEST = "http://www-lium.univ-lemans.fr/~schwenk/cslm_joint_paper/data/dev+test.tgz"
+MD5_DEV_TEST = "7d7897317ddd8ba0ae5c5fa7248d3ff5"
+URL_TRAIN = "http://paddlepaddle.cdn.bcebos.com/demo/wmt_shrinked_data/wmt14.tgz"
+MD5_TRAIN = "0791583d57d5beb693b9414c5b36798c"
+URL_MODEL = "http://paddlepaddle.bj.bcebos.com/demo/wmt_14/wmt14_model.tar.gz"
+MD5_MODEL = "0cb4a5366189b6acba876491c8724fa3"
+
+START = "<s>"
+END = "<e>"
+UNK = "<unk>"
+UNK_IDX = 2
+
+_LONGEST = 80
+_DICT_SIZE = 30000
+
+
+def reader_creator(tar_file, file_name, dict_size):
+    """Samples of the files in an archive whose names end in file_name.
+
+    Words beyond the first dict_size of a dictionary have the id UNK_IDX.
+    """
+
+    def samples():
+        source_ids, target_ids = map(words.of_bytes, _dictionaries(tar_file, dict_size))
+        found = False
+        for _, content in _files_ending(tar_file, file_name):
+            found = True
+            for line in words.lines(content):
+                pair = line.strip().split(b"\t")
+                if len(pair) == 2:
+                    yield from _samples(*pair, source_ids, target_ids)
+        if not found:
+            raise archive.damaged(tar_file, f"no file in it ends in {file_name!r}")
+
+    return Samples(samples)
+
+
+def train(dict_size):
+    """The training samples."""
+    return reader_creator(_file(), "train/train", dict_size)
+
+
+def test(dict_size):
+    """The test samples."""
+    return reader_creator(_file(), "test/test", dict_size)
+
+
+def gen(dict_size):
+    """Samples to translate."""
+    return reader_creator(_file(), "gen/gen", dict_size)
+
+
+def get_dict(dict_size, reverse=True):
+    """The dictionaries of source and target: {id: word}, or {word: id} with reverse=False."""
+    dictionaries = _dictionaries(_file(), dict_size)
+    if not reverse:
+        return dictionaries
+    return tuple({number: word for word, number in d.items()} for d in dictionaries)
+
+
+def model():
+    """The Parameters of a trained translator."""
+    from pd_v2.parameters import Parameters
+
+    with gzip.open(common.download(URL_MODEL, "wmt14", MD5_MODEL)) as file:
+        return Parameters.from_tar(file)
+
+
+def fetch():
+    """Download sentences and model into the cache."""
+    _file()
+    common.download(URL_MODEL, "wmt14", MD5_MODEL)
+
+
+def convert(path):
+    """Write both sets, with dictionaries of 30,000 words, as RecordIO files."""
+    common.convert(path, train(_DICT_SIZE), 1000, "wmt14_train")
+    common.convert(path, test(_DICT_SIZE), 1000, "wmt14_test")
+
+
+def _file():
+    return common.download(URL_TRAIN, "wmt14", MD5_TRAIN)
+
+
+def _dictionaries(tar_file, size):
+    """{word: id} of source and target; a word's id is the number of its line."""
+    files = list(_files_ending(tar_file, ".dict"))
+    return tuple(_dictionary(tar_file, files, f"{side}.dict", size) for side in ("src", "trg"))
+
+
+def _files_ending(tar_file, suffix):
+    return archive.tar_files(tar_file, lambda name: name.endswith(suffix))
+
+
+def _dictionary(tar_file, files, suffix, size):
+    contents = [content for name, content in files if name.endswith(suffix)]
+    if len(contents) != 1:
+        raise archive.damaged(tar_file, f"{len(contents)} files end in {suffix!r}, expected one")
+    found = words.numbered(words.as_text(line.strip()) for line in words.lines(contents[0])[:size])
+    if found.get(START) is None or found.get(END) is None:
+        raise ValueError(
+            f"wmt14: the first {size} words of {suffix} have no {START} or no {END}; "
+            "a dictionary begins with <s>, <e> and <unk>"
+        )
+    return found
+
+
+def _samples(source, target, source_ids, target_ids):
+    """One sample, or none of a pair that is too long."""
+    start, end = START.encode(), END.encode()
+    source = [source_ids.get(word, UNK_IDX) for word in (start, *source.split(), end)]
+    target = [target_ids.get(word, UNK_IDX) for word in target.split()]
+    if len(source) > _LONGEST or len(target) > _LONGEST:
+        return []
+    return [(source, [target_ids[start], *target], [*target, target_ids[end]])]

@@ -1,0 +1,120 @@
+"""WMT 2016 multimodal: 29,000 + 1,014 + 1,000 captions of photographs in English and German.
+
+A sample is three lists of word ids: the source between <s> and <e>, the target behind <s>, and the
+target before <e>. Dictionaries are made from the training sentences and kept beside the archive.
+"""
+
+import os
+import uuid
+from collections import Counter
+
+from pd_v2.dataset import archive, common, words
+from pd_v2.dataset.samples import Samples
+
+__all__ = ["convert", "fetch", "get_dict", "test", "train", "validation"]
+
+DATA_URL = "http://paddlemodels.bj.bcebos.com/wmt/wmt16.tar.gz"
+DATA_MD5 = "0c38be43600334966403524a40dcd81e"
+TOTAL_EN_WORDS = 11250
+TOTAL_DE_WORDS = 19220
+START_MARK = "<s>"
+END_MARK = "<e>"
+UNK_MARK = "<unk>"
+
+_LARGEST = {"en": TOTAL_EN_WORDS, "de": TOTAL_DE_WORDS}
+_MARKS = [START_MARK, END_MARK, UNK_MARK]
+
+
+def reader_creator(file_name, src_dict_size, trg_dict_size, src_lang):
+    """Samples of a file in the archive, from src_lang, "en" or "de", to the other language.
+
+    Words beyond the sizes of the dictionaries have the id of <unk>.
+    """
+    _require_language(src_lang)
+    trg_lang = "de" if src_lang == "en" else "en"
+    columns = (0, 1) if src_lang == "en" else (1, 0)
+    path = _file()
+    dictionaries = get_dict(src_lang, src_dict_size), get_dict(trg_lang, trg_dict_size)
+
+    def samples():
+        source_ids, target_ids = map(words.of_bytes, dictionaries)
+        for line in words.lines(archive.tar_file(path, file_name)):
+            pair = line.strip().split(b"\t")
+            if len(pair) == 2:
+                source = _ids(pair[columns[0]], source_ids)
+                target = _ids(pair[columns[1]], target_ids)
+                yield source, target[:-1], target[1:]
+
+    return Samples(samples)
+
+
+def train(src_dict_size, trg_dict_size, src_lang="en"):
+    """The training samples."""
+    return reader_creator("wmt16/train", src_dict_size, trg_dict_size, src_lang)
+
+
+def test(src_dict_size, trg_dict_size, src_lang="en"):
+    """The test samples."""
+    return reader_creator("wmt16/test", src_dict_size, trg_dict_size, src_lang)
+
+
+def validation(src_dict_size, trg_dict_size, src_lang="en"):
+    """The validation samples."""
+    return reader_creator("wmt16/val", src_dict_size, trg_dict_size, src_lang)
+
+
+def get_dict(lang, dict_size, reverse=False):
+    """{word: id} of a language's most frequent words, or {id: word} with reverse.
+
+    It has at most dict_size words, <s>, <e> and <unk> first among them.
+    """
+    _require_language(lang)
+    size = min(dict_size, _LARGEST[lang])
+    if size <= len(_MARKS):
+        raise ValueError(f"wmt16: a dictionary needs more than {len(_MARKS)} words, got {size}")
+    path = os.path.join(common.DATA_HOME, "wmt16", f"{lang}_{size}.dict")
+    if not os.path.exists(path):
+        _write_dictionary(path, lang, size)
+    with open(path, "rb") as file:
+        found = [words.as_text(line.strip()) for line in words.lines(file.read())]
+    return dict(enumerate(found)) if reverse else words.numbered(found)
+
+
+def fetch():
+    """Download the archive into the cache."""
+    _file()
+
+
+def convert(path, src_dict_size=TOTAL_EN_WORDS, trg_dict_size=TOTAL_DE_WORDS, src_lang="en"):
+    """Write all three sets as RecordIO files."""
+    for name, reader in (("train", train), ("test", test), ("validation", validation)):
+        samples = reader(src_dict_size, trg_dict_size, src_lang)
+        common.convert(path, samples, 1000, f"wmt16_{name}")
+
+
+def _file():
+    return common.download(DATA_URL, "wmt16", DATA_MD5)
+
+
+def _require_language(lang):
+    if lang not in _LARGEST:
+        raise ValueError(f"wmt16: the languages are 'en' and 'de', got {lang!r}")
+
+
+def _write_dictionary(path, lang, size):
+    column, counts = ("en", "de").index(lang), Counter()
+    for line in words.lines(archive.tar_file(_file(), "wmt16/train")):
+        pair = line.strip().split(b"\t")
+        if len(pair) == 2:
+            counts.update(pair[column].split())
+    found = [*_MARKS, *words.ranked(counts)][:size]
+    partial = f"{path}.{uuid.uuid4().hex[:8]}.part"
+    with open(partial, "wb") as file:
+        file.writelines(words.as_data(word) + b"\n" for word in found)
+    os.replace(partial, path)
+
+
+def _ids(sentence, ids):
+    """The word ids of a sentence, <s> before and <e> behind it."""
+    inside = (ids.get(word, ids[UNK_MARK.encode()]) for word in sentence.split())
+    return [ids[START_MARK.encode()], *inside, ids[END_MARK.encode()]]

@@ -1,0 +1,209 @@
+"""Photographs as arrays: uint8 [height, width, 3] with the channels blue, green, red, as in 2017.
+
+Files are decoded by Pillow, which is installed apart from this package.
+"""
+
+import io
+import os
+import pickle
+import shutil
+import uuid
+
+import numpy as np
+
+from pd_v2.dataset import archive
+from pd_v2.dataset.pillow import pixels
+from pd_v2.dataset.words import as_data
+
+__all__ = [
+    *("batch_images_from_tar", "center_crop", "left_right_flip", "load_and_transform"),
+    *("load_image", "load_image_bytes", "random_crop", "resize_short", "simple_transform"),
+    *("to_chw",),
+]
+
+_KEYS_A = -0.75  # the free parameter of the cubic kernel, which OpenCV sets so
+
+
+def load_image_bytes(bytes, is_color=True):
+    """The image in an encoded file's bytes: uint8 [H, W, 3], or [H, W] with is_color=False."""
+    content = as_data(bytes) if isinstance(bytes, str) else bytes  # read in text mode
+    return _decoded(io.BytesIO(content), f"a file of {len(content)} bytes", is_color)
+
+
+def load_image(file, is_color=True):
+    """The image in a file: uint8 [H, W, 3], or [H, W] with is_color=False."""
+    return _decoded(file, repr(file), is_color)
+
+
+def resize_short(im, size):
+    """The image with its shorter side `size` long, by bicubic interpolation.
+
+    As in 2017, an image that is not square comes out with the two sides swapped: 600 x 800 becomes
+    341 x 256.
+    """
+    _require_image("resize_short", im)
+    height, width = im.shape[:2]
+    if height > width:
+        return _resized(im, width=size * height // width, height=size)
+    return _resized(im, width=size, height=size * width // height)
+
+
+def to_chw(im, order=(2, 0, 1)):
+    """The image with its axes in another order: from [H, W, C] to [C, H, W]."""
+    if im.ndim != len(order):
+        raise ValueError(f"to_chw: {len(order)} axes are ordered, the image has {list(im.shape)}")
+    return im.transpose(order)
+
+
+def center_crop(im, size, is_color=True):
+    """The square of a side length in the middle."""
+    _require_room("center_crop", im, size)
+    return _square(im, (im.shape[0] - size) // 2, (im.shape[1] - size) // 2, size)
+
+
+def random_crop(im, size, is_color=True):
+    """A square of a side length, at a place drawn with numpy.random."""
+    _require_room("random_crop", im, size)
+    top = np.random.randint(0, im.shape[0] - size + 1)
+    left = np.random.randint(0, im.shape[1] - size + 1)
+    return _square(im, top, left, size)
+
+
+def left_right_flip(im):
+    """The mirror image."""
+    return im[:, ::-1]
+
+
+def simple_transform(im, resize_size, crop_size, is_train, is_color=True, mean=None):
+    """What a network takes: float32 [C, crop_size, crop_size] of an image, minus the mean.
+
+    The shorter side is made resize_size long; training takes a square at random, half of the time
+    mirrored, and testing the one in the middle. mean has a value for each channel or each element.
+    """
+    im = resize_short(im, resize_size)
+    if is_train:
+        im = random_crop(im, crop_size)
+        if np.random.randint(2) == 0:
+            im = left_right_flip(im)
+    else:
+        im = center_crop(im, crop_size)
+    if im.ndim == 3:
+        im = to_chw(im)
+    im = im.astype(np.float32)
+    return im if mean is None else im - _broadcast(mean, im)
+
+
+def load_and_transform(filename, resize_size, crop_size, is_train, is_color=True, mean=None):
+    """simple_transform of the image in a file."""
+    im = load_image(filename, is_color)
+    return simple_transform(im, resize_size, crop_size, is_train, is_color, mean)
+
+
+def batch_images_from_tar(data_file, dataset_name, img2label, num_per_batch=1024):
+    """Write the images of a tar that img2label {member name: label} names to pickles.
+
+    Each is {"label": labels, "data": encoded files} of num_per_batch images. Returns the path of a
+    file that lists them, data_file_batch/dataset_name.txt; if it is there already, nothing is done.
+    """
+    folder = os.path.abspath(f"{data_file}_batch")
+    listing = os.path.join(folder, f"{dataset_name}.txt")
+    if _is_complete(listing):
+        return listing
+    batches = os.path.join(folder, dataset_name)
+    partial = f"{batches}.{uuid.uuid4().hex[:8]}.part"  # two processes may do this at once
+    os.makedirs(partial)
+    try:
+        count = _write_batches(partial, data_file, img2label, num_per_batch)
+        shutil.rmtree(batches, ignore_errors=True)  # what an earlier process did not finish
+        os.rename(partial, batches)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    with open(f"{partial}.txt", "w", encoding="utf-8") as file:
+        file.writelines(os.path.join(batches, f"batch_{i}") + "\n" for i in range(count))
+    os.replace(f"{partial}.txt", listing)
+    return listing
+
+
+def _decoded(file, name, is_color):
+    if not is_color:
+        return pixels(file, name, "L")
+    return np.ascontiguousarray(pixels(file, name, "RGB")[:, :, ::-1])
+
+
+def _require_image(who, im):
+    if im.ndim not in (2, 3) or (im.ndim == 3 and im.shape[2] not in (1, 3)) or not im.size:
+        raise ValueError(f"{who}: an image is [H, W], [H, W, 1] or [H, W, 3], got {list(im.shape)}")
+
+
+def _require_room(who, im, size):
+    _require_image(who, im)
+    if not 0 < size <= min(im.shape[:2]):
+        raise ValueError(f"{who}: a square of {size} is not inside of {list(im.shape[:2])}")
+
+
+def _square(im, top, left, size):
+    return im[top : top + size, left : left + size]
+
+
+def _broadcast(mean, im):
+    mean = np.asarray(mean, np.float32)
+    return mean[:, None, None] if mean.ndim == 1 and im.ndim == 3 else mean
+
+
+def _resized(im, width, height):
+    """Bicubic interpolation of uint8 pixels, each result rounded once."""
+    columns, column_weights = _taps(im.shape[1], width)
+    rows, row_weights = _taps(im.shape[0], height)
+    values = im.reshape(*im.shape[:2], -1).astype(np.float32)
+    wide = sum(values[:, columns[k]] * column_weights[k][:, None] for k in range(4))
+    values = sum(wide[rows[k]] * row_weights[k][:, None, None] for k in range(4))
+    rounded = np.clip(np.rint(values), 0, 255).astype(np.uint8)
+    return rounded.reshape(height, width, *im.shape[2:])
+
+
+def _taps(old_size, new_size):
+    """For each new pixel of an axis four old ones and their weights, both [4, new_size].
+
+    Keys, Cubic convolution interpolation for digital image processing, 1981; beyond the border the
+    outermost pixel is repeated.
+    """
+    scale = 1 / (new_size / old_size)
+    place = ((np.arange(new_size) + 0.5) * scale - 0.5).astype(np.float32)
+    first = np.floor(place)
+    distance = np.abs(place - first - np.arange(-1, 3, dtype=np.float32)[:, None])
+    old = first.astype(int) + np.arange(-1, 3)[:, None]
+    return np.clip(old, 0, old_size - 1), _keys_kernel(distance)
+
+
+def _keys_kernel(x):
+    near = ((_KEYS_A + 2) * x - (_KEYS_A + 3)) * x * x + 1
+    far = ((_KEYS_A * x - 5 * _KEYS_A) * x + 8 * _KEYS_A) * x - 4 * _KEYS_A
+    return np.where(x <= 1, near, far)
+
+
+def _is_complete(listing):
+    """Whether a listing is there and every file that it lists."""
+    if not os.path.exists(listing):
+        return False
+    with open(listing, encoding="utf-8") as file:
+        return all(os.path.exists(line.rstrip("\n")) for line in file)
+
+
+def _write_batches(folder, data_file, img2label, num_per_batch):
+    """The number of pickles written into a folder."""
+    found, count = [], 0
+    for name, content in archive.tar_files(data_file, img2label.__contains__):
+        found.append((img2label[name], content))
+        if len(found) == num_per_batch:
+            _write_batch(folder, count, found)
+            found, count = [], count + 1
+    if found:
+        _write_batch(folder, count, found)
+        count += 1
+    return count
+
+
+def _write_batch(folder, number, found):
+    labels, contents = ([*column] for column in zip(*found, strict=True))
+    with open(os.path.join(folder, f"batch_{number}"), "wb") as file:
+        pickle.dump({"label": labels, "data": contents}, file, protocol=2)
