@@ -65,7 +65,7 @@ class AdaGradOptimizer(Optimizer):
         self.epsilon = epsilon
 
     def step(self, w, g, rate):
-        s = self.slot(w, "squares")
+        s = self.slot("squares")
         return _pairs((w, s), adagrad(w, g, rate, s, self.epsilon))
 
 
@@ -77,7 +77,7 @@ class DecayedAdaGradOptimizer(Optimizer):
         self.decay, self.epsilon = decay, epsilon
 
     def step(self, w, g, rate):
-        s = self.slot(w, "squares")
+        s = self.slot("squares")
         return _pairs((w, s), decayed_adagrad(w, g, rate, s, self.decay, self.epsilon))
 
 
@@ -99,9 +99,9 @@ class RMSPropOptimizer(Optimizer):
         self.momentum, self.centered = momentum, centered
 
     def step(self, w, g, rate):
-        s = self.slot(w, "squares")
-        mean = self.slot(w, "mean") if self.centered else None
-        velocity = self.slot(w, "velocity") if self.momentum else None
+        s = self.slot("squares")
+        mean = self.slot("mean") if self.centered else None
+        velocity = self.slot("velocity") if self.momentum else None
         settings = self.decay, self.momentum, self.epsilon, self.centered
         return _pairs((w, s, mean, velocity), rmsprop(w, g, rate, s, mean, velocity, *settings))
 
@@ -114,7 +114,7 @@ class AdaDeltaOptimizer(Optimizer):
         self.decay, self.epsilon = decay, epsilon
 
     def step(self, w, g, rate):
-        s, e = self.slot(w, "squares"), self.slot(w, "changes")
+        s, e = self.slot("squares"), self.slot("changes")
         return _pairs((w, s, e), adadelta(w, g, rate, s, e, self.decay, self.epsilon))
 
 
@@ -129,7 +129,7 @@ class AdamWOptimizer(AdamOptimizer):
         self.weight_decay = weight_decay
 
     def step(self, w, g, rate):
-        m, v = self.slot(w, "m"), self.slot(w, "v")
+        m, v = self.slot("m"), self.slot("v")
         decayed = w * (1.0 - rate * self.weight_decay)
         settings = self.beta1, self.beta2, self.epsilon
         return _pairs((w, m, v), adam(decayed, g, self._correction * rate, m, v, *settings))
@@ -157,7 +157,7 @@ class AdamaxOptimizer(Optimizer):
         return [Assignment(weight, new)]
 
     def step(self, w, g, rate):
-        m, u = self.slot(w, "m"), self.slot(w, "u")
+        m, u = self.slot("m"), self.slot("u")
         rate = self._correction * rate
         new = adamax(w, g, rate, m, u, self.beta1, self.beta2, self.epsilon)
         return _pairs((w, m, u), new)

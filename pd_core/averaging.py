@@ -14,7 +14,7 @@ class MovingAverage:
     `follow(step)` is the step with the averages beside it; `with average.applied():` puts the
     averages in the place of the parameters and takes them back at the end. What an average has
     seen so far is divided by its weight, 1 - decay^steps, so that the start from zero leaves no
-    trace.
+    trace. A `row_sparse` variable is averaged as a whole, at the cost of its full size.
     """
 
     def __init__(self, decay=0.99):

@@ -15,7 +15,7 @@ class Constant:
     value: float = 0.0
 
     def __call__(self, shape, rng):
-        return np.full(shape, self.value)
+        return np.broadcast_to(self.value, shape)
 
 
 def zero() -> Constant:

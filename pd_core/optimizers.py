@@ -8,11 +8,11 @@ import numpy as np
 
 from . import ops
 from .errors import GraphError
-from .gradients import gradients
 from .initializers import Constant
 from .namespace import adopt, names
 from .node import Assignment, Update, ancestors, effects
 from .regularizers import ClipGlobalNorm
+from .row_sparse import gradients_by_rows, split
 from .variable import Variable
 
 
@@ -53,6 +53,9 @@ class Optimizer:
     `learning_rate` is a number, a scalar Variable or one of `schedules`, multiplied by each
     variable's own `learning_rate`. `regularizer` and `clip` are functions (gradient, parameter) ->
     gradient; a `clip` such as ClipGlobalNorm sees all gradients of the update together.
+
+    Of a `row_sparse` variable only the rows that the step gathered are updated, penalised and
+    clipped: wherever a rule says parameter, gradient or slot, it then means these rows.
     """
 
     def __init__(self, learning_rate, regularizer=None, clip=None):
@@ -70,23 +73,28 @@ class Optimizer:
         own = effects(costs)
         variables = self._parameters(costs, own) if var_list is None else var_list
         variables = list(dict.fromkeys(variables))
-        found = gradients(costs, variables)
+        found = gradients_by_rows(costs, variables)
         pairs = [(v, g) for v, g in zip(variables, found, strict=True) if g is not None]
         if not pairs:
             raise GraphError(f"minimize: {costs} depend on none of {variables}")
         return self.update(pairs).including(own)
 
     def update(self, pairs) -> Update:
-        """An Update from (parameter, gradient) pairs."""
+        """An Update from (parameter, gradient) pairs; a gradient may be a RowGradient."""
         self.name = names().next(type(self).__name__.lower() + "_", "")
         self.base_rate, assignments = self._scheduled()
         assignments += self.begin()
-        for w, g in self._clipped(pairs):
-            penalty = w.regularizer or self.regularizer
-            g = g if penalty is None else penalty(g, w)
-            new = self.step(w, g, self.rate(w))
-            assignments += [Assignment(v, value, owner=w) for v, value in new]
+        for part, g in self._clipped([split(w, g) for w, g in pairs]):
+            assignments += self._stepped(part, g)
         return Update(assignments, training=True)
+
+    def _stepped(self, part, g):
+        """Assignments of a step of one parameter."""
+        self.part, parameter = part, part.parameter
+        w, penalty = part.read(parameter), parameter.regularizer or self.regularizer
+        g = g if penalty is None else penalty(g, w)
+        new = self.step(w, g, self.rate(parameter))
+        return [Assignment(*part.written(v, value), owner=parameter) for v, value in new]
 
     def _scheduled(self):
         """The rate before each variable's own factor, and what a schedule stores."""
@@ -96,12 +104,13 @@ class Optimizer:
         return self.learning_rate(steps), [Assignment(steps, steps + 1.0)]
 
     def _clipped(self, pairs):
-        """(parameter, gradient) pairs after clipping; a variable's own clip comes first."""
+        """(part, gradient) pairs after clipping; a variable's own clip comes first."""
         together = isinstance(self.clip, ClipGlobalNorm)
         each = None if together else self.clip
-        clips = [w.clip or each for w, _ in pairs]
+        clips = [part.parameter.clip or each for part, _ in pairs]
         pairs = [
-            (w, g if fn is None else fn(g, w)) for (w, g), fn in zip(pairs, clips, strict=True)
+            (part, g if fn is None else fn(g, part.read(part.parameter)))
+            for (part, g), fn in zip(pairs, clips, strict=True)
         ]
         return self.clip.together(pairs) if together else pairs
 
@@ -110,7 +119,7 @@ class Optimizer:
         return ()
 
     def step(self, w, g, rate):
-        """(variable, new value) pairs for one parameter."""
+        """(what was read, its new value) pairs for one parameter w and its slots."""
         raise TypeError(f"{type(self).__name__} does not say how it steps")
 
     def rate(self, w):
@@ -118,9 +127,10 @@ class Optimizer:
         own = w.learning_rate
         return self.base_rate if own == 1.0 else self.base_rate * own
 
-    def slot(self, w, kind, value=0.0):
-        """A persistent variable of w's shape that belongs to this optimizer and w."""
-        return state(f"{self.name}/{w.name}/{kind}", w.dims, w.dtype, value)
+    def slot(self, kind, value=0.0):
+        """State of the parameter at hand, of its shape, which belongs to this optimizer."""
+        w = self.part.parameter
+        return self.part.read(state(f"{self.name}/{w.name}/{kind}", w.dims, w.dtype, value))
 
     def scalar(self, kind, value):
         """A persistent float32 scalar of this optimizer."""
@@ -157,7 +167,7 @@ class MomentumOptimizer(Optimizer):
         self.momentum, self.nesterov = momentum, nesterov
 
     def step(self, w, g, rate):
-        velocity = self.slot(w, "velocity")
+        velocity = self.slot("velocity")
         new_w, new_v = momentum(w, g, rate, velocity, self.momentum, self.nesterov)
         return [(w, new_w), (velocity, new_v)]
 
@@ -186,7 +196,7 @@ class AdamOptimizer(Optimizer):
         return [Assignment(first, new1), Assignment(second, new2)]
 
     def step(self, w, g, rate):
-        m, v = self.slot(w, "m"), self.slot(w, "v")
+        m, v = self.slot("m"), self.slot("v")
         rate = self._correction * rate
         new_w, new_m, new_v = adam(w, g, rate, m, v, self.beta1, self.beta2, self.epsilon)
         return [(w, new_w), (m, new_m), (v, new_v)]

@@ -6,6 +6,7 @@ from weakref import ref
 from .backend import program
 from .errors import GraphError, ShapeError
 from .node import ancestors
+from .packed_feeds import PackedFeeds
 from .variable import Variable
 
 
@@ -26,7 +27,8 @@ class Step:
         self.fed, self.feeds, self.states = graph.fed, graph.feeds, graph.states
         self.draws = graph.draws
         self.operators = len(ancestors(graph.outputs))
-        self.equal = program.equal_sizes(graph)
+        self.equal = graph.equal
+        self.packed = PackedFeeds(fed, self.equal)
         self.executable = backend.compile(graph) if graph.outputs else None
         self.checked = set()
 
@@ -39,6 +41,7 @@ class Step:
         if shapes not in self.checked:
             self._check_sizes(shapes)
             self.checked.add(shapes)
+        self.packed.check(fed)
         return self.executable.run(arrays, values, seed)
 
     def _check_sizes(self, shapes):

@@ -27,6 +27,7 @@ class Variable:
     float64 data becomes float32 unless `dtype` says otherwise; data is copied.
 
     `learning_rate` multiplies the optimizer's; `regularizer` and `clip` replace the optimizer's.
+    `row_sparse` makes optimizers update only the rows (axis 0) that a step gathers.
     """
 
     # what a plain instance has; a subclass may add to it
@@ -37,6 +38,8 @@ class Variable:
     learning_rate = 1.0
     regularizer = None
     clip = None
+    row_sparse = False
+    counts = None  # of fed lengths: the size, of other feeds, that they add up to
     site = None
 
     def __init__(
@@ -52,6 +55,7 @@ class Variable:
         learning_rate=1.0,
         regularizer=None,
         clip=None,
+        row_sparse=False,
     ):
         from .namespace import register  # the registry holds Variables, so it stands above us
 
@@ -79,6 +83,9 @@ class Variable:
                 f"{who}: shape {list(shape)} has an unknown size, which makes it a feed slot; "
                 "a feed slot has no initial value and is not trainable"
             )
+        if row_sparse and (not self.is_persistent or not self.dims):
+            raise ShapeError(f"{who}: row_sparse is for parameters with rows, not {self.shape}")
+        self.row_sparse = row_sparse
         self.site = user_site()
         register(self, name)
 

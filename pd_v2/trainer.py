@@ -8,7 +8,7 @@ import pd_core as pd
 
 from . import event as events
 from .data_feeder import DataFeeder, feeds
-from .evaluator import Accumulator
+from .evaluator import Accumulator, fetched
 from .optimizer import Optimizer
 from .parameters import Parameters
 from .topology import Topology
@@ -56,8 +56,13 @@ class SGD:
         return self.__topology__.proto()
 
     def save_parameter_to_tar(self, f):
-        """Write the parameters as a tar; see `Parameters.to_tar`."""
-        self.__parameters__.to_tar(f)
+        """Write the parameters as a tar; see `Parameters.to_tar`.
+
+        Of an optimizer with a ModelAverage it holds the averages, once there are any.
+        """
+        self._updater.catch_up()
+        with self._updater.applied():
+            self.__parameters__.to_tar(f)
 
     def train(self, reader, num_passes=1, event_handler=None, feeding=None):
         """Train for some passes over a reader of minibatches.
@@ -69,25 +74,26 @@ class SGD:
         handler = event_handler or default_event_handler
         _check_arguments(reader, handler)
         feeder = self._feeder(feeding)
-        batch_metrics, pass_metrics = self._accumulator(), self._accumulator()
-        samples = 0
+        batch_metrics, pass_metrics = self._accumulator(), self._accumulator(prints=False)
+        updater = self._updater
+        updater.start()
         for pass_id in range(num_passes):
             handler(events.BeginPass(pass_id))
             pass_metrics.reset()
             for batch_id, batch in enumerate(reader()):
                 batch_metrics.reset()
                 handler(events.BeginIteration(pass_id, batch_id))
-                samples += len(batch)
                 feeds = self._feeds(feeder, batch)
-                rate = self.__optimizer__.rate_at(samples, pass_id)
-                feeds[self._rate] = np.float32(rate)
+                feeds[updater.rate] = updater.start_batch(len(batch))
                 with _Gradients(self, feeds):
                     handler(events.EndForwardBackward(pass_id, batch_id, None))
-                _, total, statistics = pd.eval([self._update, *self._targets], feeds)
+                _, total, statistics = pd.eval([self._update, *self._training_targets], feeds)
                 for metrics in (batch_metrics, pass_metrics):
                     metrics.update(statistics)
+                updater.finish_batch()
                 cost = float(total) / len(batch)
                 handler(events.EndIteration(pass_id, batch_id, cost, batch_metrics, None))
+            updater.finish_pass()
             handler(events.EndPass(pass_id, pass_metrics, None))
 
     def test(self, reader, feeding=None):
@@ -117,24 +123,31 @@ class SGD:
 
     def _build(self):
         """The update, the cost and the statistics, as targets of the core."""
-        costs = self.__topology__.outputs
-        members = self.__topology__.parameters
-        learned = [p.variable for p in members if not p.config.is_static]
-        found = pd.gradients(costs, learned)
-        self._gradients = {v.name: g for v, g in zip(learned, found, strict=True)}
-        self._rate = pd.Variable.of((), np.float32, "learning_rate")
-        pairs = [(v, g) for v, g in zip(learned, found, strict=True) if g is not None]
-        update = self.__optimizer__.update(pairs, self.__topology__.configs, self._rate)
-        self._update = update.including(pd.effects(self.__topology__.layers))
+        topology = self.__topology__
+        costs, members = topology.outputs, topology.parameters
+        self._updater = self.__optimizer__.create_updater(
+            True, None, topology.use_sparse_updater(), None, False
+        )
+        self._updater.init(costs, members, topology.configs)
+        self._update = self._updater.step.including(pd.effects(topology.layers))
         total = None
         for cost in costs:
             value = pd.reduce_sum(cost)
             total = value if total is None else total + value
-        evaluators = self.__topology__.evaluators
-        self._targets = total, [list(e.statistics) for e in evaluators]
+        self._evaluators = [*topology.evaluators, *topology.printers]
+        self._targets = total, fetched(self._evaluators)
+        self._training_targets = total, fetched(self._evaluators, costs)
 
-    def _accumulator(self):
-        return Accumulator(self.__topology__.evaluators)
+    def _gradient_of(self, name):
+        """The gradient of a parameter as a Variable of its shape, None if it has none."""
+        found = self._updater.gradients
+        if isinstance(found.get(name), pd.row_sparse.RowGradient):
+            variables = {p.config.name: p.variable for p in self.__topology__.parameters}
+            (found[name],) = pd.gradients(self.__topology__.outputs, [variables[name]])
+        return found.get(name)
+
+    def _accumulator(self, prints=True):
+        return Accumulator(self._evaluators, prints)
 
     def _feeder(self, feeding):
         return DataFeeder(self.__topology__.data_type(), feeding)
@@ -160,7 +173,7 @@ class _Gradients:
 
     def of(self, name):
         """The gradient of one parameter, flat; with the random draws of the coming step."""
-        gradient = self.trainer._gradients.get(name)
+        gradient = self.trainer._gradient_of(name)
         if gradient is None:
             return np.zeros(int(self.trainer.__parameters__.__param_conf__[name].size), np.float32)
         session = pd.default_session()

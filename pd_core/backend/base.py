@@ -16,7 +16,7 @@ class Graph:
     variables, inputs too; `updates` pairs of (persistent variable, its new value). `seed` is the
     int64 input of a program that draws random numbers: for each stream in `draws` a row (session
     seed, how often it was drawn from). `sizes` are run-time sizes seen so far, a hint for the
-    choice of lowerings, never a promise.
+    choice of lowerings, never a promise. `equal` are pairs of sizes that are taken to be equal.
     """
 
     fed: tuple[Variable, ...]
@@ -27,6 +27,7 @@ class Graph:
     seed: Variable | None = None
     draws: tuple[int, ...] = ()
     sizes: dict = field(default_factory=dict)
+    equal: tuple = ()
 
     @property
     def outputs(self) -> tuple[Variable, ...]:

@@ -3,6 +3,7 @@
 import ctypes
 import os
 import re
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from ..errors import BackendError, PlaceError
 from ..site import site_text
 from .base import Graph
 from .lowering import lower
+from .row_writes import split
 
 
 def _cores():
@@ -119,19 +121,24 @@ class OrtExecutable:
     """A compiled program. Bindings are kept per set of buffers: two of them in steady training."""
 
     def __init__(self, graph: Graph, device):
-        lowered = lower(graph)
+        step, writes = split(graph)
+        handed = () if writes is None else writes.given
+        self.fetched = len(graph.fetches)
+        lowered = lower(replace(step, fetches=(*graph.fetches, *handed)))
         self.sites = lowered.sites
         self.feed_names = [lowered.names[v] for v in graph.feeds]
         self.state_names = [lowered.names[v] for v in graph.states]
         self.seed_name = None if graph.seed is None else lowered.names[graph.seed]
-        count = len(graph.fetches)
+        count = self.fetched + len(handed)
         self.fetch_names, self.update_names = lowered.outputs[:count], lowered.outputs[count:]
-        self.states, self.updated = graph.states, [v for v, _ in graph.updates]
+        self.states, self.updated = graph.states, [v for v, _ in step.updates]
+        self.device = device.partition(":")
         try:
             self.session = session(lowered.model.SerializeToString(), device)
         except Exception as error:
             raise self._traced(error) from error
         self.bindings = {}
+        self.writer = None if writes is None else RowWriter(writes, device)
 
     def run(self, feeds, values, seed=None):
         pairs = [values.pair(v) for v in self.updated]
@@ -142,16 +149,26 @@ class OrtExecutable:
             binding.bind_ortvalue_input(
                 self.seed_name, onnxruntime.OrtValue.ortvalue_from_numpy(seed)
             )
-        for name in self.fetch_names:
-            binding.bind_output(name, "cpu")
+        self._bind_fetches(binding)
         try:
             self.session.run_with_iobinding(binding)
         except Exception as error:
             raise self._traced(error) from error
-        fetched = binding.get_outputs_as_ortvaluevector()  # fetches were bound first
+        out = binding.get_outputs_as_ortvaluevector()  # fetches were bound first
+        if self.writer is not None:
+            given = range(self.fetched, len(self.fetch_names))
+            self.writer.run([out[k] for k in given], values)
         for pair in pairs:
             pair.reverse()
-        return [fetched[k].numpy() for k in range(len(self.fetch_names))]
+        return [out[k].numpy() for k in range(self.fetched)]
+
+    def _bind_fetches(self, binding):
+        """Fetches go to the host, what the row writes are given stays on the device."""
+        kind, _, number = self.device
+        for name in self.fetch_names[: self.fetched]:
+            binding.bind_output(name, "cpu")
+        for name in self.fetch_names[self.fetched :]:
+            binding.bind_output(name, kind, int(number or 0))
 
     def _binding(self, buffers, targets):
         key = tuple(map(id, buffers + targets))
@@ -160,8 +177,7 @@ class OrtExecutable:
             if len(self.bindings) >= 4:
                 self.bindings.clear()
             binding = self.session.io_binding()
-            for name in self.fetch_names:
-                binding.bind_output(name, "cpu")
+            self._bind_fetches(binding)
             for name, value in zip(self.state_names, buffers, strict=True):
                 binding.bind_ortvalue_input(name, value)
             for name, value in zip(self.update_names, targets, strict=True):
@@ -178,3 +194,25 @@ class OrtExecutable:
                 where = site_text(self.sites[name])
                 return BackendError(f"{text}\n  node   {name}, built at {where}")
         return BackendError(text)
+
+
+class RowWriter:
+    """Row writes, each bound onto the buffer of its own table: ScatterND then copies no table."""
+
+    def __init__(self, writes, device):
+        lowered = lower(writes.graph)
+        self.tables = writes.tables
+        self.given = [lowered.names[v] for v in writes.graph.feeds]
+        self.inputs, self.outputs = [lowered.names[v] for v in self.tables], lowered.outputs
+        self.session = session(lowered.model.SerializeToString(), device)
+
+    def run(self, given, values):
+        """Write what the step has computed, in place."""
+        binding = self.session.io_binding()
+        for name, value in zip(self.given, given, strict=True):
+            binding.bind_ortvalue_input(name, onnxruntime.OrtValue(value))
+        for v, name, output in zip(self.tables, self.inputs, self.outputs, strict=True):
+            buffer = values.buffers[v][0]
+            binding.bind_ortvalue_input(name, buffer)
+            binding.bind_ortvalue_output(output, buffer)
+        self.session.run_with_iobinding(binding)

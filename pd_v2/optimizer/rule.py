@@ -1,0 +1,165 @@
+"""The step of a 2017 optimizer as one of the core: what surrounds the formula of the method.
+
+Around it, in this order: the pruning mask, clipping, the formula, and the penalties that are not
+part of it. Rows of a `sparse_update` parameter are touched only by the batches that read them.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+import pd_core as pd
+from pd_core.node import Assignment
+
+
+class Rule(pd.optimizers.Optimizer):
+    """`optimizer` for parameters with these ParameterConfigs by name; `rate` is fed.
+
+    An `average` is told every new value.
+    """
+
+    def __init__(self, optimizer, configs, rate, average=None):
+        super().__init__(rate)
+        self.optimizer, self.configs, self.average = optimizer, configs, average
+        self.masks = {}  # parameter -> (its pruning mask, the part of it that is zero)
+        self.lazy = []  # LazyPenalty of each parameter that has one
+
+    def begin(self):
+        self.batches = pd.optimizers.state(f"{self.name}/batches", (), np.int64)
+        self.batch = self.batches + 1  # the number of this one, from 1
+        return [Assignment(self.batches, self.batch), *self.optimizer.begin(self)]
+
+    def step(self, w, g, rate):
+        step = ParameterStep(self, w, g, rate, self.configs[self.part.parameter.name])
+        new, scale = self.optimizer.move(step)
+        if step.is_penalised:
+            new = step.penalised(new, scale)
+        if self.average is not None:
+            self.average.add(step, new)
+        return [(w, new), *step.stored]
+
+    def catch_up(self):
+        """An Update that penalises every row for the batches that did not touch it, or None."""
+        found = []
+        for one in self.lazy:
+            batches = pd.cast(self.batches - one.until, np.float32)
+            new = penalised(one.parameter, one.rate, one.config, batches, one.scale)
+            until = pd.expand_like(self.batches, one.until)
+            found.append(Assignment(one.parameter, new, owner=one.parameter))
+            found.append(Assignment(one.until, until, owner=one.parameter))
+        return pd.Update(found) if found else None
+
+
+@dataclass(frozen=True)
+class LazyPenalty:
+    """The penalties of a row-sparse parameter: `until` [V, 1] is the last batch accounted for."""
+
+    parameter: pd.Variable
+    config: object
+    rate: object
+    until: pd.Variable
+    scale: pd.Variable | None
+
+
+class ParameterStep:
+    """One parameter in one step: what a formula reads, and the slots that it stores anew."""
+
+    def __init__(self, rule, w, g, rate, config):
+        self.rule, self.w, self.config = rule, w, config
+        self.is_rows = isinstance(rule.part, pd.row_sparse.Rows)
+        self.stored = []
+        optimizer, parameter = rule.optimizer, rule.part.parameter
+        unscheduled = optimizer.learning_rate * parameter.learning_rate
+        self.rate = rate if optimizer.scheduled else unscheduled
+        self._penalty_rate = rate if optimizer.penalty_scheduled else unscheduled
+        decays = config.decay_rate and optimizer.decays
+        self.is_penalised = bool(config.decay_rate_l1 or (decays and self.is_rows))
+        self.decay = 0.0 if self.is_penalised or not decays else config.decay_rate
+        if self.is_penalised and config.momentum:
+            what = "l1_rate" if config.decay_rate_l1 else "weight decay with sparse_update"
+            raise pd.GraphError(
+                f"parameter {config.name!r}: {what} needs momentum 0, not {config.momentum}"
+            )
+        self.g = self._clipped(self._masked(g))
+
+    def slot(self, kind):
+        """State of the parameter's shape, 0 at the start."""
+        return self.rule.slot(kind)
+
+    def store(self, slot, new):
+        """The new value of a slot; returned as it is."""
+        self.stored.append((slot, new))
+        return new
+
+    @cached_property
+    def touched(self):
+        """int64 [K, 1]: the last batch that touched each of the rows, 0 if none did."""
+        touched = self.row_state("touched")
+        self.store(touched, pd.expand_like(self.rule.batch, touched))
+        return touched
+
+    def penalised(self, w, scale):
+        """w after the penalties that follow the formula: of rows also for the batches missed."""
+        if not self.is_rows:
+            return penalised(w, self._penalty_rate, self.config, None, scale)
+        part, batch = self.rule.part, self.rule.batch
+        until = self.row_state("penalised")
+        batches = pd.cast(batch - until, np.float32)
+        self.store(until, pd.expand_like(batch, until))
+        kept = None
+        if scale is not None:  # that of the last touch counts when rows are caught up
+            kept = self.slot("scale")
+            self.store(kept, scale)
+        self.rule.lazy.append(
+            LazyPenalty(
+                part.parameter,
+                self.config,
+                self._penalty_rate,
+                part.stored(until),
+                None if kept is None else part.stored(kept),
+            )
+        )
+        return penalised(w, self._penalty_rate, self.config, batches, scale)
+
+    def row_state(self, kind):
+        """An int64 for each row, 0 at the start."""
+        part = self.rule.part
+        w = part.parameter
+        dims = (w.dims[0], *[1] * (w.rank - 1))
+        return part.read(pd.optimizers.state(f"{self.rule.name}/{w.name}/{kind}", dims, np.int64))
+
+    def _masked(self, g):
+        hooks = self.config.update_hooks
+        for hook in hooks:
+            if hook.type != "pruning":
+                raise pd.GraphError(
+                    f"parameter {self.config.name!r}: there is no update hook {hook.type!r}, "
+                    "only 'pruning'"
+                )
+        if not hooks:
+            return g
+        w = self.rule.part.parameter
+        mask = pd.optimizers.state(f"{self.rule.name}/{w.name}/mask", w.dims, w.dtype, 1.0)
+        self.rule.masks[w] = mask, max(hook.sparsity_ratio for hook in hooks)
+        return g * self.rule.part.read(mask)
+
+    def _clipped(self, g):
+        limit = self.config.gradient_clipping_threshold
+        return pd.clip(g, -limit, limit) if limit else g
+
+
+def penalised(w, rate, config, batches=None, scale=None):
+    """The soft threshold of L1, then the shrinking of L2.
+
+    w := sign(w) max(|w| - c l1, 0), then w / (1 + c l2), where c is the rate, times the number
+    of `batches` and the elementwise `scale` of the method where there are such.
+    """
+    strength = rate
+    for factor in (batches, scale):
+        strength = strength if factor is None else factor * strength
+    if config.decay_rate_l1:
+        w = pd.sign(w) * pd.maximum(pd.abs(w) - strength * config.decay_rate_l1, 0.0)
+    if config.decay_rate:
+        w = w / (1.0 + strength * config.decay_rate)
+    return w

@@ -1,0 +1,138 @@
+"""What all optimizers are told alike: rates, penalties, clipping and averages."""
+
+from ..proto import OptimizationConfig
+from .schedules import Schedule
+from .updater import Updater
+
+
+class L2Regularization:
+    """rate/2 |w|² for every parameter that has no `l2_rate` of its own, biases included."""
+
+    def __init__(self, rate):
+        self.rate = float(rate)
+
+    def to_setting_kwargs(self):
+        """Nothing for the optimizer's own settings."""
+        return {}
+
+    def extra_settings(self):
+        """The default decay of parameters."""
+        return {"decay_rate": self.rate}
+
+
+class ModelAverage:
+    """Means of the parameters over a window of batches, which `save_parameter_to_tar` writes.
+
+    The window is the part `average_window` of all batches so far, at least 10000 batches or one
+    pass, at most `max_average_window` batches or one pass; 0 or less is no average.
+    `do_average_in_cpu` is accepted and has no meaning.
+    """
+
+    def __init__(self, average_window, max_average_window=None, do_average_in_cpu=False):
+        self.average_window = float(average_window)
+        self.max_average_window = max_average_window
+        self.do_average_in_cpu = bool(do_average_in_cpu)
+
+    def to_setting_kwargs(self):
+        """The fields of the OptimizationConfig that say so."""
+        given = {
+            "average_window": self.average_window,
+            "max_average_window": self.max_average_window,
+            "do_average_in_cpu": self.do_average_in_cpu,
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+
+class Optimizer:
+    """What the optimizers share.
+
+    `learning_rate_schedule` and its `_decay_a`, `_decay_b` and `_args` change the rate with the
+    number of samples seen; `regularization` is an L2Regularization or a list with one,
+    `model_average` a ModelAverage; `gradient_clipping_threshold` clips each element of the
+    gradient of a batch. `batch_size` is accepted and has no meaning.
+    """
+
+    method = None
+    buffers = ()  # what is kept beside a parameter and its gradient
+
+    def __init__(
+        self,
+        learning_rate=1e-3,
+        learning_rate_decay_a=0.0,
+        learning_rate_decay_b=0.0,
+        learning_rate_schedule="poly",
+        learning_rate_args="",
+        regularization=None,
+        is_async=False,
+        model_average=None,
+        gradient_clipping_threshold=None,
+        batch_size=None,
+    ):
+        if not isinstance(model_average, (ModelAverage, type(None))):
+            raise TypeError(f"model_average is a ModelAverage, not {model_average!r}")
+        self.learning_rate = learning_rate
+        self.schedule = Schedule(
+            learning_rate_schedule,
+            learning_rate,
+            learning_rate_decay_a,
+            learning_rate_decay_b,
+            learning_rate_args,
+        )
+        self.learning_rate_args = learning_rate_args
+        self.defaults = _defaults(regularization, gradient_clipping_threshold)
+        self.is_async = is_async
+        self.model_average = model_average
+
+    def rate_at(self, samples, pass_id):
+        """The learning rate after `samples` samples of this training, in pass `pass_id`."""
+        return self.schedule.rate_at(samples, pass_id)
+
+    def configure(self, config):
+        """Fill what a ParameterConfig leaves open, as 2017's trainer did; 0 counts as open."""
+        for field, value in self.defaults.items():
+            if getattr(config, field) == 0.0 and value is not None and not config.is_static:
+                setattr(config, field, value)
+
+    def enable_types(self):
+        """The buffers of a parameter: its value, its gradient, and those of the method."""
+        return ["value", "gradient", *self.buffers]
+
+    def create_updater(self, is_local, num_passes, use_sparse_updater, pserver_spec, use_etcd):
+        """The Updater of one trainer; of `is_local=False` only the single trainer is there."""
+        if not is_local:
+            raise ValueError("create_updater: is_local=False, but only local training is supported")
+        return Updater(self)
+
+    def proto(self):
+        """The OptimizationConfig message."""
+        config = OptimizationConfig(
+            batch_size=1,
+            algorithm="async_sgd" if self.is_async else "sgd",
+            learning_rate=self.learning_rate,
+            learning_method=self.method,
+            learning_rate_decay_a=self.schedule.a,
+            learning_rate_decay_b=self.schedule.b,
+            learning_rate_schedule=self.schedule.kind,
+            learning_rate_args=self.learning_rate_args,
+        )
+        average = {} if self.model_average is None else self.model_average.to_setting_kwargs()
+        for field, value in average.items():
+            setattr(config, field, value)
+        self.describe(config)
+        return config
+
+    def describe(self, config):
+        """Write the method's own settings into an OptimizationConfig."""
+
+
+def _defaults(regularization, clipping):
+    """Fields of a ParameterConfig that the optimizer fills in."""
+    given = regularization if isinstance(regularization, (list, tuple)) else [regularization]
+    found = {"gradient_clipping_threshold": clipping}
+    for r in given:
+        if r is None:
+            continue
+        if not isinstance(r, L2Regularization):
+            raise TypeError(f"regularization is an L2Regularization, not {r!r}")
+        found.update(r.extra_settings())
+    return found

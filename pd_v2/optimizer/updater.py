@@ -1,0 +1,93 @@
+"""Updaters: one trainer's steps, and what is due when batches and passes end."""
+
+from contextlib import nullcontext
+
+import numpy as np
+
+import pd_core as pd
+
+from .average import Average
+from .rule import Rule
+
+
+class Updater:
+    """The steps of one trainer with an optimizer.
+
+    `init` makes `step`, a target for the core that needs the learning rate fed as `rate`. Then,
+    as a training goes on: `start`, and for each pass `start_batch` and `finish_batch` around every
+    batch and `finish_pass`. What it counts begins anew with `start`; what the optimizer remembers
+    of the parameters stays.
+    """
+
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+        self.rate = pd.Variable.of((), np.float32, "learning_rate")
+        self.gradients = {}  # by name; of parameters that the costs depend on
+        self._average = None
+        self._last_rate = np.float32(0.0)
+        self._samples = self._pass_id = 0
+
+    def init(self, costs, parameters, configs):
+        """Make the step that moves these parameters; `configs` are ParameterConfigs by name."""
+        learned = [p.variable for p in parameters if not p.config.is_static]
+        for v in learned:
+            v.row_sparse = configs[v.name].sparse_update
+        found = pd.row_sparse.gradients_by_rows(costs, learned)
+        pairs = [(v, g) for v, g in zip(learned, found, strict=True) if g is not None]
+        self.gradients = {v.name: g for v, g in pairs}
+        settings = self.optimizer.model_average
+        if settings is not None and settings.average_window > 0:
+            self._average = Average(settings)
+        self._rule = Rule(self.optimizer, configs, self.rate, self._average)
+        self.step = self._rule.update(pairs)
+        self._catch_up = self._rule.catch_up()
+        if self._average is not None:
+            self._average.complete(self._rule.batches)
+
+    def start(self):
+        """A training begins: pruned parameters get their masks."""
+        self._samples = self._pass_id = 0
+        session = pd.default_session()
+        for w, (mask, ratio) in self._rule.masks.items():
+            value = session.get(w)
+            kept = _largest(value, ratio)
+            session.set(mask, kept)
+            session.set(w, value * kept)
+
+    def start_batch(self, size):
+        """The learning rate for a batch of `size` samples."""
+        self._samples += size
+        rate = self.optimizer.rate_at(self._samples, self._pass_id)
+        self._last_rate = np.float32(rate)
+        return self._last_rate
+
+    def finish_batch(self):
+        """The step of a batch was made."""
+        if self._average is not None:
+            self._average.finish_batch()
+
+    def finish_pass(self):
+        """All batches of a pass were made."""
+        self._pass_id += 1
+        self.catch_up()
+        if self._average is not None:
+            self._average.window.finish_pass()
+
+    def catch_up(self):
+        """Average and penalise rows for the batches that did not touch them."""
+        if self._average is not None:
+            self._average.catch_up()
+        if self._catch_up is not None:
+            pd.eval(self._catch_up, {self.rate: self._last_rate})
+
+    def applied(self):
+        """A `with` that puts the averages in the place of the parameters, if there are any."""
+        return nullcontext() if self._average is None else self._average.applied()
+
+
+def _largest(values, ratio):
+    """1 for the largest absolute values, 0 for the part `ratio` of all; earlier ones win ties."""
+    kept = np.zeros(values.size, np.float32)
+    order = np.argsort(-np.abs(values.reshape(-1)), kind="stable")
+    kept[order[: int(values.size * (1.0 - ratio))]] = 1.0
+    return kept.reshape(values.shape)
