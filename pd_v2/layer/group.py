@@ -116,11 +116,17 @@ class Group:
         """Link the memories, and run the step: the layers outside for those inside."""
         for memory in self.memories:
             memory.link()
+        self.step.fixed += [x for x in self.layers if self._is_fixed(x)]
         self.step.row_wise = [x for x in self.layers if self._is_row_wise(x)]
         rows = [x.levels[-1].grouped(x) if x.levels else x for x in outputs]
         reverse = self.reverse and len(self.levels) == 1
         values = pd.unroll(self.step, rows, self.sequences, reverse)
         return [self._gathered(x, y) for x, y in zip(outputs, values, strict=True)]
+
+    def _is_fixed(self, x):
+        """Whether it is a row for each sample, made of sequences that every step sees whole."""
+        of_sequences = any(p.levels for p in x.parents)
+        return of_sequences and not x.levels and not self.step.varies(x)
 
     def _is_row_wise(self, x):
         given = x.node is None or x in self.step.fixed
@@ -262,6 +268,11 @@ def _boot(group, agent, layer, bias, activation, const_id):
 def _booted_by(group, agent, layer):
     if not isinstance(layer, Layer):
         raise TypeError(f"memory {agent.name!r}: boot_layer is a layer, not {layer!r}")
+    if layer.within is group:
+        raise pd.GraphError(
+            f"memory {agent.name!r}: boot_layer {layer.name!r} is a layer of the step; "
+            "a memory starts from one outside"
+        )
     if layer.size != agent.size:
         raise pd.ShapeError(
             f"memory {agent.name!r} is {agent.size} wide, its boot_layer {layer.name!r} "

@@ -12,7 +12,6 @@ from pd_v2.data_type import (
     integer_value,
     integer_value_sequence,
     integer_value_sub_sequence,
-    sparse_binary_vector,
 )
 
 
@@ -258,12 +257,6 @@ def test_a_layer_that_feeding_forgets():
         (TYPES, "image", TypeError, "a list of names or a dict .* got str"),
         (TYPES, {"image": "0", "label": 1}, TypeError, "field number of 'image' must be .* '0'"),
         (TYPES, {"image": 0, "label": -1}, ValueError, "field number of 'label' is negative: -1"),
-        (
-            [("w", sparse_binary_vector(9))],
-            None,
-            TypeError,
-            "data layer 'w' is sparse .*only dense",
-        ),
     ],
 )
 def test_wrong_construction(data_types, feeding, error, message):
