@@ -47,3 +47,7 @@ class BackendError(RuntimeError):
 
 class ExportError(ValueError):
     """A model that cannot be written as asked."""
+
+
+class ModelError(ValueError):
+    """A file that is no model, or that holds what cannot be imported."""

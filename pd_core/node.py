@@ -38,15 +38,19 @@ class Node:
     pass turns into ONNX operators when the program is compiled. `effects` are assignments that
     belong to a training step which runs this node (moving statistics). `blocks` are the bodies
     of a loop or branch by attribute name; what they capture stands at the end of `inputs`.
+    `opset` is the oldest opset of a program that holds it.
     """
 
     __slots__ = (
-        *("attributes", "blocks", "domain", "effects", "inputs", "op_type"),
+        *("attributes", "blocks", "domain", "effects", "inputs", "op_type", "opset"),
         *("outputs", "scope", "serial", "site", "__weakref__"),
     )
 
-    def __init__(self, op_type, inputs, attributes, domain="", scope="", site=None):
+    def __init__(
+        self, op_type, inputs, attributes, domain="", scope="", site=None, opset=shapes.OPSET
+    ):
         self.op_type, self.inputs, self.attributes = op_type, inputs, attributes
+        self.opset = opset
         self.domain, self.scope, self.site = domain, scope, site
         self.outputs, self.effects, self.blocks = (), (), {}
         self.serial = next(_serials)
@@ -61,14 +65,16 @@ class Node:
         return f"{self.op_type}({', '.join(x.name if x is not None else '' for x in self.inputs)})"
 
 
-def apply(op_type, *inputs, outputs=1, known=None, **attributes):
+def apply(op_type, *inputs, outputs=1, known=None, opset=0, **attributes):
     """Add one ONNX operator and return its output Variable, a tuple of them if outputs > 1.
 
     Inputs that are no Variables become constants; None leaves an optional input out. `known`
     gives the dims of the first output where the op function knows more than ONNX can infer.
+    `opset` says which version of an operator is meant that is newer than `shapes.OPSET`.
     """
     node = _node(op_type, inputs, attributes, "")
     try:
+        node.opset = shapes.opset_of(op_type, len(inputs), node.attributes, opset)
         types = list(shapes.infer(node, outputs, known))
     except GraphError as error:
         raise type(error)(explain(node, error)) from None

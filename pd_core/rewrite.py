@@ -50,7 +50,9 @@ def _kept(node, inputs, rule, select):
 
 def rebuilt(node, inputs, blocks):
     """The same operator on other inputs and bodies, with the same types."""
-    copy = Node(node.op_type, inputs, node.attributes, node.domain, node.scope, node.site)
+    copy = Node(
+        node.op_type, inputs, node.attributes, node.domain, node.scope, node.site, node.opset
+    )
     copy.blocks = blocks
     copy.outputs = tuple(Variable.of(y.dims, y.dtype, y.name, node=copy) for y in node.outputs)
     return copy

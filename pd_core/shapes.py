@@ -2,10 +2,12 @@
 
 `checks[op_type](node)` raises ShapeError or DTypeError where ONNX is silent or terse.
 `refinements[op_type](node)` returns the dims of the first output where ONNX forgets them, or None.
+`unshaped[op_type](node, k)` gives dims and dtype of an output of which ONNX infers not even a rank.
 Sizes that stay unnamed get a fresh name, so a rank is always known.
 """
 
 import re
+from functools import cache
 
 import numpy as np
 from onnx import AttributeProto, NodeProto, checker, defs, helper, numpy_helper, shape_inference
@@ -15,11 +17,12 @@ from .site import function
 from .variable import Variable, constant, describe, fresh_dim, shown
 
 OPSET = 21
-_IMPORTS = [helper.make_opsetid("", OPSET)]
+CEILING = 26  # the newest opset that ONNX Runtime 1.31 loads
 _SMALL = 64  # constants up to this many elements are shown to ONNX's inference (shapes, axes)
 
 checks = {}
 refinements = {}
+unshaped = {}
 
 
 def check(*op_types):
@@ -27,28 +30,77 @@ def check(*op_types):
     return lambda fn: checks.update(dict.fromkeys(op_types, fn)) or fn
 
 
+def without_shape(op_type):
+    """Register fn(node, k) -> (dims, dtype) of an output where ONNX infers no rank at all."""
+    return lambda fn: unshaped.update({op_type: fn}) or fn
+
+
 def refinement(*op_types):
     """Register fn(node) -> dims of the first output, or None, for these operators."""
     return lambda fn: refinements.update(dict.fromkeys(op_types, fn)) or fn
 
 
+def opset_of(op_type, inputs, attributes, newest=0):
+    """The opset that a program with this operator needs: OPSET, or the first later one that has it
+    with so many inputs and these attributes; one up to `newest`, if OPSET has no such operator.
+    """
+    versions = versions_of(op_type, inputs, frozenset(attributes))
+    if versions and versions[0] <= OPSET:
+        return OPSET
+    if versions:
+        return max((v for v in versions if v <= newest), default=versions[0])
+    if any(s.since_version <= OPSET for s in _schemas(op_type)):
+        return OPSET  # whose schema says what does not fit
+    since = min((s.since_version for s in _schemas(op_type)), default=CEILING)
+    later = f", only from {since} on" if since > CEILING else ""
+    raise GraphError(f"ONNX has no such operator {op_type!r} in opset {CEILING}{later}")
+
+
+@cache
+def versions_of(op_type, inputs, attributes):
+    """The versions of an operator that a runtime loads and that take these; the pinned one alone
+    of those up to OPSET.
+    """
+    loaded = [s for s in _schemas(op_type) if s.since_version <= CEILING]
+    pinned = max((s.since_version for s in loaded if s.since_version <= OPSET), default=0)
+    return sorted(
+        s.since_version
+        for s in loaded
+        if s.since_version >= max(pinned, 1)
+        and s.max_input >= inputs
+        and attributes <= s.attributes.keys()
+    )
+
+
+@cache
+def _schemas(op_type):
+    every = defs.get_all_schemas_with_history()
+    return tuple(s for s in every if s.name == op_type and s.domain == "")
+
+
 def infer(node, outputs, known):
     """Dims and dtype of each output of a node of the ONNX domain."""
-    if not defs.has(node.op_type, OPSET):
-        raise GraphError(f"ONNX has no operator {node.op_type!r} in opset {OPSET}")
     if node.op_type in checks:
         checks[node.op_type](node)
     proto, types, data = _single_node(node, outputs)
     try:
         found = shape_inference.infer_node_outputs(
-            defs.get_schema(node.op_type, OPSET), proto, types, data, opset_imports=_IMPORTS
+            defs.get_schema(node.op_type, node.opset),
+            proto,
+            types,
+            data,
+            opset_imports=[helper.make_opsetid("", node.opset)],
         )
     except checker.ValidationError as error:
         raise _invalid(str(error)) from None
     for k in range(outputs):
-        if f"o{k}" not in found:
+        tensor = found[f"o{k}"].tensor_type if f"o{k}" in found else None
+        if node.op_type in unshaped and (tensor is None or not tensor.HasField("shape")):
+            yield unshaped[node.op_type](node, k)
+            continue
+        if tensor is None:
             raise ShapeError(f"ONNX cannot tell the type of output {k} from these inputs")
-        yield _output_type(node, k, found[f"o{k}"].tensor_type, known)
+        yield _output_type(node, k, tensor, known)
 
 
 def _invalid(text):
@@ -189,7 +241,14 @@ def _aligned(node):
     if node.op_type in ("GatherElements", "ScatterElements"):
         axis = node.attributes.get("axis", 0) % len(dims[0])
         return [[d[:axis] + d[axis + 1 :] for d in dims[:2]], dims[1:]]
+    if node.op_type in _ROWS:
+        return [(dims[0][:1], dims[_ROWS[node.op_type]][:1])]
     return []
+
+
+# composites of packed rows: which input has as many rows as the first
+_ROWS = dict.fromkeys(("PadRows", "ExchangeRows", "SegmentSum", "SegmentMax"), 2)
+_ROWS |= dict.fromkeys(("PackRows", "RepeatRows"), 1)
 
 
 BROADCASTING = (
@@ -227,6 +286,43 @@ def _expand(node):
 @refinement("Reshape")
 def _reshape(node):
     return shape_of_source(node.inputs[1])
+
+
+@refinement("MaxPool", "AveragePool", "LpPool")
+def _pool(node):
+    """With ceil_mode no window starts behind the image, which ONNX 21 does not say."""
+    x, a = node.inputs[0], node.attributes
+    n = x.rank - 2
+    if not a.get("ceil_mode", 0) or a.get("auto_pad", "NOTSET") != "NOTSET":
+        return None
+    steps, holes = (a.get(k) or [1] * n for k in ("strides", "dilations"))
+    pads, dims = a.get("pads") or [0] * (2 * n), list(x.dims[:2])
+    for k, (size, window) in enumerate(zip(x.dims[2:], a["kernel_shape"], strict=True)):
+        if isinstance(size, str):
+            dims.append(fresh_dim())
+            continue
+        free = size + pads[k] + pads[n + k] - (window - 1) * holes[k] - 1
+        count = -(-free // steps[k]) + 1
+        dims.append(count - ((count - 1) * steps[k] >= size + pads[k]))
+    return tuple(dims)
+
+
+@refinement("GroupNormalization", "MeanVarianceNormalization")
+def _as_the_first(node):
+    return node.inputs[0].dims
+
+
+@without_shape("Split")
+def _part(node, k):
+    x, axis = node.inputs[0], node.attributes.get("axis", 0)
+    dims = list(x.dims)
+    dims[axis] = fresh_dim()
+    return tuple(dims), x.dtype
+
+
+@without_shape("Attention")
+def _heads_by_positions(node, k):
+    return tuple(fresh_dim() for _ in range(4)), node.inputs[0].dtype
 
 
 def shape_of_source(target):

@@ -233,6 +233,19 @@ def test_stop_gradient_cuts():
     assert pd.gradients(pd.stop_gradient(x * x), [x]) == [None]
 
 
+def test_straight_through_moves_a_gradient():
+    x, y = parameter(3.0), parameter(2.0)
+    z = pd.straight_through(y * y, x) * 5.0
+    assert value(z) == [20.0]
+    (g,) = pd.gradients(z, [x])
+    assert value(g) == [5.0] and pd.gradients(z, [y]) == [None]
+
+
+def test_straight_through_needs_one_shape():
+    with pytest.raises(pd.ShapeError, match=r"straight_through: the value is .*, the gradient"):
+        pd.straight_through(parameter(1.0, 2.0), parameter(1.0))
+
+
 def test_clip_gradient_holds_what_comes_back():
     x = parameter(1.0, 1.0, 1.0)
     y = pd.clip_gradient(x, 2.0)

@@ -9,6 +9,8 @@ from onnx.reference.op_run import OpRun
 from onnx.reference.ops.op_conv_transpose import ConvTranspose as OneGroup
 from onnx.reference.ops.op_scan import Scan as Forward
 
+from .recurrent_evaluator import GRU, LSTM, RNN
+
 
 class ConvTranspose(OneGroup):
     """Any number of groups, each a call of its own; the evaluator reshapes all of them as one."""
@@ -78,6 +80,7 @@ class Scan(Forward):
         return found
 
 
-def evaluator(model) -> ReferenceEvaluator:
-    """ONNX's evaluator of a model, with the operators above."""
-    return ReferenceEvaluator(model, new_ops=[ConvTranspose, Erf, GatherElements, LogSoftmax, Scan])
+def evaluator(model, more=()) -> ReferenceEvaluator:
+    """ONNX's evaluator of a model, with the operators above and `more` of their kind."""
+    own = [ConvTranspose, Erf, GatherElements, LogSoftmax, Scan, RNN, GRU, LSTM]
+    return ReferenceEvaluator(model, new_ops=[*own, *more])

@@ -42,6 +42,7 @@ class _Writer:
         self.names, self.sites = {}, {}
         self.taken, self.numbers = set(), Counter()
         self.nodes, self.tensors, self.constants = [], [], {}
+        self.opset = OPSET
 
     def model(self, name):
         for v in self.graph.inputs:
@@ -61,10 +62,12 @@ class _Writer:
             [self._typed(v, n) for v, n in zip(self.graph.outputs, outputs, strict=True)],
             self.tensors,
         )
+        opsets = [helper.make_opsetid("", self.opset)]
+        newer = self.opset > OPSET
         model = helper.make_model(
             proto,
-            opset_imports=[helper.make_opsetid("", OPSET)],
-            ir_version=IR_VERSION,
+            opset_imports=opsets,
+            ir_version=helper.find_min_ir_version_for(opsets) if newer else IR_VERSION,
             producer_name="pd",
         )
         return Lowered(model, self.names, self.sites, outputs)
@@ -93,6 +96,7 @@ class _Writer:
         return self._free(f"{key}_{number}" if number else key)
 
     def _node(self, node):
+        self.opset = max(self.opset, node.opset)
         name = self._number(node)
         for k, y in enumerate(node.outputs):
             if y not in self.names:

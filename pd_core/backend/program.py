@@ -13,7 +13,9 @@ from .base import Graph
 from .passes import lowerings, rewrites
 from .passes.loops import lighten_loops
 
-_FORWARD_IDENTITY = {"Identity", "StopGradient", "ClipGradient", "ScaleGradient"}
+_FORWARD_IDENTITY = {
+    *("Identity", "StopGradient", "StraightThrough", "ClipGradient", "ScaleGradient")
+}
 
 
 def select(training):
@@ -29,6 +31,7 @@ def build(fetches, updates, feeds, training, sizes, complete=True) -> Graph:
     targets = [*fetches, *(new for _, new in updates)]
     with fresh_names():  # what is built here takes no name from the user's world
         targets = _resolved(targets, slots, training)
+        equal = _equal_sizes(targets)
         draws = tuple(dict.fromkeys(_draws(targets)))
         seed = Variable.of((len(draws), 2), np.int64, "random_seed")
         targets = lighten_loops(rewrite(targets, _expansion(draws, seed, sizes)))
@@ -45,6 +48,7 @@ def build(fetches, updates, feeds, training, sizes, complete=True) -> Graph:
         seed=seed if seed in used else None,
         draws=draws,
         sizes=sizes,
+        equal=tuple(dict.fromkeys([*equal, *_equal_sizes(targets)])),
     )
 
 
@@ -55,7 +59,7 @@ def _resolved(targets, slots, training):
     def resolve(node, inputs):
         if node.op_type == "ModeSwitch":
             return (inputs[side],)
-        return inputs if node.op_type in _FORWARD_IDENTITY else None
+        return inputs[:1] if node.op_type in _FORWARD_IDENTITY else None
 
     targets = rewrite(targets, resolve, set(slots), select(training), given=slots)
     for change in rewrites:
@@ -106,9 +110,6 @@ def feed_slots(targets, training=False):
     return [v for v in leaves(graph.outputs) if v.is_feed and v is not graph.seed]
 
 
-def equal_sizes(graph: Graph):
-    """Pairs of sizes that this program takes to be equal at run time."""
-    found = []
-    for node in ancestors(graph.outputs):
-        found += meetings(node)
-    return list(dict.fromkeys(found))
+def _equal_sizes(targets):
+    """Pairs of sizes that these targets take to be equal at run time."""
+    return [pair for node in ancestors(targets) for pair in meetings(node)]

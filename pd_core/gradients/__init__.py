@@ -1,6 +1,7 @@
 """Reverse-mode automatic differentiation of ONNX graphs, keyed by ONNX operator."""
 
 from . import (
+    activation,
     attention,
     control,
     conv,
@@ -12,14 +13,15 @@ from . import (
     norm,
     recurrent,
     reduce,
+    region,
+    sampling,
+    selection,
     sequence,
     shape,
+    signal,
+    verdicts,
 )
 from .engine import gradients
 from .registry import elementwise, gradient, reasons, rules, undefined, zero, zeros
 
-__all__ = [
-    *("attention", "control", "conv", "elementwise", "gradient", "gradients", "image", "index"),
-    *("loss", "math", "matrix", "norm", "reasons", "recurrent", "reduce", "rules", "sequence"),
-    *("shape", "undefined", "zero", "zeros"),
-]
+__all__ = ["elementwise", "gradient", "gradients", "reasons", "rules", "undefined", "zero", "zeros"]

@@ -176,8 +176,11 @@ class _Step:
         needed = _read(self.new + self.outputs, own, loop.values)
         if not self.dys and not needed:
             needed = [loop.counter]
-        bodies = {"body": [*self.new, *self.outputs]}
-        blocks, captures = close(bodies, {"body": [*own, *needed]})
+        # to a derivative of this loop they are inputs, however the other body computes them
+        slices = [_formal(v, v.name) for v in needed]
+        given = dict(zip(needed, slices, strict=True))
+        body = substitute([*self.new, *self.outputs], given, stop={*own, *needed})
+        blocks, captures = close({"body": body}, {"body": [*own, *slices]})
         captures = substitute(captures, loop.outer, stop=set(loop.outer))
         xs = [*self.dys, *(loop.steps_of(v) for v in needed)]
 

@@ -3,7 +3,7 @@
 import math
 
 from .. import ops
-from .registry import elementwise, gradient, unbroadcast, zero
+from .registry import elementwise, gradient, unbroadcast
 
 # fmt: off
 elementwise("Neg",        lambda x, y, dy: -dy)
@@ -14,6 +14,15 @@ elementwise("Sqrt",       lambda x, y, dy: dy / (y * 2.0))
 elementwise("Reciprocal", lambda x, y, dy: -dy * (y * y))
 elementwise("Sin",        lambda x, y, dy: dy * ops.cos(x))
 elementwise("Cos",        lambda x, y, dy: -dy * ops.sin(x))
+elementwise("Tan",        lambda x, y, dy: dy * (1.0 + y * y))
+elementwise("Asin",       lambda x, y, dy: dy / ops.sqrt(1.0 - x * x))
+elementwise("Acos",       lambda x, y, dy: -dy / ops.sqrt(1.0 - x * x))
+elementwise("Atan",       lambda x, y, dy: dy / (1.0 + x * x))
+elementwise("Sinh",       lambda x, y, dy: dy * (0.5 * (ops.exp(x) + ops.exp(-x))))
+elementwise("Cosh",       lambda x, y, dy: dy * (0.5 * (ops.exp(x) - ops.exp(-x))))
+elementwise("Asinh",      lambda x, y, dy: dy / ops.sqrt(x * x + 1.0))
+elementwise("Acosh",      lambda x, y, dy: dy / ops.sqrt((x - 1.0) * (x + 1.0)))
+elementwise("Atanh",      lambda x, y, dy: dy / (1.0 - x * x))
 elementwise("Erf",        lambda x, y, dy: dy * ops.exp(-(x * x)) * (2.0 / math.sqrt(math.pi)))
 elementwise("Tanh",       lambda x, y, dy: dy * (1.0 - y * y))
 elementwise("Sigmoid",    lambda x, y, dy: dy * (y * (1.0 - y)))
@@ -27,13 +36,12 @@ elementwise("Mul",        lambda a, b, y, dy: dy * b, lambda a, b, y, dy: dy * a
 elementwise("Div",        lambda a, b, y, dy: dy / b, lambda a, b, y, dy: -(dy * y / b))
 elementwise("Pow",        lambda a, b, y, dy: dy * ops.cast(b, a.dtype) * ops.pow(a, b - 1),
                           lambda a, b, y, dy: ops.cast(dy * y * ops.log(a), b.dtype))
+elementwise("Mod",        lambda a, b, y, dy: dy, lambda a, b, y, dy: dy * (y - a) / b)
+elementwise("CastLike",   lambda x, like, y, dy: ops.cast(dy, x.dtype), None)
 elementwise("Where",      None, lambda c, a, b, y, dy: ops.where(c, dy, 0.0),
                                 lambda c, a, b, y, dy: ops.where(c, 0.0, dy))
 elementwise("Identity",   lambda x, y, dy: dy)
 # fmt: on
-
-zero("Sign", "Floor", "Ceil", "Round", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal")
-zero("And", "Or", "Xor", "Not", "StopGradient", "Uniform")
 
 
 @gradient("LeakyRelu")
@@ -44,17 +52,32 @@ def leaky_relu(node, dy):
 
 @gradient("Clip")
 def clip(node, dy):
-    """To x within the bounds, else to the bound that holds it."""
-    x, *bounds = node.inputs
-    inside, at_bounds = dy, []
-    for bound, beyond in zip(bounds, (ops.less_than, ops.greater_than), strict=False):
-        if bound is None:
-            at_bounds.append(None)
-            continue
-        held = beyond(x, bound)
-        inside = ops.where(held, 0.0, inside)
-        at_bounds.append(unbroadcast(ops.where(held, dy, 0.0), bound))
-    return [inside, *at_bounds]
+    """To x within the bounds, else to the bound that holds it; the upper one if they cross."""
+    x, low, high = (*node.inputs, None, None)[:3]
+    inside, at_low, at_high = dy, None, None
+    raised = x
+    if low is not None:
+        held = ops.less_than(x, low)
+        at_low, inside = ops.where(held, dy, 0.0), ops.where(held, 0.0, dy)
+        raised = ops.maximum(x, low)
+    if high is not None:
+        held = ops.greater_than(raised, high)
+        at_high, inside = ops.where(held, dy, 0.0), ops.where(held, 0.0, inside)
+        at_low = at_low if at_low is None else ops.where(held, 0.0, at_low)
+    found = [(low, at_low), (high, at_high)]
+    bounds = [None if v is None else unbroadcast(g, v) for v, g in found]
+    return [inside, *bounds][: len(node.inputs)]
+
+
+@gradient("Sum")
+def sum(node, dy):
+    return [lambda x=x: unbroadcast(dy, x) for x in node.inputs]
+
+
+@gradient("Mean")
+def mean(node, dy):
+    share = dy * (1.0 / len(node.inputs))
+    return [lambda x=x: unbroadcast(share, x) for x in node.inputs]
 
 
 @gradient("Max", "Min")
@@ -72,6 +95,11 @@ def extreme(node, dy):
 @gradient("Cast")
 def cast(node, dy):
     return [ops.cast(dy, node.inputs[0].dtype)]
+
+
+@gradient("StraightThrough")
+def straight_through(node, dy):
+    return [None, dy]
 
 
 @gradient("ClipGradient")

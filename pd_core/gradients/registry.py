@@ -6,6 +6,7 @@ or a function without arguments that builds it, called only where it is wanted.
 
 from .. import ops
 from ..errors import NoGradient
+from ..node import apply
 
 rules = {}
 zeros = set()
@@ -61,3 +62,14 @@ def unbroadcast(g, x):
     if not lead:
         return g
     return ops.reshape_like(ops.reduce_sum(g, [*range(lead), *stretched]), x)
+
+
+def again(node, *inputs, op_type=None, outputs=1, **attributes):
+    """The operator of a node, or one like it, on other inputs and with some other attributes."""
+    return apply(
+        op_type or node.op_type,
+        *inputs,
+        outputs=outputs,
+        opset=node.opset,
+        **{**node.attributes, **attributes},
+    )

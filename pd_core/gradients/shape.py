@@ -3,10 +3,8 @@
 import numpy as np
 
 from .. import ops
-from ..errors import NoGradient
-from .registry import gradient, unbroadcast, zero
-
-zero("Shape", "Size", "Range", "ConstantOfShape")
+from .registry import gradient, unbroadcast
+from .selection import filled, selected
 
 
 @gradient("Reshape", "Unsqueeze", "Squeeze")
@@ -52,8 +50,8 @@ def slice(node, dy):
     x, starts, ends, *rest = node.inputs
     axes = rest[0].value if rest and rest[0] is not None else np.arange(starts.dims[0])
     steps = rest[1] if len(rest) > 1 else None
-    if axes is None:
-        raise NoGradient("its axes are not known before it runs")
+    if axes is None:  # they are not known before it runs
+        return selected(node, dy)
     for k, axis in enumerate(int(a) % x.rank for a in axes):
         step = None if steps is None else _pick(steps, k)
         rows = ops.arange(ops.size_of(x, axis))
@@ -82,11 +80,29 @@ def _place(dy, x, axis, places):
 def pad(node, dy):
     """The part that lies over x; the value of the borders has the rest."""
     (x, widths), whole = node.inputs[:2], dy
-    mode = node.attributes.get("mode", "constant")
-    if mode != "constant" or widths.value is None or len(node.inputs) > 3:
-        raise NoGradient(f"only constant borders of known width, not mode={mode} of {widths!r}")
+    rest = [v for v in node.inputs[2:] if v is not None]
+    plain = node.attributes.get("mode", "constant") == "constant" and len(node.inputs) < 4
+    if not plain or widths.value is None or (widths.value < 0).any():
+        return _padded(node, dy)
     for axis, width in enumerate(int(w) for w in widths.value[: x.rank]):
         if width or widths.value[axis + x.rank]:
             dy = ops.slice(dy, [width], ops.size_of(x, axis) + width, [axis])
-    borders = [lambda: ops.reduce_sum(whole) - ops.reduce_sum(dy)] * (len(node.inputs) == 3)
-    return [dy, None, *borders]
+    return [dy, None, *[lambda: ops.reduce_sum(whole) - ops.reduce_sum(dy) for _ in rest]]
+
+
+def _padded(node, dy):
+    """Of any mode, of widths known only at run time, of borders that cut."""
+    _, widths, *rest = node.inputs
+    constant = node.attributes.get("mode", "constant") == "constant"
+    value = np.int64(0) if constant else None
+    inner, border = filled(node, dy, widths, value, *rest[1:])
+    return [inner, None, *([border, None] if constant else [None, None])[: len(rest)]]
+
+
+@gradient("Range")
+def arange(node, dy):
+    """first + k step: the limit only says how many there are."""
+    if dy.dtype.kind != "f":
+        return [None, None, None]
+    steps = ops.cast(ops.arange(ops.size_of(dy, 0)), dy.dtype)
+    return [ops.reduce_sum(dy), None, lambda: ops.reduce_sum(dy * steps)]

@@ -19,7 +19,7 @@ from .conv import (
 from .detection import (
     box_overlaps,
     decode_boxes,
-    detect,
+    detect_objects,
     encode_boxes,
     match_boxes,
     multibox_loss,
@@ -27,7 +27,7 @@ from .detection import (
     prior_boxes,
 )
 from .image import image_blocks, interpolate, roi_max_pool
-from .index import gather, gather_elements, one_hot, scatter_add
+from .index import gather, gather_elements, gather_nd, one_hot, scatter, scatter_add
 from .loss import (
     binary_cross_entropy,
     binary_cross_entropy_grad,
@@ -45,7 +45,6 @@ from .math import (
     cast,
     clip,
     cos,
-    cosh,
     div,
     equal,
     erf,
@@ -69,10 +68,10 @@ from .math import (
     reciprocal,
     relu,
     relu_grad,
+    round,
     sigmoid,
     sign,
     sin,
-    sinh,
     softplus,
     softsign,
     sqrt,
@@ -81,8 +80,8 @@ from .math import (
     tanh,
     where,
 )
-from .matrix import matmul
-from .mode import clip_gradient, mode_switch, scale_gradient, stop_gradient
+from .matrix import det, einsum, matmul
+from .mode import clip_gradient, mode_switch, scale_gradient, stop_gradient, straight_through
 from .norm import batch_norm, l2_normalize, layer_norm, local_response_norm
 from .random import bernoulli, dropout, gaussian_random, uniform_random
 from .ranking import lambda_rank, ndcg, sequence_ranks
@@ -94,6 +93,7 @@ from .reduce import (
     reduce_max,
     reduce_mean,
     reduce_min,
+    reduce_prod,
     reduce_sum,
     softmax,
     softmax_grad,
@@ -121,6 +121,7 @@ from .sequence_parts import (
 from .shape import (
     arange,
     concat,
+    depth_to_space,
     expand,
     expand_like,
     flatten,
@@ -129,8 +130,10 @@ from .shape import (
     reshape,
     reshape_like,
     shape_of,
+    size,
     size_of,
     slice,
+    space_to_depth,
     split,
     squeeze,
     swap_last,
@@ -138,6 +141,7 @@ from .shape import (
     unsqueeze,
     zeros_like,
 )
+from .signal import dft
 from .sparse import SparseRows
 from .structured import crf_decode, crf_loss, ctc_loss
 from .unroll import State, Step, unroll

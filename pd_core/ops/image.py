@@ -9,7 +9,8 @@ from ..variable import constant, describe
 from . import math as m
 from .index import gather
 from .reduce import reduce_max
-from .shape import reshape, slice, unsqueeze
+from .sequence import repeat_rows
+from .shape import concat, reshape, size_of, slice, transpose, unsqueeze
 
 
 def interpolate(x, sizes):
@@ -82,3 +83,46 @@ def _largest(x, inside, axis):
 
 def _any(inside):
     return m.greater_than(reduce_max(m.cast(inside, "float32"), [2]), 0.0)
+
+
+def image_blocks(x, block, strides, pads):
+    """All blocks of an image [N, C, H, W], row by row: [N places, C block[0] block[1]], places.
+
+    Each of the arguments is a pair (y, x); a border of `pads` zeros surrounds the image. The last
+    block of a row or column may reach beyond it, where the strides do not fit.
+    """
+    x = constant(x)
+    channels, *size = x.dims[1:]
+    counts = [
+        1 + max(0, -(-(n + 2 * p - b) // s))
+        for n, b, s, p in zip(size, block, strides, pads, strict=True)
+    ]
+    pixels, owner, inverse = size[0] * size[1], *_block_pixels(size, block, strides, pads, counts)
+    columns = transpose(reshape(x, [-1, channels, pixels]), [2, 0, 1])
+    taken = repeat_rows(columns, inverse, owner, holes=True)
+    places, cells = counts[0] * counts[1], block[0] * block[1]
+    sizes = concat([constant([places, cells]), size_of(x, 0), constant([channels])])
+    taken = reshape(taken, sizes)
+    taken.dims = (places, cells, x.dims[0], channels)
+    rows = transpose(taken, [2, 0, 3, 1])
+    return reshape(rows, [-1, channels * cells]), places
+
+
+def _block_pixels(size, block, strides, pads, counts):
+    """The pixel of each cell of all blocks, H W for none, and the cells of each pixel, [H W, K]."""
+    pixels = size[0] * size[1]
+    y, x = (
+        np.arange(n)[:, None] * s + np.arange(b) - p
+        for n, b, s, p in zip(counts, block, strides, pads, strict=True)
+    )
+    inside = [(v >= 0) & (v < n) for v, n in zip((y, x), size, strict=True)]
+    here = inside[0][:, None, :, None] & inside[1][None, :, None, :]
+    pixel = y[:, None, :, None] * size[1] + x[None, :, None, :]
+    owner = np.where(here, pixel, pixels).reshape(-1)
+    cells = np.flatnonzero(owner < pixels)
+    cells = cells[np.argsort(owner[cells], kind="stable")]
+    counts = np.bincount(owner[cells], minlength=pixels)
+    column = np.arange(len(cells)) - np.repeat(np.cumsum(counts) - counts, counts)
+    inverse = np.full((pixels, counts.max()), len(owner))
+    inverse[owner[cells], column] = cells
+    return constant(owner), constant(inverse)

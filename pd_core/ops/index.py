@@ -30,6 +30,22 @@ def scatter_add(x, index, values, axis=0):
     return apply("ScatterElements", x, index, values, axis=axis_of(x, axis), reduction="add")
 
 
+def scatter(x, index, values, axis=0, reduction="none"):
+    """x with values[i][j] put at x[index[i][j]][j] (for axis 0), in the place of what is there, or
+    joined with it by the reduction `add`, `mul`, `max` or `min`.
+    """
+    x = constant(x)
+    return apply("ScatterElements", x, index, values, axis=axis_of(x, axis), reduction=reduction)
+
+
+def gather_nd(x, index, batch_dims=0):
+    """x[index[i, 0], index[i, 1], ...] for each row of an integer index [..., k].
+
+    The first `batch_dims` axes of x and index go together.
+    """
+    return apply("GatherND", x, index, batch_dims=batch_dims)
+
+
 def one_hot(index, size, dtype="float32"):
     """Rows with a 1 at each index: [...] -> [..., size]."""
     index = constant(index)

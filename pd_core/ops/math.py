@@ -47,6 +47,11 @@ def floor(x):
     return apply("Floor", x)
 
 
+def round(x):
+    """The nearest whole number; of two the even one."""
+    return apply("Round", x)
+
+
 def sin(x):
     """Sine of an angle in radians."""
     return apply("Sin", x)

@@ -10,5 +10,15 @@ def matmul(a, b):
     return apply("MatMul", *_pair(a, b))
 
 
+def det(x):
+    """Determinants of the matrices [..., n, n]."""
+    return apply("Det", x)
+
+
+def einsum(equation, *inputs):
+    """The sum of products that an equation names (Einstein's convention), `"ij,jk->ik"`."""
+    return apply("Einsum", *inputs, equation=equation)
+
+
 Variable.__matmul__ = matmul
 Variable.__rmatmul__ = lambda b, a: matmul(a, b)

@@ -25,6 +25,14 @@ def stop_gradient(x):
     return composite("StopGradient", x, types=[(constant(x).dims, constant(x).dtype)])
 
 
+def straight_through(value, x):
+    """`value`, whose whole gradient goes to x, of the same shape (Bengio et al. 2013)."""
+    value, x = constant(value), constant(x)
+    if differ(value, x) or value.dtype != x.dtype:
+        raise ShapeError(f"straight_through: the value is {value!r}, the gradient goes to {x!r}")
+    return composite("StraightThrough", value, x, types=[(value.dims, value.dtype)])
+
+
 def clip_gradient(x, limit):
     """x, whose incoming gradient is held within [-limit, limit] elementwise."""
     x = constant(x)

@@ -27,6 +27,11 @@ def reduce_min(x, axes=None, keep_dim=False):
     return _reduce("ReduceMin", x, axes, keep_dim)
 
 
+def reduce_prod(x, axes=None, keep_dim=False):
+    """Product over axes, all of them if None."""
+    return _reduce("ReduceProd", x, axes, keep_dim)
+
+
 def arg_max(x, axis=-1, keep_dim=False):
     """Index of the first largest element along an axis, int64."""
     return apply("ArgMax", x, axis=axis, keepdims=int(keep_dim))

@@ -25,7 +25,7 @@ class ifelse:
         if condition.dtype != np.bool_ or condition.rank not in (1, 2):
             raise GraphError(f"ifelse: the condition is bool [N] or [N, 1], not {condition!r}")
         flat = reshape(condition, [-1])
-        self._rows = {True: _where(flat), False: _where(logical_not(flat))}
+        self._rows = {True: where_true(flat), False: where_true(logical_not(flat))}
         self._outputs = {}
         self._side = None
 
@@ -68,7 +68,7 @@ class ifelse:
         return [gather(concat([a, b]), back) for a, b in zip(yes, no, strict=True)]
 
 
-def _where(flags):
+def where_true(flags):
     """Indices where flags hold, int64[k]."""
     found = apply("NonZero", flags, known=(1, fresh_dim()))
     return reshape(found, [-1])

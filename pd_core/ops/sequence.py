@@ -18,6 +18,7 @@ from .index import gather, scatter_add
 from .reduce import cum_sum, reduce_max, reduce_sum, softmax
 from .shape import arange, concat, expand, ones_like, size_of, slice, unsqueeze
 
+
 class Segments:
     """Where the tokens of packed sequences stand, from their lengths, int64 [B].
 
@@ -34,6 +35,8 @@ class Segments:
             raise DTypeError(f"Segments: lengths are int64 [B], not {describe(lengths)}")
         self.lengths = lengths
         self.tokens = fresh_dim() if tokens is None else tokens
+        if lengths.is_feed and lengths.counts is None:
+            lengths.counts = self.tokens
         self._merged = {}
         self._longest_dim = fresh_dim()
 
@@ -118,7 +121,8 @@ class Segments:
 
     def softmax(self, values):
         """exp(x) over the sum of it in each sequence, for every column of [T, ...]."""
-        padded = self.pad(values, fill=-np.inf)
+        # not -inf, of which an empty sequence would make NaN
+        padded = self.pad(values, fill=np.finfo(np.float32).min)
         return self.pack(softmax(padded, axis=1))
 
     def counts(self, values):
@@ -147,28 +151,33 @@ class Segments:
         rows.dims = (self.lengths.dims[0], *sizes)
         return rows
 
-    def scan(self, step, init, inputs, reverse=False):
+    def scan(self, step, init, inputs, reverse=False, hold=True):
         """Carry a state along each sequence: (final state, packed outputs).
 
         step(state, x) -> (new state, y) is given a row for each sequence, [B, ...], from the
         first token on, or from the last if `reverse`; state, inputs and y are each a Variable or
         a list. A sequence that has ended keeps its state. The rows of y stand in the order of
         the inputs.
+
+        Without `hold`, which is faster, a sequence that has ended goes on with inputs of zeros.
+        That is right where nobody needs the final state, and the state stays finite meanwhile.
         """
         index, places, alive = self._backward if reverse else self._forward
-        listed = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
-        padded = [pad_rows(x, index, places) for x in listed]
+        several = isinstance(inputs, (list, tuple))
+        padded = [pad_rows(x, index, places) for x in (inputs if several else [inputs])]
 
         def masked(states, xs):
             *xs, going = xs
             one = not isinstance(states, (list, tuple))
-            xs = xs if isinstance(inputs, (list, tuple)) else xs[0]
-            new, ys = step(states, xs)
+            new, ys = step(states, xs if several else xs[0])
             pairs = zip([states] if one else states, [new] if one else new, strict=True)
             new = [m.where(_spread(going, s.rank), n, s) for s, n in pairs]
             return new[0] if one else new, ys
 
-        final, ys = scan(masked, init, [*padded, alive])
+        if hold:
+            final, ys = scan(masked, init, [*padded, alive])
+        else:
+            final, ys = scan(step, init, padded if several else padded[0])
         if isinstance(ys, (list, tuple)):
             return final, [pack_rows(y, index, places) for y in ys]
         return final, pack_rows(ys, index, places)

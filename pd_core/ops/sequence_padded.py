@@ -13,7 +13,7 @@ from . import math as m
 from .index import gather
 from .reduce import reduce_sum
 from .sequence import Segments
-from .shape import arange, concat, shape_of, size_of, slice, unsqueeze
+from .shape import arange, concat, shape_of, slice, unsqueeze
 
 
 class PaddedSegments(Segments):

@@ -23,6 +23,11 @@ def size_of(x, axis):
     return apply("Shape", x, start=axis, end=axis + 1)
 
 
+def size(x):
+    """How many elements there are at run time, an int64 scalar."""
+    return apply("Size", x)
+
+
 def reshape(x, shape):
     """x with other sizes: -1 is what remains, 0 keeps the size of that axis.
 
@@ -160,6 +165,19 @@ def pad(x, before, after, value=0.0):
         widths = widths.value.tolist()
         raise ShapeError(f"pad: a width is not negative, {widths}\n  hint: slice() cuts")
     return apply("Pad", x, widths, constant(value, x.dtype), mode="constant")
+
+
+def depth_to_space(x, block, mode="DCR"):
+    """Images [N, C, H, W] with channels dealt out to blocks of pixels, [N, C/b^2, H b, W b].
+
+    Channels are counted as (row, column, channel) with DCR, as (channel, row, column) with CRD.
+    """
+    return apply("DepthToSpace", x, blocksize=int(block), mode=mode)
+
+
+def space_to_depth(x, block):
+    """Images [N, C, H, W] with blocks of pixels as channels: `depth_to_space` (DCR) turned."""
+    return apply("SpaceToDepth", x, blocksize=int(block))
 
 
 def flatten(x, axis=1):

@@ -44,6 +44,12 @@ class Step:
         """A context for the description: random draws in it are drawn anew in every step."""
         return counted(self.number)
 
+    def varies(self, value):
+        """Whether a value depends on a frame, on a state or on the number of the step."""
+        read = {value, *(x for node in ancestors([value]) for x in node.inputs)}
+        own = {*self.frames, *(s.formal for s in self.states), self.number}
+        return not own.isdisjoint(read)
+
     def at(self, targets, values):
         """The targets with these values in the place of the states, inside a loop."""
         given = dict(zip([s.formal for s in self.states], values, strict=True))

@@ -86,6 +86,22 @@ def test_scan_gradients_to_second_order(reverse):
     check_slopes(along[0] + along[1] + along[2], weights, r.feeds, eps=2e-3, rtol=1e-2)
 
 
+def test_second_derivatives_of_states_that_are_computed_from_each_other():
+    """The backward loop reads c and tanh(c): to its own derivative they are two inputs."""
+    x, M = pd.Variable("x", shape=[4, 3, 2]), pd.Variable("M", shape=[2, 2])
+
+    def step(states, v):
+        h, c = states
+        c = c * pd.sigmoid(v) + pd.tanh(v + pd.matmul(h, M))
+        h = pd.tanh(c) * v
+        return [h, c], h
+
+    (h, c), every = pd.scan(step, [ones(3, 2), ones(3, 2)], x)
+    cost = pd.reduce_sum(pd.square(every)) + pd.reduce_sum(h * c)
+    along = [pd.reduce_sum(pd.sin(g)) for g in pd.gradients(cost, [x, M])]
+    check_slopes(along[0] + along[1], [x, M], {}, eps=2e-3, rtol=1e-2)
+
+
 def test_scan_gradient_of_its_inputs():
     x = pd.Variable("x", shape=[4, 3, 2])
     start = pd.Variable("start", shape=[3, 2])
@@ -159,6 +175,21 @@ def test_only_the_recurrence_stays_in_the_loop():
     logits = every @ projection.val()
     softmax = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
     assert np.allclose(pd.eval(ys, r.feeds), softmax, atol=1e-5)
+
+
+def test_factors_of_a_state_are_joined_before_the_loop():
+    x = pd.Variable([None, 2])
+
+    def step(s, v):
+        s = s * pd.tanh(v) * pd.sin(v) + s
+        return s * pd.exp(v) * pd.cos(v), s
+
+    final, _ = pd.scan(step, ones(2), x)
+    assert loop_operators([final]).count("Mul") == 2
+    value, s = np.linspace(-1, 1, 10, dtype=f32).reshape(5, 2), ones(2)
+    for v in value:
+        s = (s * np.tanh(v) * np.sin(v) + s) * np.exp(v) * np.cos(v)
+    np.testing.assert_allclose(pd.eval(final, {x: value}), s, rtol=1e-5)
 
 
 def test_backward_loop_holds_one_product_a_step():

@@ -1,7 +1,26 @@
 """The op tables, one file per family of `pd_core.ops`, a row or more per function."""
 
-from . import conv, image, index, loss, math, matrix, mode, norm, random, reduce, shape
+from . import (
+    conv,
+    image,
+    index,
+    loss,
+    math,
+    matrix,
+    mode,
+    norm,
+    random,
+    reduce,
+    sequence,
+    sequence_parts,
+    shape,
+    signal,
+    structured,
+)
 
-FAMILIES = (math, matrix, shape, index, reduce, conv, image, norm, loss, random, mode)
+FAMILIES = (
+    *(math, matrix, shape, index, reduce, conv, image, norm, loss, random, mode, signal),
+    *(sequence, sequence_parts, structured),
+)
 CASES = [row for family in FAMILIES for row in family.CASES]
 DIFFERENTIABLE = [row for row in CASES if row.smooth]

@@ -61,7 +61,49 @@ def _regions(label, values, sizes, **options):
     )
 
 
+def _starts(size, block, stride, pad):
+    """Until the last block holds the end of the border."""
+    starts = [-pad]
+    while starts[-1] + block < size + pad:
+        starts.append(starts[-1] + stride)
+    return starts
+
+
+def _blocks(x, block, strides, pads):
+    """Block by block, over an image with more zeros around it than any block reaches."""
+    n, channels, height, width = x.shape
+    wide = np.zeros((n, channels, height + 20, width + 20))
+    wide[:, :, 10 : 10 + height, 10 : 10 + width] = x
+    ys, xs = map(_starts, (height, width), block, strides, pads)
+    out = [
+        image[:, 10 + top : 10 + top + block[0], 10 + left : 10 + left + block[1]].reshape(-1)
+        for image in wide
+        for top in ys
+        for left in xs
+    ]
+    return np.array(out).reshape(-1, channels * block[0] * block[1])
+
+
+def _cut_up(label, shape, block, strides=(1, 1), pads=(0, 0)):
+    return case(
+        "image_blocks",
+        lambda x, **o: ops.image_blocks(x, **o)[0],
+        _blocks,
+        [normal(*shape)],
+        label=label,
+        block=block,
+        strides=strides,
+        pads=pads,
+    )
+
+
 CASES = [
+    _cut_up("overlapping", (2, 2, 4, 5), (3, 2)),
+    _cut_up("side by side", (2, 2, 4, 6), (2, 3), (2, 3)),
+    _cut_up("beyond the end", (2, 1, 4, 5), (3, 2), (2, 2)),
+    _cut_up("apart", (1, 1, 7, 3), (2, 1), (3, 2)),
+    _cut_up("padded", (2, 2, 3, 4), (3, 3), (2, 2), (1, 2)),
+    _cut_up("larger than the image", (2, 2, 3, 4), (5, 1)),
     _regions("", REGIONS, [2, 2]),
     _regions("scaled", [[0, 1, 2, 9, 7, 77]], [1, 4], scale=0.5),
     _regions("outside", [[1, 8, 1, 9, 3]], [2, 1]),

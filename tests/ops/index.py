@@ -4,7 +4,7 @@ import numpy as np
 
 from pd_core import ops
 
-from .case import case, fixed, normal, whole
+from .case import apart, case, fixed, normal, whole
 
 
 def _added(x, index, values, axis=0):
@@ -14,6 +14,17 @@ def _added(x, index, values, axis=0):
         target = list(place)
         target[axis] = index[place]
         out[tuple(target)] += values[place]
+    return out
+
+
+def _scattered(x, index, values, axis, reduction):
+    """One element after the other."""
+    join = {"none": lambda a, b: b, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+    out = x.copy()
+    for place in np.ndindex(*index.shape):
+        target = list(place)
+        target[axis] = index[place]
+        out[tuple(target)] = join[reduction](out[tuple(target)], values[place])
     return out
 
 
@@ -99,6 +110,39 @@ CASES = [
         _added,
         [normal(2, 4), fixed([[0, 0, 0], [3, -1, 1]]), normal(2, 3)],
         axis=-1,
+    ),
+    *(
+        case(
+            "ScatterElements",
+            ops.scatter,
+            _scattered,
+            [apart(4, 3), fixed(rows), normal(2, 3)],
+            axis=0,
+            reduction=reduction,
+            batch=(1, 2),
+        )
+        for reduction, rows in {
+            "none": [[1, 2, 3], [0, -1, 0]],
+            "mul": [[1, 1, 3], [1, 0, 3]],
+            "max": [[1, 1, 3], [1, 0, 3]],
+            "min": [[1, 1, -1], [1, 0, 3]],
+        }.items()
+    ),
+    case(
+        "GatherND",
+        ops.gather_nd,
+        lambda x, index: x[tuple(index.T)],
+        [normal(3, 4, 2), fixed([[0, 1], [2, 3], [0, 1]])],
+        label="duplicates",
+        batch=(1,),
+    ),
+    case(
+        "GatherND",
+        ops.gather_nd,
+        lambda x, index, batch_dims: np.stack([a[tuple(i)] for a, i in zip(x, index, strict=True)]),
+        [normal(3, 4, 2), fixed([[0], [2], [-1]])],
+        batch_dims=1,
+        batch=(),
     ),
     case("one_hot", ops.one_hot, _one_hot, [fixed([2, 0, 1, 1])], size=3, smooth=False),
     case(

@@ -19,6 +19,7 @@ UNARY = [
     case("Sqrt", ops.sqrt, np.sqrt, [between(0.2, 3, 3, 4)]),
     case("Reciprocal", ops.reciprocal, np.reciprocal, [between(0.5, 3, 3, 4)]),
     case("Floor", ops.floor, np.floor, [apart(3, 4)]),
+    case("Round", ops.round, np.round, [apart(3, 4)]),
     case("Sin", ops.sin, np.sin, [normal(3, 4)]),
     case("Cos", ops.cos, np.cos, [normal(3, 4)]),
     case("Erf", ops.erf, np.vectorize(math.erf), [normal(3, 4)]),

@@ -22,24 +22,56 @@ SHAPES = [
     ((4,), (2, 4, 5), (1,)),
     ((2, 3, 4), (4,), (0,)),
 ]
-CASES = [
-    case(
-        "MatMul",
-        ops.matmul,
-        np.matmul,
-        [normal(*a), normal(*b)],
-        batch=batch,
-        label=f"{list(a)}{list(b)}",
-    )
-    for a, b, batch in SHAPES
-] + [
-    case("MatMul", lambda a, b: a @ b, np.matmul, [normal(3, 4), normal(4, 2)], label="a@b"),
-    case(
-        "MatMul",
-        lambda b: np.eye(4)[:3] @ b,
-        lambda b: np.eye(4)[:3] @ b,
-        [normal(4, 2)],
-        batch=(),
-        label="array@b",
-    ),
+# equations of the kinds: product, outer product, trace and diagonal, summed and broadcast axes
+EQUATIONS = [
+    ("ij,jk->ik", (2, 3), (3, 4)),
+    ("bij,bjk->bik", (2, 2, 3), (2, 3, 4)),
+    ("i,j", (2,), (3,)),
+    ("ii->i", (3, 3)),
+    ("ii", (3, 3)),
+    ("ij->", (2, 3)),
+    ("ij,kj->k", (2, 3), (4, 3)),
+    ("...ij,...jk->...ik", (2, 2, 3), (1, 3, 4)),
+    ("a...,a...b->...b", (2, 3), (2, 3, 4)),
+    ("ij,j,jk->ik", (2, 3), (3,), (3, 2)),
 ]
+
+CASES = (
+    [
+        case(
+            "MatMul",
+            ops.matmul,
+            np.matmul,
+            [normal(*a), normal(*b)],
+            batch=batch,
+            label=f"{list(a)}{list(b)}",
+        )
+        for a, b, batch in SHAPES
+    ]
+    + [
+        case("MatMul", lambda a, b: a @ b, np.matmul, [normal(3, 4), normal(4, 2)], label="a@b"),
+        case(
+            "MatMul",
+            lambda b: np.eye(4)[:3] @ b,
+            lambda b: np.eye(4)[:3] @ b,
+            [normal(4, 2)],
+            batch=(),
+            label="array@b",
+        ),
+    ]
+    + [
+        case("Det", ops.det, np.linalg.det, [normal(3, 3)], batch=()),
+        case("Det", ops.det, np.linalg.det, [normal(2, 2, 2)], batch=(0,)),
+        *(
+            case(
+                "Einsum",
+                lambda *inputs, equation: ops.einsum(equation, *inputs),
+                lambda *inputs, equation: np.einsum(equation, *inputs),
+                [normal(*shape) for shape in shapes],
+                equation=equation,
+                batch=(),
+            )
+            for equation, *shapes in EQUATIONS
+        ),
+    ]
+)

@@ -29,6 +29,12 @@ CASES = [
         smooth=False,
     ),
     case(
+        "StraightThrough",
+        lambda x: ops.straight_through(x * 1.0, x),
+        lambda x: x,
+        [normal(3, 4)],
+    ),
+    case(
         "ScaleGradient",
         lambda x: ops.scale_gradient(x, 1.0),
         lambda x: x,

@@ -11,6 +11,7 @@ REDUCTIONS = {
     "ReduceMean": (ops.reduce_mean, np.mean, normal),
     "ReduceMax": (ops.reduce_max, np.max, apart),
     "ReduceMin": (ops.reduce_min, np.min, apart),
+    "ReduceProd": (ops.reduce_prod, np.prod, apart),
 }
 AXES = [
     (None, False),

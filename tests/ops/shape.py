@@ -6,7 +6,26 @@ from pd_core import ops
 
 from .case import apart, case, fixed, normal, whole
 
+
+def _dealt(x, block, mode="DCR"):
+    n, c, h, w = x.shape
+    if mode == "DCR":
+        x = x.reshape(n, block, block, c // block**2, h, w).transpose(0, 3, 4, 1, 5, 2)
+    else:
+        x = x.reshape(n, c // block**2, block, block, h, w).transpose(0, 1, 4, 2, 5, 3)
+    return x.reshape(n, c // block**2, h * block, w * block)
+
+
+def _gathered(x, block):
+    n, c, h, w = x.shape
+    x = x.reshape(n, c, h // block, block, w // block, block).transpose(0, 3, 5, 1, 2, 4)
+    return x.reshape(n, c * block**2, h // block, w // block)
+
+
 RESHAPING = [
+    case("DepthToSpace", ops.depth_to_space, _dealt, [normal(2, 8, 1, 3)], block=2),
+    case("DepthToSpace", ops.depth_to_space, _dealt, [normal(2, 8, 1, 3)], block=2, mode="CRD"),
+    case("SpaceToDepth", ops.space_to_depth, _gathered, [normal(2, 2, 4, 6)], block=2),
     case("Reshape", ops.reshape, np.reshape, [normal(3, 4)], shape=[6, 2], batch=()),
     case("Reshape", ops.reshape, np.reshape, [normal(3, 4)], shape=[-1, 2, 2]),
     case("Reshape", ops.reshape, np.reshape, [normal(3, 4)], shape=[-1]),
@@ -207,6 +226,7 @@ CUTTING = [
 ]
 
 SIZES = [
+    case("Size", ops.size, lambda x: np.array(x.size), [normal(3, 4)], smooth=False),
     case("Shape", ops.shape_of, lambda x: np.array(x.shape), [normal(3, 4)], smooth=False),
     case(
         "Shape",

@@ -4,6 +4,7 @@
 `lowerings` turn composites into ONNX operators, lowering(node, inputs, sizes, seed) -> outputs.
 """
 
+from .attention import full_mask
 from .convolution import conv_filter_grad, conv_input_grad
 from .loss import (
     binary_cross_entropy,
@@ -15,7 +16,9 @@ from .loss import (
 )
 from .pooling import avg_pool_grad, max_pool_grad, max_pool_pick
 from .random import uniform
+from .recurrent import steps_first
 from .relu import exchange, relu_grad
+from .scatter import add_rows
 from .sequence import (
     exchange_rows,
     pack_rows,
@@ -25,7 +28,7 @@ from .sequence import (
     segment_sum,
 )
 
-rewrites = (exchange, in_log_space)
+rewrites = (exchange, in_log_space, add_rows)
 lowerings = {
     "BinaryCrossEntropy": binary_cross_entropy,
     "BinaryCrossEntropyGrad": binary_cross_entropy_grad,
@@ -45,4 +48,6 @@ lowerings = {
     "SegmentMax": segment_max,
     "RepeatRows": repeat_rows,
     "Uniform": uniform,
+    "Attention": full_mask,
+    **dict.fromkeys(("RNN", "GRU", "LSTM"), steps_first),
 }

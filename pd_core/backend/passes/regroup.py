@@ -7,7 +7,7 @@ before the loop, for all steps at once. The same for products.
 from collections import Counter
 
 from ...node import ancestors, apply
-from ...rewrite import rewrite
+from ...rewrite import rebuilt, rewrite
 
 _ASSOCIATIVE = ("Add", "Mul")
 
@@ -24,10 +24,14 @@ def regroup(outputs, states, inputs):
     def rule(node, inputs):
         made = _regrouped(node, inputs, bound, uses)
         if made is not None:
-            bound.add(made)
-            uses[made] = uses[node.outputs[0]]
-            return (made,)
-        return None
+            made = (made,)
+        elif inputs != node.inputs and not node.blocks:
+            made = rebuilt(node, inputs, {}).outputs
+        for old, new in zip(node.outputs, made or (), strict=False):
+            uses[new] = uses[old]
+            if old in bound:
+                bound.add(new)
+        return made
 
     return rewrite(outputs, rule, set(inputs))
 

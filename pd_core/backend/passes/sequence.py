@@ -62,4 +62,3 @@ def _padded(values, index, fill):
     sizes = apply("Concat", np.array([1], np.int64), tail, axis=0)
     row = apply("Expand", constant(fill, values.dtype), sizes, known=(1, *values.dims[1:]))
     return apply("Gather", apply("Concat", values, row, axis=0), index)
-

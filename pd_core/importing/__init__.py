@@ -1,0 +1,3 @@
+"""Models of any origin, brought to the pinned opset and made of Variables."""
+
+from .model import ImportedModel, import_onnx

@@ -1,0 +1,97 @@
+"""Loops and branches of a file, as ours."""
+
+import numpy as np
+
+from .. import ops
+from ..errors import ModelError
+from ..node import control
+from ..rewrite import close
+from ..variable import Variable, constant, fresh_dim
+
+_END = np.iinfo(np.int64).min
+
+
+def branch(reader, op):
+    """If."""
+    then, other = (op.attributes[key] for key in ("then_branch", "else_branch"))
+    return ops.cond(op.inputs[0], lambda: reader.body(then, ()), lambda: reader.body(other, ()))
+
+
+def scan(reader, op):
+    """Scan, along any axes and in any directions."""
+    a, count = op.attributes, op.attributes["num_scan_inputs"]
+    states, xs = op.inputs[: len(op.inputs) - count], op.inputs[len(op.inputs) - count :]
+    axes = a.get("scan_input_axes") or [0] * count
+    backward = a.get("scan_input_directions") or [0] * count
+    xs = [_turned(_first(x, k), r) for x, k, r in zip(xs, axes, backward, strict=True)]
+
+    def step(states, slices):
+        outputs = reader.body(a["body"], [*states, *slices])
+        return outputs[: len(states)], outputs[len(states) :]
+
+    final, ys = ops.scan(step, states, xs)
+    axes = a.get("scan_output_axes") or [0] * len(ys)
+    backward = a.get("scan_output_directions") or [0] * len(ys)
+    ys = [_placed(_turned(y, r), k) for y, k, r in zip(ys, axes, backward, strict=True)]
+    return [*final, *ys]
+
+
+def _turned(x, backward):
+    return ops.slice(x, [-1], [_END], [0], [-1]) if backward else x
+
+
+def _first(x, axis):
+    """x with an axis put first."""
+    axis %= x.rank
+    return ops.transpose(x, [axis, *(k for k in range(x.rank) if k != axis)]) if axis else x
+
+
+def _placed(x, axis):
+    """x with its first axis put elsewhere."""
+    axis %= x.rank
+    order = list(range(1, x.rank))
+    order.insert(axis, 0)
+    return ops.transpose(x, order) if axis else x
+
+
+def loop(reader, op):
+    """Loop, with states whose sizes may change from step to step."""
+    limit, going, *init = op.inputs
+    if any(isinstance(x, list) for x in init):
+        raise ModelError("its state is a sequence, which has a known length only outside of loops")
+    dims = [x.dims for x in init]
+    while True:
+        blocks, captures, new, ys = _body(reader, op, init, dims)
+        widened = [_widened(d, y.dims) for d, y in zip(dims, new, strict=True)]
+        if widened == dims:
+            break
+        dims = widened
+    types = [(d, x.dtype) for d, x in zip(dims, init, strict=True)]
+    types += [((fresh_dim(), *y.dims), y.dtype) for y in ys]
+    going = constant(True) if going is None else going
+    return list(control("Loop", [limit, going, *init, *captures], blocks, types))
+
+
+def _body(reader, op, init, dims):
+    """The body for states of these dims: (blocks, captures, new states, outputs of a step)."""
+    number, going = Variable.of((), np.int64, "step"), Variable.of((), np.bool_, "going")
+    states = [Variable.of(d, x.dtype, "state") for d, x in zip(dims, init, strict=True)]
+    again, *rest = reader.body(op.attributes["body"], [number, going, *states])
+    new, ys = rest[: len(states)], rest[len(states) :]
+    if any(isinstance(y, list) for y in rest):
+        raise ModelError("its body gives a sequence, which has a known length only outside")
+    bodies, formals = {"body": [again, *rest]}, {"body": [number, going, *states]}
+    blocks, captures = close(bodies, formals)
+    return blocks, captures, new, ys
+
+
+def _widened(dims, after):
+    """Dims that hold before and after a step: what changes is known only at run time."""
+    if len(dims) != len(after):
+        raise ModelError(f"a state of rank {len(dims)} has rank {len(after)} after a step")
+    return tuple(
+        d if d == e or isinstance(d, str) else fresh_dim() for d, e in zip(dims, after, strict=True)
+    )
+
+
+readers = {"If": branch, "Loop": loop, "Scan": scan}

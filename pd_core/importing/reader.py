@@ -1,0 +1,219 @@
+"""From the nodes of a file to Variables."""
+
+from dataclasses import dataclass, field
+
+from onnx import defs
+
+from .. import ops
+from ..errors import GraphError, ModelError, ShapeError
+from ..node import apply, latest_serial
+from ..shapes import CEILING, versions_of
+from ..variable import Variable, fresh_dim
+from . import control, sequences
+from .functions import function_of
+from .sizes import Sizes, folded, reshaped
+from .versions import Operator, adapted, attribute_value, stored
+
+STANDARD = ("", "ai.onnx")
+
+
+@dataclass
+class File:
+    """What all graphs of a file share: its functions by (domain, name), what is known of sizes,
+    and whether a training step through it is one of its own training.
+    """
+
+    functions: dict = field(default_factory=dict)
+    training: bool = False
+    sizes: Sizes = field(default_factory=Sizes)
+
+
+class Reader:
+    """The values of a graph by name, each read when it is asked for.
+
+    `opsets` are versions by domain; `values` holds what is known before: inputs and stored
+    tensors. `outer` is the reader of the graph around this one, `attributes` are those of the
+    function that is read, `declared` the dims that the file promises, by name. `named` Variables
+    get the names of the file.
+    """
+
+    def __init__(
+        self,
+        nodes,
+        opsets,
+        values,
+        file,
+        outer=None,
+        attributes=None,
+        declared=None,
+        named=False,
+    ):
+        self.nodes, self.opsets, self.values = list(nodes), opsets, dict(values)
+        self.file, self.outer, self.named = file, outer, named
+        self.attributes, self.declared = attributes or {}, declared or {}
+        self.version = next((v for d, v in opsets.items() if d in STANDARD), CEILING)
+        self.done = set()
+
+    def outputs(self, names):
+        """The values of these names; nodes that they do not need are not read."""
+        wanted = self._needed(names)
+        for k, node in enumerate(self.nodes):
+            if k in wanted and k not in self.done:
+                self._read(node)
+                self.done.add(k)
+        return [self.value(name) for name in names]
+
+    def value(self, name):
+        """A value that is there; None for an input that is left out."""
+        if not name:
+            return None
+        if name in self.values:
+            return self.values[name]
+        if self.outer is not None:
+            return self.outer.value(name)
+        raise ModelError(f"nothing gives the value {name!r}")
+
+    def body(self, graph, formals):
+        """The outputs of a graph in an attribute, for these values of its inputs."""
+        values = {t.name: stored(t) for t in graph.initializer}
+        values.update(zip((i.name for i in graph.input), formals, strict=True))
+        inner = Reader(graph.node, self.opsets, values, self.file, self, attributes=self.attributes)
+        return inner.outputs([y.name for y in graph.output])
+
+    def _needed(self, names):
+        """The places of the nodes behind some values."""
+        makers = {y: k for k, node in enumerate(self.nodes) for y in node.output if y}
+        found, left = set(), list(names)
+        while left:
+            k = makers.get(left.pop())
+            if k is not None and k not in found:
+                found.add(k)
+                left += _names_read(self.nodes[k])
+        return found
+
+    def _read(self, proto):
+        before = latest_serial()
+        try:
+            outputs = self._outputs(proto)
+        except (GraphError, ModelError) as error:
+            name = proto.name or next(filter(None, proto.output), "")
+            raise ModelError(f"node {name!r}, {proto.op_type}: {error}") from None
+        for name, value in zip(proto.output, outputs, strict=False):
+            if self.named and isinstance(value, Variable) and _built_since(value, before):
+                value.name = name
+            self.values[name] = value
+
+    def _outputs(self, proto):
+        inputs = [self.value(name) for name in proto.input]
+        attributes = dict(self._attributes(proto))
+        function = self.file.functions.get((proto.domain, proto.op_type))
+        if function is not None:
+            return self._call(function, inputs, attributes, len(proto.output))
+        if proto.domain not in STANDARD:
+            raise ModelError(
+                f"the domain {proto.domain!r} is neither ONNX's own nor defined in the file\n"
+                "  hint: output= cuts the model where this node is not needed"
+            )
+        count, declared = len(proto.output), self.declared.get(next(iter(proto.output), ""))
+        return self.built(
+            Operator(proto.op_type, inputs, attributes, count, self.version, declared)
+        )
+
+    def built(self, op):
+        """The outputs of an operator of ONNX, a list."""
+        if not defs.has(op.op_type, op.version):
+            raise ModelError(f"ONNX has no such operator in opset {op.version}")
+        least = defs.get_schema(op.op_type, op.version).min_input
+        if len(op.inputs) < least:
+            raise ModelError(f"it takes {least} inputs, {len(op.inputs)} are there")
+        if op.op_type in control.readers:
+            return control.readers[op.op_type](self, op)
+        if op.op_type in sequences.readers:
+            return sequences.readers[op.op_type](self, op)
+        if any(isinstance(x, list) for x in op.inputs):
+            return sequences.on_sequence(self, op)
+        for settle in (adapted, self._trained):
+            found = settle(op)
+            if found is not None:
+                return [found]
+        return folded(op) or self.file.sizes.settled(op) or self._added(op)
+
+    def _trained(self, op):
+        """An operator as it is in training, where a training step is to train the file's way."""
+        if not self.file.training or op.outputs > 1:
+            return None
+        if op.op_type == "Dropout" and op.input(1) is not None and op.inputs[1].value is not None:
+            return ops.dropout(op.inputs[0], float(op.inputs[1].value))
+        if op.op_type == "BatchNormalization" and op.inputs[3].is_persistent:
+            known = {k: v for k, v in op.attributes.items() if k in ("epsilon", "momentum")}
+            return ops.batch_norm(*op.inputs, **known)
+        return None
+
+    def _added(self, op):
+        if not versions_of(op.op_type, len(op.inputs), frozenset(op.attributes)):
+            return self._expanded(op)
+        found = reshaped(op) if op.op_type == "Reshape" else None
+        found = found or _applied(op, self.file.sizes.dims(op))
+        self.file.sizes.note(op, found)
+        return found
+
+    def _expanded(self, op):
+        """The outputs of an operator that no runtime has yet, by its body."""
+        found = function_of(op.op_type, op.version, op.inputs, op.attributes, op.outputs)
+        if found is None:
+            raise ModelError(f"it is newer than opset {CEILING}, and is not made of others")
+        return self._call(found[0], op.inputs, found[1], op.outputs)
+
+    def _call(self, function, inputs, attributes, outputs):
+        """The first outputs of a function of operators."""
+        given = {a.name: attribute_value(a) for a in function.attribute_proto}
+        values = dict.fromkeys(function.input)
+        values.update(zip(function.input, inputs, strict=False))
+        opsets = {o.domain: o.version for o in function.opset_import}
+        given.update(attributes)
+        inner = Reader(function.node, opsets, values, self.file, attributes=given)
+        return inner.outputs(function.output[:outputs])
+
+    def _attributes(self, proto):
+        """(name, value) of the attributes of a node, those of the function around it put in."""
+        for a in proto.attribute:
+            if not a.ref_attr_name:
+                yield a.name, attribute_value(a)
+            elif a.ref_attr_name in self.attributes:
+                yield a.name, self.attributes[a.ref_attr_name]
+
+
+def _built_since(value, serial):
+    return value.node is not None and value.node.serial > serial
+
+
+def _applied(op, known):
+    """The outputs of the node that an operator becomes."""
+    try:
+        found = _node(op, known)
+    except ShapeError:
+        if known is not None or op.declared is None:
+            raise
+        found = _node(op, tuple(fresh_dim() if d is None else d for d in op.declared))
+    return list(found) if isinstance(found, tuple) else [found]
+
+
+def _node(op, known):
+    return apply(
+        op.op_type,
+        *op.inputs,
+        outputs=op.outputs,
+        known=known,
+        opset=op.version,
+        **op.attributes,
+    )
+
+
+def _names_read(node):
+    """The names that a node reads, its bodies included."""
+    found = list(node.input)
+    for a in node.attribute:
+        for graph in [a.g, *a.graphs]:
+            found += [name for inner in graph.node for name in _names_read(inner)]
+            found += [y.name for y in graph.output]
+    return found

@@ -1,0 +1,102 @@
+"""Sequences of a length that is known while the file is read: lists of Variables."""
+
+import numpy as np
+
+from .. import ops
+from ..errors import ModelError
+from ..variable import constant
+
+
+def on_sequence(reader, op):
+    """The outputs of an operator that is given a sequence but is not about them."""
+    if op.op_type in ("Identity", "Optional", "OptionalGetElement"):
+        return [op.inputs[0]]
+    if op.op_type == "OptionalHasElement":
+        return [constant(True)]
+    raise ModelError("it does not take a sequence here")
+
+
+def _construct(reader, op):
+    return [list(op.inputs)]
+
+
+def _empty(reader, op):
+    return [[]]
+
+
+def _at(reader, op):
+    sequence, place = op.inputs
+    return [sequence[_place(place, len(sequence))]]
+
+
+def _insert(reader, op):
+    sequence, value = op.inputs[:2]
+    place = op.input(2)
+    k = len(sequence) if place is None else _place(place, len(sequence) + 1)
+    return [[*sequence[:k], value, *sequence[k:]]]
+
+
+def _erase(reader, op):
+    sequence, place = op.inputs[0], op.input(1)
+    k = len(sequence) - 1 if place is None else _place(place, len(sequence))
+    return [sequence[:k] + sequence[k + 1 :]]
+
+
+def _length(reader, op):
+    return [constant(np.int64(len(op.inputs[0])))]
+
+
+def _concat(reader, op):
+    sequence, axis = op.inputs[0], op.attributes["axis"]
+    if op.attributes.get("new_axis", 0):
+        sequence = [ops.unsqueeze(x, [axis]) for x in sequence]
+    return [ops.concat(sequence, axis % sequence[0].rank)]
+
+
+def _split(reader, op):
+    x, sizes, axis = op.inputs[0], op.input(1), op.attributes.get("axis", 0) % op.inputs[0].rank
+    width = x.dims[axis]
+    if not isinstance(width, int) or (sizes is not None and sizes.value is None):
+        raise ModelError(f"into how many parts {x!r} is cut is not known before it runs")
+    single = sizes is None
+    if single:
+        parts = [1] * width
+    elif sizes.rank:
+        parts = sizes.value.tolist()
+    else:
+        step = int(sizes.value)
+        parts = [min(step, width - k) for k in range(0, width, step)]
+    found = ops.split(x, parts, axis)
+    if single and not op.attributes.get("keepdims", 1):
+        found = [ops.squeeze(y, [axis]) for y in found]
+    return [list(found)]
+
+
+def _map(reader, op):
+    """The body on each element; what is no sequence goes to all of them."""
+    count = len(op.inputs[0])
+    rows = [x if isinstance(x, list) else [x] * count for x in op.inputs]
+    steps = [reader.body(op.attributes["body"], row) for row in zip(*rows, strict=True)]
+    return [list(column) for column in zip(*steps, strict=True)] or [[] for _ in range(op.outputs)]
+
+
+def _place(place, count):
+    if place.value is None:
+        raise ModelError("a place in a sequence is not known before it runs")
+    k = int(place.value)
+    if not -count <= k < count:
+        raise ModelError(f"place {k} of a sequence of {count}")
+    return k % count
+
+
+readers = {
+    "SequenceConstruct": _construct,
+    "SequenceEmpty": _empty,
+    "SequenceAt": _at,
+    "SequenceInsert": _insert,
+    "SequenceErase": _erase,
+    "SequenceLength": _length,
+    "SequenceMap": _map,
+    "ConcatFromSequence": _concat,
+    "SplitToSequence": _split,
+}

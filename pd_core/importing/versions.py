@@ -1,0 +1,276 @@
+"""Operators of older opsets, as the pinned opset has them."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from onnx import AttributeProto, TensorProto, helper, numpy_helper
+
+from .. import ops
+from ..errors import ModelError
+from ..node import apply
+from ..shapes import whole
+from ..variable import constant
+
+OLDEST = 7
+
+
+@dataclass
+class Operator:
+    """An operator of a file: `version` is the opset it is written in, `outputs` how many it has,
+    `declared` the dims of the first of them, where the file says so.
+    """
+
+    op_type: str
+    inputs: list
+    attributes: dict
+    outputs: int
+    version: int
+    declared: tuple | None = None
+
+    def input(self, k):
+        """An input, or None where it is left out."""
+        return self.inputs[k] if k < len(self.inputs) else None
+
+
+adapters = defaultdict(list)
+
+
+def stored(tensor, folder=""):
+    """A tensor of a file as a constant."""
+    if tensor.data_type == TensorProto.STRING:
+        raise ModelError(f"{tensor.name or 'a constant'} holds text; only numbers are imported")
+    array = numpy_helper.to_array(tensor, folder)
+    return constant(array, array.dtype)
+
+
+def attribute_value(a):
+    """The value of an attribute: text for bytes, lists for what is repeated."""
+    value = helper.get_attribute_value(a)
+    if isinstance(value, bytes):
+        return value.decode()
+    if a.type == AttributeProto.STRINGS:
+        return [v.decode() for v in value]
+    return list(value) if isinstance(value, Sequence) else value
+
+
+def until(version, *op_types):
+    """Register fn(operator) for operators written before a version: it changes the operator to
+    what that version has, or returns the outputs themselves.
+    """
+
+    def register(adapt):
+        for op_type in op_types:
+            adapters[op_type].append((version, adapt))
+        return adapt
+
+    return register
+
+
+def adapted(op):
+    """What an operator gives in the pinned opset, where that is settled; else None, and it is
+    changed to the pinned opset.
+    """
+    for version, adapt in adapters[op.op_type]:
+        if op.version < version:
+            found = adapt(op)
+            if found is not None:
+                return found
+    return None
+
+
+def _attribute_to_input(op, name, place, default=None, dtype=np.int64):
+    """An attribute that became an input."""
+    value = op.attributes.pop(name, default)
+    if value is None:
+        return
+    op.inputs += [None] * (place + 1 - len(op.inputs))
+    op.inputs[place] = constant(np.array(value, dtype))
+
+
+@until(13, "Squeeze", "Unsqueeze", "ReduceSum")
+@until(18, "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2")
+@until(18, "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare")
+def _axes(op):
+    _attribute_to_input(op, "axes", 1)
+
+
+@until(13, "Split")
+def _split(op):
+    _attribute_to_input(op, "split", 1)
+
+
+@until(18, "Split")
+def _even_split(op):
+    if op.input(1) is None:
+        op.attributes["num_outputs"] = op.outputs
+
+
+@until(10, "Slice")
+def _slice(op):
+    for place, name in enumerate(("starts", "ends", "axes"), 1):
+        _attribute_to_input(op, name, place)
+
+
+@until(10, "TopK")
+def _top_k(op):
+    _attribute_to_input(op, "k", 1)
+    op.inputs[1] = constant(op.inputs[1].value.reshape(1))
+
+
+@until(11, "Clip")
+def _clip(op):
+    for place, name in enumerate(("min", "max"), 1):
+        _attribute_to_input(op, name, place, dtype=op.inputs[0].dtype)
+
+
+@until(11, "Pad")
+def _pad(op):
+    _attribute_to_input(op, "pads", 1)
+    _attribute_to_input(op, "value", 2, 0.0, op.inputs[0].dtype)
+
+
+@until(12, "Dropout")
+def _dropout(op):
+    _attribute_to_input(op, "ratio", 1, dtype=op.inputs[0].dtype)
+
+
+@until(13, "Softmax", "LogSoftmax", "Hardmax")
+def _over_all_axes_behind(op):
+    """Until opset 12 these took their input as a matrix."""
+    x, axis = op.inputs[0], op.attributes.pop("axis", 1)
+    axis %= max(x.rank, 1)
+    op.attributes["axis"] = -1
+    if axis == x.rank - 1:
+        return None
+    return ops.reshape_like(apply(op.op_type, ops.flatten(x, axis), axis=-1), x)
+
+
+@until(9, "BatchNormalization")
+def _batch_norm_per_channel(op):
+    if not op.attributes.pop("spatial", 1):
+        raise ModelError("statistics for each pixel (spatial=0) have no operator since opset 9")
+
+
+@until(14, "BatchNormalization")
+def _batch_norm_without_saved(op):
+    if op.outputs > 1:
+        raise ModelError("it is written for training, which opset 14 has in another form")
+
+
+@until(8, "Upsample")
+def _upsample_kind(op):
+    if op.attributes.get("mode") == "bilinear":
+        op.attributes["mode"] = "linear"
+
+
+@until(9, "Upsample")
+def _upsample(op):
+    _attribute_to_input(op, "scales", 1, dtype=np.float32)
+
+
+@until(11, "Upsample", "Resize")
+def _resize(op):
+    """Until opset 10 a pixel's place was its place in the result over the scale."""
+    x, scales = op.inputs
+    smaller = scales.value is not None and (scales.value < 1).any()
+    op.op_type, op.inputs = "Resize", [x, None, scales]
+    op.attributes["coordinate_transformation_mode"] = "asymmetric"
+    op.attributes["nearest_mode"] = "ceil" if smaller else "floor"
+
+
+@until(99, "Scatter")
+def _scatter(op):
+    op.op_type = "ScatterElements"
+
+
+@until(16, "RoiAlign")
+def _roi_align(op):
+    op.attributes.setdefault("coordinate_transformation_mode", "output_half_pixel")
+
+
+@until(20, "GridSample")
+def _grid_sample(op):
+    mode = op.attributes.get("mode", "linear")
+    op.attributes["mode"] = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
+
+
+@until(20, "DFT")
+def _dft(op):
+    _attribute_to_input(op, "axis", 2, 1)
+
+
+@until(21, "GroupNormalization")
+def _group_norm(op):
+    """Until opset 20 scale and shift were one number for each group."""
+    x, *factors = op.inputs
+    groups = op.attributes["num_groups"]
+    if not isinstance(x.dims[1], int):
+        raise ModelError(f"the number of channels of {x!r} is not known")
+    size = x.dims[1] // groups
+    op.inputs[1:] = [_repeated(v, groups, size) for v in factors]
+
+
+def _repeated(v, groups, size):
+    return ops.reshape(ops.expand(ops.reshape(v, [groups, 1]), [groups, size]), [groups * size])
+
+
+@until(99, "MaxUnpool")
+def _max_unpool(op):
+    """Indices count in the image without `output_shape`, which makes it larger; ONNX Runtime counts
+    in the larger one.
+    """
+    x, index, target = (*op.inputs, None)[:3]
+    if target is None:
+        return None
+    y = apply("MaxUnpool", x, index, **op.attributes)
+    more = target - ops.shape_of(y)
+    return apply("Pad", y, ops.concat([np.zeros(y.rank, np.int64), more]), known=op.declared)
+
+
+@until(99, "Mod")
+def _mod(op):
+    """Since opset 28 floats too may have the remainder with the sign of the divisor."""
+    a, b = op.inputs
+    if a.dtype.kind != "f" or op.attributes.get("fmod", 0):
+        return None
+    return a - b * ops.floor(a / b)
+
+
+@until(99, "Pow")
+def _pow(op):
+    """ONNX Runtime has no kernel for unsigned exponents."""
+    x, exponent = op.inputs
+    if exponent.dtype.kind == "u":
+        op.inputs[1] = ops.cast(exponent, x.dtype)
+
+
+@until(9, "Scan")
+def _scan(op):
+    raise ModelError("the Scan of opset 8, over batches with lengths, has no successor")
+
+
+@until(99, "OptionalGetElement", "Optional")
+def _present(op):
+    """A value that is there."""
+    if op.inputs and op.inputs[0] is not None:
+        return op.inputs[0]
+    raise ModelError("there is no value in this optional")
+
+
+@until(99, "OptionalHasElement")
+def _has_element(op):
+    return constant(bool(op.inputs) and op.inputs[0] is not None)
+
+
+@until(99, "Constant")
+def _constant(op):
+    (name, value), *_ = op.attributes.items()
+    if name == "value":
+        return stored(value)
+    if name in ("value_int", "value_ints"):
+        return whole(value)
+    if name in ("value_float", "value_floats"):
+        return constant(np.array(value, np.float32))
+    raise ModelError(f"a constant of kind {name}")

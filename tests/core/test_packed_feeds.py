@@ -1,0 +1,103 @@
+"""Lengths of packed sequences that do not fit what is fed with them."""
+
+import numpy as np
+import pytest
+
+import pd_core as pd
+
+
+def sequences(name, depth=1):
+    """Values, and the lengths and the Segments of each level."""
+    sizes = ["batch", f"{name}.parts", f"{name}.rows"] if depth == 2 else ["batch", f"{name}.rows"]
+    lengths = [pd.Variable.of(sizes[k : k + 1], np.int64, f"{name}{k}") for k in range(depth)]
+    segments = [pd.Segments(v, d) for v, d in zip(lengths, sizes[1:], strict=True)]
+    return pd.Variable.of(sizes[-1:], "float32", name), lengths, segments
+
+
+def rows(n):
+    return np.ones(n, np.float32)
+
+
+def test_lengths_add_up_to_the_rows():
+    x, (lengths,), (segments,) = sequences("x")
+    assert pd.eval(segments.sum(x), {x: rows(3), lengths: [1, 2]}).tolist() == [1, 2]
+    for wrong in ([1, 1], [2, 2]):
+        with pytest.raises(pd.ShapeError, match=f"'x0' adds up to {sum(wrong)}, x: .* has 3 rows"):
+            pd.eval(segments.sum(x), {x: rows(3), lengths: wrong})
+
+
+def test_parts_add_up_too():
+    x, (outer, inner), (samples, parts) = sequences("x", 2)
+    y = samples.sum(parts.sum(x))
+    assert pd.eval(y, {x: rows(3), outer: [2, 0], inner: [1, 2]}).tolist() == [3, 0]
+    with pytest.raises(pd.ShapeError, match=r"'x0' adds up to 3, x1: .* has 2 rows"):
+        pd.eval(y, {x: rows(3), outer: [3, 0], inner: [1, 2]})
+
+
+def test_rows_that_meet_are_of_the_same_sequences():
+    x, (a,), (segments,) = sequences("x")
+    z, (b,), _ = sequences("z")
+    y = segments.sum(pd.add(x, z))
+    fed = {x: rows(3), z: rows(3), a: [1, 2]}
+    assert pd.eval(y, {**fed, b: [1, 2]}).tolist() == [2, 4]
+    with pytest.raises(pd.ShapeError, match="sequence 0 has 1 by 'x0', 2 by 'z0'"):
+        pd.eval(y, {**fed, b: [2, 1]})
+    with pytest.raises(pd.ShapeError, match="have 2 and 3 sequences"):
+        pd.eval(y, {**fed, b: [1, 1, 1]})
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        lambda s, z: s.sum(z),
+        lambda s, z: s.max(z),
+        lambda s, z: s.last(z),
+        lambda s, z: s.softmax(z),
+        lambda s, z: pd.sequence_context(s, z, -1, 3),
+    ],
+)
+def test_values_of_other_sequences(verb):
+    _, (a,), (segments,) = sequences("x")
+    z, (b,), _ = sequences("z")
+    y = verb(segments, pd.add(z, 1.0))
+    fed = {z: rows(3), a: [1, 2]}
+    pd.eval(y, {**fed, b: [1, 2]})
+    with pytest.raises(pd.ShapeError, match="rows of different sequences meet"):
+        pd.eval(y, {**fed, b: [2, 1]})
+
+
+def test_sequences_that_meet_parts():
+    x, (a,), _ = sequences("x")
+    z, (outer, inner), _ = sequences("z", 2)
+    y = pd.add(x, z)
+    fed = {x: rows(4), z: rows(4), outer: [2, 0, 1], inner: [0, 3, 1]}
+    assert pd.eval(y, {**fed, a: [3, 0, 1]}).tolist() == [2] * 4
+    with pytest.raises(pd.ShapeError, match="sequence 1 has 1 by 'x0', 0 by 'z0'"):
+        pd.eval(y, {**fed, a: [3, 1, 0]})
+
+
+def test_parts_that_meet_are_divided_alike():
+    x, lengths, _ = sequences("x", 2)
+    z, others, _ = sequences("z", 2)
+    fed = {x: rows(3), z: rows(3), lengths[0]: [2], lengths[1]: [1, 2], others[0]: [2]}
+    assert len(pd.eval(pd.add(x, z), {**fed, others[1]: [1, 2]})) == 3
+    with pytest.raises(pd.ShapeError, match="sequence 0 has 1 by 'x1', 2 by 'z1'"):
+        pd.eval(pd.add(x, z), {**fed, others[1]: [2, 1]})
+
+
+def test_rows_for_each_sequence_are_as_many():
+    x, (a,), _ = sequences("x")
+    _, (outer, inner), (_, parts) = sequences("z", 2)
+    y = parts.repeat(pd.add(x, 1.0))
+    fed = {x: rows(3), outer: [1, 2], inner: [1, 0, 2]}
+    assert len(pd.eval(y, {**fed, a: [1, 2]})) == 3
+    with pytest.raises(pd.ShapeError, match="sequence 0 has 2 by 'x0', 1 by 'z0'"):
+        pd.eval(y, {**fed, a: [2, 1]})
+    with pytest.raises(pd.ShapeError, match="sizes 2 and 3 meet"):
+        pd.eval(y, {**fed, x: rows(2), a: [1, 1]})
+
+
+def test_lengths_that_nobody_fed_are_not_asked_for():
+    x, _, _ = sequences("x")
+    z, (b,), _ = sequences("z")
+    assert len(pd.eval(pd.add(x, z), {x: rows(3), z: rows(3), b: [3]})) == 3
