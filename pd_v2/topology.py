@@ -20,7 +20,8 @@ class Topology:
     """The layers behind some outputs, in the order in which they were defined.
 
     `extra_layers` are kept as well, but are no outputs. An evaluator belongs to the topology if
-    all its layers do. `configs` are its own ParameterConfigs, by name: a trainer fills them in.
+    all its layers do, and so does a print layer, whose work is among the `printers`. `configs` are
+    its own ParameterConfigs, by name: a trainer fills them in.
     """
 
     def __init__(self, layers, extra_layers=None):
@@ -28,9 +29,12 @@ class Topology:
         self.layers = [*self.outputs, *_layers([] if extra_layers is None else extra_layers)]
         behind = _reachable(self.layers)
         known = build.current()
-        self._members = [x for x in known.layers.values() if x in behind]
-        if len(self._members) != len(behind):
+        if not behind.issubset(known.layers.values()):
             raise ValueError("Topology: the layers were built in another build")
+        prints = [x for x in known.layers.values() if _prints_these(x, behind)]
+        behind.update(prints)
+        self._members = [x for x in known.layers.values() if x in behind]
+        self.printers = [x.evaluator for x in prints]
         self.evaluators = [e for e in known.evaluators if set(e.inputs) <= behind]
         self.parameters = _parameters(self._members, known)
         self.configs = {p.config.name: copy.deepcopy(p.config) for p in self.parameters}
@@ -115,6 +119,10 @@ def _layers(layers):
         if not isinstance(x, Layer):
             raise ValueError(f"layer should have type paddle.v2.config_base.Layer, not {x!r}")
     return layers
+
+
+def _prints_these(x, layers):
+    return x.layer_type == "print" and layers.issuperset(x.parents)
 
 
 def _reachable(layers):

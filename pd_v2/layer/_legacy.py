@@ -19,7 +19,7 @@ from pd_core.site import site_text, user_site
 from .. import build
 from ..activation import Base
 from ..attr import ExtraLayerAttribute, ParameterAttribute
-from ..config_base import Layer, merged
+from ..config_base import Layer
 from ..proto import LayerConfig, ParameterConfig
 
 
@@ -320,7 +320,8 @@ def _finish(y, scope, parents, values, layer_type):
 
 
 def _activated(act, y, scope):
-    return act(y, merged(scope.levels)) if act.over_sequence else act(y)
+    innermost = scope.levels[-1] if scope.levels else None
+    return act(y, innermost) if act.over_sequence else act(y)
 
 
 def _rows(y):

@@ -193,6 +193,8 @@ def switch_order(scope, input, name=None, reshape_axis=None, act=None, layer_att
     axis = 1 if reshape_axis is None else reshape_axis
     if axis not in (1, 2, 3):
         raise pd.GraphError(f"reshape_axis is 1, 2 or 3 (height, width, channel), not {axis!r}")
+    if axis > 1:
+        scope.levels = ()
     scope.config.reshape_conf.height_axis.extend(range(axis))
     scope.config.reshape_conf.width_axis.extend(range(axis, 4))
     last = pd.transpose(x, [0, 2, 3, 1])

@@ -23,6 +23,7 @@ def program(request):
     golden = GOLDEN[request.param]
     names = {"L": paddle.layer, "A": paddle.activation, "P": paddle.pooling, "Param": Param}
     names |= {"T": paddle.data_type, "N": paddle.networks, "Extra": Extra, "op": paddle.op}
+    names |= {"E": paddle.evaluator}
     exec("\n".join(golden["recipe"]), names)
     out = names["out"] if isinstance(names["out"], list) else [names["out"]]
     return golden, out, paddle.layer.parse_network(out)
@@ -80,11 +81,12 @@ def test_parameters(program):
 
 def test_model(program):
     golden, _, model = program
-    assert model.type == "nn"
+    assert model.type == golden.get("type", "nn")
     assert list(model.input_layer_names) == golden["input_layer_names"]
     assert list(model.output_layer_names) == golden["output_layer_names"]
     assert [fields(c) for c in model.evaluators] == golden["evaluators"]
-    assert [{"reversed": False, **fields(c)} for c in model.sub_models] == [golden["root"]]
+    groups = golden.get("sub_models") or [golden["root"]]
+    assert [{"reversed": False, **fields(c)} for c in model.sub_models] == groups
 
 
 def test_output_layers(program):
@@ -95,3 +97,9 @@ def test_output_layers(program):
         if x.layer_type == "resize":  # 2017 said the size of the input here, and only here
             facts["size"] = x.config.size
     assert found == golden["outputs"]
+
+
+def test_levels(program):
+    golden, _, model = program
+    found = {c.name: len(paddle.layer.get_layer(c.name).levels) for c in model.layers}
+    assert {name: found[name] for name in golden.get("levels", {})} == golden.get("levels", {})

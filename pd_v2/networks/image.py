@@ -1,10 +1,10 @@
-"""Networks: layers that are often built together."""
+"""Convolutional networks."""
 
-from . import layer as layers
-from .activation import Linear, Relu, Softmax
-from .attr import ExtraLayerAttribute
-from .build import current
-from .pooling import Max
+from .. import layer as layers
+from ..activation import Linear, Relu, Softmax
+from ..attr import ExtraLayerAttribute
+from ..build import current
+from ..pooling import Max
 
 __all__ = [
     "img_conv_bn_pool",

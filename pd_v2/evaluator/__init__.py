@@ -1,0 +1,38 @@
+"""Evaluators: metrics that the trainer computes beside the cost, per batch and per pass.
+
+A function here declares one for the layers that it is given; it belongs to every topology that
+holds all of them, and returns None. A sequence counts by its rows, unless a function says else.
+"""
+
+from .base import Accumulator, Evaluator, fetched
+from .classification import classification_error, precision_recall
+from .detection import detection_map
+from .printers import (
+    classification_error_printer,
+    gradient_printer,
+    maxframe_printer,
+    maxid_printer,
+    value_printer,
+)
+from .ranking import auc, pnpair
+from .sequences import chunk, ctc_error
+from .sums import column_sum, sum
+from .text import seqtext_printer
+
+__all__ = [
+    "auc",
+    "chunk",
+    "classification_error",
+    "classification_error_printer",
+    "column_sum",
+    "ctc_error",
+    "detection_map",
+    "gradient_printer",
+    "maxframe_printer",
+    "maxid_printer",
+    "pnpair",
+    "precision_recall",
+    "seqtext_printer",
+    "sum",
+    "value_printer",
+]

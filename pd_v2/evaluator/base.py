@@ -1,0 +1,203 @@
+"""What evaluators are made of: what to fetch from a batch, and how batches add up."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+import pd_core as pd
+
+from .. import build
+from ..config_base import Layer
+from ..proto import EvaluatorConfig
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluator:
+    """A metric or a printer of the layers `inputs`.
+
+    `tally()` makes an object that collects batches: `add(*arrays)` takes what `statistics` gave,
+    and after them the gradients of the layers `gradients` (they exist in training only);
+    `result()` gives {part: number}, where the part "" is the metric itself. What `prints` does so
+    in `add`; `begin()` prepares its place.
+    """
+
+    config: EvaluatorConfig
+    inputs: tuple
+    statistics: tuple[pd.Variable, ...]
+    tally: Callable
+    prints: bool = False
+    begin: Callable = lambda: None
+    gradients: tuple = ()
+
+    @property
+    def name(self):
+        """The key in `event.metrics`, or its first part."""
+        return self.config.name
+
+
+class Accumulator:
+    """Some evaluators over batches: reset, update per batch, metrics of all since then.
+
+    Of several that see the same batches only one should print.
+    """
+
+    def __init__(self, evaluators, prints=True):
+        self.evaluators, self.prints = list(evaluators), prints
+        for e in self.evaluators if prints else ():
+            e.begin()
+        self.reset()
+
+    def reset(self):
+        """Forget all batches."""
+        self.tallies = [
+            Silence() if e.prints and not self.prints else e.tally() for e in self.evaluators
+        ]
+
+    def update(self, values):
+        """Add what was fetched from one batch, a list for each evaluator."""
+        for tally, batch in zip(self.tallies, values, strict=True):
+            tally.add(*batch)
+
+    def metrics(self):
+        """{metric name: float}; of two evaluators with one name the first counts."""
+        found = {}
+        for e, tally in zip(self.evaluators, self.tallies, strict=True):
+            for part, value in tally.result().items():
+                found.setdefault(f"{e.name}.{part}" if part else e.name, float(value))
+        return found
+
+
+def fetched(evaluators, costs=()):
+    """What to fetch for each of some evaluators; gradients where there are costs."""
+    layers = list(dict.fromkeys(x for e in evaluators for x in e.gradients))
+    if not costs or not layers:
+        return [list(e.statistics) for e in evaluators]
+    # the image of a layer is what its rows are made from
+    found = pd.gradients(costs, [x if x.image is None else x.image for x in layers])
+    pairs = zip(layers, found, strict=True)
+    of = {x: pd.zeros_like(x) if g is None else pd.reshape_like(g, x) for x, g in pairs}
+    return [[*e.statistics, *(of[x] for x in e.gradients)] for e in evaluators]
+
+
+class Sums:
+    """Sums over batches of what `measure(*arrays)` gives, and `result(*sums)` of them."""
+
+    def __init__(self, count, result, measure=lambda *arrays: arrays):
+        self.sums = [0.0] * count
+        self._result, self._measure = result, measure
+
+    def add(self, *arrays):
+        """One batch."""
+        parts = self._measure(*arrays)
+        for k, part in enumerate(parts):
+            self.sums[k] = self.sums[k] + np.asarray(part, np.float64)
+
+    def result(self):
+        """The metrics of the sums."""
+        return self._result(*self.sums)
+
+
+class Silence:
+    """Collects nothing."""
+
+    def add(self, *arrays):
+        """Ignore a batch."""
+
+    def result(self):
+        """No metric."""
+        return {}
+
+
+class Printing:
+    """A printer's tally: writes each batch, gives no metric."""
+
+    def __init__(self, write):
+        self._write = write
+
+    def add(self, *arrays):
+        """One batch."""
+        self._write(*arrays)
+
+    def result(self):
+        """No metric."""
+        return {}
+
+
+def share(part, whole):
+    """part / whole, 0 of nothing."""
+    return part / whole if whole else 0.0
+
+
+def f1_score(precision, recall):
+    """The harmonic mean of precision and recall, 0 where both are."""
+    total = precision + recall
+    return 2.0 * precision * recall / total if total else 0.0
+
+
+def check_layers(who, *inputs):
+    """All but None must be layers."""
+    for x in inputs:
+        if x is not None and not isinstance(x, Layer):
+            raise TypeError(f"{who}: takes layers, not {x!r}")
+
+
+def check_weight(who, weight):
+    """A weight is one number a row, or None."""
+    check_layers(who, weight)
+    if weight is not None and (weight.rank != 2 or weight.size != 1):
+        raise pd.ShapeError(f"{who}: the weight {weight.name!r} is {weight.size} wide, not 1")
+
+
+def check_rows(who, x):
+    """A layer must hold rows of numbers, no sparse ones."""
+    check_layers(who, x)
+    if x.dtype.kind != "f":
+        held = "ids" if x.sparse is None else "sparse rows"
+        raise pd.DTypeError(f"{who}: {x.name!r} holds {held}, no rows of numbers")
+
+
+def ids_of(who, x):
+    """The ids of a layer that holds some, [rows]."""
+    check_layers(who, x)
+    ids = x if x.dtype.kind == "i" and x.sparse is None else x.ids
+    if ids is None:
+        raise pd.DTypeError(f"{who}: {x.name!r} holds rows of numbers, no ids")
+    return ids
+
+
+def sequences_of(who, x):
+    """The Segments of the samples of a layer that holds sequences."""
+    check_layers(who, x)
+    if x.sequences is None:
+        raise pd.GraphError(f"{who}: {x.name!r} holds no sequences")
+    return x.sequences
+
+
+def last_column(x):
+    """The last number of each row, [rows]."""
+    return pd.reshape(pd.slice(x, [-1], [x.size], [1]), [-1])
+
+
+def declare(kind, function, name, inputs, statistics, tally, prints=False, **options):
+    """Add an evaluator to the build; its configuration.
+
+    `kind` is its type in the configuration, `function` begins its automatic name. The options
+    `begin` and `gradients` are fields of the Evaluator, all others of its configuration, where
+    None leaves a field open.
+    """
+    inputs = [x for x in inputs if x is not None]
+    if build.current().groups:
+        raise pd.GraphError(f"{function}: the layers of a recurrent group cannot be evaluated")
+    config = EvaluatorConfig(type=kind)
+    config.name = name or build.current().next_name(f"{function}_evaluator")
+    config.input_layers.extend(x.full_name for x in inputs)
+    own = {k: options.pop(k) for k in ("begin", "gradients") if k in options}
+    for field, value in options.items():
+        if isinstance(value, (list, tuple)):
+            getattr(config, field).extend(value)
+        elif value is not None:
+            setattr(config, field, value)
+    evaluator = Evaluator(config, tuple(inputs), tuple(statistics), tally, prints, **own)
+    build.current().evaluators.append(evaluator)
+    return config

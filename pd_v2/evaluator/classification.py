@@ -1,0 +1,151 @@
+"""Metrics of classifiers: errors, precision and recall."""
+
+import numpy as np
+
+import pd_core as pd
+
+from .base import Sums, check_layers, check_rows, check_weight, declare, f1_score, ids_of, share
+
+
+def classification_error(input, label, name=None, weight=None, top_k=None, threshold=None):
+    """Share of rows whose label is not among the `top_k` (1) largest columns.
+
+    With a label of rows: wrong columns a row, where `threshold` (0.5) parts on from off. Of a
+    sparse label it is their share, its columns are on, and so is one at the threshold.
+    """
+    who = "classification_error"
+    wrong = row_errors(who, input, label, top_k or 1, 0.5 if threshold is None else threshold)
+    check_weight(who, weight)
+    rows = pd.ones_like(wrong) if weight is None else weight
+    declare(
+        "classification_error",
+        "classification_error",
+        name,
+        [input, label, weight],
+        (pd.reduce_sum(wrong * rows), pd.reduce_sum(rows)),
+        lambda: Sums(2, lambda wrong, rows: {"": share(wrong, rows)}),
+        top_k=top_k,
+        classification_threshold=threshold,
+    )
+
+
+def row_errors(who, input, label, top_k, threshold):
+    """How wrong each row is, [rows, 1]."""
+    _check(who, input, label)
+    if label.sparse is not None:
+        wrong = _differ(pd.greater_equal(input, threshold), _columns(label))
+        return pd.reduce_sum(wrong, [1], keep_dim=True) / float(input.size)
+    if label.dtype.kind == "i":
+        return _outside_top(input, label, top_k)
+    wrong = _differ(input > threshold, label > threshold)
+    return pd.reduce_sum(wrong, [1], keep_dim=True)
+
+
+def _differ(a, b):
+    return pd.abs(pd.cast(a, "float32") - pd.cast(b, "float32"))
+
+
+def _columns(label):
+    """Which columns sparse rows have, bool [rows, size]."""
+    return pd.logical_not(pd.equal(label.sparse.dense(), 0.0))
+
+
+def _check(who, input, label):
+    check_rows(who, input)
+    check_layers(who, label)
+    if label.size != input.size:
+        raise pd.ShapeError(
+            f"{who}: {input.name!r} is {input.size} wide, its label {label.name!r} {label.size}"
+        )
+
+
+def _outside_top(rows, label, k):
+    """1 for each row whose label has k columns or more above it, [rows, 1]."""
+    label = pd.unsqueeze(label, 1)
+    if k == 1:
+        wrong = pd.logical_not(pd.equal(pd.arg_max(rows, 1, keep_dim=True), label))
+        return pd.cast(wrong, "float32")
+    above = pd.cast(rows > pd.gather_elements(rows, label, 1), "float32")
+    return pd.cast(pd.reduce_sum(above, [1], keep_dim=True) >= float(k), "float32")
+
+
+def precision_recall(input, label, positive_label=None, weight=None, name=None):
+    """`precision`, `recal` and `F1-score` of the classes that the largest columns stand for.
+
+    They are those of the class `positive_label`. Without one they are no numbers, and there are
+    `macro-average-precision`, `-recall` and `-F1-score` (of the means over classes) and
+    `micro-average-precision` (of the sums over classes). 0/0 is 1.
+
+    With a sparse label each column is a class of its own, which a row is found to be in from 0.5
+    on; then there are `micro-average-recall` and `-F1-score` too.
+    """
+    who = "precision_recall"
+    _check(who, input, label)
+    check_weight(who, weight)
+    size, sparse = input.size, label.sparse is not None
+    counts = _sparse_counts if sparse else _counts
+    if positive_label is not None and not 0 <= positive_label < size:
+        raise ValueError(
+            f"{who}: the positive label {positive_label!r} is none of the {size} classes"
+        )
+    declare(
+        "precision_recall",
+        "precision_recall",
+        name,
+        [input, label, weight],
+        counts(input, label, None if weight is None else pd.reshape(weight, [-1])),
+        lambda: Sums(3, lambda *counts: _precision_recall(counts, size, positive_label, sparse)),
+        positive_label=positive_label,
+    )
+
+
+def _counts(input, label, weight):
+    """Weights of true positives, false positives and false negatives, each by class."""
+    label, found = ids_of("precision_recall", label), pd.arg_max(input, 1)
+    right = pd.cast(pd.equal(found, label), "float32")
+    wrong = 1.0 - right
+    if weight is not None:
+        right, wrong = weight * right, weight * wrong
+    none = pd.constant(np.zeros(input.size, np.float32))
+    pairs = (label, right), (found, wrong), (label, wrong)
+    return tuple(pd.scatter_add(none, index, values) for index, values in pairs)
+
+
+def _sparse_counts(input, label, weight):
+    """The same where every row may be in any classes."""
+    found, wanted = (pd.cast(x, "float32") for x in (pd.greater_equal(input, 0.5), _columns(label)))
+    cases = found * wanted, found * (1.0 - wanted), (1.0 - found) * wanted
+    if weight is not None:
+        cases = tuple(pd.unsqueeze(weight, 1) * x for x in cases)
+    return tuple(pd.reduce_sum(x, [0]) for x in cases)
+
+
+def _precision_recall(counts, size, positive, sparse):
+    true, false, missed = (np.broadcast_to(c, size) for c in counts)
+    precision, recall = _rates(true, false), _rates(true, missed)
+    if positive is not None:
+        return _scores("", precision[positive], recall[positive], "recal")
+    nothing = dict.fromkeys(("precision", "recal", "F1-score"), float("nan"))
+    micro = [_rates(true.sum(), wrong.sum()).item() for wrong in (false, missed)]
+    scores = _scores("micro-average-", *micro, "recall")
+    if not sparse:  # all three are equal
+        scores = {"micro-average-precision": micro[0]}
+    return {
+        **nothing,
+        **_scores("macro-average-", precision.mean(), recall.mean(), "recall"),
+        **scores,
+    }
+
+
+def _scores(prefix, precision, recall, name_of_recall):
+    return {
+        f"{prefix}precision": precision,
+        f"{prefix}{name_of_recall}": recall,
+        f"{prefix}F1-score": f1_score(precision, recall),
+    }
+
+
+def _rates(right, wrong):
+    """right / (right + wrong), 1 where both are 0."""
+    total = right + wrong
+    return np.where(total > 0, right / np.where(total > 0, total, 1.0), 1.0)

@@ -1,0 +1,120 @@
+"""Mean average precision of detected boxes."""
+
+import numpy as np
+
+import pd_core as pd
+
+from .base import check_rows, declare, sequences_of
+
+_TYPES = "11point", "Integral"
+
+
+def detection_map(
+    input,
+    label,
+    overlap_threshold=0.5,
+    background_id=0,
+    evaluate_difficult=False,
+    ap_type="11point",
+    name=None,
+):
+    """Mean over classes of the average precision of detections, times 100.
+
+    `input` has rows [image, class, score, xmin, ymin, xmax, ymax], `label` sequences of rows
+    [class, xmin, ymin, xmax, ymax, difficult]. A detection is right if the box of its class with
+    the largest overlap, over the threshold, has no better detection yet; boxes marked as difficult
+    count on neither side unless `evaluate_difficult`. `ap_type` is `11point`, the mean of the
+    best precision at recalls from 0, 0.1, … on (Everingham et al. 2010), or `Integral`, the area
+    under precision by recall. `background_id` has no effect.
+    """
+    who = "detection_map"
+    check_rows(who, input)
+    check_rows(who, label)
+    lengths = sequences_of(who, label).lengths
+    _check_width(who, input, 7)
+    _check_width(who, label, 6)
+    if ap_type not in _TYPES:
+        raise ValueError(f"{who}: ap_type is one of {', '.join(_TYPES)}, not {ap_type!r}")
+    declare(
+        "detection_map",
+        "detection_map",
+        name,
+        [input, label, label],  # twice, as in 2017
+        (input, label, lengths),
+        lambda: Detections(overlap_threshold, evaluate_difficult, ap_type),
+        overlap_threshold=overlap_threshold,
+        background_id=background_id,
+        evaluate_difficult=evaluate_difficult,
+        ap_type=ap_type,
+    )
+
+
+def _check_width(who, x, width):
+    if x.rank != 2 or x.dims[1] != width:
+        raise pd.ShapeError(f"{who}: a row of {x.name!r} is {width} numbers, not {x!r}")
+
+
+class Detections:
+    """The detections of all batches, right or wrong, and how many boxes each class has."""
+
+    def __init__(self, overlap_threshold, difficult, ap_type):
+        self._threshold, self._difficult, self._ap_type = overlap_threshold, difficult, ap_type
+        self._boxes = {}  # number of boxes by class
+        self._found = {}  # lists of [score, right] by class
+
+    def add(self, found, truth, lengths):
+        """The images of one batch."""
+        images = np.repeat(np.arange(len(lengths)), lengths)
+        classes, counted = truth[:, 0].astype(int), self._counted(truth)
+        for c, n in zip(*np.unique(classes[counted], return_counts=True), strict=True):
+            self._boxes[c] = self._boxes.get(c, 0) + n
+        pairs = found[:, :2].astype(int)
+        for image, c in np.unique(pairs, axis=0):
+            rows = found[(pairs == (image, c)).all(axis=1)]
+            rows = rows[np.argsort(-rows[:, 2], kind="stable")]
+            boxes = truth[(images == image) & (classes == c)]
+            self._found.setdefault(c, []).append(self._judged(rows, boxes))
+
+    def _counted(self, truth):
+        """Which boxes a detection has to find."""
+        return (truth[:, 5] == 0) | self._difficult
+
+    def _judged(self, rows, boxes):
+        """[score, right] of the detections of one class in an image, the best first."""
+        right = np.zeros(len(rows))
+        if not len(boxes):
+            return np.stack([rows[:, 2], right], axis=1)
+        overlaps = _overlaps(rows[:, 3:7], boxes[:, 1:5])
+        best = overlaps.argmax(axis=1)
+        hit = overlaps.max(axis=1) > self._threshold
+        counted = self._counted(boxes)[best]
+        _, first = np.unique(np.where(hit & counted, best, -1), return_index=True)
+        right[first] = 1.0
+        right[~(hit & counted)] = 0.0
+        judged = ~hit | counted
+        return np.stack([rows[:, 2], right], axis=1)[judged]
+
+    def result(self):
+        """The mean over the classes that have boxes and detections."""
+        pairs = [(np.concatenate(f), self._boxes.get(c, 0)) for c, f in self._found.items()]
+        precisions = [self._average_precision(f, count) for f, count in pairs if count]
+        return {"": 100.0 * np.mean(precisions) if precisions else 0.0}
+
+    def _average_precision(self, found, count):
+        right = found[np.argsort(-found[:, 0], kind="stable"), 1]
+        total = np.cumsum(right)
+        precision, recall = total / np.arange(1, len(right) + 1), total / count
+        if self._ap_type == "Integral":
+            return np.sum(precision * np.diff(recall, prepend=0.0))
+        best = [precision[recall >= k / 10].max(initial=0.0) for k in range(11)]
+        return np.mean(best)
+
+
+def _overlaps(a, b):
+    """Intersection over union of each box of a with each of b, [len(a), len(b)]."""
+    a, b = a[:, None], b[None]
+    sides = np.minimum(a[..., 2:], b[..., 2:]) - np.maximum(a[..., :2], b[..., :2])
+    shared = np.prod(np.maximum(sides, 0.0), axis=-1)
+    areas = [np.prod(x[..., 2:] - x[..., :2], axis=-1) for x in (a, b)]
+    union = areas[0] + areas[1] - shared
+    return np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)

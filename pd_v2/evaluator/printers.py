@@ -1,0 +1,165 @@
+"""Printers: what layers hold is written to the log, batch by batch; they are no metrics."""
+
+import logging
+
+import numpy as np
+
+import pd_core as pd
+
+from .base import Printing, check_layers, check_rows, declare, sequences_of
+from .classification import row_errors
+
+_LEVELS = "sequence pos", "sub-sequence pos"
+
+
+def log(text):
+    """Write to the log, as scripts of 2017 set it up."""
+    logging.getLogger("paddle").info(text)
+
+
+def value_printer(input, name=None):
+    """Print the values or ids of a layer, or of several in a list, and where sequences start."""
+    layers = _listed("value_printer", input)
+    fetched, groups = values_of(layers)
+
+    def write(*arrays):
+        for x, group in zip(layers, groups(arrays), strict=True):
+            log(text_of(group, f"layer={x.full_name} "))
+
+    _declare("value_printer", "value_printer", name, layers, fetched, write)
+
+
+def gradient_printer(input, name=None):
+    """Print the gradient of the costs in a layer, or in several in a list, when training."""
+    layers = _listed("gradient_printer", input)
+    for x in layers:
+        check_rows("gradient_printer", x)
+
+    def write(*gradients):
+        for x, gradient in zip(layers, gradients, strict=bool(gradients)):
+            log(f"layer={x.full_name} grad matrix:\n{matrix(gradient)}")
+
+    _declare("gradient_printer", "gradient_printer", name, layers, (), write, gradients=layers)
+
+
+def maxid_printer(input, num_results=None, name=None):
+    """Print the columns of the `num_results` (1) largest elements of each row, and these."""
+    layers = _listed("maxid_printer", input)
+    for x in layers:
+        check_rows("maxid_printer", x)
+    count = num_results or 1
+
+    def write(*values):
+        for x, rows in zip(layers, values, strict=True):
+            text = "".join(_largest(row, count) + "\n" for row in rows)
+            log(f"layer={x.full_name} row max id vector:\n{text}")
+
+    _declare("max_id_printer", "maxid_printer", name, layers, layers, write, num_results)
+
+
+def maxframe_printer(input, num_results=None, name=None):
+    """Print the places of the `num_results` (1) largest numbers of each sequence, and these."""
+    layers = _listed("maxframe_printer", input)
+    for x in layers:
+        check_rows("maxframe_printer", x)
+        if x.size != 1:
+            raise pd.ShapeError(f"maxframe_printer: {x.name!r} is {x.size} wide, not 1")
+    count = num_results or 1
+    fetched = [v for x in layers for v in (x, sequences_of("maxframe_printer", x).lengths)]
+
+    def write(*arrays):
+        for x, values, lengths in zip(layers, arrays[::2], arrays[1::2], strict=True):
+            frames = np.split(values[:, 0], np.cumsum(lengths))[:-1]
+            text = "".join(f"{_largest(f, count)}total {len(f)} frames\n" for f in frames)
+            log(f"layer={x.full_name} sequence max frames:\n{text}")
+
+    _declare("max_frame_printer", "maxframe_printer", name, layers, fetched, write, num_results)
+
+
+def classification_error_printer(input, label, threshold=0.5, name=None):
+    """Print how wrong each row is, as classification_error counts it."""
+    wrong = row_errors("classification_error_printer", input, label, 1, threshold)
+    starts = () if input.sequences is None else (input.sequences.lengths,)
+
+    def write(errors, *lengths):
+        log(f"Printer={printer} Classification Error:\n{matrix(errors)}")
+        for counts in lengths:
+            log(f"Printer={printer} sequence pos vector:\n{_starts(counts)}")
+
+    kind = "classification_error_printer"
+    inputs = [input, label]
+    config = _declare(kind, kind, name, inputs, (wrong, *starts), write, threshold=threshold)
+    printer = config.name
+
+
+def _declare(kind, function, name, inputs, fetched, write, num_results=None, threshold=None, **own):
+    return declare(
+        kind,
+        function,
+        name,
+        inputs,
+        fetched,
+        lambda: Printing(write),
+        prints=True,
+        num_results=num_results,
+        classification_threshold=threshold,
+        **own,
+    )
+
+
+def _listed(who, input):
+    """One layer or a list of them, as a tuple."""
+    layers = tuple(input) if isinstance(input, (list, tuple)) else (input,)
+    check_layers(who, *layers)
+    return layers
+
+
+def values_of(layers):
+    """What to fetch of some layers, and a function that parts it: {field: array} for each."""
+    parts = [_parts(x) for x in layers]
+
+    def groups(arrays):
+        left = iter(arrays)
+        return [{field: next(left) for field, _ in part} for part in parts]
+
+    return [v for part in parts for _, v in part], groups
+
+
+def _parts(x):
+    """(field, Variable) of what a layer holds."""
+    values, ids = (x, x.ids) if x.dtype.kind == "f" else (x.column, x)
+    if x.sparse is not None:
+        values, ids = x.sparse.dense(), None
+    fields = [("value", values), ("ids", ids)]
+    fields += zip(_LEVELS, (level.lengths for level in x.levels), strict=False)
+    return [(field, v) for field, v in fields if v is not None]
+
+
+def text_of(fields, prefix=""):
+    """The values and ids of a layer and the row in which each of its sequences starts."""
+    starts = [np.concatenate([[0], np.cumsum(fields[k])]) for k in _LEVELS if k in fields]
+    if len(starts) > 1:
+        starts[0] = starts[1][starts[0]]
+    texts = {k: matrix(np.atleast_2d(fields[k])) for k in ("value", "ids") if k in fields}
+    texts |= zip(_LEVELS, map(vector, starts), strict=False)
+    return "".join(f"{prefix}{field}:\n{text}" for field, text in texts.items())
+
+
+def matrix(rows):
+    """A line for each row, six digits for each number."""
+    return "".join(vector(row) for row in rows)
+
+
+def vector(numbers):
+    """One line of numbers."""
+    return "".join(f"{v:g} " for v in numbers) + "\n"
+
+
+def _starts(lengths):
+    return vector(np.concatenate([[0], np.cumsum(lengths)]))
+
+
+def _largest(row, count):
+    """`place : value, ` for the largest numbers, the first of equal ones first."""
+    order = np.argsort(-row, kind="stable")[:count]
+    return "".join(f"{k} : {row[k]:g}, " for k in order)

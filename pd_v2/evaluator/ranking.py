@@ -1,0 +1,137 @@
+"""Metrics of rankings: the area under the ROC curve, and pairs in the right order."""
+
+import numpy as np
+
+import pd_core as pd
+
+from .base import check_layers, check_rows, check_weight, declare, ids_of, last_column
+
+_BINS = 2**24 - 1
+_MERGE_AT = 2**20
+
+
+def auc(input, label, name=None, weight=None):
+    """The area under the ROC curve of the last column, a probability, against labels 0 and not 0.
+
+    Scores count as equal within 1 / (2^24 - 1). Without both kinds of rows it is 0.
+    """
+    check_rows("auc", input)
+    check_weight("auc", weight)
+    declare(
+        "last-column-auc",
+        "auc",
+        name,
+        [input, label, weight],
+        (last_column(input), _single("auc", label), *_weights(weight)),
+        Histogram,
+    )
+
+
+def _single(who, label):
+    """A label of ids, or of one number a row, as [rows]."""
+    check_layers(who, label)
+    if label.dtype.kind == "i" or label.ids is not None:
+        return ids_of(who, label)
+    if label.size != 1:
+        raise pd.ShapeError(f"{who}: the label {label.name!r} is {label.size} wide, not 1")
+    return pd.reshape(label, [-1])
+
+
+def _weights(weight):
+    return () if weight is None else (pd.reshape(weight, [-1]),)
+
+
+class Histogram:
+    """The weights of positive and negative rows by score, as far as there are any."""
+
+    def __init__(self):
+        self._bins = np.zeros(0, np.int64)
+        self._counts = np.zeros((2, 0))
+        self._pending, self._waiting = [], 0
+
+    def add(self, scores, label, weights=None):
+        """Rows of one batch."""
+        outside = ~((scores >= 0) & (scores <= 1))
+        if outside.any():
+            raise ValueError(f"auc: a score is a probability, not {scores[outside][0]}")
+        bins = (scores.astype(np.float32) * np.float32(_BINS)).astype(np.int64)
+        weights = np.ones(len(bins)) if weights is None else weights
+        positive = label != 0
+        self._pending.append((bins, np.stack([weights * positive, weights * ~positive])))
+        self._waiting += len(bins)
+        if self._waiting > _MERGE_AT:
+            self._merge()
+
+    def _merge(self):
+        bins, counts = zip((self._bins, self._counts), *self._pending, strict=True)
+        self._bins, place = np.unique(np.concatenate(bins), return_inverse=True)
+        joined = np.concatenate(counts, axis=1)
+        self._counts = np.stack(
+            [np.bincount(place, side, minlength=len(self._bins)) for side in joined]
+        )
+        self._pending, self._waiting = [], 0
+
+    def result(self):
+        """The area, by trapezoids from the highest score down."""
+        self._merge()
+        positive, negative = self._counts[:, ::-1]
+        if not positive.sum() or not negative.sum():
+            return {"": 0.0}
+        above = np.cumsum(positive)
+        area = np.sum(negative * (above - positive / 2.0))
+        return {"": area / (positive.sum() * negative.sum())}
+
+
+def pnpair(input, label, query_id, weight=None, name=None):
+    """Pairs of rows in the right order per pair in the wrong one; by number if none is wrong.
+
+    Pairs are rows of one query with different labels, ordered by the last column; equal scores
+    count for neither side. A pair weighs the mean of its rows.
+    """
+    check_rows("pnpair", input)
+    ids = [ids_of("pnpair", x) for x in (label, query_id)]
+    check_weight("pnpair", weight)
+    declare(
+        "pnpair",
+        "pnpair",
+        name,
+        [input, label, query_id, weight],
+        (last_column(input), *ids, *_weights(weight)),
+        Pairs,
+    )
+
+
+class Pairs:
+    """The rows of all batches: a query may have rows in several."""
+
+    def __init__(self):
+        self._batches = []
+
+    def add(self, scores, label, query, weights=None):
+        """Rows of one batch."""
+        weights = np.ones(len(scores)) if weights is None else weights
+        self._batches.append((scores, label, query, weights))
+
+    def result(self):
+        """Weight of right pairs over that of wrong ones."""
+        if not self._batches:
+            return {"": 0.0}
+        columns = [np.concatenate(c) for c in zip(*self._batches, strict=True)]
+        order = np.argsort(columns[2], kind="stable")
+        right, wrong = _pairs(*(c[order] for c in columns))
+        return {"": right / (wrong if wrong > 0 else 1.0)}
+
+
+def _pairs(scores, label, query, weights):
+    """Weights of right and wrong pairs of rows that are sorted by query."""
+    right = wrong = 0.0
+    for apart in range(1, len(query)):
+        same = query[apart:] == query[:-apart]
+        if not same.any():
+            break
+        steps = (np.sign(v[apart:] - v[:-apart]) for v in (scores, label))
+        agreement = np.prod(list(steps), axis=0)
+        weight = (weights[apart:] + weights[:-apart]) / 2.0 * same
+        right += weight[agreement > 0].sum(dtype=np.float64)
+        wrong += weight[agreement < 0].sum(dtype=np.float64)
+    return right, wrong

@@ -1,0 +1,36 @@
+"""Means over rows: of whole rows, and of their last column."""
+
+import pd_core as pd
+
+from .base import Sums, check_layers, check_rows, check_weight, declare, ids_of, last_column, share
+
+
+def sum(input, name=None, weight=None):
+    """The sum of all elements, or of all ids, a row; rows are scaled by their weight."""
+    check_layers("sum", input)
+    if input.dtype.kind == "i":
+        rows = pd.cast(ids_of("sum", input), "float64")
+    else:
+        rows = pd.reduce_sum(input, [1])
+    _declare("sum", "sum", name, input, rows, weight)
+
+
+def column_sum(input, name=None, weight=None):
+    """The mean of the last column."""
+    check_rows("column_sum", input)
+    _declare("last-column-sum", "column_sum", name, input, last_column(input), weight)
+
+
+def _declare(kind, function, name, input, rows, weight):
+    check_weight(function, weight)
+    scale = pd.ones_like(rows)
+    if weight is not None:
+        scale = pd.cast(pd.reshape(weight, [-1]), rows.dtype)
+    declare(
+        kind,
+        function,
+        name,
+        [input, weight],
+        (pd.reduce_sum(rows * scale), pd.reduce_sum(scale)),
+        lambda: Sums(2, lambda total, rows: {"": share(total, rows)}),
+    )

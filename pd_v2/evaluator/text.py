@@ -1,0 +1,103 @@
+"""Sequences of ids as lines of text."""
+
+from pathlib import Path
+
+import numpy as np
+
+from .base import Printing, declare, ids_of, sequences_of
+
+
+def seqtext_printer(input, result_file, id_input=None, dict_file=None, delimited=None, name=None):
+    """Write sequences of ids to `result_file`, which is emptied when training or a test begins.
+
+    A line is the id of the sample, from `id_input` or its number in the batch, a tab and the
+    words: line number `id` of `dict_file`, or the ids. `delimited=False` leaves out the spaces.
+    A sub-sequence has a line of its own, and so has each of several generated results, with its
+    number and its log probability.
+    """
+    words = ids_of("seqtext_printer", input)
+    sequences_of("seqtext_printer", input)
+    ids = [] if id_input is None else [ids_of("seqtext_printer", id_input)]
+    if not isinstance(result_file, str) or not result_file:
+        raise TypeError(f"seqtext_printer: the result file is a path, not {result_file!r}")
+    text = _Text(result_file, dict_file, " " if delimited is None or delimited else "")
+    write, fetched = text.write_sequences, [level.lengths for level in input.levels]
+    if input.prob is not None and input.prob.rank == 2:
+        write, fetched = text.write_results, [input.prob, *fetched]
+
+    def add(*arrays):
+        names, (values, *rest) = arrays[: len(ids)], arrays[len(ids) :]
+        samples = names[0] if names else np.arange(len(rest[0]))
+        write(samples, values, *rest)
+
+    declare(
+        "seq_text_printer",
+        "seqtext_printer",
+        name,
+        [id_input, input],
+        (*ids, words, *fetched),
+        lambda: Printing(add),
+        prints=True,
+        begin=text.begin,
+        dict_file=dict_file,
+        result_file=result_file,
+        delimited=delimited,
+    )
+
+
+class _Text:
+    """A file of lines of words."""
+
+    def __init__(self, path, dictionary, space):
+        self._path, self._dictionary, self._space = Path(path), dictionary, space
+        self._words = None
+
+    def begin(self):
+        """Empty the file, read the dictionary."""
+        self._path.write_text("", encoding="utf-8")
+        if self._dictionary:
+            self._words = Path(self._dictionary).read_text(encoding="utf-8").splitlines()
+
+    def write_sequences(self, samples, ids, lengths, *inner):
+        """A line for each sequence, or for each of its sub-sequences."""
+        if inner:
+            pieces = _cut(_cut(ids, inner[0]), lengths)
+            texts = ["".join(self._line(p) + "\n" for p in subs) for subs in pieces]
+        else:
+            texts = [self._line(p) for p in _cut(ids, lengths)]
+        self._append(f"{n}{text}\n" for n, text in zip(samples, texts, strict=True))
+
+    def write_results(self, samples, ids, scores, lengths):
+        """For each sample lines of its results: their ids come as length, ids, -1."""
+        for n, results, row in zip(samples, _cut(ids, lengths), scores, strict=True):
+            lines, start = [f"{n}\n"], 0
+            while start < len(results):
+                end = start + 1 + results[start]
+                number = len(lines) - 1
+                words = self._line(results[start + 1 : end])
+                lines.append(f"{number}\t{row[number]:g}{words}\n")
+                start = end + 1
+            self._append([*lines, "\n"])
+
+    def _line(self, ids):
+        return "\t" + "".join(self._space + self._word(k) for k in ids)
+
+    def _word(self, k):
+        if self._words is None:
+            return str(k)
+        if not 0 <= k < len(self._words):
+            raise ValueError(
+                f"seqtext_printer: there is no word {k} in {self._dictionary!r}, "
+                f"which has {len(self._words)}"
+            )
+        return self._words[k]
+
+    def _append(self, lines):
+        with self._path.open("a", encoding="utf-8") as file:
+            file.writelines(lines)
+
+
+def _cut(items, lengths):
+    """Consecutive pieces of a sequence."""
+    ends = np.cumsum(lengths)
+    return [items[end - n : end] for end, n in zip(ends, lengths, strict=True)]

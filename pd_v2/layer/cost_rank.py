@@ -1,0 +1,35 @@
+"""Costs of how a list is ordered."""
+
+import pd_core as pd
+
+from ._legacy import layer
+from .image import whole
+from .sequence import needs_sequences
+
+
+@layer("lambda_cost", "lambda_cost", inputs=("input", "score"), rows=("input", "score"))
+def lambda_cost(scope, input, score, name=None, NDCG_num=5, max_sort_size=-1, layer_attr=None):
+    """NDCG at `NDCG_num` of each list, on every row of it; the gradient is LambdaRank's.
+
+    `input` scores the items of a list, a sequence, `score` says how relevant they are. Higher is
+    better, and so training does not minimise this value: it follows `pd.lambda_rank`, on the
+    first `max_sort_size` places by relevance, or all for -1.
+    """
+    for x in (input, score):
+        if x.size != 1:
+            raise pd.ShapeError(f"an item has 1 number, {x.name!r} is {x.size} wide")
+    whole("NDCG_num", NDCG_num)
+    if max_sort_size != -1 and max_sort_size < NDCG_num:
+        raise pd.GraphError(
+            f"max_sort_size is -1 or at least NDCG_num, {NDCG_num}, not {max_sort_size!r}"
+        )
+    scope.config.NDCG_num, scope.config.max_sort_size = NDCG_num, max_sort_size
+    lists = needs_sequences(input)
+    needs_sequences(score)
+    scores, relevance = (pd.squeeze(pd.stop_gradient(x), 1) for x in (input, score))
+    value = lists.repeat(pd.ndcg(lists, scores, relevance, NDCG_num))
+    limit = None if max_sort_size == -1 else max_sort_size
+    pull = pd.lambda_rank(lists, scores, relevance, NDCG_num, limit)
+    # the rows of the input times their gradient, of which only the derivative is left
+    moved = pd.mul(input, pd.unsqueeze(pd.stop_gradient(pull), 1))
+    return pd.add(pd.unsqueeze(value, 1), pd.sub(moved, pd.stop_gradient(moved)))

@@ -1,0 +1,41 @@
+"""Images read as sequences."""
+
+import numpy as np
+
+import pd_core as pd
+
+from ._legacy import layer
+from .image import image_of, record_axes, whole
+
+
+@layer("blockexpand", "block_expand_layer")
+def block_expand(
+    scope,
+    input,
+    block_x=0,
+    block_y=0,
+    stride_x=0,
+    stride_y=0,
+    padding_x=0,
+    padding_y=0,
+    num_channels=None,
+    name=None,
+    layer_attr=None,
+):
+    """Each image as the sequence of its blocks, row by row; a step is [channels, y, x].
+
+    A block that reaches beyond the image, or is larger than it, is filled up with zeros.
+    """
+    x, channels = image_of(input, num_channels)
+    block = [whole("block_y", block_y), whole("block_x", block_x)]
+    strides = [whole("stride_y", stride_y), whole("stride_x", stride_x)]
+    pads = [whole("padding_y", padding_y, 0), whole("padding_x", padding_x, 0)]
+    conf = scope.config.inputs[0].block_expand_conf
+    conf.channels = channels
+    record_axes(conf, last="_x", block=block, stride=strides, padding=pads)
+    record_axes(conf, last="_x", output=[0, 0], img_size=[0, 0])  # 2017 left them to run time
+    rows, places = pd.image_blocks(x, block, strides, pads)
+    lengths = pd.expand(pd.constant(np.array([places])), pd.size_of(x, 0))
+    lengths.dims = x.dims[:1]
+    scope.levels = (pd.Segments(lengths, rows.dims[0]),)
+    return rows

@@ -1,0 +1,269 @@
+"""Recurrent layers over whole sequences, and the single steps that groups are made of."""
+
+import pd_core as pd
+
+from .. import build
+from ..activation import Sigmoid, Tanh
+from ..config_base import Layer
+from ._legacy import layer
+from .mixed import dotmul_operator, full_matrix_projection, identity_projection, mixed
+
+
+@layer("lstmemory", "lstmemory", Tanh)
+def lstmemory(
+    scope,
+    input,
+    name=None,
+    size=None,
+    reverse=False,
+    act=None,
+    gate_act=None,
+    state_act=None,
+    bias_attr=None,
+    param_attr=None,
+    layer_attr=None,
+):
+    """An LSTM with peepholes over each sequence of rows [candidate, input, forget, output gate].
+
+    `size` is a quarter of the input's width, which already holds the input's share of the gates.
+    The bias [1, 7 size] is that of the four, then the weights of the cell in the three gates.
+    `act` is of the candidate, `state_act` of the cell on its way to the result.
+    """
+    n = _share(input, size, 4)
+    act, gate_act, state_act = _cell_activations(scope, act, gate_act, state_act)
+    w = scope.weight(0, [n, 4 * n], param_attr, dims=[n, n, 4])
+    bias, *peepholes = _parts(scope.bias([1, 7 * n], bias_attr), [4 * n, n, n, n])
+
+    def step(state, x):
+        h, c = state
+        gates = pd.add(pd.matmul(h, w), x)
+        h, c = pd.lstm_cell(gates, c, peepholes or None, act, gate_act, state_act)
+        return [h, c], h
+
+    bounded = _bounded(gate_act) and (_bounded(act) or _bounded(state_act))
+    return _along(scope, step, 2, n, _plus(input, bias), reverse, bounded)
+
+
+@layer("gated_recurrent", "gru", Tanh)
+def grumemory(
+    scope,
+    input,
+    size=None,
+    name=None,
+    reverse=False,
+    act=None,
+    gate_act=None,
+    bias_attr=None,
+    param_attr=None,
+    layer_attr=None,
+):
+    """A GRU over each sequence of rows [update gate, reset gate, candidate].
+
+    `size` is a third of the input's width, which already holds the input's share of the three.
+    """
+    n = _share(input, size, 3)
+    act, gate_act = _cell_activations(scope, act, gate_act)
+    gates, candidate = _gru_weights(scope, n, param_attr)
+    bias = scope.bias([1, 3 * n], bias_attr)
+
+    def step(h, x):
+        h = pd.gru_cell(x, h, gates, candidate, act, gate_act)
+        return h, h
+
+    bounded = gate_act.name == "sigmoid" and _bounded(act)
+    return _along(scope, step, 1, n, _plus(input, bias), reverse, bounded)
+
+
+@layer("recurrent", "recurrent_layer", Tanh)
+def recurrent(
+    scope,
+    input,
+    act=None,
+    bias_attr=None,
+    param_attr=None,
+    name=None,
+    reverse=False,
+    layer_attr=None,
+):
+    """h_t = act(x_t + h_(t-1) W + b) over each sequence."""
+    w = scope.weight(0, [input.size, input.size], param_attr)
+    bias = scope.bias([1, input.size], bias_attr)
+    scope.acted = True
+
+    def step(h, x):
+        h = act(pd.add(pd.matmul(h, w), x))
+        return h, h
+
+    return _along(scope, step, 1, input.size, _plus(input, bias), reverse, _bounded(act))
+
+
+@layer("lstm_step", "lstm_step", Tanh, inputs=("input", "state"), rows=("input", "state"))
+def lstm_step(
+    scope,
+    input,
+    state,
+    size=None,
+    act=None,
+    name=None,
+    gate_act=None,
+    state_act=None,
+    bias_attr=None,
+    layer_attr=None,
+):
+    """One step of `lstmemory`, for a group: `state` is the last cell.
+
+    The input holds the last result's share of the gates as well. The bias [1, 3 size] is the
+    weights of the cell in the gates. The new cell is the output "state", see `get_output`.
+    """
+    n = _share(input, size or state.size, 4)
+    _check_state(state, n)
+    act, gate_act, state_act = _cell_activations(scope, act, gate_act, state_act)
+    peepholes = _parts(scope.bias([1, 3 * n], bias_attr), [n, n, n])
+    h, c = pd.lstm_cell(input, state, peepholes or None, act, gate_act, state_act)
+    scope.outputs["state"] = c
+    return h
+
+
+@layer("gru_step", "gru_step", Tanh, inputs=("input", "output_mem"), rows=("input", "output_mem"))
+def gru_step(
+    scope,
+    input,
+    output_mem,
+    size=None,
+    act=None,
+    name=None,
+    gate_act=None,
+    bias_attr=None,
+    param_attr=None,
+    layer_attr=None,
+):
+    """One step of `grumemory`, for a group: `output_mem` is the last result."""
+    n = _share(input, size, 3)
+    _check_state(output_mem, n)
+    act, gate_act = _cell_activations(scope, act, gate_act)
+    gates, candidate = _gru_weights(scope, n, param_attr)
+    bias = scope.bias([1, 3 * n], bias_attr)
+    return pd.gru_cell(_plus(input, bias), output_mem, gates, candidate, act, gate_act)
+
+
+def gru_step_naive(
+    input,
+    output_mem,
+    size=None,
+    name=None,
+    act=None,
+    gate_act=None,
+    bias_attr=None,
+    param_attr=None,
+    layer_attr=None,
+):
+    """The same as `gru_step`, made of mixed layers with a weight and a bias each.
+
+    They are `<name>_update`, `<name>_reset`, `<name>_reset_output`, `<name>_output_candidate` and
+    the result, which takes `layer_attr`.
+    """
+    name = name or build.current().next_name("gru_step_naive")
+    n = _share(input, size, 3)
+    for attr in (param_attr, bias_attr):
+        if attr not in (None, True, False) and "parameter_name" in attr.attr:
+            raise pd.GraphError(f"gru_step_naive {name!r}: one named parameter cannot serve thrice")
+
+    def part(what, block, state, act):
+        return mixed(
+            name=f"{name}_{what}",
+            size=n,
+            act=act,
+            bias_attr=True if bias_attr is None else bias_attr,
+            input=[
+                identity_projection(input, offset=block * n),
+                full_matrix_projection(state, param_attr=param_attr),
+            ],
+        )
+
+    update = part("update", 0, output_mem, gate_act or Sigmoid())
+    reset = part("reset", 1, output_mem, gate_act or Sigmoid())
+    kept = mixed(name=f"{name}_reset_output", input=dotmul_operator(a=output_mem, b=reset))
+    candidate = part("output_candidate", 2, kept, act or Tanh())
+    return mixed(
+        name=name,
+        layer_attr=layer_attr,
+        input=[
+            identity_projection(output_mem),
+            dotmul_operator(a=output_mem, b=update, scale=-1.0),
+            dotmul_operator(a=candidate, b=update),
+        ],
+    )
+
+
+@layer("get_output", "get_output_layer", rows=())
+def get_output(scope, input, arg_name, name=None, layer_attr=None):
+    """An output of a layer that has several, by its name in `Layer.outputs`."""
+    if arg_name not in input.outputs:
+        names = ", ".join(map(repr, input.outputs))
+        raise pd.GraphError(f"{input.name!r} has no output {arg_name!r}, only {names}")
+    scope.config.inputs[0].input_layer_argument = arg_name
+    return input if arg_name == "default" else input.results[arg_name]
+
+
+def _along(scope, step, states, size, rows, reverse, bounded):
+    """The rows that a step gives along each sequence, from states [B, size] of zeros.
+
+    `bounded` says that no state grows without limit, whatever the weights.
+    """
+    sequences = scope.inputs[0].sequences
+    if sequences is None:
+        raise pd.GraphError(f"{scope.inputs[0].name!r} is no sequence")
+    scope.reverse = scope.config.reversed = bool(reverse)
+    init = sequences.zeros(size)
+    init = init if states == 1 else [init] * states
+    return sequences.scan(step, init, rows, reverse, hold=not bounded)[1]
+
+
+def _plus(x, bias):
+    return x if bias is None else pd.add(x, bias)
+
+
+def _bounded(act):
+    return act.name in ("tanh", "sigmoid", "softmax")
+
+
+def _share(input, size, parts):
+    """The width of a layer whose input has `parts` columns for each of its own."""
+    if not isinstance(input, Layer):
+        raise TypeError(f"the input is a layer, not {input!r}")
+    if input.size % parts or size not in (None, 0, input.size // parts):
+        wanted = f"{parts} times a size" if not size else f"{parts} x {size}"
+        raise pd.ShapeError(f"{input.name!r} is {input.size} wide, not {wanted}")
+    return input.size // parts
+
+
+def _check_state(state, size):
+    if state.size != size:
+        raise pd.ShapeError(f"the state {state.name!r} is {state.size} wide, the layer {size}")
+
+
+def _cell_activations(scope, act, gate_act, *state_act):
+    """The activations of a cell, which it applies itself, recorded."""
+    gate_act = gate_act or Sigmoid()
+    scope.acted = True
+    scope.config.active_gate_type = gate_act.name
+    found = [act, gate_act]
+    if state_act:
+        found.append(state_act[0] or Tanh())
+        scope.config.active_state_type = found[-1].name
+    for f in found:
+        if not f.support_hppl:
+            raise pd.GraphError(f"a cell's activation is Tanh, Sigmoid or Relu, not {f.name!r}")
+    return found
+
+
+def _parts(bias, sizes):
+    """A bias in its parts, all None if there is none."""
+    return [None] * len(sizes) if bias is None else pd.split(bias, sizes, axis=1)
+
+
+def _gru_weights(scope, n, attr):
+    """[n, 2n] of the gates and [n, n] of the candidate, which 2017 stored one after the other."""
+    numbers = pd.reshape(scope.weight(0, [n, 3 * n], attr), [-1])
+    gates, candidate = pd.split(numbers, [2 * n * n, n * n])
+    return pd.reshape(gates, [n, 2 * n]), pd.reshape(candidate, [n, n])

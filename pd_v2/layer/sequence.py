@@ -1,0 +1,257 @@
+"""Layers that make one row of a sequence, rows of one, or sequences of sequences."""
+
+import numpy as np
+
+import pd_core as pd
+
+from ..activation import Linear
+from ..attr import ParameterAttribute
+from ..pooling import Avg, Max
+from ._legacy import layer
+from .image import whole
+
+_EXTRA = ("drop_rate", "error_clipping_threshold")
+
+
+class AggregateLevel:
+    """What becomes one row: a whole sample, or each sub-sequence of it."""
+
+    TO_NO_SEQUENCE = EACH_TIMESTEP = "non-seq"
+    TO_SEQUENCE = EACH_SEQUENCE = "seq"
+
+
+class ExpandLevel:
+    """What has one row before `expand`: a whole sample, or each sub-sequence of it."""
+
+    FROM_NO_SEQUENCE = FROM_TIMESTEP = "non-seq"
+    FROM_SEQUENCE = "seq"
+
+
+@layer("max", "seq_pooling")
+def pooling(
+    scope,
+    input,
+    pooling_type=None,
+    name=None,
+    bias_attr=None,
+    agg_level=AggregateLevel.TO_NO_SEQUENCE,
+    stride=-1,
+    layer_attr=None,
+):
+    """The steps of a sequence as one row: `Max` (if None), `Avg`, `Sum` or `SquareRootN`.
+
+    Of a nested sequence a sample becomes a row, with `TO_SEQUENCE` each sub-sequence. A stride
+    cuts sequences into windows of that many steps, the last one shorter, and gives a sequence
+    with a row for each. `Max(output_max_index=True)` gives the row's number in the batch.
+    An empty sequence gives 0, as a number -1.
+    """
+    kind = Max() if pooling_type is None else pooling_type
+    if not isinstance(kind, (Max, Avg)):
+        raise TypeError(
+            f"layer {scope.short_name!r}: pooling_type is one of Max, Avg, Sum, SquareRootN, "
+            f"not {kind!r}"
+        )
+    sequences = _aggregated(scope, input, agg_level, stride)
+    if isinstance(kind, Avg):
+        scope.config.type = scope.layer_type = kind.name
+        scope.config.average_strategy = kind.strategy
+    elif kind.output_max_index is not None:
+        scope.config.output_max_index = kind.output_max_index
+    return with_bias(scope, _pooled(sequences, input, kind), bias_attr or None)
+
+
+def _pooled(sequences, x, kind):
+    if isinstance(kind, Max):
+        return _place_of_max(sequences, x) if kind.output_max_index else sequences.max(x)
+    if kind.strategy == Avg.STRATEGY_AVG:
+        return sequences.mean(x)
+    total = sequences.sum(x)
+    if kind.strategy == Avg.STRATEGY_SUM:
+        return total
+    return pd.div(total, pd.sqrt(sequences.counts(x)))
+
+
+def _place_of_max(sequences, x):
+    """The number of the row that holds the first maximum."""
+    x = pd.stop_gradient(x)
+    largest = pd.equal(x, sequences.repeat(sequences.max(x)))
+    behind = pd.unsqueeze(pd.cast(pd.sub(sequences.total, sequences.numbers), x.dtype), 1)
+    most = sequences.max(pd.where(largest, behind, float("-inf")))
+    some = pd.unsqueeze(pd.greater_than(sequences.lengths, 0), 1)
+    return pd.where(some, pd.sub(pd.cast(sequences.total, x.dtype), most), -1.0)
+
+
+@layer("seqlastins", "last_seq")
+def last_seq(
+    scope,
+    input,
+    name=None,
+    agg_level=AggregateLevel.TO_NO_SEQUENCE,
+    stride=-1,
+    layer_attr=None,
+):
+    """The last step of each sequence, zeros of an empty one; levels and stride as in `pooling`."""
+    return _aggregated(scope, input, agg_level, stride).last(input)
+
+
+@layer("seqlastins", "first_seq", label="seqfirstins")
+def first_seq(
+    scope,
+    input,
+    name=None,
+    agg_level=AggregateLevel.TO_NO_SEQUENCE,
+    stride=-1,
+    layer_attr=None,
+):
+    """The first step of each sequence, zeros of an empty one; levels as in `pooling`.
+
+    The windows of a stride end with the sequence: the first one may be shorter.
+    """
+    scope.config.select_first = True
+    return _aggregated(scope, input, agg_level, stride, from_end=True).first(input)
+
+
+def _aggregated(scope, input, agg_level, stride, from_end=False):
+    """Segments with a sequence for each row of the result, whose levels and record it sets."""
+    levels = needs_levels(input)
+    if agg_level not in (AggregateLevel.TO_NO_SEQUENCE, AggregateLevel.TO_SEQUENCE):
+        raise pd.GraphError(f"agg_level is one of AggregateLevel, not {agg_level!r}")
+    if not isinstance(stride, int) or (stride < 1 and stride != -1):
+        raise pd.GraphError(f"stride is a number of steps, or -1 for none, not {stride!r}")
+    scope.config.trans_type, scope.config.seq_pool_stride = agg_level, stride
+    if agg_level == AggregateLevel.TO_SEQUENCE:
+        outer, inner = needs_nested(input)
+        if stride != -1:
+            raise pd.GraphError("a stride is for TO_NO_SEQUENCE only")
+        scope.levels = (outer,)
+        return inner
+    if stride == -1:
+        scope.levels = ()
+        return input.sequences
+    if len(levels) > 1:
+        raise pd.GraphError(f"a stride is for sequences of rows, {input.name!r} is nested")
+    windows, steps = pd.sequence_windows(levels[0], stride, from_end)
+    scope.levels = (windows,)
+    return steps
+
+
+@layer("expand", "expand_layer", inputs=("input", "expand_as"))
+def expand(
+    scope,
+    input,
+    expand_as,
+    name=None,
+    bias_attr=False,
+    expand_level=ExpandLevel.FROM_NO_SEQUENCE,
+    layer_attr=None,
+):
+    """A row for each step of its sequence in `expand_as`; only a Param makes a bias.
+
+    `input` has a row for each sample, with `FROM_SEQUENCE` one for each sub-sequence.
+    """
+    if expand_level == ExpandLevel.FROM_SEQUENCE:
+        _, sequences = needs_nested(expand_as)
+        if len(input.levels) != 1:
+            raise pd.GraphError(f"{input.name!r} is no sequence with a row for each sub-sequence")
+    elif expand_level == ExpandLevel.FROM_NO_SEQUENCE:
+        needs_levels(expand_as)
+        sequences = expand_as.sequences
+        if input.levels:
+            raise pd.GraphError(f"{input.name!r} is a sequence, not a row for each sample")
+    else:
+        raise pd.GraphError(f"expand_level is one of ExpandLevel, not {expand_level!r}")
+    scope.config.trans_type = expand_level
+    scope.levels = expand_as.levels
+    return with_bias(scope, sequences.repeat(input), only_param(bias_attr))
+
+
+@layer(
+    "seqconcat",
+    "seqconcat",
+    Linear,
+    inputs=("a", "b"),
+    supports=_EXTRA,
+    rows=("a", "b"),
+)
+def seq_concat(scope, a, b, act=None, name=None, layer_attr=None, bias_attr=None):
+    """act of the steps of a, followed by those of b; no bias unless one is asked for."""
+    if a.size != b.size:
+        raise pd.ShapeError(f"{a.name!r} is {a.size} wide, {b.name!r} {b.size}")
+    joined, y = pd.sequence_concat(needs_sequences(a), needs_sequences(b), a, b)
+    scope.levels = (joined,)
+    return with_bias(scope, y, bias_attr or None)
+
+
+def seq_reshape(input, reshape_size, act=None, name=None, layer_attr=None, bias_attr=None):
+    """The elements of each sequence in rows of another size; of plain rows, each a sequence.
+
+    2017 took an `act` and never applied it; so it is here.
+    """
+    return _seq_reshape(
+        input=input, size=reshape_size, name=name, layer_attr=layer_attr, bias_attr=bias_attr
+    )
+
+
+@layer("seqreshape", "seqreshape", supports=_EXTRA)
+def _seq_reshape(scope, input, size, name, layer_attr, bias_attr):
+    whole("reshape_size", size)
+    if not input.levels and input.size % size:
+        raise pd.ShapeError(f"{input.name!r} is {input.size} wide, which is not rows of {size}")
+    if input.levels:
+        elements = pd.mul(needs_sequences(input).lengths, input.size)
+    else:
+        elements = pd.expand(pd.constant([input.size]), pd.size_of(input, 0))
+        elements.dims = input.dims[:1]
+    sequences = pd.Segments(pd.div(elements, size))
+    # as many rows as the lengths say, so that a sequence that does not divide is an error; not by
+    # concat, which ONNX Runtime would take to stand for -1
+    shape = pd.where(np.array([True, False]), sequences.total, np.array([0, size]))
+    rows = pd.reshape(input, shape)
+    rows.dims = (sequences.tokens, size)
+    scope.levels = (sequences,)
+    return with_bias(scope, rows, bias_attr or None)
+
+
+@layer("row_conv", "row_conv_layer", Linear, supports=("drop_rate",))
+def row_conv(scope, input, context_len, act=None, name=None, param_attr=None, layer_attr=None):
+    """act of the sum of x[t + k] w[k], elementwise, over the next steps (Amodei et al. 2016).
+
+    k counts from 0 to context_len - 1; beyond the end of the sequence there is nothing.
+    """
+    needs_levels(input)
+    whole("context_len", context_len)
+    w = scope.weight(0, [context_len, input.size], param_attr)
+    scope.config.inputs[0].row_conv_conf.context_length = context_len
+    steps = pd.sequence_context(input.sequences, input, 0, context_len)
+    return pd.reduce_sum(pd.mul(steps, w), [1])
+
+
+def needs_levels(x):
+    """The levels of a layer that has sequences."""
+    if not x.levels:
+        raise pd.GraphError(f"{x.name!r} has no sequences")
+    return x.levels
+
+
+def needs_sequences(x):
+    """The only level of a layer: sequences of rows."""
+    if len(needs_levels(x)) > 1:
+        raise pd.GraphError(f"{x.name!r} has sequences in sequences, not of rows")
+    return x.levels[0]
+
+
+def needs_nested(x):
+    """The two levels of a layer."""
+    if len(needs_levels(x)) < 2:
+        raise pd.GraphError(f"{x.name!r} has sequences of rows, none in sequences")
+    return x.levels
+
+
+def only_param(attr):
+    """A bias attribute where nothing but a Param asks for a bias."""
+    return attr if isinstance(attr, ParameterAttribute) else None
+
+
+def with_bias(scope, y, attr):
+    """y plus the bias of an attribute, None for none."""
+    return y if attr is None else pd.add(y, scope.bias([1, y.dims[1]], attr))

@@ -1,0 +1,128 @@
+"""Layers that choose steps of sequences, or sequences of sequences."""
+
+import pd_core as pd
+
+from ..activation import Linear
+from ..config_base import Layer
+from ._legacy import layer
+from .image import whole
+from .sequence import needs_levels, needs_nested, needs_sequences, only_param, with_bias
+
+
+def kmax_seq_score(input, name=None, beam_size=1):
+    """Where the `beam_size` largest scores of each sequence stand, as numbers, the largest first.
+
+    -1 fills the row of a sequence with fewer steps. Of a nested sequence each sub-sequence has a
+    row. There is no gradient.
+    """
+    out = _kmax_seq_score(input=input, name=name, beam_size=beam_size)
+    out.config.ClearField("size")  # 2017 left it open
+    return out
+
+
+@layer("kmax_seq_score", "kmax_seq_score_layer")
+def _kmax_seq_score(scope, input, name, beam_size):
+    sequences = needs_levels(input)[-1]
+    if input.size != 1:
+        raise pd.ShapeError(f"a score is 1 number, {input.name!r} is {input.size} wide")
+    scope.config.beam_size = whole("beam_size", beam_size)
+    scope.levels, scope.size = (), 1
+    scores = pd.reshape(pd.stop_gradient(input), [-1])
+    scores.dims = input.dims[:1]
+    return pd.cast(pd.sequence_top(sequences, scores, beam_size), input.dtype)
+
+
+@layer("subseq", "sub_seq", Linear, inputs=("input", "offsets", "sizes"))
+def sub_seq(scope, input, offsets, sizes, act=None, bias_attr=None, name=None):
+    """act of some steps of each sequence: `sizes` of them, from step `offsets` on.
+
+    Both are ids, one for each sequence, counted from 0. What lies beyond the end of a sequence is
+    left out. Only a Param makes a bias.
+    """
+    sequences = needs_sequences(input)
+    for x in (offsets, sizes):
+        if x.dtype.kind != "i":
+            raise pd.DTypeError(f"{x.name!r} holds rows of numbers, no ids")
+    start = pd.minimum(offsets, sequences.lengths)
+    count = pd.minimum(sizes, pd.sub(sequences.lengths, start))
+    columns = (pd.unsqueeze(v, 1) for v in (start, count))
+    _, steps, y = pd.sequence_cut(sequences, input, *columns)
+    scope.levels = (pd.Segments(count, steps.tokens),)
+    return with_bias(scope, y, only_param(bias_attr))
+
+
+def seq_slice(input, starts, ends, name=None):
+    """Slices of each sequence, every one a sequence: from a step of `starts` to one of `ends`.
+
+    A row of either has up to K steps for one sequence, of the innermost level, counted from 0;
+    -1 ends the list. None stands for the first step, or the last. The end is part of the slice,
+    which ends with its sequence in any case. Slices of a nested sequence belong to its samples.
+    """
+    given = [x for x in (starts, ends) if x is not None]
+    for x in given:
+        if not isinstance(x, Layer):
+            raise TypeError(f"seq_slice: starts and ends are layers or None, not {x!r}")
+    return _seq_slice(input=input, starts=starts, ends=ends, name=name)
+
+
+@layer("seq_slice", "seq_slice_layer", inputs=("input", "starts", "ends"))
+def _seq_slice(scope, input, starts=None, ends=None, name=None):
+    sequences = needs_levels(input)[-1]
+    bounds = [_numbers(x) for x in (starts, ends) if x is not None]
+    if not bounds:
+        raise pd.GraphError("starts and ends cannot both be None")
+    if len({b.dims[1] for b in bounds}) > 1:
+        raise pd.ShapeError(
+            f"{starts.name!r} has {starts.dims[1]} steps in a row, {ends.name!r} {ends.dims[1]}"
+        )
+    if len(bounds) == 1:
+        scope.config.select_first = starts is not None
+    there = _before_end(*bounds)
+    last = pd.unsqueeze(pd.sub(sequences.lengths, 1), 1)
+    start = pd.zeros_like(bounds[0]) if starts is None else bounds[0]
+    end = last if ends is None else pd.minimum(bounds[-1], last)
+    count = pd.maximum(pd.add(pd.sub(end, start), 1), 0)
+    chosen, steps, y = pd.sequence_cut(sequences, input, start, pd.where(there, count, -1))
+    if len(input.levels) > 1:
+        outer = input.levels[0].sum(chosen.lengths)
+        scope.levels = (pd.Segments(outer, chosen.tokens), steps)
+    else:
+        scope.levels = (steps,)
+    return y
+
+
+@layer("sub_nested_seq", "sub_nested_seq_layer", inputs=("input", "selected_indices"))
+def sub_nested_seq(scope, input, selected_indices, name=None):
+    """The sub-sequences of each sample that its row of `selected_indices` names, in that order.
+
+    They count from 0; -1 ends the list, and what is beyond the last sub-sequence is left out.
+    """
+    outer, inner = needs_nested(input)
+    chosen = _numbers(selected_indices)
+    there = pd.logical_and(
+        _before_end(chosen), pd.less_than(chosen, pd.unsqueeze(outer.lengths, 1))
+    )
+    # one more than there are stands for none, so that there is always something to read
+    place = pd.where(there, pd.add(pd.unsqueeze(outer.starts, 1), chosen), outer.total)
+    starts, counts = (pd.gather(pd.concat([v, [0]]), place) for v in (inner.starts, inner.lengths))
+    samples = input.sequences
+    starts = pd.sub(starts, pd.unsqueeze(samples.starts, 1))
+    parts, steps, y = pd.sequence_cut(samples, input, starts, pd.where(there, counts, -1))
+    scope.levels = (parts, steps)
+    return y
+
+
+def _numbers(x):
+    """Rows of whole numbers, int64 [rows, K]."""
+    if x.rank != 2:
+        raise pd.ShapeError(f"{x.name!r} has rows of numbers, not {x!r}")
+    return pd.cast(x, "int64")
+
+
+def _before_end(*lists):
+    """Which places of rows come before the first negative one, in every list."""
+    ended = None
+    for x in lists:
+        here = pd.less_than(x, 0)
+        ended = here if ended is None else pd.logical_or(ended, here)
+    return pd.equal(pd.cum_sum(pd.cast(ended, "int64"), axis=1), 0)

@@ -1,0 +1,415 @@
+"""Recurrent networks: layers with a projection of their input, groups of steps, directions."""
+
+from .. import layer as layers
+from ..activation import Linear
+from ..build import current
+
+
+def simple_lstm(
+    input,
+    size,
+    name=None,
+    reverse=False,
+    mat_param_attr=None,
+    bias_param_attr=None,
+    inner_param_attr=None,
+    act=None,
+    gate_act=None,
+    state_act=None,
+    mixed_layer_attr=None,
+    lstm_cell_attr=None,
+):
+    """A projection `lstm_transform_<name>` to 4 size columns, then an `lstmemory`."""
+    name = name or current().next_name("lstm")
+    return layers.lstmemory(
+        name=name,
+        input=_projection(
+            f"lstm_transform_{name}", input, 4 * size, mat_param_attr, False, mixed_layer_attr
+        ),
+        reverse=reverse,
+        act=act,
+        gate_act=gate_act,
+        state_act=state_act,
+        bias_attr=bias_param_attr,
+        param_attr=inner_param_attr,
+        layer_attr=lstm_cell_attr,
+    )
+
+
+def simple_gru2(
+    input,
+    size,
+    name=None,
+    reverse=False,
+    mixed_param_attr=None,
+    mixed_bias_attr=None,
+    gru_param_attr=None,
+    gru_bias_attr=None,
+    act=None,
+    gate_act=None,
+    mixed_layer_attr=None,
+    gru_cell_attr=None,
+):
+    """A projection `<name>_transform` to 3 size columns, then a `grumemory`."""
+    name = name or current().next_name("simple_gru2")
+    return layers.grumemory(
+        name=name,
+        input=_projection(
+            f"{name}_transform",
+            input,
+            3 * size,
+            mixed_param_attr,
+            mixed_bias_attr,
+            mixed_layer_attr,
+        ),
+        reverse=reverse,
+        bias_attr=gru_bias_attr,
+        param_attr=gru_param_attr,
+        act=act,
+        gate_act=gate_act,
+        layer_attr=gru_cell_attr,
+    )
+
+
+def simple_gru(
+    input,
+    size,
+    name=None,
+    reverse=False,
+    mixed_param_attr=None,
+    mixed_bias_param_attr=None,
+    mixed_layer_attr=None,
+    gru_bias_attr=None,
+    gru_param_attr=None,
+    act=None,
+    gate_act=None,
+    gru_layer_attr=None,
+    naive=False,
+):
+    """What `simple_gru2` computes, as a group of `gru_step` after the projection."""
+    name = name or current().next_name("simple_gru")
+    return gru_group(
+        name=name,
+        size=size,
+        input=_projection(
+            f"{name}_transform",
+            input,
+            3 * size,
+            mixed_param_attr,
+            mixed_bias_param_attr,
+            mixed_layer_attr,
+        ),
+        reverse=reverse,
+        gru_bias_attr=gru_bias_attr,
+        gru_param_attr=gru_param_attr,
+        act=act,
+        gate_act=gate_act,
+        gru_layer_attr=gru_layer_attr,
+        naive=naive,
+    )
+
+
+def _projection(name, input, size, param_attr, bias_attr, layer_attr):
+    return layers.mixed(
+        name=name,
+        size=size,
+        input=layers.full_matrix_projection(input, param_attr=param_attr),
+        bias_attr=bias_attr,
+        layer_attr=layer_attr,
+    )
+
+
+# ---- groups of steps
+
+
+def lstmemory_unit(
+    input,
+    out_memory=None,
+    name=None,
+    size=None,
+    param_attr=None,
+    act=None,
+    gate_act=None,
+    state_act=None,
+    input_proj_bias_attr=None,
+    input_proj_layer_attr=None,
+    lstm_bias_attr=None,
+    lstm_layer_attr=None,
+):
+    """A step of an LSTM, for a group: `input` is [candidate, input, forget, output gate].
+
+    The last result is that of the layer `name`, or `out_memory`. The gates have a bias only if
+    `input_proj_bias_attr` asks for one.
+    """
+    name = name or current().next_name("lstm_unit")
+    size = size or input.size // 4
+    last = layers.memory(name=name, size=size) if out_memory is None else out_memory
+    cell = layers.memory(name=f"{name}_state", size=size)
+    gates = layers.mixed(
+        name=f"{name}_input_recurrent",
+        size=4 * size,
+        bias_attr=input_proj_bias_attr,
+        layer_attr=input_proj_layer_attr,
+        input=[
+            layers.identity_projection(input),
+            layers.full_matrix_projection(last, param_attr=param_attr),
+        ],
+    )
+    out = layers.lstm_step(
+        name=name,
+        input=gates,
+        state=cell,
+        size=size,
+        bias_attr=lstm_bias_attr,
+        act=act,
+        gate_act=gate_act,
+        state_act=state_act,
+        layer_attr=lstm_layer_attr,
+    )
+    layers.get_output(name=f"{name}_state", input=out, arg_name="state")
+    return out
+
+
+def lstmemory_group(
+    input,
+    size=None,
+    name=None,
+    out_memory=None,
+    reverse=False,
+    param_attr=None,
+    act=None,
+    gate_act=None,
+    state_act=None,
+    input_proj_bias_attr=None,
+    input_proj_layer_attr=None,
+    lstm_bias_attr=None,
+    lstm_layer_attr=None,
+):
+    """A group `<name>_recurrent_group` whose step is `lstmemory_unit`."""
+    name = name or current().next_name("lstm_group")
+
+    def step(x):
+        return lstmemory_unit(
+            input=x,
+            name=name,
+            size=size,
+            out_memory=out_memory,
+            param_attr=param_attr,
+            act=act,
+            gate_act=gate_act,
+            state_act=state_act,
+            input_proj_bias_attr=input_proj_bias_attr,
+            input_proj_layer_attr=input_proj_layer_attr,
+            lstm_bias_attr=lstm_bias_attr,
+            lstm_layer_attr=lstm_layer_attr,
+        )
+
+    return layers.recurrent_group(
+        name=f"{name}_recurrent_group", step=step, input=input, reverse=reverse
+    )
+
+
+def gru_unit(
+    input,
+    memory_boot=None,
+    size=None,
+    name=None,
+    gru_bias_attr=None,
+    gru_param_attr=None,
+    act=None,
+    gate_act=None,
+    gru_layer_attr=None,
+    naive=False,
+):
+    """A step of a GRU, for a group: `input` is [update gate, reset gate, candidate].
+
+    The state before the first step is the layer `memory_boot`, zeros if None. `naive` makes it of
+    mixed layers.
+    """
+    name = name or current().next_name("gru_unit")
+    size = size or input.size // 3
+    last = layers.memory(name=name, size=size, boot_layer=memory_boot)
+    step = layers.gru_step_naive if naive else layers.gru_step
+    return step(
+        name=name,
+        input=input,
+        output_mem=last,
+        size=size,
+        bias_attr=gru_bias_attr,
+        param_attr=gru_param_attr,
+        act=act,
+        gate_act=gate_act,
+        layer_attr=gru_layer_attr,
+    )
+
+
+def gru_group(
+    input,
+    memory_boot=None,
+    size=None,
+    name=None,
+    reverse=False,
+    gru_bias_attr=None,
+    gru_param_attr=None,
+    act=None,
+    gate_act=None,
+    gru_layer_attr=None,
+    naive=False,
+):
+    """A group `<name>_recurrent_group` whose step is `gru_unit`."""
+    name = name or current().next_name("gru_group")
+
+    def step(x):
+        return gru_unit(
+            input=x,
+            memory_boot=memory_boot,
+            name=name,
+            size=size,
+            gru_bias_attr=gru_bias_attr,
+            gru_param_attr=gru_param_attr,
+            act=act,
+            gate_act=gate_act,
+            gru_layer_attr=gru_layer_attr,
+            naive=naive,
+        )
+
+    return layers.recurrent_group(
+        name=f"{name}_recurrent_group", step=step, input=input, reverse=reverse
+    )
+
+
+# ---- both directions
+
+
+def bidirectional_lstm(
+    input,
+    size,
+    name=None,
+    return_seq=False,
+    fwd_mat_param_attr=None,
+    fwd_bias_param_attr=None,
+    fwd_inner_param_attr=None,
+    fwd_act=None,
+    fwd_gate_act=None,
+    fwd_state_act=None,
+    fwd_mixed_layer_attr=None,
+    fwd_lstm_cell_attr=None,
+    bwd_mat_param_attr=None,
+    bwd_bias_param_attr=None,
+    bwd_inner_param_attr=None,
+    bwd_act=None,
+    bwd_gate_act=None,
+    bwd_state_act=None,
+    bwd_mixed_layer_attr=None,
+    bwd_lstm_cell_attr=None,
+    last_seq_attr=None,
+    first_seq_attr=None,
+    concat_attr=None,
+    concat_act=None,
+):
+    """`simple_lstm` in both directions, `<name>_fw` and `<name>_bw`, side by side.
+
+    With `return_seq` that is a row for each row of the input; otherwise one for each sequence: the
+    forward result of its last row beside the backward result of its first.
+    """
+    name = name or current().next_name("bidirectional_lstm")
+    forward = simple_lstm(
+        name=f"{name}_fw",
+        input=input,
+        size=size,
+        mat_param_attr=fwd_mat_param_attr,
+        bias_param_attr=fwd_bias_param_attr,
+        inner_param_attr=fwd_inner_param_attr,
+        act=fwd_act,
+        gate_act=fwd_gate_act,
+        state_act=fwd_state_act,
+        mixed_layer_attr=fwd_mixed_layer_attr,
+        lstm_cell_attr=fwd_lstm_cell_attr,
+    )
+    backward = simple_lstm(
+        name=f"{name}_bw",
+        input=input,
+        size=size,
+        reverse=True,
+        mat_param_attr=bwd_mat_param_attr,
+        bias_param_attr=bwd_bias_param_attr,
+        inner_param_attr=bwd_inner_param_attr,
+        act=bwd_act,
+        gate_act=bwd_gate_act,
+        state_act=bwd_state_act,
+        mixed_layer_attr=bwd_mixed_layer_attr,
+        lstm_cell_attr=bwd_lstm_cell_attr,
+    )
+    ends = None if return_seq else (last_seq_attr, first_seq_attr)
+    return _side_by_side(name, forward, backward, ends, concat_act, concat_attr)
+
+
+def bidirectional_gru(
+    input,
+    size,
+    name=None,
+    return_seq=False,
+    fwd_mixed_param_attr=None,
+    fwd_mixed_bias_attr=None,
+    fwd_gru_param_attr=None,
+    fwd_gru_bias_attr=None,
+    fwd_act=None,
+    fwd_gate_act=None,
+    fwd_mixed_layer_attr=None,
+    fwd_gru_cell_attr=None,
+    bwd_mixed_param_attr=None,
+    bwd_mixed_bias_attr=None,
+    bwd_gru_param_attr=None,
+    bwd_gru_bias_attr=None,
+    bwd_act=None,
+    bwd_gate_act=None,
+    bwd_mixed_layer_attr=None,
+    bwd_gru_cell_attr=None,
+    last_seq_attr=None,
+    first_seq_attr=None,
+    concat_attr=None,
+    concat_act=None,
+):
+    """`simple_gru2` in both directions; the result is like that of `bidirectional_lstm`."""
+    name = name or current().next_name("bidirectional_gru")
+    forward = simple_gru2(
+        name=f"{name}_fw",
+        input=input,
+        size=size,
+        mixed_param_attr=fwd_mixed_param_attr,
+        mixed_bias_attr=fwd_mixed_bias_attr,
+        gru_param_attr=fwd_gru_param_attr,
+        gru_bias_attr=fwd_gru_bias_attr,
+        act=fwd_act,
+        gate_act=fwd_gate_act,
+        mixed_layer_attr=fwd_mixed_layer_attr,
+        gru_cell_attr=fwd_gru_cell_attr,
+    )
+    backward = simple_gru2(
+        name=f"{name}_bw",
+        input=input,
+        size=size,
+        reverse=True,
+        mixed_param_attr=bwd_mixed_param_attr,
+        mixed_bias_attr=bwd_mixed_bias_attr,
+        gru_param_attr=bwd_gru_param_attr,
+        gru_bias_attr=bwd_gru_bias_attr,
+        act=bwd_act,
+        gate_act=bwd_gate_act,
+        mixed_layer_attr=bwd_mixed_layer_attr,
+        gru_cell_attr=bwd_gru_cell_attr,
+    )
+    ends = None if return_seq else (last_seq_attr, first_seq_attr)
+    return _side_by_side(name, forward, backward, ends, concat_act, concat_attr)
+
+
+def _side_by_side(name, forward, backward, ends, act, attr):
+    """Both directions, or with the attributes of `ends` their last and first rows, as one layer."""
+    parts = [forward, backward]
+    if ends is not None:
+        last, first = ends
+        parts = [
+            layers.last_seq(name=f"{name}_fw_last", input=forward, layer_attr=last),
+            layers.first_seq(name=f"{name}_bw_last", input=backward, layer_attr=first),
+        ]
+    return layers.concat(name=name, input=parts, act=act or Linear(), layer_attr=attr)

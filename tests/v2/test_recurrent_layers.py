@@ -1,0 +1,334 @@
+"""Recurrent layers against loops in numpy, a sequence at a time, and single steps in a group."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import pd_core as pd
+import pd_v2 as paddle
+from pd_v2.attr import Extra, Param
+from pd_v2.topology import Topology
+
+from .layer_checks import filled
+
+A, L, T = paddle.activation, paddle.layer, paddle.data_type
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-np.clip(x, -40, 13)))
+
+
+def relu(x):
+    return np.maximum(x, 0)
+
+
+# ---- one sequence [T, ...] at a time; the state begins as zeros
+
+
+def lstm(x, w, bias=None, act=np.tanh, gate=sigmoid, state=np.tanh):
+    n = x.shape[1] // 4
+    w, bias = w.reshape(n, 4 * n), np.zeros(7 * n) if bias is None else bias.reshape(-1)
+    see_i, see_f, see_o = bias[4 * n :].reshape(3, n)
+    h, c, out = np.zeros(n), np.zeros(n), []
+    for row in x:
+        g, i, f, o = (row + h @ w + bias[: 4 * n]).reshape(4, n)
+        i, f = gate(i + c * see_i), gate(f + c * see_f)
+        c = act(g) * i + c * f
+        h = gate(o + c * see_o) * state(c)
+        out.append(h)
+    return out
+
+
+def gru(x, w, bias=None, act=np.tanh, gate=sigmoid):
+    n = x.shape[1] // 3
+    both, own = w.reshape(-1)[: 2 * n * n].reshape(n, 2 * n), w.reshape(-1)[2 * n * n :]
+    h, out = np.zeros(n), []
+    for row in x if bias is None else x + bias.reshape(-1):
+        z, r = gate(row[: 2 * n] + h @ both).reshape(2, n)
+        h = (1 - z) * h + z * act(row[2 * n :] + (r * h) @ own.reshape(n, n))
+        out.append(h)
+    return out
+
+
+def rnn(x, w, bias=None, act=np.tanh):
+    h, out = np.zeros(x.shape[1]), []
+    for row in x if bias is None else x + bias.reshape(-1):
+        h = act(row + h @ w)
+        out.append(h)
+    return out
+
+
+def backwards(one):
+    return lambda x, *more: one(x[::-1], *more)[::-1]
+
+
+# ---- the table
+
+
+@dataclass(frozen=True)
+class Row:
+    """`build(x)` is the layer 'y' of a sequence `width` wide, `one(x, w0[, wbias])` its formula."""
+
+    name: str
+    width: int
+    build: Callable
+    one: Callable
+
+    def layers(self, nested=False):
+        kind = T.dense_vector_sub_sequence if nested else T.dense_vector_sequence
+        x = L.data(name="x", type=kind(self.width))
+        return self.build(x), x
+
+    def formula(self, x, lengths, values):
+        """The rows of all sequences."""
+        weights = [values[k] for k in ("_y.w0", "_y.wbias") if k in values]
+        parts = np.split(x, np.cumsum(lengths)[:-1]) if len(lengths) else []
+        out = [row for part in parts for row in self.one(part, *weights)]
+        return np.array(out)
+
+
+ROWS = [
+    Row("lstmemory", 12, lambda x: L.lstmemory(input=x, name="y"), lstm),
+    Row(
+        "lstmemory-reverse",
+        12,
+        lambda x: L.lstmemory(input=x, size=3, name="y", reverse=True),
+        backwards(lstm),
+    ),
+    Row(
+        "lstmemory-activations",
+        8,
+        lambda x: L.lstmemory(
+            input=x, name="y", act=A.Relu(), gate_act=A.Tanh(), state_act=A.Sigmoid()
+        ),
+        lambda x, *v: lstm(x, *v, act=relu, gate=np.tanh, state=sigmoid),
+    ),
+    Row(
+        "lstmemory-without-bias",
+        8,
+        lambda x: L.lstmemory(input=x, name="y", bias_attr=False),
+        lstm,
+    ),
+    Row("grumemory", 9, lambda x: L.grumemory(input=x, name="y"), gru),
+    Row(
+        "grumemory-reverse",
+        9,
+        lambda x: L.grumemory(input=x, name="y", reverse=True, act=A.Sigmoid(), gate_act=A.Tanh()),
+        backwards(lambda x, *v: gru(x, *v, act=sigmoid, gate=np.tanh)),
+    ),
+    Row(
+        "grumemory-without-bias",
+        6,
+        lambda x: L.grumemory(input=x, size=2, name="y", bias_attr=False),
+        gru,
+    ),
+    Row("recurrent", 3, lambda x: L.recurrent(input=x, name="y"), rnn),
+    Row(
+        "recurrent-reverse",
+        3,
+        lambda x: L.recurrent(input=x, name="y", reverse=True, act=A.Softmax()),
+        backwards(lambda x, *v: rnn(x, *v, act=lambda z: np.exp(z) / np.exp(z).sum())),
+    ),
+    Row(
+        "recurrent-unbounded",
+        3,
+        lambda x: L.recurrent(input=x, name="y", act=A.Relu(), bias_attr=False),
+        lambda x, *v: rnn(x, *v, act=relu),
+    ),
+]
+BATCHES = {
+    "no-sequence": [],
+    "empty-sequences": [0, 0],
+    "one-empty": [2, 0, 3],
+    "length-one": [1, 1],
+    "one-sequence": [4],
+    "equal": [3, 3],
+    "ragged": [1, 4, 2],
+}
+NESTED = [[2, 0, 1], [], [3]]  # rows of the sub-sequences of each sample
+
+
+def feeds(rng, width, lengths):
+    x = rng.standard_normal((sum(lengths), width)).astype(np.float32)
+    return {"x": x, "x.lengths": np.array(lengths, np.int64)}
+
+
+def nested_feeds(rng, width):
+    inner = [n for sample in NESTED for n in sample]
+    fed = feeds(rng, width, [len(sample) for sample in NESTED])
+    fed["x"] = rng.standard_normal((sum(inner), width)).astype(np.float32)
+    return {**fed, "x.sub_lengths": np.array(inner, np.int64)}
+
+
+class TestRows:
+    """Each row: values, gradients, nested input, and the exported model."""
+
+    rows = ROWS
+
+    @pytest.mark.parametrize("lengths", BATCHES.values(), ids=BATCHES)
+    def test_values(self, row, lengths, rng):
+        y, _ = row.layers()
+        _, values = filled(y, rng)
+        fed = feeds(rng, row.width, lengths)
+        expected = row.formula(fed["x"].astype(np.float64), lengths, values)
+        found = pd.eval(y, fed)
+        assert found.shape == (sum(lengths), y.size)
+        if len(found):
+            np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-6)
+
+    def test_nested_sequences_run_through(self, row, rng):
+        y, x = row.layers(nested=True)
+        assert y.levels == x.levels
+        _, values = filled(y, rng)
+        fed = nested_feeds(rng, row.width)
+        lengths = [sum(sample) for sample in NESTED]
+        expected = row.formula(fed["x"].astype(np.float64), lengths, values)
+        np.testing.assert_allclose(pd.eval(y, fed), expected, rtol=2e-5, atol=2e-6)
+
+    @pytest.mark.parametrize("lengths", [[1, 4, 0, 2], [3, 3], [1]], ids=str)
+    def test_gradient(self, row, lengths, rng):
+        y, x = row.layers()
+        pool, values = filled(y, rng)
+        fed = feeds(rng, row.width, lengths)
+        known = {**values, "x": fed["x"].astype(np.float64)}
+        wanted = {"x": x, **{name: pd.get_variable(name) for name in pool.names()}}
+        seed = rng.standard_normal((sum(lengths), y.size)).astype(np.float32)
+        ways = {name: rng.standard_normal(known[name].shape) for name in wanted}
+
+        def projected(step):
+            moved = {name: known[name] + step * ways[name] for name in wanted}
+            return np.sum(row.formula(moved.pop("x"), lengths, moved) * seed)
+
+        found = pd.gradients(y, list(wanted.values()), seeds=[pd.constant(seed)])
+        arrays = pd.eval(found, fed, training=True)
+        slope = sum(
+            np.sum(g.reshape(way.shape) * way) for g, way in zip(arrays, ways.values(), strict=True)
+        )
+        expected = (projected(1e-6) - projected(-1e-6)) / 2e-6
+        np.testing.assert_allclose(slope, expected, rtol=5e-4, atol=1e-4)
+
+    @pytest.mark.parametrize("lengths", [[], [0]], ids=str)
+    def test_gradient_of_nothing_is_zero(self, row, lengths, rng):
+        y, _ = row.layers()
+        pool, _ = filled(y, rng)
+        parameters = [pd.get_variable(name) for name in pool.names()]
+        found = pd.gradients(pd.reduce_sum(y), parameters)
+        for g in pd.eval(found, feeds(rng, row.width, lengths), training=True):
+            assert (g == 0).all()
+
+    def test_export(self, row, rng, tmp_path):
+        y, _ = row.layers()
+        pool, _ = filled(y, rng)
+        path = str(tmp_path / "y.onnx")
+        Topology(y).export_onnx(path, pool)
+        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        for lengths in BATCHES.values():
+            fed = feeds(rng, row.width, lengths)
+            (found,) = session.run(["y"], fed)
+            np.testing.assert_allclose(found, pd.eval(y, fed), rtol=1e-5, atol=1e-6)
+
+
+def test_ended_sequences_do_not_overflow(rng):
+    """A state that grows by a factor each step stays out of what belongs to other sequences."""
+    x = L.data(name="x", type=T.dense_vector_sequence(1))
+    y = L.recurrent(input=x, name="y", act=A.Relu(), bias_attr=False)
+    pool, _ = filled(y, rng)
+    pool.set("_y.w0", np.full((1, 1), 4.0, np.float32))
+    w = pd.get_variable("_y.w0")
+    fed = {"x": np.ones((91, 1), np.float32), "x.lengths": np.array([1, 90])}
+    fed["x"][1:] = -1.0
+    (g,) = pd.gradients(pd.reduce_sum(y), [w])
+    value, slope = pd.eval([y, g], fed, training=True)
+    assert value.sum() == 1 and slope == 0
+
+
+# ---- what they record
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("function", [L.lstmemory, L.grumemory, L.recurrent])
+def test_direction_is_recorded(function, reverse):
+    y = function(L.data(name="x", type=T.dense_vector_sequence(12)), reverse=reverse)
+    assert y.reverse is y.config.reversed is reverse
+
+
+def test_the_gru_weight_lies_block_after_block(rng):
+    x = L.data(name="x", type=T.dense_vector_sequence(6))
+    pool = paddle.parameters.create(L.grumemory(input=x, name="y"))
+    assert pool.get_shape("_y.w0") == (2, 6)
+    assert pool.__param_conf__["_y.w0"].initial_std == pytest.approx(2**-0.5)
+
+
+def test_recurrent_layers_share_by_name(rng):
+    x = L.data(name="x", type=T.dense_vector_sequence(12))
+    both = [L.lstmemory(input=x, param_attr=Param(name="w"), bias_attr=False) for _ in range(2)]
+    assert paddle.parameters.create(both).names() == ["w"]
+    first, second = pd.eval(both, feeds(rng, 12, [2, 3]))
+    np.testing.assert_array_equal(first, second)
+
+
+# ---- errors
+
+
+def sequence(width):
+    return L.data(name="x", type=T.dense_vector_sequence(width))
+
+
+@pytest.mark.parametrize(
+    ("build_layer", "error", "message"),
+    [
+        (lambda: L.lstmemory(sequence(10)), pd.ShapeError, "'x' is 10 wide, not 4 times a size"),
+        (lambda: L.lstmemory(sequence(8), size=3), pd.ShapeError, "'x' is 8 wide, not 4 x 3"),
+        (lambda: L.grumemory(sequence(10)), pd.ShapeError, "'x' is 10 wide, not 3 times a size"),
+        (lambda: L.grumemory(sequence(9), size=4), pd.ShapeError, "'x' is 9 wide, not 3 x 4"),
+        (
+            lambda: L.lstmemory(L.data(name="x", type=T.dense_vector(8))),
+            pd.GraphError,
+            "lstmemory layer '__lstmemory_0__', inputs .*'x' is no sequence",
+        ),
+        (
+            lambda: L.lstmemory(sequence(8), state_act=A.Softmax()),
+            pd.GraphError,
+            "a cell's activation is Tanh, Sigmoid or Relu, not 'softmax'",
+        ),
+        (
+            lambda: L.grumemory(sequence(9), act=A.Exp()),
+            pd.GraphError,
+            "a cell's activation is Tanh, Sigmoid or Relu, not 'exponential'",
+        ),
+        (
+            lambda: L.grumemory(sequence(9), layer_attr=Extra(drop_rate=0.5)),
+            NotImplementedError,
+            "does not support drop_rate",
+        ),
+        (
+            lambda: L.get_output(sequence(9), arg_name="state"),
+            pd.GraphError,
+            "'x' has no output 'state', only 'default'",
+        ),
+        (
+            lambda: L.gru_step(sequence(9), L.data(name="m", type=T.dense_vector(4))),
+            pd.ShapeError,
+            "the state 'm' is 4 wide, the layer 3",
+        ),
+        (
+            lambda: L.lstm_step(sequence(8), L.data(name="m", type=T.dense_vector(4))),
+            pd.ShapeError,
+            "'x' is 8 wide, not 4 x 4",
+        ),
+        (
+            lambda: L.gru_step_naive(
+                sequence(9), L.data(name="m", type=T.dense_vector(3)), param_attr=Param(name="w")
+            ),
+            pd.GraphError,
+            "one named parameter cannot serve thrice",
+        ),
+        (lambda: L.gru_step_naive(3, 4), TypeError, "the input is a layer, not 3"),
+    ],
+)
+def test_errors(build_layer, error, message):
+    with pytest.raises(error, match=message):
+        build_layer()
