@@ -7,9 +7,9 @@ not added up step by step: its two factors are stacked, and multiplied once afte
 """
 
 from .. import ops
-from ..node import ancestors, control, scan_node
+from ..node import ancestors, apply, control, scan_node
 from ..rewrite import close, substitute
-from ..variable import Variable
+from ..variable import Variable, fresh_dim
 from .engine import gradients
 from .registry import gradient
 
@@ -213,20 +213,31 @@ def _all_shaped(inputs, g):
 
 
 def _transposed_matrix(node):
-    """Whether a product is aᵀ b of two matrices."""
+    """Whether a product is aᵀ b of two matrices, or of as many matrices in one axis."""
     a, b = node.inputs
-    return (
-        a.rank == b.rank == 2
-        and a.node is not None
-        and a.node.op_type == "Transpose"
-        and a.node.attributes.get("perm") == [1, 0]
-    )
+    if a.rank != b.rank or a.rank not in (2, 3) or a.node is None:
+        return False
+    if a.rank == 3 and a.dims[0] != b.dims[0]:
+        return False
+    perm = [1, 0] if a.rank == 2 else [0, 2, 1]
+    return a.node.op_type == "Transpose" and a.node.attributes.get("perm") == perm
 
 
 def _product_of_steps(a, b):
-    """The sum over steps of a_tᵀ b_t for a [T, B, n] and b [T, B, m]: one product, [n, m]."""
-    a, b = (ops.reshape(x, [-1, x.dims[-1]]) for x in (a, b))
-    return ops.matmul(ops.transpose(a), b)
+    """The sum over steps of a_tᵀ b_t for a [T, B, n] and b [T, B, m], [n, m], as one product; or
+    that of each matrix of a [T, N, B, n] and b [T, N, B, m], [N, n, m]."""
+    a, b = map(_steps_as_rows, (a, b))
+    return ops.matmul(ops.swap_last(a), b)
+
+
+def _steps_as_rows(x):
+    """[T, B, n] as [T B, n]; [T, N, B, n] as [N, T B, n]."""
+    if x.rank == 3:
+        return ops.reshape(x, [-1, x.dims[-1]])
+    sizes = [ops.size_of(x, k) for k in range(4)]
+    rows = ops.concat([sizes[1], sizes[0] * sizes[2], sizes[3]])
+    known = (x.dims[1], fresh_dim(), x.dims[3])
+    return apply("Reshape", ops.transpose(x, [1, 0, 2, 3]), rows, known=known, allowzero=1)
 
 
 def _sum_of_steps(x, node):

@@ -15,8 +15,19 @@ from ..variable import constant, describe, fresh_dim
 from . import math as m
 from .control import scan
 from .index import gather, scatter_add
+from .matrix import matmul
 from .reduce import cum_sum, reduce_max, reduce_sum, softmax
-from .shape import arange, concat, expand, ones_like, size_of, slice, unsqueeze
+from .shape import (
+    arange,
+    concat,
+    expand,
+    ones_like,
+    size_of,
+    slice,
+    squeeze,
+    swap_last,
+    unsqueeze,
+)
 
 
 class Segments:
@@ -104,6 +115,11 @@ class Segments:
         """The sum of each sequence, [B, ...]; zero for an empty one."""
         return segment_sum(values, self._padded[0], self.owner)
 
+    def weighted_sum(self, weights, values):
+        """The sum of values [T, D] times weights [T, 1] over each sequence, [B, D]."""
+        turned = swap_last(self.pad(weights))
+        return squeeze(matmul(turned, self.pad(values)), [1])
+
     def repeat(self, rows):
         """A row [B, ...] for every token of its sequence, [T, ...]."""
         return repeat_rows(rows, self._padded[0], self.owner)
@@ -113,6 +129,7 @@ class Segments:
 
         The gradient goes to the first maximum.
         """
+        values = self.only_tokens(values)
         return segment_max(values, self._padded[0], self.owner, self.position, self.lengths)
 
     def mean(self, values):
@@ -215,7 +232,11 @@ class Segments:
         index = m.where(some, place, self.total)
         chosen = m.equal(self.numbers, gather(place, self.owner))
         back = m.where(chosen, self.owner, self.count)
-        return exchange_rows(values, index, back)
+        return exchange_rows(self.only_tokens(values), index, back)
+
+    def only_tokens(self, values):
+        """The values where a row is a token, which every row of packed sequences is."""
+        return values
 
 
 def pad_rows(values, index, places, fill=0.0):

@@ -174,6 +174,12 @@ def sequences_of(who, x):
     return x.sequences
 
 
+def pieces(items, lengths):
+    """Consecutive pieces of these lengths, a list."""
+    ends = np.cumsum(lengths)
+    return [items[end - n : end] for end, n in zip(ends, lengths, strict=True)]
+
+
 def last_column(x):
     """The last number of each row, [rows]."""
     return pd.reshape(pd.slice(x, [-1], [x.size], [1]), [-1])

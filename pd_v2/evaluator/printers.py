@@ -6,7 +6,7 @@ import numpy as np
 
 import pd_core as pd
 
-from .base import Printing, check_layers, check_rows, declare, sequences_of
+from .base import Printing, check_layers, check_rows, declare, pieces, sequences_of
 from .classification import row_errors
 
 _LEVELS = "sequence pos", "sub-sequence pos"
@@ -69,7 +69,7 @@ def maxframe_printer(input, num_results=None, name=None):
 
     def write(*arrays):
         for x, values, lengths in zip(layers, arrays[::2], arrays[1::2], strict=True):
-            frames = np.split(values[:, 0], np.cumsum(lengths))[:-1]
+            frames = pieces(values[:, 0], lengths)
             text = "".join(f"{_largest(f, count)}total {len(f)} frames\n" for f in frames)
             log(f"layer={x.full_name} sequence max frames:\n{text}")
 

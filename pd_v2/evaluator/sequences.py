@@ -4,7 +4,7 @@ import numpy as np
 
 import pd_core as pd
 
-from .base import Sums, check_rows, declare, f1_score, ids_of, sequences_of, share
+from .base import Sums, check_rows, declare, f1_score, ids_of, pieces, sequences_of, share
 
 # The tags of a chunk type in each scheme: of its begin, inside and end, and of a whole chunk.
 _SCHEMES = {"plain": "", "IOB": "BI", "IOE": "IE", "IOBES": "BIES"}
@@ -117,14 +117,11 @@ def _ctc_scores(deleted, inserted, substituted, wrong, count):
 def _ctc_sums(blank, best, steps, label, lengths):
     """Sums over sequences of each kind of edits over the length, and of sequences with edits."""
     rates = np.zeros((len(lengths), 3))
-    for k, (path, wanted) in enumerate(zip(_cut(best, steps), _cut(label, lengths), strict=True)):
+    paths, labels = pieces(best, steps), pieces(label, lengths)
+    for k, (path, wanted) in enumerate(zip(paths, labels, strict=True)):
         found = collapse(path, blank)
         rates[k] = np.array(edits(wanted, found)) / max(len(wanted), len(found), 1)
     return *rates.sum(axis=0), rates.any(axis=1).sum(), len(lengths)
-
-
-def _cut(values, lengths):
-    return np.split(values, np.cumsum(lengths)[:-1]) if len(lengths) else []
 
 
 def collapse(path, blank):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .base import Printing, declare, ids_of, sequences_of
+from .base import Printing, declare, ids_of, pieces, sequences_of
 
 
 def seqtext_printer(input, result_file, id_input=None, dict_file=None, delimited=None, name=None):
@@ -61,15 +61,15 @@ class _Text:
     def write_sequences(self, samples, ids, lengths, *inner):
         """A line for each sequence, or for each of its sub-sequences."""
         if inner:
-            pieces = _cut(_cut(ids, inner[0]), lengths)
-            texts = ["".join(self._line(p) + "\n" for p in subs) for subs in pieces]
+            nested = pieces(pieces(ids, inner[0]), lengths)
+            texts = ["".join(self._line(p) + "\n" for p in subs) for subs in nested]
         else:
-            texts = [self._line(p) for p in _cut(ids, lengths)]
+            texts = [self._line(p) for p in pieces(ids, lengths)]
         self._append(f"{n}{text}\n" for n, text in zip(samples, texts, strict=True))
 
     def write_results(self, samples, ids, scores, lengths):
         """For each sample lines of its results: their ids come as length, ids, -1."""
-        for n, results, row in zip(samples, _cut(ids, lengths), scores, strict=True):
+        for n, results, row in zip(samples, pieces(ids, lengths), scores, strict=True):
             lines, start = [f"{n}\n"], 0
             while start < len(results):
                 end = start + 1 + results[start]
@@ -95,9 +95,3 @@ class _Text:
     def _append(self, lines):
         with self._path.open("a", encoding="utf-8") as file:
             file.writelines(lines)
-
-
-def _cut(items, lengths):
-    """Consecutive pieces of a sequence."""
-    ends = np.cumsum(lengths)
-    return [items[end - n : end] for end, n in zip(ends, lengths, strict=True)]

@@ -65,10 +65,18 @@ def _pooled(sequences, x, kind):
         return _place_of_max(sequences, x) if kind.output_max_index else sequences.max(x)
     if kind.strategy == Avg.STRATEGY_AVG:
         return sequences.mean(x)
-    total = sequences.sum(x)
+    total = _sum(sequences, x)
     if kind.strategy == Avg.STRATEGY_SUM:
         return total
     return pd.div(total, pd.sqrt(sequences.counts(x)))
+
+
+def _sum(sequences, x):
+    """Sums of steps; of scaled steps, as in attention, without computing each of these."""
+    if x.config.type != "scaling":
+        return sequences.sum(x)
+    weight, rows = x.parents
+    return sequences.weighted_sum(weight, rows)
 
 
 def _place_of_max(sequences, x):
@@ -198,7 +206,10 @@ def _seq_reshape(scope, input, size, name, layer_attr, bias_attr):
     if not input.levels and input.size % size:
         raise pd.ShapeError(f"{input.name!r} is {input.size} wide, which is not rows of {size}")
     if input.levels:
-        elements = pd.mul(needs_sequences(input).lengths, input.size)
+        before = needs_sequences(input)
+        if type(before) is not pd.Segments:
+            raise pd.GraphError("the sub-sequences that a step sees cannot get other lengths")
+        elements = pd.mul(before.lengths, input.size)
     else:
         elements = pd.expand(pd.constant([input.size]), pd.size_of(input, 0))
         elements.dims = input.dims[:1]
