@@ -34,8 +34,21 @@ def _softmax_of_log(node, inputs):
     p, d = inputs
     if not _is(d, "LogProbabilityGrad") or d.node.inputs[0] is not p:
         return None
-    dy = d.node.inputs[1]
-    return (apply("Sub", dy, apply("Mul", p, _sum(dy, node.attributes["axis"]))),)
+    dy, axis = d.node.inputs[1], node.attributes["axis"]
+    if _is_one_each(dy, p, axis):
+        _, index, values = dy.node.inputs
+        base = apply("Mul", p, apply("Neg", values))
+        return (apply("ScatterElements", base, index, values, axis=axis, reduction="add"),)
+    return (apply("Sub", dy, apply("Mul", p, _sum(dy, axis))),)
+
+
+def _is_one_each(dy, p, axis):
+    """Whether dy is zero but for one added number in each row: what a picked ln p gets."""
+    if not _is(dy, "ScatterElements") or dy.node.attributes.get("reduction") != "add":
+        return False
+    zeros, index, _ = dy.node.inputs
+    axes = {dy.node.attributes.get("axis", 0) % p.rank, axis % p.rank}
+    return axes == {axis % p.rank} and index.dims[axis % p.rank] == 1 and _is_zero(zeros)
 
 
 def _binary_of_sigmoid(node, inputs):
@@ -106,6 +119,13 @@ def binary_cross_entropy_grad(node, inputs, sizes, seed):
 
 def _is(x, op_type):
     return x.node is not None and x.node.op_type == op_type
+
+
+def _is_zero(x):
+    """Whether x holds zeros only, as far as the graph shows."""
+    if x.value is None and _is(x, "Expand"):
+        x = x.node.inputs[0]
+    return x.value is not None and not x.value.any()
 
 
 def _is_one(x):
