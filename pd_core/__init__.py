@@ -147,6 +147,7 @@ from .ops import (
     roi_max_pool,
     scale_gradient,
     scan,
+    scan_bounded,
     scatter_add,
     sequence_concat,
     sequence_context,

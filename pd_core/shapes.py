@@ -320,6 +320,19 @@ def _part(node, k):
     return tuple(dims), x.dtype
 
 
+@without_shape("Conv")
+def _image(node, k):
+    x, w = node.inputs[:2]
+    return (x.dims[0], w.dims[0], *(fresh_dim() for _ in x.dims[2:])), x.dtype
+
+
+@without_shape("ConvTranspose")
+def _transposed_image(node, k):
+    (x, w), group = node.inputs[:2], node.attributes.get("group", 1)
+    channels = w.dims[1] * group if isinstance(w.dims[1], int) else fresh_dim()
+    return (x.dims[0], channels, *(fresh_dim() for _ in x.dims[2:])), x.dtype
+
+
 @without_shape("Attention")
 def _heads_by_positions(node, k):
     return tuple(fresh_dim() for _ in range(4)), node.inputs[0].dtype

@@ -14,12 +14,16 @@ from .session import default_session
 from .step import changes_of
 
 
-def export_step(path, step, fetches=(), inputs=None, session=None) -> onnx.ModelProto:
+def export_step(path, step, fetches=(), inputs=None, session=None, initial=None) -> onnx.ModelProto:
     """Write a training step as one ONNX model (ai.onnx only), and return it.
 
     Its inputs are the feeds, then the stored state: parameters, optimizer slots, and `random_seed`
-    where the step draws random numbers; its outputs are the fetches, then the new state. Every
-    state input has the session's value as its default, so that the first run needs feeds alone.
+    where the step draws random numbers; its outputs are the fetches, then the new state, for an
+    input `w` as `w_next` unless that name is taken. Every state input has the session's value as
+    its default, so that the first run needs feeds alone.
+    With `initial`, a second path, it has none: there stands a model without inputs whose outputs
+    are these values, by the names of the inputs. Runtimes for JavaScript need that, since they
+    accept no value for an input with a default.
     The metadata entry `pd.state` is a JSON object {output: input} that says which output feeds
     which input of the next run; `pd.feeds` and `pd.fetches` list the others. `random_seed` is
     int64 [draws, 2], rows of (seed, steps made so far); `random_seed_next` is the next one.
@@ -33,15 +37,19 @@ def export_step(path, step, fetches=(), inputs=None, session=None) -> onnx.Model
             raise ExportError(f"export_step: a step is what minimize() returns, not {s!r}")
     updates = _updates(steps)
     graph, _ = exported_graph("export_step", fetches, updates, inputs, training=True)
-    values = {v: session.get(v) for v in graph.states}
-    lowered = lower(graph, dims=dimension_names(graph), fetches=[v.name for v in fetches])
+    wanted = [v.name for v in fetches] + [f"{v.name}_next" for v, _ in graph.updates]
+    lowered = lower(graph, dims=dimension_names(graph), outputs=wanted)
     model = lowered.model
     state = _state(graph, lowered)
-    model.graph.initializer.extend(
-        numpy_helper.from_array(values[v], lowered.names[v]) for v in graph.states
-    )
+    values = {lowered.names[v]: session.get(v) for v in graph.states}
     if graph.seed is not None:
-        state |= _counted(model, graph, lowered, session)
+        seed = lowered.names[graph.seed]
+        values[seed] = np.array([[session.seed, session.draws[k]] for k in graph.draws], np.int64)
+        state |= _counted(model, graph, seed)
+    if initial is None:
+        model.graph.initializer.extend(numpy_helper.from_array(a, n) for n, a in values.items())
+    else:
+        finished(_values_model(values, model), initial, {})
     return finished(model, path, _described(graph, lowered, state))
 
 
@@ -64,18 +72,36 @@ def _state(graph, lowered):
     }
 
 
-def _counted(model, graph, lowered, session):
+def _counted(model, graph, seed):
     """The seed for the next run: the same rows, one step further."""
-    seed, name = lowered.names[graph.seed], f"{lowered.names[graph.seed]}_next"
-    start = np.array([[session.seed, session.draws[k]] for k in graph.draws], np.int64)
-    model.graph.initializer.append(numpy_helper.from_array(start, seed))
+    name = f"{seed}_next"
     one = f"{name}_increment"
     model.graph.initializer.append(numpy_helper.from_array(np.array([[0, 1]], np.int64), one))
     model.graph.node.append(onnx.helper.make_node("Add", [seed, one], [name], name=name))
-    shape = list(graph.seed.dims)
-    info = onnx.helper.make_tensor_value_info(name, onnx.TensorProto.INT64, shape)
-    model.graph.output.append(info)
+    model.graph.output.append(_typed(name, np.zeros(graph.seed.dims, np.int64)))
     return {name: seed}
+
+
+def _values_model(values, like):
+    """A model that gives arrays by their names, for the runtimes that run the model `like`."""
+    stored = [numpy_helper.from_array(a, f"{name}_value") for name, a in values.items()]
+    nodes = [
+        onnx.helper.make_node("Identity", [tensor.name], [name])
+        for name, tensor in zip(values, stored, strict=True)
+    ]
+    outputs = [_typed(name, array) for name, array in values.items()]
+    graph = onnx.helper.make_graph(nodes, "initial", [], outputs, stored)
+    return onnx.helper.make_model(
+        graph,
+        opset_imports=like.opset_import,
+        ir_version=like.ir_version,
+        producer_name=like.producer_name,
+    )
+
+
+def _typed(name, array):
+    kind = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+    return onnx.helper.make_tensor_value_info(name, kind, array.shape)
 
 
 def _described(graph, lowered, state):

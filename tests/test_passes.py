@@ -7,6 +7,7 @@ import pd_core as pd
 from pd_core import ops
 from pd_core.backend import program
 from pd_core.backend.passes import lowerings
+from pd_core.backend.passes.scatter import add_rows
 from pd_core.node import ancestors
 from pd_core.rewrite import rewrite
 
@@ -249,6 +250,47 @@ def test_exchange_is_of_one_image_only():
     assert [n.op_type for n in ancestors([same])] == ["MaxPool", "ReluGrad", "MaxPoolGrad"]
     (kept,) = rewrite([ops.relu_grad(other, dx)], exchange)
     assert [n.op_type for n in ancestors([kept])] == ["MaxPool", "MaxPoolGrad", "ReluGrad"]
+
+
+# ---- rows added up
+
+
+ROWS = {
+    "duplicates": (5, [3, 0, 3, 3, 1]),
+    "counted from the end": (4, [-1, 3, -4]),
+    "none": (3, []),
+    "more numbers than an int32 counts": (2**31, [2**31 - 1, 5, 5]),
+}
+
+
+@pytest.mark.parametrize("height, index", **named(ROWS))
+def test_rows_are_added_along_one_axis(height, index, rng):
+    """The pass itself, since a table of the largest size cannot be stored."""
+    values = drawn(rng, len(index), 3)
+    rows, added = pd.Variable([None], dtype="int64"), pd.Variable([None, 3])
+    table = pd.Variable([height, 3])
+    column = ops.expand_like(ops.reshape(rows, [-1, 1]), added)
+    y = ops.scatter_add(table, column, added)
+    (z,) = rewrite([y], add_rows)
+    (scatter,) = (node for node in ancestors([z]) if node.op_type == "ScatterElements")
+    large = height * 3 >= 2**31
+    assert [v.rank for v in scatter.inputs] == [1, 1, 1]
+    assert scatter.inputs[1].dtype == ("int64" if large else "int32")
+    places = pd.eval(scatter.inputs[1], {rows: index, added: values})
+    assert places.tolist() == [3 * k + c for k in index for c in range(3)]
+    if not large:
+        feeds = {rows: index, added: values, table: drawn(rng, height, 3)}
+        wanted = feeds[table].copy()
+        np.add.at(wanted, np.array(index, np.int64), values)
+        np.testing.assert_allclose(pd.eval(z, feeds), wanted, rtol=1e-6)
+
+
+def test_other_sums_stay_as_they_are(rng):
+    x, values = pd.Variable([4, 3]), pd.Variable([2, 3])
+    index = pd.constant([[0, 1, 2], [3, 3, 3]])
+    for axis in (0, 1):
+        y = ops.scatter_add(x, index, values, axis)
+        assert rewrite([y], add_rows) == [y]
 
 
 # ---- programs as a whole

@@ -23,22 +23,22 @@ class Lowered:
     outputs: list = field(default_factory=list)  # a value name for each of graph.outputs
 
 
-def lower(graph: Graph, initializers=None, dims=None, fetches=None, name="pd") -> Lowered:
+def lower(graph: Graph, initializers=None, dims=None, outputs=None, name="pd") -> Lowered:
     """Write a graph as an ONNX model with `graph.inputs` and `graph.outputs` in that order.
 
     Nodes are numbered by namespace and operator in topological order, so that the same program
     always gives the same file. `initializers` maps states to arrays that go into the file and
-    are no inputs then; `dims` renames symbolic sizes in the declared types; `fetches` are the
-    names that the fetched values should have, their variables' if None.
+    are no inputs then; `dims` renames symbolic sizes in the declared types; `outputs` are the
+    names that the first outputs should have, those of the fetched variables if None.
     """
-    fetches = [v.name for v in graph.fetches] if fetches is None else fetches
-    return _Writer(graph, initializers or {}, dims or {}, fetches).model(name)
+    outputs = [v.name for v in graph.fetches] if outputs is None else outputs
+    return _Writer(graph, initializers or {}, dims or {}, outputs).model(name)
 
 
 class _Writer:
-    def __init__(self, graph, initializers, dims, fetches):
+    def __init__(self, graph, initializers, dims, outputs):
         self.graph, self.initializers = graph, initializers
-        self.dims, self.fetches = dict(dims), fetches
+        self.dims, self.wanted = dict(dims), outputs
         self.names, self.sites = {}, {}
         self.taken, self.numbers = set(), Counter()
         self.nodes, self.tensors, self.constants = [], [], {}
@@ -73,8 +73,8 @@ class _Writer:
         return Lowered(model, self.names, self.sites, outputs)
 
     def _reserve(self):
-        """Fetched values that are computed have the names that are wanted."""
-        for v, name in zip(self.graph.fetches, self.fetches, strict=True):
+        """Outputs that are computed have the names that are wanted."""
+        for v, name in zip(self.graph.outputs, self.wanted, strict=False):
             if v not in self.names and v.node is not None:
                 self._claim(v, name)
 
@@ -154,7 +154,7 @@ class _Writer:
     def _outputs(self):
         """A value name for each output of the model."""
         inputs = {self.names[v] for v in self.graph.inputs}
-        return self._copied(self.graph.outputs, inputs, self.fetches)
+        return self._copied(self.graph.outputs, inputs, self.wanted)
 
     def _copied(self, outputs, inputs, wanted=()):
         """A name for each output of a graph; what is an input or an output already is copied."""

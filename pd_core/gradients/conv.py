@@ -95,12 +95,27 @@ def max_pool_pick(node, dz):
 @gradient("AveragePool")
 def avg_pool(node, dy):
     (x,), a, window = node.inputs, node.attributes, node.attributes["kernel_shape"]
-    form, own = reached(node, x, window), geometry(node, x, window)
+    own = geometry(node, x, window)
+    if not known_sizes(x):
+        return [_spread(x, dy / _counted(node, x, own), window, own)]
+    form = reached(node, x, window)
     if own == form and set(own["dilations"]) == {1}:
         more = {"kernel_shape": list(window), "ceil_mode": 0}
         more["count_include_pad"] = a.get("count_include_pad", 0)
         return [ops.avg_pool_grad(x, dy, **{**form, **more})]
     return [_spread(x, dy * constant(1.0 / counts(node, x, window), dy.dtype), window, form)]
+
+
+def _counted(node, x, form):
+    """How many cells each window averages, where sizes are known only at run time."""
+    window = node.attributes["kernel_shape"]
+    if node.attributes.get("ceil_mode", 0):
+        raise NoGradient(f"ceil_mode has a gradient for images of known sizes, not {x!r}")
+    if node.attributes.get("count_include_pad", 0):
+        return float(np.prod(window))
+    ones = constant(np.ones((1, 1, *window)), x.dtype)
+    one = ops.slice(ops.ones_like(x), [0, 0], [1, 1], [0, 1])
+    return ops.conv(one, ones, **form)
 
 
 def _spread(x, dy, window, form):
@@ -125,7 +140,8 @@ def lp_pool(node, dy):
     (x,), y, a = node.inputs, node.outputs[0], node.attributes
     p, window = a.get("p", 2), a["kernel_shape"]
     nonzero = ops.where(ops.equal(y, 0.0), 1.0, y)
-    spread = _spread(x, dy * ops.pow(nonzero, 1.0 - p), window, reached(node, x, window))
+    form = (reached if known_sizes(x) else geometry)(node, x, window)
+    spread = _spread(x, dy * ops.pow(nonzero, 1.0 - p), window, form)
     return [ops.sign(x) * ops.pow(ops.abs(x), p - 1.0) * spread]
 
 

@@ -18,6 +18,23 @@ def pack_rows(node, dy):
     return [ops.pad_rows(dy, index, places), None, None]
 
 
+@gradient("PadParts")
+def pad_parts(node, *dys):
+    _, places, *indices = node.inputs
+    dys = [
+        ops.zeros_like(part) if dy is None else dy
+        for part, dy in zip(node.outputs, dys, strict=True)
+    ]
+    return [ops.pack_parts(dys, places, indices), None, *[None] * len(indices)]
+
+
+@gradient("PackParts")
+def pack_parts(node, dy):
+    places, *rest = node.inputs
+    indices = rest[len(rest) // 2 :]
+    return [None, *ops.pad_parts(dy, places, indices), *[None] * len(indices)]
+
+
 @gradient("ExchangeRows")
 def exchange_rows(node, dy):
     _, index, back = node.inputs

@@ -14,15 +14,11 @@ def geometry(node, x, window):
     """Strides, dilations and pads of a convolution or pooling of images x, all written out."""
     n, a = len(window), node.attributes
     strides, dilations = (list(a.get(k) or [1] * n) for k in ("strides", "dilations"))
-    reach = [(k - 1) * d + 1 for k, d in zip(window, dilations, strict=True)]
-    return {
-        "strides": strides,
-        "dilations": dilations,
-        "pads": _pads(node, x, strides, reach),
-    }
+    pads = _pads(node, x, window, strides, dilations)
+    return {"strides": strides, "dilations": dilations, "pads": pads}
 
 
-def _pads(node, x, strides, reach):
+def _pads(node, x, window, strides, dilations):
     n, kind = len(strides), node.attributes.get("auto_pad", "NOTSET")
     if kind == "VALID":
         return [0] * (2 * n)
@@ -31,8 +27,8 @@ def _pads(node, x, strides, reach):
     if not known_sizes(x):
         raise NoGradient(f"auto_pad={kind} has a gradient for images of known sizes, not {x!r}")
     total = [
-        max(0, (-(-size // s) - 1) * s + r - size)
-        for size, s, r in zip(x.dims[2:], strides, reach, strict=True)
+        max(0, (-(-size // s) - 1) * s + (k - 1) * d + 1 - size)
+        for size, k, s, d in zip(x.dims[2:], window, strides, dilations, strict=True)
     ]
     return split_pads(total, kind)
 

@@ -118,6 +118,7 @@ from .sequence_parts import (
     sequence_top,
     sequence_windows,
 )
+from .sequence_stretches import pack_parts, pad_parts, scan_bounded
 from .shape import (
     arange,
     concat,

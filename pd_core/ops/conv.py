@@ -6,6 +6,8 @@ from ..errors import NoGradient, ShapeError
 from ..node import apply, composite
 from ..shapes import per_axis, whole
 from ..variable import constant
+from . import math as m
+from .shape import concat, pad, reshape, size_of, slice, transpose
 
 
 def conv(x, w, bias=None, strides=1, pads=0, dilations=1, group=1):
@@ -44,14 +46,52 @@ def conv_transpose(x, w, bias=None, strides=1, pads=0, dilations=1, group=1, out
 
 def conv_input_grad(w, dy, x, **attributes):
     """Gradient of conv(x, w) in x, for the gradient dy of its result."""
-    _check_sizes(x)
+    if not _known_sizes(x, dy, w):
+        return _input_grad(w, dy, x, **attributes)
     return composite("ConvInputGrad", w, dy, x, types=[(x.dims, dy.dtype)], **attributes)
 
 
 def conv_filter_grad(x, dy, w, **attributes):
     """Gradient of conv(x, w) in w, for the gradient dy of its result."""
-    _check_sizes(x)
+    if not _known_sizes(x, dy, w):
+        return _filter_grad(x, dy, w, **attributes)
     return composite("ConvFilterGrad", x, dy, w, types=[(w.dims, dy.dtype)], **attributes)
+
+
+def _input_grad(w, dy, x, strides, pads, dilations, group):
+    """The same for sizes that are known only at run time: all that the windows reach, cut."""
+    n = x.rank - 2
+    full = conv_transpose(dy, w, None, strides, 0, dilations, group)
+    starts = np.array(pads[:n], np.int64)
+    ends = [size_of(x, 2 + k) + starts[k : k + 1] for k in range(n)]
+    missing = [m.maximum(end - size_of(full, 2 + k), 0) for k, end in enumerate(ends)]
+    none = constant(np.zeros(2, np.int64))
+    full = pad(full, np.zeros(n + 2, np.int64), concat([none, *missing]))
+    return _of_dims(slice(full, starts, concat(ends), list(range(2, n + 2))), x.dims)
+
+
+def _filter_grad(x, dy, w, strides, pads, dilations, group):
+    """The same for sizes that are known only at run time: the images are the channels, dy the
+    filters, strides and dilations change places.
+    """
+    n, axes = x.rank - 2, list(range(2, x.rank))
+    parts = [size_of(x, 0), constant(np.array([group])), size_of(x, 1) / group, np.array([-1])]
+    turned = transpose(reshape(x, concat(parts)), [2, 1, 0, 3])
+    sizes = [size_of(x, 0) * group, *(size_of(x, k) for k in axes)]
+    turned = reshape(turned, concat([size_of(turned, 0), *sizes]))
+    filters = transpose(dy, [1, 0, *axes])
+    y = conv(turned, filters, None, dilations, pads, strides, group)
+    y = transpose(y, [1, 0, *axes])
+    return _of_dims(slice(y, [0] * n, concat([size_of(w, k) for k in axes]), axes), w.dims)
+
+
+def _of_dims(x, dims):
+    x.dims = tuple(dims)
+    return x
+
+
+def _known_sizes(*images):
+    return all(isinstance(d, int) for x in images for d in x.dims[2:])
 
 
 def max_pool(x, window, strides=1, pads=0, ceil_mode=False):

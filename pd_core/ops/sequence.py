@@ -118,7 +118,9 @@ class Segments:
     def weighted_sum(self, weights, values):
         """The sum of values [T, D] times weights [T, 1] over each sequence, [B, D]."""
         turned = swap_last(self.pad(weights))
-        return squeeze(matmul(turned, self.pad(values)), [1])
+        sums = squeeze(matmul(turned, self.pad(values)), [1])
+        some = unsqueeze(m.greater_than(self.lengths, 0), 1)
+        return m.where(some, sums, np.zeros((), values.dtype))  # ONNX Runtime 1.31: 0 terms, no 0
 
     def repeat(self, rows):
         """A row [B, ...] for every token of its sequence, [T, ...]."""
@@ -168,33 +170,28 @@ class Segments:
         rows.dims = (self.lengths.dims[0], *sizes)
         return rows
 
-    def scan(self, step, init, inputs, reverse=False, hold=True):
+    def scan(self, step, init, inputs, reverse=False):
         """Carry a state along each sequence: (final state, packed outputs).
 
         step(state, x) -> (new state, y) is given a row for each sequence, [B, ...], from the
         first token on, or from the last if `reverse`; state, inputs and y are each a Variable or
         a list. A sequence that has ended keeps its state. The rows of y stand in the order of
         the inputs.
-
-        Without `hold`, which is faster, a sequence that has ended goes on with inputs of zeros.
-        That is right where nobody needs the final state, and the state stays finite meanwhile.
         """
         index, places, alive = self._backward if reverse else self._forward
-        several = isinstance(inputs, (list, tuple))
-        padded = [pad_rows(x, index, places) for x in (inputs if several else [inputs])]
+        listed = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+        padded = [pad_rows(x, index, places) for x in listed]
 
         def masked(states, xs):
             *xs, going = xs
             one = not isinstance(states, (list, tuple))
-            new, ys = step(states, xs if several else xs[0])
+            xs = xs if isinstance(inputs, (list, tuple)) else xs[0]
+            new, ys = step(states, xs)
             pairs = zip([states] if one else states, [new] if one else new, strict=True)
             new = [m.where(_spread(going, s.rank), n, s) for s, n in pairs]
             return new[0] if one else new, ys
 
-        if hold:
-            final, ys = scan(masked, init, [*padded, alive])
-        else:
-            final, ys = scan(step, init, padded if several else padded[0])
+        final, ys = scan(masked, init, [*padded, alive])
         if isinstance(ys, (list, tuple)):
             return final, [pack_rows(y, index, places) for y in ys]
         return final, pack_rows(ys, index, places)

@@ -56,11 +56,11 @@ class PaddedSegments(Segments):
 
     def pack(self, padded):
         """The rows of a padded [B, C, ...]; zeros where there is no token."""
-        return self._only_tokens(self.ungrouped(padded))
+        return self.only_tokens(self.ungrouped(padded))
 
     def sum(self, values):
         """The sum of each sequence, [B, ...]; zero for an empty one."""
-        return reduce_sum(self.grouped(self._only_tokens(values)), [1])
+        return reduce_sum(self.grouped(self.only_tokens(values)), [1])
 
     def grouped(self, values):
         """values [B C, ...] as [B, C, ...]."""
@@ -74,7 +74,8 @@ class PaddedSegments(Segments):
         dims = (self.tokens, *padded.dims[2:])
         return apply("Reshape", padded, sizes, known=dims, allowzero=1)
 
-    def _only_tokens(self, values):
+    def only_tokens(self, values):
+        """The values where a row is a token, zeros elsewhere, to which no gradient flows."""
         flags = self._filled
         if values.rank > 1:
             flags = unsqueeze(flags, list(range(1, values.rank)))

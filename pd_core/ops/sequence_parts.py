@@ -1,11 +1,12 @@
 """Packed sequences cut into parts, joined, and seen through windows.
 
-Where the rows of a result stand is computed from lengths, so that nothing here scatters.
+Where the rows of a result stand is computed from lengths, and so is where each of the given ones
+went: a gradient gathers, it never scatters.
 """
 
 import numpy as np
 
-from ..errors import ShapeError
+from ..errors import GraphError, ShapeError
 from ..node import apply
 from ..variable import constant, fresh_dim
 from . import math as m
@@ -23,18 +24,15 @@ def sequence_windows(segments, size, from_end=False):
     """
     if size < 1:
         raise ShapeError(f"sequence_windows: a window has at least 1 step, not {size}")
+    _check_packed("sequence_windows", segments)
     lengths = segments.lengths
     outer = Segments(m.div(m.add(lengths, size - 1), size))
-    left, before = (
-        gather(v, outer.owner) for v in (lengths, m.sub(m.mul(outer.lengths, size), lengths))
-    )
+    start = m.mul(outer.position, size)
     if from_end:
-        start = m.maximum(m.sub(m.mul(outer.position, size), before), 0)
-        end = m.sub(m.mul(m.add(outer.position, 1), size), before)
-    else:
-        start = m.mul(outer.position, size)
-        end = m.minimum(m.add(start, size), left)
-    return outer, Segments(m.sub(end, start), segments.tokens)
+        missing = m.sub(m.mul(outer.lengths, size), lengths)
+        start = m.sub(start, gather(missing, outer.owner))
+    end = m.minimum(m.add(start, size), gather(lengths, outer.owner))
+    return outer, Segments(m.sub(end, m.maximum(start, 0)), segments.tokens)
 
 
 def sequence_concat(a, b, x, y):
@@ -42,6 +40,7 @@ def sequence_concat(a, b, x, y):
 
     a and b are the Segments of x and y, equally many sequences.
     """
+    _check_packed("sequence_concat", a, b)
     joined = Segments(m.add(a.lengths, b.lengths))
     place, length = joined.position, gather(a.lengths, joined.owner)
     in_x = m.add(gather(a.starts, joined.owner), place)
@@ -49,8 +48,7 @@ def sequence_concat(a, b, x, y):
     index = m.where(m.less_than(place, length), in_x, in_y)
     from_x = m.add(gather(joined.starts, a.owner), a.position)
     from_y = m.add(gather(m.add(joined.starts, a.lengths), b.owner), b.position)
-    values = exchange_rows(concat([x, y]), index, concat([from_x, from_y]))
-    return joined, values
+    return joined, exchange_rows(concat([x, y]), index, concat([from_x, from_y]))
 
 
 def sequence_cut(segments, values, starts, lengths):
@@ -60,6 +58,7 @@ def sequence_cut(segments, values, starts, lengths):
     begins in its sequence, and how many steps it has; a negative length is no slice. They stand
     in the order of rows, then columns, and must lie within their sequence; they may overlap.
     """
+    _check_packed("sequence_cut", segments)
     there = m.greater_equal(lengths, 0)
     sizes = m.maximum(lengths, 0)
     flat = reshape(sizes, [-1])
@@ -90,6 +89,7 @@ def sequence_context(segments, values, start, count):
     owner = m.where(_inside(segments, offsets), m.add(numbers, offsets), segments.total)
     back = m.add(m.mul(m.sub(numbers, offsets), count), np.arange(count)[None])
     inverse = m.where(_inside(segments, -offsets), back, none)
+    values = segments.only_tokens(values)
     rows = repeat_rows(values, inverse, reshape(owner, [-1]), holes=True)
     return _grouped(rows, segments.tokens, count)
 
@@ -117,6 +117,12 @@ def sequence_top(segments, values, count):
     _, places = apply("TopK", padded, np.array([count]), outputs=2, axis=1, known=known)
     places.dims = known
     return m.where(m.less_than(arange(count), unsqueeze(segments.lengths, 1)), places, -1)
+
+
+def _check_packed(who, *several):
+    """A step of a loop has the same sizes as any other, so what is there is not packed."""
+    if any(type(segments) is not Segments for segments in several):
+        raise GraphError(f"{who}: the sub-sequences that a step sees cannot get other lengths")
 
 
 def _offsets(start, count):

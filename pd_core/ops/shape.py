@@ -159,8 +159,15 @@ def slice(x, starts, ends, axes, steps=None):
 
 
 def pad(x, before, after, value=0.0):
-    """x with constant borders: `before` and `after` give the width for every axis."""
-    x, widths = constant(x), whole([*before, *after])
+    """x with constant borders: `before` and `after` give the width for every axis.
+
+    Either may be an int64 Variable.
+    """
+    x = constant(x)
+    if isinstance(before, Variable) or isinstance(after, Variable):
+        widths = concat([whole(before), whole(after)])
+        return apply("Pad", x, widths, constant(value, x.dtype), mode="constant")
+    widths = whole([*before, *after])
     if (widths.value < 0).any():
         widths = widths.value.tolist()
         raise ShapeError(f"pad: a width is not negative, {widths}\n  hint: slice() cuts")

@@ -31,13 +31,15 @@ class Step:
 
     `frames` maps the stand-in of a slice to the packed values, `states` are carried, `fixed` have
     a row for each sequence in every step. `row_wise` lists, in order, values whose row k depends
-    on row k of other row-wise values, frames, states and fixed ones only.
+    on row k of other row-wise values, frames, states, fixed ones and those `by_step` only. These
+    have a row for each sequence that is computed from more than such rows, step by step.
     """
 
     frames: dict = field(default_factory=dict)
     states: list = field(default_factory=list)
     fixed: list = field(default_factory=list)
     row_wise: list = field(default_factory=list)
+    by_step: list = field(default_factory=list)
     number: Variable = field(default_factory=lambda: Variable.of((), np.int64, "step"))
 
     def counted(self):
@@ -69,7 +71,7 @@ class _Unrolled:
         self.reads = self._reads()
         self.moved = dict(step.frames)  # value of the step -> packed
         self.fixed = dict.fromkeys(step.fixed)  # value of the step -> repeated for each token
-        self.recurrent = set(self.states)
+        self.recurrent = {*self.states, *step.by_step}
 
     def packed(self, outputs):
         """Before the loop, the loop, and after it."""
@@ -84,7 +86,8 @@ class _Unrolled:
 
     def _reads(self):
         """The cut values that each row-wise value is computed from."""
-        cut = {*self.step.frames, *self.states, *self.step.fixed, *self.step.row_wise}
+        step = self.step
+        cut = {*step.frames, *self.states, *step.fixed, *step.row_wise, *step.by_step}
         found = {}
         for v in self.step.row_wise:
             behind = ancestors([v], stop=cut - {v})

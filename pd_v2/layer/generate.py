@@ -119,10 +119,10 @@ def beam_search(
 ):
     """The most probable sequences of words that a step generates, from `bos_id` to `eos_id`.
 
-    `input` holds StaticInputs and one GeneratedInput; the first layer that the step returns gives
-    the probability of each word. One result a sample is its words; several are, one after the
-    other, [length, words…, -1], with their ln p as `prob`. Layers of the step share parameters
-    with a recurrent_group of the same name.
+    `input` holds StaticInputs and one GeneratedInput; what is no layer comes to the step as it is.
+    The first layer that the step returns gives the probability of each word. One result a sample
+    is its words; several are, one after the other, [length, words…, -1], with their ln p as
+    `prob`. Layers of the step share parameters with a recurrent_group of the same name.
     """
     known = build.current()
     name = name or known.next_name("beam_search")
@@ -132,14 +132,7 @@ def beam_search(
     results = _count_of_results(name, beam_size, num_results_per_sample)
     group = _Generator(name, beam_size)
     with described(group):
-        given = [x for x in inputs if isinstance(x, StaticInput)]
-        agents = {}
-        for x in inputs:
-            if x in given:
-                agents[x] = group.static(x.input, known.next_name("memory"))
-            else:
-                agents[x] = x.before_real_step()
-        out = step(*[agents[x] for x in inputs])
+        out = step(*[_seen(group, x) for x in inputs])
         probabilities = out[0] if isinstance(out, (list, tuple)) else out
         if not isinstance(probabilities, Layer):
             raise TypeError(f"beam_search {name!r}: a step returns layers, not {probabilities!r}")
@@ -151,6 +144,13 @@ def beam_search(
     generator.max_num_frames, generator.eos_layer_name = max_length, end.full_name
     generator.num_results_per_sample, generator.beam_size = results, beam_size
     return _outside(group, word, end, beams, results)
+
+
+def _seen(group, x):
+    """What the step gets for an input."""
+    if isinstance(x, StaticInput):
+        return group.static(x.input, build.current().next_name("memory"))
+    return x.before_real_step() if isinstance(x, BaseGeneratedInput) else x
 
 
 def _outside(group, word, end, beams, results):
@@ -183,10 +183,10 @@ def _outside(group, word, end, beams, results):
 
 def _generated(name, inputs):
     found = [x for x in inputs if isinstance(x, BaseGeneratedInput)]
-    wrong = [x for x in inputs if not isinstance(x, (StaticInput, BaseGeneratedInput))]
-    if wrong:
+    bare = [x for x in inputs if isinstance(x, Layer)]
+    if bare:
         raise TypeError(
-            f"beam_search {name!r}: an input is a StaticInput or a GeneratedInput, not {wrong[0]!r}"
+            f"beam_search {name!r}: a layer comes in a StaticInput, {bare[0].name!r} does not"
         )
     if len(found) != 1:
         raise pd.GraphError(f"beam_search {name!r}: {len(found)} GeneratedInputs, not one")

@@ -118,10 +118,24 @@ class Group:
             memory.link()
         self.step.fixed += [x for x in self.layers if self._is_fixed(x)]
         self.step.row_wise = [x for x in self.layers if self._is_row_wise(x)]
-        rows = [x.levels[-1].grouped(x) if x.levels else x for x in outputs]
+        known = {*self.step.row_wise, *self.step.fixed}
+        self.step.by_step = [x for x in self.layers if not x.levels and x.node and x not in known]
+        rows = [self._padded(x) if x.levels else x for x in outputs]
         reverse = self.reverse and len(self.levels) == 1
         values = pd.unroll(self.step, rows, self.sequences, reverse)
         return [self._gathered(x, y) for x, y in zip(outputs, values, strict=True)]
+
+    def _padded(self, x):
+        """Sequences of one step as [samples, rows, ...], of equal size in every step."""
+        *outer, level = x.levels
+        if isinstance(level, pd.PaddedSegments):
+            return level.grouped(x)
+        if outer or self.step.varies(level.lengths):
+            raise pd.GraphError(
+                f"recurrent_group {self.name!r}: the step returns {x.name!r}, whose sequences are "
+                "not those of its input or of a StaticInput"
+            )
+        return level.pad(x)
 
     def _is_fixed(self, x):
         """Whether it is a row for each sample, made of sequences that every step sees whole."""
@@ -143,12 +157,21 @@ class Group:
         config.size, config.active_type = x.size, ""
         self.config.out_links.add(layer_name=x.full_name, link_name=config.name)
         record = _record(x, config) | {"parents": [x, self.layer], "reverse": self.reverse}
+        levels = self.levels[:1]
         if x.levels:
-            value = self.levels[1].pack(value)
-        levels = self.levels if x.levels else self.levels[:1]
+            inner = self._sub_sequences(x.levels[-1])
+            used = pd.slice(value, [0], inner.longest, [1])
+            used.dims = (value.dims[0], used.dims[1], *value.dims[2:])
+            value, levels = inner.pack(used), (self.sequences, inner)
         out = pd.identity(value, x.name, Layer, **record, levels=levels)
         build.current().add(out)
         return out
+
+    def _sub_sequences(self, level):
+        """What the sequences of every step are together: sub-sequences."""
+        if isinstance(level, pd.PaddedSegments):
+            return self.levels[1]
+        return pd.Segments(self.sequences.repeat(level.lengths))
 
 
 def _record(x, config):

@@ -216,7 +216,9 @@ def _along(scope, step, states, size, rows, reverse, bounded):
     scope.reverse = scope.config.reversed = bool(reverse)
     init = sequences.zeros(size)
     init = init if states == 1 else [init] * states
-    return sequences.scan(step, init, rows, reverse, hold=not bounded)[1]
+    if bounded:
+        return pd.scan_bounded(sequences, step, init, rows, reverse)
+    return sequences.scan(step, init, rows, reverse)[1]
 
 
 def _plus(x, bias):

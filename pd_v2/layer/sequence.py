@@ -1,5 +1,7 @@
 """Layers that make one row of a sequence, rows of one, or sequences of sequences."""
 
+import logging
+
 import numpy as np
 
 import pd_core as pd
@@ -99,6 +101,8 @@ def last_seq(
     layer_attr=None,
 ):
     """The last step of each sequence, zeros of an empty one; levels and stride as in `pooling`."""
+    if input.reverse:
+        _warn_of_direction(scope, input, "runs backwards: first_seq has seen all steps")
     return _aggregated(scope, input, agg_level, stride).last(input)
 
 
@@ -115,8 +119,16 @@ def first_seq(
 
     The windows of a stride end with the sequence: the first one may be shorter.
     """
+    if input.reverse is False:
+        _warn_of_direction(scope, input, "runs forwards: last_seq has seen all steps")
     scope.config.select_first = True
     return _aggregated(scope, input, agg_level, stride, from_end=True).first(input)
+
+
+def _warn_of_direction(scope, input, why):
+    """The step that is asked for is the first that a recurrent layer made."""
+    log = logging.getLogger("paddle")
+    log.warning("layer %r: %r %s", scope.short_name, input.name, why)
 
 
 def _aggregated(scope, input, agg_level, stride, from_end=False):
@@ -124,8 +136,8 @@ def _aggregated(scope, input, agg_level, stride, from_end=False):
     levels = needs_levels(input)
     if agg_level not in (AggregateLevel.TO_NO_SEQUENCE, AggregateLevel.TO_SEQUENCE):
         raise pd.GraphError(f"agg_level is one of AggregateLevel, not {agg_level!r}")
-    if not isinstance(stride, int) or (stride < 1 and stride != -1):
-        raise pd.GraphError(f"stride is a number of steps, or -1 for none, not {stride!r}")
+    if stride != -1:
+        whole("stride", stride)
     scope.config.trans_type, scope.config.seq_pool_stride = agg_level, stride
     if agg_level == AggregateLevel.TO_SEQUENCE:
         outer, inner = needs_nested(input)

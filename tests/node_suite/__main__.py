@@ -17,8 +17,10 @@ def main(operators):
         print(f"{name}, {level}: {why}")
     for level in coverage.levels:
         found = coverage.totals(level)
-        print(f"{level}: {found[0]} of {len(coverage.cases)} operators, {found[1]} of "
-              f"{sum(map(len, coverage.cases.values()))} cases")
+        print(
+            f"{level}: {found[0]} of {len(coverage.cases)} operators, {found[1]} of "
+            f"{sum(map(len, coverage.cases.values()))} cases"
+        )
     print(f"{time.perf_counter() - start:.0f} s")
     worse = not operators and any(coverage.totals(level) < LEAST for level in coverage.levels)
     return 1 if worse else 0

@@ -108,7 +108,7 @@ def _is_double(x):
 
 def _slope(model, point, direction, rng):
     """(weights, outputs, slope, rtol), or the reason why there is no slope."""
-    run = evaluator(model, more=[MeanVarianceNormalization, Scatter])
+    run = evaluator(model, more=[DynamicQuantizeLinear, MeanVarianceNormalization, Scatter])
 
     def outputs(h):
         moved = {n: x + h * direction[n] if n in direction else x for n, x in point.items()}
@@ -175,6 +175,19 @@ class MeanVarianceNormalization(OpRun):
     def _run(self, x, axes=(0, 2, 3)):
         axes = tuple(axes)
         return ((x - x.mean(axes, keepdims=True)) / (x.std(axes, keepdims=True) + 1e-9),)
+
+
+class DynamicQuantizeLinear(OpRun):
+    """In the precision of x; the evaluator rounds the scale to float32."""
+
+    op_domain = ""
+
+    def _run(self, x):
+        low, high = min(0.0, x.min()), max(0.0, x.max())
+        scale = (high - low) / 255 or 1.0
+        zero = np.rint(np.clip(-low / scale, 0, 255))
+        y = np.clip(np.rint(x / scale) + zero, 0, 255)
+        return y.astype(np.uint8), np.asarray(scale), np.asarray(zero, np.uint8)
 
 
 class Scatter(ScatterElements):

@@ -78,6 +78,9 @@ def _failure(case, lowered, feeds, optimise):
         if w is not None and not _close(y, want):
             return "the imported model gives other values"
     gradients = iter(found[count:])
+    shapes = [d.shape for d, there in zip(case.direction.values(), places, strict=True) if there]
+    if [g.shape for g in found[count:]] != shapes:
+        return f"gradients have shapes {[g.shape for g in found[count:]]}, not {shapes}"
     parts = [
         np.vdot(next(gradients).astype(np.float64), d) if there else 0.0
         for there, d in zip(places, case.direction.values(), strict=True)
@@ -99,10 +102,11 @@ def _by_runtime(case):
 
     def outputs(inputs):
         session = ort.session(case.model.SerializeToString(), optimize=False)
-        return session.run(None, {n: _single(x) for n, x in inputs.items()})
+        return session.run(None, {n: np.asarray(_single(x)) for n, x in inputs.items()})
 
     here = outputs(case.inputs)
-    there = outputs({n: x + case.direction.get(n, 0) for n, x in case.inputs.items()})
+    moved = {n: case.inputs[n] + d for n, d in case.direction.items()}
+    there = outputs({**case.inputs, **moved})
     both = zip(case.weights, here, there, strict=True)
     return here, sum(np.vdot(w, b - a) for w, a, b in both if w is not None)
 

@@ -171,6 +171,23 @@ def test_training_shares_the_parameters_of_generation():
     assert sorted(names) == sorted(paddle.parameters.create(trained).names())
 
 
+def test_inputs_that_are_no_layers_come_as_they_are():
+    seen = []
+
+    def step(number, x, options, word):
+        seen.append((number, options))
+        return L.fc(input=[x, word], size=number, act=A.Softmax())
+
+    L.beam_search(
+        step=step,
+        input=[9, static(), ["a", 2], L.GeneratedInput(9, "w", 4)],
+        bos_id=0,
+        eos_id=1,
+        beam_size=2,
+    )
+    assert seen == [(9, ["a", 2])]
+
+
 def plain(*inputs, **options):
     arguments = {"bos_id": 0, "eos_id": 1, "beam_size": 2, "name": "g"} | options
     L.beam_search(step=lambda *a: L.fc(input=list(a), size=9), input=list(inputs), **arguments)
@@ -181,7 +198,7 @@ def static():
 
 
 MISTAKES = [
-    (lambda: plain(static().input), TypeError, "an input is a StaticInput or a GeneratedInput"),
+    (lambda: plain(static().input), TypeError, "a layer comes in a StaticInput, 'x' does not"),
     (lambda: plain(static()), pd.GraphError, "0 GeneratedInputs, not one"),
     (
         lambda: plain(static(), L.GeneratedInput(9, "w", 4), num_results_per_sample=3),

@@ -59,9 +59,7 @@ def slope_error(outputs, pool, samples, rng):
 
     def moved(step):
         start = pool.values_of(topology.parameters)
-        session.load_values(
-            {v: start[v] + step * w for v, w in zip(variables, ways, strict=True)}
-        )
+        session.load_values({v: start[v] + step * w for v, w in zip(variables, ways, strict=True)})
         return float(session.eval(total, fed, training=False))
 
     expected = (moved(5e-3) - moved(-5e-3)) / 1e-2
@@ -94,7 +92,9 @@ def two_memories(reverse=False):
         h = L.fc(input=[a, static, m, before], size=3, name="h")
         return h, L.fc(input=[h, static, p], size=6, act=A.Softmax(), name="o")
 
-    return list(L.recurrent_group(step=step, input=[s, L.StaticInput(x)], reverse=reverse, name="g"))
+    return list(
+        L.recurrent_group(step=step, input=[s, L.StaticInput(x)], reverse=reverse, name="g")
+    )
 
 
 def two_memories_slow(values, samples, reverse):
@@ -226,6 +226,73 @@ def test_a_row_made_of_a_static_sequence_is_seen_in_every_step(rng):
     assert before.ravel().tolist() == [0, 11, 23, 0]
 
 
+def attended(a, whole, query):
+    """The rows of a sequence, weighted by their products with a query; twice that, and a."""
+    row = L.expand(input=query, expand_as=whole)
+    weights = L.dot_prod(input1=row, input2=whole)
+    total = L.pooling(
+        input=L.scaling(input=whole, weight=weights), pooling_type=paddle.pooling.Sum()
+    )
+    return L.addto(input=[a, L.slope_intercept(input=total, slope=2.0)])
+
+
+@pytest.mark.parametrize("with_memory", [False, True])
+def test_rows_made_of_a_static_sequence_and_of_the_step(with_memory, rng):
+    s = L.data(name="s", type=T.dense_vector_sequence(2))
+    t = L.data(name="t", type=T.dense_vector_sequence(2))
+
+    def step(a, whole):
+        query = a
+        if with_memory:
+            query = L.addto(input=[a, L.memory(name="sum", size=2)], name="sum")
+        return attended(a, whole, query)
+
+    out = L.recurrent_group(step=step, input=[s, L.StaticInput(input=t)])
+    pool, _ = filled(out, rng)
+    samples = [
+        (rng.standard_normal((n, 2)).tolist(), rng.standard_normal((k, 2)).tolist())
+        for n, k in [(3, 2), (0, 4), (1, 3)]
+    ]
+    expected = []
+    for rows, whole in samples:
+        rows, whole = np.reshape(rows, (-1, 2)), np.reshape(whole, (-1, 2))
+        queries = np.cumsum(rows, axis=0) if with_memory else rows
+        expected += [*(rows + 2 * queries @ whole.T @ whole)]
+    np.testing.assert_allclose(inferred(out, pool, samples)[0], expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("steps", "seen"), [([2, 0, 1, 3], [3, 5, 0, 1]), ([1], [2]), ([0, 0], [1, 0]), ([], [])]
+)
+def test_a_sequence_made_of_a_static_one_comes_out_as_sub_sequences(steps, seen, rng):
+    """Such as the weights of an attention: for every step, one for each row it attends to."""
+    s = L.data(name="s", type=T.dense_vector_sequence(2))
+    t = L.data(name="t", type=T.dense_vector_sequence(2))
+
+    def step(a, whole):
+        m = L.memory(name="h", size=2)
+        query = L.addto(input=[a, m], name="h")
+        row = L.expand(input=query, expand_as=whole)
+        return query, L.dot_prod(input1=row, input2=whole)
+
+    query, out = L.recurrent_group(step=step, input=[s, L.StaticInput(input=t)])
+    last = L.last_seq(input=out, agg_level=L.AggregateLevel.TO_SEQUENCE)
+    pool, _ = filled([query, out, last], rng)
+    samples = [
+        (rng.standard_normal((n, 2)).tolist(), rng.standard_normal((k, 2)).tolist())
+        for n, k in zip(steps, seen, strict=True)
+    ]
+    expected, lasts = [], []
+    for rows, whole in samples:
+        for row in np.cumsum(np.reshape(rows, (-1, 2)), axis=0):
+            products = np.reshape(whole, (-1, 2)) @ row
+            expected += products.tolist()
+            lasts.append(products[-1] if len(products) else 0)
+    _, found, found_lasts = inferred([query, out, last], pool, samples)
+    np.testing.assert_allclose(found.ravel(), expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found_lasts.ravel(), lasts, rtol=1e-5, atol=1e-6)
+
+
 def test_a_memory_of_ids():
     """The id before, 7 at first."""
     s = L.data(name="s", type=T.integer_value_sequence(9))
@@ -347,6 +414,17 @@ MISTAKES = [
         lambda: L.recurrent_group(step=lambda a: 3, input=sequence(), name="g"),
         TypeError,
         "'g': a step returns layers, not 3",
+    ),
+    (
+        lambda: L.recurrent_group(
+            step=lambda a, b: b,
+            input=[
+                sequence(),
+                L.StaticInput(L.data(name="n", type=T.dense_vector_sub_sequence(1))),
+            ],
+        ),
+        pd.GraphError,
+        "returns '__memory_0__', whose sequences are not those",
     ),
     (
         lambda: mistaken_step(lambda: L.memory(name="z", size=2)),

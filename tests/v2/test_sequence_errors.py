@@ -18,7 +18,7 @@ MISTAKES = [
     (lambda x, **_: L.last_seq(input=x, agg_level="all"),
      "agg_level is one of AggregateLevel, not 'all'"),
     (lambda x, **_: L.last_seq(input=x, stride=0),
-     "stride is a number of steps, or -1 for none, not 0"),
+     "stride is a whole number of at least 1, not 0"),
     (lambda n, **_: L.first_seq(input=n, stride=2),
      "a stride is for sequences of rows, 'n' is nested"),
     (lambda n, **_: L.pooling(input=n, stride=2, agg_level="seq"),
@@ -124,3 +124,12 @@ def test_a_label_of_other_sequences_is_found_out_in_training(net):
     samples = [([[0.0] * 3] * 2, [1]), ([[0.0] * 3], [3, 2])]
     with pytest.raises(pd.ShapeError, match="sequence 0 has"):
         trainer.train(lambda: iter([samples]), feeding={"x": 0, "w": 1})
+
+
+def test_relevance_of_other_lists(net):
+    s, r = net["one"], Data(1).layer("r")
+    y = L.lambda_cost(input=s, score=r)
+    fed = dict(zip([*s.inputs, r], [np.zeros((4, 1)), [1, 3], np.zeros((4, 1))], strict=True))
+    assert pd.eval(y, {**fed, r.inputs[1]: [1, 3]}).shape == (4, 1)
+    with pytest.raises(pd.ShapeError, match="rows of different sequences meet: sequence 0 has"):
+        pd.eval(y, {**fed, r.inputs[1]: [2, 2]})

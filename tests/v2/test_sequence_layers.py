@@ -56,6 +56,16 @@ def test_windows_of_nine_steps():
     assert first[:, 0].tolist() == [0, 4]
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_the_first_step_that_a_recurrent_layer_made_is_warned_of(reverse, caplog):
+    x = L.recurrent(input=L.data(name="x", type=T.dense_vector_sequence(2)), reverse=reverse)
+    first, last = L.first_seq(input=x, name="f"), L.last_seq(input=x, name="l")
+    warned, end = (last, "first_seq") if reverse else (first, "last_seq")
+    way = "backwards" if reverse else "forwards"
+    words = f"layer {warned.name!r}: {x.name!r} runs {way}: {end} has seen all steps"
+    assert caplog.messages == [words]
+
+
 @pytest.mark.parametrize("limit", [-1, 3])
 def test_lambda_cost_is_ndcg_with_the_gradient_of_lambda_rank(rng, limit):
     relevance = Data(1, values=lambda rng, batch: rng.integers(0, 3, sum(map(sum, batch))))

@@ -508,8 +508,34 @@ def test_what_a_trainer_is_made_of():
         paddle.trainer.SGD(cost, pool, 0.1)
     with pytest.raises(ValueError, match="layer should have type"):
         paddle.trainer.SGD("cost", pool, Momentum())
-    with pytest.raises(ValueError, match="is_local=False, but only local training"):
-        paddle.trainer.SGD(cost, pool, Momentum(), is_local=False)
+
+
+@pytest.mark.parametrize(
+    ("flags", "spec", "message"),
+    [
+        ({}, None, None),
+        ({"num_gradient_servers": 1, "trainer_id": "0"}, None, None),
+        ({"num_gradient_servers": 2}, None, "for trainer 0 of 2, but only a single trainer"),
+        ({"trainer_id": 1}, None, "for trainer 1 of 1, but only a single trainer"),
+        ({}, "http://host:2379", "pserver_spec='http://host:2379', but there are no parameter se"),
+    ],
+)
+def test_training_that_is_not_local_has_one_trainer(flags, spec, message):
+    paddle.init(**flags)
+    cost, pool = line()
+
+    def make():
+        return paddle.trainer.SGD(
+            cost, pool, Momentum(learning_rate=0.1), is_local=False, pserver_spec=spec
+        )
+
+    if message:
+        with pytest.raises(ValueError, match=message):
+            make()
+        return
+    log = Log(costs_of)
+    make().train(reader(SAMPLES), event_handler=log)
+    assert log.notes == pytest.approx([14 / 3]) and pool["_y.w0"].all()
 
 
 def test_a_cost_may_be_any_layer():

@@ -21,7 +21,9 @@ from .relu import exchange, relu_grad
 from .scatter import add_rows
 from .sequence import (
     exchange_rows,
+    pack_parts,
     pack_rows,
+    pad_parts,
     pad_rows,
     repeat_rows,
     segment_max,
@@ -43,6 +45,8 @@ lowerings = {
     "ReluGrad": relu_grad,
     "PadRows": pad_rows,
     "PackRows": pack_rows,
+    "PadParts": pad_parts,
+    "PackParts": pack_parts,
     "ExchangeRows": exchange_rows,
     "SegmentSum": segment_sum,
     "SegmentMax": segment_max,

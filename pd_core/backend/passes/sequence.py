@@ -15,14 +15,23 @@ def pad_rows(node, inputs, sizes, seed):
 def pack_rows(node, inputs, sizes, seed):
     """The rows of the flattened places, gathered."""
     padded, index, places = inputs
-    if index.rank > 1:
-        rows = apply("Size", index)
-        rows = apply("Reshape", rows, np.array([1]))
-        tail = apply("Shape", padded, start=index.rank)
-        shape = apply("Concat", rows, tail, axis=0)
-        known = (fresh_dim(), *padded.dims[index.rank :])
-        padded = apply("Reshape", padded, shape, known=known, allowzero=1)
+    padded = _flattened(padded, index) if index.rank > 1 else padded
     return (apply("Gather", padded, places),)
+
+
+def pad_parts(node, inputs, sizes, seed):
+    """The rows and one of zeros, gathered for each part."""
+    values, _, *indices = inputs
+    rows = _with_row(values, 0.0)
+    return tuple(apply("Gather", rows, index) for index in indices)
+
+
+def pack_parts(node, inputs, sizes, seed):
+    """The rows of all parts back to back, gathered."""
+    places, *rest = inputs
+    half = len(rest) // 2
+    parts = [_flattened(*pair) for pair in zip(rest[:half], rest[half:], strict=True)]
+    return (apply("Gather", apply("Concat", *parts, axis=0), places),)
 
 
 def exchange_rows(node, inputs, sizes, seed):
@@ -57,8 +66,21 @@ def segment_max(node, inputs, sizes, seed):
     return (apply("Where", some, found, constant(0, values.dtype)),)
 
 
+def _flattened(padded, index):
+    """The axes of a padded tensor that are those of its index, as one."""
+    rows = apply("Reshape", apply("Size", index), np.array([1]))
+    shape = apply("Concat", rows, apply("Shape", padded, start=index.rank), axis=0)
+    known = (fresh_dim(), *padded.dims[index.rank :])
+    return apply("Reshape", padded, shape, known=known, allowzero=1)
+
+
 def _padded(values, index, fill):
+    return apply("Gather", _with_row(values, fill), index)
+
+
+def _with_row(values, fill):
+    """The rows, and one more of `fill`."""
     tail = apply("Shape", values, start=1) if values.rank > 1 else np.zeros(0, np.int64)
     sizes = apply("Concat", np.array([1], np.int64), tail, axis=0)
     row = apply("Expand", constant(fill, values.dtype), sizes, known=(1, *values.dims[1:]))
-    return apply("Gather", apply("Concat", values, row, axis=0), index)
+    return apply("Concat", values, row, axis=0)
