@@ -19,6 +19,7 @@ class Layer(pd.Variable):
     `config` the LayerConfig of `Topology.proto()`.
     """
 
+    name = None
     layer_type = None
     parents = ()
     activation = None
@@ -44,6 +45,10 @@ class Layer(pd.Variable):
     def full_name(self):
         """The name within the whole network; inside a group it carries the group's."""
         return self.config.name
+
+    def set_input(self, input):
+        """Bind a memory to a layer of its step; no other layer has this to bind."""
+        raise pd.GraphError(f"layer {self.name!r}: only a memory is bound to a layer")
 
     @property
     def inputs(self):
@@ -95,18 +100,18 @@ class MixedLayerType(Layer):
         self.name, self.size, self.activation = name, size, act
         self._inputs, self._complete = [], complete
 
-    def __iadd__(self, item):
+    def __iadd__(self, other):
         """Add a projection or an operator."""
         if self._complete is None:
             raise AddToSealedMixedLayerException(f"mixed layer {self.name!r} is complete")
-        self._inputs.append(item)
+        self._inputs.append(other)
         return self
 
     def __enter__(self):
         return self
 
-    def __exit__(self, kind, error, trace):
-        if kind is None:
+    def __exit__(self, exc_type, exc_value, tb):
+        if exc_type is None:
             complete, self._complete = self._complete, None
             self.__dict__.update(complete(self._inputs).__dict__)
             self.node.outputs = (self,)

@@ -113,12 +113,21 @@ def _neg(a):
 def _installed(of_layers, of_core):
     """An operator: `of_layers` in a program for numbers and layers, else the core's."""
 
-    def operator(a, *b):
-        ours = all(isinstance(x, (Real, Layer)) for x in b)
-        asked_by = sys._getframe(1).f_globals.get("__name__", "").partition(".")[0]
-        return of_layers(a, *b) if ours and asked_by not in _PACKAGES else of_core(a, *b)
+    def operator(self, other):
+        ours = isinstance(other, (Real, Layer)) and not _asked_by_us()
+        return of_layers(self, other) if ours else of_core(self, other)
 
     return operator
+
+
+def _minus(self):
+    return pd.Variable.__neg__(self) if _asked_by_us() else _neg(self)
+
+
+def _asked_by_us():
+    """Whether the caller of an operator is a part of these packages."""
+    asked_by = sys._getframe(2).f_globals.get("__name__", "").partition(".")[0]
+    return asked_by in _PACKAGES
 
 
 _PACKAGES = ("pd_core", __name__.partition(".")[0])
@@ -129,6 +138,6 @@ for _name, _operator in {
     "__rsub__": _rsub,
     "__mul__": _mul,
     "__rmul__": _mul,
-    "__neg__": _neg,
 }.items():
     setattr(Layer, _name, _installed(_operator, getattr(pd.Variable, _name)))
+Layer.__neg__ = _minus

@@ -2,6 +2,7 @@
 
 from ..config_base import Layer as LayerOutput
 from ..topology import get_layer, parse_network
+from ._legacy import layer_support
 from .arrange import multiplex, repeat, resize, rotate, trans
 from .cost import (
     classification_cost,
@@ -27,6 +28,7 @@ from .image import bilinear_interp, crop, maxout, pad, scale_sub_region, switch_
 from .image_conv import img_conv, img_conv3d
 from .image_pool import img_pool, img_pool3d, roi_pool, spp
 from .image_sequence import block_expand
+from .kinds import LayerType
 from .math import (
     addto,
     clip,
@@ -96,6 +98,7 @@ __all__ = [
     "ExpandLevel",
     "GeneratedInput",
     "LayerOutput",
+    "LayerType",
     "StaticInput",
     "SubsequenceInput",
     "addto",
@@ -153,6 +156,7 @@ __all__ = [
     "l2_distance",
     "lambda_cost",
     "last_seq",
+    "layer_support",
     "linear_comb",
     "lstm_step",
     "lstmemory",

@@ -355,3 +355,21 @@ def param_list(attr, count):
             "one named parameter cannot serve several inputs\n  hint: give a list of Param"
         )
     return [copy.deepcopy(attr) for _ in range(count)]
+
+
+def layer_support(*attrs):
+    """A decorator: the function takes a `layer_attr` with these fields, and any with a device."""
+
+    def wrap(fn):
+        @functools.wraps(fn)
+        def call(*args, **kwargs):
+            extra = kwargs.get("layer_attr")
+            if isinstance(extra, ExtraLayerAttribute):
+                for field in attrs:
+                    setattr(extra, f"can_{field}", True)
+                extra.check(fn.__name__)
+            return fn(*args, **kwargs)
+
+        return call
+
+    return wrap

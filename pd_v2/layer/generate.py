@@ -27,6 +27,10 @@ class BaseGeneratedInput:
         """The layer that the step is given."""
         raise TypeError(f"{type(self).__name__} does not say what it gives")
 
+    def after_real_step(self, input):
+        """The layer of what is generated, from the first one that the step returns."""
+        raise TypeError(f"{type(self).__name__} does not say what it takes")
+
 
 class GeneratedInput(BaseGeneratedInput):
     """The embedding of the last word, from a table that the training network has.
@@ -47,6 +51,10 @@ class GeneratedInput(BaseGeneratedInput):
             size=self.embedding_size,
             param_attr=ParameterAttribute(name=self.embedding_name),
         )
+
+    def after_real_step(self, input):
+        """The most probable word."""
+        return max_id(input=input, name=_WORD)
 
 
 class _Generator(Group):
@@ -136,7 +144,7 @@ def beam_search(
         probabilities = out[0] if isinstance(out, (list, tuple)) else out
         if not isinstance(probabilities, Layer):
             raise TypeError(f"beam_search {name!r}: a step returns layers, not {probabilities!r}")
-        word = max_id(input=probabilities, name=_WORD)
+        word = generated.after_real_step(probabilities)
         word.config.beam_size = beam_size
         end = eos(input=word, eos_id=eos_id, name=f"__{name}_eos_layer__")
     beams = group.search(probabilities, bos_id, eos_id, max_length)

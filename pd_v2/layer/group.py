@@ -198,11 +198,11 @@ class Memory(Layer):
 
     linked = None
 
-    def set_input(self, layer):
+    def set_input(self, input):
         """Bind it to a layer of the same step."""
-        if not isinstance(layer, Layer):
-            raise TypeError(f"memory {self.name!r}: the input is a layer, not {layer!r}")
-        self.linked = layer
+        if not isinstance(input, Layer):
+            raise TypeError(f"memory {self.name!r}: the input is a layer, not {input!r}")
+        self.linked = input
 
     def link(self):
         """Find the layer by its name, now that the step is described."""
