@@ -92,14 +92,21 @@ from .structured import (
     warp_ctc,
 )
 
+# Spellings that scripts of the first half of 2017 use.
+mse_cost = square_error_cost
+cross_entropy = cross_entropy_cost
+StaticInputV2, GeneratedInputV2 = StaticInput, GeneratedInput
+
 __all__ = [
     "AggregateLevel",
     "BaseGeneratedInput",
     "ExpandLevel",
     "GeneratedInput",
+    "GeneratedInputV2",
     "LayerOutput",
     "LayerType",
     "StaticInput",
+    "StaticInputV2",
     "SubsequenceInput",
     "addto",
     "batch_norm",
@@ -119,6 +126,7 @@ __all__ = [
     "crf_decoding",
     "crop",
     "cross_channel_norm",
+    "cross_entropy",
     "cross_entropy_cost",
     "cross_entropy_over_beam",
     "cross_entropy_with_selfnorm_cost",
@@ -164,6 +172,7 @@ __all__ = [
     "maxout",
     "memory",
     "mixed",
+    "mse_cost",
     "multi_binary_label_cross_entropy_cost",
     "multibox_loss",
     "multiplex",

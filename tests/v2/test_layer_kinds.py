@@ -34,3 +34,9 @@ def test_only_a_memory_is_bound():
     x = L.data(name="x", type=T.dense_vector(4))
     with pytest.raises(pd.GraphError, match="'x': only a memory is bound"):
         x.set_input(x)
+
+
+def test_older_spellings():
+    older = (L.mse_cost, L.cross_entropy, L.StaticInputV2, L.GeneratedInputV2)
+    newer = (L.square_error_cost, L.cross_entropy_cost, L.StaticInput, L.GeneratedInput)
+    assert older == newer
