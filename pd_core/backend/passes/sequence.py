@@ -1,5 +1,7 @@
 """Packed sequences as ONNX operators: gathers, after a row for the places that hold no token."""
 
+import math
+
 import numpy as np
 
 from ...node import apply
@@ -20,10 +22,14 @@ def pack_rows(node, inputs, sizes, seed):
 
 
 def pad_parts(node, inputs, sizes, seed):
-    """The rows and one of zeros, gathered for each part."""
+    """The rows and one of zeros, gathered for each part; without zeros, the last row for that."""
     values, _, *indices = inputs
-    rows = _with_row(values, 0.0)
-    return tuple(apply("Gather", rows, index) for index in indices)
+    if node.attributes["zeros"]:
+        values = _with_row(values, 0.0)
+    else:
+        last = apply("Sub", apply("Shape", values, start=0, end=1), np.int64(1))
+        indices = [apply("Min", index, last) for index in indices]
+    return tuple(apply("Gather", values, index) for index in indices)
 
 
 def pack_parts(node, inputs, sizes, seed):
@@ -75,12 +81,19 @@ def _flattened(padded, index):
 
 
 def _padded(values, index, fill):
-    return apply("Gather", _with_row(values, fill), index)
+    """The rows and one of `fill`, gathered."""
+    row = _row(values, fill)
+    return apply("Gather", apply("Concat", values, row, axis=0), index)
 
 
-def _with_row(values, fill):
-    """The rows, and one more of `fill`."""
+def _row(values, fill):
+    """One row more of values [T, ...]."""
+    sizes = values.dims[1:]
+    if all(isinstance(d, int) for d in sizes) and math.prod(sizes) <= _SMALL:
+        return constant(np.full((1, *sizes), fill), values.dtype)
     tail = apply("Shape", values, start=1) if values.rank > 1 else np.zeros(0, np.int64)
-    sizes = apply("Concat", np.array([1], np.int64), tail, axis=0)
-    row = apply("Expand", constant(fill, values.dtype), sizes, known=(1, *values.dims[1:]))
-    return apply("Concat", values, row, axis=0)
+    shape = apply("Concat", np.array([1], np.int64), tail, axis=0)
+    return apply("Expand", constant(fill, values.dtype), shape, known=(1, *sizes))
+
+
+_SMALL = 10_000  # elements of a row that a model may hold as a constant
