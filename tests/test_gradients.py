@@ -12,13 +12,14 @@ from pd_core import ops
 from pd_core.gradients import reasons, rules, zeros
 from pd_core.gradients.__main__ import operators
 from pd_core.node import ancestors
+from pd_core.ops import detection
 
 from .ops import CASES
 from .ops.tower import build, slots
 
 OPS = Path(ops.__file__).parent
 # Loops and branches have tests of their own; so has what only they are built with.
-CONTROL = {"control.py", "recurrent.py", "rows.py"}
+CONTROL = {"control.py", "detection.py", "recurrent.py", "rows.py"}
 
 
 def parameter(*values):
@@ -77,7 +78,9 @@ def functions_called(row):
 
 def test_every_op_function_has_a_row():
     control = {"cond", "for_loop", "ifelse", "rnn", "scan", "while_loop", "while_op"}
-    public = {name for name, f in vars(ops).items() if inspect.isfunction(f)} - control
+    control |= {"beam_search", "unroll"}
+    boxes = {f.__name__ for f in vars(detection).values() if inspect.isfunction(f)}
+    public = {name for name, f in vars(ops).items() if inspect.isfunction(f)} - control - boxes
     called = set().union(*map(functions_called, CASES))
     assert public - called == set()
 
@@ -392,6 +395,14 @@ def test_columns_against_rows_of_unknown_sizes():
     found = pd.eval([ga, gb], feeds)
     np.testing.assert_array_equal(found[0], [[30]] * 3)
     np.testing.assert_array_equal(found[1], [[6, 6]])
+
+
+def test_what_is_stretched_may_be_known_only_at_run_time():
+    x, sizes = pd.Variable([None, None]), pd.Variable([3], dtype="int64")
+    (g,) = pd.gradients(pd.apply("Expand", x, sizes), [x])
+    for shape in ((1, 3), (2, 1), (2, 3)):
+        found = pd.eval(g, {x: np.zeros(shape), sizes: [4, 2, 3]})
+        np.testing.assert_array_equal(found, np.full(shape, 24 / np.prod(shape)))
 
 
 def test_an_empty_batch(rng):

@@ -106,9 +106,15 @@ class Translator:
     def __init__(self, parameters):
         by_name = {v.name: sbs.parameter(v) for v in parameters}
         values = iter(by_name.values())
-        (self.source, self.into_f, self.gru_f, self.bias_f, self.into_b, self.gru_b, self.bias_b) = (
-            next(values) for _ in range(7)
-        )
+        (
+            self.source,
+            self.into_f,
+            self.gru_f,
+            self.bias_f,
+            self.into_b,
+            self.gru_b,
+            self.bias_b,
+        ) = (next(values) for _ in range(7))
         self.project, self.boot, self.target = (next(values) for _ in range(3))
         self.query, self.score, self.context, self.word = (next(values) for _ in range(4))
         self.gru, self.bias, self.out, self.out_bias = values

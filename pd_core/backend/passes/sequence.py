@@ -82,12 +82,15 @@ def _flattened(padded, index):
 
 def _padded(values, index, fill):
     """The rows and one of `fill`, gathered."""
-    row = _row(values, fill)
-    return apply("Gather", apply("Concat", values, row, axis=0), index)
+    return apply("Gather", _with_row(values, fill), index)
+
+
+def _with_row(values, fill):
+    """The rows, and one more of `fill`."""
+    return apply("Concat", values, _row(values, fill), axis=0)
 
 
 def _row(values, fill):
-    """One row more of values [T, ...]."""
     sizes = values.dims[1:]
     if all(isinstance(d, int) for d in sizes) and math.prod(sizes) <= _SMALL:
         return constant(np.full((1, *sizes), fill), values.dtype)
