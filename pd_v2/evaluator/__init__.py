@@ -5,7 +5,7 @@ holds all of them, and returns None. A sequence counts by its rows, unless a fun
 """
 
 from .base import Accumulator, Evaluator, fetched
-from .classification import classification_error, precision_recall
+from .classification import classification_error, precision_recall, seq_classification_error
 from .detection import detection_map
 from .printers import (
     classification_error_printer,
@@ -32,6 +32,7 @@ __all__ = [
     "maxid_printer",
     "pnpair",
     "precision_recall",
+    "seq_classification_error",
     "seqtext_printer",
     "sum",
     "value_printer",

@@ -4,7 +4,17 @@ import numpy as np
 
 import pd_core as pd
 
-from .base import Sums, check_layers, check_rows, check_weight, declare, f1_score, ids_of, share
+from .base import (
+    Sums,
+    check_layers,
+    check_rows,
+    check_weight,
+    declare,
+    f1_score,
+    ids_of,
+    sequences_of,
+    share,
+)
 
 
 def classification_error(input, label, name=None, weight=None, top_k=None, threshold=None):
@@ -26,6 +36,27 @@ def classification_error(input, label, name=None, weight=None, top_k=None, thres
         lambda: Sums(2, lambda wrong, rows: {"": share(wrong, rows)}),
         top_k=top_k,
         classification_threshold=threshold,
+    )
+
+
+def seq_classification_error(input, label, name=None):
+    """Share of sequences in which any row has its label not in the largest column.
+
+    2017 had it in its configuration only.
+    """
+    who = "seq_classification_error"
+    sequences = sequences_of(who, input)
+    wrong = sequences.max(row_errors(who, input, label, 1, 0.5))
+    declare(
+        who,
+        who,
+        name,
+        [input, label],
+        (
+            pd.reduce_sum(pd.cast(wrong > 0.0, "float32")),
+            pd.cast(pd.reduce_sum(pd.ones_like(sequences.lengths)), "float32"),
+        ),
+        lambda: Sums(2, lambda wrong, count: {"": share(wrong, count)}),
     )
 
 

@@ -282,3 +282,25 @@ def test_no_sequences_no_errors():
 def test_what_ctc_error_refuses():
     with pytest.raises(pd.GraphError, match="ctc_error: 'x' holds no sequences"):
         E.ctc_error(rows(), id_sequences())
+
+
+def test_sequences_with_any_error(rng):
+    E.seq_classification_error(row_sequences(), id_sequences(), name="e")
+    lengths, wrong, total = [[3, 1, 0, 2], [4]], 0, 0
+    batches = []
+    for counts in lengths:
+        scores = [rng.standard_normal((n, 4)) for n in counts]
+        labels = [s.argmax(1) for s in scores]
+        if len(counts) > 1:
+            labels[0][1] = (labels[0][1] + 1) % 4
+            labels[3][0] = (labels[3][0] + 1) % 4
+            wrong += 2
+        total += len(counts)
+        batches.append(packed("x", scores) | packed("label", labels))
+    batches = [{k: v.astype("float32") if k == "x" else v for k, v in b.items()} for b in batches]
+    assert metrics(batches) == {"e": pytest.approx(wrong / total)}
+
+
+def test_rows_are_no_sequences():
+    with pytest.raises(pd.GraphError, match="seq_classification_error: 'x' holds no sequences"):
+        E.seq_classification_error(rows(), ids())
