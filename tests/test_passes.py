@@ -296,6 +296,20 @@ def test_other_sums_stay_as_they_are(rng):
 # ---- programs as a whole
 
 
+def test_what_is_packed_and_padded_again_stays_padded(rng):
+    lengths, x = pd.Variable(["b"], dtype="int64"), pd.Variable(["t", 1])
+    sequences = pd.Segments(lengths, "t")
+    y = sequences.pad(sequences.softmax(x), fill=-1.0)
+    graph = program.build([y], [], [lengths, x], False, sizes={})
+    taken = [n for n in ancestors(graph.fetches) if n.op_type == "Gather" and n.inputs[0].rank > 1]
+    assert len(taken) == 1  # to pad x, and no second time
+    rows = rng.standard_normal((3, 1)).astype(np.float32)
+    found = pd.eval(y, {lengths: np.array([2, 0, 1]), x: rows})
+    first = np.exp(rows[:2]) / np.exp(rows[:2]).sum()
+    expected = [first, np.full((2, 1), -1), [[1], [-1]]]
+    np.testing.assert_allclose(found, np.array(expected, np.float32), rtol=1e-6)
+
+
 def test_a_program_holds_operators_of_onnx_only():
     x, w = pd.Variable([None, 2, 8, 8]), pd.Variable([3, 2, 3, 3])
     y = pd.avg_pool(pd.max_pool(pd.dropout(pd.relu(pd.conv(x, w))), 2, 2), 2)

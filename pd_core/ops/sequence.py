@@ -142,6 +142,8 @@ class Segments:
         """exp(x) over the sum of it in each sequence, for every column of [T, ...]."""
         # not -inf, of which an empty sequence would make NaN
         padded = self.pad(values, fill=np.finfo(np.float32).min)
+        if values.dims[1:] == (1,):  # the last axis needs no transposing
+            return self.pack(unsqueeze(softmax(squeeze(padded, [2])), [2]))
         return self.pack(softmax(padded, axis=1))
 
     def counts(self, values):

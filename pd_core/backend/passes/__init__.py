@@ -25,12 +25,13 @@ from .sequence import (
     pack_rows,
     pad_parts,
     pad_rows,
+    padded_again,
     repeat_rows,
     segment_max,
     segment_sum,
 )
 
-rewrites = (exchange, in_log_space, add_rows)
+rewrites = (exchange, in_log_space, add_rows, padded_again)
 lowerings = {
     "BinaryCrossEntropy": binary_cross_entropy,
     "BinaryCrossEntropyGrad": binary_cross_entropy_grad,

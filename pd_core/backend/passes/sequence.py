@@ -8,6 +8,25 @@ from ...node import apply
 from ...variable import constant, fresh_dim
 
 
+def padded_again(node, inputs):
+    """What was padded, packed and padded once more: fill where there is no token."""
+    if node.op_type != "PadRows":
+        return None
+    packed, index, places = inputs
+    if packed.node is None or packed.node.op_type != "PackRows":
+        return None
+    padded, *where = packed.node.inputs
+    if where[0] is not index or where[1] is not places:
+        return None
+    there = apply("Less", index, apply("Size", places))
+    if padded.rank > index.rank:
+        there = apply("Unsqueeze", there, np.arange(index.rank, padded.rank))
+    fill = constant(node.attributes["fill"], padded.dtype)
+    made = apply("Where", there, padded, fill)
+    made.dims = node.outputs[0].dims
+    return (made,)
+
+
 def pad_rows(node, inputs, sizes, seed):
     """The rows and one of `fill`, gathered."""
     values, index, _ = inputs
