@@ -27,7 +27,7 @@ from .detection import (
     prior_boxes,
 )
 from .image import image_blocks, interpolate, roi_max_pool
-from .index import gather, gather_elements, gather_nd, one_hot, scatter, scatter_add
+from .index import gather, gather_elements, gather_nd, nonzero, one_hot, scatter, scatter_add
 from .loss import (
     binary_cross_entropy,
     binary_cross_entropy_grad,

@@ -46,6 +46,11 @@ def gather_nd(x, index, batch_dims=0):
     return apply("GatherND", x, index, batch_dims=batch_dims)
 
 
+def nonzero(x):
+    """Where x is not zero, int64 [rank, count]: a column for each place."""
+    return apply("NonZero", x)
+
+
 def one_hot(index, size, dtype="float32"):
     """Rows with a 1 at each index: [...] -> [..., size]."""
     index = constant(index)

@@ -172,28 +172,32 @@ class Segments:
         rows.dims = (self.lengths.dims[0], *sizes)
         return rows
 
-    def scan(self, step, init, inputs, reverse=False):
+    def scan(self, step, init, inputs, reverse=False, keep=True):
         """Carry a state along each sequence: (final state, packed outputs).
 
         step(state, x) -> (new state, y) is given a row for each sequence, [B, ...], from the
         first token on, or from the last if `reverse`; state, inputs and y are each a Variable or
-        a list. A sequence that has ended keeps its state. The rows of y stand in the order of
-        the inputs.
+        a list. The rows of y stand in the order of the inputs. A sequence that has ended keeps
+        its state; without `keep` it goes on with zeros for x, and no final state is given: that is
+        faster, and sound for a step that makes no state infinite.
         """
         index, places, alive = self._backward if reverse else self._forward
-        listed = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
-        padded = [pad_rows(x, index, places) for x in listed]
+        several = isinstance(inputs, (list, tuple))
+        padded = [pad_rows(x, index, places) for x in (inputs if several else [inputs])]
 
         def masked(states, xs):
             *xs, going = xs
             one = not isinstance(states, (list, tuple))
-            xs = xs if isinstance(inputs, (list, tuple)) else xs[0]
+            xs = xs if several else xs[0]
             new, ys = step(states, xs)
             pairs = zip([states] if one else states, [new] if one else new, strict=True)
             new = [m.where(_spread(going, s.rank), n, s) for s, n in pairs]
             return new[0] if one else new, ys
 
-        final, ys = scan(masked, init, [*padded, alive])
+        if keep or not padded:
+            final, ys = scan(masked, init, [*padded, alive])
+        else:
+            final, (_, ys) = None, scan(step, init, padded if several else padded[0])
         if isinstance(ys, (list, tuple)):
             return final, [pack_rows(y, index, places) for y in ys]
         return final, pack_rows(ys, index, places)

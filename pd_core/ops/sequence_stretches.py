@@ -24,8 +24,9 @@ STRETCHES = 3
 def scan_bounded(sequences: Segments, step, init, inputs, reverse=False):
     """The outputs of `sequences.scan` for a step that makes no state infinite, whatever it reads.
 
-    It is faster: a sequence that has ended need not keep its state, it goes on with zeros for a
-    while and is dropped then.
+    It is faster: a sequence that has ended need not keep its state, it goes on with some other
+    input for a while and is dropped then. The step is called for each stretch; what it reads
+    besides its arguments has no row for each sequence, as those are in another order.
     """
     if isinstance(sequences, PaddedSegments):
         return sequences.scan(step, init, inputs, reverse)[1]
@@ -49,8 +50,8 @@ class Stretches:
         self._row_dims = [fresh_dim() for _ in range(number)]
 
     def pad(self, values):
-        """values [T, ...] as [S, B, ...] for each stretch; zeros where a sequence has ended."""
-        return pad_parts(values, self._places, self._indices)
+        """values [T, ...] as [S, B, ...] for each stretch; any row where a sequence has ended."""
+        return pad_parts(values, self._places, self._indices, zeros=False)
 
     def pack(self, parts):
         """The inverse of `pad`."""
@@ -143,14 +144,16 @@ class Stretches:
         return m.add(m.add(gather(before, stretch), within), gather(self._rank, s.owner))
 
 
-def pad_parts(values, places, indices):
+def pad_parts(values, places, indices, zeros=True):
     """The rows of values [T, ...] that each index [S, B] names, zeros where it is T; a list.
 
-    `places` [T] says where each row stands in all results flattened: every row stands once.
+    `places` [T] says where each row stands in all results flattened: every row stands once. Without
+    `zeros`, some row stands where an index is T: nothing may depend on it.
     """
     values = constant(values)
     types = [((*index.dims, *values.dims[1:]), values.dtype) for index in indices]
-    return list(_several(composite("PadParts", values, places, *indices, types=types)))
+    parts = composite("PadParts", values, places, *indices, types=types, zeros=int(zeros))
+    return list(_several(parts))
 
 
 def pack_parts(parts, places, indices):

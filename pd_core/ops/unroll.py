@@ -14,6 +14,7 @@ from ..rewrite import substitute
 from ..variable import Variable, constant
 from .control import counted, loop_counters
 from .sequence import Segments
+from .sequence_stretches import scan_bounded
 
 
 @dataclass
@@ -33,6 +34,8 @@ class Step:
     a row for each sequence in every step. `row_wise` lists, in order, values whose row k depends
     on row k of other row-wise values, frames, states, fixed ones and those `by_step` only. These
     have a row for each sequence that is computed from more than such rows, step by step.
+    `bounded` says that no state grows without limit, `apart` that of what the step reads only
+    fixed values have to do with a certain sequence: then one that has ended need keep no state.
     """
 
     frames: dict = field(default_factory=dict)
@@ -40,6 +43,8 @@ class Step:
     fixed: list = field(default_factory=list)
     row_wise: list = field(default_factory=list)
     by_step: list = field(default_factory=list)
+    bounded: bool = False
+    apart: bool = False
     number: Variable = field(default_factory=lambda: Variable.of((), np.int64, "step"))
 
     def counted(self):
@@ -132,8 +137,11 @@ class _Unrolled:
             out = substitute(targets, given, stop=set(given))
             return out[: len(states)], out[len(states) :]
 
-        init = [s.init for s in self.step.states]
-        _, ys = self.sequences.scan(body, init, [self.moved[v] for v in xs], self.reverse)
+        init, slices = [s.init for s in self.step.states], [self.moved[v] for v in xs]
+        if self.step.bounded and self.step.apart and xs and read.isdisjoint(self.fixed):
+            ys = scan_bounded(self.sequences, body, init, slices, self.reverse)
+        else:
+            _, ys = self.sequences.scan(body, init, slices, self.reverse, not self.step.bounded)
         self.moved.update(zip(wanted, ys, strict=True))
 
     def _move(self, values):

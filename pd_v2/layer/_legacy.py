@@ -345,15 +345,14 @@ def _clipped(y, extra, act):
 
 
 def param_list(attr, count):
-    """A parameter attribute for each input: the given ones, or copies of a single one."""
+    """A parameter attribute for each input: the given ones, or copies of a single one.
+
+    If that one has a name, all inputs share the parameter.
+    """
     if isinstance(attr, (list, tuple)):
         if len(attr) != count:
             raise pd.GraphError(f"{len(attr)} parameter attributes for {count} inputs")
         return list(attr)
-    if count > 1 and attr is not None and "parameter_name" in attr.attr:
-        raise pd.GraphError(
-            "one named parameter cannot serve several inputs\n  hint: give a list of Param"
-        )
     return [copy.deepcopy(attr) for _ in range(count)]
 
 

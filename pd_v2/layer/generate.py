@@ -90,14 +90,22 @@ class _Generator(Group):
         rows.dims = (self.rows, *sizes)
         return rows
 
+    def ids(self, value):
+        """None before the number of samples is known: the search itself starts the words."""
+        return None if self.samples is None else super().ids(value)
+
     @property
     def _paths(self):
-        if self.samples is None:
+        return pd.mul(self._known(self.samples), self.beam_size)
+
+    def _known(self, value):
+        """A value that needs the number of samples, None while that is not known."""
+        if value is None:
             raise pd.GraphError(
                 f"beam_search {self.name!r}: nothing says how many samples there are\n"
                 "  hint: give a StaticInput, or a memory with a boot_layer before the others"
             )
-        return pd.mul(self.samples, self.beam_size)
+        return value
 
     def search(self, probabilities, bos_id, eos_id, max_length):
         """The best paths of each sample."""
@@ -111,8 +119,9 @@ class _Generator(Group):
             found = self.step.at(targets, [words, *states])
             return found[0], found[1:]
 
-        init = [s.init for s in others]
-        return pd.beam_search(step, init, self.samples, bos_id, eos_id, self.beam_size, max_length)
+        init = [self._known(s.init) for s in others]
+        samples = self._known(self.samples)
+        return pd.beam_search(step, init, samples, bos_id, eos_id, self.beam_size, max_length)
 
 
 def beam_search(

@@ -14,6 +14,7 @@ from ._legacy import Scope
 
 # Their rows are not computed one by one, so they stay in the loop.
 _OVER_ROWS = {"batch_norm", "resize", "trans"}
+_BOUNDED = {"sigmoid", "softmax", "stanh", "tanh"}
 
 
 class StaticInput:
@@ -44,6 +45,7 @@ class Group:
         self.layers = {}
         self.step = pd.Step()
         self.memories = []
+        self.rooms = {}
         self.config = SubModelConfig(
             name=self.name, is_recurrent_layer_group=True, reversed=bool(reverse)
         )
@@ -91,9 +93,20 @@ class Group:
         """What a memory starts from that nothing else is said of."""
         return self.sequences.zeros(*sizes, dtype=dtype)
 
+    def ids(self, value):
+        """What a memory of ids starts from that begins with one id."""
+        return pd.add(self.zeros(dtype="int64"), np.int64(value))
+
     def whole(self, x):
         """What every step sees of a layer outside: its value and its levels."""
         return x, x.levels
+
+    def with_room(self, level, whole):
+        """The sequences of a memory that starts from those of `level`, which are `whole` in the
+        step: one object for each `level`, so that layers made of several of them agree."""
+        if level not in self.rooms:
+            self.rooms[level] = pd.PaddedSegments(whole.lengths, whole.longest)
+        return self.rooms[level]
 
     def static(self, x, name=None):
         """The layer that stands for the whole of x in every step."""
@@ -120,12 +133,14 @@ class Group:
         self.step.row_wise = [x for x in self.layers if self._is_row_wise(x)]
         known = {*self.step.row_wise, *self.step.fixed}
         self.step.by_step = [x for x in self.layers if not x.levels and x.node and x not in known]
-        rows = [self._padded(x) if x.levels else x for x in outputs]
+        self.step.bounded = all(_is_bounded(memory.parents[-1]) for memory in self.memories)
+        self.step.apart = len(self.levels) == 1 and not any(x.levels for x in self.layers)
+        rows = [self.padded(x) if x.levels else x for x in outputs]
         reverse = self.reverse and len(self.levels) == 1
         values = pd.unroll(self.step, rows, self.sequences, reverse)
         return [self._gathered(x, y) for x, y in zip(outputs, values, strict=True)]
 
-    def _padded(self, x):
+    def padded(self, x):
         """Sequences of one step as [samples, rows, ...], of equal size in every step."""
         *outer, level = x.levels
         if isinstance(level, pd.PaddedSegments):
@@ -174,6 +189,15 @@ class Group:
         return pd.Segments(self.sequences.repeat(level.lengths))
 
 
+def _is_bounded(x):
+    """Whether a layer cannot grow without limit from step to step, whatever the weights."""
+    if x.config.type == "get_output":  # the cell of an LSTM grows by 1 a step at most
+        x = x.parents[0]
+    if x.config.type in ("gru_step", "lstm_step"):
+        return x.activation.name in _BOUNDED and x.config.active_gate_type == "sigmoid"
+    return x.dtype.kind == "i" or (x.activation is not None and x.activation.name in _BOUNDED)
+
+
 def _record(x, config):
     """What stands for a layer elsewhere tells of it."""
     return {
@@ -218,7 +242,13 @@ class Memory(Layer):
             raise pd.ShapeError(
                 f"memory {self.name!r} is {self.size} wide, its layer {layer.name!r} {layer.size}"
             )
-        self.state.new = layer
+        if bool(self.levels) != bool(layer.levels):
+            kinds = ("rows", "sequences")
+            raise pd.GraphError(
+                f"memory {self.name!r} holds {kinds[bool(self.levels)]}, its layer "
+                f"{layer.name!r} {kinds[bool(layer.levels)]}"
+            )
+        self.state.new = self.within.padded(layer) if layer.levels else layer
         self.record.layer_name = layer.full_name
         self.parents.append(layer)
 
@@ -248,23 +278,45 @@ def memory(
     if sum(given) > 1:
         raise pd.GraphError(f"memory {own_name!r}: only one of the boot arguments")
     config = LayerConfig(name=f"{own_name}@{group.name}", type="agent", size=size, active_type="")
-    ids = boot_with_const_id is not None
-    agent = Memory.of(
-        (group.rows,) if ids else (group.rows, size),
-        np.int64 if ids else np.float32,
-        own_name,
-        layer_type="memory",
-        parents=[],
-        size=size,
-        config=config,
-        linked=name,
-        record=group.config.memories.add(layer_name="", link_name=config.name),
-    )
-    known.add(agent)
-    init = _boot(group, agent, boot_layer, boot_bias, boot_bias_active_type, boot_with_const_id)
-    agent.state = pd.State(agent, init)
+    record = {
+        "layer_type": "memory",
+        "parents": [],
+        "size": size,
+        "config": config,
+        "linked": name,
+        "record": group.config.memories.add(layer_name="", link_name=config.name),
+    }
+    if isinstance(boot_layer, Layer) and boot_layer.levels:
+        agent = _memory_of_sequences(group, own_name, size, boot_layer, record)
+    else:
+        ids = boot_with_const_id is not None
+        sizes, kind = ((), np.int64) if ids else ((size,), np.float32)
+        agent = Memory.of((group.rows, *sizes), kind, own_name, **record)
+        known.add(agent)
+        init = _boot(group, agent, boot_layer, boot_bias, boot_bias_active_type, boot_with_const_id)
+        agent.state = pd.State(agent, init)
     group.step.states.append(agent.state)
     group.memories.append(agent)
+    return agent
+
+
+def _memory_of_sequences(group, name, size, layer, record):
+    """A memory that is a sequence in every step, with as many rows as `layer`."""
+    _check_boot(name, size, layer)
+    if len(layer.levels) > 1:
+        raise pd.GraphError(
+            f"memory {name!r}: boot_layer {layer.name!r} is nested; a memory starts from rows or "
+            "from sequences of rows"
+        )
+    value, (level,) = group.whole(layer)
+    padded = level.pad(value)
+    formal = pd.Variable.of((group.rows, *padded.dims[1:]), padded.dtype, name)
+    room = group.with_room(layer.levels[0], level)
+    agent = pd.identity(room.ungrouped(formal), name, Memory, **record, levels=(room,))
+    build.current().add(agent)
+    agent.record.boot_layer_name = layer.full_name
+    agent.parents.append(layer)
+    agent.state = pd.State(formal, padded)
     return agent
 
 
@@ -274,7 +326,7 @@ def _boot(group, agent, layer, bias, activation, const_id):
         return _booted_by(group, agent, layer)
     if const_id is not None:
         agent.record.boot_with_const_id = const_id
-        return pd.add(group.zeros(dtype="int64"), np.int64(const_id))
+        return group.ids(const_id)
     if bias is None or bias is False:
         return group.zeros(agent.size)
     scope = Scope(agent.name, agent.config, [], None)
@@ -309,6 +361,15 @@ def _booted_by(group, agent, layer):
     agent.record.boot_layer_name = layer.full_name
     agent.parents.append(layer)
     return group.whole(layer)[0]
+
+
+def _check_boot(name, size, layer):
+    if not isinstance(layer, Layer):
+        raise TypeError(f"memory {name!r}: boot_layer is a layer, not {layer!r}")
+    if layer.size != size:
+        raise pd.ShapeError(
+            f"memory {name!r} is {size} wide, its boot_layer {layer.name!r} {layer.size}"
+        )
 
 
 def recurrent_group(step, input, reverse=False, name=None, targetInlink=None):

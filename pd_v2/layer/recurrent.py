@@ -3,7 +3,7 @@
 import pd_core as pd
 
 from .. import build
-from ..activation import Sigmoid, Tanh
+from ..activation import Base, Sigmoid, Tanh
 from ..config_base import Layer
 from ._legacy import layer
 from .mixed import dotmul_operator, full_matrix_projection, identity_projection, mixed
@@ -246,16 +246,14 @@ def _check_state(state, size):
 
 def _cell_activations(scope, act, gate_act, *state_act):
     """The activations of a cell, which it applies itself, recorded."""
-    gate_act = gate_act or Sigmoid()
-    scope.acted = True
-    scope.config.active_gate_type = gate_act.name
-    found = [act, gate_act]
-    if state_act:
-        found.append(state_act[0] or Tanh())
-        scope.config.active_state_type = found[-1].name
+    found = [act, gate_act or Sigmoid(), *(f or Tanh() for f in state_act)]
     for f in found:
-        if not f.support_hppl:
-            raise pd.GraphError(f"a cell's activation is Tanh, Sigmoid or Relu, not {f.name!r}")
+        if not isinstance(f, Base) or not f.support_hppl:
+            raise pd.GraphError(f"a cell's activation is Tanh(), Sigmoid() or Relu(), not {f!r}")
+    scope.acted = True
+    scope.config.active_gate_type = found[1].name
+    if state_act:
+        scope.config.active_state_type = found[2].name
     return found
 
 

@@ -1,8 +1,9 @@
 """Sentiment of a text as in the 2017 book's LSTM: a training step of pd.v2 beside one of PyTorch.
 
 An embedding of 5147 words, an LSTM, the maximum over its steps, and a softmax; batch 64, Adam.
-Once with texts of 100 words, once with 5 to 100: PyTorch packs those, as its manual advises. The
-LSTM is torch.nn.LSTM's: without peepholes, its bias is that of the projection of its input.
+Once with texts of 100 words, once with 5 to 100. PyTorch pads those and masks what it read beyond
+the end, which here takes less than half the time of its packed sequences. The LSTM is that of
+torch.nn.LSTM: without peepholes, its bias is that of the projection of its input.
 """
 
 import functools
@@ -60,14 +61,11 @@ def theirs(parameters, ragged):
     def hidden(words, lengths):
         if not ragged:
             return lstm(f.embedding(words.reshape(BATCH, LONGEST), table))[0]
-        parts = torch.split(f.embedding(words, table), lengths.tolist())
-        padded = torch.nn.utils.rnn.pad_sequence(parts, batch_first=True)
-        packed = torch.nn.utils.rnn.pack_padded_sequence(
-            padded, lengths, batch_first=True, enforce_sorted=False
-        )
-        return torch.nn.utils.rnn.pad_packed_sequence(
-            lstm(packed)[0], batch_first=True, padding_value=-torch.inf
-        )[0]
+        texts = torch.split(words, lengths.tolist())
+        padded = torch.nn.utils.rnn.pad_sequence(texts, batch_first=True)
+        beyond = torch.arange(padded.shape[1]) >= lengths[:, None]
+        found = lstm(f.embedding(padded, table))[0]
+        return found.masked_fill(beyond[:, :, None], -torch.inf)
 
     def step(batch):
         words, lengths, label = map(torch.from_numpy, batch)

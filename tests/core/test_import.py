@@ -109,8 +109,8 @@ WHOLE = [
     (
         *(13, "float[2,3] x, float[1,3] z", "float[?] y, int64 n"),
         "s = SequenceConstruct(x, z) one = Constant<value=int64 {1}>()"
-        " t = SequenceInsert(s, x, one) w = SequenceErase(t, one) a = SequenceAt(w, one) u = SequenceInsert(w, a)"
-        " n = SequenceLength(u) y = ConcatFromSequence<axis=0>(u)",
+        " t = SequenceInsert(s, x, one) w = SequenceErase(t, one) a = SequenceAt(w, one)"
+        " u = SequenceInsert(w, a) n = SequenceLength(u) y = ConcatFromSequence<axis=0>(u)",
     ),
     (
         *(13, "float[5,2] x", "float[?] y"),

@@ -92,6 +92,38 @@ def test_the_file_says_what_is_what(tmp_path):
     assert model.graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"
 
 
+def test_the_state_in_a_model_of_its_own(tmp_path):
+    """Without defaults, for runtimes that accept no value for an input with one."""
+    *_, cost, step = network(pd.MomentumOptimizer(0.1), rate=0.5)
+    pd.get_variable("b1").trainable = False
+    model = pd.export_step(tmp_path / "step.onnx", step, [cost], initial=tmp_path / "initial.onnx")
+    defaults = pd.export_step(None, step, [cost])
+    runtime = onnxruntime.InferenceSession(tmp_path / "initial.onnx")
+    assert runtime.get_inputs() == []
+    names = [o.name for o in runtime.get_outputs()]
+    values = dict(zip(names, runtime.run(None, {}), strict=True))
+    inputs = {i.name for i in model.graph.input}
+    assert set(values) == inputs - {"x", "label"} and "b1" in values
+    assert not inputs & {t.name for t in model.graph.initializer}
+    for tensor in defaults.graph.initializer:
+        if tensor.name in inputs:
+            np.testing.assert_array_equal(values[tensor.name], onnx.numpy_helper.to_array(tensor))
+    # what follows an input has its name, unless it stays as it is
+    outputs = {o.name for o in model.graph.output}
+    assert outputs == {cost.name} | {f"{name}_next" for name in values if name != "b1"}
+
+
+def test_a_name_that_is_taken_keeps_its_meaning(tmp_path):
+    w = pd.Variable("w", data=2.0)
+    x = pd.Variable("w_next", shape=[None])
+    cost = pd.reduce_sum(x * w)
+    step = pd.SGDOptimizer(0.1).minimize(cost)
+    pd.export_step(tmp_path / "step.onnx", step, [cost])
+    history, state = drive(tmp_path / "step.onnx", lambda _: {"w_next": np.ones(3, "f")}, 2)
+    assert [float(h[0]) for h in history] == pytest.approx([6.0, 5.1])
+    assert state["w"] == pytest.approx(1.4)
+
+
 def test_a_frozen_variable_stays_in_the_exported_step(tmp_path):
     *_, cost, step = network(pd.SGDOptimizer(0.1))
     pd.get_variable("w1").trainable = False

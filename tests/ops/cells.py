@@ -114,6 +114,13 @@ CASES = [
         [normal(4, 2), *WHERE],
     ),
     case(
+        "pad_parts",
+        lambda x, places, *indices: ops.pad_parts(x, places, indices, zeros=False)[1] * 1.0,
+        lambda x, places, *indices: _rows(x, indices[1]),
+        [normal(4, 2), *WHERE],
+        label="any row",
+    ),
+    case(
         "PackParts",
         lambda a, b, places, *indices: ops.pack_parts([a, b], places, indices),
         lambda a, b, places, *_: np.concatenate([a.reshape(-1, 2), b.reshape(-1, 2)])[places],

@@ -144,6 +144,13 @@ CASES = [
         batch_dims=1,
         batch=(),
     ),
+    case(
+        "NonZero",
+        ops.nonzero,
+        lambda x: np.array(np.nonzero(x)),
+        [fixed([[0, 2, 0], [1, 0, 3]])],
+        smooth=False,
+    ),
     case("one_hot", ops.one_hot, _one_hot, [fixed([2, 0, 1, 1])], size=3, smooth=False),
     case(
         "one_hot", ops.one_hot, _one_hot, [fixed([[2, 0], [1, 1]])], size=3, smooth=False, label="2"

@@ -64,6 +64,10 @@ def test_integer_values(kind):
     assert_slot(slot, [3, 0, 200])
 
 
+def test_integers_of_one_value_are_positions_of_any_size():
+    assert_slot(feed(integer_value(1), 7, 0), [7, 0])
+
+
 def test_integer_sequences():
     slot = feed(integer_value_sequence(10), [1, 2, 3], [], np.array([9]), iter((4, 5)))
     assert slot.value.dtype == np.int64
@@ -181,6 +185,7 @@ FLAT = [0.0, 0.0]
         ),
         (integer_value(10), [3, 10], r"sample 1: expected an integer from 0 to 9, got 10 \(int\)"),
         (integer_value(10), [-1], r"sample 0: expected an integer from 0 to 9, got -1"),
+        (integer_value(1), [3, -1], r"sample 1: expected an integer from 0 to 9\d+, got -1"),
         (integer_value(10), [0, 1.0], r"sample 1: .* from 0 to 9, got 1.0 \(float\)"),
         (integer_value(10), [0, 10**30], r"sample 1: .* from 0 to 9, got 1000"),
         (integer_value(10), [0, "1"], r"sample 1: .* from 0 to 9, got '1' \(str\)"),
@@ -262,3 +267,32 @@ def test_a_layer_that_feeding_forgets():
 def test_wrong_construction(data_types, feeding, error, message):
     with pytest.raises(error, match=message):
         DataFeeder(data_types, feeding)
+
+
+# ---- rows of Python's numbers are packed without an array of objects
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        [1, -2.5, True],
+        (0.1, 1e-42, 3.4e38),
+        [float("nan"), float("inf"), -0.0],
+        [np.float32(0.1), np.float64(0.1), np.int64(7)],
+        [2**60 + 1, 16777217, 0],
+    ],
+)
+def test_lists_are_converted_as_numpy_converts_them(row):
+    slot = feed(dense_vector(3), row, tuple(row))
+    expected = np.array([[float(v) for v in row]] * 2).astype(np.float32)
+    np.testing.assert_array_equal(slot.value.view(np.int32), expected.view(np.int32))
+    slot.value[:] = 0  # it is the feeder's own
+
+
+def test_lists_and_arrays_may_be_mixed():
+    assert_slot(feed(dense_vector(2), [1, 2], np.array([3.0, 4.0])), [[1, 2], [3, 4]])
+
+
+def test_a_number_beyond_float_is_no_number():
+    with pytest.raises(ValueError, match="sample 1: expected 2 numbers"):
+        feed(dense_vector(2), [1, 2], [1, 10**400])

@@ -188,6 +188,41 @@ def test_inputs_that_are_no_layers_come_as_they_are():
     assert seen == [(9, ["a", 2])]
 
 
+def test_memories_of_sequences_and_words_that_come_first(rng):
+    """Each path sums its words' rows into its own copy of the sample's sequence."""
+    s = L.data(name="s", type=T.dense_vector_sequence(4))
+
+    def step(word):
+        rows = L.memory(name="rows", size=4, boot_layer=s)
+        wide = L.expand(input=word, expand_as=rows)
+        new = L.addto(input=[rows, wide], name="rows")
+        total = L.pooling(input=new, pooling_type=paddle.pooling.Sum())
+        return L.fc(input=total, size=5, act=A.Softmax(), name="p", bias_attr=False)
+
+    out = L.beam_search(
+        step=step,
+        input=L.GeneratedInput(5, "words", 4),
+        bos_id=0,
+        eos_id=EOS,
+        beam_size=1,
+        max_length=4,
+        name="g",
+    )
+    pool, values = filled(out, rng)
+    samples = packed(rng, [2, 0, 3], 4)
+    found = paddle.infer(output_layer=out, parameters=pool, input=samples, field="id")
+    expected = []
+    for (rows,) in samples:
+        rows, word = np.reshape(rows, (-1, 4)), 0
+        for _ in range(4):
+            rows = rows + values["words"][word]
+            word = int(np.argmax(rows.sum(0) @ values["_p@g.w0"]))
+            expected.append(word)
+            if word == EOS:
+                break
+    assert found.tolist() == expected
+
+
 def plain(*inputs, **options):
     arguments = {"bos_id": 0, "eos_id": 1, "beam_size": 2, "name": "g"} | options
     L.beam_search(step=lambda *a: L.fc(input=list(a), size=9), input=list(inputs), **arguments)

@@ -11,7 +11,7 @@ from pd_v2.attr import Extra, Param
 from pd_v2.data_feeder import DataFeeder, feeds
 from pd_v2.topology import Topology
 
-A, L, T = paddle.activation, paddle.layer, paddle.data_type
+A, L, P, T = paddle.activation, paddle.layer, paddle.pooling, paddle.data_type
 
 BATCHES = {
     "ragged": [2, 0, 3, 1],
@@ -226,13 +226,72 @@ def test_a_row_made_of_a_static_sequence_is_seen_in_every_step(rng):
     assert before.ravel().tolist() == [0, 11, 23, 0]
 
 
+def scratch_pad():
+    """A memory of as many rows as the sample's sequence t, to whose rows every step adds."""
+    s = L.data(name="s", type=T.dense_vector_sequence(2))
+    t = L.data(name="t", type=T.dense_vector_sequence(2))
+    weight = L.slope_intercept(input=L.dot_prod(input1=t, input2=t), slope=0.5)
+
+    def step(a):
+        rows = L.memory(name="rows", size=2, boot_layer=t)
+        before = L.memory(name="weight", size=1, boot_layer=weight)
+        now = L.addto(
+            input=[before, L.dot_prod(input1=L.expand(input=a, expand_as=rows), input2=rows)],
+            act=A.SequenceSoftmax(),
+            name="weight",
+        )
+        added = L.scaling(input=L.expand(input=a, expand_as=rows), weight=now)
+        new = L.addto(input=[rows, added], name="rows")
+        return L.pooling(input=L.scaling(input=new, weight=now), pooling_type=P.Sum())
+
+    return L.recurrent_group(step=step, input=s, name="g")
+
+
+def slow_scratch_pad(samples):
+    found = []
+    for steps, rows in samples:
+        rows = np.reshape(rows, (-1, 2)).astype(np.float64)
+        weight = 0.5 * np.sum(rows * rows, axis=1)
+        for a in np.reshape(steps, (-1, 2)):
+            e = np.exp(weight + rows @ a)
+            weight = e / e.sum()
+            rows = rows + weight[:, None] * a
+            found.append(weight @ rows)
+    return np.reshape(found, (-1, 2))
+
+
+@pytest.mark.parametrize("lengths", [[(2, 3), (0, 2), (3, 1), (1, 0)], [(2, 2)], [(0, 0)], []])
+def test_a_memory_of_sequences(lengths, rng):
+    out = scratch_pad()
+    pool, _ = filled(out, rng)
+    samples = [
+        (rng.standard_normal((n, 2)).tolist(), rng.standard_normal((k, 2)).tolist())
+        for n, k in lengths
+    ]
+    expected = slow_scratch_pad(samples)
+    np.testing.assert_allclose(inferred(out, pool, samples)[0], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_gradient_of_a_memory_of_sequences(rng):
+    s = L.data(name="s", type=T.dense_vector_sequence(3))
+    encoded = L.fc(input=s, size=2)
+
+    def step(a):
+        rows = L.memory(name="rows", size=2, boot_layer=encoded)
+        wide = L.expand(input=L.fc(input=a, size=2), expand_as=rows)
+        new = L.addto(input=[rows, wide], act=A.Tanh(), name="rows")
+        return L.pooling(input=new, pooling_type=P.Avg())
+
+    out = L.recurrent_group(step=step, input=s)
+    pool, _ = filled(out, rng)
+    assert slope_error([out], pool, packed(rng, [2, 0, 3, 1], 3), rng) < 1e-3
+
+
 def attended(a, whole, query):
     """The rows of a sequence, weighted by their products with a query; twice that, and a."""
     row = L.expand(input=query, expand_as=whole)
     weights = L.dot_prod(input1=row, input2=whole)
-    total = L.pooling(
-        input=L.scaling(input=whole, weight=weights), pooling_type=paddle.pooling.Sum()
-    )
+    total = L.pooling(input=L.scaling(input=whole, weight=weights), pooling_type=P.Sum())
     return L.addto(input=[a, L.slope_intercept(input=total, slope=2.0)])
 
 
@@ -435,6 +494,22 @@ MISTAKES = [
         lambda: mistaken_step(lambda: L.memory(name="y", size=5)),
         pd.ShapeError,
         "is 5 wide, its layer 'y' 2",
+    ),
+    (
+        lambda: mistaken_step(
+            lambda: L.memory(
+                name="y", size=1, boot_layer=L.data("n", T.dense_vector_sub_sequence(1))
+            )
+        ),
+        pd.GraphError,
+        r"boot_layer 'n' is nested",
+    ),
+    (
+        lambda: mistaken_step(
+            lambda: L.memory(name="y", size=2, boot_layer=L.data("o", T.dense_vector_sequence(2)))
+        ),
+        pd.GraphError,
+        r"memory 'y\+delay1' holds sequences, its layer 'y' rows",
     ),
     (
         lambda: mistaken_step(lambda: L.memory(name="y", size=2, boot_layer=row())),

@@ -158,6 +158,16 @@ def test_one_attribute_is_the_pattern_of_each_input():
     assert conf["_y.w0"].initial_std == conf["_y.w1"].initial_std == 0.5
 
 
+def test_inputs_share_a_named_parameter():
+    x, z = dense("x", 4), dense("z", 4)
+    y = L.fc(input=[x, z], size=2, act=A.Linear(), param_attr=Param(name="w"), bias_attr=False)
+    pool = paddle.parameters.create(y)
+    assert pool.names() == ["w"]
+    pool.set("w", np.arange(8).reshape(4, 2))
+    found = paddle.infer(output_layer=y, parameters=pool, input=[([1, 0, 0, 0], [0, 0, 0, 1])])
+    assert found.tolist() == [[6, 8]]
+
+
 def test_statistics_can_be_shared_by_name():
     x = dense("x", 4)
     names = ["mean", "variance"]

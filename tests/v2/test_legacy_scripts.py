@@ -14,6 +14,8 @@ import pytest
 
 import pd_v2 as paddle
 
+from .dataset import miniatures
+
 ROOT = Path(__file__).resolve().parents[2]
 BOOK = os.environ.get("PD_LEGACY_DIR", "")
 pytestmark = pytest.mark.skipif(not BOOK, reason="PD_LEGACY_DIR does not name the book's folder")
@@ -28,13 +30,64 @@ train.convolutional_neural_network = train.{network}
 train.main()
 """
 
+# Says each cost, and ends after some batches and passes.
+SHORTER = """
+import sys
+sys.path.insert(0, {folder!r})
+import random
+random.seed(1)
+import paddle.v2 as paddle
+whole = paddle.trainer.SGD.train
 
-def launch(script, folder):
+
+def shorter(self, reader, num_passes=1, event_handler=None, feeding=None):
+    def saying(event):
+        if isinstance(event, paddle.event.EndIteration):
+            print "\\ncost:", event.cost
+        event_handler(event)
+
+    few = paddle.reader.firstn(reader, {batches})
+    whole(self, few, min(num_passes, {passes}), saying, feeding)
+
+
+paddle.trainer.SGD.train = shorter
+"""
+
+# What a user does who sets is_generating in chapter 8, with a vocabulary of nine words.
+TRAIN_TRANSLATION = """
+import train
+cost = train.seq_to_seq_net(9, 9, False)
+parameters = paddle.parameters.create(cost)
+trainer = paddle.trainer.SGD(cost, parameters, paddle.optimizer.Adam(learning_rate=5e-4))
+reader = paddle.batch(paddle.dataset.wmt14.train(9), 20)
+trainer.train(reader, 100, lambda event: None)
+train.save_model(trainer, parameters, 'params.tar')
+"""
+GENERATE = """
+import sys
+sys.path.insert(0, {folder!r})
+import paddle.v2 as paddle
+import train
+beam_gen = train.seq_to_seq_net(9, 9, True, beam_size=2, max_length=8)
+with open('params.tar') as f:
+    parameters = paddle.parameters.Parameters.from_tar(f)
+samples = [[sample[0]] for sample in paddle.dataset.wmt14.gen(9)()]
+prob, ids = paddle.infer(beam_gen, parameters, samples, field=['prob', 'id'])
+ends = [i for i, word in enumerate(ids) if word == -1]
+print len(ends), prob.shape == (len(samples), 2), (prob[:, 0] >= prob[:, 1]).all()
+start = 0
+for end in ends:
+    assert ids[start] == end - start - 1
+    start = end + 1
+"""
+
+
+def launch(script, folder, home=ROOT / "demos" / "data"):
     """Run a script in a folder as a user would: its output, stdout and stderr together."""
     environment = {
         **os.environ,
         "PYTHONPATH": str(ROOT),
-        "PD_DATASET_HOME": str(ROOT / "demos" / "data"),
+        "PD_DATASET_HOME": str(home),
         "PD_DATASET_CHECK": "0",
     }
     command = [sys.executable, "-m", "pd_v2", str(script)]
@@ -90,3 +143,97 @@ def test_recognize_digits_as_it_is(tmp_path):
     output = launch(Path(BOOK) / "02.recognize_digits" / "train.py", tmp_path)
     assert len(test_costs(output)) == 5 and len(list(tmp_path.glob("params_pass_*.tar"))) == 5
     assert re.search(r"^Label of image/infer_3.png is: \d$", output, re.M)
+
+
+def launch_shorter(chapter, act, tmp_path, batches, passes):
+    """Some batches of a chapter's script on a small data set: (output, costs)."""
+    script = tmp_path / "shorter.py"
+    folder = str(Path(BOOK) / chapter)
+    script.write_text(SHORTER.format(folder=folder, batches=batches, passes=passes) + act)
+    output = launch(script, tmp_path, tmp_path)
+    return output, [float(cost) for cost in re.findall(r"^cost: (\S+)$", output, re.M)]
+
+
+def falls(costs):
+    """Whether the costs of the last third are below those of the first one."""
+    third = max(1, len(costs) // 3)
+    return np.isfinite(costs).all() and np.mean(costs[-third:]) < np.mean(costs[:third])
+
+
+MAIN = "import train\ntrain.main()\n"
+
+
+@pytest.mark.parametrize("network", ["vgg_bn_drop", "resnet_cifar10"])
+def test_image_classification(network, tmp_path):
+    miniatures.cifar(tmp_path)
+    act = f"import train\ntrain.vgg_bn_drop = train.{network}\ntrain.main()\n"
+    output, costs = launch_shorter("03.image_classification", act, tmp_path, 1, 3)
+    assert len(costs) == 3 and falls(costs)
+    assert re.search(r"^Label of image/dog.png is: \d$", output, re.M)
+    assert (tmp_path / "params_pass_2.tar").exists()
+
+
+def test_word2vec(tmp_path):
+    miniatures.imikolov(tmp_path)
+    output, costs = launch_shorter("04.word2vec", MAIN, tmp_path, 30, 4)
+    assert len(costs) == 120 and falls(costs)
+    assert len(re.findall(r"Testing metrics {'classification_error_evaluator'", output)) == 4
+    table = np.loadtxt(tmp_path / "embedding_table", delimiter=",")
+    assert np.array_equal(table.ravel(), loaded(tmp_path / "model_3.tar")["_proj"].ravel())
+
+
+def test_recommender_system(tmp_path):
+    miniatures.movielens(tmp_path)
+    output, costs = launch_shorter("05.recommender_system", MAIN, tmp_path, 100, 1)
+    assert len(costs) == 7 and falls(costs)
+    assert re.search(r"^\[\[ *[\d.]+\]\]$", output, re.M)  # the predicted stars
+
+
+def test_understand_sentiment(tmp_path):
+    miniatures.imdb(tmp_path)
+    script = str(Path(BOOK) / "06.understand_sentiment" / "train.py")
+    act = f"execfile({script!r})\n"
+    output, costs = launch_shorter("06.understand_sentiment", act, tmp_path, 3, 3)
+    assert len(costs) == 9 and falls(costs)
+    assert len(re.findall(r"^Test with Pass \d", output, re.M)) == 3
+
+
+def test_understand_sentiment_with_lstm_layers(tmp_path):
+    miniatures.imdb(tmp_path)
+    act = """
+import train
+words = paddle.dataset.imdb.word_dict()
+cost, output = train.stacked_lstm_net(len(words), hid_dim=64)
+parameters = paddle.parameters.create(cost)
+trainer = paddle.trainer.SGD(cost, parameters, paddle.optimizer.Adam(learning_rate=2e-3))
+trainer.train(paddle.batch(paddle.dataset.imdb.train(words), 50), 2, lambda event: None)
+"""
+    _, costs = launch_shorter("06.understand_sentiment", act, tmp_path, 6, 2)
+    assert len(costs) == 12 and falls(costs)
+
+
+def test_label_semantic_roles(tmp_path):
+    miniatures.conll05(tmp_path)
+    output, costs = launch_shorter("07.label_semantic_roles", MAIN, tmp_path, 8, 1)
+    assert len(costs) == 8 and falls(costs)
+    roles = re.findall(r"'(\S+?)'", output.splitlines()[-1])
+    known = (tmp_path / "conll05st" / "targetDict.txt").read_text().split()
+    assert len(roles) >= 4 and set(roles) <= set(known)
+
+
+def test_machine_translation(tmp_path):
+    miniatures.wmt14(tmp_path)
+    _, costs = launch_shorter("08.machine_translation", MAIN, tmp_path, 2, 1)
+    assert len(costs) == 2 and np.isfinite(costs).all()
+    names = loaded(tmp_path / "params_pass_00000.tar").names()
+    assert "_target_language_embedding" in names and "_gru_decoder@decoder_group.w0" in names
+
+
+def test_generation_of_translations(tmp_path):
+    miniatures.wmt14(tmp_path)
+    chapter = "08.machine_translation"
+    _, costs = launch_shorter(chapter, TRAIN_TRANSLATION, tmp_path, 3, 5)
+    assert len(costs) == 15 and falls(costs)
+    script = tmp_path / "generate.py"
+    script.write_text(GENERATE.format(folder=str(Path(BOOK) / chapter)))
+    assert launch(script, tmp_path, tmp_path).splitlines()[-1] == "10 True True"

@@ -112,6 +112,12 @@ ROWS = [
         lambda x: L.lstmemory(input=x, name="y", bias_attr=False),
         lstm,
     ),
+    Row(
+        "lstmemory-unbounded",
+        8,
+        lambda x: L.lstmemory(input=x, name="y", gate_act=A.Relu(), reverse=True),
+        backwards(lambda x, *v: lstm(x, *v, gate=relu)),
+    ),
     Row("grumemory", 9, lambda x: L.grumemory(input=x, name="y"), gru),
     Row(
         "grumemory-reverse",
@@ -124,6 +130,12 @@ ROWS = [
         6,
         lambda x: L.grumemory(input=x, size=2, name="y", bias_attr=False),
         gru,
+    ),
+    Row(
+        "grumemory-unbounded",
+        6,
+        lambda x: L.grumemory(input=x, name="y", act=A.Relu()),
+        lambda x, *v: gru(x, *v, act=relu),
     ),
     Row("recurrent", 3, lambda x: L.recurrent(input=x, name="y"), rnn),
     Row(
@@ -292,12 +304,17 @@ def sequence(width):
         (
             lambda: L.lstmemory(sequence(8), state_act=A.Softmax()),
             pd.GraphError,
-            "a cell's activation is Tanh, Sigmoid or Relu, not 'softmax'",
+            r"a cell's activation is Tanh\(\), Sigmoid\(\) or Relu\(\), not softmax",
         ),
         (
             lambda: L.grumemory(sequence(9), act=A.Exp()),
             pd.GraphError,
-            "a cell's activation is Tanh, Sigmoid or Relu, not 'exponential'",
+            r"a cell's activation is Tanh\(\), Sigmoid\(\) or Relu\(\), not exponential",
+        ),
+        (
+            lambda: L.grumemory(sequence(9), gate_act="tanh"),
+            pd.GraphError,
+            "a cell's activation is .*, not 'tanh'",
         ),
         (
             lambda: L.grumemory(sequence(9), layer_attr=Extra(drop_rate=0.5)),

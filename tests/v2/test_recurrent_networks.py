@@ -168,6 +168,33 @@ def test_out_memory_of_an_lstm_unit(rng):
     np.testing.assert_allclose(pd.eval(y, fed), expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_layer_over_the_sub_sequences_of_a_group(reverse, rng):
+    """It runs over each sub-sequence that a step sees, as over a sequence of its own."""
+    nested = L.data(name="x", type=T.dense_vector_sub_sequence(8))
+    plain = sequence(8, "flat")
+    weights = {"param_attr": Param(name="w"), "bias_attr": Param(name="b")}
+
+    def step(frame):
+        return ends(L.lstmemory(input=frame, reverse=reverse, **weights))
+
+    ends = L.first_seq if reverse else L.last_seq
+    grouped = L.recurrent_group(step=step, input=nested)
+    alone = ends(L.lstmemory(input=plain, reverse=reverse, **weights))
+    assert grouped.levels == nested.levels[:1]
+    pool, _ = filled([grouped, alone], rng)
+    rows = rng.standard_normal((7, 8)).astype(np.float32)
+    sizes = np.array([2, 1, 3, 1])
+    fed = {"x": rows, "x.lengths": np.array([3, 0, 1]), "x.sub_lengths": sizes}
+    parameters = [pd.get_variable(name) for name in pool.names()]
+    pairs = ((grouped, fed), (alone, {"flat": rows, "flat.lengths": sizes}))
+    found, expected = (
+        pd.eval([y, *pd.gradients(pd.reduce_sum(y), parameters)], given) for y, given in pairs
+    )
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
 # ---- a projection and a layer
 
 

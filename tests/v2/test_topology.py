@@ -211,3 +211,37 @@ def test_export_needs_a_value_for_each_parameter(digits, tmp_path):
     pool = paddle.parameters.create(h)
     with pytest.raises(ValueError, match=r"no value for the parameters \['_p.w0', '_p.wbias'\]"):
         Topology(p).export_onnx(str(tmp_path / "p.onnx"), pool)
+
+
+# ---- what an optimizer fills in
+
+
+def settings_of(topology):
+    return {c.name: (c.momentum, c.decay_rate) for c in topology.proto().parameters}
+
+
+def test_defaults_are_those_of_an_optimizer(digits):
+    *_, h = digits
+    L2 = paddle.optimizer.L2Regularization
+    topology = Topology(L.fc(h, size=1, name="own", param_attr=paddle.attr.Param(l2_rate=0.5)))
+    topology.update_from_default()
+    assert set(settings_of(topology).values()) == {(0.0, 0.0), (0.0, 0.5)}
+    last = paddle.optimizer.Momentum(momentum=0.9, regularization=L2(0.1))
+    topology.update_from_default(paddle.optimizer.Momentum(momentum=0.5))
+    assert settings_of(topology)["_own.w0"] == (0.5, 0.5)
+    paddle.optimizer.Adam(regularization=L2(0.2))
+    topology.update_from_default()
+    assert settings_of(topology) == {
+        "_h.w0": (0.5, 0.2),
+        "_h.wbias": (0.5, 0.2),
+        "_own.w0": (0.5, 0.5),
+        "_own.wbias": (0.5, 0.2),
+    }
+    assert build.current().update_equation is not last
+
+
+def test_the_layers_of_a_network_by_name(digits):
+    cost, p, h = digits
+    topology = Topology(p)
+    assert topology.member("h") is h and topology.member("cost") is None
+    assert topology.get_layer("cost") is cost

@@ -46,6 +46,13 @@ def test_messages(name):
     assert getattr(module, name) is getattr(proto, name)
 
 
+def test_image_helpers():
+    import pd_v2.image
+    from paddle.utils import image_util
+
+    assert image_util is pd_v2.image
+
+
 def test_plain_import():
     import paddle
 

@@ -1,0 +1,221 @@
+"""Minibatches between reader and step: in turn, or ahead of it; errors in their places."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import pd_v2 as paddle
+from pd_v2 import event as events
+from pd_v2.batches import batches
+
+A, L, T = paddle.activation, paddle.layer, paddle.data_type
+
+
+class Journal(list):
+    """What happened, in its order."""
+
+    def reader(self, *items, ahead=False, error=None):
+        def read():
+            for item in items:
+                self.append(("read", item))
+                yield item
+            if error is not None:
+                raise error
+
+        read.works_ahead = ahead
+        return read
+
+    def convert(self, samples):
+        self.append(("convert", samples))
+        if samples == "bad":
+            raise ValueError("the samples do not fit")
+        return {"feeds of": samples}
+
+
+def test_a_batch_is_read_and_converted_when_it_is_asked_for():
+    seen = Journal()
+    for batch in batches(seen.reader("a", "b"), seen.convert):
+        seen.append(("got", batch.samples))
+        assert batch.feeds() == {"feeds of": batch.samples}
+    steps = ("read", "got", "convert")
+    assert seen == [(step, name) for name in "ab" for step in steps]
+
+
+def test_a_reader_that_works_ahead_is_asked_while_the_last_batch_is_used():
+    seen = Journal()
+    stream = batches(seen.reader("a", "b", "c", ahead=True), seen.convert)
+    first = next(stream)
+    wait_for(lambda: ("convert", "b") in seen)
+    assert ("read", "c") not in seen
+    assert first.feeds() == {"feeds of": "a"} and len(first) == 1
+    assert [batch.samples for batch in stream] == ["b", "c"]
+    assert seen == [(step, name) for name in "abc" for step in ("read", "convert")]
+
+
+def wait_for(condition):
+    done = threading.Event()
+    for _ in range(1000):
+        if condition():
+            return
+        done.wait(0.005)
+    raise AssertionError("it did not happen")
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_errors_come_in_their_places(ahead):
+    seen, got = Journal(), []
+    stream = batches(seen.reader("a", "bad", "c", ahead=ahead), seen.convert)
+    for batch in stream:
+        got.append(batch.samples)
+        if batch.samples == "bad":
+            with pytest.raises(ValueError, match="do not fit"):
+                batch.feeds()
+        else:
+            batch.feeds()
+    assert got == ["a", "bad", "c"]
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+@pytest.mark.parametrize("error", [OSError("the disk"), SystemExit(3)])
+def test_what_a_reader_raises_comes_after_its_batches(ahead, error):
+    seen, got = Journal(), []
+    with pytest.raises(type(error)) as caught:
+        got += (
+            b.samples for b in batches(seen.reader("a", ahead=ahead, error=error), seen.convert)
+        )
+    assert caught.value is error and got == ["a"]
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_an_empty_reader(ahead):
+    assert list(batches(Journal().reader(ahead=ahead), None)) == []
+
+
+def test_a_closed_stream_reads_no_further_and_closes_the_reader():
+    closed, seen = threading.Event(), Journal()
+
+    def read():
+        try:
+            for name in "abcdef":
+                seen.append(name)
+                yield name
+        finally:
+            closed.set()
+
+    read.works_ahead = True
+    stream = batches(read, lambda samples: {})
+    next(stream)
+    stream.close()
+    assert closed.wait(5) and seen in (["a"], ["a", "b"])
+
+
+def test_which_readers_work_ahead():
+    def plain():
+        return iter(range(4))
+
+    buffered, mapped = (
+        paddle.reader.buffered(plain, 2),
+        paddle.reader.xmap_readers(abs, plain, 1, 2),
+    )
+    for reader, ahead in ((plain, False), (buffered, True), (mapped, True)):
+        found = paddle.batch(reader, 3)
+        assert found.works_ahead is ahead
+        assert sorted(x for b in batches(found, None) for x in b.samples) == [0, 1, 2, 3]
+
+
+# ---- in a training
+
+
+def line():
+    """y = x w from w = 0 for x [1] and t [1]: a trainer and its pool."""
+    x, t = (L.data(name=n, type=T.dense_vector(1)) for n in "xt")
+    cost = L.square_error_cost(L.fc(x, 1, A.Linear(), "y", bias_attr=False), label=t)
+    pool = paddle.parameters.create(cost)
+    pool["_y.w0"] = np.zeros((1, 1))
+    return paddle.trainer.SGD(cost, pool, paddle.optimizer.Momentum(learning_rate=0.1)), pool
+
+
+def test_a_reader_sees_what_the_last_batch_has_done():
+    """A plain reader is asked when all events of the batch before are over."""
+    trainer, pool = line()
+    seen = []
+
+    def read():
+        for _ in range(3):
+            seen.append(("read", round(float(pool["_y.w0"][0]), 3)))
+            yield [([1.0], [1.0])]
+
+    def handler(event):
+        if isinstance(event, events.EndIteration):
+            seen.append(("end", event.batch_id))
+
+    trainer.train(read, event_handler=handler)
+    reads = [("read", w) for w in (0.0, 0.2, 0.36)]
+    assert seen == [entry for k in range(3) for entry in (reads[k], ("end", k))]
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_events_costs_and_values_are_the_same(ahead):
+    trainer, pool = line()
+    samples = [([float(k)], [1.0]) for k in range(5)]
+    reader = lambda: iter(samples)  # noqa: E731
+    batched = paddle.batch(paddle.reader.buffered(reader, 3) if ahead else reader, 2)
+    seen = []
+    trainer.train(
+        batched,
+        num_passes=2,
+        event_handler=lambda e: seen.append((type(e).__name__, getattr(e, "cost", None))),
+    )
+    names = ["BeginIteration", "EndForwardBackward", "EndIteration"]
+    assert [name for name, _ in seen] == (["BeginPass", *names * 3, "EndPass"]) * 2
+    w, expected = 0.0, []
+    for chunk in ([0, 1], [2, 3], [4]) * 2:
+        x = np.array(chunk, np.float64)
+        expected.append(((w * x - 1) ** 2).mean())
+        w -= 0.1 * 2 * ((w * x - 1) * x).sum()
+    assert [c for _, c in seen if c is not None] == pytest.approx(expected, rel=1e-4)
+    assert pool["_y.w0"][0] == pytest.approx(w, rel=1e-4)
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_samples_that_do_not_fit_are_found_after_their_begin_iteration(ahead):
+    trainer, pool = line()
+    items = [[([1.0], [1.0])], [([1.0, 2.0], [1.0])]]
+    reader = lambda: iter(items)  # noqa: E731
+    seen = []
+    with pytest.raises(ValueError, match=r"data layer 'x' \(column 0\), sample 0: expected 1 num"):
+        trainer.train(
+            paddle.reader.buffered(reader, 2) if ahead else reader,
+            event_handler=lambda e: seen.append((type(e).__name__, getattr(e, "batch_id", None))),
+        )
+    assert seen[-2:] == [("EndIteration", 0), ("BeginIteration", 1)]
+    assert pool["_y.w0"][0] == pytest.approx(0.2)
+
+
+class Stop(Exception):
+    pass
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_a_handler_that_stops_the_training(ahead):
+    trainer, pool = line()
+    closed = threading.Event()
+
+    def read():
+        try:
+            while True:
+                yield [([1.0], [1.0])]
+        finally:
+            closed.set()
+
+    def handler(event):
+        if isinstance(event, events.EndIteration) and event.batch_id == 1:
+            raise Stop
+
+    with pytest.raises(Stop):
+        trainer.train(paddle.reader.buffered(read, 2) if ahead else read, event_handler=handler)
+    assert closed.wait(5)
+    assert pool["_y.w0"][0] == pytest.approx(0.36)
+    trainer.train(lambda: iter([[([1.0], [1.0])]]))
+    assert pool["_y.w0"][0] == pytest.approx(0.488)

@@ -1,0 +1,148 @@
+"""Tars that fit no network, or were made to do harm: a precise error, and nothing has changed."""
+
+import io
+import os
+
+import numpy as np
+import pytest
+
+import pd_v2 as paddle
+from pd_v2.parameters import Parameters
+
+from .test_parameter_file import config_bytes, header_of_2017, member, value_bytes
+
+L, T = paddle.layer, paddle.data_type
+VALUES = {"_y.w0": [[0, 1, 2], [3, 4, 5]], "_y.wbias": [[6, 7, 8]]}
+
+
+@pytest.fixture
+def network():
+    """x [2] -> y [3]."""
+    x = L.data(name="x", type=T.dense_vector(2))
+    return L.fc(x, size=3, name="y", act=paddle.activation.Linear())
+
+
+def checkpoint(replace=None):
+    """A tar of 2017 built byte by byte, with some of its members replaced."""
+    members = {}
+    for name, value in VALUES.items():
+        array = np.array(value)
+        members[name] = value_bytes(value)
+        members[f"{name}.protobuf"] = config_bytes(name, array.size, array.shape)
+    members.update(replace or {})
+    return b"".join(member(n.encode(), d) for n, d in members.items() if d is not None)
+
+
+def test_a_checkpoint_of_2017_loads_trains_and_is_written_again(network):
+    pool = Parameters.from_tar(io.BytesIO(checkpoint()))
+    assert {name: pool[name].tolist() for name in pool} == VALUES
+    assert paddle.infer(network, pool, [([1.0, 1.0],)]).tolist() == [[9, 12, 15]]
+    cost = L.sum_cost(network)
+    trainer = paddle.trainer.SGD(cost, pool, paddle.optimizer.Momentum(learning_rate=1.0))
+    trainer.train(lambda: iter([[([1.0, 0.0],)]]))
+    assert pool["_y.w0"].tolist() == [-1, 0, 1, 3, 4, 5]
+
+
+def test_what_is_written_are_the_bytes_of_2017():
+    written = io.BytesIO()
+    Parameters.from_tar(io.BytesIO(checkpoint())).to_tar(written)
+    assert written.getvalue() == checkpoint()
+
+
+DAMAGED = {
+    "truncated": (checkpoint()[:600], "truncated: member '_y.w0' takes 512 bytes, 88 are left"),
+    "member renamed": (
+        checkpoint({"_y.w0": None, "_z.w0": value_bytes(VALUES["_y.w0"])}),
+        "'_y.w0': its configuration is there, the member with its value is not",
+    ),
+    "value too short": (
+        checkpoint({"_y.w0": value_bytes([1, 2, 3])}),
+        "parameter '_y.w0': 3 elements in the file, the configuration says 6",
+    ),
+    "dims and size disagree": (
+        checkpoint({"_y.w0.protobuf": config_bytes("_y.w0", 6, [2, 2])}),
+        r"parameter '_y.w0': dims \[2, 2\] make 4 elements, size is 6",
+    ),
+    "float64": (
+        checkpoint({"_y.wbias": value_bytes([6, 7, 8], element_bytes=8)}),
+        "parameter '_y.wbias': 8 bytes an element, float32 has 4",
+    ),
+    "another layout": (
+        checkpoint({"_y.wbias": value_bytes([6, 7, 8], layout=1)}),
+        r"parameter '_y.wbias': format 1 in the header, only 0 \(row-major\) is read",
+    ),
+    "huge count": (
+        checkpoint({"_y.wbias": value_bytes([6], count=2**61)}),
+        "'_y.wbias': the header says 2305843009213693952 elements.* 4 bytes follow",
+    ),
+    "huge member": (
+        header_of_2017(b"_y.w0", 8**11 - 1) + bytes(1024),
+        "truncated: member '_y.w0' takes 8589934592 bytes, 1024 are left",
+    ),
+    "huge dims": (
+        checkpoint({"_y.w0.protobuf": config_bytes("_y.w0", 6, [2**40, 2**40])}),
+        f"parameter '_y.w0': dims .* make {2**80} elements, size is 6",
+    ),
+    "no configuration": (
+        checkpoint({"_y.w0.protobuf": b"\xff" * 8}),
+        "member '_y.w0.protobuf' is not a ParameterConfig",
+    ),
+    "not a tar": (b"PK\3\4" + bytes(1000), "not a tar"),
+}
+
+
+@pytest.mark.parametrize(("data", "message"), DAMAGED.values(), ids=DAMAGED)
+def test_damage_is_named_and_changes_nothing(network, data, message):
+    pool = paddle.parameters.create(network)
+    before = {name: pool[name] for name in pool}
+    for read in (Parameters.from_tar, pool.init_from_tar):
+        with pytest.raises(ValueError, match=message):
+            read(io.BytesIO(data))
+    assert pool.names() == list(before)
+    for name, value in before.items():
+        np.testing.assert_array_equal(pool[name], value)
+
+
+OTHER_SHAPE = {
+    "_y.wbias": value_bytes([1, 2]),
+    "_y.wbias.protobuf": config_bytes("_y.wbias", 2, [1, 2]),
+}
+
+
+def test_values_of_another_shape_change_nothing(network):
+    pool = paddle.parameters.create(network)
+    before = pool["_y.w0"]
+    data = checkpoint(OTHER_SHAPE)
+    with pytest.raises(ValueError, match=r"parameter '_y.wbias' is \(1, 3\), the value \(1, 2\)"):
+        pool.init_from_tar(io.BytesIO(data))
+    np.testing.assert_array_equal(pool["_y.w0"], before)
+    loaded = Parameters.from_tar(io.BytesIO(data))
+    with pytest.raises(ValueError, match=r"parameter '_y.wbias' has 2 elements, 3 in the network"):
+        paddle.infer(network, loaded, [([1.0, 1.0],)])
+    optimizer = paddle.optimizer.Momentum()
+    with pytest.raises(ValueError, match=r"parameter '_y.wbias' has 2 elements, 3 in the network"):
+        paddle.trainer.SGD(L.sum_cost(network), loaded, optimizer)
+    np.testing.assert_array_equal(pool["_y.w0"], before)
+
+
+def test_nothing_is_ever_unpacked(network, tmp_path, monkeypatch):
+    """Names that lead elsewhere are names of members, links lead nowhere."""
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    monkeypatch.chdir(inside)
+    elsewhere = str(tmp_path / "absolute")
+    hostile = b"".join(
+        [
+            member(b"../outside", b"evil"),
+            member(elsewhere.encode(), b"evil"),
+            header_of_2017(b"link", 0, kind=b"2"),
+            header_of_2017(b"_y.w0", 0, kind=b"1"),
+            header_of_2017(b"folder", 0, kind=b"5"),
+        ]
+    )
+    pool = Parameters.from_tar(io.BytesIO(hostile + checkpoint() + hostile))
+    assert {name: pool[name].tolist() for name in pool} == VALUES
+    named = {"../up": value_bytes([1]), "../up.protobuf": config_bytes("../up", 1, [1, 1])}
+    pool = Parameters.from_tar(io.BytesIO(checkpoint(named)))
+    assert pool["../up"].tolist() == [[1]]
+    assert sorted(os.listdir(tmp_path)) == ["inside"] and os.listdir(inside) == []
