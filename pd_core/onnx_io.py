@@ -36,14 +36,14 @@ def export_onnx(path, targets, inputs=None, session=None, metadata=None) -> onnx
     return finished(lowered.model, path, metadata or {})
 
 
-def exported_graph(who, fetches, updates, inputs, training):
+def exported_graph(who, fetches, updates, inputs, training, **options):
     """The Graph of a file, and the feeds asked for: `inputs`, or what the targets need."""
     if inputs is None:
         feeds = program.feed_slots([*fetches, *(new for _, new in updates)], training)
     else:
         feeds = [_input(v) for v in inputs]
     try:
-        return program.build(fetches, updates, feeds, training, sizes={}), feeds
+        return program.build(fetches, updates, feeds, training, sizes={}, **options), feeds
     except MissingFeed as error:
         raise ExportError(f"{who}: {error}\n  hint: add it to inputs") from None
 

@@ -14,7 +14,7 @@ from onnx import AttributeProto, NodeProto, checker, defs, helper, numpy_helper,
 
 from .errors import DTypeError, GraphError, ShapeError
 from .site import function
-from .variable import Variable, constant, describe, fresh_dim, shown
+from .variable import Variable, constant, describe, fresh_dim, is_open, open_dim, shown
 
 OPSET = 21
 CEILING = 26  # the newest opset that ONNX Runtime 1.31 loads
@@ -30,9 +30,9 @@ def check(*op_types):
     return lambda fn: checks.update(dict.fromkeys(op_types, fn)) or fn
 
 
-def without_shape(op_type):
+def without_shape(*op_types):
     """Register fn(node, k) -> (dims, dtype) of an output where ONNX infers no rank at all."""
-    return lambda fn: unshaped.update({op_type: fn}) or fn
+    return lambda fn: unshaped.update(dict.fromkeys(op_types, fn)) or fn
 
 
 def refinement(*op_types):
@@ -53,7 +53,7 @@ def opset_of(op_type, inputs, attributes, newest=0):
         return OPSET  # whose schema says what does not fit
     since = min((s.since_version for s in _schemas(op_type)), default=CEILING)
     later = f", only from {since} on" if since > CEILING else ""
-    raise GraphError(f"ONNX has no such operator {op_type!r} in opset {CEILING}{later}")
+    raise GraphError(f"ONNX has no operator {op_type!r} in opset {CEILING}{later}")
 
 
 @cache
@@ -194,10 +194,13 @@ def meet(a, b):
     """The size that two broadcast sizes give, or None where they cannot meet.
 
     A 1 stretches; a named size is never taken to be 1 at run time, so where one meets another
-    or a number above 1 the two are equal (`meetings` lists them for the session to check).
+    or a number above 1 the two are equal (`meetings` lists them for the session to check). Only
+    an open size may be 1.
     """
-    if a == 1:
-        return b
+    if is_open(a) and is_open(b) and a != b:
+        return open_dim()
+    if a == 1 or is_open(a):
+        return b if b != 1 else a
     if b == 1 or a == b or isinstance(b, str):
         return a
     return b if isinstance(a, str) else None
@@ -224,7 +227,8 @@ def meetings(node):
         rank = max(map(len, operands))
         padded = [(1,) * (rank - len(dims)) + tuple(dims) for dims in operands]
         for sizes in zip(*padded, strict=True):
-            first, *others = dict.fromkeys(d for d in sizes if d != 1) or [1]
+            settled = (d for d in sizes if d != 1 and not is_open(d))
+            first, *others = dict.fromkeys(settled) or [1]
             yield from ((first, d) for d in others if isinstance(first, str) or isinstance(d, str))
 
 
@@ -320,6 +324,29 @@ def _part(node, k):
     return tuple(dims), x.dtype
 
 
+@without_shape(
+    *("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean"),
+    *("ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare", "Squeeze", "Unsqueeze"),
+)
+def _other_axes(node, k):
+    """Where the axes are known only at run time, but how many there are."""
+    (x, axes), sign = node.inputs, 1 if node.op_type == "Unsqueeze" else -1
+    if node.op_type.startswith("Reduce") and node.attributes.get("keepdims", 1):
+        return _of_rank(x.rank, x)
+    if not isinstance(axes.dims[0], int):
+        raise ShapeError("the rank of the result is not known before it runs")
+    return _of_rank(x.rank + sign * axes.dims[0], x)
+
+
+@without_shape("Pad", "CenterCropPad")
+def _of_the_same_rank(node, k):
+    return _of_rank(node.inputs[0].rank, node.inputs[0])
+
+
+def _of_rank(rank, x):
+    return tuple(fresh_dim() for _ in range(rank)), x.dtype
+
+
 @without_shape("Conv")
 def _image(node, k):
     x, w = node.inputs[:2]
@@ -335,7 +362,7 @@ def _transposed_image(node, k):
 
 @without_shape("Attention")
 def _heads_by_positions(node, k):
-    return tuple(fresh_dim() for _ in range(4)), node.inputs[0].dtype
+    return _of_rank(4, node.inputs[0])
 
 
 def shape_of_source(target):

@@ -7,14 +7,18 @@ import onnx
 from onnx import numpy_helper
 
 from .backend.lowering import lower
+from .backend.passes.portable import refused
 from .errors import ExportError
 from .node import Update
 from .onnx_io import dimension_names, exported_graph, finished
 from .session import default_session
+from .site import site_text
 from .step import changes_of
 
 
-def export_step(path, step, fetches=(), inputs=None, session=None, initial=None) -> onnx.ModelProto:
+def export_step(
+    path, step, fetches=(), inputs=None, session=None, initial=None, portable=False
+) -> onnx.ModelProto:
     """Write a training step as one ONNX model (ai.onnx only), and return it.
 
     Its inputs are the feeds, then the stored state: parameters, optimizer slots, and `random_seed`
@@ -24,6 +28,8 @@ def export_step(path, step, fetches=(), inputs=None, session=None, initial=None)
     With `initial`, a second path, it has none: there stands a model without inputs whose outputs
     are these values, by the names of the inputs. Runtimes for JavaScript need that, since they
     accept no value for an input with a default.
+    `portable` takes forms that run on WebGPU too, where some operators are missing; ExportError
+    where there is no such form. Elsewhere they give the same numbers, some more slowly.
     The metadata entry `pd.state` is a JSON object {output: input} that says which output feeds
     which input of the next run; `pd.feeds` and `pd.fetches` list the others. `random_seed` is
     int64 [draws, 2], rows of (seed, steps made so far); `random_seed_next` is the next one.
@@ -36,7 +42,11 @@ def export_step(path, step, fetches=(), inputs=None, session=None, initial=None)
         if not isinstance(s, Update):
             raise ExportError(f"export_step: a step is what minimize() returns, not {s!r}")
     updates = _updates(steps)
-    graph, _ = exported_graph("export_step", fetches, updates, inputs, training=True)
+    graph, _ = exported_graph(
+        "export_step", fetches, updates, inputs, training=True, portable=portable
+    )
+    if portable:
+        _check_portable(graph)
     wanted = [v.name for v in fetches] + [f"{v.name}_next" for v, _ in graph.updates]
     lowered = lower(graph, dims=dimension_names(graph), outputs=wanted)
     model = lowered.model
@@ -60,6 +70,12 @@ def _updates(steps):
     if redrawn:
         raise ExportError(f"export_step: initial values of {redrawn} are drawn on the host")
     return list(changes.items())
+
+
+def _check_portable(graph):
+    for node, why in refused(graph.outputs):
+        built = f"\n  node {node.op_type}, built at {site_text(node.site)}" if node.site else ""
+        raise ExportError(f"export_step: this step is not portable: {why}{built}")
 
 
 def _state(graph, lowered):

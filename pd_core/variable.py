@@ -18,6 +18,16 @@ def fresh_dim() -> str:
     return f"?{next(_fresh)}"
 
 
+def open_dim() -> str:
+    """A new name for a size that may also be 1 at run time, and then stretches."""
+    return f"?*{next(_fresh)}"
+
+
+def is_open(d) -> bool:
+    """Whether a size may turn out to be 1."""
+    return isinstance(d, str) and d.startswith("?*")
+
+
 class Variable:
     """A typed value: the output of a node, a feed slot, a constant, or persistent state.
 

@@ -15,7 +15,8 @@ import pd_v2 as paddle
 from pd_v2.dataset import common
 
 DEMOS = Path(__file__).resolve().parents[1] / "demos"
-NAMES = ("recognize_digits", "fit_a_line", "mnist_core", "gan_core")
+WITH_DATA = ("recognize_digits", "fit_a_line", "mnist_core", "gan_core")
+NAMES = (*WITH_DATA, "translate")
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +50,7 @@ def test_a_demo_explains_itself(name, capsys):
     assert "--out" in text
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", WITH_DATA)
 def test_data_beside_the_demo_unless_the_user_has_other(name):
     with mock.patch.dict(os.environ):
         os.environ.pop("PD_DATASET_HOME", None)
@@ -213,3 +214,30 @@ def test_a_gan_that_did_not_learn_is_a_failure(tmp_path, monkeypatch):
         gan.main(["--quick", "--out", str(tmp_path)])
     assert len(list(tmp_path.glob("gan_*.png"))) == gan.PICTURES
     assert (tmp_path / "gan.png").exists()
+
+
+# ---- translate
+
+
+def test_numbers_in_words():
+    translate = demo("translate")
+    words = {n: " ".join(translate.in_words(n)) for n in (0, 13, 20, 85, 100, 407, 990)}
+    assert words == {
+        0: "zero",
+        13: "thirteen",
+        20: "twenty",
+        85: "eighty five",
+        100: "one hundred",
+        407: "four hundred seven",
+        990: "nine hundred ninety",
+    }
+    assert translate.sample(21) == ([2, 1], [0, 22, 3], [22, 3, 1])
+
+
+def test_words_not_learned_are_a_failure(tmp_path, monkeypatch):
+    translate = demo("translate")
+    monkeypatch.setattr(translate, "QUICK_PASSES", 1)
+    monkeypatch.setattr(translate, "SEEN", 50)
+    with pytest.raises(SystemExit, match="did not learn: less than 80% right"):
+        translate.main(["--quick", "--out", str(tmp_path)])
+    assert [p.name for p in tmp_path.iterdir()] == ["translate.onnx"]

@@ -397,6 +397,31 @@ def test_columns_against_rows_of_unknown_sizes():
     np.testing.assert_array_equal(found[1], [[6, 6]])
 
 
+@pytest.mark.parametrize(
+    ("op_type", "options", "rank"),
+    [
+        *(("ReduceSum", {"keepdims": 0}, 2), ("ReduceSum", {}, 3), ("ReduceMean", {}, 3)),
+        *(("ReduceMax", {"keepdims": 0}, 2), ("ReduceProd", {"keepdims": 0}, 2)),
+        *(("ReduceL2", {"keepdims": 0}, 2), ("ReduceLogSumExp", {}, 3)),
+        *(("Squeeze", {}, 2), ("Unsqueeze", {}, 4)),
+    ],
+)
+def test_axes_may_be_known_only_at_run_time(op_type, options, rank, rng):
+    x, axes = pd.Variable([None, None, None]), pd.Variable([1], dtype="int64")
+    feeds = {x: rng.standard_normal((2, 1, 3)), axes: [-2]}
+    late = pd.apply(op_type, x, axes, **options)
+    early = pd.apply(op_type, x, np.array([1 if op_type != "Unsqueeze" else 2]), **options)
+    assert late.rank == rank
+    for y, same in ((late, early), (pd.gradients(late, [x])[0], pd.gradients(early, [x])[0])):
+        np.testing.assert_allclose(pd.eval(y, feeds), pd.eval(same, feeds), rtol=1e-5)
+
+
+def test_how_many_axes_there_are_has_to_be_known():
+    x, axes = pd.Variable([2, 3]), pd.Variable([None], dtype="int64")
+    with pytest.raises(pd.ShapeError, match="the rank of the result is not known before it runs"):
+        pd.apply("ReduceSum", x, axes, keepdims=0)
+
+
 def test_what_is_stretched_may_be_known_only_at_run_time():
     x, sizes = pd.Variable([None, None]), pd.Variable([3], dtype="int64")
     (g,) = pd.gradients(pd.apply("Expand", x, sizes), [x])

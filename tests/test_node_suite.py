@@ -28,3 +28,10 @@ def test_coverage_does_not_drop(coverage, level):
     operators, cases = coverage.totals(level)
     assert operators >= OPERATORS
     assert cases >= (CASES if FULL else OPERATORS)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_batch_may_be_known_only_at_run_time():
+    found = measured(most=None if FULL else 1, late=True)
+    assert found.wrong() == []
+    assert len(found.cases) >= OPERATORS

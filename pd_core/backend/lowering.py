@@ -42,7 +42,7 @@ class _Writer:
         self.names, self.sites = {}, {}
         self.taken, self.numbers = set(), Counter()
         self.nodes, self.tensors, self.constants = [], [], {}
-        self.opset = OPSET
+        self.opset, self.domains = OPSET, set()
 
     def model(self, name):
         for v in self.graph.inputs:
@@ -63,10 +63,11 @@ class _Writer:
             self.tensors,
         )
         opsets = [helper.make_opsetid("", self.opset)]
+        others = [helper.make_opsetid(domain, 1) for domain in sorted(self.domains)]
         newer = self.opset > OPSET
         model = helper.make_model(
             proto,
-            opset_imports=opsets,
+            opset_imports=opsets + others,
             ir_version=helper.find_min_ir_version_for(opsets) if newer else IR_VERSION,
             producer_name="pd",
         )
@@ -97,6 +98,7 @@ class _Writer:
 
     def _node(self, node):
         self.opset = max(self.opset, node.opset)
+        self.domains.update([node.domain] if node.domain else [])
         name = self._number(node)
         for k, y in enumerate(node.outputs):
             if y not in self.names:

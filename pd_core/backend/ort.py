@@ -4,17 +4,21 @@ import ctypes
 import os
 import re
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # the official wheels send it by default
 
 import onnxruntime
+from onnxruntime.capi import onnxruntime_pybind11_state as errors
 
 from ..errors import BackendError, PlaceError
 from ..site import site_text
 from .base import Graph
 from .lowering import lower
+from .passes.blocked import block_of, probe
+from .passes.cpu import for_cpu
 from .row_writes import split
 
 
@@ -64,6 +68,17 @@ def session(model_bytes, device="cpu", optimize=True):
     level = onnxruntime.GraphOptimizationLevel
     options.graph_optimization_level = level.ORT_ENABLE_ALL if optimize else level.ORT_DISABLE_ALL
     return onnxruntime.InferenceSession(model_bytes, options, providers=_providers(device))
+
+
+@cache
+def block_size() -> int:
+    """How many channels stand side by side in the CPU's kernels for blocked images; 0 if none."""
+    model, image = probe()
+    try:
+        (found,) = session(model).run(None, {"x": image})
+    except (errors.NotImplemented, errors.InvalidGraph, errors.Fail):  # no such kernels
+        return 0
+    return block_of(found)
 
 
 class OrtBackend:
@@ -124,7 +139,8 @@ class OrtExecutable:
         step, writes = split(graph)
         handed = () if writes is None else writes.given
         self.fetched = len(graph.fetches)
-        lowered = lower(replace(step, fetches=(*graph.fetches, *handed)))
+        step = replace(step, fetches=(*graph.fetches, *handed))
+        lowered = lower(for_cpu(step, block_size()) if device == "cpu" else step)
         self.sites = lowered.sites
         self.feed_names = [lowered.names[v] for v in graph.feeds]
         self.state_names = [lowered.names[v] for v in graph.states]

@@ -12,6 +12,7 @@ from ..variable import Variable
 from .base import Graph
 from .passes import lowerings, rewrites
 from .passes.loops import lighten_loops
+from .passes.portable import for_webgpu
 
 _FORWARD_IDENTITY = {
     *("Identity", "StopGradient", "StraightThrough", "ClipGradient", "ScaleGradient")
@@ -24,8 +25,14 @@ def select(training):
     return lambda node: (node.inputs[side],) if node.op_type == "ModeSwitch" else node.inputs
 
 
-def build(fetches, updates, feeds, training, sizes, complete=True) -> Graph:
-    """The Graph of these targets. Feeds that it does not need are not in it."""
+def build(fetches, updates, feeds, training, sizes, complete=True, portable=False) -> Graph:
+    """The Graph of these targets. Feeds that it does not need are not in it.
+
+    `portable` takes the forms that run on WebGPU too.
+    """
+    rules = dict(lowerings)
+    if portable:
+        rules |= for_webgpu({d for v in feeds for d in v.dims})
     fetches, updates = list(fetches), list(updates)
     slots = {v: Variable.of(v.dims, v.dtype, v.name) for v in feeds}
     targets = [*fetches, *(new for _, new in updates)]
@@ -34,7 +41,7 @@ def build(fetches, updates, feeds, training, sizes, complete=True) -> Graph:
         equal = _equal_sizes(targets)
         draws = tuple(dict.fromkeys(_draws(targets)))
         seed = Variable.of((len(draws), 2), np.int64, "random_seed")
-        targets = lighten_loops(rewrite(targets, _expansion(draws, seed, sizes)))
+        targets = lighten_loops(rewrite(targets, _expansion(rules, draws, seed, sizes)))
     used = leaves(targets)
     if complete:
         _check_fed(used, {seed, *slots.values()})
@@ -76,11 +83,11 @@ def _draws(targets):
             yield from _draws(block.outputs)
 
 
-def _expansion(draws, seed, sizes):
+def _expansion(rules, draws, seed, sizes):
     """The rule that lowers composites; a random draw gets its own row of the seed."""
 
     def expand(node, inputs):
-        lowering = lowerings.get(node.op_type)
+        lowering = rules.get(node.op_type)
         if lowering is None:
             return None
         row = None

@@ -4,6 +4,7 @@ import numpy as np
 
 from .. import ops
 from .expression import expression
+from .registry import gradient
 
 _TINY = 1e-9  # what MeanVarianceNormalization adds to the deviation
 
@@ -56,6 +57,26 @@ def batch_normalization(a, x, scale, shift, mean, variance):
     mu = ops.reshape_like(mu, mean)
     stored = [old * keep + new * (1.0 - keep) for old, new in ((mean, mu), (variance, var))]
     return [y * _column(scale, x) + _column(shift, x), *stored]
+
+
+@gradient("BatchNorm")
+def batch_norm(node, dy, dmean, dvariance):
+    """By the batch's own statistics: dx is a sum of dy, x and 1, each times a number per channel."""
+    x, scale, _ = node.inputs
+    _, mean, variance = node.outputs
+    axes = [0, *range(2, x.rank)]
+    count = ops.cast(ops.size(x), x.dtype) * (1.0 / x.dims[1])
+    offset = ops.zeros_like(mean) if dmean is None else dmean / count
+    slope = ops.zeros_like(mean) if dvariance is None else dvariance * 2.0 / count
+    if dy is None:
+        return [x * _column(slope, x) + _column(offset - slope * mean, x), None, None]
+    factor = ops.div(1.0, ops.sqrt(variance + node.attributes["epsilon"]))
+    total = ops.reduce_sum(dy, axes)
+    moment = (ops.reduce_sum(dy * x, axes) - mean * total) * factor
+    gain = scale * factor
+    slope, offset = slope - gain * factor * moment / count, offset - gain * total / count
+    dx = x * _column(slope, x) + _column(offset - slope * mean, x)
+    return [dy * _column(gain, x) + dx, moment, total]
 
 
 @expression("MeanVarianceNormalization")

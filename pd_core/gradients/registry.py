@@ -4,9 +4,12 @@ A rule is fn(node, *output gradients) -> one entry per input: a Variable, None f
 or a function without arguments that builds it, called only where it is wanted.
 """
 
+import numpy as np
+
 from .. import ops
 from ..errors import NoGradient
 from ..node import apply
+from ..variable import is_open
 
 rules = {}
 zeros = set()
@@ -56,12 +59,23 @@ def rule_of(node):
 def unbroadcast(g, x):
     """Sum g over the axes along which x was stretched to g's shape."""
     lead = g.rank - x.rank
-    stretched = [lead + i for i, d in enumerate(x.dims) if d == 1 and g.dims[lead + i] != 1]
+    pairs = list(zip(x.dims, g.dims[lead:], strict=True))
+    if any(is_open(d) and d != e for d, e in pairs):
+        return unbroadcast_late(g, x)
+    stretched = [lead + i for i, (d, e) in enumerate(pairs) if d == 1 and e != 1]
     if lead == 0 and stretched:
         return ops.reduce_sum(g, stretched, keep_dim=True)
     if not lead:
         return g
     return ops.reshape_like(ops.reduce_sum(g, [*range(lead), *stretched]), x)
+
+
+def unbroadcast_late(g, x):
+    """The same where only the sizes at run time say along which axes."""
+    lead = g.rank - x.rank
+    ones = ops.reshape(ops.nonzero(ops.equal(ops.shape_of(x), 1)), [-1])
+    axes = ops.concat([np.arange(lead), ones + lead])
+    return ops.reshape_like(apply("ReduceSum", g, axes, noop_with_empty_axes=1, known=g.dims), x)
 
 
 def again(node, *inputs, op_type=None, outputs=1, **attributes):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from .. import ops
-from .registry import gradient, unbroadcast
+from .registry import gradient, unbroadcast, unbroadcast_late
 from .selection import filled, selected
 
 
@@ -19,7 +19,10 @@ def flatten(node, dy):
 
 @gradient("Expand")
 def expand(node, dy):
-    return [unbroadcast(dy, node.inputs[0]), None]
+    x = node.inputs[0]
+    pairs = zip(x.dims, dy.dims[dy.rank - x.rank :], strict=True)
+    late = any(isinstance(d, str) and d != e for d, e in pairs)
+    return [(unbroadcast_late if late else unbroadcast)(dy, x), None]
 
 
 @gradient("Concat")

@@ -3,6 +3,7 @@
 import numpy as np
 
 from .. import ops
+from ..errors import NoGradient
 from ..variable import constant
 from .expression import expression
 from .registry import again, gradient
@@ -11,6 +12,8 @@ from .registry import again, gradient
 @gradient("DFT")
 def dft(node, dy):
     x, length, axis = (*node.inputs, None, None)[:3]
+    if not isinstance(x.dims[-1], int):
+        raise NoGradient(f"whether {x!r} holds numbers or complex ones is not known")
     rest = [None] * (len(node.inputs) - 1)
     axis = constant(np.int64(x.rank - 2)) if axis is None else axis
     size = ops.reshape(ops.gather(ops.shape_of(x), axis), [])

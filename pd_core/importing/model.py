@@ -60,7 +60,7 @@ class ImportedModel:
         self.parameters = {n: v for n, v in self.tensors.items() if v.is_persistent}
         self.inputs = {i.name: _declared(i) for i in self.graph.input if i.name not in self.tensors}
         self.outputs = tuple(y.name for y in self.graph.output)
-        self.promised = _promised(model, self.opsets)
+        self.promised = _promised(model)
         self.reader = None
 
     def __call__(self, *inputs, output=None, last_layers=None, **named):
@@ -77,8 +77,10 @@ class ImportedModel:
             self.graph.node,
             self.opsets,
             {**self.tensors, **given},
-            File(self.functions, self.training),
-            declared=self.promised if exact else None,
+            File(
+                self.functions, self.training, frozenset(d for x in given.values() for d in x.dims)
+            ),
+            declared=self.promised if exact else _ranks(self.promised),
             named=True,
         )
         found = [self.tensor(name) for name in names]
@@ -129,6 +131,11 @@ class ImportedModel:
         if len(dims) != x.rank or any(d != e for d, e in pairs if _both_known(d, e)):
             raise ShapeError(f"input {name!r} is {shown(d or '?' for d in dims)}, not {x!r}")
         return x
+
+
+def _ranks(promised):
+    """What remains of the promised dims for inputs of other sizes."""
+    return {name: (None,) * len(dims) for name, dims in promised.items()}
 
 
 def _both_known(d, e):
@@ -205,7 +212,7 @@ def _uses(nodes):
     return found
 
 
-def _promised(model, opsets):
+def _promised(model):
     """Dims by name as ONNX infers them for the inputs that the file declares."""
     graph = onnx.GraphProto(name="shapes")
     graph.node.extend(model.graph.node)

@@ -1,5 +1,6 @@
 """From the nodes of a file to Variables."""
 
+import re
 from dataclasses import dataclass, field
 
 from onnx import defs
@@ -8,7 +9,7 @@ from .. import ops
 from ..errors import GraphError, ModelError, ShapeError
 from ..node import apply, latest_serial
 from ..shapes import CEILING, versions_of
-from ..variable import Variable, fresh_dim
+from ..variable import Variable, fresh_dim, is_open, open_dim
 from . import control, sequences
 from .functions import function_of
 from .sizes import Sizes, folded, reshaped
@@ -19,12 +20,15 @@ STANDARD = ("", "ai.onnx")
 
 @dataclass
 class File:
-    """What all graphs of a file share: its functions by (domain, name), what is known of sizes,
-    and whether a training step through it is one of its own training.
+    """What all graphs of a file share: its functions by (domain, name), whether a training step
+    through it is one of its own training, the sizes that its inputs have, and what is known of
+    the others.
     """
 
     functions: dict = field(default_factory=dict)
     training: bool = False
+    given: frozenset = frozenset()
+    opened: dict = field(default_factory=dict)
     sizes: Sizes = field(default_factory=Sizes)
 
 
@@ -97,7 +101,8 @@ class Reader:
             outputs = self._outputs(proto)
         except (GraphError, ModelError) as error:
             name = proto.name or next(filter(None, proto.output), "")
-            raise ModelError(f"node {name!r}, {proto.op_type}: {error}") from None
+            why = re.sub(r"^\w+: ", "", str(error))  # the function that was called is one of ours
+            raise ModelError(f"node {name!r}, {proto.op_type}: {why}") from None
         for name, value in zip(proto.output, outputs, strict=False):
             if self.named and isinstance(value, Variable) and _built_since(value, before):
                 value.name = name
@@ -154,8 +159,15 @@ class Reader:
             return self._expanded(op)
         found = reshaped(op) if op.op_type == "Reshape" else None
         found = found or _applied(op, self.file.sizes.dims(op))
+        for y in found:
+            y.dims = tuple(self._opened(d) for d in y.dims)
         self.file.sizes.note(op, found)
         return found
+
+    def _opened(self, d):
+        """A size of the file: the inputs' are theirs, any other may turn out to be 1."""
+        ours = isinstance(d, str) and d not in self.file.given and not is_open(d)
+        return self.file.opened.setdefault(d, open_dim()) if ours else d
 
     def _expanded(self, op):
         """The outputs of an operator that no runtime has yet, by its body."""
@@ -195,7 +207,11 @@ def _applied(op, known):
         if known is not None or op.declared is None:
             raise
         found = _node(op, tuple(fresh_dim() if d is None else d for d in op.declared))
-    return list(found) if isinstance(found, tuple) else [found]
+    found = list(found) if isinstance(found, tuple) else [found]
+    if op.declared is not None and len(op.declared) == found[0].rank:
+        pairs = zip(found[0].dims, op.declared, strict=True)
+        found[0].dims = tuple(d if isinstance(d, int) or e is None else e for d, e in pairs)
+    return found
 
 
 def _node(op, known):

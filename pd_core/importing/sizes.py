@@ -15,7 +15,14 @@ from ..variable import constant, fresh_dim
 
 _MANY = 1024  # elements up to which constants are computed here
 _RANDOM = ("Bernoulli", "Multinomial")
-_ARITHMETIC = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply}
+_ARITHMETIC = {
+    "Add": np.add,
+    "Sub": np.subtract,
+    "Mul": np.multiply,
+    "Div": lambda a, b: a / b,  # toward zero, as int() does
+    "Max": np.maximum,
+    "Min": np.minimum,
+}
 
 
 def folded(op):
@@ -81,7 +88,9 @@ class Sizes:
         if op.op_type == "Cast" and op.attributes["to"] != 7:
             return None
         known = [self.of(x) for x in op.inputs]
-        return None if known[0] is None else _STEPS[op.op_type](op, *known)
+        if known[0] is None and op.op_type != "Concat":
+            return None
+        return _STEPS[op.op_type](op, *known)
 
     def dims(self, op):
         """The dims that a vector of sizes gives the output, or None."""
@@ -107,8 +116,10 @@ def reshaped(op):
 
 def _rank(op, count):
     """Whether the result is a vector, 1, or a number, 0."""
-    if count != 1 or op.op_type in ("Shape", "Concat", "Slice", "Unsqueeze", "Reshape"):
+    if count != 1 or op.op_type in ("Shape", "Concat", "Slice", "Unsqueeze"):
         return 1
+    if op.op_type == "Reshape":
+        return int(op.inputs[1].dims != (0,))
     if op.op_type == "Gather":
         return op.inputs[1].rank
     if op.op_type == "Squeeze":
@@ -131,7 +142,12 @@ def _slice(op, entries, *bounds):
 
 
 def _concat(op, *parts):
-    return None if None in parts else [d for part in parts for d in part]
+    found = []
+    for x, part in zip(op.inputs, parts, strict=True):
+        if part is None and (x.rank != 1 or x.dtype.kind != "i" or not x.is_static):
+            return None
+        found += [None] * x.dims[0] if part is None else part
+    return found
 
 
 def _same(op, entries, *rest):
@@ -141,11 +157,17 @@ def _same(op, entries, *rest):
 def _binary(op, a, b):
     if b is None or (len(a) != len(b) and 1 not in (len(a), len(b))):
         return None
-    count, fn = max(len(a), len(b)), _ARITHMETIC[op.op_type]
+    count = max(len(a), len(b))
     pairs = zip(a * (count // len(a)), b * (count // len(b)), strict=True)
-    return [int(fn(p, q)) if isinstance(p, int) and isinstance(q, int) else None for p, q in pairs]
+    return [_computed(op.op_type, p, q) for p, q in pairs]
+
+
+def _computed(op_type, a, b):
+    if not isinstance(a, int) or not isinstance(b, int) or (op_type == "Div" and b == 0):
+        return None
+    return int(_ARITHMETIC[op_type](a, b))
 
 
 _STEPS = {"Gather": _gather, "Slice": _slice, "Concat": _concat}
-_STEPS.update(dict.fromkeys(("Unsqueeze", "Squeeze", "Cast", "Identity"), _same))
+_STEPS.update(dict.fromkeys(("Unsqueeze", "Squeeze", "Cast", "Identity", "Reshape"), _same))
 _STEPS.update(dict.fromkeys(_ARITHMETIC, _binary))

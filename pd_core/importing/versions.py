@@ -86,7 +86,7 @@ def _attribute_to_input(op, name, place, default=None, dtype=np.int64):
     if value is None:
         return
     op.inputs += [None] * (place + 1 - len(op.inputs))
-    op.inputs[place] = constant(np.array(value, dtype))
+    op.inputs[place] = constant(np.array(value), dtype)
 
 
 @until(13, "Squeeze", "Unsqueeze", "ReduceSum")

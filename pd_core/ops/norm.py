@@ -3,6 +3,7 @@
 import math
 
 from ..errors import ShapeError
+from ..node import composite
 from ..shapes import axis_of
 from ..variable import constant
 from . import math as m
@@ -23,27 +24,20 @@ def batch_norm(x, scale, shift, mean, variance, epsilon=1e-5, momentum=0.9, use_
     x = constant(x)
     if x.rank < 2 or not isinstance(x.dims[1], int):
         raise ShapeError(f"batch_norm: takes [N, C, ...] with known C, not {x!r}")
-    axes = [0, *range(2, x.rank)]
     channels = x.dims[1]
     for v in map(constant, (scale, shift, mean, variance)):
         if v.dims != (channels,):
             raise ShapeError(f"batch_norm: {v!r} for {channels} channels")
     column = [1, channels] + [1] * (x.rank - 2)
 
-    def over(mu, var):
-        factor = m.div(1.0, m.sqrt(var + epsilon)) * reshape(scale, column)
-        return x * factor + (reshape(shift, column) - mu * factor)
-
-    stored = over(reshape(mean, column), reshape(variance, column))
+    factor = m.div(scale, m.sqrt(variance + epsilon))
+    stored = x * reshape(factor, column) + reshape(shift - mean * factor, column)
     if use_global_stats:
         return stored
-    mu = reduce_mean(x, axes, keep_dim=True)
-    centred = x - mu
-    var = reduce_mean(centred * centred, axes, keep_dim=True)
-    batch = over(mu, var)
+    types = [(x.dims, x.dtype), *[((channels,), x.dtype)] * 2]
+    batch, mu, var = composite("BatchNorm", x, scale, shift, types=types, epsilon=float(epsilon))
     effects = [
-        (old, old * momentum + reshape(new, old.dims) * (1.0 - momentum))
-        for old, new in ((mean, mu), (variance, var))
+        (old, old * momentum + new * (1.0 - momentum)) for old, new in ((mean, mu), (variance, var))
     ]
     return mode_switch(batch, batch if use_global_stats is False else stored, effects)
 

@@ -134,7 +134,8 @@ class _Unrolled:
         def body(states, slices):
             given = dict(zip([*self.states, *xs], [*states, *slices], strict=True))
             given[self.step.number] = loop_counters()[-1]
-            out = substitute(targets, given, stop=set(given))
+            rows = slices[0].dims[0] if slices else self.sequences.lengths.dims[0]
+            out = self._replaced(targets, given, rows)
             return out[: len(states)], out[len(states) :]
 
         init, slices = [s.init for s in self.step.states], [self.moved[v] for v in xs]
@@ -150,13 +151,19 @@ class _Unrolled:
         needed = self._fixed_behind(values)
         given = {**self.moved, **{v: self._whole(v) for v in needed}}
         given[self.step.number] = constant(np.int64(0))
+        found = self._replaced(values, given, self.sequences.tokens)
+        self.moved.update(zip(values, found, strict=True))
+
+    def _replaced(self, values, given, rows):
+        """The values with others in place of the given ones, which have `rows` rows where the
+        step was described for as many as there are sequences."""
         found = substitute(values, given, stop=set(given))
-        old, new = self.sequences.lengths.dims[0], self.sequences.tokens
+        old = self.sequences.lengths.dims[0]
         known = {y for v in values for node in ancestors([v]) for y in node.outputs}
         for node in ancestors(found, stop={*known, *given.values()}):
             for y in node.outputs:
-                y.dims = tuple(new if d == old else d for d in y.dims)
-        self.moved.update(zip(values, found, strict=True))
+                y.dims = tuple(rows if d == old else d for d in y.dims)
+        return found
 
     def _fixed_behind(self, values):
         """The fixed values that some others are computed from outside the loop."""

@@ -77,6 +77,22 @@ OLDER = [
         "v = Exp(m) y = BatchNormalization(x, s, b, m, v)",
     ),
 ]
+# auto_pad, where sizes are known and where they are not
+OLDER += [
+    (
+        22,
+        f"float[1,2,{size}] x{more}",
+        "float[?] y",
+        f'y = {op}<{options},auto_pad="{kind}">({names})',
+    )
+    for size in ("5,6", "N,M")
+    for kind in ("SAME_UPPER", "SAME_LOWER", "VALID")
+    for op, options, more, names in (
+        ("Conv", "strides=[2,1]", ", float[3,2,2,3] w", "x, w"),
+        ("MaxPool", "kernel_shape=[3,2],strides=[2,2]", "", "x"),
+        ("AveragePool", "kernel_shape=[2,3],strides=[1,2]", "", "x"),
+    )
+]
 # Control flow, sequences and functions.
 WHOLE = [
     (

@@ -16,11 +16,14 @@ OTHER = {
 FLOOR = 2e-6  # what float32 makes of a slope of zero
 
 
-def failures(case, levels=(False, True)):
-    """{optimised: what is wrong} at the levels of ONNX Runtime's graph optimisation that fail."""
+def failures(case, levels=(False, True), late=False):
+    """{optimised: what is wrong} at the levels of ONNX Runtime's graph optimisation that fail.
+
+    With `late` the first size of the first input is known only at run time.
+    """
     try:
         with pd.fresh():
-            targets, slots = build(case)
+            targets, slots = build(case, late)
             lowered, feeds = _lowered(targets, slots, case)
     except Exception as error:
         return dict.fromkeys(levels, _text(error))
@@ -28,9 +31,12 @@ def failures(case, levels=(False, True)):
     return {level: why for level, why in found.items() if why is not None}
 
 
-def build(case):
+def build(case, late):
     """(outputs and gradients, {name: slot}) of a case, for a random projection of its outputs."""
     slots = {n: _slot(x) for n, x in case.inputs.items()}
+    first = case.model.graph.node[0].input[0]
+    if late and first in case.direction and slots[first].rank:
+        slots[first] = pd.Variable([None, *slots[first].shape[1:]])
     outputs = pd.import_onnx(case.model)(**slots)
     outputs = list(outputs) if isinstance(outputs, tuple) else [outputs]
     pairs = [(y, w) for y, w in zip(outputs, case.weights, strict=True) if w is not None]

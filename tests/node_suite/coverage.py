@@ -35,8 +35,11 @@ class Coverage:
         return sorted((c.name, level, why) for c, level, why in self.failed)
 
 
-def measured(operators=(), most=None):
-    """The Coverage of these operators, all of them if none are named; `most` cases of each."""
+def measured(operators=(), most=None, late=False):
+    """The Coverage of these operators, all of them if none are named; `most` cases of each.
+
+    With `late` the first size of the first input is known only at run time.
+    """
     found = Coverage()
     for op_type, *test in tests():
         if (operators and op_type not in operators) or len(found.cases.get(op_type, ())) == most:
@@ -44,7 +47,7 @@ def measured(operators=(), most=None):
         made = case(op_type, *test)
         if isinstance(made, Case):
             found.cases[op_type].append(made)
-            wrong = failures(made, tuple(LEVELS.values()))
+            wrong = failures(made, tuple(LEVELS.values()), late)
             names = {on: level for level, on in LEVELS.items()}
             found.failed += [(made, names[on], why) for on, why in wrong.items()]
     return found

@@ -7,6 +7,7 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -17,6 +18,13 @@ FLAGS = (
     *("--headless=new", "--no-first-run", "--disable-extensions", "--remote-debugging-pipe"),
     *("--disable-dev-shm-usage", "--disable-background-networking", "--mute-audio"),
 )
+# The browser reads the pipe at 3 and writes it at 4, whatever the numbers are here.
+LAUNCH = """
+import fcntl, os, sys
+ends = [fcntl.fcntl(int(end), fcntl.F_DUPFD, 10) for end in sys.argv[1:3]]
+os.dup2(ends[0], 3), os.dup2(ends[1], 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 # A software GPU, so that WebGPU is there on any machine.
 WEBGPU = (
     *("--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"),
@@ -38,10 +46,8 @@ class Browser:
         self.read, from_child = os.pipe()
         root = ["--no-sandbox"] if hasattr(os, "getuid") and os.getuid() == 0 else []
         command = [executable(), *FLAGS, *root, *flags, f"--user-data-dir={self.profile}"]
-        # the pipe is read at 3 and written at 4
-        shell = ["sh", "-c", f'exec "$@" 3<&{to_child} 4>&{from_child}', "sh", *command]
         self.process = subprocess.Popen(
-            shell,
+            [sys.executable, "-c", LAUNCH, str(to_child), str(from_child), *command],
             pass_fds=(to_child, from_child),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -49,21 +55,33 @@ class Browser:
         os.close(to_child)
         os.close(from_child)
         self.rest, self.count, self.console = b"", 0, []
+        try:
+            self.session = self._page()
+        except BaseException:
+            self.close()
+            raise
+
+    def _page(self):
+        """The session of a new page."""
         target = self._call("Target.createTarget", url="about:blank")["targetId"]
         found = self._call("Target.attachToTarget", targetId=target, flatten=True)
-        self.session = found["sessionId"]
         for domain in ("Page", "Runtime"):
-            self.call(f"{domain}.enable")
+            self._call(f"{domain}.enable", session=found["sessionId"])
+        return found["sessionId"]
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
+    def close(self):
+        """End the browser that was started here."""
         self.process.terminate()
         self.process.wait(10)
         os.close(self.write)
         os.close(self.read)
         shutil.rmtree(self.profile, ignore_errors=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
 
     def open(self, url):
         """Go to a page."""

@@ -264,3 +264,29 @@ def test_before_any_batch_there_are_no_outputs():
     with pytest.raises(RuntimeError, match="no batch has been computed yet"):
         trainer.__gradient_machine__.getLayerOutputs("y")
     assert pd.default_session().stats()["evaluations"] == 0
+
+
+def test_rows_of_a_table_that_is_updated_in_place():
+    """The first batch is seen with the table as it was before."""
+    w = L.data(name="w", type=T.integer_value(4))
+    rows = L.embedding(w, size=1, param_attr=Param(name="table", sparse_update=True), name="rows")
+    cost = L.sum_cost(rows)
+    pool = paddle.parameters.create(cost)
+    pool["table"] = np.arange(4.0).reshape(4, 1)
+    trainer = paddle.trainer.SGD(cost, pool, paddle.optimizer.Momentum(learning_rate=10.0))
+    batches = [[(3,), (1,)], [(3,), (2,)]]
+    found = collected(trainer, outputs(events.EndIteration, "rows"), batches)
+    assert found == [[[3], [1]], [[3 - 10], [2]]]
+    assert pool["table"].tolist() == [0, 1 - 10, 2 - 10, 3 - 20]
+
+
+def test_moving_statistics_move_once_whoever_asks():
+    x = dense("x", 2)
+    y = L.batch_norm(x, name="y", act=A.Linear(), moving_average_fraction=0.5)
+    cost = L.square_error_cost(y, label=dense("t", 2))
+    pool = paddle.parameters.create(cost)
+    trainer = paddle.trainer.SGD(cost, pool, paddle.optimizer.Momentum(learning_rate=0.0))
+    batch = [([1.0, 2.0], [0.0, 0.0]), ([3.0, 6.0], [0.0, 0.0])]
+    found = collected(trainer, lambda e: outputs(events.EndForwardBackward)(e), [batch])
+    np.testing.assert_allclose(found, [[[-1, -1], [1, 1]]], rtol=1e-4)
+    np.testing.assert_allclose(pool["_y.w1"], [1.0, 2.0])

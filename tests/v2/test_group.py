@@ -387,6 +387,22 @@ def test_dropout_is_drawn_anew_in_every_step():
     assert 0.4 < rows.mean() < 0.6
 
 
+def test_sequences_end_one_after_the_other_in_both_directions(rng):
+    """What is left of a batch is another number of rows, and is known as such."""
+    s = L.data(name="s", type=T.dense_vector_sequence(3))
+    both = [
+        paddle.networks.simple_gru(input=s, size=8),
+        paddle.networks.simple_gru(input=s, size=8, reverse=True),
+    ]
+    pool, _ = filled(both, rng)
+    samples = packed(rng, [4, 3, 4, 3, 3], 3)
+    together = inferred(both, pool, samples)
+    alone = [inferred(both, pool, [sample]) for sample in samples]
+    for side, found in enumerate(together):
+        expected = np.concatenate([rows[side] for rows in alone])
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
 # ---- nested
 
 
@@ -536,7 +552,7 @@ def test_mistake(act, error, message):
 
 def test_a_layer_from_outside_is_refused_in_a_step():
     x, s = row(), sequence()
-    with pytest.raises(pd.GraphError, match="'x' is outside group 'g'.*\n.*StaticInput"):
+    with pytest.raises(pd.GraphError, match=r"'x' is outside group 'g'.*\n.*StaticInput"):
         L.recurrent_group(step=lambda a: L.addto(input=[a, x]), input=s, name="g")
 
 

@@ -379,3 +379,12 @@ def test_one_value_in_a_file():
     pool["_y.w0"] = np.zeros((2, 3))
     pool.deserialize("_y.w0", io.BytesIO(f.getvalue()))
     assert pool["_y.w0"].tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_values_stay_those_of_the_session_that_they_were_trained_in():
+    pool = paddle.parameters.create(line())
+    pool["_y.w0"] = np.arange(6.0).reshape(2, 3)
+    with paddle.build.fresh():
+        assert pool["_y.w0"].tolist() == [[0, 1, 2], [3, 4, 5]]
+        found = pool.values_of(paddle.topology.Topology(line()).parameters)
+    assert [v.sum() for v in found.values()] == [15.0, 0.0]

@@ -14,6 +14,7 @@ from .loss import (
     log_probability_grad,
     softmax_grad,
 )
+from .normalization import batch_norm
 from .pooling import avg_pool_grad, max_pool_grad, max_pool_pick
 from .random import uniform
 from .recurrent import steps_first
@@ -40,6 +41,7 @@ lowerings = {
     "SoftmaxGrad": softmax_grad,
     "ConvInputGrad": conv_input_grad,
     "ConvFilterGrad": conv_filter_grad,
+    "BatchNorm": batch_norm,
     "MaxPoolGrad": max_pool_grad,
     "MaxPoolPick": max_pool_pick,
     "AveragePoolGrad": avg_pool_grad,

@@ -8,7 +8,8 @@ from ...node import apply
 from ...variable import constant
 from .windows import Windows, merged, reshape, resized
 
-_SMALL = 4_000_000  # elements of all images' products up to which they are summed afterwards
+_SMALL = 5_000_000  # elements of all images' products up to which they are summed afterwards
+_NARROW = 16  # channels of an image below which its shifts are stacked
 _FEW = 64  # columns of an im2col matrix up to which one product with all of them is fastest
 
 
@@ -68,21 +69,31 @@ def conv_filter_grad(node, inputs, sizes, seed):
     """dy against the windows of x, in the form that moves least for these sizes."""
     x, dy, w = inputs
     windows = Windows(node, x, dy, w.dims[2:])
-    padded, group = windows.padded(x, 0.0), node.attributes["group"]
-    if x.dims[1] * len(windows.taps()) <= _FEW:
-        grad = _columns(windows, padded, dy, group)
+    if x.dims[1] * len(windows.taps()) > _FEW:
+        return conv_filter_grad_of_rows(node, inputs, sizes, seed)
+    grad = _columns(windows, windows.padded(x, 0.0), dy, node.attributes["group"])
+    return (_of(node.outputs[0].dims, grad),)
+
+
+def conv_filter_grad_of_rows(node, inputs, sizes, seed):
+    """The same by slices and products alone, without a convolution."""
+    x, dy, w = inputs
+    windows = Windows(node, x, dy, w.dims[2:])
+    group = node.attributes["group"]
+    if len(windows.taps()) == 1 and not any(windows.pads):
+        grad = reshape(_per_image(dy, windows.slice(x, [0] * windows.n), group), w.dims)
     elif group == 1 and _shifts_well(windows):
         rows = x.dims[0] if isinstance(x.dims[0], int) else sizes.get(x.dims[0], 1)
-        grad = _shifted(windows, padded, dy, rows)
+        grad = _shifted(windows, x, dy, rows)
     else:
-        grad = _rows(windows, padded, dy, group)
+        grad = _rows(windows, windows.padded(x, 0.0), dy, group)
     return (_of(node.outputs[0].dims, grad),)
 
 
 def _shifts_well(windows):
-    """Whether dy moved within the reach of the windows is not much larger than dy."""
+    """Whether dy moved within the image is not much larger than dy."""
     dense = windows.strides[:-1] == [1] * (windows.n - 1)
-    return dense and np.prod(windows.reach[:-1]) <= 1.3 * np.prod(windows.result[:-1])
+    return dense and np.prod(windows.image[:-1]) <= 1.3 * np.prod(windows.result[:-1])
 
 
 def _columns(windows, padded, dy, group):
@@ -101,35 +112,56 @@ def _columns(windows, padded, dy, group):
     return reshape(total, [dy.dims[1], channels // group, *windows.window])
 
 
-def _shifted(windows, padded, dy, rows):
-    """The taps of the last axis as channels of x, those of the others as shifts of dy.
+def _shifted(windows, x, dy, rows):
+    """A product for each tap: of x moved along the last axis, and of dy moved along the others.
 
-    All taps are then one product of [C k] with [O k']; per image while the products of all images
-    are small, else over all images at once.
+    Per image while the products of all images are small, else over all images at once. Moved
+    images of few channels are stacked, which makes one product of several.
     """
-    channels, outputs = padded.dims[1], dy.dims[1]
-    last, others = windows.window[-1], [range(k) for k in windows.window[:-1]]
-    shifts = list(product(*others))
-    per_image = rows * channels * last * outputs * len(shifts) <= _SMALL
+    n, channels, outputs = windows.n, x.dims[1], dy.dims[1]
+    per_image = rows * channels * outputs * len(windows.taps()) <= _SMALL
     if not per_image:
-        padded, dy = (apply("Transpose", v, perm=[1, 0, *range(2, v.rank)]) for v in (padded, dy))
-    axis = 1 if per_image else 0
-    side = [windows.slice_axis(padded, windows.n - 1, tap) for tap in range(last)]
+        x, dy = (apply("Transpose", v, perm=[1, 0, *range(2, v.rank)]) for v in (x, dy))
+    axis, of_product = (1, _per_image) if per_image else (0, _all_images)
+    shifts = list(product(*(range(k) for k in windows.window[:-1])))
     moved = [_moved(windows, dy, shift) for shift in shifts]
-    total = (_per_image if per_image else _all_images)(_joined(side, axis), _joined(moved, axis))
-    total = reshape(total, [last, channels, *windows.window[:-1], outputs])
-    n = windows.n
-    return apply("Transpose", total, perm=[n + 1, 1, *range(2, n + 1), 0])
+    side = [_beside(windows, x, tap) for tap in range(windows.window[-1])]
+    moved, side = (_stacked(v, axis) for v in (moved, side))
+    total = _joined([_joined([of_product(a, b) for b in side], 1) for a in moved], 0)
+    total = reshape(total, [*windows.window[:-1], outputs, windows.window[-1], channels])
+    return apply("Transpose", total, perm=[n - 1, n + 1, *range(n - 1), n])
 
 
 def _moved(windows, dy, shift):
-    """dy among zeros, as tall as the windows reach, moved along all axes but the last."""
-    before = [t * d for t, d in zip(shift, windows.dilations, strict=False)] + [0]
-    after = [
-        reach - size - b
-        for reach, size, b in zip(windows.reach[:-1], windows.result, before, strict=False)
-    ] + [0]
-    return resized(dy, before, after, 0.0)
+    """dy where the image is that it meets at a tap: moved along all axes but the last.
+
+    The last two axes are one on the way, so that whole planes are copied, not rows.
+    """
+    image, result = windows.image[:-1], windows.result[:-1]
+    offsets = zip(shift, windows.dilations, windows.pads, strict=False)
+    before = [t * d - p for t, d, p in offsets]
+    after = [size - r - b for size, r, b in zip(image, result, before, strict=True)]
+    if not any((*before, *after)):
+        return dy
+    *lead, rows, columns = dy.dims
+    before[-1], after[-1] = before[-1] * columns, after[-1] * columns
+    moved = resized(reshape(dy, [*lead, rows * columns]), before, after, 0.0)
+    return reshape(moved, [*moved.dims[:-1], image[-1], columns])
+
+
+def _beside(windows, x, tap):
+    """The columns of x that the result meets at a tap of the last axis."""
+    last = windows.n - 1
+    stride, result = windows.strides[last], windows.result[last]
+    before = windows.pads[last] - tap * windows.dilations[last]
+    after = (result - 1) * stride + 1 - windows.image[last] - before
+    x = resized(x, [*[0] * last, before], [*[0] * last, after], 0.0)
+    return x if stride == 1 else windows.slice_axis(x, last, 0)
+
+
+def _stacked(parts, axis):
+    """The parts one above the other where they have few channels."""
+    return [_joined(parts, axis)] if parts[0].dims[axis] < _NARROW else parts
 
 
 def _joined(parts, axis):

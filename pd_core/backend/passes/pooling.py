@@ -65,6 +65,8 @@ def avg_pool_grad(node, inputs, sizes, seed):
     windows = Windows(node, x, dy, node.attributes["kernel_shape"])
     n, c = x.dims[:2]
     share = apply("Mul", dy, constant(1.0 / _counts(windows, node), dy.dtype))
+    if windows.reach == list(windows.image) and set(windows.result) == {1}:
+        return (apply("Mul", share, constant(np.ones((1, 1, *windows.image)), dy.dtype)),)
     share = reshape(share, [merged(n, c), 1, *windows.result])
     ones = constant(np.ones((1, 1, *windows.window)), dy.dtype)
     image = apply("ConvTranspose", share, ones, strides=windows.strides)

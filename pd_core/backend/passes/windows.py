@@ -49,19 +49,23 @@ class Windows:
 
     def slice(self, padded, tap):
         """The cell at `tap` of every window, [N, C, *result]."""
-        for axis, t in enumerate(tap):
-            padded = self.slice_axis(padded, axis, t)
-        return padded
+        return self._cells(padded, list(range(self.n)), tap)
 
     def slice_axis(self, padded, axis, tap):
         """The same along one spatial axis; the others stay whole."""
-        start, count, stride = tap * self.dilations[axis], self.result[axis], self.strides[axis]
-        at = 2 + axis
-        dims = (*padded.dims[:at], count, *padded.dims[at + 1 :])
-        end = start + (count - 1) * stride + 1
-        return apply(
-            "Slice", padded, _i64([start]), _i64([end]), _i64([at]), _i64([stride]), known=dims
-        )
+        return self._cells(padded, [axis], [tap])
+
+    def _cells(self, padded, axes, taps):
+        dims, starts, ends = list(padded.dims), [], []
+        for axis, tap in zip(axes, taps, strict=True):
+            start, count = tap * self.dilations[axis], self.result[axis]
+            starts.append(start)
+            ends.append(start + (count - 1) * self.strides[axis] + 1)
+            dims[2 + axis] = count
+        places = (starts, ends, [2 + axis for axis in axes], [self.strides[k] for k in axes])
+        if dims == list(padded.dims):
+            return padded
+        return apply("Slice", padded, *map(_i64, places), known=tuple(dims))
 
     def scatter(self, cells, channels_dims):
         """Add up cells [N*C, taps, *result] at their places: an image as large as the reach.

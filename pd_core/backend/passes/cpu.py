@@ -1,0 +1,33 @@
+"""What a program becomes for ONNX Runtime's own CPU kernels; no exported model gets this."""
+
+from collections import Counter
+from dataclasses import replace
+
+from ...namespace import fresh_names
+from ...node import ancestors
+from ...rewrite import rewrite
+from .affine import ChannelAffine
+from .blocked import BlockedKernels
+from .crops import merged_crop
+
+
+def for_cpu(graph, block):
+    """The same Graph in faster forms; `block` is the size that BlockedKernels takes."""
+    with fresh_names():
+        outputs = rewrite(graph.outputs, merged_crop)
+        outputs = rewrite(outputs, ChannelAffine(_uses(outputs)))
+        outputs = rewrite(outputs, BlockedKernels(block, graph.sizes, _uses(outputs)))
+    count = len(graph.fetches)
+    updates = zip(graph.updates, outputs[count:], strict=True)
+    return replace(
+        graph,
+        fetches=tuple(outputs[:count]),
+        updates=tuple((v, new) for (v, _), new in updates),
+    )
+
+
+def _uses(outputs):
+    """How often each variable is read, as an output or by a node outside of bodies."""
+    uses = Counter(x for node in ancestors(outputs) for x in node.inputs)
+    uses.update(outputs)
+    return uses
