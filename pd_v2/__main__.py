@@ -1,4 +1,7 @@
-"""`python -m pd_v2 script.py args`: runs a script of 2017 as it is; also the command pd-v2."""
+"""`python -m pd_v2 script.py args`: runs a script of 2017 as it is; also the command pd-v2.
+
+`python -m pd_v2 export …` writes a network with its parameters as ONNX.
+"""
 
 import argparse
 import os
@@ -9,6 +12,9 @@ _NAME = "python -m pd_v2"
 
 def main(argv=None):
     """Run a script, or show its translation. Errors of the script are left to the interpreter."""
+    argv = sys.argv[1:] if argv is None else list(argv)
+    if argv[:1] == ["export"]:
+        return _export(argv[1:])
     options = _parser().parse_args(argv)
     try:
         open(options.script, "rb").close()
@@ -26,6 +32,7 @@ def _parser():
     parser = argparse.ArgumentParser(
         prog=_NAME,
         description="Run a paddle.v2 script, Python 2 included, on this Python.",
+        epilog=f"{_NAME} export --help tells how to write a network as ONNX.",
     )
     parser.add_argument("script", metavar="SCRIPT", help="the program to run")
     parser.add_argument(
@@ -35,6 +42,12 @@ def _parser():
         "--translate", action="store_true", help="print the program as it is run, and do not run it"
     )
     return parser
+
+
+def _export(argv):
+    from pd_v2 import export
+
+    return export.main(argv)
 
 
 def _run(script, arguments):

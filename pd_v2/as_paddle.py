@@ -20,10 +20,13 @@ _MODULES = {
     "paddle.proto.ParameterConfig_pb2": "pd_v2.proto",
     "paddle.proto.TrainerConfig_pb2": "pd_v2.proto",
     "paddle.trainer.PyDataProvider2": "pd_v2.data_type",
+    "paddle.utils.dump_v2_config": "pd_v2.merged_model",
+    "paddle.utils.image_util": "pd_v2.image",
+    "paddle.utils.merge_model": "pd_v2.merged_model",
 }
 
 # The packages of 2017 that only hold those modules.
-_PACKAGES = ("paddle", "paddle.proto", "paddle.trainer")
+_PACKAGES = ("paddle", "paddle.proto", "paddle.trainer", "paddle.utils")
 
 
 class _Finder:

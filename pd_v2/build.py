@@ -23,6 +23,7 @@ class Build:
     groups: list = field(default_factory=list)  # recurrent groups whose step is being described
     inferences: dict = field(default_factory=dict)  # compiled inference by output layers
     stream: RandR | None = None
+    update_equation: object = None  # the Optimizer that was made last
 
     def next_name(self, prefix):
         """`__fc_layer_0__`, `__fc_layer_1__`, …: counted per prefix, never reused."""

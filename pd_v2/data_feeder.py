@@ -1,6 +1,7 @@
 """From a minibatch, a list of samples, to one packed array per data layer."""
 
 import itertools
+import struct
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,7 +68,7 @@ class DataFeeder:
 
     def convert(self, dat, argument=None):
         """{data layer name: Slot} for a list of samples, added to the dict `argument` if given."""
-        batch = list(dat)
+        batch = dat if isinstance(dat, list) else list(dat)
         _require_tuples(batch)
         slots = {} if argument is None else argument
         for column in self._columns:
@@ -184,7 +185,11 @@ class _Column:
         """Rows as float32 [rows, dim], and (height, width) if they are images."""
         if not rows:
             return np.zeros((0, self.type.dim), np.float32), None
-        block = _stacked(rows)
+        block = _packed(rows, self.type.dim)
+        if block is None:
+            block = _stacked(rows)
+        if block is not None and block.shape == (len(rows), self.type.dim):
+            return np.ascontiguousarray(block, np.float32), None
         if block is None or _vector_problem(block[0], self.type.dim):
             raise self._first_fault(rows, lengths, _vector_problem)
         value = np.ascontiguousarray(block.reshape(len(rows), -1), np.float32)
@@ -232,18 +237,22 @@ class _Column:
         """Rows as int64 [rows], each in range(dim)."""
         if not rows:
             return np.zeros(0, np.int64)
+        # scripts of 2017 say integer_value(1) of positions, whose range they do not know
+        limit = self.type.dim if self.type.dim > 1 else np.iinfo(np.int64).max
+        if set(map(type, rows)) == {int} and min(rows) >= 0 and max(rows) < limit:
+            return np.fromiter(rows, np.int64, len(rows))
         block = _stacked(rows)
         if block is None or block.ndim != 1 or block.dtype.kind == "f":
-            raise self._first_fault(rows, lengths, _id_problem)
-        outside = (block < 0) | (block >= self.type.dim)
+            raise self._first_fault(rows, lengths, _id_problem, limit)
+        outside = (block < 0) | (block >= limit)
         if outside.any():
-            raise self._first_fault(rows, lengths, _id_problem)
+            raise self._first_fault(rows, lengths, _id_problem, limit)
         return block.astype(np.int64)
 
-    def _first_fault(self, rows, lengths, problem_of):
+    def _first_fault(self, rows, lengths, problem_of, limit=None):
         """The error for the first row that is wrong in itself or unlike row 0."""
         for index, row in enumerate(rows):
-            problem = problem_of(row, self.type.dim)
+            problem = problem_of(row, self.type.dim if limit is None else limit)
             if problem is None and np.shape(row) != np.shape(rows[0]):
                 first = f"{np.shape(rows[0])} as in {self._place(0, lengths)}"
                 problem = f"expected shape {first}, got {np.shape(row)}"
@@ -262,6 +271,23 @@ class _Column:
         names = _LEVEL_NAMES[self.type.seq_type]
         inside = [f", {name} {step}" for name, step in zip(names, reversed(steps), strict=False)]
         return f"sample {index}{''.join(inside)}"
+
+
+def _packed(rows, dim):
+    """Lists of dim numbers as float32 [rows, dim], None if there is anything else.
+
+    For Python's own numbers it takes a third of the time of an array of lists.
+    """
+    if isinstance(rows[0], np.ndarray):
+        return None
+    if not all(issubclass(kind, list | tuple) for kind in set(map(type, rows))):
+        return None
+    row = struct.Struct(f"{dim}f")
+    try:
+        data = bytearray().join([row.pack(*numbers) for numbers in rows])
+    except (struct.error, OverflowError):
+        return None
+    return np.frombuffer(data, np.float32).reshape(len(rows), dim)
 
 
 def _stacked(rows):

@@ -9,11 +9,12 @@ import pd_core as pd
 from . import build
 from .data_feeder import DataFeeder, feeds
 from .evaluator import Accumulator, fetched
+from .layer_outputs import FIELDS, as_result, fields_of, variables_of
+from .stored_network import network_of
 from .topology import Topology
+from .topology_file import read_topology
 
 __all__ = ["Inference", "infer"]
-
-_FIELDS = ("value", "id", "prob")
 
 
 @dataclass
@@ -32,32 +33,46 @@ class _Compiled:
 
 
 class Inference:
-    """The network behind some output layers, with a copy of the values of `parameters`."""
+    """The network behind some output layers, with a copy of the values of `parameters`.
 
-    def __init__(self, parameters, output_layer=None):
-        if output_layer is None:
-            raise ValueError("Inference: give an output_layer")
-        self.topology = Topology(output_layer)
-        known, key = build.current().inferences, tuple(self.topology.outputs)
+    The network may also come from `fileobj`, a file that `Topology.serialize_for_inference` wrote:
+    then no layer of it has to be defined in this process.
+    """
+
+    def __init__(self, parameters, output_layer=None, fileobj=None):
+        if output_layer is not None:
+            self._take_layers(parameters, Topology(output_layer))
+        elif fileobj is not None:
+            self._take_file(parameters, read_topology(fileobj))
+        else:
+            raise ValueError("Inference: give an output_layer, or the fileobj of a topology")
+
+    def _take_layers(self, parameters, topology):
+        known, key = build.current().inferences, tuple(topology.outputs)
         if key not in known:
             known[key] = _Compiled(pd.Session())
         self._shared = known[key]
-        self._inputs = self.topology.data_layers()
-        self._values = parameters.values_of(self.topology.parameters)
+        self._data_types, self._inputs = topology.data_type(), topology.data_layers()
+        self._outputs = [fields_of(x) for x in topology.outputs]
+        self._printers = topology.printers
+        self._values = parameters.values_of(topology.parameters)
+
+    def _take_file(self, parameters, stored):
+        self._shared, self._values = _Compiled(pd.Session()), {}
+        self._data_types, self._printers = stored.data_types, []
+        self._inputs, self._outputs = network_of(stored, parameters)
 
     def iter_infer(self, input, feeding=None):
         """For the whole input as one batch: a list of {'value', 'id', 'prob'}, one per output."""
-        feeder = DataFeeder(self.topology.data_type(), feeding)
+        feeder = DataFeeder(self._data_types, feeding)
         given = feeds(self._inputs, feeder(list(input)))
-        outputs = self.topology.outputs
-        beside = [v for x in outputs for v in (x.prob, x.column, x.ids) if v is not None]
-        wanted = [*outputs, *beside]
-        printers = self.topology.printers
+        wanted = variables_of(self._outputs)
         session = self._shared.session_of(self)
-        found, seen = session.eval([wanted, fetched(printers)], given, training=False)
-        Accumulator(printers).update(seen)
+        targets = [wanted, fetched(self._printers)]
+        found, seen = session.eval(targets, given, training=False)
+        Accumulator(self._printers).update(seen)
         values = dict(zip(wanted, found, strict=True))
-        yield [_fields(x, values) for x in outputs]
+        yield [as_result(fields, values) for fields in self._outputs]
 
     def iter_infer_field(self, field, **kwargs):
         """For each output a list of the fields asked for."""
@@ -88,23 +103,11 @@ def infer(output_layer, parameters, input, feeding=None, field="value"):
     return inference.infer(field=field, input=input, feeding=feeding)
 
 
-def _fields(layer, values):
-    """Ids of integer layers, values of all others, by the values of Variables."""
-    value, ids = values[layer], values.get(layer.ids)
-    if layer.dtype.kind == "i":
-        value, ids = values.get(layer.column), value
-    return {
-        "value": value,
-        "id": None if ids is None else ids.astype(np.int32),
-        "prob": None if layer.prob is None else values[layer.prob],
-    }
-
-
 def _field_names(field):
     names = [field] if isinstance(field, str) else list(field)
     for name in names:
-        if name not in _FIELDS:
-            raise ValueError(f"infer: a field is one of {', '.join(_FIELDS)}, not {name!r}")
+        if name not in FIELDS:
+            raise ValueError(f"infer: a field is one of {', '.join(FIELDS)}, not {name!r}")
     return names
 
 

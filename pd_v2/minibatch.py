@@ -23,4 +23,5 @@ def batch(reader, batch_size):
         while group := list(itertools.islice(samples, size)):
             yield group
 
+    batches.works_ahead = getattr(reader, "works_ahead", False)
     return batches

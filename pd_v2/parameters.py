@@ -1,6 +1,8 @@
 """Parameters: the values of a network by name, and the tar files that keep them."""
 
+import gzip
 import math
+import os
 
 import numpy as np
 
@@ -10,8 +12,11 @@ from . import build
 from .parameter_file import read_tar, read_value, write_tar, write_value
 from .proto import ParameterConfig
 from .topology import Topology
+from .whole_file import whole_file
 
 __all__ = ["Parameters", "create"]
+
+_GZIP = b"\x1f\x8b"  # how a compressed file begins
 
 
 def create(layers):
@@ -36,11 +41,13 @@ class Parameters:
         self.__param_conf__ = {}
         self._own = {}  # values of names that no network holds
         self._bound = {}  # layer parameters by name
+        self._session = None  # where the bound variables have their values
         self._flat = False  # as in 2017, get() is one-dimensional once a trainer exists
         self._gradient = None  # name -> gradient of the batch at hand, while there is one
 
     def bind(self, parameters):
         """Make this pool a view on the parameters of a network; its own values move there."""
+        self._session = pd.default_session()
         for p in parameters:
             self._check_size(p, self._own.get(p.config.name))
         for p in parameters:
@@ -58,7 +65,7 @@ class Parameters:
 
         Every parameter takes its share of the stream, also one whose value is set already.
         """
-        session = pd.default_session()
+        session = self._session or pd.default_session()
         for p in self._bound.values() if parameters is None else parameters:
             config, stream = p.config, build.current().random
             fill = stream.uniform if config.initial_strategy == 1 else stream.normal
@@ -103,14 +110,16 @@ class Parameters:
         value = self._value(parameter_name)
         return value.reshape(-1 if self._flat else self.get_shape(parameter_name))
 
-    __getitem__ = get
+    def __getitem__(self, key):
+        return self.get(key)
 
     def set(self, parameter_name, value):
         """Store an array of `get_shape`, or a one-dimensional one of that size."""
         self._check_shape(parameter_name, value)
         self._store(parameter_name, value.astype(np.float32))
 
-    __setitem__ = set
+    def __setitem__(self, key, value):
+        self.set(key, value)
 
     def get_grad(self, key):
         """The gradient of the batch at hand, summed over it; zeros outside EndForwardBackward."""
@@ -135,6 +144,11 @@ class Parameters:
         """Take over the configurations of a ModelConfig."""
         for config in model_config.parameters:
             self.__param_conf__[config.name] = config
+
+    def append_gradient_machine(self, gradient_machine):
+        """Become a view on the network of a GradientMachine, such as an event's `gm`."""
+        self.bind(gradient_machine.parameters)
+        self.use_flat_values()
 
     def __append_config__(self, param_conf):
         if not isinstance(param_conf, ParameterConfig):
@@ -170,7 +184,7 @@ class Parameters:
             return self._own[name].copy()
         if name not in self._bound:
             raise ValueError(f"parameter {name!r} has no value")
-        session, variable = pd.default_session(), self._bound[name].variable
+        session, variable = self._session, self._bound[name].variable
         if not session.has(variable):
             self.draw()
         return session.get(variable).reshape(-1)
@@ -178,7 +192,7 @@ class Parameters:
     def _store(self, name, value):
         if name in self._bound:
             variable = self._bound[name].variable
-            pd.default_session().set(variable, value.reshape(variable.dims))
+            self._session.set(variable, value.reshape(variable.dims))
         else:
             self._own[name] = value.reshape(-1)
 
@@ -193,23 +207,45 @@ class Parameters:
         self.set(name, read_value(f))
 
     def to_tar(self, f):
-        """Write all values and configurations as a tar."""
-        write_tar(f, [(self._config(name), self.get(name)) for name in self.keys()])
+        """Write all values and configurations as a tar.
+
+        `f` is a binary file, or a path: then what was there stays until the new file is complete,
+        even if the process is killed.
+        """
+        items = [(self._config(name), self.get(name)) for name in self.keys()]
+        if isinstance(f, (str, os.PathLike)):
+            with whole_file(f) as file:
+                write_tar(file, items)
+        else:
+            write_tar(f, items)
 
     @staticmethod
     def from_tar(f):
-        """The Parameters of a tar, with values of their own."""
+        """The Parameters of a tar, with values of their own.
+
+        `f` is a binary file, or the path of a tar that may be compressed.
+        """
         pool = Parameters()
-        for config, value in read_tar(f):
+        for config, value in _items_of_tar(f):
             pool.__append_config__(config)
             pool._own[config.name] = value.reshape(-1)
         return pool
 
     def init_from_tar(self, f, exclude_params=()):
         """Set the values of the names that a tar has in common with this pool."""
-        found = {config.name: value for config, value in read_tar(f)}
+        found = {config.name: value for config, value in _items_of_tar(f)}
         wanted = [name for name in found if name in self and name not in exclude_params]
         for name in wanted:
             self._check_shape(name, found[name])
         for name in wanted:
             self.set(name, found[name])
+
+
+def _items_of_tar(f):
+    """The pairs in a tar: an open file, or a path to one that may be compressed."""
+    if not isinstance(f, (str, os.PathLike)):
+        return read_tar(f)
+    with open(f, "rb") as file:
+        compressed = file.read(2) == _GZIP
+    with gzip.open(f) if compressed else open(f, "rb") as file:
+        return read_tar(file)

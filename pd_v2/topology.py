@@ -1,19 +1,15 @@
 """Topologies: the part of the network that some layers need, as 2017's configuration."""
 
 import copy
-import pickle
-import pickletools
 
 import pd_core as pd
 
 from . import build
 from .config_base import Layer
-from .data_type import InputType
 from .proto import ModelConfig
+from .topology_file import write_topology
 
 __all__ = ["Topology"]
-
-_MODULE_OF_2017 = "paddle.trainer.PyDataProvider2"
 
 
 class Topology:
@@ -60,57 +56,66 @@ class Topology:
             )
         return model
 
+    def update_from_default(self, update_equation=None):
+        """Fill what the ParameterConfigs leave open with an optimizer's settings.
+
+        Without one it is the optimizer that was made last.
+        """
+        update_equation = update_equation or build.current().update_equation
+        for config in self.configs.values() if update_equation else ():
+            update_equation.configure(config)
+
     def get_layer(self, name):
         """The layer of that name, or None."""
         return get_layer(name)
 
     def get_layer_proto(self, name):
         """The LayerConfig of that name, or None."""
-        return next((x.config for x in self._members if x.full_name == name), None)
+        layer = self.member(name)
+        return None if layer is None else layer.config
+
+    def member(self, name):
+        """The layer of that name in this network, or None."""
+        return next((x for x in self._members if x.full_name == name), None)
 
     def data_layers(self):
         """{name: data layer}."""
         return {x.name: x for x in self._members if x.data_type is not None}
 
+    def data_inputs(self):
+        """The Variables that are fed for all data layers."""
+        return [v for x in self.data_layers().values() for v in x.inputs]
+
     def data_type(self):
         """[(name, InputType)] of the data layers, in the order of their definition."""
         return [(name, x.data_type) for name, x in self.data_layers().items()]
+
+    def read_by_inference(self, targets):
+        """The Variables that inference reads for some targets.
+
+        A target that needs no node is its input itself.
+        """
+        bare = [y for y in targets if not pd.subgraph(y)]
+        return _reachable(bare).union(*(node.inputs for node in pd.subgraph(targets)))
 
     def use_sparse_updater(self):
         """Whether a parameter asks for row-sparse updates."""
         return any(p.config.sparse_update or p.config.sparse_remote_update for p in self.parameters)
 
     def serialize_for_inference(self, stream):
-        """Pickle the configuration and the data types, as 2017's inference reads them."""
-        content = {"protobin": self.proto().SerializeToString(), "data_type": self.data_type()}
-        stream.write(_as_in_2017(pickle.dumps(content, protocol=2)))
+        """Pickle the network, for `Inference(parameters, fileobj=...)` here and in 2017."""
+        write_topology(self, stream)
 
     def export_onnx(self, path, parameters):
         """Write the outputs as one ONNX model, with the values of `parameters` inside it.
 
         Inputs and outputs are named after the layers; the batch size stays open.
         """
-        read = _read_by_inference(self.outputs)
-        inputs = [v for x in self.data_layers().values() for v in x.inputs if v in read]
+        read = self.read_by_inference(self.outputs)
+        inputs = [v for v in self.data_inputs() if v in read]
         session = pd.Session(seed=0)
         session.load_values(parameters.values_of(self.parameters))
         return pd.export_onnx(path, self.outputs, inputs, session)
-
-
-def _as_in_2017(pickled):
-    """A pickle with the class of the data types under the name that it had in 2017."""
-    ours, theirs = (f"{module} InputType" for module in (InputType.__module__, _MODULE_OF_2017))
-    for opcode, argument, start in pickletools.genops(pickled):
-        if opcode.name == "GLOBAL" and argument == ours:
-            name = theirs.replace(" ", "\n").encode()
-            return pickled[: start + 1] + name + pickled[start + 1 + len(ours) :]
-    return pickled
-
-
-def _read_by_inference(outputs):
-    """What the nodes of inference read; an output that needs no node is its input itself."""
-    bare = [y for y in outputs if not pd.subgraph(y)]
-    return _reachable(bare).union(*(node.inputs for node in pd.subgraph(outputs)))
 
 
 def _layers(layers):

@@ -1,14 +1,18 @@
 """The trainer: passes over a reader, one compiled step a batch, events in between."""
 
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 
 import numpy as np
 
 import pd_core as pd
 
 from . import event as events
+from . import settings
+from .batches import batches
 from .data_feeder import DataFeeder, feeds
 from .evaluator import Accumulator, fetched
+from .gradient_machine import GradientMachine
 from .optimizer import Optimizer
 from .parameters import Parameters
 from .topology import Topology
@@ -25,7 +29,8 @@ class SGD:
 
     Gradients are summed over the batch; the cost of an event is the sum of the cost layers'
     values over the number of samples, before the update. `extra_layers` are computed for their
-    evaluators only. Of `is_local=False` only the single trainer is there.
+    evaluators only. `is_local=False` of a job with one trainer is the same as local training; there
+    are no parameter servers.
     """
 
     def __init__(
@@ -43,7 +48,7 @@ class SGD:
         if not isinstance(update_equation, Optimizer):
             raise TypeError("update equation parameter must be paddle.v2.optimizer.Optimizer")
         if not is_local:
-            raise ValueError("SGD: is_local=False, but only local training is supported")
+            _check_single_trainer(pserver_spec)
         self.__topology__ = Topology(cost, extra_layers)
         self._inputs = self.__topology__.data_layers()
         self.__optimizer__ = update_equation
@@ -73,40 +78,44 @@ class SGD:
         """
         handler = event_handler or default_event_handler
         _check_arguments(reader, handler)
-        feeder = self._feeder(feeding)
+        convert = self._converter(feeding)
         batch_metrics, pass_metrics = self._accumulator(), self._accumulator(prints=False)
-        updater = self._updater
-        updater.start()
+        gm = self.__gradient_machine__
+        # gm may be asked for anything after the first update
+        remembers = handler is not default_event_handler
+        self._updater.start()
         for pass_id in range(num_passes):
             handler(events.BeginPass(pass_id))
             pass_metrics.reset()
-            for batch_id, batch in enumerate(reader()):
-                batch_metrics.reset()
-                handler(events.BeginIteration(pass_id, batch_id))
-                feeds = self._feeds(feeder, batch)
-                feeds[updater.rate] = updater.start_batch(len(batch))
-                with _Gradients(self, feeds):
-                    handler(events.EndForwardBackward(pass_id, batch_id, None))
-                _, total, statistics = pd.eval([self._update, *self._training_targets], feeds)
-                for metrics in (batch_metrics, pass_metrics):
-                    metrics.update(statistics)
-                updater.finish_batch()
-                cost = float(total) / len(batch)
-                handler(events.EndIteration(pass_id, batch_id, cost, batch_metrics, None))
-            updater.finish_pass()
-            handler(events.EndPass(pass_id, pass_metrics, None))
+            with closing(batches(reader, convert)) as stream:
+                for batch_id, batch in enumerate(stream):
+                    batch_metrics.reset()
+                    handler(events.BeginIteration(pass_id, batch_id))
+                    feeds = self._started(batch, remembers)
+                    remembers = False
+                    with self._gradients():
+                        handler(events.EndForwardBackward(pass_id, batch_id, gm))
+                    cost, statistics = self._step(feeds)
+                    for metrics in (batch_metrics, pass_metrics):
+                        metrics.update(statistics)
+                    cost /= len(batch)
+                    handler(events.EndIteration(pass_id, batch_id, cost, batch_metrics, gm))
+            self._updater.finish_pass()
+            handler(events.EndPass(pass_id, pass_metrics, gm))
 
     def test(self, reader, feeding=None):
         """Cost and metrics over a reader, in inference mode, as a TestResult."""
         if not callable(reader):
             raise TypeError(f"test: the reader is a function that gives batches, not {reader!r}")
-        feeder = self._feeder(feeding)
+        convert, gm = self._converter(feeding), self.__gradient_machine__
         metrics, total, samples = self._accumulator(), 0.0, 0
-        for batch in reader():
-            feeds = self._feeds(feeder, batch)
-            cost, statistics = pd.eval(list(self._targets), feeds, training=False)
-            metrics.update(statistics)
-            total, samples = total + float(cost), samples + len(batch)
+        with closing(batches(reader, convert)) as stream:
+            for batch in stream:
+                feeds = batch.feeds()
+                gm.begin(feeds, training=False)
+                cost, statistics = pd.eval(list(self._targets), feeds, training=False)
+                metrics.update(statistics)
+                total, samples = total + float(cost), samples + len(batch)
         if not samples:
             raise ZeroDivisionError("test: the reader gave no samples")
         return events.TestResult(metrics, total / samples)
@@ -114,8 +123,7 @@ class SGD:
     def _adopt_parameters(self):
         """The pool becomes a view on the network's variables; what has no value is drawn."""
         pool, members = self.__parameters__, self.__topology__.parameters
-        for config in self.__topology__.configs.values():
-            self.__optimizer__.configure(config)
+        self.__topology__.update_from_default(self.__optimizer__)
         pool.bind(members)
         pool.update_param_conf(self.__topology__.proto())
         pool.draw(members)
@@ -125,6 +133,7 @@ class SGD:
         """The update, the cost and the statistics, as targets of the core."""
         topology = self.__topology__
         costs, members = topology.outputs, topology.parameters
+        self.__gradient_machine__ = GradientMachine(topology, self.__parameters__)
         self._updater = self.__optimizer__.create_updater(
             True, None, topology.use_sparse_updater(), None, False
         )
@@ -138,6 +147,42 @@ class SGD:
         self._targets = total, fetched(self._evaluators)
         self._training_targets = total, fetched(self._evaluators, costs)
 
+    def _started(self, batch, remembers):
+        """The feeds of a batch that is to be trained on."""
+        feeds = batch.feeds()
+        feeds[self._updater.rate] = self._updater.start_batch(len(batch))
+        self.__gradient_machine__.begin(feeds, training=True, remembers=remembers)
+        return feeds
+
+    def _step(self, feeds):
+        """Make the step of a batch: its cost, and what its evaluators collect."""
+        gm = self.__gradient_machine__
+        fetches = gm.fetches
+        targets = [self._update, *self._training_targets, fetches]
+        _, total, statistics, values = pd.eval(targets, feeds)
+        gm.found(fetches, values)
+        self._updater.finish_batch()
+        return float(total), statistics
+
+    @contextmanager
+    def _gradients(self):
+        """While it is entered, `Parameters.get_grad` computes the gradients of the batch.
+
+        Nobody pays for them who does not ask: the step itself keeps its gradients inside.
+        """
+        self.__parameters__._gradient = self._gradient_value
+        try:
+            yield
+        finally:
+            self.__parameters__._gradient = None
+
+    def _gradient_value(self, name):
+        """The gradient of one parameter, flat; with the random draws of the coming step."""
+        gradient = self._gradient_of(name)
+        if gradient is None:
+            return np.zeros(int(self.__parameters__.__param_conf__[name].size), np.float32)
+        return self.__gradient_machine__.gradient(gradient).reshape(-1)
+
     def _gradient_of(self, name):
         """The gradient of a parameter as a Variable of its shape, None if it has none."""
         found = self._updater.gradients
@@ -149,38 +194,10 @@ class SGD:
     def _accumulator(self, prints=True):
         return Accumulator(self._evaluators, prints)
 
-    def _feeder(self, feeding):
-        return DataFeeder(self.__topology__.data_type(), feeding)
-
-    def _feeds(self, feeder, batch):
-        return feeds(self._inputs, feeder(batch))
-
-
-class _Gradients:
-    """While it is entered, `Parameters.get_grad` computes the gradients of these feeds.
-
-    Nobody pays for them who does not ask: the step itself keeps its gradients inside.
-    """
-
-    def __init__(self, trainer, feeds):
-        self.trainer, self.feeds = trainer, feeds
-
-    def __enter__(self):
-        self.trainer.__parameters__._gradient = self.of
-
-    def __exit__(self, *exc):
-        self.trainer.__parameters__._gradient = None
-
-    def of(self, name):
-        """The gradient of one parameter, flat; with the random draws of the coming step."""
-        gradient = self.trainer._gradient_of(name)
-        if gradient is None:
-            return np.zeros(int(self.trainer.__parameters__.__param_conf__[name].size), np.float32)
-        session = pd.default_session()
-        draws = session.draws.copy()
-        value = session.eval(gradient, self.feeds, training=True)
-        session.draws = draws
-        return value.reshape(-1)
+    def _converter(self, feeding):
+        """The function from the samples of a batch to its feeds."""
+        feeder = DataFeeder(self.__topology__.data_type(), feeding)
+        return lambda samples: feeds(self._inputs, feeder(samples))
 
 
 def _check_arguments(reader, handler):
@@ -188,3 +205,16 @@ def _check_arguments(reader, handler):
         raise TypeError("train_data_reader should be a function, which can return a iterator")
     if not callable(handler):
         raise TypeError("event handler should be a function")
+
+
+def _check_single_trainer(pserver_spec):
+    """What `is_local=False` may mean where there are no parameter servers."""
+    flags = settings.current().flags
+    trainers, number = flags.get("num_gradient_servers", 1), flags.get("trainer_id", 0)
+    if pserver_spec is not None:
+        raise ValueError(f"SGD: pserver_spec={pserver_spec!r}, but there are no parameter servers")
+    if trainers != 1 or number != 0:
+        raise ValueError(
+            f"SGD: is_local=False for trainer {number} of {trainers}, but only a single trainer is "
+            "supported\n  hint: paddle.init(num_gradient_servers=1, trainer_id=0)"
+        )

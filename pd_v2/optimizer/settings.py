@@ -1,5 +1,6 @@
 """What all optimizers are told alike: rates, penalties, clipping and averages."""
 
+from .. import build
 from ..proto import OptimizationConfig
 from .schedules import Schedule
 from .updater import Updater
@@ -82,6 +83,7 @@ class Optimizer:
         self.defaults = _defaults(regularization, gradient_clipping_threshold)
         self.is_async = is_async
         self.model_average = model_average
+        build.current().update_equation = self
 
     def rate_at(self, samples, pass_id):
         """The learning rate after `samples` samples of this training, in pass `pass_id`."""

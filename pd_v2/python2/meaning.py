@@ -12,6 +12,8 @@ from pd_v2.python2.shims.attributes import ATTRIBUTES
 
 _COMPARISONS = {ast.Lt: "less", ast.LtE: "at_most", ast.Gt: "more", ast.GtE: "at_least"}
 
+_NUMBERS = {"float", "int", "long"}
+
 # A class with one of these methods has no use for it today, unless under another name.
 _OLD_METHODS = {"__cmp__", "__div__", "__eq__", "__idiv__", "__nonzero__", "__rdiv__", "next"}
 
@@ -40,6 +42,8 @@ class _Meaning(ast.NodeTransformer):
 
     def visit_BinOp(self, node):
         self.generic_visit(node)
+        if isinstance(node.op, ast.Mod) and _is_text(node.left):
+            return _call(node, "fill", node.left, node.right)
         if self.true_division or not isinstance(node.op, ast.Div):
             return node
         if _is_float(node.left) or _is_float(node.right):
@@ -61,6 +65,14 @@ class _Meaning(ast.NodeTransformer):
         if name is None or len(node.ops) > 1:
             return node
         return _call(node, "compare", ast.Constant(name), node.left, *node.comparators)
+
+    def visit_Call(self, node):
+        self.generic_visit(node)
+        plain = len(node.args) == 1 and not node.keywords
+        named = isinstance(node.func, ast.Name) and node.func.id in _NUMBERS
+        if not plain or not named or isinstance(node.args[0], ast.Starred):
+            return node
+        return _call(node, "number", node.func, *node.args)
 
     def visit_Attribute(self, node):
         self.generic_visit(node)
@@ -167,6 +179,10 @@ def _assigns(statement, name):
     return isinstance(statement, ast.Assign) and any(
         isinstance(target, ast.Name) and target.id == name for target in statement.targets
     )
+
+
+def _is_text(node):
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def _is_float(node):

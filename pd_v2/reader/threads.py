@@ -1,6 +1,7 @@
 """Readers that work ahead of their consumer in daemon threads.
 
-The threads start when the reader is iterated and stop when it ends, fails or is closed.
+The threads start when the reader is iterated and stop when it ends, fails or is closed. The
+attribute `works_ahead` of such a reader says that its consumer may run ahead as well.
 """
 
 import itertools
@@ -74,6 +75,7 @@ def buffered(reader, size):
         finally:
             channel.close()
 
+    read_ahead.works_ahead = True
     return read_ahead
 
 
@@ -100,6 +102,7 @@ def xmap_readers(mapper, reader, process_num, buffer_size, order=False):
             raw.close()
             mapped.close()
 
+    mapped_ahead.works_ahead = True
     return mapped_ahead
 
 

@@ -1,0 +1,104 @@
+"""`python -m pd_v2 export`: a network and its parameters as one ONNX file."""
+
+import argparse
+import importlib.util
+import os
+import sys
+
+import onnx
+
+from . import build
+from .config_base import Layer
+from .parameters import Parameters
+from .stored_network import model_of
+from .topology import Topology
+from .topology_file import read_topology
+from .whole_file import whole_file
+
+NAME = "python -m pd_v2 export"
+
+
+def main(argv):
+    """Write the file, and say what is in it. What is wrong with a file is said in one line."""
+    options = _options(argv)
+    try:
+        parameters = Parameters.from_tar(options.parameters)
+        if options.topology:
+            model = export_topology(options.output, options.topology, parameters)
+        else:
+            model = export_script(options.output, options.script, options.layer, parameters)
+    except (OSError, ValueError) as error:
+        print(f"{NAME}: {error}", file=sys.stderr)
+        return 1
+    ends = [", ".join(v.name for v in vs) for vs in (model.graph.input, model.graph.output)]
+    print(f"{options.output}: {' -> '.join(ends)}")
+    return 0
+
+
+def export_topology(path, topology, parameters):
+    """The model of a file of `Topology.serialize_for_inference`, written to a path."""
+    with open(topology, "rb") as f:
+        model = model_of(read_topology(f), parameters)
+    onnx.checker.check_model(model, full_check=True)
+    with whole_file(path) as f:
+        f.write(model.SerializeToString())
+    return model
+
+
+def export_script(path, script, layers, parameters):
+    """The model of some layers of a script, written to a path; see `script_layer`.
+
+    The script is imported: what it does as a main program is not done.
+    """
+    module = _imported(script)
+    found = [script_layer(module, layer) for layer in layers]
+    return Topology(found).export_onnx(path, parameters)
+
+
+def script_layer(module, text):
+    """The layer that has this name, or that this expression in the names of a script gives."""
+    named = build.current().layers.get(text)
+    found = eval(text, vars(module)) if named is None else named
+    if not isinstance(found, Layer):
+        raise ValueError(f"{text!r} is no layer of {module.__file__}, but {found!r}")
+    return found
+
+
+def _options(argv):
+    parser = argparse.ArgumentParser(
+        prog=NAME, description="Write a network with its parameters as one ONNX file."
+    )
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--topology", help="a file of Topology.serialize_for_inference")
+    source.add_argument("--script", help="a program that defines the layers; it is imported")
+    parser.add_argument(
+        "--layer",
+        action="append",
+        help="with --script: an output, by its name or as an expression such as 'net(10)'",
+    )
+    parser.add_argument(
+        "--parameters", required=True, help="a tar of Parameters.to_tar, compressed or not"
+    )
+    parser.add_argument("output", metavar="OUTPUT", help="the ONNX file")
+    options = parser.parse_args(argv)
+    if bool(options.script) != bool(options.layer):
+        parser.error("--script and --layer go together")
+    return options
+
+
+def _imported(script):
+    import pd_v2.as_paddle  # noqa: F401  the script's names for pd_v2
+    from pd_v2.python2 import importer
+
+    path = os.path.realpath(script)
+    open(path, "rb").close()
+    folder, name = os.path.split(path)
+    sys.path.insert(0, folder)
+    importer.install_finder(folder)
+    name = os.path.splitext(name)[0]
+    spec = importlib.util.spec_from_file_location(
+        name, path, loader=importer.LocalLoader(name, path)
+    )
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

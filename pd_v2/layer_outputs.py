@@ -1,0 +1,26 @@
+"""What a layer gives to the outside: its value, its ids, and the probabilities of these."""
+
+import numpy as np
+
+FIELDS = ("value", "id", "prob")
+
+
+def fields_of(layer):
+    """{field: the Variable that holds it, or None}: ids of integer layers, values of all others."""
+    value, ids = layer, layer.ids
+    if layer.dtype.kind == "i":
+        value, ids = layer.column, layer
+    return {"value": value, "id": ids, "prob": layer.prob}
+
+
+def variables_of(fields):
+    """The Variables of several layers' fields, each once."""
+    return list(dict.fromkeys(v for each in fields for v in each.values() if v is not None))
+
+
+def as_result(fields, values):
+    """One layer's {field: array or None}, by the values of Variables; ids are int32."""
+    result = {name: None if v is None else values[v] for name, v in fields.items()}
+    if result["id"] is not None:
+        result["id"] = result["id"].astype(np.int32)
+    return result

@@ -1,0 +1,39 @@
+"""What 2017's C library loaded: a network and its parameters in one file, or its configuration."""
+
+import struct
+
+from google.protobuf import text_format
+
+from .parameter_file import write_value
+from .parameters import Parameters
+from .topology import Topology, parse_network
+from .whole_file import whole_file
+
+_LENGTH = struct.Struct("<q")
+
+
+def merge_v2_model(net, param_file, output_file):
+    """Write one output layer and the parameters in a tar, compressed or not, as one file.
+
+    It holds the length of the ModelConfig as an int64, the ModelConfig, then the value of each of
+    its parameters in their order, as `Parameters.serialize` writes one.
+    """
+    topology = Topology(net)
+    if len(topology.outputs) != 1 or isinstance(net, (list, tuple)):
+        raise ValueError(f"merge_v2_model: net is one output layer, not {net!r}")
+    parameters = Parameters.from_tar(param_file)
+    values = parameters.values_of(topology.parameters)
+    config = topology.proto().SerializeToString()
+    with whole_file(output_file) as f:
+        f.write(_LENGTH.pack(len(config)) + config)
+        for p in topology.parameters:
+            write_value(f, values[p.variable])
+    print(f"Generate  {output_file}  success!")
+
+
+def dump_v2_config(topology, save_path, binary=False):
+    """Write the ModelConfig of some output layers, as protobuf text or in binary."""
+    config = parse_network(topology)
+    text = config.SerializeToString() if binary else text_format.MessageToString(config).encode()
+    with whole_file(save_path) as f:
+        f.write(text)

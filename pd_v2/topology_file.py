@@ -1,0 +1,113 @@
+"""The file of `Topology.serialize_for_inference`: a network that is read without its program.
+
+It is 2017's pickle, {'protobin': ModelConfig, 'data_type': [(name, InputType)]}, with one entry
+more: 'onnx' is the computation itself, whose inputs are the data and the parameters.
+"""
+
+import codecs
+import copyreg
+import json
+import pickle
+import pickletools
+from dataclasses import dataclass
+
+import onnx
+from google.protobuf.message import DecodeError
+
+import pd_core as pd
+
+from .data_type import InputType
+from .layer_outputs import fields_of, variables_of
+from .proto import ModelConfig
+
+_MODULE_OF_2017 = "paddle.trainer.PyDataProvider2"
+_KNOWN = {
+    (_MODULE_OF_2017, "InputType"): InputType,
+    (InputType.__module__, "InputType"): InputType,
+    ("_codecs", "encode"): codecs.encode,
+    ("copy_reg", "_reconstructor"): copyreg._reconstructor,
+    ("copyreg", "_reconstructor"): copyreg._reconstructor,
+    ("__builtin__", "object"): object,
+    ("builtins", "object"): object,
+}
+
+
+class TopologyFileError(ValueError):
+    """A file that holds no topology."""
+
+
+def write_topology(topology, stream):
+    """Pickle the configuration, the data types and the computation of a Topology."""
+    content = {
+        "protobin": topology.proto().SerializeToString(),
+        "data_type": topology.data_type(),
+        "onnx": program_of(topology).SerializeToString(),
+    }
+    getattr(stream, "buffer", stream).write(_as_in_2017(pickle.dumps(content, protocol=2)))
+
+
+def program_of(topology):
+    """The outputs as a model whose parameters are inputs; its metadata say which field is which."""
+    fields = [fields_of(x) for x in topology.outputs]
+    names = [{f: v.name for f, v in each.items() if v is not None} for each in fields]
+    targets = variables_of(fields)
+    given = [*topology.data_inputs(), *(p.variable for p in topology.parameters)]
+    metadata = {"pd.fields": json.dumps(names)}
+    read = topology.read_by_inference(targets)
+    return pd.export_onnx(None, targets, [v for v in given if v in read], metadata=metadata)
+
+
+def _as_in_2017(pickled):
+    """A pickle with the class of the data types under the name that it had in 2017."""
+    ours, theirs = (f"{module} InputType" for module in (InputType.__module__, _MODULE_OF_2017))
+    for opcode, argument, start in pickletools.genops(pickled):
+        if opcode.name == "GLOBAL" and argument == ours:
+            name = theirs.replace(" ", "\n").encode()
+            return pickled[: start + 1] + name + pickled[start + 1 + len(ours) :]
+    return pickled
+
+
+@dataclass
+class StoredTopology:
+    """What such a file holds: the ModelConfig, [(name, InputType)], the model unless of 2017."""
+
+    config: ModelConfig
+    data_types: list
+    program: onnx.ModelProto | None
+
+
+def read_topology(stream):
+    """The StoredTopology of a file, or TopologyFileError."""
+    try:
+        content = _Reader(getattr(stream, "buffer", stream), encoding="latin1").load()
+        config = ModelConfig.FromString(_bytes(content["protobin"]))
+        data_types = [(str(name), _checked(kind)) for name, kind in content["data_type"]]
+        program = onnx.ModelProto.FromString(content["onnx"]) if "onnx" in content else None
+    except (
+        *(pickle.UnpicklingError, EOFError, DecodeError, AttributeError),
+        *(KeyError, IndexError, TypeError, ValueError),
+    ) as error:
+        raise TopologyFileError(
+            "the file holds no topology, as Topology.serialize_for_inference writes it: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    return StoredTopology(config, data_types, program)
+
+
+class _Reader(pickle.Unpickler):
+    """Finds only what such a file needs: it cannot run anything else."""
+
+    def find_class(self, module, name):
+        if (module, name) not in _KNOWN:
+            raise pickle.UnpicklingError(f"it asks for {module}.{name}")
+        return _KNOWN[module, name]
+
+
+def _bytes(text):
+    return text if isinstance(text, bytes) else text.encode("latin1")
+
+
+def _checked(kind):
+    if not isinstance(kind, InputType):
+        raise TypeError(f"{kind!r} is no InputType")
+    return InputType(kind.dim, kind.seq_type, kind.type)

@@ -1,0 +1,36 @@
+"""Files that are written whole or not at all."""
+
+import os
+from contextlib import contextmanager, suppress
+
+
+@contextmanager
+def whole_file(path):
+    """A binary file to write, which takes its place at the path when the `with` block ends.
+
+    Until then, whatever happens, what was at the path before is still there: the bytes go into a
+    temporary file beside it, reach the disk, and are renamed. A link is followed.
+    """
+    path = os.path.realpath(os.fspath(path))
+    partial = f"{path}.{os.getpid()}.part"
+    try:
+        with open(partial, "wb") as f:
+            yield f
+            f.flush()
+            os.fsync(f.fileno())
+        os.replace(partial, path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.remove(partial)
+        raise
+    _sync_folder(os.path.dirname(path))
+
+
+def _sync_folder(folder):
+    """The new name reaches the disk too, where folders can be opened."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
