@@ -14,9 +14,10 @@ import onnxruntime
 import pd_v2 as paddle
 
 A, L, N, T = paddle.activation, paddle.layer, paddle.networks, paddle.data_type
-ONES = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen"
-ONES = [*ONES.split(), *"fifteen sixteen seventeen eighteen nineteen".split()]
-TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+ONES = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+ONES += ["eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen"]
+ONES += ["eighteen", "nineteen"]
+TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
 WORDS = ["<s>", "<e>", *ONES, *TENS, "hundred"]  # <s> before the first word, <e> after the last
 START, END = 0, 1
 WIDTH, BATCH, BEAM, LONGEST = 64, 32, 3, 6

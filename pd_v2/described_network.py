@@ -62,7 +62,8 @@ def outputs_of(config, data_types):
     if len(config.sub_models) > 1:
         raise UnknownLayer("the topology has recurrent groups, which are not made again here")
     layers = layers_of(config, data_types)
-    found = [layers[name] for name in config.output_layer_names]
+    wanted = set(config.output_layer_names)
+    found = [layers[c.name] for c in config.layers if c.name in wanted]
     if not found or not all(isinstance(x, Layer) for x in found):
         raise UnknownLayer("the topology has no outputs")
     return found

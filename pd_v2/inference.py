@@ -53,7 +53,7 @@ class Inference:
             known[key] = _Compiled(pd.Session())
         self._shared = known[key]
         self._data_types, self._inputs = topology.data_type(), topology.data_layers()
-        self._outputs = [fields_of(x) for x in topology.outputs]
+        self._outputs = [fields_of(x) for x in topology.results]
         self._printers = topology.printers
         self._values = parameters.values_of(topology.parameters)
 

@@ -11,6 +11,14 @@ from .topology_file import write_topology
 
 __all__ = ["Topology"]
 
+# The configured types of layers that are costs whatever depends on them.
+_COSTS = {
+    *("crf", "cross_entropy_over_beam", "ctc", "hsigmoid", "huber_classification"),
+    *("huber_regression", "lambda_cost", "multi-class-cross-entropy"),
+    *("multi_binary_label_cross_entropy", "multi_class_cross_entropy_with_selfnorm"),
+    *("multibox_loss", "nce", "rank-cost", "smooth_l1", "square_error", "sum_cost", "warp_ctc"),
+}
+
 
 class Topology:
     """The layers behind some outputs, in the order in which they were defined.
@@ -34,6 +42,12 @@ class Topology:
         self.evaluators = [e for e in known.evaluators if set(e.inputs) <= behind]
         self.parameters = _parameters(self._members, known)
         self.configs = {p.config.name: copy.deepcopy(p.config) for p in self.parameters}
+
+    @property
+    def costs(self):
+        """What training descends: the outputs, and those extra layers that are costs."""
+        extra = self.layers[len(self.outputs) :]
+        return [*self.outputs, *(x for x in extra if x.config.type in _COSTS)]
 
     def proto(self):
         """The ModelConfig message."""
@@ -64,6 +78,12 @@ class Topology:
         update_equation = update_equation or build.current().update_equation
         for config in self.configs.values() if update_equation else ():
             update_equation.configure(config)
+
+    @property
+    def results(self):
+        """The outputs in the order of their definition, in which inference gives them."""
+        places = {x: place for place, x in enumerate(self._members)}
+        return sorted(self.outputs, key=places.get)
 
     def get_layer(self, name):
         """The layer of that name, or None."""

@@ -28,9 +28,10 @@ class SGD:
     """Trains the parameters behind some cost layers with any of `paddle.optimizer`.
 
     Gradients are summed over the batch; the cost of an event is the sum of the cost layers'
-    values over the number of samples, before the update. `extra_layers` are computed for their
-    evaluators only. `is_local=False` of a job with one trainer is the same as local training; there
-    are no parameter servers.
+    values over the number of samples, before the update. `extra_layers` are computed as well: for
+    their evaluators and, those that are costs, for their gradients, but no event's cost has them.
+    `is_local=False` of a job with one trainer is the same as local training; there are no
+    parameter servers.
     """
 
     def __init__(
@@ -132,7 +133,7 @@ class SGD:
     def _build(self):
         """The update, the cost and the statistics, as targets of the core."""
         topology = self.__topology__
-        costs, members = topology.outputs, topology.parameters
+        costs, members = topology.costs, topology.parameters
         self.__gradient_machine__ = GradientMachine(topology, self.__parameters__)
         self._updater = self.__optimizer__.create_updater(
             True, None, topology.use_sparse_updater(), None, False
@@ -140,7 +141,7 @@ class SGD:
         self._updater.init(costs, members, topology.configs)
         self._update = self._updater.step.including(pd.effects(topology.layers))
         total = None
-        for cost in costs:
+        for cost in topology.outputs:
             value = pd.reduce_sum(cost)
             total = value if total is None else total + value
         self._evaluators = [*topology.evaluators, *topology.printers]
@@ -188,7 +189,7 @@ class SGD:
         found = self._updater.gradients
         if isinstance(found.get(name), pd.row_sparse.RowGradient):
             variables = {p.config.name: p.variable for p in self.__topology__.parameters}
-            (found[name],) = pd.gradients(self.__topology__.outputs, [variables[name]])
+            (found[name],) = pd.gradients(self.__topology__.costs, [variables[name]])
         return found.get(name)
 
     def _accumulator(self, prints=True):

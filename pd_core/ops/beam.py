@@ -53,8 +53,8 @@ class Beams:
         return self.words.dims[2]
 
     def _taken(self, count, extra):
-        """Segments of samples, and the flat place of each entry, of the best paths' `extra` + length
-        entries."""
+        """Of the best paths, length + `extra` entries each: Segments of the samples, and the flat
+        place of every entry."""
         there = m.logical_and(
             m.greater_than(self.scores, _NONE), m.less_than(arange(self.scores.dims[1]), count)
         )

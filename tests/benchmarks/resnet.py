@@ -1,4 +1,4 @@
-"""The 2017 book's ResNet-20 on 32 x 32 images, batch 64: a training step of pd.v2 and of PyTorch."""
+"""The 2017 book's ResNet-20 on 32 x 32 images, batch 64: a step of pd.v2 beside PyTorch's."""
 
 import numpy as np
 import side_by_side as sbs

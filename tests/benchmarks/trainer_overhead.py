@@ -11,10 +11,10 @@ import time
 if hasattr(os, "sched_setaffinity"):
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
 
-import numpy as np  # noqa: E402
+import numpy as np
 
-import pd_core as pd  # noqa: E402
-import pd_v2 as paddle  # noqa: E402
+import pd_core as pd
+import pd_v2 as paddle
 
 BATCH, BATCHES, PASSES = 128, 50, 40
 L, A, T = paddle.layer, paddle.activation, paddle.data_type

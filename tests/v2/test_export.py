@@ -52,10 +52,10 @@ def files(tmp_path):
         pool.to_tar(tmp_path / "net.tar")
         with gzip.open(tmp_path / "net.tar.gz", "wb") as f:
             pool.to_tar(f)
-        expected = paddle.inference.Inference(pool, [p, L.get_layer("h")]).infer(
+        h, expected = paddle.inference.Inference(pool, [p, L.get_layer("h")]).infer(
             input=[(row,) for row in X], flatten_result=False
         )
-    return tmp_path, expected
+    return tmp_path, [expected, h]
 
 
 X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)

@@ -159,3 +159,14 @@ def test_it_needs_an_output_and_values(net):
 def test_input_that_does_not_fit(net, input, error, message):
     with pytest.raises(error, match=message):
         paddle.infer(net[0], net[1], input)
+
+
+def test_outputs_come_in_the_order_of_their_definition():
+    x = L.data(name="x", type=T.dense_vector(2))
+    first = L.slope_intercept(input=x, slope=2.0)
+    second = L.slope_intercept(input=first, slope=5.0)
+    outputs = [second, first]
+    pool = paddle.parameters.create(outputs)
+    inference = paddle.inference.Inference(parameters=pool, output_layer=outputs)
+    found = inference.infer([([1.0, 3.0],)], flatten_result=False)
+    assert [v.tolist() for v in found] == [[[2.0, 6.0]], [[10.0, 30.0]]]

@@ -220,6 +220,25 @@ def test_extra_layers_are_for_their_evaluators_only():
 # ---- gradients
 
 
+def test_extra_layers_that_are_costs_are_descended_but_not_reported():
+    """As the further classifiers of GoogLeNet are, with coefficients of their own."""
+    x, t = dense("x", 1), dense("t", 1)
+    y = L.fc(x, size=1, name="y", act=A.Linear(), bias_attr=False)
+    z = L.fc(x, size=1, name="z", act=A.Linear(), bias_attr=False)
+    cost = L.square_error_cost(input=y, label=t)
+    pool = paddle.parameters.create(cost)
+    pool["_y.w0"] = np.ones((1, 1))
+    trainer = sgd(
+        cost, pool, 0.1, extra_layers=[L.square_error_cost(input=z, label=t, coeff=0.5), z]
+    )
+    pool["_z.w0"] = np.full(1, 2.0)
+    log = Log(costs_of)
+    trainer.train(reader([([1.0], [3.0])]), event_handler=log)
+    assert log.notes == [2.0]  # (1 - 3)² / 2
+    assert pool["_y.w0"].tolist() == pytest.approx([1.2])
+    assert pool["_z.w0"].tolist() == pytest.approx([2.05])  # 0.1 · 0.5 (3 - 2)
+
+
 def test_gradients_are_there_between_backward_and_update():
     def note(event):
         return pool.get_grad("_y.w0").tolist(), pool.get_grad("_y.wbias").tolist()

@@ -47,8 +47,9 @@ def test_messages(name):
 
 
 def test_image_helpers():
-    import pd_v2.image
     from paddle.utils import image_util
+
+    import pd_v2.image
 
     assert image_util is pd_v2.image
 
