@@ -234,9 +234,9 @@ def test_extra_layers_that_are_costs_are_descended_but_not_reported():
     pool["_z.w0"] = np.full(1, 2.0)
     log = Log(costs_of)
     trainer.train(reader([([1.0], [3.0])]), event_handler=log)
-    assert log.notes == [2.0]  # (1 - 3)² / 2
-    assert pool["_y.w0"].tolist() == pytest.approx([1.2])
-    assert pool["_z.w0"].tolist() == pytest.approx([2.05])  # 0.1 · 0.5 (3 - 2)
+    assert log.notes == [4.0]  # (1 - 3)²
+    assert pool["_y.w0"].tolist() == pytest.approx([1.4])
+    assert pool["_z.w0"].tolist() == pytest.approx([2.1])  # 0.1 · 0.5 · 2 (3 - 2)
 
 
 def test_gradients_are_there_between_backward_and_update():
