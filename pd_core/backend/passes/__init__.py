@@ -19,7 +19,7 @@ from .pooling import avg_pool_grad, max_pool_grad, max_pool_pick
 from .random import uniform
 from .recurrent import steps_first
 from .relu import exchange, relu_grad
-from .scatter import add_rows
+from .scatter import add_rows, scattered_once
 from .sequence import (
     exchange_rows,
     pack_parts,
@@ -32,7 +32,7 @@ from .sequence import (
     segment_sum,
 )
 
-rewrites = (exchange, in_log_space, add_rows, padded_again)
+rewrites = (exchange, in_log_space, scattered_once, add_rows, padded_again)
 lowerings = {
     "BinaryCrossEntropy": binary_cross_entropy,
     "BinaryCrossEntropyGrad": binary_cross_entropy_grad,

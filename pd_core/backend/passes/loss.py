@@ -8,6 +8,7 @@ import numpy as np
 
 from ...node import apply
 from ...variable import constant
+from .scatter import is_zero
 
 
 def in_log_space(node, inputs):
@@ -48,7 +49,7 @@ def _is_one_each(dy, p, axis):
         return False
     zeros, index, _ = dy.node.inputs
     axes = {dy.node.attributes.get("axis", 0) % p.rank, axis % p.rank}
-    return axes == {axis % p.rank} and index.dims[axis % p.rank] == 1 and _is_zero(zeros)
+    return axes == {axis % p.rank} and index.dims[axis % p.rank] == 1 and is_zero(zeros)
 
 
 def _binary_of_sigmoid(node, inputs):
@@ -119,13 +120,6 @@ def binary_cross_entropy_grad(node, inputs, sizes, seed):
 
 def _is(x, op_type):
     return x.node is not None and x.node.op_type == op_type
-
-
-def _is_zero(x):
-    """Whether x holds zeros only, as far as the graph shows."""
-    if x.value is None and _is(x, "Expand"):
-        x = x.node.inputs[0]
-    return x.value is not None and not x.value.any()
 
 
 def _is_one(x):

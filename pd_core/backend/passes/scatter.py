@@ -7,6 +7,51 @@ from ...node import apply
 _LARGEST = np.iinfo(np.int32).max
 
 
+def scattered_once(node, inputs):
+    """The sum of two tables of zeros to which rows were added, as one: what a table gets that was
+    read in several places."""
+    if node.op_type != "Add" or not all(map(_is_scattered, inputs)):
+        return None
+    (zeros, *first), (_, *second) = (x.node.inputs for x in inputs)
+    axes = {x.node.attributes.get("axis", 0) for x in inputs}
+    if len(axes) > 1 or inputs[0].dims != inputs[1].dims:
+        return None
+    (axis,) = axes
+    index, values = (_joined(a, b, axis) for a, b in zip(first, second, strict=True))
+    y = apply("ScatterElements", zeros, index, values, axis=axis, reduction="add")
+    y.dims = node.outputs[0].dims
+    return (y,)
+
+
+def _is_scattered(x):
+    """Whether x is zeros with something added."""
+    node = x.node
+    if node is None or node.op_type != "ScatterElements":
+        return False
+    return node.attributes.get("reduction") == "add" and is_zero(node.inputs[0])
+
+
+def is_zero(x):
+    """Whether x holds zeros only, as far as the graph shows."""
+    if x.value is None and x.node is not None and x.node.op_type == "Expand":
+        x = x.node.inputs[0]
+    return x.value is not None and not x.value.any()
+
+
+def _joined(a, b, axis):
+    """Both along an axis; columns that were stretched to the width of the rows are joined before."""
+    columns = [_column(x) for x in (a, b)]
+    if axis == 0 and all(c is not None for c in columns) and a.dims[1:] == b.dims[1:]:
+        column = apply("Concat", *columns, axis=0)
+        shape = apply("Concat", apply("Shape", column, start=0, end=1), _tail(a), axis=0)
+        return apply("Expand", column, shape, known=(column.dims[0], *a.dims[1:]))
+    return apply("Concat", a, b, axis=axis)
+
+
+def _tail(x):
+    return apply("Shape", x, start=1)
+
+
 def add_rows(node, inputs):
     """Rows added to a matrix, as numbers added to a vector at places that are worked out before.
 
