@@ -14,7 +14,8 @@ def scattered_once(node, inputs):
         return None
     (zeros, *first), (_, *second) = (x.node.inputs for x in inputs)
     axes = {x.node.attributes.get("axis", 0) for x in inputs}
-    if len(axes) > 1 or inputs[0].dims != inputs[1].dims:
+    kinds = {x.dtype for x in (first[0], second[0])}
+    if len(axes) > 1 or len(kinds) > 1 or inputs[0].dims != inputs[1].dims:
         return None
     (axis,) = axes
     index, values = (_joined(a, b, axis) for a, b in zip(first, second, strict=True))
@@ -39,7 +40,7 @@ def is_zero(x):
 
 
 def _joined(a, b, axis):
-    """Both along an axis; columns that were stretched to the width of the rows are joined before."""
+    """Both along an axis; columns that were stretched to the rows' width are joined before."""
     columns = [_column(x) for x in (a, b)]
     if axis == 0 and all(c is not None for c in columns) and a.dims[1:] == b.dims[1:]:
         column = apply("Concat", *columns, axis=0)
