@@ -28,7 +28,8 @@ NETWORKS = {
     "text": ((4, 24, 40), (8, 24, 4), {"strides": 3}),
     "volume": ((1, 10, 6, 6, 6), (4, 10, 3, 3, 3), {"pads": 1, "strides": 2}),
     "vgg": ((2, 32, 10, 10), (24, 32, 3, 3), {"pads": 1}),
-    "vgg, all images in one product": ((128, 64, 4, 4), (64, 64, 3, 3), {"pads": 1}),
+    "vgg, blocks of channels": ((8, 32, 12, 12), (16, 32, 3, 3), {"pads": 1}),
+    "vgg, all images in one product": ((160, 64, 4, 4), (64, 64, 3, 3), {"pads": 1}),
     "more padding than filter": ((1, 32, 6, 6), (8, 32, 3, 3), {"pads": 3}),
     "text of one size": ((3, 40, 20), (16, 40, 5), {"pads": 2}),
     "volume of one size": ((1, 12, 5, 5, 5), (6, 12, 3, 3, 3), {"pads": 1}),
@@ -40,6 +41,7 @@ POOLS = {
     "tenths": ((1, 2, 70, 31), {"window": [10, 7], "strides": [10, 7]}),
     "overlapping": ((2, 8, 27, 27), {"window": 3, "strides": 2}),
     "resnet": ((1, 4, 16, 16), {"window": 3, "strides": 2, "pads": 1}),
+    "whole image": ((2, 3, 6, 5), {"window": [6, 5]}),
     "ceil": ((1, 4, 14, 15), {"window": 3, "strides": 2, "ceil_mode": True}),
     "padded ceil": ((1, 2, 12, 13), {"window": 3, "strides": 2, "pads": 1, "ceil_mode": True}),
     "text": ((2, 4, 41), {"window": 4, "strides": 4}),
@@ -123,10 +125,24 @@ def test_few_channels_are_gathered_by_a_convolution():
     assert op_types(dw).count("MatMul") == 1
 
 
-def test_all_taps_of_many_channels_are_one_product():
+def test_every_tap_of_many_channels_is_a_product_of_images_that_are_moved():
+    _, (_, dw) = conv_gradients(np.zeros((1, 30, 14, 8)), np.zeros((20, 30, 3, 4)), {"pads": 1})
+    found = op_types(dw)
+    assert "Conv" not in found
+    assert found.count("MatMul") == 12
+    assert found.count("Pad") == 4  # the other shifts only cut
+
+
+def test_moved_images_of_few_channels_are_stacked():
     _, (_, dw) = conv_gradients(np.zeros((1, 30, 14, 8)), np.zeros((2, 30, 3, 4)), {})
-    assert "Conv" not in op_types(dw)
-    assert op_types(dw).count("MatMul") == 1
+    assert op_types(dw).count("MatMul") == 4  # one for each column of the filter
+
+
+def test_filter_of_one_tap_reads_only_what_it_meets():
+    _, (_, dw) = conv_gradients(np.zeros((1, 16, 8, 8)), np.zeros((4, 16, 1, 1)), {"strides": 2})
+    found = op_types(dw)
+    assert found.count("Slice") == 1 and found.count("MatMul") == 1
+    assert not {"Conv", "Pad", "Concat"} & set(found)
 
 
 def test_rows_of_taps_that_skip_or_reach_far_are_products_of_their_own():
@@ -283,6 +299,20 @@ def test_rows_are_added_along_one_axis(height, index, rng):
         wanted = feeds[table].copy()
         np.add.at(wanted, np.array(index, np.int64), values)
         np.testing.assert_allclose(pd.eval(z, feeds), wanted, rtol=1e-6)
+
+
+def test_a_table_that_is_read_often_gets_its_rows_at_once(rng):
+    table = pd.Variable(data=drawn(rng, 7, 3))
+    indices = [pd.Variable(["n"], dtype="int64") for _ in range(3)]
+    reads = [pd.gather(table, i) * float(k + 1) for k, i in enumerate(indices)]
+    (gradient,) = pd.gradients(pd.reduce_sum(reads[0] + reads[1] + reads[2]), [table])
+    graph = program.build([gradient], [], indices, True, sizes={})
+    assert [n.op_type for n in ancestors(graph.fetches)].count("ScatterElements") == 1
+    fed = {i: rng.integers(0, 7, 4) for i in indices}
+    expected = np.zeros((7, 3))
+    for k, i in enumerate(indices):
+        np.add.at(expected, fed[i], k + 1.0)
+    close(pd.eval(gradient, fed), expected)
 
 
 def test_other_sums_stay_as_they_are(rng):

@@ -61,7 +61,7 @@ def batch_normalization(a, x, scale, shift, mean, variance):
 
 @gradient("BatchNorm")
 def batch_norm(node, dy, dmean, dvariance):
-    """By the batch's own statistics: dx is a sum of dy, x and 1, each times a number per channel."""
+    """By the batch's own statistics: dy, x and 1 each times a number per channel, added up."""
     x, scale, _ = node.inputs
     _, mean, variance = node.outputs
     axes = [0, *range(2, x.rank)]

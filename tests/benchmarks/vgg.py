@@ -8,7 +8,7 @@ from torch.nn import functional as f
 import pd_core as pd
 
 BATCH, WIDTHS = 32, (64, 128, 256)
-RATE, MOMENTUM = 0.01, 0.9
+RATE, MOMENTUM = 0.0003, 0.9
 
 
 def ours():

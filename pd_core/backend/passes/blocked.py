@@ -74,12 +74,32 @@ class BlockedKernels:
         if w not in self.filters:
             b, (outputs, channels, *window) = self.block, w.dims
             taps = int(np.prod(window))
-            turned = apply("Transpose", w, perm=[1, 0, 2, 3])
-            turned = _kernel("ReorderInput", turned, dims=turned.dims)
+            before = _before_turning(w)
+            swapped = apply("Transpose", w, perm=[1, 0, 2, 3]) if before is None else before
+            swapped = _kernel("ReorderInput", swapped, dims=swapped.dims)
             parts = np.array([channels // b, b, outputs // b, taps, b])
-            turned = apply("Transpose", apply("Reshape", turned, parts), perm=[2, 0, 3, 1, 4])
-            self.filters[w] = apply("Reshape", turned, np.array(w.dims))
+            parts = apply("Transpose", apply("Reshape", swapped, parts), perm=[2, 0, 3, 1, 4])
+            if before is not None:
+                parts = apply("Gather", parts, np.arange(taps)[::-1].copy(), axis=2)
+            self.filters[w] = apply("Reshape", parts, np.array(w.dims))
         return self.filters[w]
+
+
+def _before_turning(w):
+    """The filters of which w is a copy with channels swapped and taps turned around, or None.
+
+    `_filter` turns their taps later, where whole blocks stand at each of them.
+    """
+    swap = w.node
+    if swap is None or swap.op_type != "Transpose" or swap.attributes["perm"] != [1, 0, 2, 3]:
+        return None
+    turn = swap.inputs[0].node
+    if turn is None or turn.op_type != "Slice" or len(turn.inputs) != 5:
+        return None
+    filters, start, _, axes, step = turn.inputs
+    found = [None if v.value is None else v.value.tolist() for v in (start, axes, step)]
+    whole = turn.outputs[0].dims == filters.dims
+    return filters if whole and found == [[-1, -1], [2, 3], [-1, -1]] else None
 
 
 def _kernel(op_type, *inputs, dims, **attributes):

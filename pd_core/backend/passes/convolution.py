@@ -69,7 +69,8 @@ def conv_filter_grad(node, inputs, sizes, seed):
     """dy against the windows of x, in the form that moves least for these sizes."""
     x, dy, w = inputs
     windows = Windows(node, x, dy, w.dims[2:])
-    if x.dims[1] * len(windows.taps()) > _FEW:
+    taps = len(windows.taps())
+    if taps == 1 or x.dims[1] * taps > _FEW:
         return conv_filter_grad_of_rows(node, inputs, sizes, seed)
     grad = _columns(windows, windows.padded(x, 0.0), dy, node.attributes["group"])
     return (_of(node.outputs[0].dims, grad),)

@@ -24,7 +24,7 @@ def log_softmax(node, inputs, sizes, seed):
 
 
 def sign(node, inputs, sizes, seed):
-    """1 where z > 0, less 1 where z < 0."""
+    """1 where z > 0, -1 where z < 0."""
     (z,) = inputs
     zero, kind = constant(0, z.dtype), element_type(z.dtype)
     above, below = (apply("Cast", apply(op, z, zero), to=kind) for op in ("Greater", "Less"))
@@ -44,10 +44,10 @@ def conv(node, inputs, sizes, seed):
     x, w, *bias = inputs
     a = dict(node.attributes)
     groups = a.pop("group", 1)
-    width = w.dims[0] // groups if isinstance(w.dims[0], int) else 0
+    width = w.dims[0] // groups if all(isinstance(d, int) for d in w.dims[:2]) else 0
     if groups == 1 or width < _VECTOR or width % _VECTOR == 0 or w.dims[0] % _VECTOR:
         return None
-    parts = zip(*(_split(v, axis, groups) for v, axis in ((x, 1), (w, 0))), strict=True)
+    parts = zip(_split(x, 1, groups, w.dims[1]), _split(w, 0, groups, width), strict=True)
     y = apply("Concat", *(apply("Conv", *part, **a) for part in parts), axis=1)
     if bias and bias[0] is not None:
         column = np.array([1, w.dims[0], *[1] * (x.rank - 2)], np.int64)
@@ -79,10 +79,9 @@ def _longer(x, axis):
     return apply("Pad", x, widths, constant(0, x.dtype), known=known)
 
 
-def _split(x, axis, count):
-    """Equal parts of an axis of known size."""
-    sizes = np.full(count, x.dims[axis] // count, np.int64)
-    return apply("Split", x, sizes, outputs=count, axis=axis)
+def _split(x, axis, count, size):
+    """An axis in so many parts of one size."""
+    return apply("Split", x, np.full(count, size, np.int64), outputs=count, axis=axis)
 
 
 def for_webgpu(fed):

@@ -1,0 +1,210 @@
+"""What a program becomes for ONNX Runtime's own CPU kernels: blocked images, merged passes."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import pd_core as pd
+from pd_core import ops
+from pd_core.backend import ort, program
+from pd_core.backend.passes import blocked
+from pd_core.backend.passes.affine import ChannelAffine
+from pd_core.backend.passes.blocked import DOMAIN, block_of
+from pd_core.backend.passes.cpu import for_cpu
+from pd_core.backend.passes.crops import merged_crop
+from pd_core.node import ancestors, apply
+from pd_core.rewrite import rewrite
+
+BLOCK = 16  # a multiple of the blocks of every CPU that has them
+
+# image, filters, options of conv, with bias and relu: enough positions to be worth it
+CONVOLUTIONS = {
+    "same size": ((5, BLOCK, 16, 16), (2 * BLOCK, BLOCK, 3, 3), {"pads": 1}),
+    "strides": ((5, BLOCK, 30, 33), (BLOCK, BLOCK, 3, 3), {"strides": 2, "pads": 1}),
+    "uneven": ((9, BLOCK, 14, 12), (BLOCK, BLOCK, 2, 4), {"pads": [0, 2, 1, 1]}),
+    "dilated": ((5, 2 * BLOCK, 18, 18), (BLOCK, 2 * BLOCK, 3, 2), {"dilations": [2, 1]}),
+    "one channel too many": ((5, BLOCK + 1, 16, 16), (BLOCK, BLOCK + 1, 3, 3), {"pads": 1}),
+    "groups": ((5, 2 * BLOCK, 16, 16), (BLOCK, BLOCK, 3, 3), {"group": 2, "pads": 1}),
+}
+PLAIN = {"one channel too many", "groups"}  # what stays with the ordinary kernels
+
+
+def drawn(rng, *shape):
+    return rng.standard_normal(shape).astype("float32")
+
+
+def network(x, w, options):
+    """Slots for an image, filters and a bias; relu of the convolution and its three gradients."""
+    slots = pd.Variable([None, *x[1:]]), pd.Variable(w), pd.Variable([w[0]])
+    image, filters, bias = slots
+    y = pd.relu(pd.conv(image, filters, bias, **options))
+    return slots, [y, *pd.gradients(y * y, slots)]
+
+
+def tuned(targets, feeds, block=BLOCK):
+    """The operators of a program for the CPU, by name, with their domains."""
+    sizes = {v.dims[0]: len(a) for v, a in feeds.items() if isinstance(v.dims[0], str)}
+    graph = for_cpu(program.build(targets, [], list(feeds), False, sizes), block)
+    return [(node.domain, node.op_type) for node in ancestors(graph.outputs)]
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_blocked_convolutions_give_what_the_ordinary_ones_give(name, rng, monkeypatch):
+    if not ort.block_size():
+        pytest.skip("this CPU has no such kernels")
+    x, w, options = CONVOLUTIONS[name]
+    slots, targets = network(x, w, options)
+    feeds = dict(zip(slots, (drawn(rng, *x), drawn(rng, *w), drawn(rng, w[0])), strict=True))
+    assert ((DOMAIN, "Conv") in tuned(targets, feeds)) == (name not in PLAIN)
+    found = pd.eval(targets, feeds)
+    monkeypatch.setattr(ort, "block_size", lambda: 0)
+    wanted = pd.Session("cpu").eval(targets, feeds)
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5 * np.abs(b).max())
+
+
+def test_blocked_convolution_against_torch(rng):
+    torch = pytest.importorskip("torch")
+    x, w, options = CONVOLUTIONS["same size"]
+    slots, targets = network(x, w, options)
+    arrays = drawn(rng, *x), drawn(rng, *w), drawn(rng, w[0])
+    found = pd.eval(targets, dict(zip(slots, arrays, strict=True)))
+    inputs = [torch.tensor(a, dtype=torch.float64, requires_grad=True) for a in arrays]
+    y = torch.relu(torch.nn.functional.conv2d(*inputs, padding=1))
+    (y * y).sum().backward()
+    for a, b in zip(found, [y.detach(), *(v.grad for v in inputs)], strict=True):
+        np.testing.assert_allclose(a, b.numpy(), rtol=1e-4, atol=1e-5 * float(b.abs().max()))
+
+
+def test_a_relu_that_alone_reads_a_convolution_is_part_of_it():
+    x, w = pd.Variable([8, BLOCK, 16, 16]), pd.Variable([BLOCK, BLOCK, 3, 3])
+    z = pd.conv(x, w)
+    feeds = {x: np.zeros(x.shape), w: np.zeros(w.shape)}
+    assert ("", "Relu") not in tuned([pd.relu(z)], feeds)
+    assert ("", "Relu") in tuned([pd.relu(z), z], feeds)
+
+
+def test_a_convolution_behind_another_reads_its_blocks():
+    x = pd.Variable([8, BLOCK, 16, 16])
+    w, v = (pd.Variable([BLOCK, BLOCK, 3, 3]) for _ in range(2))
+    y = pd.conv(pd.relu(pd.conv(x, w, pads=1)), v, pads=1)
+    found = tuned([y], {s: np.zeros(s.shape) for s in (x, w, v)})
+    assert found.count((DOMAIN, "ReorderOutput")) == 1
+    assert found.count((DOMAIN, "ReorderInput")) == 3  # the image and two filters
+
+
+@pytest.mark.parametrize("rows, window", [(1, 3), (8, 1)])
+def test_small_convolutions_keep_the_ordinary_kernels(rows, window):
+    x, w = pd.Variable([None, BLOCK, 14, 14]), pd.Variable([BLOCK, BLOCK, window, window])
+    found = tuned([pd.conv(x, w)], {x: np.zeros((rows, *x.shape[1:])), w: np.zeros(w.shape)})
+    assert found == [("", "Conv")]
+
+
+def test_without_such_kernels_nothing_is_blocked():
+    x, w = pd.Variable([8, BLOCK, 16, 16]), pd.Variable([BLOCK, BLOCK, 3, 3])
+    feeds = {x: np.zeros(x.shape), w: np.zeros(w.shape)}
+    assert tuned([pd.conv(x, w)], feeds, block=0) == [("", "Conv")]
+    assert block_of(np.arange(128.0)) == 0
+    blocks = np.arange(128.0).reshape(4, 16, 2).transpose(0, 2, 1)
+    assert block_of(blocks) == 16
+
+
+def test_a_runtime_without_these_operators_has_no_blocks(monkeypatch):
+    model, image = blocked.probe()
+    unknown = model.replace(b"ReorderInput", b"RearrangeXYZ")
+    monkeypatch.setattr(ort, "probe", lambda: (unknown, image))
+    assert ort.block_size.__wrapped__() == 0
+
+
+def test_exported_steps_hold_operators_of_onnx_only():
+    image, label = pd.Variable([8, BLOCK, 16, 16]), pd.Variable([None], dtype="int64")
+    stored = [pd.Variable(data=np.ones(BLOCK, "float32"), trainable=False) for _ in range(2)]
+    scale, shift = (pd.Variable(data=np.ones(BLOCK, "float32")) for _ in range(2))
+    h = pd.conv2d(image, BLOCK, 3, padding=1)
+    h = pd.relu(ops.batch_norm(h, scale, shift, *stored))
+    cost = pd.reduce_mean(pd.softmax_cross_entropy(pd.fc(pd.flatten(h), 3), label))
+    model = pd.export_step(None, pd.SGDOptimizer(0.1).minimize(cost), [cost])
+    assert [(o.domain, o.version) for o in model.opset_import] == [("", 21)]
+    assert "BatchNormalization" not in {node.op_type for node in model.graph.node}
+
+
+# ---- crops
+
+
+CROPS = {
+    "moved right": ([0, 0], [7, 4], [0, 1, 0, 0], True),
+    "moved up and left": ([2, 1], [7, 5], [0, 0, 2, 1], True),
+    "cut and filled at one end": ([0, 1], [7, 5], [0, 1, 0, 0], False),
+}
+
+
+@pytest.mark.parametrize("starts, ends, widths, merges", CROPS.values(), ids=CROPS)
+def test_padding_of_a_crop_is_one_pad(starts, ends, widths, merges, rng):
+    x = pd.Variable([7, 5])
+    crop = apply("Slice", x, np.array(starts), np.array(ends), np.array([0, 1]))
+    y = apply("Pad", crop, np.array(widths), np.float32(-1.0))
+    (found,) = rewrite([y], merged_crop)
+    assert [n.op_type for n in ancestors([found])] == (["Pad"] if merges else ["Slice", "Pad"])
+    data = drawn(rng, 7, 5)
+    wanted = data[starts[0] : ends[0], starts[1] : ends[1]]
+    pads = list(zip(widths[:2], widths[2:], strict=True))
+    wanted = np.pad(wanted, pads, constant_values=-1.0)
+    np.testing.assert_array_equal(pd.eval(found, {x: data}), wanted)
+
+
+def test_crops_at_places_of_the_run_stay(rng):
+    x, start = pd.Variable([7]), pd.Variable([1], dtype="int64")
+    crop = apply("Slice", x, start, np.array([7]), np.array([0]))
+    y = apply("Pad", crop, np.array([0, 2]), np.float32(0.0))
+    assert rewrite([y], merged_crop) == [y]
+    step = apply("Slice", x, np.array([0]), np.array([7]), np.array([0]), np.array([2]))
+    z = apply("Pad", step, np.array([0, 2]), np.float32(0.0))
+    assert rewrite([z], merged_crop) == [z]
+
+
+# ---- a number per channel
+
+
+def test_product_and_sum_per_channel_are_one_pass(rng):
+    x, a, b = pd.Variable([None, 3, 4, 5]), pd.Variable([3, 1, 1]), pd.Variable([1, 3, 1, 1])
+    arrays = drawn(rng, 2, 3, 4, 5), drawn(rng, 3, 1, 1), drawn(rng, 1, 3, 1, 1)
+    for y in (x * a + b, b + a * x):
+        (found,) = rewrite([y], ChannelAffine(Counter(y.node.inputs)))
+        assert "BatchNormalization" in {n.op_type for n in ancestors([found])}
+        value = pd.eval(found, dict(zip((x, a, b), arrays, strict=True)))
+        np.testing.assert_allclose(value, arrays[0] * arrays[1] + arrays[2], rtol=1e-5, atol=1e-6)
+
+
+def test_other_sums_of_products_stay():
+    x, column = pd.Variable([None, 3, 4, 4]), pd.Variable([3, 1, 1])
+    row, flat = pd.Variable([1, 1, 1, 4]), pd.Variable([None, 3])
+    product = x * column
+    for y in (x * row + column, product + row, x * x + column, flat * flat + flat):
+        assert rewrite([y], ChannelAffine(Counter(y.node.inputs))) == [y]
+    y = product + column
+    assert rewrite([y], ChannelAffine(Counter([product, product]))) == [y]
+
+
+# ---- batch normalisation
+
+
+@pytest.mark.parametrize("shape", [(64, 3), (8, 3, 6, 5), (4, 16, 7)])
+def test_batch_norm_of_values_far_from_zero_against_torch(shape, rng):
+    torch = pytest.importorskip("torch")
+    channels = shape[1]
+    x, weight = 30.0 + drawn(rng, *shape), drawn(rng, *shape)
+    scale, shift = 1.0 + 0.1 * drawn(rng, channels), drawn(rng, channels)
+    slots = pd.Variable([None, *shape[1:]]), pd.Variable([channels]), pd.Variable([channels])
+    stored = [pd.Variable(data=np.zeros(channels, "float32"), trainable=False) for _ in range(2)]
+    y = ops.batch_norm(*slots, *stored)
+    gradients = pd.gradients(pd.reduce_sum(y * y * weight), slots)
+    feeds = dict(zip(slots, (x, scale, shift), strict=True))
+    with pd.fresh():
+        found = pd.eval([y, *gradients], feeds, training=True)
+    inputs = [torch.tensor(a, dtype=torch.float64, requires_grad=True) for a in (x, scale, shift)]
+    image, gain, offset = inputs
+    z = torch.nn.functional.batch_norm(image, None, None, gain, offset, training=True)
+    (z * z * torch.tensor(weight)).sum().backward()
+    for a, b in zip(found, [z.detach(), *(v.grad for v in inputs)], strict=True):
+        np.testing.assert_allclose(a, b.numpy(), rtol=1e-3, atol=3e-4 * float(b.abs().max()))
