@@ -15,8 +15,14 @@ def lstm_cell(gates, c, peepholes=None, act=m.tanh, gate_act=m.sigmoid, state_ac
     and output gate side by side. `peepholes` are three [n] or [1, n] by which c counts in the
     gates, in that order (Gers et al. 2002).
     """
-    g, i, f, o = split(gates, [c.dims[-1]] * 4, axis=1)
-    see_i, see_f, see_o = [None] * 3 if peepholes is None else peepholes
+    n = c.dims[-1]
+    if peepholes is None:  # the three gates are one operator
+        g, gates = split(gates, [n, 3 * n], axis=1)
+        i, f, o = split(gate_act(gates), [n, n, n], axis=1)
+        c = m.add(m.mul(act(g), i), m.mul(c, f))
+        return m.mul(o, state_act(c)), c
+    g, i, f, o = split(gates, [n] * 4, axis=1)
+    see_i, see_f, see_o = peepholes
     i, f = gate_act(_seen(i, c, see_i)), gate_act(_seen(f, c, see_f))
     c = m.add(m.mul(act(g), i), m.mul(c, f))
     o = gate_act(_seen(o, c, see_o))
@@ -38,4 +44,4 @@ def gru_cell(x, h, gates, candidate, act=m.tanh, gate_act=m.sigmoid):
 
 
 def _seen(gate, c, weight):
-    return gate if weight is None else m.add(gate, m.mul(c, weight))
+    return m.add(gate, m.mul(c, weight))

@@ -37,7 +37,7 @@ def lstmemory(
     def step(state, x):
         h, c = state
         gates = pd.add(pd.matmul(h, w), x)
-        h, c = pd.lstm_cell(gates, c, peepholes or None, act, gate_act, state_act)
+        h, c = pd.lstm_cell(gates, c, _all_of(peepholes), act, gate_act, state_act)
         return [h, c], h
 
     bounded = _bounded(gate_act) and (_bounded(act) or _bounded(state_act))
@@ -119,7 +119,7 @@ def lstm_step(
     _check_state(state, n)
     act, gate_act, state_act = _cell_activations(scope, act, gate_act, state_act)
     peepholes = _parts(scope.bias([1, 3 * n], bias_attr), [n, n, n])
-    h, c = pd.lstm_cell(input, state, peepholes or None, act, gate_act, state_act)
+    h, c = pd.lstm_cell(input, state, _all_of(peepholes), act, gate_act, state_act)
     scope.outputs["state"] = c
     return h
 
@@ -255,6 +255,10 @@ def _cell_activations(scope, act, gate_act, *state_act):
     if state_act:
         scope.config.active_state_type = found[2].name
     return found
+
+
+def _all_of(peepholes):
+    return peepholes if all(p is not None for p in peepholes) else None
 
 
 def _parts(bias, sizes):
