@@ -105,5 +105,12 @@ def _parameter(spec, default_name, shape):
 
 
 def _layer_name(prefix):
-    """The next automatic layer name within the current namespace, without its prefix."""
-    return names().next(prefix).rpartition("/")[2]
+    """The next automatic layer name within the current namespace, without its prefix.
+
+    One that variables have already, such as those of an imported model, is passed over.
+    """
+    known = names()
+    name = known.next(prefix)
+    while any(taken.startswith(f"{name}.") for taken in known.variables):
+        name = known.next(prefix)
+    return name.rpartition("/")[2]

@@ -453,3 +453,15 @@ def test_inputs_that_do_not_fit(rng):
         f(pd.Variable([None, 4, 8, 8]))
     with pytest.raises(pd.ModelError, match=r"tensor\('stage'\): call the model first"):
         f.tensor("stage")
+
+
+def test_new_layers_pass_over_the_names_of_the_file(tmp_path):
+    x = pd.Variable([None, 3], name="x")
+    path = str(tmp_path / "y.onnx")
+    pd.export_onnx(path, [pd.fc(x, size=2)], inputs=[x])
+    pd.reset()
+    body = pd.import_onnx(path)
+    y = pd.fc(body(pd.Variable([None, 3])), size=4)
+    names = [v.name for v in pd.trainable_variables()]
+    assert sorted(names) == ["fc_0.B", "fc_0.W", "fc_1.B", "fc_1.W"]
+    assert y.dims[1] == 4
