@@ -41,7 +41,7 @@ def scan(step, init, inputs, reverse=False):
     if `reverse`; y of all steps are stacked in the order of the inputs. State, inputs and y are
     each a Variable or a list of them, y may be None. A state keeps its shape.
     """
-    states, xs = _listed(init), _listed(inputs)
+    states, xs = listed(init), listed(inputs)
     if not xs:
         raise GraphError("scan: there is nothing to scan over\n  hint: while_loop needs no inputs")
     for x in xs:
@@ -51,17 +51,17 @@ def scan(step, init, inputs, reverse=False):
     slices = [_formal(x.dims[1:], x.dtype, "x") for x in xs]
     number = _formal((), np.int64, "step")
     with counted(number):
-        result = step(_like(init, formals), _like(inputs, slices))
+        result = step(like(init, formals), like(inputs, slices))
     if not isinstance(result, tuple) or len(result) != 2:
         raise GraphError("scan: the step returns a pair (new state, output)")
-    new, ys = _listed(result[0]), _listed(result[1])
+    new, ys = listed(result[0]), listed(result[1])
     _check_states("scan", states, new)
     if any(number in node.inputs for node in ancestors([*new, *ys])):
         xs, slices = [*xs, arange(size_of(xs[0], 0))], [*slices, number]
     blocks, captures = close({"body": [*new, *ys]}, {"body": [*formals, *slices]})
     out = scan_node(states, xs, captures, blocks, ys, reverse)
     count = len(states)
-    return _like(init, out[:count]), _like(result[1], out[count:])
+    return like(init, out[:count]), like(result[1], out[count:])
 
 
 def while_loop(condition, body, init, max_steps=None):
@@ -70,11 +70,11 @@ def while_loop(condition, body, init, max_steps=None):
     `init` is a list of Variables, numbers or arrays, which fixes shapes and dtypes; the number of
     steps may depend on data. Gradients flow through the steps that were made.
     """
-    states = _listed(init)
+    states = listed(init)
     formals = [_formal(s.dims, s.dtype, "state") for s in states]
     number, going = _formal((), np.int64, "step"), _formal((), np.bool_, "going")
     with counted(number):
-        new = _listed(body(*formals))
+        new = listed(body(*formals))
     _check_states("while_loop", states, new)
     again = _predicate("while_loop", condition(*new))
     blocks, captures = close({"body": [again, *new]}, {"body": [number, going, *formals]})
@@ -82,7 +82,7 @@ def while_loop(condition, body, init, max_steps=None):
     limit = None if max_steps is None else constant(np.int64(max_steps))
     types = [(s.dims, s.dtype) for s in states]
     out = control("Loop", [limit, first, *states, *captures], blocks, types)
-    return _like(init, out)
+    return like(init, out)
 
 
 def for_loop(count, body, init):
@@ -91,21 +91,21 @@ def for_loop(count, body, init):
     body(i, state) -> (new state, y) is like the step of `scan`, with the number of the step in the
     place of a slice. Read an array at i with `gather`; what is to be written at i is y.
     """
-    states = _listed(init)
+    states = listed(init)
     formals = [_formal(s.dims, s.dtype, "state") for s in states]
     number, going = _formal((), np.int64, "step"), _formal((), np.bool_, "going")
     with counted(number):
-        result = body(number, _like(init, formals))
+        result = body(number, like(init, formals))
     if not isinstance(result, tuple) or len(result) != 2:
         raise GraphError("for_loop: the body returns a pair (new state, output)")
-    new, ys = _listed(result[0]), _listed(result[1])
+    new, ys = listed(result[0]), listed(result[1])
     _check_states("for_loop", states, new)
     count = cast(constant(count), np.int64)
     blocks, captures = close({"body": [going, *new, *ys]}, {"body": [number, going, *formals]})
     steps = int(count.value) if count.value is not None and not count.rank else fresh_dim()
     types = [(s.dims, s.dtype) for s in states] + [((steps, *y.dims), y.dtype) for y in ys]
     out = control("Loop", [count, constant(True), *states, *captures], blocks, types)
-    return _like(init, out[: len(states)]), _like(result[1], out[len(states) :])
+    return like(init, out[: len(states)]), like(result[1], out[len(states) :])
 
 
 def cond(predicate, true_fn, false_fn):
@@ -119,7 +119,7 @@ def cond(predicate, true_fn, false_fn):
     start = latest_serial()
     for key, fn in (("then_branch", true_fn), ("else_branch", false_fn)):
         results[key] = fn()
-        bodies[key] = _listed(results[key])
+        bodies[key] = listed(results[key])
     then, other = bodies.values()
     if len(then) != len(other):
         raise GraphError(f"cond: one branch returns {len(then)} values, the other {len(other)}")
@@ -127,7 +127,7 @@ def cond(predicate, true_fn, false_fn):
     formals = {key: [] for key in bodies}
     blocks, captures = close(bodies, formals, inside=lambda node: node.serial > start)
     out = control("If", [predicate, *captures], blocks, types)
-    return _like(results["then_branch"], out)
+    return like(results["then_branch"], out)
 
 
 def _common(a, b):
@@ -163,7 +163,7 @@ def _formal(dims, dtype, name):
     return Variable.of(dims, dtype, name)
 
 
-def _listed(values):
+def listed(values):
     """A Variable, a list of them or None, as a list."""
     if values is None:
         return []
@@ -172,7 +172,7 @@ def _listed(values):
     return [constant(values)]
 
 
-def _like(pattern, values):
+def like(pattern, values):
     """Values in the form in which the pattern came: one, a list, a tuple, or None."""
     if pattern is None:
         return None

@@ -13,7 +13,7 @@ from ..errors import DTypeError, ShapeError
 from ..node import composite
 from ..variable import constant, describe, fresh_dim
 from . import math as m
-from .control import scan
+from .control import like, listed, scan
 from .index import gather, scatter_add
 from .matrix import matmul
 from .reduce import cum_sum, reduce_max, reduce_sum, softmax
@@ -182,25 +182,19 @@ class Segments:
         faster, and sound for a step that makes no state infinite.
         """
         index, places, alive = self._backward if reverse else self._forward
-        several = isinstance(inputs, (list, tuple))
-        padded = [pad_rows(x, index, places) for x in (inputs if several else [inputs])]
+        padded = [pad_rows(x, index, places) for x in listed(inputs)]
 
         def masked(states, xs):
             *xs, going = xs
-            one = not isinstance(states, (list, tuple))
-            xs = xs if several else xs[0]
-            new, ys = step(states, xs)
-            pairs = zip([states] if one else states, [new] if one else new, strict=True)
-            new = [m.where(_spread(going, s.rank), n, s) for s, n in pairs]
-            return new[0] if one else new, ys
+            new, ys = step(states, like(inputs, xs))
+            pairs = zip(listed(states), listed(new), strict=True)
+            return like(states, [m.where(_spread(going, s.rank), n, s) for s, n in pairs]), ys
 
         if keep or not padded:
             final, ys = scan(masked, init, [*padded, alive])
         else:
-            final, (_, ys) = None, scan(step, init, padded if several else padded[0])
-        if isinstance(ys, (list, tuple)):
-            return final, [pack_rows(y, index, places) for y in ys]
-        return final, pack_rows(ys, index, places)
+            final, (_, ys) = None, scan(step, init, like(inputs, padded))
+        return final, like(ys, [pack_rows(y, index, places) for y in listed(ys)])
 
     @cached_property
     def _forward(self):

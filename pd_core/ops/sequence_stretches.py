@@ -11,7 +11,7 @@ import numpy as np
 from ..node import apply, composite
 from ..variable import constant, fresh_dim
 from . import math as m
-from .control import scan
+from .control import like, listed, scan
 from .index import gather, scatter_add
 from .reduce import cum_sum, reduce_sum
 from .sequence import Segments, exchange_rows
@@ -31,14 +31,14 @@ def scan_bounded(sequences: Segments, step, init, inputs, reverse=False):
     if isinstance(sequences, PaddedSegments):
         return sequences.scan(step, init, inputs, reverse)[1]
     plan = Stretches(sequences, STRETCHES, reverse)
-    xs = [plan.pad(x) for x in _listed(inputs)]
-    states, found = [plan.sorted(s) for s in _listed(init)], []
+    xs = [plan.pad(x) for x in listed(inputs)]
+    states, found = [plan.sorted(s) for s in listed(init)], []
     for k in range(plan.number):
-        given = _like(init, states), _like(inputs, [x[k] for x in xs])
+        given = like(init, states), like(inputs, [x[k] for x in xs])
         states, ys = scan(step, *given)
-        states = [plan.shortened(s, k) for s in _listed(states)]
-        found.append(_listed(ys))
-    return _like(ys, [plan.pack(parts) for parts in zip(*found, strict=True)])
+        states = [plan.shortened(s, k) for s in listed(states)]
+        found.append(listed(ys))
+    return like(ys, [plan.pack(parts) for parts in zip(*found, strict=True)])
 
 
 class Stretches:
@@ -165,11 +165,3 @@ def pack_parts(parts, places, indices):
 
 def _several(values):
     return values if isinstance(values, tuple) else (values,)
-
-
-def _listed(values):
-    return list(values) if isinstance(values, (list, tuple)) else [values]
-
-
-def _like(pattern, values):
-    return list(values) if isinstance(pattern, (list, tuple)) else values[0]
