@@ -341,23 +341,12 @@ def _boot(group, agent, layer, bias, activation, const_id):
 
 
 def _booted_by(group, agent, layer):
-    if not isinstance(layer, Layer):
-        raise TypeError(f"memory {agent.name!r}: boot_layer is a layer, not {layer!r}")
-    if layer.within is group:
+    if isinstance(layer, Layer) and layer.within is group:
         raise pd.GraphError(
             f"memory {agent.name!r}: boot_layer {layer.name!r} is a layer of the step; "
             "a memory starts from one outside"
         )
-    if layer.size != agent.size:
-        raise pd.ShapeError(
-            f"memory {agent.name!r} is {agent.size} wide, its boot_layer {layer.name!r} "
-            f"{layer.size}"
-        )
-    if layer.levels:
-        raise pd.GraphError(
-            f"memory {agent.name!r}: boot_layer {layer.name!r} is a sequence; "
-            "a memory starts from one row for each sequence"
-        )
+    _check_boot(agent.name, agent.size, layer)
     agent.record.boot_layer_name = layer.full_name
     agent.parents.append(layer)
     return group.whole(layer)[0]
