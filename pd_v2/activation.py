@@ -12,12 +12,14 @@ __all__ = [
 class Base:
     """An activation by its name in the configuration.
 
+    No element of a `bounded` one grows without limit.
     `over_row` needs the whole row at once, `over_sequence` all rows of a sequence: it is called
     with the Segments of the sequences too.
     """
 
     over_row = False
     over_sequence = False
+    bounded = False
 
     def __init__(self, name, support_hppl):
         self.name, self.support_hppl = name, support_hppl
@@ -46,6 +48,8 @@ Linear = Identity
 class Tanh(Base):
     """Hyperbolic tangent."""
 
+    bounded = True
+
     def __init__(self):
         super().__init__("tanh", True)
 
@@ -55,6 +59,8 @@ class Tanh(Base):
 
 class Sigmoid(Base):
     """1 / (1 + e^-x), x held within [-40, 13]; the derivative is y (1 - y) everywhere."""
+
+    bounded = True
 
     def __init__(self):
         super().__init__("sigmoid", True)
@@ -66,7 +72,7 @@ class Sigmoid(Base):
 class Softmax(Base):
     """e^x over its sum, over the row."""
 
-    over_row = True
+    over_row = bounded = True
 
     def __init__(self):
         super().__init__("softmax", False)
@@ -123,6 +129,8 @@ class SoftRelu(Base):
 
 class STanh(Base):
     """1.7159 tanh(2x/3)."""
+
+    bounded = True
 
     def __init__(self):
         super().__init__("stanh", False)

@@ -14,7 +14,6 @@ from ._legacy import Scope
 
 # Their rows are not computed one by one, so they stay in the loop.
 _OVER_ROWS = {"batch_norm", "resize", "trans"}
-_BOUNDED = {"sigmoid", "softmax", "stanh", "tanh"}
 
 
 class StaticInput:
@@ -194,8 +193,8 @@ def _is_bounded(x):
     if x.config.type == "get_output":  # the cell of an LSTM grows by 1 a step at most
         x = x.parents[0]
     if x.config.type in ("gru_step", "lstm_step"):
-        return x.activation.name in _BOUNDED and x.config.active_gate_type == "sigmoid"
-    return x.dtype.kind == "i" or (x.activation is not None and x.activation.name in _BOUNDED)
+        return x.activation.bounded and x.config.active_gate_type == "sigmoid"
+    return x.dtype.kind == "i" or (x.activation is not None and x.activation.bounded)
 
 
 def _record(x, config):

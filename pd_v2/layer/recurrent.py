@@ -40,7 +40,7 @@ def lstmemory(
         h, c = pd.lstm_cell(gates, c, _all_of(peepholes), act, gate_act, state_act)
         return [h, c], h
 
-    bounded = _bounded(gate_act) and (_bounded(act) or _bounded(state_act))
+    bounded = gate_act.bounded and (act.bounded or state_act.bounded)
     return _along(scope, step, 2, n, _plus(input, bias), reverse, bounded)
 
 
@@ -70,7 +70,7 @@ def grumemory(
         h = pd.gru_cell(x, h, gates, candidate, act, gate_act)
         return h, h
 
-    bounded = gate_act.name == "sigmoid" and _bounded(act)
+    bounded = gate_act.name == "sigmoid" and act.bounded
     return _along(scope, step, 1, n, _plus(input, bias), reverse, bounded)
 
 
@@ -94,7 +94,7 @@ def recurrent(
         h = act(pd.add(pd.matmul(h, w), x))
         return h, h
 
-    return _along(scope, step, 1, input.size, _plus(input, bias), reverse, _bounded(act))
+    return _along(scope, step, 1, input.size, _plus(input, bias), reverse, act.bounded)
 
 
 @layer("lstm_step", "lstm_step", Tanh, inputs=("input", "state"), rows=("input", "state"))
@@ -223,10 +223,6 @@ def _along(scope, step, states, size, rows, reverse, bounded):
 
 def _plus(x, bias):
     return x if bias is None else pd.add(x, bias)
-
-
-def _bounded(act):
-    return act.name in ("tanh", "sigmoid", "softmax")
 
 
 def _share(input, size, parts):
