@@ -35,6 +35,7 @@ class Session:
         self.backend = _backend(device)
         self.seed = seed
         self.draws = Counter()  # how often each stream of random numbers was drawn from
+        self.version = 0  # how often stored values have changed
         self._counts = Counter()
         self._values = self.backend.values()
         self._steps = Steps()
@@ -76,9 +77,12 @@ class Session:
             step = Step(self.backend, fetches, updates, fed, training)
             self._steps.add(key, step)
             self._counts["compiled"] += 1
-        self.initialize(step.states)
+        if not step.initialized:
+            self.initialize(step.states)
+            step.initialized = True
         drawn = [(v, self._drawn(v)) for v in step.redrawn]
         seed = [[self.seed, self.draws[k]] for k in step.draws]
+        self.version += step.changes
         results = step.run(fed, self._values, np.array(seed, np.int64) if seed else None)
         for draw in step.draws:
             self.draws[draw] += 1
@@ -106,6 +110,7 @@ class Session:
 
     def _store(self, v, array):
         self._counts["stored"] += 1
+        self.version += 1
         self._values.set(v, array)
 
     def stats(self) -> dict:
@@ -137,6 +142,15 @@ class Session:
             self.initialize([variable])
             self._counts["read"] += 1
             return self._values.numpy(variable)
+
+    def before(self, variable) -> np.ndarray | None:
+        """The value of a persistent variable before the last evaluation that changed it.
+
+        None if it is not kept: nothing changed it but `set`, or only some of its rows were written.
+        """
+        with self._lock:
+            self._check_open()
+            return self._values.before(variable)
 
     def set(self, variable, array):
         """Store a value for a persistent variable."""

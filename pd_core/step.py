@@ -26,11 +26,13 @@ class Step:
         graph = program.build(fetches, computed, list(fed), training, sizes)
         self.fed, self.feeds, self.states = graph.fed, graph.feeds, graph.states
         self.draws = graph.draws
+        self.changes = bool(computed)
         self.operators = len(ancestors(graph.outputs))
         self.equal = graph.equal
         self.packed = PackedFeeds(fed, self.equal)
         self.executable = backend.compile(graph) if graph.outputs else None
         self.checked = set()
+        self.initialized = False  # whether all states have a value: they keep one from then on
 
     def run(self, fed, values, seed):
         """The fetches for these feeds; computed new values are stored in `values`."""

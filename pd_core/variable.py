@@ -179,7 +179,7 @@ def as_array(value, dtype=None, who=None) -> np.ndarray:
     """A copy of a value as an array of numbers; DTypeError where the dtype would change them.
 
     Rounding to another float type is no change; without a dtype, float64 becomes float32.
-    `who` begins the message: the op function that is being called if None.
+    `who`, as a text, begins the message: the op function that is being called if None.
     """
     try:
         array = np.asarray(value)
@@ -198,7 +198,8 @@ def as_array(value, dtype=None, who=None) -> np.ndarray:
 def _unfit(who, value, what):
     text = repr(value)
     text = text if len(text) <= 60 else f"{text[:60]}…"
-    return DTypeError(f"{who or function('constant')}: cannot take {what}, {text}")
+    who = function("constant") if who is None else who
+    return DTypeError(f"{who}: cannot take {what}, {text}")
 
 
 def _keeps(array, dtype):

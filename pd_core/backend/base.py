@@ -58,6 +58,8 @@ class Values(Protocol):
 
     def numpy(self, variable: Variable) -> np.ndarray: ...
 
+    def before(self, variable: Variable) -> np.ndarray | None: ...
+
 
 class Backend(Protocol):
     """A runtime on a device."""

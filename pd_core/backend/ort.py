@@ -104,7 +104,9 @@ class OrtValues:
     def __init__(self, device):
         self.kind, _, number = device.partition(":")
         self.number = int(number or 0)
-        self.buffers = {}  # variable -> [its value, the buffer that the next step writes]
+        # variable -> [its value, the buffer that the next step writes, the value before until
+        # then]: one list for good
+        self.buffers = {}
 
     def __contains__(self, variable):
         return variable in self.buffers and self.buffers[variable][0] is not None
@@ -116,11 +118,16 @@ class OrtValues:
         """Store a copy of an array of the variable's shape and dtype."""
         array = np.array(array, variable.dtype, order="C").reshape(variable.dims)
         value = onnxruntime.OrtValue.ortvalue_from_numpy(array, self.kind, self.number)
-        self.buffers[variable] = [value, None]
+        self.buffers.setdefault(variable, [None, None])[:] = value, None
 
     def numpy(self, variable):
         """A copy on the host."""
         return np.array(self.buffers[variable][0].numpy())
+
+    def before(self, variable):
+        """A copy of the value before the last step that wrote it; None if it is not kept."""
+        spent = self.buffers.get(variable, (None, None))[1]
+        return None if spent is None else np.array(spent.numpy())
 
     def pair(self, variable):
         """The two buffers of a variable, the second of which exists once it has been asked for."""
@@ -154,29 +161,39 @@ class OrtExecutable:
         except Exception as error:
             raise self._traced(error) from error
         self.bindings = {}
+        self.pairs = None, (), ()
         self.writer = None if writes is None else RowWriter(writes, device)
 
     def run(self, feeds, values, seed=None):
-        pairs = [values.pair(v) for v in self.updated]
-        binding = self._binding([values.buffers[v][0] for v in self.states], [p[1] for p in pairs])
+        states, updated = self._pairs(values)
+        binding = self._binding([p[0] for p in states], [p[1] for p in updated])
         for name, array in zip(self.feed_names, feeds, strict=True):
-            binding.bind_ortvalue_input(name, onnxruntime.OrtValue.ortvalue_from_numpy(array))
+            binding.bind_cpu_input(name, array)
         if seed is not None:
-            binding.bind_ortvalue_input(
-                self.seed_name, onnxruntime.OrtValue.ortvalue_from_numpy(seed)
-            )
+            binding.bind_cpu_input(self.seed_name, seed)
         self._bind_fetches(binding)
         try:
             self.session.run_with_iobinding(binding)
         except Exception as error:
+            for pair in updated:
+                pair[1] = None  # it may be half written
             raise self._traced(error) from error
         out = binding.get_outputs_as_ortvaluevector()  # fetches were bound first
         if self.writer is not None:
             given = range(self.fetched, len(self.fetch_names))
             self.writer.run([out[k] for k in given], values)
-        for pair in pairs:
+        for pair in updated:
             pair.reverse()
         return [out[k].numpy() for k in range(self.fetched)]
+
+    def _pairs(self, values):
+        """The pairs of buffers of the states and of what is updated, ready to be bound."""
+        owner, states, updated = self.pairs
+        if owner is not values or any(p[1] is None for p in updated):
+            updated = [values.pair(v) for v in self.updated]
+            states = [values.buffers[v] for v in self.states]
+            self.pairs = values, states, updated
+        return states, updated
 
     def _bind_fetches(self, binding):
         """Fetches go to the host, what the row writes are given stays on the device."""

@@ -23,7 +23,7 @@ class HostValues:
     """Values of persistent variables as arrays."""
 
     def __init__(self):
-        self.current = {}
+        self.current, self.previous = {}, {}
 
     def __contains__(self, variable):
         return variable in self.current
@@ -37,10 +37,22 @@ class HostValues:
     def set(self, variable, array):
         """Store a copy of an array of the variable's shape and dtype."""
         self.current[variable] = np.array(array, variable.dtype).reshape(variable.dims)
+        self.previous.pop(variable, None)
 
     def numpy(self, variable):
         """A copy."""
         return self.current[variable].copy()
+
+    def before(self, variable):
+        """A copy of the value before the last step that wrote it; None if it is not kept."""
+        found = self.previous.get(variable)
+        return None if found is None else found.copy()
+
+    def update(self, variable, array):
+        """Store what a step has computed."""
+        old = self.current.get(variable)
+        self.set(variable, array)
+        self.previous[variable] = old
 
 
 class ReferenceExecutable:
@@ -62,7 +74,7 @@ class ReferenceExecutable:
         count = len(out) - len(self.updated)
         self._check(out[count:])
         for variable, array in zip(self.updated, out[count:], strict=True):
-            values.set(variable, array)
+            values.update(variable, array)
         return [np.asarray(x) for x in out[:count]]
 
     def _check(self, new):

@@ -87,6 +87,54 @@ def test_parameters_stay_in_two_buffers():
     assert seen[0] is not seen[1]
 
 
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+def test_the_value_before_a_step_is_kept_until_the_next(device):
+    w, b = pd.Variable("w", data=ones(2)), pd.Variable("b", data=ones(2))
+    step = pd.MomentumOptimizer(0.5, 0.0).minimize(pd.reduce_sum(w * b), [w])
+    with pd.Session(device) as session:
+        assert session.before(w) is None
+        session.eval(step)
+        session.eval(w + b)
+        assert session.before(w).tolist() == [1.0, 1.0]
+        session.eval(step)
+        assert session.before(w).tolist() == [0.5, 0.5]
+        assert session.before(b) is None
+        session.set(w, [3.0, 3.0])
+        assert session.before(w) is None
+        session.eval(step)
+        assert session.before(w).tolist() == [3.0, 3.0]
+        seen = session.before(w)
+        seen[:] = 7.0
+        assert session.before(w).tolist() == [3.0, 3.0]
+
+
+def test_a_step_that_failed_leaves_nothing_before_it():
+    w, i = pd.Variable("w", data=ones(2)), pd.Variable([1], dtype="int64")
+    step = pd.assign(w, w + pd.gather(w, i))
+    session = pd.Session()
+    session.eval(step, {i: [0]})
+    with pytest.raises(pd.BackendError):
+        session.eval(step, {i: [5]})
+    assert session.before(w) is None
+    assert session.get(w).tolist() == [2.0, 2.0]
+    session.eval(step, {i: [0]})
+    assert session.before(w).tolist() == [2.0, 2.0]
+
+
+def test_the_version_tells_whether_values_have_changed():
+    w = pd.Variable("w", data=ones(2))
+    step = pd.MomentumOptimizer(0.5).minimize(pd.reduce_sum(w))
+    session = pd.Session()
+    session.eval(w * 2.0)
+    seen = session.version
+    session.eval(w * 2.0)
+    assert session.version == seen
+    for change in (lambda: session.eval(step), lambda: session.set(w, [1.0, 1.0])):
+        change()
+        assert session.version > seen
+        seen = session.version
+
+
 def test_with_makes_a_session_the_default():
     w = pd.Variable("w", data=f32(1.0))
     outer, inner = pd.Session(), pd.Session()
