@@ -2,7 +2,9 @@
 
 import itertools
 import struct
+from array import array
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 
@@ -185,7 +187,8 @@ class _Column:
         """Rows as float32 [rows, dim], and (height, width) if they are images."""
         if not rows:
             return np.zeros((0, self.type.dim), np.float32), None
-        block = _packed(rows, self.type.dim)
+        pack = _joined if isinstance(rows[0], np.ndarray) else _packed
+        block = pack(rows, self.type.dim)
         if block is None:
             block = _stacked(rows)
         if block is not None and block.shape == (len(rows), self.type.dim):
@@ -239,8 +242,12 @@ class _Column:
             return np.zeros(0, np.int64)
         # scripts of 2017 say integer_value(1) of positions, whose range they do not know
         limit = self.type.dim if self.type.dim > 1 else np.iinfo(np.int64).max
-        if set(map(type, rows)) == {int} and min(rows) >= 0 and max(rows) < limit:
-            return np.fromiter(rows, np.int64, len(rows))
+        try:
+            ids = np.frombuffer(array("q", rows), np.int64)
+            if ids.view(np.uint64).max() < limit:  # what is negative is large there
+                return ids
+        except (TypeError, OverflowError):
+            pass
         block = _stacked(rows)
         if block is None or block.ndim != 1 or block.dtype.kind == "f":
             raise self._first_fault(rows, lengths, _id_problem, limit)
@@ -273,13 +280,30 @@ class _Column:
         return f"sample {index}{''.join(inside)}"
 
 
+_FLOAT32 = np.dtype(np.float32)
+_dtype, _rank = attrgetter("dtype"), attrgetter("ndim")
+
+
+def _joined(rows, dim):
+    """float32 arrays [dim] as float32 [rows, dim], None if there is anything else.
+
+    Their memory is joined in half the time that numpy takes for an array of arrays.
+    """
+    try:
+        alike = [*map(_dtype, rows)].count(_FLOAT32), [*map(_rank, rows)].count(1)
+        if (*alike, [*map(len, rows)].count(dim)) != (len(rows),) * 3:
+            return None
+        data = bytearray().join(rows)
+    except (AttributeError, TypeError, BufferError):
+        return None
+    return np.frombuffer(data, np.float32).reshape(len(rows), dim)
+
+
 def _packed(rows, dim):
     """Lists of dim numbers as float32 [rows, dim], None if there is anything else.
 
     For Python's own numbers it takes a third of the time of an array of lists.
     """
-    if isinstance(rows[0], np.ndarray):
-        return None
     if not all(issubclass(kind, list | tuple) for kind in set(map(type, rows))):
         return None
     row = struct.Struct(f"{dim}f")

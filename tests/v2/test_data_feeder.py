@@ -289,6 +289,24 @@ def test_lists_are_converted_as_numpy_converts_them(row):
     slot.value[:] = 0  # it is the feeder's own
 
 
+ROWS = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [ROWS[0].astype(np.float64), ROWS[1]],
+        [ROWS[0], ROWS[1].astype(">f4")],
+        [np.repeat(ROWS[0], 2)[::2], ROWS[1]],
+        [ROWS[0], np.ma.array(ROWS[1])],
+    ],
+    ids=["float64", "byte order", "strides", "masked"],
+)
+def test_arrays_of_several_kinds_may_be_mixed(rows):
+    value = feed(dense_vector(3), *rows).value
+    assert value.dtype == np.float32 and value.tolist() == ROWS.tolist()
+
+
 def test_lists_and_arrays_may_be_mixed():
     assert_slot(feed(dense_vector(2), [1, 2], np.array([3.0, 4.0])), [[1, 2], [3, 4]])
 
