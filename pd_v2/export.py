@@ -10,9 +10,8 @@ import onnx
 from . import build
 from .config_base import Layer
 from .parameters import Parameters
-from .stored_network import model_of
+from .stored_network import model_of, read_stored
 from .topology import Topology
-from .topology_file import read_topology
 from .whole_file import whole_file
 
 NAME = "python -m pd_v2 export"
@@ -36,9 +35,9 @@ def main(argv):
 
 
 def export_topology(path, topology, parameters):
-    """The model of a file of `Topology.serialize_for_inference`, written to a path."""
+    """The model of a stored topology or of a merged model, written to a path."""
     with open(topology, "rb") as f:
-        model = model_of(read_topology(f), parameters)
+        model = model_of(read_stored(f), parameters)
     onnx.checker.check_model(model, full_check=True)
     with whole_file(path) as f:
         f.write(model.SerializeToString())
@@ -69,7 +68,7 @@ def _options(argv):
         prog=NAME, description="Write a network with its parameters as one ONNX file."
     )
     source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--topology", help="a file of Topology.serialize_for_inference")
+    source.add_argument("--topology", help="a file of serialize_for_inference, or a merged model")
     source.add_argument("--script", help="a program that defines the layers; it is imported")
     parser.add_argument(
         "--layer",

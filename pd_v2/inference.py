@@ -10,9 +10,8 @@ from . import build
 from .data_feeder import DataFeeder, feeds
 from .evaluator import Accumulator, fetched
 from .layer_outputs import FIELDS, as_result, fields_of, variables_of
-from .stored_network import network_of
+from .stored_network import network_of, read_stored
 from .topology import Topology
-from .topology_file import read_topology
 
 __all__ = ["Inference", "infer"]
 
@@ -35,15 +34,16 @@ class _Compiled:
 class Inference:
     """The network behind some output layers, with a copy of the values of `parameters`.
 
-    The network may also come from `fileobj`, a file that `Topology.serialize_for_inference` wrote:
-    then no layer of it has to be defined in this process.
+    The network may also come from `fileobj`, a file that `Topology.serialize_for_inference` wrote,
+    here or in 2017, or a merged model of 2017's C library: then no layer of it has to be defined in
+    this process.
     """
 
     def __init__(self, parameters, output_layer=None, fileobj=None):
         if output_layer is not None:
             self._take_layers(parameters, Topology(output_layer))
         elif fileobj is not None:
-            self._take_file(parameters, read_topology(fileobj))
+            self._take_file(parameters, read_stored(fileobj))
         else:
             raise ValueError("Inference: give an output_layer, or the fileobj of a topology")
 

@@ -3,10 +3,14 @@
 import struct
 
 from google.protobuf import text_format
+from google.protobuf.message import DecodeError
 
+from .described import data_types_of
 from .parameter_file import write_value
 from .parameters import Parameters
+from .proto import ModelConfig, TrainerConfig
 from .topology import Topology, parse_network
+from .topology_file import StoredTopology, TopologyFileError
 from .whole_file import whole_file
 
 _LENGTH = struct.Struct("<q")
@@ -29,6 +33,31 @@ def merge_v2_model(net, param_file, output_file):
         for p in topology.parameters:
             write_value(f, values[p.variable])
     print(f"Generate  {output_file}  success!")
+
+
+def read_merged(data):
+    """The StoredTopology of a merged model's bytes, or None if they begin with no length.
+
+    2017's trainer program wrote a TrainerConfig in the place of the ModelConfig. The values are
+    not read, and what the data layers take is told from the layers that read them.
+    """
+    start = _LENGTH.size
+    length = _LENGTH.unpack_from(data)[0] if len(data) > start else 0
+    if not 0 < length <= len(data) - start:
+        return None
+    config = _config(data[start : start + length])
+    return StoredTopology(config, data_types_of(config), None)
+
+
+def _config(data):
+    try:
+        return TrainerConfig.FromString(data).model_config
+    except DecodeError:
+        pass
+    try:
+        return ModelConfig.FromString(data)
+    except DecodeError as error:
+        raise TopologyFileError(f"the file begins like a merged model, but: {error}") from error
 
 
 def dump_v2_config(topology, save_path, binary=False):

@@ -1,5 +1,6 @@
 """A network from the file of its topology, without the program that described it."""
 
+import io
 import json
 import math
 
@@ -8,11 +9,19 @@ import onnx
 import pd_core as pd
 
 from . import build
-from .described_network import UnknownLayer, outputs_of
+from .described import UnknownLayer, outputs_of
 from .layer.data import data
 from .layer_outputs import FIELDS
+from .merged_model import read_merged
 from .topology import Topology
-from .topology_file import program_of
+from .topology_file import program_of, read_topology
+
+
+def read_stored(stream):
+    """The StoredTopology of a file of `Topology.serialize_for_inference`, or of a merged model."""
+    data = getattr(stream, "buffer", stream).read()
+    merged = read_merged(data)
+    return read_topology(io.BytesIO(data)) if merged is None else merged
 
 
 def network_of(stored, parameters):
@@ -58,7 +67,7 @@ def _described_program(stored):
             outputs = outputs_of(stored.config, dict(stored.data_types))
         except UnknownLayer as error:
             raise UnknownLayer(
-                f"a topology that was written in 2017: {error}\n"
+                f"a topology without its computation, as 2017 wrote it: {error}\n"
                 "  hint: build the network in a program, and pass output_layer"
             ) from error
         return program_of(Topology(outputs))

@@ -57,7 +57,7 @@ class GeneratedInput(BaseGeneratedInput):
         return max_id(input=input, name=_WORD)
 
 
-class _Generator(Group):
+class Generator(Group):
     """A group whose rows are the open paths of all samples, `beam_size` each."""
 
     def __init__(self, name, beam_size):
@@ -109,8 +109,6 @@ class _Generator(Group):
 
     def search(self, probabilities, bos_id, eos_id, max_length):
         """The best paths of each sample."""
-        for m in self.memories:
-            m.link()
         word, *others = sorted(self.step.states, key=lambda s: s.formal.name != f"{_WORD}+delay1")
         self.step.states = [word, *others]
         targets = [probabilities, *(s.new for s in others)]
@@ -122,6 +120,15 @@ class _Generator(Group):
         init = [self._known(s.init) for s in others]
         samples = self._known(self.samples)
         return pd.beam_search(step, init, samples, bos_id, eos_id, self.beam_size, max_length)
+
+    def finish(self, probabilities, word, end, bos_id, eos_id, max_length, results):
+        """Run the search: the layer of `results` paths a sample, for the described step."""
+        self.keep([word, end])
+        beams = self.search(probabilities, bos_id, eos_id, max_length)
+        generator = self.config.generator
+        generator.max_num_frames, generator.eos_layer_name = max_length, end.full_name
+        generator.num_results_per_sample, generator.beam_size = results, self.beam_size
+        return _outside(self, word, end, beams, results)
 
 
 def beam_search(
@@ -147,7 +154,7 @@ def beam_search(
     generated = _generated(name, inputs)
     generated.bos_id, generated.eos_id = bos_id, eos_id
     results = _count_of_results(name, beam_size, num_results_per_sample)
-    group = _Generator(name, beam_size)
+    group = Generator(name, beam_size)
     with described(group):
         out = step(*[_seen(group, x) for x in inputs])
         probabilities = out[0] if isinstance(out, (list, tuple)) else out
@@ -156,11 +163,7 @@ def beam_search(
         word = generated.after_real_step(probabilities)
         word.config.beam_size = beam_size
         end = eos(input=word, eos_id=eos_id, name=f"__{name}_eos_layer__")
-    beams = group.search(probabilities, bos_id, eos_id, max_length)
-    generator = group.config.generator
-    generator.max_num_frames, generator.eos_layer_name = max_length, end.full_name
-    generator.num_results_per_sample, generator.beam_size = results, beam_size
-    return _outside(group, word, end, beams, results)
+    return group.finish(probabilities, word, end, bos_id, eos_id, max_length, results)
 
 
 def _seen(group, x):

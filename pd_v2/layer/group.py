@@ -121,13 +121,14 @@ class Group:
             self.config.memories.add(
                 layer_name=config.name, link_name=config.name, boot_layer_name=x.full_name
             )
+        else:
+            self.config.in_links.add(layer_name=x.full_name, link_name=config.name)
         self.layer.parents.append(x)
         return agent
 
     def close(self, outputs):
         """Link the memories, and run the step: the layers outside for those inside."""
-        for memory in self.memories:
-            memory.link()
+        self.keep(outputs)
         self.step.fixed += [x for x in self.layers if self._is_fixed(x)]
         self.step.row_wise = [x for x in self.layers if self._is_row_wise(x)]
         known = {*self.step.row_wise, *self.step.fixed}
@@ -138,6 +139,13 @@ class Group:
         reverse = self.reverse and len(self.levels) == 1
         values = pd.unroll(self.step, rows, self.sequences, reverse)
         return [self._gathered(x, y) for x, y in zip(outputs, values, strict=True)]
+
+    def keep(self, outputs):
+        """Link the memories; whoever needs the group needs all that its configuration links."""
+        for memory in self.memories:
+            memory.link()
+        agents = [x for x in self.layers if x.config.type in ("agent", "scatter_agent")]
+        self.layer.parents += [*agents, *outputs]
 
     def padded(self, x):
         """Sequences of one step as [samples, rows, ...], of equal size in every step."""

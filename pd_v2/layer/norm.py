@@ -56,7 +56,8 @@ def batch_norm(
         False if use_global_stats is False else None,
     )
     _record(scope, input, x, channels, epsilon, moving_average_fraction, use_global_stats)
-    if batch_norm_type == "cudnn_batch_norm" or settings.current().use_gpu:
+    chosen = batch_norm_type is None and settings.current().use_gpu
+    if chosen or batch_norm_type == "cudnn_batch_norm":
         scope.config.type = "cudnn_batch_norm"
     return y
 

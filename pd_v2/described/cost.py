@@ -1,0 +1,130 @@
+"""Costs, and what decodes for them."""
+
+from ..layer import (
+    BeamInput,
+    crf,
+    crf_decoding,
+    cross_entropy_cost,
+    cross_entropy_over_beam,
+    cross_entropy_with_selfnorm_cost,
+    ctc,
+    detection_output,
+    hsigmoid,
+    huber_classification_cost,
+    huber_regression_cost,
+    lambda_cost,
+    multi_binary_label_cross_entropy_cost,
+    multibox_loss,
+    nce,
+    priorbox,
+    rank_cost,
+    smooth_l1_cost,
+    square_error_cost,
+    sum_cost,
+    warp_ctc,
+)
+from .options import bias, listed_of_first, made_by, options, weighted, weights
+
+_COST = ("input", "label", "weight")
+
+
+def _of_classes(function, *after, **own):
+    """Costs of several inputs with a weight each, which the arguments `after` follow."""
+
+    def make(config, inputs):
+        count = sum(bool(slot.input_parameter_name) for slot in config.inputs)
+        parts = [inputs[:count], *inputs[count:]]
+        own_of = {"param_attr": weights, "bias_attr": bias, "num_classes": "num_classes", **own}
+        return made_by(function, "input", *after, **own_of)(config, parts)
+
+    return make
+
+
+def _over_beam(config, inputs):
+    beams = [BeamInput(*part) for part in zip(*[iter(inputs)] * 3, strict=True)]
+    return cross_entropy_over_beam(beams, **options(config))
+
+
+def _maps(kind, inputs, maps):
+    """The layers of boxes, and those of classes."""
+    if len(inputs) != 2 * maps:
+        raise ValueError(f"{kind} has {len(inputs)} inputs for {maps} maps")
+    return {"input_loc": inputs[:maps], "input_conf": inputs[maps:]}
+
+
+def _fields(conf, *names):
+    return {name: getattr(conf, name) for name in ("num_classes", "background_id", *names)}
+
+
+def _boxes(config, inputs):
+    conf = config.inputs[0].multibox_loss_conf
+    priors, label, *maps = inputs
+    return multibox_loss(
+        priorbox=priors,
+        label=label,
+        **_maps(config.type, maps, conf.input_num),
+        **_fields(conf, "overlap_threshold", "neg_pos_ratio", "neg_overlap"),
+        **options(config),
+    )
+
+
+def _detected(config, inputs):
+    conf = config.inputs[0].detection_output_conf
+    priors, *maps = inputs
+    return detection_output(
+        priorbox=priors,
+        **_maps(config.type, maps, conf.input_num),
+        **_fields(conf, "nms_threshold", "nms_top_k", "keep_top_k", "confidence_threshold"),
+        **options(config),
+    )
+
+
+_PRIORS = ("aspect_ratio", "variance", "min_size", "max_size")
+
+LAYERS = {
+    "crf": made_by(crf, *_COST, base=weighted, size="size", coeff="coeff"),
+    "crf_decoding": made_by(crf_decoding, "input", "label", base=weighted, size="size"),
+    "cross_entropy_over_beam": _over_beam,
+    "ctc": made_by(ctc, "input", "label", size="size", norm_by_times="norm_by_times"),
+    "detection_output": _detected,
+    "hsigmoid": _of_classes(hsigmoid, "label"),
+    "huber_classification": made_by(huber_classification_cost, "input", "label", coeff="coeff"),
+    "huber_regression": made_by(
+        huber_regression_cost, "input", "label", delta="delta", coeff="coeff"
+    ),
+    "lambda_cost": made_by(
+        lambda_cost, "input", "score", NDCG_num="NDCG_num", max_sort_size="max_sort_size"
+    ),
+    "multi-class-cross-entropy": made_by(cross_entropy_cost, *_COST, coeff="coeff"),
+    "multi_binary_label_cross_entropy": made_by(
+        multi_binary_label_cross_entropy_cost, "input", "label", coeff="coeff"
+    ),
+    "multi_class_cross_entropy_with_selfnorm": made_by(
+        cross_entropy_with_selfnorm_cost,
+        "input",
+        "label",
+        coeff="coeff",
+        softmax_selfnorm_alpha="softmax_selfnorm_alpha",
+    ),
+    "multibox_loss": _boxes,
+    "nce": _of_classes(
+        nce,
+        "label",
+        "weight",
+        num_neg_samples="num_neg_samples",
+        neg_distribution=lambda config: list(config.neg_sampling_dist) or None,
+    ),
+    "priorbox": made_by(
+        priorbox,
+        "input",
+        "image",
+        **{field: listed_of_first(f"priorbox_conf.{field}") for field in _PRIORS},
+    ),
+    "rank-cost": made_by(rank_cost, "left", "right", "label", "weight", coeff="coeff"),
+    "smooth_l1": made_by(smooth_l1_cost, "input", "label", coeff="coeff"),
+    "square_error": made_by(square_error_cost, *_COST, coeff="coeff"),
+    "sum_cost": made_by(sum_cost, "input"),
+    "warp_ctc": made_by(
+        warp_ctc, "input", "label", size="size", blank="blank", norm_by_times="norm_by_times"
+    ),
+}

@@ -1,0 +1,110 @@
+"""Mixed layers, and what stands side by side: their projections and operators."""
+
+from ..layer import (
+    concat,
+    context_projection,
+    conv_operator,
+    conv_projection,
+    dotmul_operator,
+    dotmul_projection,
+    full_matrix_projection,
+    identity_projection,
+    mixed,
+    scaling_projection,
+    slice_projection,
+    table_projection,
+    trans_full_matrix_projection,
+)
+from .options import acted, biased, made_by, weight
+
+_SIZED = {
+    "fc": full_matrix_projection,
+    "table": table_projection,
+    "trans_fc": trans_full_matrix_projection,
+}
+_ELEMENTWISE = {"dot_mul": dotmul_projection, "scaling": scaling_projection}
+
+
+def _mixed(config, inputs):
+    return mixed(config.size, _items(config, inputs), **biased(config))
+
+
+def _side_by_side(config, inputs):
+    return concat(_items(config, inputs), **biased(config))
+
+
+def _items(config, inputs):
+    """Projections and operators by their first slots; the other slots of operators come last."""
+    operators = {conf.input_indices[0]: conf for conf in config.operator_confs}
+    rest = sum(len(conf.input_indices) - 1 for conf in operators.values())
+    items = []
+    for slot in range(len(inputs) - rest):
+        conf = operators.get(slot)
+        if conf is None:
+            items.append(_projection(config.inputs[slot], inputs[slot]))
+        else:
+            items.append(_operator(conf, [inputs[i] for i in conf.input_indices]))
+    return items
+
+
+def _projection(slot, x):
+    conf = slot.proj_conf
+    if conf.type in _SIZED:
+        return _SIZED[conf.type](x, conf.output_size, weight(slot))
+    if conf.type in _ELEMENTWISE:
+        return _ELEMENTWISE[conf.type](x, weight(slot))
+    if conf.type not in _OTHERS:
+        raise ValueError(f"there is no projection {conf.type!r} here")
+    return _OTHERS[conf.type](slot, conf, x)
+
+
+def _columns(slot, conf, x):
+    return identity_projection(x, offset=conf.offset, size=conf.output_size)
+
+
+def _context(slot, conf, x):
+    attr = weight(slot) if conf.trainable_padding else False
+    return context_projection(x, conf.context_length, conf.context_start, attr)
+
+
+def _slices(slot, conf, x):
+    pixels = x.size // x.num_filters
+    return slice_projection(x, [(s.start // pixels, s.end // pixels) for s in conf.slices])
+
+
+def _convolved(slot, conf, x):
+    return conv_projection(x, param_attr=weight(slot), groups=conf.conv_conf.groups, **_conv(conf))
+
+
+_OTHERS = {
+    "context": _context,
+    "conv": _convolved,
+    "convt": _convolved,
+    "identity": lambda slot, conf, x: identity_projection(x),
+    "identity_offset": _columns,
+    "slice": _slices,
+}
+
+
+def _operator(conf, inputs):
+    if conf.type == "dot_mul":
+        return dotmul_operator(*inputs, scale=conf.dotmul_scale)
+    if conf.type in ("conv", "convt"):
+        return conv_operator(*inputs, **_conv(conf))
+    raise ValueError(f"there is no operator {conf.type!r} here")
+
+
+def _conv(conf):
+    """The geometry of a convolution."""
+    fields = ("filter_size", "stride", "padding")
+    sizes = {f: getattr(conf.conv_conf, f) for f in (*fields, *(f"{f}_y" for f in fields))}
+    channels = conf.conv_conf.channels
+    trans = conf.type == "convt"
+    return {**sizes, "num_filters": conf.num_filters, "num_channels": channels, "trans": trans}
+
+
+LAYERS = {
+    "concat": made_by(concat, listed="input", base=acted),
+    "concat2": _side_by_side,
+    "mixed": _mixed,
+}
