@@ -8,9 +8,12 @@ __all__ = [
     "InputType",
     "SequenceType",
     "dense_array",
+    "dense_slot",
     "dense_vector",
     "dense_vector_sequence",
     "dense_vector_sub_sequence",
+    "index_slot",
+    "integer_sequence",
     "integer_value",
     "integer_value_sequence",
     "integer_value_sub_sequence",
@@ -150,6 +153,11 @@ def integer_value_sub_sequence(dim):
     """A sequence of sequences of ids."""
     return integer_value(dim, SequenceType.SUB_SEQUENCE)
 
+
+# What only paddle.trainer.PyDataProvider2 had, which is this module too.
+dense_slot = dense_vector
+index_slot = integer_value
+integer_sequence = integer_value_sequence
 
 # What sparse_float_vector* was called before it was renamed.
 sparse_vector = sparse_float_vector

@@ -84,14 +84,14 @@ class Sums:
     """Sums over batches of what `measure(*arrays)` gives, and `result(*sums)` of them."""
 
     def __init__(self, count, result, measure=lambda *arrays: arrays):
-        self.sums = [0.0] * count
+        self.sums = [np.float64(0.0)] * count
         self._result, self._measure = result, measure
 
     def add(self, *arrays):
         """One batch."""
         parts = self._measure(*arrays)
         for k, part in enumerate(parts):
-            self.sums[k] = self.sums[k] + np.asarray(part, np.float64)
+            self.sums[k] = self.sums[k] + part
 
     def result(self):
         """The metrics of the sums."""
@@ -194,7 +194,11 @@ def declare(kind, function, name, inputs, statistics, tally, prints=False, **opt
     """
     inputs = [x for x in inputs if x is not None]
     if build.current().groups:
-        raise pd.GraphError(f"{function}: the layers of a recurrent group cannot be evaluated")
+        raise pd.GraphError(
+            f"{function}: the layers of a recurrent group cannot be evaluated\n"
+            "  hint: let the step return them, and evaluate what the group gives; "
+            "a classification_cost of the step takes evaluator=[]"
+        )
     config = EvaluatorConfig(type=kind)
     config.name = name or build.current().next_name(f"{function}_evaluator")
     config.input_layers.extend(x.full_name for x in inputs)

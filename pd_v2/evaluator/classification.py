@@ -103,8 +103,8 @@ def _outside_top(rows, label, k):
 def precision_recall(input, label, positive_label=None, weight=None, name=None):
     """`precision`, `recal` and `F1-score` of the classes that the largest columns stand for.
 
-    They are those of the class `positive_label`. Without one they are no numbers, and there are
-    `macro-average-precision`, `-recall` and `-F1-score` (of the means over classes) and
+    They are those of the class `positive_label`. Without one, or with -1, they are no numbers, and
+    there are `macro-average-precision`, `-recall` and `-F1-score` (of the means over classes) and
     `micro-average-precision` (of the sums over classes). 0/0 is 1.
 
     With a sparse label each column is a class of its own, which a row is found to be in from 0.5
@@ -115,7 +115,8 @@ def precision_recall(input, label, positive_label=None, weight=None, name=None):
     check_weight(who, weight)
     size, sparse = input.size, label.sparse is not None
     counts = _sparse_counts if sparse else _counts
-    if positive_label is not None and not 0 <= positive_label < size:
+    positive = None if positive_label == -1 else positive_label
+    if positive is not None and not 0 <= positive < size:
         raise ValueError(
             f"{who}: the positive label {positive_label!r} is none of the {size} classes"
         )
@@ -125,7 +126,7 @@ def precision_recall(input, label, positive_label=None, weight=None, name=None):
         name,
         [input, label, weight],
         counts(input, label, None if weight is None else pd.reshape(weight, [-1])),
-        lambda: Sums(3, lambda *counts: _precision_recall(counts, size, positive_label, sparse)),
+        lambda: Sums(3, lambda *counts: _precision_recall(counts, size, positive, sparse)),
         positive_label=positive_label,
     )
 

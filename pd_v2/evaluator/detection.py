@@ -95,9 +95,9 @@ class Detections:
         return np.stack([rows[:, 2], right], axis=1)[judged]
 
     def result(self):
-        """The mean over the classes that have boxes and detections."""
+        """The mean over the classes that have boxes and detections, as far as these count."""
         pairs = [(np.concatenate(f), self._boxes.get(c, 0)) for c, f in self._found.items()]
-        precisions = [self._average_precision(f, count) for f, count in pairs if count]
+        precisions = [self._average_precision(f, count) for f, count in pairs if count and len(f)]
         return {"": 100.0 * np.mean(precisions) if precisions else 0.0}
 
     def _average_precision(self, found, count):

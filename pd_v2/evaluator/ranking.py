@@ -8,6 +8,7 @@ from .base import check_layers, check_rows, check_weight, declare, ids_of, last_
 
 _BINS = 2**24 - 1
 _MERGE_AT = 2**20
+_ROUNDING = 1e-6  # ORT 1.31: a sigmoid may be 1.0000001
 
 
 def auc(input, label, name=None, weight=None):
@@ -28,7 +29,7 @@ def auc(input, label, name=None, weight=None):
 
 
 def _single(who, label):
-    """A label of ids, or of one number a row, as [rows]."""
+    """A label of ids, or of one number a row whose whole part counts, as [rows]."""
     check_layers(who, label)
     if label.dtype.kind == "i" or label.ids is not None:
         return ids_of(who, label)
@@ -51,12 +52,13 @@ class Histogram:
 
     def add(self, scores, label, weights=None):
         """Rows of one batch."""
-        outside = ~((scores >= 0) & (scores <= 1))
+        outside = ~((scores > -_ROUNDING) & (scores < 1 + _ROUNDING))
         if outside.any():
             raise ValueError(f"auc: a score is a probability, not {scores[outside][0]}")
-        bins = (scores.astype(np.float32) * np.float32(_BINS)).astype(np.int64)
+        scores = np.clip(scores.astype(np.float32), 0.0, 1.0)
+        bins = (scores * np.float32(_BINS)).astype(np.int64)
         weights = np.ones(len(bins)) if weights is None else weights
-        positive = label != 0
+        positive = label.astype(np.int64) != 0
         self._pending.append((bins, np.stack([weights * positive, weights * ~positive])))
         self._waiting += len(bins)
         if self._waiting > _MERGE_AT:

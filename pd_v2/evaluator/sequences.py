@@ -60,6 +60,9 @@ class Chunks:
 
     def _chunks(self, ids, lengths):
         """For each token the last token of the chunk that it begins, or -1; its type."""
+        outside = self._types * self._count
+        if ids.max(initial=0) > outside:
+            raise ValueError(f"chunk: the id {ids.max()} is more than {outside}, which is no chunk")
         types, tags = np.divmod(ids, self._count)
         inside = types != self._types
         first = np.zeros(len(ids) + 1, bool)
@@ -132,31 +135,20 @@ def collapse(path, blank):
 
 
 def edits(wanted, found):
-    """(deletions, insertions, substitutions) of a shortest way from one sequence to another."""
-    distance = _distances(wanted, found)
-    i, j = len(wanted), len(found)
-    deleted = inserted = substituted = 0
-    while i or j:
-        here = distance[i, j]
-        if i and j and wanted[i - 1] == found[j - 1]:
-            i, j = i - 1, j - 1
-        elif i and j and distance[i - 1, j - 1] + 1 == here:
-            i, j, substituted = i - 1, j - 1, substituted + 1
-        elif i and distance[i - 1, j] + 1 == here:
-            i, deleted = i - 1, deleted + 1
-        else:
-            j, inserted = j - 1, inserted + 1
-    return deleted, inserted, substituted
+    """(deletions, insertions, substitutions) from one sequence to another, their distance in all.
+
+    As in 2017, what counts as deleted or inserted is only by how much the lengths differ.
+    """
+    longer = len(wanted) - len(found)
+    return max(longer, 0), max(-longer, 0), _distance(wanted, found) - abs(longer)
 
 
-def _distances(wanted, found):
-    """Levenshtein's table: edits from each start of one sequence to each start of the other."""
+def _distance(wanted, found):
+    """Levenshtein's distance, by the edits from each start of one sequence to each of the other."""
     columns = np.arange(len(found) + 1)
-    rows = [columns]
+    above = columns
     for i, item in enumerate(wanted, 1):
-        above = rows[-1]
         best = np.minimum(above[1:] + 1, above[:-1] + (found != item))
         # an insertion costs 1 for each column that it goes to the right
-        best = np.minimum.accumulate(np.concatenate([[i], best]) - columns) + columns
-        rows.append(best)
-    return np.array(rows)
+        above = np.minimum.accumulate(np.concatenate([[i], best]) - columns) + columns
+    return int(above[-1])

@@ -30,6 +30,17 @@ def test_aliases_take_a_sequence_type(name, kind):
     assert made == InputType(4, 1, kind)
 
 
+def test_names_of_the_data_provider():
+    assert data_type.dense_slot(3) == data_type.dense_vector(3)
+    assert data_type.index_slot(3, seq_type=2) == data_type.integer_value_sub_sequence(3)
+    assert data_type.integer_sequence(3) == data_type.integer_value_sequence(3)
+
+
+def test_what_2017_did_not_have():
+    assert not hasattr(data_type, "dense_array_sequence")
+    assert not hasattr(data_type.dense_vector(3), "__dict__")
+
+
 def test_argument_names_of_integer_types():
     assert data_type.integer_value(value_range=3).dim == 3
     assert data_type.integer_value_sequence(value_range=3).dim == 3

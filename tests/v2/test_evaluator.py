@@ -54,7 +54,7 @@ def test_weights(k, rng):
 @pytest.mark.parametrize("threshold", [None, 0.25])
 def test_wrong_columns_of_a_dense_label(threshold, rng):
     classification_error(input=rows(), label=rows("label"), threshold=threshold)
-    x, label = (rng.uniform(0, 1, (20, 4)).astype(np.float32) for _ in range(2))
+    x, label = (rng.integers(0, 5, (20, 4)).astype(np.float32) / 4 for _ in range(2))
     limit = 0.5 if threshold is None else threshold
     (found,) = metrics([{"x": x, "label": label}]).values()
     assert found == pytest.approx(((x > limit) != (label > limit)).sum() / 20)
@@ -68,6 +68,21 @@ def test_wrong_columns_of_a_sparse_label(threshold, rng):
     limit = 0.5 if threshold is None else threshold
     found = metric({"x": x} | columns("label", label))
     assert found == pytest.approx(((x >= limit) != label).mean())
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_weights_of_labels_of_columns(kind, rng):
+    label = sparse_rows() if kind == "sparse" else rows("label")
+    classification_error(rows(), label, weight=rows("weight", 1))
+    batches, wrong, total = [], 0.0, 0.0
+    for n in (7, 4):
+        x, y = rng.uniform(0, 1, (n, 4)).astype(np.float32), rng.integers(0, 2, (n, 4))
+        w = rng.uniform(0, 2, (n, 1)).astype(np.float32)
+        fed = columns("label", y) if kind == "sparse" else {"label": y}
+        batches.append({"x": x, "weight": w} | fed)
+        wrong += (((x > 0.5) != y) * w).sum() / (4 if kind == "sparse" else 1)
+        total += w.sum()
+    assert metric(*batches) == pytest.approx(wrong / total, rel=1e-5)
 
 
 def test_sums_go_over_batches(rng):
@@ -120,6 +135,14 @@ def test_what_classification_cost_adds():
     L.classification_cost(input=p, label=label, evaluator=[E.auc, E.precision_recall])
     names = [e.name for e in paddle.build.current().evaluators[2:]]
     assert names == ["auc_evaluator", "precision_recall_evaluator"]
+
+
+def test_other_costs_add_none():
+    x, label = rows(), ids()
+    L.cross_entropy_cost(input=L.fc(x, size=4, act=A.Softmax()), label=label)
+    L.nce(input=x, label=label, num_classes=4)
+    L.hsigmoid(input=x, label=label, num_classes=4)
+    assert paddle.build.current().evaluators == []
 
 
 def test_what_does_not_fit():
@@ -275,6 +298,12 @@ def test_precision_and_recall_of_sparse_labels(weighted, rng):
 def test_precision_without_rows():
     E.precision_recall(rows(), ids(), positive_label=1, name="p")
     assert metrics([]) == {"p.precision": 1.0, "p.recal": 1.0, "p.F1-score": 1.0}
+
+
+def test_the_positive_label_of_the_configuration_s_default_is_none():
+    E.precision_recall(rows(), ids(), positive_label=-1, name="p")
+    found = metrics([{"x": np.eye(4), "label": [0, 1, 1, 3]}])
+    assert np.isnan(found["p.precision"]) and found["p.micro-average-precision"] == 0.75
 
 
 def test_what_precision_recall_refuses():

@@ -43,7 +43,7 @@ def slow_map(images, kind, threshold=0.5, difficult=False):
     precisions = []
     for c in sorted({int(d[1]) for found, _ in images for d in found}):
         found, count = judged(images, c, threshold, difficult)
-        if not count:
+        if not count or not found:
             continue
         curve, right = [], 0
         for n, (_, hit) in enumerate(found, 1):
@@ -104,6 +104,7 @@ def test_mean_average_precision(kind, difficult, threshold, rng):
 
 BOX = [1.0, 0.0, 0.0, 0.5, 0.5, 0.0]
 HARD = [*BOX[:5], 1.0]
+FAR = [1.0, 0.5, 0.5, 1.0, 1.0, 0.0]
 
 
 def hit(score, c=1.0):
@@ -119,9 +120,12 @@ CASES = [
     ([hit(0.9)], [BOX], 100.0),
     ([hit(0.9), hit(0.8)], [BOX], 100.0),
     ([miss(0.9), hit(0.8)], [BOX], 50.0),
+    ([[0.0, 1.0, 0.9, 0.0, 0.0, 0.25, 0.5]], [BOX], 0.0),  # the overlap is the threshold
     ([hit(0.9, 2.0)], [BOX], 0.0),
     ([hit(0.9)], [BOX, HARD], 100.0),
     ([miss(0.9)], [HARD], 0.0),
+    # the one detection of a class that found a difficult box does not count, so nor does the class
+    ([hit(0.9), hit(0.8, 2.0)], [HARD, FAR, [2.0, *BOX[1:]]], 100.0),
     ([hit(0.9)], np.zeros((0, 6)), 0.0),
     (np.zeros((0, 7)), [BOX], 0.0),
 ]

@@ -59,6 +59,18 @@ def test_a_label_of_one_number_a_row(rng):
     assert metric({"x": x, "label": label}) == pytest.approx(expected)
 
 
+def test_a_number_counts_as_a_label_by_its_whole_part():
+    E.auc(rows(size=1), rows("label", 1))
+    assert metric({"x": [[0.25], [0.5], [0.75]], "label": [[1.0], [0.9], [2.5]]}) == 0.5
+
+
+def test_scores_that_fall_into_one_bin_are_equal():
+    """There are 2^24 bins, so 1e-9 is no less than 2e-8."""
+    E.auc(rows(size=1), ids())
+    assert metric({"x": [[1e-9], [2e-8]], "label": [0, 1]}) == 0.5
+    assert metric({"x": [[1e-9], [1e-7]], "label": [0, 1]}) == 1.0
+
+
 @pytest.mark.parametrize("label", [[0, 0], [1, 2], []])
 def test_one_kind_of_rows_has_no_area(label):
     E.auc(rows(size=1), ids())
@@ -70,6 +82,11 @@ def test_scores_are_probabilities():
     for bad in (1.5, -0.25, np.nan):
         with pytest.raises(ValueError, match=f"auc: a score is a probability, not {bad}"):
             metric({"x": np.array([[0.5], [bad]]), "label": [0, 1]})
+
+
+def test_a_probability_may_be_rounded():
+    E.auc(rows(size=1), ids())
+    assert metric({"x": np.float32([[1.0000001], [-1e-8], [0.5]]), "label": [1, 0, 0]}) == 1.0
 
 
 def test_what_auc_refuses():

@@ -152,6 +152,8 @@ def test_what_chunk_refuses():
     E.chunk(x, y, "IOB", 1)
     with pytest.raises(ValueError, match="chunk: 2 ids are found, the labels have 3"):
         metrics([batch(x=[[1, 1]], y=[[1, 1, 1]])])
+    with pytest.raises(ValueError, match="chunk: the id 3 is more than 2, which is no chunk"):
+        metrics([batch(x=[[1, 2]], y=[[1, 3]])])
 
 
 # ---- in training
@@ -189,6 +191,24 @@ def test_metrics_of_batches_passes_and_tests(rng):
     assert seen[0][1]["ctc.error"] != seen[1][1]["ctc.error"]
 
 
+def test_the_sum_of_decoded_sequences_is_the_share_of_wrong_tokens(rng):
+    """Given the labels, a row of crf_decoding is 1 where it is wrong."""
+    x, label = row_sequences(size=3), id_sequences("y", 3)
+    attr = paddle.attr.Param(name="crf")
+    cost = L.crf(input=x, label=label, size=3, param_attr=attr)
+    found = L.crf_decoding(input=x, size=3, label=label, param_attr=attr)
+    E.sum(found, name="error")
+    E.chunk(found, label, chunk_scheme="plain", num_chunk_types=2, name="chunk")
+    pool = paddle.parameters.create(cost)
+    pool["crf"] = np.zeros((5, 3))
+    trainer = paddle.trainer.SGD(cost, pool, paddle.optimizer.Momentum(), extra_layers=found)
+    rows_, labels = [np.eye(3)[[0, 1, 2]], np.eye(3)[[1]]], [[0, 0, 2], [1]]
+    result = trainer.test(lambda: iter([list(zip(rows_, labels, strict=True))]))
+    assert result.metrics == pytest.approx(
+        {"error": 1 / 4, "chunk.precision": 1 / 3, "chunk.recall": 1 / 2, "chunk.F1-score": 0.4}
+    )
+
+
 # ---- ctc_error
 
 
@@ -204,6 +224,30 @@ def slow_distance(a, b):
     return of(len(a), len(b))
 
 
+def slow_edits(wanted, found):
+    """(deletions, insertions, substitutions) by 2017's way back through the distances.
+
+    It takes the first that fits: both one back for nothing, both for a substitution, one of the
+    wanted for a deletion, one of the found for an insertion.
+    """
+    i, j, kinds = len(wanted), len(found), [0, 0, 0]
+
+    def less(i, j):
+        return slow_distance(tuple(wanted[:i]), tuple(found[:j]))
+
+    while i or j:
+        here = less(i, j)
+        if i and j and less(i - 1, j - 1) == here:
+            i, j = i - 1, j - 1
+        elif i and j and less(i - 1, j - 1) + 1 == here:
+            i, j, kinds[2] = i - 1, j - 1, kinds[2] + 1
+        elif i and less(i - 1, j) + 1 == here:
+            i, kinds[0] = i - 1, kinds[0] + 1
+        else:
+            j, kinds[1] = j - 1, kinds[1] + 1
+    return tuple(kinds)
+
+
 EDITS = [
     # wanted, found, deletions, insertions, substitutions
     ("", "", 0, 0, 0),
@@ -215,6 +259,9 @@ EDITS = [
     ("abc", "axc", 0, 0, 1),
     ("kitten", "sitting", 0, 1, 2),
     ("ab", "ba", 0, 0, 2),
+    # in both one deletion and one insertion would do, which 2017 never saw
+    ("cab", "abc", 0, 0, 2),
+    ("abbc", "cabb", 0, 0, 2),
 ]
 
 
@@ -224,12 +271,11 @@ def test_edits_by_hand(wanted, found, deleted, inserted, substituted):
     assert edit.edits(*codes) == (deleted, inserted, substituted)
 
 
-def test_edits_are_the_shortest(rng):
-    for _ in range(30):
-        a, b = (rng.integers(0, 3, rng.integers(0, 9)) for _ in range(2))
-        deleted, inserted, substituted = edit.edits(a, b)
-        assert deleted + inserted + substituted == slow_distance(tuple(a), tuple(b))
-        assert len(a) - deleted + inserted == len(b)
+def test_edits_of_random_sequences(rng):
+    for _ in range(60):
+        a, b = (rng.integers(0, 3, rng.integers(0, 7)) for _ in range(2))
+        assert edit.edits(a, b) == slow_edits(a, b)
+        assert sum(edit.edits(a, b)) == slow_distance(tuple(a), tuple(b))
 
 
 def best_path(columns, blank):
@@ -299,6 +345,13 @@ def test_sequences_with_any_error(rng):
         batches.append(packed("x", scores) | packed("label", labels))
     batches = [{k: v.astype("float32") if k == "x" else v for k, v in b.items()} for b in batches]
     assert metrics(batches) == {"e": pytest.approx(wrong / total)}
+
+
+def test_a_sequence_counts_once_however_wrong_its_rows_are():
+    E.seq_classification_error(row_sequences(), row_sequences("label"), name="e")
+    right, wrong = np.eye(4)[:2], 1 - np.eye(4)[:2]
+    feeds = packed("x", [right, right, right]) | packed("label", [right, wrong, wrong])
+    assert metrics([feeds]) == {"e": pytest.approx(2 / 3)}
 
 
 def test_rows_are_no_sequences():

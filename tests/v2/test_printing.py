@@ -235,16 +235,27 @@ def test_what_a_print_layer_refuses():
 
 
 def test_the_step_of_a_group_is_not_evaluated():
-    x = row_sequences()
-
-    def step(row):
+    def step(row, label):
         with pytest.raises(pd.GraphError, match="sum: the layers of a recurrent group"):
             E.sum(row)
         with pytest.raises(pd.GraphError, match="printer: the layers of a recurrent group"):
             L.printer(row)
-        return L.addto(input=[row], name="y")
+        p = L.fc(row, size=4, act=A.Softmax(), name="p", bias_attr=False)
+        with pytest.raises(
+            pd.GraphError, match=r"hint: .* a classification_cost .* evaluator=\[\]"
+        ):
+            L.classification_cost(input=p, label=label)
+        return p, L.classification_cost(input=p, label=label, evaluator=[])
 
-    L.recurrent_group(step=step, input=x)
+    x, label = row_sequences(), id_sequences()
+    p, cost = L.recurrent_group(step=step, input=[x, label])
+    E.classification_error(p, label, name="error")
+    pool = paddle.parameters.create(cost)
+    (weight,) = pool.names()
+    pool[weight] = np.eye(4)
+    optimizer = paddle.optimizer.Momentum(learning_rate=0.0)
+    trainer = paddle.trainer.SGD(cost, pool, optimizer, extra_layers=p)
+    assert trainer.test(lambda: iter([[(np.eye(4)[:2], [0, 2])]])).metrics == {"error": 0.5}
 
 
 # ---- seqtext_printer
@@ -278,8 +289,9 @@ def test_words_and_sample_ids(delimited, line, written, tmp_path):
     assert (found.result_file, found.dict_file) == (path, words)
     assert found.delimited == (delimited is not False)
     (tmp_path / "words").write_text("a\nb\n")
-    with pytest.raises(ValueError, match=r"there is no word 3 in '.*words', which has 2"):
-        metrics([feeds])
+    for wrong in (3, -1):
+        with pytest.raises(ValueError, match=rf"no word {wrong} in '.*words', which has 2"):
+            metrics([feeds | packed("label", [[0, wrong]])])
 
 
 def test_a_line_for_each_sub_sequence(written):

@@ -70,6 +70,28 @@ def test_an_evaluator_belongs_where_all_its_layers_do(digits):
     assert list(both.sub_models[0].evaluator_names) == names(both.evaluators)
 
 
+def test_networks_of_one_process_keep_their_metrics_apart():
+    """Their evaluators have one name; in 2017 the second one broke the first network."""
+    found, classes = [], 3
+    for n in range(2):
+        x = L.data(name=f"x{n}", type=T.dense_vector(classes))
+        label = L.data(name=f"label{n}", type=T.integer_value(classes))
+        p = L.fc(x, size=classes, name=f"p{n}", act=A.Softmax(), bias_attr=False)
+        found.append(L.classification_cost(input=p, label=label))
+    pool = paddle.parameters.create(found)
+    for n in range(2):
+        pool[f"_p{n}.w0"] = np.roll(np.eye(classes), n, axis=1)
+    metrics = []
+    for cost in found:
+        assert names(Topology(cost).proto().evaluators) == ["classification_error_evaluator"]
+        trainer = paddle.trainer.SGD(cost, pool, paddle.optimizer.Momentum())
+        metrics.append(trainer.test(lambda: iter([[([1.0, 0.0, 0.0], 0)]])).metrics)
+    assert metrics == [{"classification_error_evaluator": e} for e in (0.0, 1.0)]
+    both = paddle.trainer.SGD(found, pool, paddle.optimizer.Momentum())
+    sample = ([1.0, 0.0, 0.0], 0, [1.0, 0.0, 0.0], 0)
+    assert both.test(lambda: iter([[sample]])).metrics == metrics[0]
+
+
 def test_data_types_in_the_order_of_definition(digits):
     cost, *_ = digits
     expected = [("label", T.integer_value(3)), ("x", T.dense_vector(4))]
