@@ -13,7 +13,8 @@ class Layer(pd.Variable):
     Integer data is [rows]; `prob` is the value that each id had where a layer computes it,
     `column` a number for each where it computes that; `ids` are those of a layer with rows.
     Sparse data is the columns [N] that are not zero, with `sparse`, the SparseRows they belong to.
-    `within` is the recurrent group that it is a layer of, `group` the one that it stands for.
+    `within` is the recurrent group that it is a layer of, `group` the one that it stands for;
+    `inside` is the layer of a group's step whose rows of all steps it has.
     `outputs` are the names of its results, `results` the Variables of those besides the default.
     `image` is the same value as [rows, channels, height, width] where the layer computes one,
     `config` the LayerConfig of `Topology.proto()`.
@@ -40,6 +41,7 @@ class Layer(pd.Variable):
     within = None
     group = None
     boot_parameter = None
+    inside = None
 
     @property
     def full_name(self):

@@ -62,12 +62,14 @@ class Topology:
         root.layer_names.extend(x.full_name for x in self._members if x.within is None)
         root.input_layer_names.extend(model.input_layer_names)
         root.output_layer_names.extend(model.output_layer_names)
-        root.evaluator_names.extend(e.name for e in self.evaluators)
+        root.evaluator_names.extend(e.name for e in self.evaluators if e.within is None)
         for group in groups:
             model.sub_models.add().CopyFrom(group.config)
             model.sub_models[-1].layer_names.extend(
                 x.full_name for x in self._members if x.within is group
             )
+            names = [e.name for e in self.evaluators if e.within is group]
+            model.sub_models[-1].evaluator_names.extend(names)
         return model
 
     def update_from_default(self, update_equation=None):

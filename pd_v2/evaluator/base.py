@@ -1,5 +1,7 @@
 """What evaluators are made of: what to fetch from a batch, and how batches add up."""
 
+import functools
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -34,6 +36,11 @@ class Evaluator:
     def name(self):
         """The key in `event.metrics`, or its first part."""
         return self.config.name
+
+    @property
+    def within(self):
+        """The recurrent group whose step it is declared in, None outside of any."""
+        return self.inputs[0].within
 
 
 class Accumulator:
@@ -185,6 +192,23 @@ def last_column(x):
     return pd.reshape(pd.slice(x, [-1], [x.size], [1]), [-1])
 
 
+def of_steps(function):
+    """An evaluator that in the step of a recurrent group is one of the rows of all steps."""
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def evaluator(*args, **kwargs):
+        known = build.current()
+        if len(known.groups) != 1 or known.groups[0].evaluated is None:
+            return function(*args, **kwargs)
+        given = signature.bind(*args, **kwargs).arguments
+        name = given.get("name") or known.next_name(f"{function.__name__}_evaluator")
+        given["name"] = known.full_name(name)
+        known.groups[-1].evaluated.append((function, given))
+
+    return evaluator
+
+
 def declare(kind, function, name, inputs, statistics, tally, prints=False, **options):
     """Add an evaluator to the build; its configuration.
 
@@ -195,9 +219,10 @@ def declare(kind, function, name, inputs, statistics, tally, prints=False, **opt
     inputs = [x for x in inputs if x is not None]
     if build.current().groups:
         raise pd.GraphError(
-            f"{function}: the layers of a recurrent group cannot be evaluated\n"
-            "  hint: let the step return them, and evaluate what the group gives; "
-            "a classification_cost of the step takes evaluator=[]"
+            f"{function}: in the step of a recurrent group only rows are evaluated, and not in a "
+            "group within a group\n"
+            "  hint: let the step return the layers, and evaluate what the group gives; "
+            "classification_cost takes evaluator=[]"
         )
     config = EvaluatorConfig(type=kind)
     config.name = name or build.current().next_name(f"{function}_evaluator")
@@ -208,6 +233,7 @@ def declare(kind, function, name, inputs, statistics, tally, prints=False, **opt
             getattr(config, field).extend(value)
         elif value is not None:
             setattr(config, field, value)
-    evaluator = Evaluator(config, tuple(inputs), tuple(statistics), tally, prints, **own)
+    inputs = tuple(x if x.inside is None else x.inside for x in inputs)
+    evaluator = Evaluator(config, inputs, tuple(statistics), tally, prints, **own)
     build.current().evaluators.append(evaluator)
     return config

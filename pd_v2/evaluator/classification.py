@@ -12,11 +12,13 @@ from .base import (
     declare,
     f1_score,
     ids_of,
+    of_steps,
     sequences_of,
     share,
 )
 
 
+@of_steps
 def classification_error(input, label, name=None, weight=None, top_k=None, threshold=None):
     """Share of rows whose label is not among the `top_k` (1) largest columns.
 
@@ -100,6 +102,7 @@ def _outside_top(rows, label, k):
     return pd.cast(pd.reduce_sum(above, [1], keep_dim=True) >= float(k), "float32")
 
 
+@of_steps
 def precision_recall(input, label, positive_label=None, weight=None, name=None):
     """`precision`, `recal` and `F1-score` of the classes that the largest columns stand for.
 

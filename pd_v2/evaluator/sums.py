@@ -2,9 +2,20 @@
 
 import pd_core as pd
 
-from .base import Sums, check_layers, check_rows, check_weight, declare, ids_of, last_column, share
+from .base import (
+    Sums,
+    check_layers,
+    check_rows,
+    check_weight,
+    declare,
+    ids_of,
+    last_column,
+    of_steps,
+    share,
+)
 
 
+@of_steps
 def sum(input, name=None, weight=None):
     """The sum of all elements, or of all ids, a row; rows are scaled by their weight."""
     check_layers("sum", input)
@@ -15,6 +26,7 @@ def sum(input, name=None, weight=None):
     _declare("sum", "sum", name, input, rows, weight)
 
 
+@of_steps
 def column_sum(input, name=None, weight=None):
     """The mean of the last column."""
     check_rows("column_sum", input)

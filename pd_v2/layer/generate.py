@@ -63,6 +63,7 @@ class Generator(Group):
     def __init__(self, name, beam_size):
         super().__init__(name, False, ())
         self.beam_size, self.samples = beam_size, None
+        self.evaluated = None  # what a step of the search gives is not kept
 
     @cached_property
     def rows(self):

@@ -45,6 +45,7 @@ class Group:
         self.step = pd.Step()
         self.memories = []
         self.rooms = {}
+        self.evaluated = []  # (evaluator, its arguments), to be declared when the step is done
         self.config = SubModelConfig(
             name=self.name, is_recurrent_layer_group=True, reversed=bool(reverse)
         )
@@ -135,10 +136,34 @@ class Group:
         self.step.by_step = [x for x in self.layers if not x.levels and x.node and x not in known]
         self.step.bounded = all(_is_bounded(memory.parents[-1]) for memory in self.memories)
         self.step.apart = len(self.levels) == 1 and not any(x.levels for x in self.layers)
-        rows = [self.padded(x) if x.levels else x for x in outputs]
+        seen = self._evaluated_layers()
+        rows = [self.padded(x) if x.levels else x for x in [*outputs, *seen]]
         reverse = self.reverse and len(self.levels) == 1
         values = pd.unroll(self.step, rows, self.sequences, reverse)
-        return [self._gathered(x, y) for x, y in zip(outputs, values, strict=True)]
+        self._evaluate(dict(zip(seen, values[len(outputs) :], strict=True)))
+        return [self._gathered(x, y) for x, y in zip(outputs, values, strict=False)]
+
+    def _evaluated_layers(self):
+        """The layers of the step that evaluators look at."""
+        given = [v for _, arguments in self.evaluated for v in arguments.values()]
+        found = dict.fromkeys(x for x in given if isinstance(x, Layer))
+        for x in found:
+            if x.levels or x.sparse is not None:
+                raise pd.GraphError(
+                    f"recurrent_group {self.name!r}: {x.name!r} is no row in each step, and is "
+                    "not evaluated"
+                )
+        return list(found)
+
+    def _evaluate(self, values):
+        """Declare the evaluators of the step for the rows of all steps."""
+        levels = self.levels[:1]
+        outside = {
+            x: pd.identity(y, x.name, Layer, **_record(x, x.config), levels=levels, inside=x)
+            for x, y in values.items()
+        }
+        for declare, arguments in self.evaluated:
+            declare(**{k: outside.get(v, v) for k, v in arguments.items()})
 
     def keep(self, outputs):
         """Link the memories; whoever needs the group needs all that its configuration links."""
