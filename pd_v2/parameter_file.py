@@ -77,7 +77,8 @@ def read_tar(f):
     """The list of (ParameterConfig, float32 array of its shape) in a tar, all of it or an error.
 
     The order is that of the configurations. A parameter without dims has shape (1, size). Of two
-    members with one name the last counts, as for every tar program; other members are ignored.
+    members with one name the last counts, as for every tar program; members that are no values
+    are ignored.
     """
     members = dict(_members(_byte_stream(f)))
     configs = {}
@@ -87,11 +88,17 @@ def read_tar(f):
             if config.name in configs:
                 raise ParameterFileError(f"parameter {config.name!r} has two configurations")
             configs[config.name] = config
-    if members and not configs:
+    if not configs:
         raise ParameterFileError(
             f"no parameters: none of the {len(members)} members ends in {_CONFIG_SUFFIX!r}"
         )
-    return [(config, _shaped_value(config, members)) for config in configs.values()]
+    found = [(config, _shaped_value(config, members)) for config in configs.values()]
+    for name, data in members.items():
+        if name not in configs and _is_value(data):
+            raise ParameterFileError(
+                f"parameter {name!r}: its value is there, the member with its configuration is not"
+            )
+    return found
 
 
 def _byte_stream(f):
@@ -146,6 +153,11 @@ def _elements(data, who):
     return np.frombuffer(data, "<f4", offset=_HEADER.size).astype(np.float32, copy=False)
 
 
+def _is_value(data):
+    count = (len(data) - _HEADER.size) // 4
+    return count >= 0 and len(data) % 4 == 0 and data.startswith(_HEADER.pack(0, 4, count))
+
+
 def _parsed_config(member, data):
     config = ParameterConfig()
     try:
@@ -174,7 +186,10 @@ def _shaped_value(config, members):
         raise ParameterFileError(
             f"{who}: dims {list(shape)} make {math.prod(shape)} elements, size is {config.size}"
         )
-    return values.reshape(shape)
+    try:
+        return values.reshape(shape)
+    except ValueError as error:  # too many of them, or too large beside a 0
+        raise ParameterFileError(f"{who}: dims {list(shape)}: {error}") from error
 
 
 # ---- tar members
@@ -236,6 +251,11 @@ def _members(file):
         position += _BLOCK + stored
     if position == 0 and not block:
         raise ParameterFileError("not a tar: the file is empty")
+    while piece := _take(file, _READ_BYTES):
+        if any(piece):
+            raise ParameterFileError(
+                f"damaged: the block at byte {position} is empty, but data follow it"
+            )
 
 
 def _long_name(kind, data):

@@ -65,7 +65,7 @@ class Parameters:
 
         Every parameter takes its share of the stream, also one whose value is set already.
         """
-        session = self._session or pd.default_session()
+        session = self._session
         for p in self._bound.values() if parameters is None else parameters:
             config, stream = p.config, build.current().random
             fill = stream.uniform if config.initial_strategy == 1 else stream.normal
@@ -123,9 +123,10 @@ class Parameters:
 
     def get_grad(self, key):
         """The gradient of the batch at hand, summed over it; zeros outside EndForwardBackward."""
-        config = self._config(key)
-        if self._gradient is None or config.is_static:
-            return np.zeros(int(config.size), np.float32)
+        if key not in self.__param_conf__:
+            raise KeyError(f"No such parameter {key}")
+        if self._gradient is None:
+            return np.zeros(int(self.__param_conf__[key].size), np.float32)
         return self._gradient(key)
 
     def values_of(self, parameters):
@@ -186,8 +187,15 @@ class Parameters:
             raise ValueError(f"parameter {name!r} has no value")
         session, variable = self._session, self._bound[name].variable
         if not session.has(variable):
-            self.draw()
+            self._draw_ahead()
         return session.get(variable).reshape(-1)
+
+    def _draw_ahead(self):
+        """The values that a trainer would draw now, who still finds the stream as it is."""
+        stream = build.current().random
+        state = stream.state
+        self.draw()
+        stream.state = state
 
     def _store(self, name, value):
         if name in self._bound:
@@ -232,11 +240,16 @@ class Parameters:
         return pool
 
     def init_from_tar(self, f, exclude_params=()):
-        """Set the values of the names that a tar has in common with this pool."""
+        """Set the values of the names that a tar has in common with this pool.
+
+        ValueError, and nothing is set, if one of them has another shape.
+        """
         found = {config.name: value for config, value in _items_of_tar(f)}
         wanted = [name for name in found if name in self and name not in exclude_params]
         for name in wanted:
-            self._check_shape(name, found[name])
+            shape = self.get_shape(name)
+            if found[name].shape != shape:
+                raise ValueError(f"parameter {name!r} is {shape}, the value {found[name].shape}")
         for name in wanted:
             self.set(name, found[name])
 

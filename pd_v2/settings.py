@@ -26,6 +26,8 @@ _INTEGERS = {
     "beam_size", "gpu_id", "num_gradient_servers", "port", "ports_num", "ports_num_for_sparse",
     "seed", "trainer_count", "trainer_id",
 }
+# What would change results in 2017 and changes none here, with its default.
+_WITHOUT_EFFECT = {"beam_size": 1, "diy_beam_search_prob_so": "", "prev_batch_state": False}
 # Accepted and kept as given, because 2017's scripts and cluster launchers pass them.
 _OTHERS = {
     "allow_only_one_model_on_one_gpu", "average_test_period", "checkgrad_eps", "comment",
@@ -33,8 +35,9 @@ _OTHERS = {
     "diy_beam_search_prob_so", "dot_period", "enable_grad_share", "enable_parallel_vector",
     "grad_share_block_num", "init_model_path", "job", "lapack_dir",
     "load_missing_parameter_strategy", "loadsave_parameters_in_pserver", "local", "log_period",
-    "log_period_server", "nics", "num_passes", "parallel_thread_num", "predict_file",
-    "pservers", "rdma_tcp", "save_dir", "saving_period", "show_parameter_stats_period",
+    "log_period_server", "nics", "num_passes", "parallel_nn", "parallel_thread_num",
+    "predict_file", "pservers", "rdma_tcp", "save_dir", "saving_period",
+    "show_parameter_stats_period",
     "small_messages", "sock_recv_buf_size", "sock_send_buf_size", "start_pass", "start_pserver",
     "test_period", "thread_local_rand_use_global_seed", "warpctc_dir", "with_cost",
 }
@@ -43,7 +46,11 @@ _OTHERS = {
 
 @dataclass(frozen=True)
 class Settings:
-    """What init() has set: use_gpu holds only where there is a GPU, flags is all that was given."""
+    """What init() has set, where `flags` is all that was given.
+
+    `use_gpu` is that of the keyword, which the configuration of some layers depends on, and holds
+    only where there is a GPU.
+    """
 
     use_gpu: bool = False
     trainer_count: int = 1
@@ -69,18 +76,22 @@ def init(**kwargs):
     """Set options of the process; keywords win over PADDLE_INIT_* environment variables.
 
     Calling it again changes the options it is given and keeps the others. Unknown options are
-    kept, with a warning.
+    kept, with a warning. As in 2017 only keywords reach the thread counts and the configuration
+    of layers.
     """
     given = {**_from_environment(), **kwargs}
-    if "parallel_nn" in given:
+    if "parallel_nn" in kwargs:
         raise AssertionError("currently 'parallel_nn' is not supported in v2 APIs.")
     parsed = {name: _parsed(name, value) for name, value in given.items()}
-    _warn_of_unknown(given)
-    flags = {**_process.settings.flags, **parsed}
-    trainer_count = flags.get("trainer_count", 1)
-    set_omp_mkl_env_vars(trainer_count)
-    use_gpu = flags.get("use_gpu", False) and _gpu_or_warning()
-    _process.settings = Settings(use_gpu, trainer_count, flags.get("seed", 1), flags)
+    _warn_of_no_effect(parsed)
+    before = _process.settings
+    flags = {**before.flags, **parsed}
+    set_omp_mkl_env_vars(parsed["trainer_count"] if "trainer_count" in kwargs else 1)
+    has_gpu = flags.get("use_gpu", False) and _gpu_or_warning()
+    use_gpu = has_gpu if "use_gpu" in kwargs else before.use_gpu
+    _process.settings = Settings(
+        use_gpu, flags.get("trainer_count", 1), flags.get("seed", 1), flags
+    )
 
 
 def configure_logging():
@@ -141,10 +152,13 @@ def _integer(name, value):
     return number
 
 
-def _warn_of_unknown(given):
+def _warn_of_no_effect(given):
     unknown = sorted(given.keys() - _BOOLEANS - _INTEGERS - _OTHERS)
     if unknown:
         warnings.warn(f"init: unknown options have no effect: {', '.join(unknown)}", stacklevel=3)
+    for name, default in _WITHOUT_EFFECT.items():
+        if given.get(name, default) != default:
+            warnings.warn(f"init: {name}={given[name]!r} has no effect", stacklevel=3)
 
 
 def _gpu_or_warning():

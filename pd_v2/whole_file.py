@@ -1,6 +1,8 @@
 """Files that are written whole or not at all."""
 
 import os
+import shutil
+import threading
 from contextlib import contextmanager, suppress
 
 
@@ -9,12 +11,19 @@ def whole_file(path):
     """A binary file to write, which takes its place at the path when the `with` block ends.
 
     Until then, whatever happens, what was at the path before is still there: the bytes go into a
-    temporary file beside it, reach the disk, and are renamed. A link is followed.
+    temporary file beside it, reach the disk, and are renamed. A link is followed, and a file that
+    was there before passes on who may read and write it. A device or a pipe is written as it is.
     """
     path = os.path.realpath(os.fspath(path))
-    partial = f"{path}.{os.getpid()}.part"
+    if os.path.exists(path) and not os.path.isfile(path):
+        with open(path, "wb") as f:
+            yield f
+        return
+    partial = f"{path}.{threading.get_native_id()}.part"
     try:
         with open(partial, "wb") as f:
+            with suppress(FileNotFoundError):
+                shutil.copymode(path, partial)
             yield f
             f.flush()
             os.fsync(f.fileno())

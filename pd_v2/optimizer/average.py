@@ -24,6 +24,10 @@ class Window:
         self.shortest = min(_LEAST, self.longest)
         self.updates = self.current = self.previous = self._in_pass = 0
 
+    def start_pass(self):
+        """Forget the batches of a pass that did not end."""
+        self._in_pass = 0
+
     def finish_batch(self):
         """Count a batch; whether a window ends with it."""
         self.updates, self.current = self.updates + 1, self.current + 1
@@ -40,7 +44,7 @@ class Window:
             self.longest = self._in_pass
         if self._in_pass:
             self.shortest = min(self.shortest, self.updates)
-        self._in_pass = 0
+        self.start_pass()
 
 
 class Average:

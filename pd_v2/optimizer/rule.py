@@ -146,7 +146,7 @@ class ParameterStep:
 
     def _clipped(self, g):
         limit = self.config.gradient_clipping_threshold
-        return pd.clip(g, -limit, limit) if limit else g
+        return pd.clip(g, -limit, limit) if limit > 0.0 else g
 
 
 def penalised(w, rate, config, batches=None, scale=None):

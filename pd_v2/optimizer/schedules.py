@@ -2,13 +2,23 @@
 
 import math
 
+import numpy as np
+
+
+def _real(x):
+    """x rounded as 2017 did after every operation but powers, which were float64."""
+    return float(np.float32(x))
+
+
 _BY_SAMPLES = {
     "constant": lambda rate, a, b, n: rate,
-    "poly": lambda rate, a, b, n: rate * (1.0 + a * n) ** -b,
-    "caffe_poly": lambda rate, a, b, n: 0.0 if n > a else rate * (1.0 - n / a) ** b,
-    "exp": lambda rate, a, b, n: rate * a ** (n / b),
-    "discexp": lambda rate, a, b, n: rate * a ** math.floor(n / b),
-    "linear": lambda rate, a, b, n: max(rate - a * n, b),
+    "poly": lambda rate, a, b, n: rate * math.pow(1.0 + _real(a * _real(n)), -b),
+    "caffe_poly": lambda rate, a, b, n: (
+        0.0 if _real(n) > a else rate * math.pow(1.0 - _real(_real(n) / a), b)
+    ),
+    "exp": lambda rate, a, b, n: rate * math.pow(a, n / b),
+    "discexp": lambda rate, a, b, n: rate * math.pow(a, math.floor(_real(_real(n) / b))),
+    "linear": lambda rate, a, b, n: max(_real(rate - _real(a * _real(n))), b),
 }
 _DIVIDING_BY_B = ("exp", "discexp")
 _BY_SEGMENTS = ("manual", "pass_manual")
@@ -29,18 +39,25 @@ class Schedule:
         self.segments = _segments(segments) if kind in _BY_SEGMENTS else []
 
     def rate_at(self, samples, pass_id):
-        """The rate after `samples` samples, in pass `pass_id`."""
-        if not self.segments:
-            return _BY_SAMPLES[self.kind](self.rate, self.a, self.b, samples)
-        reached = pass_id if self.kind == "pass_manual" else samples
-        last = self.segments[-1][1]
-        return self.rate * next((r for end, r in self.segments if reached <= end), last)
+        """The rate after `samples` samples, in pass `pass_id`: a float that float32 holds."""
+        rate = _real(self.rate)
+        if self.segments:
+            reached = pass_id if self.kind == "pass_manual" else samples
+            last = self.segments[-1][1]
+            return _real(rate * next((r for end, r in self.segments if reached <= end), last))
+        try:
+            return _real(_BY_SAMPLES[self.kind](rate, _real(self.a), _real(self.b), samples))
+        except (ValueError, ArithmeticError) as error:
+            raise ValueError(
+                f"learning_rate_schedule {self.kind!r} with decay_a {self.a} and decay_b {self.b} "
+                f"gives no number after {samples} samples: {error}"
+            ) from error
 
 
 def _segments(text):
     """[(end, factor)] of `end:factor,end:factor,…`."""
     try:
         pairs = [part.split(":") for part in text.split(",")]
-        return [(float(end), float(factor)) for end, factor in pairs]
+        return [(float(end), _real(factor)) for end, factor in pairs]
     except ValueError:
         raise ValueError(f"learning_rate_args are 'end:factor,end:factor', not {text!r}") from None

@@ -90,10 +90,16 @@ class Optimizer:
         return self.schedule.rate_at(samples, pass_id)
 
     def configure(self, config):
-        """Fill what a ParameterConfig leaves open, as 2017's trainer did; 0 counts as open."""
+        """Fill what a ParameterConfig leaves open, as 2017's trainer did; 0 counts as open.
+
+        It did so for static parameters too, which no step reads: it shows in their files. So does
+        that no parameter server updates rows.
+        """
         for field, value in self.defaults.items():
-            if getattr(config, field) == 0.0 and value is not None and not config.is_static:
+            if getattr(config, field) == 0.0 and value:
                 setattr(config, field, value)
+        if config.sparse_remote_update:
+            config.sparse_remote_update = False
 
     def enable_types(self):
         """The buffers of a parameter: its value, its gradient, and those of the method."""

@@ -81,6 +81,12 @@ def test_every_setting():
     }
 
 
+@pytest.mark.parametrize("arguments", [{"momentum": 0.9}, {"l1_rate": 0.1}])
+def test_momentum_or_l1_alone(arguments):
+    (value,) = arguments.values()
+    assert list(Param(initial_std=1.0, **arguments).attr.values()) == [1.0, 0, value]
+
+
 def test_a_static_parameter_drops_what_updates_use():
     rates = {"l1_rate": 0.1, "l2_rate": 0.1, "learning_rate": 2.0, "momentum": 0.9}
     assert Param(is_static=True, **rates).attr == {"is_static": True, "initial_smart": True}
@@ -204,6 +210,7 @@ def test_hook_configuration():
     assert not Hook("pruning")().HasField("sparsity_ratio")
     assert Hook("pruning")().sparsity_ratio == 0.6
     assert Hook("dpruning", 1)().sparsity_ratio == 1.0
+    assert Hook("pruning", 0)().sparsity_ratio == 0.0
 
 
 def test_several_hooks():
@@ -234,6 +241,9 @@ def test_extra_settings():
     assert Extra.to_kwargs(extra) is extra.attr
     assert Extra.to_kwargs(None) == {}
     assert Extra().attr == {}
+    least = {"error_clipping_threshold": 0.0, "drop_rate": 0.0}
+    assert Extra(**least).attr == least
+    assert Extra(error_clipping_threshold=0.5).attr == {"error_clipping_threshold": 0.5}
 
 
 def test_extra_is_checked_against_the_layer():
@@ -250,7 +260,7 @@ def test_extra_is_checked_against_the_layer():
     [
         ({"error_clipping_threshold": -1}, ValueError, "threshold is -1.0, below 0"),
         ({"drop_rate": -0.1}, ValueError, r"drop_rate is -0.1, outside \[0, 1\]"),
-        ({"drop_rate": 50}, ValueError, r"drop_rate is 50.0, outside \[0, 1\]"),
+        ({"drop_rate": 1.5}, ValueError, r"drop_rate is 1.5, outside \[0, 1\]"),
         ({"device": "gpu"}, TypeError, "device is 'gpu', not a number"),
     ],
 )

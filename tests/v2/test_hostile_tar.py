@@ -1,15 +1,25 @@
 """Tars that fit no network, or were made to do harm: a precise error, and nothing has changed."""
 
+import contextlib
+import gzip
 import io
 import os
+import re
 
 import numpy as np
 import pytest
 
 import pd_v2 as paddle
+from pd_v2.parameter_file import ParameterFileError
 from pd_v2.parameters import Parameters
 
-from .test_parameter_file import config_bytes, header_of_2017, member, value_bytes
+from .test_parameter_file import (
+    config_bytes,
+    forged_size,
+    header_of_2017,
+    member,
+    value_bytes,
+)
 
 L, T = paddle.layer, paddle.data_type
 VALUES = {"_y.w0": [[0, 1, 2], [3, 4, 5]], "_y.wbias": [[6, 7, 8]]}
@@ -55,6 +65,10 @@ DAMAGED = {
         checkpoint({"_y.w0": None, "_z.w0": value_bytes(VALUES["_y.w0"])}),
         "'_y.w0': its configuration is there, the member with its value is not",
     ),
+    "configuration renamed": (
+        checkpoint({"_y.w0.protobuf": None, "_y.w0.protobuff": b""}),
+        "'_y.w0': its value is there, the member with its configuration is not",
+    ),
     "value too short": (
         checkpoint({"_y.w0": value_bytes([1, 2, 3])}),
         "parameter '_y.w0': 3 elements in the file, the configuration says 6",
@@ -88,6 +102,26 @@ DAMAGED = {
         "member '_y.w0.protobuf' is not a ParameterConfig",
     ),
     "not a tar": (b"PK\3\4" + bytes(1000), "not a tar"),
+    "zeros": (bytes(len(checkpoint())), "no parameters: none of the 0 members"),
+    "a zeroed header": (
+        checkpoint()[:2048] + bytes(512) + checkpoint()[2560:],
+        "damaged: the block at byte 2048 is empty, but data follow it",
+    ),
+    "a link in the place of a value": (
+        header_of_2017(b"_y.w0", 0, kind=b"2")
+        + member(b"_y.w0.protobuf", config_bytes("_y.w0", 6, [2, 3])),
+        "'_y.w0': its configuration is there, the member with its value is not",
+    ),
+    "a device in the place of a value": (
+        header_of_2017(b"_y.w0", 8**9, kind=b"3")
+        + member(b"_y.w0.protobuf", config_bytes("_y.w0", 6, [2, 3])),
+        "'_y.w0': its configuration is there, the member with its value is not",
+    ),
+    "negative size": (
+        forged_size(b"\xff" * 12) + checkpoint(),
+        "member 'w': a size of -1 bytes",
+    ),
+    "compressed": (gzip.compress(checkpoint()), "compressed\nhint: open it with gzip.open"),
 }
 
 
@@ -123,6 +157,41 @@ def test_values_of_another_shape_change_nothing(network):
     with pytest.raises(ValueError, match=r"parameter '_y.wbias' has 2 elements, 3 in the network"):
         paddle.trainer.SGD(L.sum_cost(network), loaded, optimizer)
     np.testing.assert_array_equal(pool["_y.w0"], before)
+
+
+def test_as_many_values_in_another_shape_are_not_taken(network):
+    """`init_from_tar` compares shapes exactly, as 2017's did."""
+    pool = paddle.parameters.create(network)
+    before = pool["_y.w0"]
+    for dims in ([3, 2], [6]):
+        data = checkpoint({"_y.w0.protobuf": config_bytes("_y.w0", 6, dims)})
+        message = rf"parameter '_y.w0' is \(2, 3\), the value {re.escape(str(tuple(dims)))}"
+        with pytest.raises(ValueError, match=message):
+            pool.init_from_tar(io.BytesIO(data))
+    np.testing.assert_array_equal(pool["_y.w0"], before)
+    assert pool["_y.wbias"].tolist() == [[0, 0, 0]]
+
+
+@pytest.mark.parametrize("byte", [0x00, 0x30, 0x80, 0xFF])
+def test_a_changed_byte_is_an_error_or_another_value(byte):
+    """Where the checksum of the member is mended as well, members may be missing."""
+    data = checkpoint()
+    for place in range(len(data)):
+        changed = data[:place] + bytes([byte]) + data[place + 1 :]
+        with contextlib.suppress(ParameterFileError):
+            assert len(Parameters.from_tar(io.BytesIO(changed)).names()) == 2
+        with contextlib.suppress(ParameterFileError):
+            Parameters.from_tar(io.BytesIO(with_checksums(changed)))
+
+
+def with_checksums(data):
+    """The same tar, with the checksum of each header computed anew."""
+    blocks = [bytearray(data[k : k + 512]) for k in range(0, len(data), 512)]
+    for block in blocks:
+        if block[257:262] == b"ustar":
+            block[148:156] = b" " * 8
+            block[148:155] = b"%06o\0" % sum(block)
+    return b"".join(blocks)
 
 
 def test_nothing_is_ever_unpacked(network, tmp_path, monkeypatch):

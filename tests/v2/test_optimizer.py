@@ -179,6 +179,12 @@ def test_rho_and_epsilon(make, rule):
     np.testing.assert_allclose(stepped(make()), w, rtol=1e-5)
 
 
+def test_adamax_divides_without_an_epsilon():
+    np.testing.assert_allclose(
+        stepped(Adamax(learning_rate=0.1), [[1e-20, -1e-20]]), [0.9, -1.9], rtol=1e-6
+    )
+
+
 def test_adamax_leaves_what_never_had_a_gradient():
     found = stepped(Adamax(learning_rate=0.1), [[0.0, 1.0], [0.0, -2.0]])
     expected = by_hand("adamax", [[0.0, 1.0], [0.0, -2.0]])
@@ -255,73 +261,115 @@ def test_two_optimizers_keep_slots_of_their_own():
         np.testing.assert_allclose(w.val(), first - 0.1, rtol=1e-6)
 
 
-def test_settings_of_a_static_parameter_stay():
+def test_settings_show_in_the_configuration_of_a_static_parameter_too():
     config = ParameterConfig(name="w", size=2, is_static=True)
     Momentum(momentum=0.9, regularization=L2Regularization(0.1)).configure(config)
-    assert (config.momentum, config.decay_rate) == (0, 0)
+    assert (config.momentum, config.decay_rate) == (0.9, 0.1)
 
 
-# ---- schedules
+def test_what_an_optimizer_leaves_open_stays_open():
+    """A field that nobody set is not in the file: bytes are to be those of 2017."""
+    config = ParameterConfig(name="w", size=2)
+    Momentum(regularization=L2Regularization(0.0)).configure(config)
+    assert [field.name for field, _ in config.ListFields()] == ["name", "size"]
 
-A, B = 0.01, 0.5
+
+@pytest.mark.parametrize("optimizer_first", [False, True])
+def test_an_optimizer_may_come_before_the_layers(optimizer_first):
+    settings = {"momentum": 0.9, "regularization": L2Regularization(0.1)}
+    made = Momentum(**settings) if optimizer_first else None
+    x = paddle.layer.data(name="x", type=paddle.data_type.dense_vector(2))
+    cost = paddle.layer.sum_cost(paddle.layer.fc(x, size=1, name="y"))
+    pool = paddle.parameters.create(cost)
+    paddle.trainer.SGD(cost, pool, made or Momentum(**settings))
+    found = {name: (c.momentum, c.decay_rate) for name, c in pool.__param_conf__.items()}
+    assert found == {"_y.w0": (0.9, 0.1), "_y.wbias": (0.9, 0.1)}
 
 
 @pytest.mark.parametrize(
-    ("schedule", "options", "samples", "expected"),
+    ("optimizer", "attr", "factors"),
     [
-        (None, {}, 1000, 0.1),
-        ("constant", {"learning_rate_decay_a": A}, 1000, 0.1),
-        ("poly", {"learning_rate_decay_a": A, "learning_rate_decay_b": B}, 300, 0.05),
-        ("caffe_poly", {"learning_rate_decay_a": 400, "learning_rate_decay_b": 2}, 300, 0.1 / 16),
-        ("caffe_poly", {"learning_rate_decay_a": 400, "learning_rate_decay_b": 2}, 401, 0.0),
-        ("exp", {"learning_rate_decay_a": B, "learning_rate_decay_b": 200}, 300, 0.1 * 0.5**1.5),
-        ("discexp", {"learning_rate_decay_a": B, "learning_rate_decay_b": 200}, 399, 0.05),
-        ("discexp", {"learning_rate_decay_a": B, "learning_rate_decay_b": 200}, 400, 0.025),
-        ("linear", {"learning_rate_decay_a": 1e-4, "learning_rate_decay_b": 0.01}, 300, 0.07),
-        ("linear", {"learning_rate_decay_a": 1e-4, "learning_rate_decay_b": 0.01}, 2000, 0.01),
-        ("manual", {"learning_rate_args": "100:1.0,200:0.5,300:0.1"}, 100, 0.1),
-        ("manual", {"learning_rate_args": "100:1.0,200:0.5,300:0.1"}, 101, 0.05),
-        ("manual", {"learning_rate_args": "100:1.0,200:0.5,300:0.1"}, 9999, 0.01),
+        (Momentum(0.5, learning_rate=0.1), {}, [1.0, 1.0]),
+        (
+            Momentum(0.5, learning_rate=0.1, regularization=L2Regularization(0.5)),
+            {},
+            [0.95, 0.8775],
+        ),
+        (AdaGrad(learning_rate=1e-4, regularization=L2Regularization(0.5)), {}, [0.95, 0.95**2]),
+        (Adam(learning_rate=0.1, regularization=L2Regularization(0.5)), {}, [1.0, 1.0]),
+        (Adam(learning_rate=0.1), {"l1_rate": 0.5, "l2_rate": 1.0}, [1.95 / 2.2, 1.895 / 2.42]),
     ],
+    ids=["momentum", "momentum, l2", "adagrad, l2", "adam, l2", "adam, l1 and l2"],
 )
-def test_schedule(schedule, options, samples, expected):
-    named = {} if schedule is None else {"learning_rate_schedule": schedule}
-    optimizer = Momentum(learning_rate=0.1, **named, **options)
-    assert optimizer.rate_at(samples, pass_id=0) == pytest.approx(expected)
+def test_penalties_reach_what_has_no_gradient(optimizer, attr, factors):
+    """Every parameter of the topology is updated, also one that no cost depends on."""
+    x = paddle.layer.data(name="x", type=paddle.data_type.dense_vector(1))
+    cost = paddle.layer.sum_cost(paddle.layer.fc(x, size=1, name="y"))
+    attr = paddle.attr.Param(**attr)
+    aside = paddle.layer.fc(x, size=1, name="aside", param_attr=attr, bias_attr=False)
+    pool = paddle.parameters.create([cost, aside])
+    trainer = paddle.trainer.SGD(cost, pool, optimizer, extra_layers=aside)
+    pool["_aside.w0"] = np.float32([[2.0]])
+    found = []
+    for _ in factors:
+        train(trainer, [[1.0]])
+        found.append(pool["_aside.w0"][0] / 2.0)
+    np.testing.assert_allclose(found, factors, rtol=1e-5)
 
 
-@pytest.mark.parametrize(("pass_id", "expected"), [(0, 0.1), (1, 0.05), (2, 0.01), (9, 0.01)])
-def test_schedule_by_passes(pass_id, expected):
-    optimizer = Momentum(
-        learning_rate=0.1, learning_rate_schedule="pass_manual", learning_rate_args="0:1,1:.5,2:.1"
-    )
-    assert optimizer.rate_at(1, pass_id) == pytest.approx(expected)
+def test_a_threshold_below_0_clips_nothing():
+    plain = stepped(Momentum())
+    with pd.fresh():
+        found = stepped(Momentum(), gradient_clipping_threshold=-0.1)
+    np.testing.assert_array_equal(found, plain)
 
 
-def test_the_rate_in_force_is_that_after_the_batch():
-    x, t = (paddle.layer.data(name=n, type=paddle.data_type.dense_vector(1)) for n in "xt")
-    y = paddle.layer.fc(x, size=1, name="y", act=paddle.activation.Linear(), bias_attr=False)
-    cost = paddle.layer.square_error_cost(input=y, label=t)
-    pool = paddle.parameters.create(cost)
-    pool["_y.w0"] = np.zeros((1, 1))
-    optimizer = Momentum(
-        learning_rate=1.0, learning_rate_schedule="manual", learning_rate_args="2:1,4:.5,9:.25"
-    )
-    trainer = paddle.trainer.SGD(cost, pool, optimizer)
-    values = [0.0]
+def test_sparse_momentum_of_a_parameter_without_rows_is_momentum():
+    expected = stepped(Momentum(momentum=0.9))
+    with pd.fresh():
+        found = stepped(Momentum(momentum=0.9, sparse=True))
+    np.testing.assert_array_equal(found, expected)
 
-    def handler(event):
-        if isinstance(event, paddle.event.EndIteration):
-            values.append(float(pool["_y.w0"][0]))
 
-    batch = [([1.0], [1.0])] * 2
-    for _ in range(2):
-        trainer.train(lambda: iter([batch] * 2), num_passes=2, event_handler=handler)
-    w, expected = 0.0, [0.0]
-    for rate in (1, 0.5, 0.25, 0.25) * 2:
-        w -= rate * 2 * 2 * (w - 1)
-        expected.append(w)
-    assert values == expected
+def shifted(names):
+    """(the parameter w, its trainers by name), where w starts at START and its gradient is x."""
+    x = paddle.layer.data(name="x", type=paddle.data_type.dense_vector(2))
+    attr = paddle.attr.Param(name="w")
+    act = paddle.activation.Linear()
+    y = paddle.layer.fc(x, size=1, act=act, bias_attr=False, param_attr=attr)
+    pool = paddle.parameters.create(y)
+    pool["w"] = np.float32(START)
+    made = {n: METHODS[n][0](learning_rate=0.1) for n in names}
+    return pool, {n: paddle.trainer.SGD(y, pool, o) for n, o in made.items()}
+
+
+def train(trainer, gradients):
+    trainer.train(lambda: iter([[(g,)] for g in gradients]))
+
+
+def test_all_optimizers_side_by_side_on_one_parameter():
+    """They move the same values, and each remembers its own gradients only."""
+    pool, trainers = shifted(METHODS)
+    w, state = np.float64(START), {n: {k: np.zeros(2) for k in "sfevmu"} for n in trainers}
+    gradients = np.random.default_rng(5).normal(size=(4, len(trainers), 2))
+    for t, row in enumerate(gradients, 1):
+        for (name, trainer), g in zip(trainers.items(), row, strict=True):
+            train(trainer, [g])
+            w, _ = BY_HAND[name](w, g, state[name], t, 0.1, 0.0, 0.0)
+    np.testing.assert_allclose(pool["w"], w, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_two_trainings_are_one_longer_training(name):
+    """What is remembered of gradients goes on, and so do the counts that belong to it."""
+    found = []
+    for parts in ([MANY[:7]], [MANY[:3], MANY[3:3], MANY[3:7]]):
+        with paddle.build.fresh():
+            pool, trainers = shifted([name])
+            for part in parts:
+                train(trainers[name], part)
+            found.append(pool["w"])
+    np.testing.assert_array_equal(*found)
 
 
 # ---- the configuration, and what is refused
@@ -333,6 +381,7 @@ def test_proto():
     assert (config.learning_rate, config.adam_beta1, config.adam_epsilon) == (0.01, 0.8, 1e-8)
     assert (config.batch_size, config.learning_rate_schedule) == (1, "poly")
     assert Momentum(sparse=True).proto().learning_method == "sparse_momentum"
+    assert Momentum().proto().algorithm == "sgd"
     assert Adamax(beta2=0.9).proto().adam_beta2 == 0.9
     assert AdaGrad().proto().ada_epsilon == 1e-6
     for make in (RMSProp, AdaDelta, DecayedAdaGrad):

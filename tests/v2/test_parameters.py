@@ -1,6 +1,9 @@
 """Pools of parameters: initial values from 2017's stream, views on networks, and tar files."""
 
 import io
+import math
+import struct
+import tarfile
 
 import numpy as np
 import pytest
@@ -108,6 +111,31 @@ def test_a_second_trainer_goes_on_in_the_stream():
     np.testing.assert_array_equal(pool.get("_z.w0"), stream.normal(0, 1 / np.sqrt(2), 6))
 
 
+def test_reading_a_value_early_leaves_the_stream_as_it_is():
+    """What a trainer draws afterwards is what it would have drawn, also for further layers."""
+    cost = line(bias_attr=False)
+    aside = L.fc(L.get_layer("y"), size=2, name="z", bias_attr=False)
+    pool = paddle.parameters.create(cost)
+    early = pool["_y.w0"]
+    paddle.trainer.SGD(cost, pool, paddle.optimizer.Momentum(), extra_layers=aside)
+    stream = RandR(0)
+    np.testing.assert_array_equal(pool["_y.w0"], stream.normal(0, 1 / np.sqrt(2), 6))
+    np.testing.assert_array_equal(pool["_y.w0"], early.ravel())
+    np.testing.assert_array_equal(pool["_z.w0"], stream.normal(0, 1 / np.sqrt(3), 6))
+
+
+def test_a_seed_that_comes_after_the_first_values_changes_nothing(monkeypatch):
+    first = line(bias_attr=False)
+    trainer(first, paddle.parameters.create(first))
+    monkeypatch.setattr(settings._process, "settings", settings.Settings(seed=42))
+    z = L.fc(L.get_layer("x"), size=3, name="z", bias_attr=False)
+    pool = paddle.parameters.create(z)
+    trainer(z, pool)
+    stream = RandR(0)
+    stream.normal(0, 1, 6)
+    np.testing.assert_array_equal(pool["_z.w0"], stream.normal(0, 1 / np.sqrt(2), 6))
+
+
 def given_by_set(cost):
     pool = paddle.parameters.create(cost)
     pool.set("_y.w0", np.full((2, 3), 0.5, np.float32))
@@ -188,10 +216,29 @@ def test_get_is_shaped_before_a_trainer_and_flat_after():
     assert pool.get_shape("_y.w0") == (2, 3)
 
 
-def test_get_is_a_copy():
-    pool = paddle.parameters.create(line())
+@pytest.mark.parametrize("make", [paddle.parameters.create, lambda cost: given_by_tar(cost)])
+def test_get_is_a_copy(make):
+    pool = make(line())
     pool.get("_y.w0")[:] = 7
     assert (pool.get("_y.w0") != 7).all()
+
+
+def test_a_pool_draws_its_values_where_its_network_is():
+    pool = paddle.parameters.create(line())
+    with build.fresh():
+        found = pool["_y.w0"]
+    np.testing.assert_array_equal(pd.get_variable("_y.w0").val(), found)
+
+
+def test_a_pool_shows_the_network_that_it_was_bound_to_last():
+    pool = paddle.parameters.create(line())
+    pool["_y.w0"] = np.zeros((2, 3))
+    with build.fresh():
+        cost = line()
+        trainer(cost, pool, learning_rate=0.1).train(batches(SAMPLE))
+        found = pd.get_variable("_y.w0").val()
+    np.testing.assert_array_equal(pool["_y.w0"], found.ravel())
+    assert (found != 0).all()
 
 
 @pytest.mark.parametrize("with_trainer", [False, True])
@@ -294,7 +341,7 @@ def test_a_pool_of_ones_own():
 def test_gradients_are_zero_outside_of_training():
     pool = paddle.parameters.create(line())
     assert pool.get_grad("_y.w0").tolist() == [0.0] * 6
-    with pytest.raises(ValueError, match="No such parameter w"):
+    with pytest.raises(KeyError, match="No such parameter w"):
         pool.get_grad("w")
 
 
@@ -309,6 +356,25 @@ def test_a_tar_keeps_names_shapes_and_values():
         assert found.get_shape(name) == pool.get_shape(name)
         np.testing.assert_array_equal(found[name], pool[name])
         assert found.__param_conf__[name] == pool.__param_conf__[name]
+
+
+def test_the_bytes_of_a_trained_parameter_s_configuration():
+    """The fields that 2017 had set when a checkpoint was written, and no others."""
+    cost = line(param_attr=Param(learning_rate=2.0))
+    pool = paddle.parameters.create(cost)
+    decay = paddle.optimizer.L2Regularization(0.25)
+    trainer(cost, pool, momentum=0.5, regularization=decay)
+    number = struct.Struct("<d").pack
+    expected = [
+        b"\x0a\x05_y.w0" + b"\x10\x06",  # 1 name, 2 size
+        b"\x19" + number(2.0) + b"\x21" + number(0.5),  # 3 learning_rate, 4 momentum
+        b"\x29" + number(0.0) + b"\x31" + number(1 / math.sqrt(2)),  # 5 and 6, the start
+        b"\x39" + number(0.25) + b"\x48\x02\x48\x03",  # 7 decay_rate, 9 dims
+        b"\x58\x00" + b"\x60\x01",  # 11 initial_strategy, 12 initial_smart
+    ]
+    assert pool.__param_conf__["_y.w0"].SerializeToString() == b"".join(expected)
+    with tarfile.open(fileobj=io.BytesIO(tar_of(pool))) as tar:
+        assert tar.extractfile("_y.w0.protobuf").read() == b"".join(expected)
 
 
 def test_what_a_trainer_saves_is_what_inference_loads():

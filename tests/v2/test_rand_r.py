@@ -72,6 +72,27 @@ def test_initial_values_on_one_stream(seed, rows):
         assert stream.state == state
 
 
+@pytest.mark.parametrize(
+    ("method", "mean", "std", "state", "printed"),
+    [
+        ("normal", 0.1, 0.3, 0, "0.459475309 -1.01781642 0.241195619 0.212277994 -0.0462074764"),
+        (
+            *("uniform", 0.0, 0.1, 3866696494),
+            "-0.0144289955 0.099953644 0.0344266184 -0.0331370793 -0.0498005562",
+        ),
+        (
+            *("uniform", 0.125, 0.7, 88489753),
+            "0.207621247 -0.234079078 -0.105419315 0.186321482",
+        ),
+        ("normal", -0.7, 1 / math.sqrt(3), 2985199757, "-0.496450603"),
+    ],
+)
+def test_means_and_deviations_that_float32_rounds(method, mean, std, state, printed):
+    """The numbers are of a C program: the bounds are rounded before the range is taken."""
+    values = getattr(RandR(state), method)(mean, std, len(printed.split()))
+    assert digits(values) == printed.split()
+
+
 @pytest.mark.parametrize("sizes", [[CHUNK - 1, 1, 2], [CHUNK + 3, 0, CHUNK]])
 def test_the_stream_goes_on_over_calls_and_chunks(sizes):
     stream = RandR(2**32 - 1)

@@ -26,6 +26,11 @@ def test_defaults_without_init():
     assert settings.current() == settings.Settings(False, 1, 1, {})
 
 
+def test_defaults_of_what_init_is_not_given():
+    settings.init(log_period=20)
+    assert settings.current() == settings.Settings(False, 1, 1, {"log_period": 20})
+
+
 def test_keywords_win_over_the_environment(monkeypatch):
     monkeypatch.setenv("PADDLE_INIT_TRAINER_COUNT", "4")
     monkeypatch.setenv("PADDLE_INIT_SEED", "7")
@@ -60,7 +65,7 @@ def test_false_words(value):
 def test_no_gpu_warns_once_per_process():
     with pytest.warns(UserWarning, match="use_gpu=True, but there is no GPU") as record:
         settings.init(use_gpu=True)
-    assert len(record) == 1
+    assert [warning.filename for warning in record] == [__file__]
     assert settings.current().use_gpu is False
     assert settings.current().flags == {"use_gpu": True}
     with warnings.catch_warnings():
@@ -78,7 +83,27 @@ def test_unknown_options_are_kept_with_one_warning(monkeypatch):
     assert settings.current().flags == {"use_gpus": True, "novel": "x", "seed": 2}
 
 
-def test_parallel_nn_is_refused():
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"prev_batch_state": "1"}, "init: prev_batch_state=True has no effect"),
+        ({"beam_size": 3}, "init: beam_size=3 has no effect"),
+        ({"diy_beam_search_prob_so": "a.so"}, "diy_beam_search_prob_so='a.so' has no effect"),
+    ],
+)
+def test_options_that_changed_results_in_2017_are_not_dropped_silently(options, message):
+    with pytest.warns(UserWarning, match=message) as record:
+        settings.init(**options)
+    assert [warning.filename for warning in record] == [__file__]
+
+
+def test_options_at_their_defaults_are_accepted():
+    settings.init(prev_batch_state=False, beam_size=1, diy_beam_search_prob_so="", port=20134)
+
+
+def test_parallel_nn_is_refused_as_a_keyword_only(monkeypatch):
+    monkeypatch.setenv("PADDLE_INIT_PARALLEL_NN", "False")
+    settings.init()
     with pytest.raises(
         AssertionError, match=r"currently 'parallel_nn' is not supported in v2 APIs\."
     ):
@@ -106,6 +131,20 @@ def test_threads_are_shared_among_trainers(trainer_count, threads, monkeypatch):
     monkeypatch.setattr(os, "cpu_count", lambda: 12)
     settings.init(trainer_count=trainer_count)
     assert os.environ["OMP_NUM_THREADS"] == os.environ["MKL_NUM_THREADS"] == threads
+
+
+def test_threads_and_layers_do_not_look_at_the_environment(monkeypatch):
+    """As in 2017, where only keywords reached them."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 12)
+    monkeypatch.setattr(settings, "gpu_available", lambda: True)
+    monkeypatch.setenv("PADDLE_INIT_TRAINER_COUNT", "4")
+    monkeypatch.setenv("PADDLE_INIT_USE_GPU", "1")
+    settings.init()
+    assert os.environ["OMP_NUM_THREADS"] == "12" and not settings.current().use_gpu
+    assert settings.current().flags == {"trainer_count": 4, "use_gpu": True}
+    settings.init(use_gpu=True)
+    settings.init(seed=3)
+    assert settings.current().use_gpu
 
 
 @pytest.mark.parametrize(
@@ -143,7 +182,7 @@ def fake_driver(status, devices):
 
 
 @pytest.mark.parametrize(
-    ("status", "devices", "available"), [(0, 2, True), (0, 0, False), (100, 2, False)]
+    ("status", "devices", "available"), [(0, 1, True), (0, 0, False), (100, 2, False)]
 )
 def test_a_gpu_is_what_the_driver_counts(status, devices, available, monkeypatch):
     monkeypatch.undo()

@@ -211,6 +211,12 @@ ROWS = {
         lambda: SparseMomentum(0.3),
         {},
     ),
+    "sparse momentum that never fades": (
+        lambda: Momentum(1.0, sparse=True, learning_rate=RATE),
+        {},
+        lambda: SparseMomentum(1.0),
+        {},
+    ),
     "sparse momentum without momentum": (
         lambda: Momentum(sparse=True, learning_rate=RATE, **L2),
         {},
@@ -365,6 +371,17 @@ def test_gradients_are_whole_and_rows_are_written_in_place():
     np.testing.assert_allclose(seen, [expected], rtol=1e-5)
     variable = paddle.build.current().parameters["table"].variable
     assert pd.default_session()._values.buffers[variable][1] is None
+
+
+def test_rows_are_updated_here_says_the_configuration():
+    """2017's trainer cleared the flag of the parameter servers, which stays in the file as 0."""
+    cost, pool = network()
+    assert pool.__param_conf__["table"].sparse_remote_update
+    trainer = paddle.trainer.SGD(cost, pool, Momentum())
+    (config,) = trainer.get_topology_proto().parameters
+    assert pool.__param_conf__["table"] == config and config.sparse_update
+    assert config.HasField("sparse_remote_update") and not config.sparse_remote_update
+    assert trainer.__topology__.use_sparse_updater()
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pd_v2 as paddle
 from pd_v2.attr import Hook, Param
 from pd_v2.optimizer import Adam, ModelAverage, Momentum
 from pd_v2.optimizer.average import Window
+from pd_v2.optimizer.updater import _largest
 
 A, L, T = paddle.activation, paddle.layer, paddle.data_type
 
@@ -86,13 +87,26 @@ def test_no_window_is_no_average():
     assert saved(trainer) == [4.0]
 
 
-def test_sums_are_folded(monkeypatch):
+@pytest.mark.parametrize(
+    ("longest", "count", "averaged"),
+    [(100, 8, range(1, 9)), (5, 8, range(1, 9)), (5, 10, range(6, 11))],
+)
+def test_sums_are_folded(longest, count, averaged, monkeypatch):
     monkeypatch.setattr("pd_v2.optimizer.average._FOLDED", 3)
     y, pool = line()
-    average = ModelAverage(average_window=1.0, max_average_window=100)
+    average = ModelAverage(average_window=1.0, max_average_window=longest)
     trainer = paddle.trainer.SGD(y, pool, Momentum(learning_rate=1.0, model_average=average))
-    trainer.train(batches(8))
-    assert saved(trainer) == [4.5]
+    trainer.train(batches(count))
+    assert saved(trainer) == [np.mean(averaged)]
+
+
+def test_a_window_takes_the_whole_part_of_its_share():
+    """After 7 batches a half is 3, after 13 it is 6."""
+    window = Window(0.5, longest=100)
+    for _ in range(3):
+        assert not window.finish_batch()
+    window.finish_pass()
+    assert [n for n in range(4, 15) if window.finish_batch()] == [4, 7, 13]
 
 
 def test_an_empty_pass_leaves_the_windows_alone():
@@ -101,6 +115,55 @@ def test_an_empty_pass_leaves_the_windows_alone():
     for _ in range(4):
         assert not window.finish_batch()
     assert (window.current, window.previous) == (4, 0)
+
+
+def test_a_pass_that_did_not_end_is_not_counted_to_the_next():
+    """The window closes after batches 5, 9 and 13: no pass was longer than 4."""
+    y, pool = line()
+    optimizer = Momentum(learning_rate=1.0, model_average=ModelAverage(1.0))
+    trainer = paddle.trainer.SGD(y, pool, optimizer)
+    trainer.train(batches(4))
+
+    def stop(event):
+        if isinstance(event, paddle.event.EndIteration) and event.batch_id == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        trainer.train(batches(4), event_handler=stop)
+    trainer.train(batches(4), num_passes=2)
+    assert pool["w"] == [15.0] and saved(trainer) == [np.mean(range(10, 16))]
+
+
+class Full(io.RawIOBase):
+    """A file on a disk without space."""
+
+    def writable(self):
+        return True
+
+    def write(self, data):
+        raise OSError(28, "No space left on device")
+
+
+def test_after_saving_training_goes_on_from_the_values_themselves():
+    """Saving, also where it fails, and testing in the middle of a pass change nothing."""
+    y, pool = line()
+    optimizer = Momentum(learning_rate=1.0, momentum=0.5, model_average=ModelAverage(0.5))
+    trainer, found = paddle.trainer.SGD(y, pool, optimizer), []
+
+    def handler(event):
+        if isinstance(event, paddle.event.EndIteration):
+            before = pool["w"]
+            averages = saved(trainer)
+            with pytest.raises(OSError, match="No space left"):
+                trainer.save_parameter_to_tar(Full())
+            cost = trainer.test(batches(1)).cost
+            assert before == pool["w"] == cost * -1.0
+            found.append([*before, *averages])
+
+    trainer.train(batches(4), event_handler=handler)
+    values = [1.0, 2.5, 4.25, 6.125]
+    means = [np.mean(values[:n]) for n in (1, 2, 3, 4)]
+    np.testing.assert_allclose(found, np.transpose([values, means]), rtol=1e-6)
 
 
 def test_adam_is_averaged_too():
@@ -120,7 +183,7 @@ def test_adam_is_averaged_too():
 
 
 @pytest.mark.parametrize(
-    ("ratio", "kept"), [(None, [5, 7, 4, 9]), (0.5, [5, 7, 4, 9, 2]), (0.0, range(10)), (1.0, [])]
+    ("ratio", "kept"), [(None, [5, 7, 4]), (0.5, [5, 7, 4, 9, 2]), (0.0, range(10)), (1.0, [])]
 )
 def test_pruning_keeps_the_largest(ratio, kept):
     """As many as the whole part of size (1 - ratio), 0.6 unless it is given."""
@@ -140,6 +203,26 @@ def test_pruning_keeps_the_largest(ratio, kept):
     np.testing.assert_array_equal(pool["w"], (values.ravel() + 2.5) * mask)
     trainer.train(batches(1, width=10))
     assert (pool["w"][~mask] == 0).all() and (pool["w"][mask] != 0).all()
+
+
+@pytest.mark.parametrize(
+    ("size", "ratio", "kept"),
+    [(10, 0.6, 3), (10, 0.7, 3), (8, 0.75, 2), (100, 0.9, 10), (1000, 0.6, 399), (784, 0.6, 313)],
+)
+def test_how_many_are_kept_is_computed_in_float32(size, ratio, kept):
+    """The numbers are of a C program with 2017's types."""
+    assert _largest(np.arange(size, dtype=np.float32), ratio).sum() == kept
+
+
+def test_two_pruning_hooks_and_two_trainers():
+    """Of two hooks the stricter counts, for each trainer."""
+    y, pool = line(width=8, update_hooks=[Hook("pruning", 0.25), Hook("pruning", 0.5)])
+    pool["w"] = np.arange(1.0, 9.0).reshape(8, 1)
+    first, second = (paddle.trainer.SGD(y, pool, Momentum(learning_rate=1.0)) for _ in range(2))
+    first.train(batches(1, width=8))
+    assert pool["w"].tolist() == [0, 0, 0, 0, 6, 7, 8, 9]
+    second.train(batches(1, width=8))
+    assert pool["w"].tolist() == [0, 0, 0, 0, 7, 8, 9, 10]
 
 
 def test_the_mask_comes_before_the_clipping_and_not_into_get_grad():

@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +39,21 @@ def test_a_file_is_there_when_the_block_ends(tmp_path):
     assert path.read_bytes() == b"new" and os.listdir(tmp_path) == ["file"]
 
 
+@pytest.mark.skipif(os.name != "posix", reason="folders are no files elsewhere")
+def test_the_bytes_reach_the_disk_before_the_name_and_then_the_name_does(tmp_path, monkeypatch):
+    calls, sync, replace = [], os.fsync, os.replace
+
+    def noted(handle):
+        calls.append("folder" if stat.S_ISDIR(os.fstat(handle).st_mode) else "file")
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    monkeypatch.setattr(os, "replace", lambda *a: calls.append("name") or replace(*a))
+    with whole_file(tmp_path / "file") as f:
+        f.write(b"new")
+    assert calls == ["file", "name", "folder"]
+
+
 @pytest.mark.parametrize("before", [None, b"old"])
 def test_an_error_leaves_what_was_there(tmp_path, before):
     path = tmp_path / "file"
@@ -55,6 +71,52 @@ def test_a_link_stays_a_link(tmp_path):
     with whole_file(tmp_path / "link") as f:
         f.write(b"new")
     assert (tmp_path / "link").is_symlink() and (tmp_path / "file").read_bytes() == b"new"
+
+
+def test_of_two_threads_that_write_one_file_the_last_to_end_wins(tmp_path):
+    path = tmp_path / "file"
+
+    def write():
+        with whole_file(path) as f:
+            f.write(b"second")
+
+    with whole_file(path) as f:
+        f.write(b"first")
+        thread = threading.Thread(target=write)
+        thread.start()
+        thread.join(10)
+        assert path.read_bytes() == b"second"
+    assert path.read_bytes() == b"first" and os.listdir(tmp_path) == ["file"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes")
+def test_a_file_that_was_secret_stays_so(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    path.chmod(0o600)
+    with whole_file(path) as f:
+        f.write(b"new")
+    assert path.read_bytes() == b"new" and stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes")
+def test_a_pipe_stays_a_pipe(tmp_path):
+    """So does /dev/null, which only root could replace."""
+    path, found = tmp_path / "pipe", []
+    os.mkfifo(path)
+    reader = threading.Thread(target=lambda: found.append(path.read_bytes()), daemon=True)
+    reader.start()
+    with whole_file(path) as f:
+        f.write(b"new")
+    reader.join(10)
+    assert found == [b"new"] and stat.S_ISFIFO(path.stat().st_mode)
+    assert os.listdir(tmp_path) == ["pipe"]
+
+
+def test_a_folder_is_no_file(tmp_path):
+    with pytest.raises(OSError), whole_file(tmp_path):
+        pass
+    assert os.listdir(tmp_path) == []
 
 
 def test_a_folder_that_is_not_there(tmp_path):
