@@ -1,5 +1,6 @@
 """The network of a trainer as an event's `gm` shows it: what its layers gave for a batch."""
 
+import warnings
 from collections import Counter
 
 import pd_core as pd
@@ -13,13 +14,13 @@ class GradientMachine:
     """The layers and parameters of a trained network, for the batch that it saw last.
 
     A step computes no layer for its own sake. The layers that were asked for once are fetched with
-    every step from then on; one that is asked for the first time is computed then: from the values
-    before the update in EndForwardBackward and during the first batch of a training, from those
-    after it in a later EndIteration.
+    every step from then on; one that is asked for the first time is computed then, from the values
+    before the update, which a session keeps until the next. `learned` are the Variables that a
+    step updates.
     """
 
-    def __init__(self, topology, pool):
-        self.topology, self.pool = topology, pool
+    def __init__(self, topology, pool, learned):
+        self.topology, self.pool, self.learned = topology, pool, learned
         self.parameters = topology.parameters
         self._wanted = {}  # fields of the layers that were asked for, by name
         self._feeds = None
@@ -32,16 +33,17 @@ class GradientMachine:
         return variables_of(self._wanted.values())
 
     def begin(self, feeds, training, remembers=False):
-        """A batch is there; `remembers` keeps the values of the parameters as they are now."""
+        """A batch is there; `remembers` keeps a copy of what its step updates in rows only."""
         session = pd.default_session()
         self._feeds, self._training, self._draws = feeds, training, dict(session.draws)
-        self._found, self._before = {}, {}
+        self._found, self._remembered, self._stepped = {}, {}, None
         if remembers:
-            self._before = {p.variable: session.get(p.variable) for p in self.parameters}
+            self._remembered = {v: session.get(v) for v in self.learned if v.row_sparse}
 
-    def found(self, fetches, values):
-        """The step gave these values."""
+    def stepped(self, fetches, values):
+        """The step was made and gave these values."""
         self._found.update(zip(fetches, values, strict=True))
+        self._stepped = pd.default_session().version
 
     def gradient(self, variable):
         """The value of a gradient for the batch, with the random draws of its step."""
@@ -62,7 +64,8 @@ class GradientMachine:
         wanted = {name: self._fields(name) for name in names}
         missing = [v for v in variables_of(wanted.values()) if v not in self._found]
         if missing:
-            self.found(missing, self._evaluated(missing, self._training))
+            values = self._evaluated(missing, self._training)
+            self._found.update(zip(missing, values, strict=True))
         self._wanted.update(wanted)
         return {name: as_result(fields, self._found) for name, fields in wanted.items()}
 
@@ -86,9 +89,26 @@ class GradientMachine:
         session = pd.default_session()
         draws, session.draws = session.draws, Counter(self._draws)
         try:
-            return session.eval(targets, {**self._feeds, **self._before}, training)
+            return session.eval(targets, {**self._feeds, **self._before(session)}, training)
         finally:
             session.draws = draws
+
+    def _before(self, session):
+        """{Variable: its value before the step} of what the step of this batch has changed."""
+        if self._stepped is None:
+            return {}
+        found = dict(self._remembered)
+        if self._stepped == session.version:
+            values = {v: session.before(v) for v in self.learned if v not in found}
+            found.update({v: value for v, value in values.items() if value is not None})
+        lost = [v.name for v in self.learned if v not in found]
+        if lost:
+            warnings.warn(
+                f"getLayerOutputs: computed from parameters as they are after the update: {lost[0]}"
+                "\n  hint: layers that were asked for before are computed with each step",
+                stacklevel=4,
+            )
+        return found
 
 
 class MachineParameter:

@@ -19,8 +19,14 @@ def variables_of(fields):
 
 
 def as_result(fields, values):
-    """One layer's {field: array or None}, by the values of Variables; ids are int32."""
-    result = {name: None if v is None else values[v] for name, v in fields.items()}
-    if result["id"] is not None:
-        result["id"] = result["id"].astype(np.int32)
-    return result
+    """One layer's {field: array or None}, by the values of Variables.
+
+    Ids are int32 [rows], all else is float32 [rows, columns].
+    """
+    return {name: None if v is None else _as_field(name, values[v]) for name, v in fields.items()}
+
+
+def _as_field(name, array):
+    if name == "id":
+        return array.astype(np.int32)
+    return array.reshape(-1, 1) if array.ndim == 1 else array

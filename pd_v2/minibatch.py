@@ -3,6 +3,7 @@
 import itertools
 import operator
 
+from pd_v2.reader.ahead import Holding, held
 from pd_v2.reader.protocol import require_reader
 
 __all__ = ["batch"]
@@ -18,10 +19,23 @@ def batch(reader, batch_size):
     if size < 1:
         raise ValueError(f"batch: batch_size must be at least 1, got {size}")
 
-    def batches():
-        samples = iter(reader())
-        while group := list(itertools.islice(samples, size)):
-            yield group
+    return lambda: _Groups(reader, size)
 
-    batches.works_ahead = getattr(reader, "works_ahead", False)
-    return batches
+
+class _Groups(Holding):
+    """Lists of `size` samples."""
+
+    def __init__(self, reader, size):
+        super().__init__(reader)
+        self._size = size
+
+    def __next__(self):
+        group = list(itertools.islice(self.samples, self._size))
+        if not group:
+            raise StopIteration
+        return group
+
+    @property
+    def held(self):
+        """How many lists the samples that are held make, the last perhaps in part."""
+        return held(self._samples) / self._size

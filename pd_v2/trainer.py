@@ -1,7 +1,7 @@
 """The trainer: passes over a reader, one compiled step a batch, events in between."""
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -9,7 +9,7 @@ import pd_core as pd
 
 from . import event as events
 from . import settings
-from .batches import batches
+from .batches import Batches
 from .data_feeder import DataFeeder, feeds
 from .evaluator import Accumulator, fetched
 from .gradient_machine import GradientMachine
@@ -77,25 +77,26 @@ class SGD:
         field of a sample a data layer gets. The handler sees BeginPass, then for each batch
         BeginIteration, EndForwardBackward and EndIteration, then EndPass.
         """
-        handler = event_handler or default_event_handler
+        handler = default_event_handler if event_handler is None else event_handler
         _check_arguments(reader, handler)
         convert = self._converter(feeding)
         batch_metrics, pass_metrics = self._accumulator(), self._accumulator(prints=False)
         gm = self.__gradient_machine__
-        # gm may be asked for anything after the first update
+        # gm may be asked for layers after the first update, for the first time
         remembers = handler is not default_event_handler
         self._updater.start()
         for pass_id in range(num_passes):
             handler(events.BeginPass(pass_id))
             pass_metrics.reset()
-            with closing(batches(reader, convert)) as stream:
-                for batch_id, batch in enumerate(stream):
+            with Batches(reader, convert) as batches:
+                for batch_id, batch in enumerate(batches):
                     batch_metrics.reset()
                     handler(events.BeginIteration(pass_id, batch_id))
                     feeds = self._started(batch, remembers)
                     remembers = False
                     with self._gradients():
                         handler(events.EndForwardBackward(pass_id, batch_id, gm))
+                    batches.read_ahead()
                     cost, statistics = self._step(feeds)
                     for metrics in (batch_metrics, pass_metrics):
                         metrics.update(statistics)
@@ -110,9 +111,10 @@ class SGD:
             raise TypeError(f"test: the reader is a function that gives batches, not {reader!r}")
         convert, gm = self._converter(feeding), self.__gradient_machine__
         metrics, total, samples = self._accumulator(), 0.0, 0
-        with closing(batches(reader, convert)) as stream:
-            for batch in stream:
+        with Batches(reader, convert) as batches:
+            for batch in batches:
                 feeds = batch.feeds()
+                batches.read_ahead()
                 gm.begin(feeds, training=False)
                 cost, statistics = pd.eval(list(self._targets), feeds, training=False)
                 metrics.update(statistics)
@@ -134,11 +136,12 @@ class SGD:
         """The update, the cost and the statistics, as targets of the core."""
         topology = self.__topology__
         costs, members = topology.costs, topology.parameters
-        self.__gradient_machine__ = GradientMachine(topology, self.__parameters__)
         self._updater = self.__optimizer__.create_updater(
             True, None, topology.use_sparse_updater(), None, False
         )
         self._updater.init(costs, members, topology.configs)
+        learned = self._updater.learned
+        self.__gradient_machine__ = GradientMachine(topology, self.__parameters__, learned)
         self._update = self._updater.step.including(pd.effects(topology.layers))
         total = None
         for cost in topology.outputs:
@@ -161,7 +164,7 @@ class SGD:
         fetches = gm.fetches
         targets = [self._update, *self._training_targets, fetches]
         _, total, statistics, values = pd.eval(targets, feeds)
-        gm.found(fetches, values)
+        gm.stepped(fetches, values)
         self._updater.finish_batch()
         return float(total), statistics
 

@@ -4,8 +4,10 @@ Each function takes readers and returns a new one; nothing is read before the ne
 """
 
 import itertools
+import operator
 import random
 
+from pd_v2.reader.ahead import Holding
 from pd_v2.reader.pipe import PipeReader, pipe_reader
 from pd_v2.reader.protocol import require_reader
 from pd_v2.reader.threads import buffered, xmap_readers
@@ -46,13 +48,32 @@ def shuffle(reader, buf_size):
     """Samples in random order within windows of buf_size, drawn with the `random` module."""
     require_reader("shuffle", reader)
 
-    def shuffled():
-        samples = iter(reader())
-        while window := list(itertools.islice(samples, max(buf_size, 1))):
-            random.shuffle(window)
-            yield from window
+    return lambda: _Shuffled(reader, max(buf_size, 1))
 
-    return shuffled
+
+class _Shuffled(Holding):
+    """Samples in random order, a window at a time; it holds what is left of a window."""
+
+    def __init__(self, reader, size):
+        super().__init__(reader)
+        self._size, self._window = size, iter(())
+
+    def __next__(self):
+        for sample in self._window:
+            return sample
+        window = list(itertools.islice(self.samples, self._size))
+        random.shuffle(window)
+        self._window = iter(window)
+        return next(self._window)
+
+    @property
+    def held(self):
+        """How many samples are left of the window."""
+        return operator.length_hint(self._window)
+
+    def close(self):
+        super().close()
+        self._window = iter(())
 
 
 def chain(*readers):

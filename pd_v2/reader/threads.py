@@ -1,7 +1,6 @@
 """Readers that work ahead of their consumer in daemon threads.
 
-The threads start when the reader is iterated and stop when it ends, fails or is closed. The
-attribute `works_ahead` of such a reader says that its consumer may run ahead as well.
+The threads start when the reader is iterated and stop when it ends, fails or is closed.
 """
 
 import itertools
@@ -9,6 +8,7 @@ import threading
 from collections import deque
 from dataclasses import dataclass
 
+from pd_v2.reader.ahead import ahead
 from pd_v2.reader.protocol import require_reader
 
 _END = object()
@@ -67,7 +67,8 @@ def buffered(reader, size):
     require_reader("buffered", reader)
     _require_size("buffered: size", size, 0)
 
-    def read_ahead():
+    @ahead
+    def read():
         channel = _Channel(size)
         _start(_pump, reader, channel.put)
         try:
@@ -75,8 +76,7 @@ def buffered(reader, size):
         finally:
             channel.close()
 
-    read_ahead.works_ahead = True
-    return read_ahead
+    return read
 
 
 def xmap_readers(mapper, reader, process_num, buffer_size, order=False):
@@ -90,7 +90,8 @@ def xmap_readers(mapper, reader, process_num, buffer_size, order=False):
     _require_size("xmap_readers: process_num", process_num, 1)
     _require_size("xmap_readers: buffer_size", buffer_size, 0)
 
-    def mapped_ahead():
+    @ahead
+    def read():
         raw, mapped = _Channel(buffer_size), _Channel(buffer_size)
         turns = itertools.count()
         _start(_pump, reader, lambda item: raw.put((next(turns), item)), process_num)
@@ -102,8 +103,7 @@ def xmap_readers(mapper, reader, process_num, buffer_size, order=False):
             raw.close()
             mapped.close()
 
-    mapped_ahead.works_ahead = True
-    return mapped_ahead
+    return read
 
 
 def _require_size(what, size, least):

@@ -2,7 +2,9 @@
 
 784-128-64-10, batch 128, momentum and decay, with batches that are there as lists of tuples. The
 step is one evaluation of the core; all else in train() is overhead: conversion, events, schedule,
-metrics. The script binds itself to two cores, where the platform can.
+metrics. Where a batch is converted while the step before it runs, the step itself takes longer if
+no core is free; so the same step is also timed alone, on arrays that are there. The script binds
+itself to two cores, where the platform can.
 """
 
 import os
@@ -58,29 +60,68 @@ def batches(kind):
     return [samples[k : k + BATCH] for k in range(0, len(samples), BATCH)]
 
 
-def measured(trainer, reader):
-    """µs a batch inside the step and outside of it: of the pass that was least disturbed."""
-    clock, found = Clock(), []
+def alone(trainer, prepared):
+    """A function that makes the steps of one pass on arrays that are there: seconds."""
+    convert = trainer._converter(None)
+    feeds = [convert(batch) for batch in prepared]
+    targets = [trainer._update, *trainer._training_targets]
+    for each in feeds:
+        each[trainer._updater.rate] = np.array(1e-4, np.float32)
+
+    def run():
+        start = time.perf_counter()
+        for each in feeds:
+            pd.eval(targets, each)
+        return time.perf_counter() - start
+
+    return run
+
+
+def measured(trainer, reader, prepared):
+    """µs a batch: the step alone, the step in train(), and all else there. Least disturbed passes.
+
+    Passes of both kinds take turns.
+    """
+    clock, found, bare = Clock(), [], []
     trainer.train(reader)
-    pd.eval = clock
-    try:
-        for _ in range(PASSES):
+    step = alone(trainer, prepared)
+    for _ in range(PASSES):
+        bare.append(step())
+        pd.eval = clock
+        try:
             clock.inside, start = 0.0, time.perf_counter()
             trainer.train(reader, event_handler=lambda event: None)
             total = time.perf_counter() - start
-            found.append((clock.inside, total - clock.inside))
-    finally:
-        pd.eval = clock.evaluate
-    return np.array(min(found, key=sum)) / BATCHES * 1e6
+        finally:
+            pd.eval = clock.evaluate
+        found.append((clock.inside, total - clock.inside))
+    return np.array([min(bare[1:]), *min(found, key=sum)]) / BATCHES * 1e6
+
+
+def readers(prepared):
+    """The ways in which the batches come, by name."""
+
+    def generated():
+        yield from prepared
+
+    return {
+        "a generator": generated,
+        "a list": lambda: iter(prepared),
+        "buffered": paddle.reader.buffered(generated, 2),
+    }
 
 
 if __name__ == "__main__":
-    print("| samples | step, µs | overhead, µs | overhead / step |\n| --- | --- | --- | --- |")
+    print(
+        "| samples | from | step alone, µs | step, µs | beside, µs | beside / step | all / alone |"
+    )
+    print("| --- | --- | --- | --- | --- | --- | --- |")
     for name, kind in (("numpy arrays", np.asarray), ("lists of floats", np.ndarray.tolist)):
         prepared = batches(kind)
-        plain = lambda prepared=prepared: iter(prepared)  # noqa: E731
-        for how, reader in (("", plain), (", buffered", paddle.reader.buffered(plain, 2))):
+        for how, reader in readers(prepared).items():
             with paddle.build.fresh():
-                step, beside = measured(perceptron(), reader)
-            print(f"| {name}{how} | {step:.0f} | {beside:.0f} | {beside / step:.0%} |")
+                bare, step, beside = measured(perceptron(), reader, prepared)
+            share, ratio = beside / step, (step + beside) / bare
+            figures = f"{bare:.0f} | {step:.0f} | {beside:.0f} | {share:.0%} | {ratio:.2f}"
+            print(f"| {name} | {how} | {figures} |")
     print(f"\nload average {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "")

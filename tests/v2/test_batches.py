@@ -1,5 +1,6 @@
 """Minibatches between reader and step: in turn, or ahead of it; errors in their places."""
 
+import math
 import threading
 
 import numpy as np
@@ -7,7 +8,9 @@ import pytest
 
 import pd_v2 as paddle
 from pd_v2 import event as events
-from pd_v2.batches import batches
+from pd_v2.batches import Batches
+from pd_v2.reader.ahead import ahead as working_ahead
+from pd_v2.reader.ahead import held
 
 A, L, T = paddle.activation, paddle.layer, paddle.data_type
 
@@ -23,8 +26,7 @@ class Journal(list):
             if error is not None:
                 raise error
 
-        read.works_ahead = ahead
-        return read
+        return working_ahead(read) if ahead else read
 
     def convert(self, samples):
         self.append(("convert", samples))
@@ -33,9 +35,17 @@ class Journal(list):
         return {"feeds of": samples}
 
 
+def each(batches):
+    """The batches as a training goes through them: while one is used the next may be prepared."""
+    with batches:
+        for batch in batches:
+            batches.read_ahead()
+            yield batch
+
+
 def test_a_batch_is_read_and_converted_when_it_is_asked_for():
     seen = Journal()
-    for batch in batches(seen.reader("a", "b"), seen.convert):
+    for batch in each(Batches(seen.reader("a", "b"), seen.convert)):
         seen.append(("got", batch.samples))
         assert batch.feeds() == {"feeds of": batch.samples}
     steps = ("read", "got", "convert")
@@ -44,12 +54,15 @@ def test_a_batch_is_read_and_converted_when_it_is_asked_for():
 
 def test_a_reader_that_works_ahead_is_asked_while_the_last_batch_is_used():
     seen = Journal()
-    stream = batches(seen.reader("a", "b", "c", ahead=True), seen.convert)
-    first = next(stream)
+    batches = Batches(seen.reader("a", "b", "c", ahead=True), seen.convert)
+    first = next(batches)
+    assert first.feeds() == {"feeds of": "a"} and len(first) == 1
+    assert seen == [("read", "a"), ("convert", "a")]  # nobody has said yet that it may run ahead
+    batches.read_ahead()
+    batches.read_ahead()  # says nothing new
     wait_for(lambda: ("convert", "b") in seen)
     assert ("read", "c") not in seen
-    assert first.feeds() == {"feeds of": "a"} and len(first) == 1
-    assert [batch.samples for batch in stream] == ["b", "c"]
+    assert [batch.samples for batch in each(batches)] == ["b", "c"]
     assert seen == [(step, name) for name in "abc" for step in ("read", "convert")]
 
 
@@ -65,8 +78,7 @@ def wait_for(condition):
 @pytest.mark.parametrize("ahead", [False, True])
 def test_errors_come_in_their_places(ahead):
     seen, got = Journal(), []
-    stream = batches(seen.reader("a", "bad", "c", ahead=ahead), seen.convert)
-    for batch in stream:
+    for batch in each(Batches(seen.reader("a", "bad", "c", ahead=ahead), seen.convert)):
         got.append(batch.samples)
         if batch.samples == "bad":
             with pytest.raises(ValueError, match="do not fit"):
@@ -80,16 +92,15 @@ def test_errors_come_in_their_places(ahead):
 @pytest.mark.parametrize("error", [OSError("the disk"), SystemExit(3)])
 def test_what_a_reader_raises_comes_after_its_batches(ahead, error):
     seen, got = Journal(), []
+    batches = Batches(seen.reader("a", ahead=ahead, error=error), seen.convert)
     with pytest.raises(type(error)) as caught:
-        got += (
-            b.samples for b in batches(seen.reader("a", ahead=ahead, error=error), seen.convert)
-        )
+        got += (b.samples for b in each(batches))
     assert caught.value is error and got == ["a"]
 
 
 @pytest.mark.parametrize("ahead", [False, True])
 def test_an_empty_reader(ahead):
-    assert list(batches(Journal().reader(ahead=ahead), None)) == []
+    assert list(each(Batches(Journal().reader(ahead=ahead), None))) == []
 
 
 def test_a_closed_stream_reads_no_further_and_closes_the_reader():
@@ -103,25 +114,59 @@ def test_a_closed_stream_reads_no_further_and_closes_the_reader():
         finally:
             closed.set()
 
-    read.works_ahead = True
-    stream = batches(read, lambda samples: {})
-    next(stream)
-    stream.close()
+    for _ in each(Batches(working_ahead(read), lambda samples: {})):
+        break
     assert closed.wait(5) and seen in (["a"], ["a", "b"])
 
 
-def test_which_readers_work_ahead():
-    def plain():
-        return iter(range(4))
+def listed():
+    return iter([0, 1, 2, 3])
 
-    buffered, mapped = (
-        paddle.reader.buffered(plain, 2),
-        paddle.reader.xmap_readers(abs, plain, 1, 2),
-    )
-    for reader, ahead in ((plain, False), (buffered, True), (mapped, True)):
-        found = paddle.batch(reader, 3)
-        assert found.works_ahead is ahead
-        assert sorted(x for b in batches(found, None) for x in b.samples) == [0, 1, 2, 3]
+
+def generated():
+    yield from listed()
+
+
+READERS = {
+    "a list": (listed, math.inf),
+    "a tuple": (lambda: iter((0, 1, 2, 3)), math.inf),
+    "a generator": (generated, 0),
+    "a map": (lambda: map(abs, listed()), 0),
+    "map_readers": (paddle.reader.map_readers(abs, listed), 0),
+    "buffered": (paddle.reader.buffered(generated, 2), math.inf),
+    "xmap_readers": (paddle.reader.xmap_readers(abs, generated, 1, 2), math.inf),
+}
+
+
+@pytest.mark.parametrize("reader, count", READERS.values(), ids=READERS)
+def test_what_readers_hold(reader, count):
+    assert held(reader()) == count
+    groups = paddle.batch(reader, 3)()
+    assert held(groups) == 0  # the reader is not even called yet
+    assert len(next(groups)) == 3 and held(groups) == count
+    found = each(Batches(paddle.batch(reader, 3), None))
+    assert sorted(x for b in found for x in b.samples) == [0, 1, 2, 3]
+
+
+def test_a_shuffle_holds_the_rest_of_its_window():
+    """So what it shuffles is never asked before its turn, nor are random numbers drawn."""
+    seen = Journal()
+    shuffled = paddle.reader.shuffle(seen.reader(*range(14)), 7)()
+    assert held(shuffled) == 0
+    order = [next(shuffled)]
+    assert held(shuffled) == 6 and len(seen) == 7
+    order += [next(shuffled) for _ in range(6)]
+    assert held(shuffled) == 0 and len(seen) == 7
+    order += shuffled
+    assert sorted(order[:7]) == list(range(7)) and sorted(order[7:]) == list(range(7, 14))
+
+    seen.clear()
+    batches = Batches(paddle.batch(paddle.reader.shuffle(seen.reader(*range(8)), 6), 2), len)
+    for batch, held_before in zip(batches, (2, 1, 0, 0), strict=True):
+        assert held(batches._samples) == held_before
+        batches.read_ahead()
+        assert batches._awaited == (held_before > 0)
+        assert len(seen) == (6 if len(seen) < 7 else 8) and len(batch) == 2
 
 
 # ---- in a training
@@ -155,15 +200,22 @@ def test_a_reader_sees_what_the_last_batch_has_done():
     assert seen == [entry for k in range(3) for entry in (reads[k], ("end", k))]
 
 
-@pytest.mark.parametrize("ahead", [False, True])
-def test_events_costs_and_values_are_the_same(ahead):
+HOWS = {
+    "in turn": lambda items: lambda: (x for x in items),
+    "from a list": lambda items: lambda: iter(items),
+    "from a window": lambda items: paddle.reader.shuffle(lambda: (x for x in items), 1),
+    "buffered": lambda items: paddle.reader.buffered(lambda: iter(items), 3),
+}
+each_way = pytest.mark.parametrize("reader_of", HOWS.values(), ids=HOWS)
+
+
+@each_way
+def test_events_costs_and_values_are_the_same(reader_of):
     trainer, pool = line()
     samples = [([float(k)], [1.0]) for k in range(5)]
-    reader = lambda: iter(samples)  # noqa: E731
-    batched = paddle.batch(paddle.reader.buffered(reader, 3) if ahead else reader, 2)
     seen = []
     trainer.train(
-        batched,
+        paddle.batch(reader_of(samples), 2),
         num_passes=2,
         event_handler=lambda e: seen.append((type(e).__name__, getattr(e, "cost", None))),
     )
@@ -178,15 +230,14 @@ def test_events_costs_and_values_are_the_same(ahead):
     assert pool["_y.w0"][0] == pytest.approx(w, rel=1e-4)
 
 
-@pytest.mark.parametrize("ahead", [False, True])
-def test_samples_that_do_not_fit_are_found_after_their_begin_iteration(ahead):
+@each_way
+def test_samples_that_do_not_fit_are_found_after_their_begin_iteration(reader_of):
     trainer, pool = line()
     items = [[([1.0], [1.0])], [([1.0, 2.0], [1.0])]]
-    reader = lambda: iter(items)  # noqa: E731
     seen = []
     with pytest.raises(ValueError, match=r"data layer 'x' \(column 0\), sample 0: expected 1 num"):
         trainer.train(
-            paddle.reader.buffered(reader, 2) if ahead else reader,
+            reader_of(items),
             event_handler=lambda e: seen.append((type(e).__name__, getattr(e, "batch_id", None))),
         )
     assert seen[-2:] == [("EndIteration", 0), ("BeginIteration", 1)]

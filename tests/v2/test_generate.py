@@ -87,7 +87,7 @@ def test_results(words, beam_size, max_length, results, rng):
     scores = [[s for _, s, _ in paths] + [-np.inf] * (results - len(paths)) for paths in best]
     np.testing.assert_allclose(prob, scores, rtol=1e-4)
     log_p = [[*p, -1.0] for paths in best for _, _, p in paths]
-    np.testing.assert_allclose(value, [n for row in log_p for n in row], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(value, [[n] for row in log_p for n in row], rtol=1e-4, atol=1e-5)
 
 
 def test_no_samples(rng):

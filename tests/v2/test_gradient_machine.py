@@ -74,11 +74,26 @@ def test_a_handler_may_change_its_mind_and_ask_for_more():
 
 
 def test_a_layer_that_is_asked_for_late_is_computed_anew():
-    """From the values after the update; from the next batch on from those before it."""
+    """From the values before the update, which the session still has; w is 1, then 0, then 9."""
     trainer, _ = line()
     late = outputs(events.EndIteration, first=1)
-    assert collected(trainer, late) == [[[27.0], [0.0]], [[18.0]]]
-    assert collected(trainer, outputs(events.EndPass))
+    assert collected(trainer, late) == [[[0.0], [0.0]], [[18.0]]]
+
+
+def test_a_layer_may_be_asked_for_when_the_pass_is_over():
+    assert collected(line()[0], outputs(events.EndPass)) == [[[18.0]]]
+
+
+def test_what_was_asked_for_late_and_cannot_be_known_any_more_is_said():
+    trainer, pool = line()
+
+    def ask(event):
+        if isinstance(event, events.EndIteration) and event.batch_id == 1:
+            pool["_y.w0"] = np.full((1, 1), 2.0)
+            with pytest.warns(UserWarning, match="as they are after the update: _y.w0"):
+                return event.gm.getLayerOutputs("y")["y"]["value"].tolist()
+
+    assert collected(trainer, ask) == [[[6.0], [0.0]]]
 
 
 def test_a_pass_ends_with_the_values_of_its_last_batch():

@@ -262,7 +262,7 @@ def test_max_id_is_the_first_largest_column_and_its_value():
         output_layer=best, parameters=parameters, input=rows, field=["id", "prob"]
     )
     assert ids.tolist() == [1, 0] and ids.dtype == np.int32
-    assert prob.tolist() == [3.0, -1.0]
+    assert prob.tolist() == [[3.0], [-1.0]]
     assert (best.size, best.shape, best.name) == (3, (None,), "__maxid_layer_0__")
     with pytest.raises(ValueError, match="an output has no field 'value'"):
         paddle.infer(output_layer=best, parameters=parameters, input=rows)

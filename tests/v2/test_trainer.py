@@ -122,8 +122,10 @@ def test_a_reader_is_a_function_that_gives_an_iterator(bad):
 
 
 def test_a_handler_is_callable():
-    with pytest.raises(TypeError, match="event handler should be a function"):
-        sgd(*line()).train(reader(SAMPLES), event_handler=3)
+    trainer = sgd(*line())
+    for bad in (3, 0):
+        with pytest.raises(TypeError, match="event handler should be a function"):
+            trainer.train(reader(SAMPLES), event_handler=bad)
 
 
 @pytest.mark.parametrize("kind", ["BeginPass", "EndForwardBackward", "EndIteration", "EndPass"])
