@@ -86,7 +86,8 @@ def _columns(label):
 def _check(who, input, label):
     check_rows(who, input)
     check_layers(who, label)
-    if label.size != input.size:
+    rows = label.dtype.kind != "i" or label.sparse is not None
+    if rows and label.size != input.size:
         raise pd.ShapeError(
             f"{who}: {input.name!r} is {input.size} wide, its label {label.name!r} {label.size}"
         )

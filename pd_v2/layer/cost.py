@@ -97,7 +97,7 @@ def cross_entropy_with_selfnorm_cost(
     inputs=("input", "label"),
 )
 def _selfnorm(scope, input, label, name, coeff, softmax_selfnorm_alpha, layer_attr):
-    _check_classes(input, label)
+    _check_label(input, label)
     scope.config.softmax_selfnorm_alpha = softmax_selfnorm_alpha
     log_sum = pd.log(pd.reduce_sum(input, [1], keep_dim=True))
     value = pd.cross_entropy(input, label) + log_sum
@@ -121,7 +121,7 @@ def multi_binary_label_cross_entropy_cost(
     if label.dtype.kind == "f" or label.sparse is not None:
         holds = pd.cast(_numbers(label, input.size, input) > 0.5, input.dtype)
     else:
-        _check_classes(input, label)
+        _check_classes(input, label)  # one_hot would take other ids for none
         holds = pd.one_hot(label, input.size, input.dtype)
     value = pd.reduce_sum(pd.binary_cross_entropy(input, holds), [1], keep_dim=True)
     return _cost(scope, value, None, coeff)
@@ -202,7 +202,7 @@ def _ids(label):
 
 
 def _cross_entropy(scope, input, label, weight, coeff):
-    _check_classes(input, label)
+    _check_label(input, label)
     return _cost(scope, pd.cross_entropy(input, label), weight, coeff)
 
 
@@ -211,6 +211,12 @@ def _check_classes(input, label):
         raise pd.ShapeError(
             f"{input.name!r} has {input.size} probabilities, the label {label.size} classes"
         )
+
+
+def _check_label(input, label):
+    """Ids may be described with another range, as in 2017: if one is no class, the step fails."""
+    if label.dtype.kind != "i" or label.sparse is not None:
+        _check_classes(input, label)
 
 
 def weighted(value, weight):

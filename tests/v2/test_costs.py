@@ -172,6 +172,22 @@ def test_every_piece_of_the_classification_loss():
     np.testing.assert_allclose(pd.eval(y, {x: -rows, label: np.zeros(6, int)}), expected)
 
 
+@pytest.mark.parametrize("described", [1, 3, 9])
+def test_a_label_of_ids_may_be_described_with_another_range(described):
+    """Programs of 2017 got away with it: what counts is whether an id is a class."""
+    x, label = data("x", 4), ids("label", described)
+    p = L.fc(input=x, size=4, name="p", act=A.Softmax(), bias_attr=False)
+    cost = L.classification_cost(input=p, label=label)
+    pool = paddle.parameters.create(cost)
+    pool["_p.w0"] = np.zeros((4, 4))
+    trainer = paddle.trainer.SGD(cost, pool, paddle.optimizer.Momentum())
+    found = trainer.test(lambda: iter([[(np.ones(4), 2)], [(np.ones(4), 0)]]))
+    assert found.cost == pytest.approx(np.log(4))
+    assert found.metrics == {"classification_error_evaluator": 0.5}
+    with pytest.raises(pd.BackendError if described == 9 else ValueError):
+        trainer.test(lambda: iter([[(np.ones(4), -1 if described == 1 else 5)]]))
+
+
 def test_a_distant_pair_is_held_at_40_and_still_learns():
     left, right, label = (data(n, 1) for n in ("left", "right", "label"))
     y = L.rank_cost(left=left, right=right, label=label)

@@ -147,8 +147,8 @@ def test_other_costs_add_none():
 
 def test_what_does_not_fit():
     x, label = rows(), ids(size=3)
-    with pytest.raises(pd.ShapeError, match="'x' is 4 wide, its label 'label' 3"):
-        classification_error(x, label)
+    with pytest.raises(pd.ShapeError, match="'x' is 4 wide, its label 'y' 3"):
+        classification_error(x, rows("y", 3))
     with pytest.raises(pd.ShapeError, match="the weight 'w' is 2 wide, not 1"):
         classification_error(x, rows("z"), weight=rows("w", 2))
     with pytest.raises(TypeError, match="classification_error: takes layers, not 3"):
