@@ -18,10 +18,10 @@ from ..proto import EvaluatorConfig
 class Evaluator:
     """A metric or a printer of the layers `inputs`.
 
-    `tally()` makes an object that collects batches: `add(*arrays)` takes what `statistics` gave,
+    `tally()` makes an object that collects batches: `update(*arrays)` takes what `statistics` gave,
     and after them the gradients of the layers `gradients` (they exist in training only);
-    `result()` gives {part: number}, where the part "" is the metric itself. What `prints` does so
-    in `add`; `begin()` prepares its place.
+    `compute()` gives {part: number}, where the part "" is the metric itself. What `prints` does so
+    in `update`; `begin()` prepares its place.
     """
 
     config: EvaluatorConfig
@@ -64,13 +64,13 @@ class Accumulator:
     def update(self, values):
         """Add what was fetched from one batch, a list for each evaluator."""
         for tally, batch in zip(self.tallies, values, strict=True):
-            tally.add(*batch)
+            tally.update(*batch)
 
     def metrics(self):
         """{metric name: float}; of two evaluators with one name the first counts."""
         found = {}
         for e, tally in zip(self.evaluators, self.tallies, strict=True):
-            for part, value in tally.result().items():
+            for part, value in tally.compute().items():
                 found.setdefault(f"{e.name}.{part}" if part else e.name, float(value))
         return found
 
@@ -88,30 +88,30 @@ def fetched(evaluators, costs=()):
 
 
 class Sums:
-    """Sums over batches of what `measure(*arrays)` gives, and `result(*sums)` of them."""
+    """Sums over batches of what `measure(*arrays)` gives, and `compute(*sums)` of them."""
 
-    def __init__(self, count, result, measure=lambda *arrays: arrays):
+    def __init__(self, count, compute, measure=lambda *arrays: arrays):
         self.sums = [np.float64(0.0)] * count
-        self._result, self._measure = result, measure
+        self._compute, self._measure = compute, measure
 
-    def add(self, *arrays):
+    def update(self, *arrays):
         """One batch."""
         parts = self._measure(*arrays)
         for k, part in enumerate(parts):
             self.sums[k] = self.sums[k] + part
 
-    def result(self):
+    def compute(self):
         """The metrics of the sums."""
-        return self._result(*self.sums)
+        return self._compute(*self.sums)
 
 
 class Silence:
     """Collects nothing."""
 
-    def add(self, *arrays):
+    def update(self, *arrays):
         """Ignore a batch."""
 
-    def result(self):
+    def compute(self):
         """No metric."""
         return {}
 
@@ -122,11 +122,11 @@ class Printing:
     def __init__(self, write):
         self._write = write
 
-    def add(self, *arrays):
+    def update(self, *arrays):
         """One batch."""
         self._write(*arrays)
 
-    def result(self):
+    def compute(self):
         """No metric."""
         return {}
 

@@ -62,7 +62,7 @@ class Detections:
         self._boxes = {}  # number of boxes by class
         self._found = {}  # lists of [score, right] by class
 
-    def add(self, found, truth, lengths):
+    def update(self, found, truth, lengths):
         """The images of one batch."""
         images = np.repeat(np.arange(len(lengths)), lengths)
         classes, counted = truth[:, 0].astype(int), self._counted(truth)
@@ -94,7 +94,7 @@ class Detections:
         judged = ~hit | counted
         return np.stack([rows[:, 2], right], axis=1)[judged]
 
-    def result(self):
+    def compute(self):
         """The mean over the classes that have boxes and detections, as far as these count."""
         pairs = [(np.concatenate(f), self._boxes.get(c, 0)) for c, f in self._found.items()]
         precisions = [self._average_precision(f, count) for f, count in pairs if count and len(f)]

@@ -51,7 +51,7 @@ class Histogram:
         self._counts = np.zeros((2, 0))
         self._pending, self._waiting = [], 0
 
-    def add(self, scores, label, weights=None):
+    def update(self, scores, label, weights=None):
         """Rows of one batch."""
         outside = ~((scores > -_ROUNDING) & (scores < 1 + _ROUNDING))
         if outside.any():
@@ -74,7 +74,7 @@ class Histogram:
         )
         self._pending, self._waiting = [], 0
 
-    def result(self):
+    def compute(self):
         """The area, by trapezoids from the highest score down."""
         self._merge()
         positive, negative = self._counts[:, ::-1]
@@ -111,12 +111,12 @@ class Pairs:
     def __init__(self):
         self._batches = []
 
-    def add(self, scores, label, query, weights=None):
+    def update(self, scores, label, query, weights=None):
         """Rows of one batch."""
         weights = np.ones(len(scores)) if weights is None else weights
         self._batches.append((scores, label, query, weights))
 
-    def result(self):
+    def compute(self):
         """Weight of right pairs over that of wrong ones."""
         if not self._batches:
             return {"": 0.0}

@@ -25,7 +25,7 @@ def seqtext_printer(input, result_file, id_input=None, dict_file=None, delimited
     if input.prob is not None and input.prob.rank == 2:
         write, fetched = text.write_results, [input.prob, *fetched]
 
-    def add(*arrays):
+    def written(*arrays):
         names, (values, *rest) = arrays[: len(ids)], arrays[len(ids) :]
         samples = names[0] if names else np.arange(len(rest[0]))
         write(samples, values, *rest)
@@ -36,7 +36,7 @@ def seqtext_printer(input, result_file, id_input=None, dict_file=None, delimited
         name,
         [id_input, input],
         (*ids, words, *fetched),
-        lambda: Printing(add),
+        lambda: Printing(written),
         prints=True,
         begin=text.begin,
         dict_file=dict_file,
