@@ -13,7 +13,8 @@ import numpy as np
 
 from pd_v2.dataset import archive
 from pd_v2.dataset.pillow import pixels
-from pd_v2.dataset.words import as_data
+from pd_v2.dataset.words import as_data, lines
+from pd_v2.whole_file import whole_file
 
 __all__ = [
     *("batch_images_from_tar", "center_crop", "left_right_flip", "load_and_transform"),
@@ -118,9 +119,9 @@ def batch_images_from_tar(data_file, dataset_name, img2label, num_per_batch=1024
         os.rename(partial, batches)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    with open(f"{partial}.txt", "w", encoding="utf-8") as file:
-        file.writelines(os.path.join(batches, f"batch_{i}") + "\n" for i in range(count))
-    os.replace(f"{partial}.txt", listing)
+    with whole_file(listing) as file:
+        paths = (os.path.join(batches, f"batch_{i}") for i in range(count))
+        file.writelines(os.fsencode(path) + b"\n" for path in paths)
     return listing
 
 
@@ -151,14 +152,21 @@ def _broadcast(mean, im):
 
 
 def _resized(im, width, height):
-    """Bicubic interpolation of uint8 pixels, each result rounded once."""
+    """Bicubic interpolation; results that have to be integers are rounded once."""
     columns, column_weights = _taps(im.shape[1], width)
     rows, row_weights = _taps(im.shape[0], height)
     values = im.reshape(*im.shape[:2], -1).astype(np.float32)
     wide = sum(values[:, columns[k]] * column_weights[k][:, None] for k in range(4))
     values = sum(wide[rows[k]] * row_weights[k][:, None, None] for k in range(4))
-    rounded = np.clip(np.rint(values), 0, 255).astype(np.uint8)
-    return rounded.reshape(height, width, *im.shape[2:])
+    return _of_type(values, im.dtype).reshape(height, width, *im.shape[2:])
+
+
+def _of_type(values, dtype):
+    """Numbers in a type of pixels, the nearest that it has."""
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        values = np.clip(np.rint(values), limits.min, limits.max)
+    return values.astype(dtype)
 
 
 def _taps(old_size, new_size):
@@ -185,8 +193,8 @@ def _is_complete(listing):
     """Whether a listing is there and every file that it lists."""
     if not os.path.exists(listing):
         return False
-    with open(listing, encoding="utf-8") as file:
-        return all(os.path.exists(line.rstrip("\n")) for line in file)
+    with open(listing, "rb") as file:
+        return all(map(os.path.exists, lines(file.read())))
 
 
 def _write_batches(folder, data_file, img2label, num_per_batch):

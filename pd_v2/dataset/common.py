@@ -145,7 +145,12 @@ def _blocks(who, samples, line_count):
     yield block
 
 
-def cluster_files_reader(files_pattern, trainer_count, trainer_id, loader=pickle.load):
+def _load_samples(file):
+    """A pickled list; Python 2 pickled arrays and strings as text, a character for each byte."""
+    return pickle.load(file, encoding="latin1")
+
+
+def cluster_files_reader(files_pattern, trainer_count, trainer_id, loader=_load_samples):
     """A reader of the samples in every trainer_count-th file of a pattern, from the trainer_id-th.
 
     Files are in the order of their names, and hold lists of samples as `split` writes them.

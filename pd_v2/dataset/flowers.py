@@ -9,7 +9,7 @@ import functools
 import os
 
 from pd_v2 import image
-from pd_v2.dataset import common, matlab
+from pd_v2.dataset import common, matlab, words
 from pd_v2.dataset.pickles import load_data
 from pd_v2.dataset.samples import Samples
 from pd_v2.reader import map_readers, xmap_readers
@@ -104,5 +104,5 @@ def _batches(data_file, label_file, setid_file, dataset_name):
             f"{label_file} has {labels.size} labels"
         )
     img2label = {f"jpg/image_{number:05d}.jpg": int(labels[number - 1]) for number in numbers}
-    with open(image.batch_images_from_tar(data_file, dataset_name, img2label)) as listing:
-        return listing.read().splitlines()
+    with open(image.batch_images_from_tar(data_file, dataset_name, img2label), "rb") as listing:
+        return words.lines(listing.read())

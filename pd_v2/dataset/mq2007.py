@@ -116,8 +116,9 @@ def load_from_text(filepath, shuffle=True, fill_missing=-1):
 
     Lines that follow each other with the same query id make a list. A feature NULL is fill_missing.
     """
+    fetch()
     querylists = []
-    with open(os.path.join(common.DATA_HOME, filepath), encoding="utf-8") as file:
+    with open(_place(filepath), encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
             query = _parsed(f"{filepath}, line {number}", line, fill_missing)
             if not querylists or querylists[-1].query_id != query.query_id:
@@ -168,6 +169,12 @@ def _rarfile(path, folder):
     except ImportError as error:
         raise ImportError(_unpack_by_hand(path, folder, error)) from error
     return rarfile
+
+
+def _place(filepath):
+    """The path of a file: archives with one folder MQ2007 in another are known, and with one."""
+    places = [os.path.join(common.DATA_HOME, *top, filepath) for top in ([_FOLDER], [])]
+    return next(filter(os.path.exists, places), places[-1])
 
 
 def _unpack_by_hand(path, folder, error):

@@ -4,12 +4,14 @@ import numpy as np
 
 
 def pixels(file, name, mode=None):
-    """The pixels of an image file, an open one or a path, in a mode of Pillow's or its own.
+    """The pixels of an image file, an open one or a path, as Pillow or as OpenCV reads it.
 
-    `name` is what errors call the file. Grey values of a JPEG file are the ones that it has.
+    Without a mode they are as the file has them. In mode "RGB" or "L" they are OpenCV's: a JPEG
+    file is turned upright, its grey values are the ones that it has, and of 16 bits the upper 8
+    count. `name` is what errors call the file.
     """
     try:
-        from PIL import Image
+        from PIL import Image, ImageOps
     except ImportError as error:
         raise ImportError(
             f"images are decoded by Pillow, which cannot be imported: {error}\n"
@@ -17,9 +19,15 @@ def pixels(file, name, mode=None):
         ) from error
     try:
         with Image.open(file) as image:
+            if mode is None:
+                return np.array(image)
             if mode == "L":
                 image.draft("L", image.size)
-            return np.array(image.convert(mode) if mode else image)
+            if image.format in ("JPEG", "MPO"):
+                image = ImageOps.exif_transpose(image)
+            if image.mode.startswith("I"):  # 16 bits; convert() would make 256 and more white
+                image = Image.fromarray((np.array(image) >> 8).astype(np.uint8))
+            return np.array(image.convert(mode))
     except (OSError, SyntaxError) as error:
         if getattr(error, "errno", None):  # the file cannot be read at all
             raise

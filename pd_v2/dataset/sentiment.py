@@ -51,10 +51,10 @@ def sort_files():
 
 
 def load_sentiment_data():
-    """All samples, in a list."""
+    """All samples, in a list. A word with capitals has the id of the one without, if there is."""
     ids = words.of_bytes(dict(get_word_dict()))
     return [
-        ([ids[word] for word in _words(name)], _SIDES.index(name.split("/")[0]))
+        ([ids.get(word.lower(), ids[word]) for word in _words(name)], _side(name))
         for name in sort_files()
     ]
 
@@ -93,6 +93,10 @@ def _names(side):
     """The reviews of a side, in the order of their names."""
     download_data_if_not_yet()
     return [f"{side}/{name}" for name in sorted(os.listdir(os.path.join(_folder(), side)))]
+
+
+def _side(name):
+    return _SIDES.index(name.split("/")[0])
 
 
 def _part(rows):

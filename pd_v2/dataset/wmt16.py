@@ -5,11 +5,11 @@ target before <e>. Dictionaries are made from the training sentences and kept be
 """
 
 import os
-import uuid
 from collections import Counter
 
 from pd_v2.dataset import archive, common, words
 from pd_v2.dataset.samples import Samples
+from pd_v2.whole_file import whole_file
 
 __all__ = ["convert", "fetch", "get_dict", "test", "train", "validation"]
 
@@ -108,10 +108,8 @@ def _write_dictionary(path, lang, size):
         if len(pair) == 2:
             counts.update(pair[column].split())
     found = [*_MARKS, *words.ranked(counts)][:size]
-    partial = f"{path}.{uuid.uuid4().hex[:8]}.part"
-    with open(partial, "wb") as file:
+    with whole_file(path) as file:
         file.writelines(words.as_data(word) + b"\n" for word in found)
-    os.replace(partial, path)
 
 
 def _ids(sentence, ids):

@@ -12,7 +12,7 @@ from pd_v2.python2.shims.attributes import ATTRIBUTES
 
 _COMPARISONS = {ast.Lt: "less", ast.LtE: "at_most", ast.Gt: "more", ast.GtE: "at_least"}
 
-_NUMBERS = {"float", "int", "long"}
+_CONVERSIONS = {"float", "int", "long", "str"}
 
 # A class with one of these methods has no use for it today, unless under another name.
 _OLD_METHODS = {"__cmp__", "__div__", "__eq__", "__idiv__", "__nonzero__", "__rdiv__", "next"}
@@ -60,19 +60,25 @@ class _Meaning(ast.NodeTransformer):
         return [*statements, _assignment(target, quotient, node)]
 
     def visit_Compare(self, node):
+        """A chain is taken apart where that evaluates nothing twice."""
         self.generic_visit(node)
-        name = _COMPARISONS.get(type(node.ops[0]))
-        if name is None or len(node.ops) > 1:
+        *inner, _ = node.comparators
+        if not all(isinstance(operand, ast.Name | ast.Constant) for operand in inner):
             return node
-        return _call(node, "compare", ast.Constant(name), node.left, *node.comparators)
+        operands = [node.left, *node.comparators]
+        links = [
+            _comparison(node, left, operator, right)
+            for left, operator, right in zip(operands, node.ops, operands[1:], strict=False)
+        ]
+        return links[0] if len(links) == 1 else _at(node, ast.BoolOp(ast.And(), links))
 
     def visit_Call(self, node):
         self.generic_visit(node)
         plain = len(node.args) == 1 and not node.keywords
-        named = isinstance(node.func, ast.Name) and node.func.id in _NUMBERS
+        named = isinstance(node.func, ast.Name) and node.func.id in _CONVERSIONS
         if not plain or not named or isinstance(node.args[0], ast.Starred):
             return node
-        return _call(node, "number", node.func, *node.args)
+        return _call(node, "convert", node.func, *node.args)
 
     def visit_Attribute(self, node):
         self.generic_visit(node)
@@ -134,6 +140,15 @@ class _Meaning(ast.NodeTransformer):
 def _at(place, node):
     """The node, placed where another is in the source."""
     return ast.fix_missing_locations(ast.copy_location(node, place))
+
+
+def _comparison(place, left, operator, right):
+    name = _COMPARISONS.get(type(operator))
+    if isinstance(operator, ast.In | ast.NotIn) and _is_text(right):
+        left = _call(place, "text", left)  # it may be a byte
+    if name is None:
+        return _at(place, ast.Compare(left, [operator], [right]))
+    return _call(place, "compare", ast.Constant(name), left, right)
 
 
 def _call(place, name, *arguments):

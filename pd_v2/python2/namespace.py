@@ -21,7 +21,7 @@ from pd_v2.python2.shims import (
     sequences,
     text,
 )
-from pd_v2.python2.shims.types import basestring, bytes_of, unicode
+from pd_v2.python2.shims.types import basestring, bytearray_of, bytes_of, is_instance, unicode
 from pd_v2.python2.shims.views import View, overrides
 
 
@@ -47,7 +47,7 @@ def _reload(module):
 
 
 def _buffer(obj, offset=0, size=None):
-    return memoryview(obj)[offset:][:size]
+    return text.Binary(memoryview(text.as_bytes(obj)))[offset:][:size]
 
 
 _NAMES = {
@@ -55,15 +55,18 @@ _NAMES = {
     "_py2_bytes": text.literal,
     "_py2_class": classes.adapt_class,
     "_py2_compare": order.compare,
+    "_py2_convert": elements.converted,
     "_py2_divide": arithmetic.divide,
     "_py2_divide_in_place": arithmetic.divide_in_place,
     "_py2_fill": elements.fill,
-    "_py2_number": elements.number,
+    "_py2_text": text.as_text,
     "StandardError": Exception,
     "apply": _apply,
     "basestring": basestring,
     "buffer": _buffer,
+    "bytearray": bytearray_of,
     "bytes": bytes_of,
+    "chr": text.chr_of_byte,
     "cmp": order.three_way,
     "compile": evaluation.compile_source,
     "eval": evaluation.evaluate,
@@ -71,14 +74,19 @@ _NAMES = {
     "execfile": evaluation.execute_file,
     "file": files.File,
     "filter": sequences.filter_list,
+    "getattr": attributes.attribute_named,
+    "hasattr": attributes.has_attribute,
     "hash": arithmetic.hash_fixed,
     "input": evaluation.evaluate_input,
     "intern": sys.intern,
+    "isinstance": is_instance,
     "long": int,
     "map": sequences.map_list,
     "max": order.max_any,
     "min": order.min_any,
+    "oct": arithmetic.octal,
     "open": files.File,
+    "ord": text.ord_of_byte,
     "range": sequences.range_list,
     "raw_input": input,
     "reduce": functools.reduce,

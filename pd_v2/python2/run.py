@@ -28,6 +28,8 @@ def run(path, arguments=()):
     program = sources.load_program(filename)
     if program.is_python2:
         np.set_printoptions(legacy="1.13")  # arrays and their elements look as they did
+        if hasattr(sys.stdin, "reconfigure"):
+            sys.stdin.reconfigure(newline="\n")  # a carriage return is a character
     try:
         importer.execute(program, filename, module)
     finally:

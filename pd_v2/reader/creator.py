@@ -26,10 +26,13 @@ def np_array(x):
 
 
 def text_file(path):
-    """The lines of a UTF-8 text file, without their line ends."""
+    """The lines of a file of UTF-8 text, without the newlines that end them.
+
+    Bytes that are no UTF-8 are kept, as in the strings of a script that the launcher runs.
+    """
 
     def lines():
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8", errors="surrogateescape", newline="\n") as file:
             for line in file:
                 yield line.rstrip("\n")
 

@@ -10,7 +10,7 @@ _GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
 
 
 class PipeReader:
-    """The output of a command as UTF-8 text.
+    """The output of a command as UTF-8 text, in which bytes that are no UTF-8 are kept.
 
     The command is split into words like a shell would do, and starts anew for each iteration.
     file_type "gzip" decompresses its output. bufsize is the largest chunk read, in bytes.
@@ -38,7 +38,7 @@ class PipeReader:
         output = _output(self.command, self.bufsize)
         if self.file_type == "gzip":
             output = _gunzipped(output, self.command)
-        text = codecs.iterdecode(output, "utf-8")
+        text = codecs.iterdecode(output, "utf-8", "surrogateescape")
         return _lines(text, line_break) if cut_lines else text
 
 

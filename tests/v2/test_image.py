@@ -48,7 +48,7 @@ def keys(x):
     return -0.75 * (x**3 - 5 * x**2 + 8 * x - 4) if x < 2 else 0.0
 
 
-def resized_by_loops(im, width, height):
+def resized_by_loops(im, width, height, least=0, most=255):
     """Bicubic interpolation of one channel, pixel by pixel."""
     out = np.empty((height, width))
     for row, column in np.ndindex(out.shape):
@@ -60,7 +60,7 @@ def resized_by_loops(im, width, height):
                 pixel = im[min(max(i, 0), im.shape[0] - 1), min(max(j, 0), im.shape[1] - 1)]
                 total += keys(y - i) * keys(x - j) * pixel
         out[row, column] = total
-    return np.clip(out, 0, 255)
+    return np.clip(out, least, most)
 
 
 def test_a_file_is_blue_green_and_red(encode, tmp_path):
@@ -98,6 +98,36 @@ def test_transparency_is_dropped(encode):
     pixels = photograph(4, 6, 4)
     loaded = image.load_image_bytes(encode(pixels, "PNG"))
     np.testing.assert_array_equal(loaded, pixels[:, :, 2::-1])
+
+
+# What a viewer does to the pixels of a file with such an orientation (Exif 2.3, tag 0x0112).
+UPRIGHT = {
+    1: lambda im: im,
+    2: lambda im: im[:, ::-1],
+    3: lambda im: im[::-1, ::-1],
+    4: lambda im: im[::-1],
+    5: lambda im: im.swapaxes(0, 1),
+    6: lambda im: np.rot90(im, -1),
+    7: lambda im: im[::-1, ::-1].swapaxes(0, 1),
+    8: lambda im: np.rot90(im),
+}
+
+
+@pytest.mark.parametrize("is_color", [True, False])
+@pytest.mark.parametrize("orientation", UPRIGHT)
+def test_a_jpeg_of_a_turned_camera_is_upright(encode, orientation, is_color):
+    pixels = photograph(16, 24, 3)
+    exif = b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0%c" % orientation + bytes(6)
+    turned = image.load_image_bytes(encode(pixels, "JPEG", exif=exif), is_color)
+    as_stored = image.load_image_bytes(encode(pixels, "JPEG"), is_color)
+    np.testing.assert_array_equal(turned, UPRIGHT[orientation](as_stored))
+
+
+@pytest.mark.parametrize("is_color", [True, False])
+def test_of_16_bits_the_upper_8_count(encode, is_color):
+    grey = RNG.integers(0, 65536, (4, 6)).astype(np.uint16)
+    loaded = image.load_image_bytes(encode(grey, "PNG"), is_color)
+    np.testing.assert_array_equal(loaded[..., 0] if is_color else loaded, grey // 256)
 
 
 def test_files_that_are_no_images(encode, tmp_path):
@@ -144,6 +174,20 @@ def test_resizing_as_the_formula_says(shape, size):
     for channel in range(3):
         expected = resized_by_loops(pixels[:, :, channel], out.shape[1], out.shape[0])
         np.testing.assert_allclose(out[:, :, channel], expected, atol=0.501)
+
+
+@pytest.mark.parametrize("kind", ["uint16", "int16", "float32", "float64"])
+def test_resizing_keeps_the_type_of_the_pixels(kind):
+    """Floats are neither rounded nor cut off, integers only at the ends of their own range."""
+    pixels = (RNG.normal(size=(9, 7, 1)) * 300).astype(kind)
+    out = image.resize_short(pixels, 16)
+    expected = resized_by_loops(pixels[:, :, 0], *out.shape[1::-1], *limits(kind))
+    assert out.dtype == kind
+    np.testing.assert_allclose(out[:, :, 0], expected, atol=1e-3 if "float" in kind else 0.501)
+
+
+def limits(kind):
+    return (-np.inf, np.inf) if "float" in kind else (np.iinfo(kind).min, np.iinfo(kind).max)
 
 
 @pytest.mark.parametrize("shape", [(48, 64, 3), (30, 20, 3), (20, 20, 1)])
@@ -210,6 +254,17 @@ def test_transform_for_training_crops_and_mirrors():
     squares = [pixels[i : i + 11, j : j + 11] for i in (0, 1) for j in (0, 1)]
     both = [*squares, *(square[:, ::-1] for square in squares)]
     assert found == {s.transpose(2, 0, 1).astype(np.float32).tobytes() for s in both}
+
+
+def test_transform_for_training_draws_row_column_and_mirror():
+    pixels = photograph(20, 20, 3)
+    np.random.seed(8)
+    found = [image.simple_transform(pixels, 20, 7, True) for _ in range(8)]
+    np.random.seed(8)
+    for out in found:
+        top, left, kept = (np.random.randint(0, most) for most in (14, 14, 2))
+        square = pixels[top : top + 7, left : left + 7][:, :: 1 if kept else -1]
+        np.testing.assert_array_equal(out, square.transpose(2, 0, 1))
 
 
 @pytest.mark.parametrize("mean", [[1, 2, 3], np.arange(192).reshape(3, 8, 8)])

@@ -47,7 +47,10 @@ def test_only_true_disables(value, monkeypatch):
         Ploter("cost")
 
 
-def test_plot_writes_a_png(enabled, tmp_path):
+def test_plot_writes_a_png_and_needs_no_display(enabled, tmp_path, monkeypatch):
+    for name in ("matplotlib.pyplot", "tkinter"):
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.delenv("DISPLAY", raising=False)
     ploter = Ploter("train", "test")
     ploter.plot(str(tmp_path / "empty.png"))
     ploter.append("train", 0, 1.0)

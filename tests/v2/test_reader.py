@@ -127,3 +127,12 @@ def test_text_file_strips_only_line_ends(tmp_path):
     lines = creator.text_file(str(path))
     assert list(lines()) == ["0 1 ", "", "4 é"]
     assert list(lines()) == ["0 1 ", "", "4 é"]
+
+
+def test_text_file_has_the_lines_that_the_bytes_have(tmp_path):
+    """Only a newline ends one, and what is no UTF-8 comes back as it was."""
+    content = b"a\r\nb\rc\x0bd\xc2\x85\n\xd6\xd0\xff\n"
+    (tmp_path / "data.txt").write_bytes(content)
+    lines = list(creator.text_file(str(tmp_path / "data.txt"))())
+    assert lines == ["a\r", "b\rc\x0bd\x85", "\udcd6\udcd0\udcff"]
+    assert "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape") == content

@@ -38,6 +38,13 @@ def test_get_line_cuts_at_the_given_break(text):
     assert "".join(pipe.get_line(cut_lines=False)) == "0 1\n2 3\n4 é"
 
 
+@pytest.mark.parametrize("bufsize", [1, 8192])
+def test_bytes_that_are_no_text_are_kept(tmp_path, bufsize):
+    (tmp_path / "data").write_bytes(b"\xd6\xd0 \xc3\xa9\n\xc3\n")
+    lines = list(reader.PipeReader(f"cat {tmp_path / 'data'}", bufsize).get_line())
+    assert lines == ["\udcd6\udcd0 é", "\udcc3"]
+
+
 def test_a_command_without_output_has_no_lines():
     assert list(reader.PipeReader("true").get_line()) == []
 

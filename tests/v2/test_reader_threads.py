@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from pd_v2 import reader
+from pd_v2.minibatch import batch
 
 PATIENCE_SECONDS = 30
 
@@ -149,6 +150,49 @@ def test_a_closed_xmap_releases_its_threads(order):
     threads = reader_threads()
     assert len(threads) >= 6
     mapped.close()
+    assert_all_end(threads)
+
+
+@pytest.mark.parametrize(
+    "combined",
+    [
+        lambda source: reader.buffered(reader.xmap_readers(str, source, 3, 2, True), 2),
+        lambda source: reader.xmap_readers(str, reader.buffered(source, 1), 2, 2),
+        lambda source: reader.shuffle(reader.buffered(source, 2), 4),
+        lambda source: reader.map_readers(max, reader.buffered(source, 2), source),
+        lambda source: reader.chain(reader.buffered(source, 2), reader.buffered(source, 2)),
+        lambda source: reader.compose(reader.buffered(source, 1), lambda: [1, 2]),
+    ],
+)
+@pytest.mark.parametrize("ending", ["closed", "forgotten"])
+def test_what_a_reader_is_made_of_ends_with_it(combined, ending):
+    """The threads end, and the generators that they read from are closed."""
+    open_sources = []
+
+    def source():
+        open_sources.append(1)
+        try:
+            yield from itertools.count()
+        finally:
+            open_sources.pop()
+
+    before = reader_threads()
+    samples = combined(source)()
+    next(samples)
+    threads = set(reader_threads()) - set(before)
+    if ending == "closed":
+        samples.close()
+    del samples
+    assert_all_end(threads)
+    assert open_sources == []
+
+
+def test_what_batches_are_made_of_ends_when_they_are_forgotten():
+    before = reader_threads()
+    batches = batch(reader.buffered(itertools.count, 2), 3)()
+    assert next(batches) == [0, 1, 2]
+    threads = set(reader_threads()) - set(before)
+    del batches
     assert_all_end(threads)
 
 

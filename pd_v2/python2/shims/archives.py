@@ -23,7 +23,11 @@ def _bz2(bz2):
     def bz2_file(filename, mode="r", buffering=0, compresslevel=9):
         return File.over(bz2.BZ2File(filename, mode.replace("U", ""), compresslevel=compresslevel))
 
-    return {"BZ2File": bz2_file, "decompress": lambda data: Binary(bz2.decompress(as_bytes(data)))}
+    return {
+        "BZ2File": bz2_file,
+        "compress": lambda data, level=9: Binary(bz2.compress(as_bytes(data), level)),
+        "decompress": lambda data: Binary(bz2.decompress(as_bytes(data))),
+    }
 
 
 @overrides("tarfile")

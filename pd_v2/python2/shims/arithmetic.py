@@ -40,6 +40,11 @@ def round_away(number, ndigits=0):
         return float((exact / unit).quantize(Decimal(1), ROUND_HALF_UP) * unit)
 
 
+def octal(number):
+    """`oct(...)`: 0755."""
+    return builtins.oct(number).replace("0o", "0") if number else "0"
+
+
 def hash_fixed(value):
     """`hash(...)`: the same in every process for strings, numbers and tuples of them."""
     if isinstance(value, str | bytes):

@@ -7,7 +7,7 @@ object that has its own attribute of that name keeps it.
 import functools
 from collections.abc import Mapping
 
-from pd_v2.python2.shims import order, text
+from pd_v2.python2.shims import elements, order, text
 
 _MISSING = object()
 
@@ -15,6 +15,21 @@ _MISSING = object()
 def attribute(obj, name):
     """The attribute as a Python 2 program expects it."""
     return ATTRIBUTES[name](obj, name)
+
+
+def attribute_named(obj, name, *default):
+    """`getattr(...)`"""
+    try:
+        return attribute(obj, name) if name in ATTRIBUTES else getattr(obj, name)
+    except AttributeError:
+        if default:
+            return default[0]
+        raise
+
+
+def has_attribute(obj, name):
+    """`hasattr(...)`"""
+    return attribute_named(obj, name, _MISSING) is not _MISSING
 
 
 def _renamed(*path):
@@ -118,6 +133,7 @@ ATTRIBUTES = {
     "next": _computed(_next, _is_iterator),
     "decode": _of_strings(text.decode, "decode"),
     "encode": _of_strings(text.encode, "encode"),
+    "format": _of_strings(elements.format_text, "format"),
     "join": _of_strings(text.join, "join"),
     "translate": _of_strings(_translate, "translate"),
     "tostring": _computed(lambda obj: lambda *order: text.Binary(obj.tobytes(*order)), _is_array),

@@ -2,7 +2,7 @@
 
 import functools
 
-from pd_v2.python2.shims.files import Buffer, File
+from pd_v2.python2.shims.files import Buffer, File, bytes_below
 from pd_v2.python2.shims.text import Binary, as_binary, as_bytes, as_text
 from pd_v2.python2.shims.views import overrides
 
@@ -105,7 +105,9 @@ def _codecs(codecs):
 
             def over(stream, errors="strict"):
                 # The standard streams take and give text already.
-                return stream if hasattr(stream, "encoding") else coded(stream, errors)
+                if hasattr(stream, "encoding"):
+                    return stream
+                return coded(bytes_below(stream), errors)
 
             return over
 

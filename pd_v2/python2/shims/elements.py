@@ -1,18 +1,60 @@
-"""Arrays of one element as numbers: float(), int() and `%` took them, numpy refuses today."""
+"""Numbers where text is made of them, and arrays of one element where numbers are wanted.
 
+float(), int() and `%` took such arrays, numpy refuses today. str(), `%s` and `{}` of a float gave
+12 digits.
+"""
+
+import re
 import sys
 
+from pd_v2.python2.shims.text import as_text, printed
 
-def number(kind, value):
-    """`float(value)`, `int(value)`, or whatever else goes by that name."""
+_WIDTH = re.compile(r"(.?[<>^])?([1-9]\d*)?")
+
+
+def converted(kind, value):
+    """`float(value)`, `int(value)`, `str(value)`, or whatever else goes by that name."""
+    if kind is str:
+        return printed(value)
     return kind(value.reshape(-1)[0] if kind in (float, int) and _is_element(value) else value)
 
 
 def fill(template, values):
     """`template % values` for a string as template."""
     if isinstance(values, tuple):
-        return template % tuple(_Element(v) if _is_element(v) else v for v in values)
-    return template % (_Element(values) if _is_element(values) else values)
+        return template % tuple(map(_for_text, values))
+    if type(values) is dict:
+        return template % {key: _for_text(value) for key, value in values.items()}
+    return template % _for_text(values)
+
+
+def format_text(template, *values, **named):
+    """`template.format(...)`"""
+    named = {name: _rounded(value) for name, value in named.items()}
+    return as_text(template).format(*map(_rounded, values), **named)
+
+
+def _for_text(value):
+    return _Element(value) if _is_element(value) else _rounded(value)
+
+
+def _rounded(value):
+    return _Float(value) if type(value) is float else value
+
+
+class _Float(float):
+    """A float whose text has 12 digits."""
+
+    __slots__ = ()
+
+    def __str__(self):
+        return printed(float(self))
+
+    def __format__(self, spec):
+        width = _WIDTH.fullmatch(spec)
+        if width is None:
+            return float.__format__(self, spec)
+        return format(str(self), spec if width[1] or not spec else ">" + spec)
 
 
 class _Element:

@@ -26,7 +26,14 @@ def _numpy(numpy):
     types = {"bool": bool, "complex": complex, "float": float, "int": int, "long": int}
     names = types | {"object": object, "str": str, "unicode": str}
     names |= {old: getattr(numpy, new) for old, new in renamed.items()}
+    names["sctypes"] = _sctypes(numpy)
     return names | _numpy_files(numpy)
+
+
+def _sctypes(numpy):
+    """Types of numbers by kind, the smallest first."""
+    types = {"int": "bhiq", "uint": "BHIQ", "float": "efdg", "complex": "FDG"}
+    return {kind: [numpy.dtype(code).type for code in codes] for kind, codes in types.items()}
 
 
 def _numpy_files(numpy):

@@ -10,6 +10,17 @@ from pd_v2.python2.shims.views import overrides
 _PROTOCOL = 2  # the last that Python 2 reads
 
 
+class _Loader(pickle.Unpickler):
+    """Gives a Binary for what was pickled as bytes."""
+
+    def find_class(self, module, name):
+        if (module, name) == ("_codecs", "encode"):
+            return lambda text, encoding: Binary(text.encode(encoding))
+        if (module, name) == ("__builtin__", "bytes"):
+            return Binary
+        return super().find_class(module, name)
+
+
 def load(file):
     """The next object in a file. Strings of Python 2 are text, the data of its arrays is not."""
     file = bytes_below(file)
@@ -17,7 +28,7 @@ def load(file):
         file = io.BytesIO(file.read())
     start = file.tell()
     try:
-        return pickle.load(file, encoding="utf-8", errors="surrogateescape")
+        return _Loader(file, encoding="utf-8", errors="surrogateescape").load()
     except (ValueError, TypeError) as error:
         file.seek(start)
         return _load_latin1(file, error)
@@ -25,7 +36,7 @@ def load(file):
 
 def _load_latin1(file, error):
     try:
-        return pickle.load(file, encoding="latin1")
+        return _Loader(file, encoding="latin1").load()
     except (ValueError, TypeError):
         raise error from None
 

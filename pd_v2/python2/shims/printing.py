@@ -3,7 +3,7 @@
 import builtins
 import sys
 
-from pd_v2.python2.shims.text import as_text
+from pd_v2.python2.shims.text import printed
 
 
 def print_statement(*values, end="\n", file=None):
@@ -11,7 +11,7 @@ def print_statement(*values, end="\n", file=None):
     file = sys.stdout if file is None else file
     space = bool(getattr(file, "softspace", 0))
     line = ""
-    for text in builtins.map(_printed, values):
+    for text in builtins.map(printed, values):
         line += " " + text if space else text
         # Text that ends in white space is followed by no further space; a plain space is.
         space = not text[-1:].isspace() or text[-1:] == " "
@@ -31,11 +31,3 @@ def _set_softspace(file, wanted):
         file.softspace = int(wanted)
     except AttributeError:
         return  # as before: a file without the attribute has no such spaces
-
-
-def _printed(value):
-    """str(value) of Python 2: 12 digits of a float."""
-    if type(value) is not float:
-        return str(value) if not isinstance(value, bytes) else as_text(value)
-    digits = f"{value:.12g}"
-    return digits if any(sign in digits for sign in ".enai") else digits + ".0"

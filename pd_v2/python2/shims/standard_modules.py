@@ -3,11 +3,13 @@
 import errno
 import functools
 import random
+import subprocess
 import sys
 
 from pd_v2.python2.shims.arithmetic import divide, hash_fixed
 from pd_v2.python2.shims.files import File
-from pd_v2.python2.shims.text import as_text
+from pd_v2.python2.shims.text import as_binary, as_bytes, as_text
+from pd_v2.python2.shims.types import is_numpy_int
 from pd_v2.python2.shims.views import overrides
 
 
@@ -26,7 +28,36 @@ def _os(os):
     def fdopen(fd, mode="r", buffering=-1):
         return File(fd, mode, buffering)
 
-    return {"errno": errno, "fdopen": fdopen, "getcwdu": os.getcwd}
+    return {"errno": errno, "fdopen": fdopen, "getcwdu": os.getcwd, "popen": _popen}
+
+
+def _popen(command, mode="r", buffering=-1):
+    """What a shell command prints, or with "w" what it reads."""
+    end = "stdin" if mode.startswith("w") else "stdout"
+    process = subprocess.Popen(as_text(command), shell=True, **{end: subprocess.PIPE})
+    pipe = _Pipe.over(getattr(process, end), mode)
+    pipe.process = process
+    return pipe
+
+
+class _Pipe(File):
+    """One end of a pipe to a process."""
+
+    def close(self):
+        """The exit status as os.wait() gives it, or None for success."""
+        self.buffer.close()
+        status = self.process.wait()
+        return (-status if status < 0 else status << 8) or None
+
+
+@overrides("math")
+def _math(math):
+    """What rounds gave a float, and a quotient of that is no integer."""
+
+    def of_float(function):
+        return lambda x: math.copysign(function(x), x) if math.isfinite(x) else float(x)
+
+    return {"ceil": of_float(math.ceil), "floor": of_float(math.floor)}
 
 
 @overrides("time")
@@ -36,10 +67,14 @@ def _time(time):
 
 @overrides("itertools")
 def _itertools(itertools):
+    def imap(function, *sequences):
+        rows = zip(*sequences, strict=False)
+        return rows if function is None else itertools.starmap(function, rows)
+
     return {
         "ifilter": filter,
         "ifilterfalse": itertools.filterfalse,
-        "imap": map,
+        "imap": imap,
         "izip": zip,
         "izip_longest": itertools.zip_longest,
     }
@@ -156,18 +191,31 @@ def _re(re):
 
 @overrides("subprocess")
 def _subprocess(subprocess):
-    """Pipes are text, as all strings were."""
+    """Pipes carry the bytes that are written to them, text among others."""
 
-    def of_text(function):
-        @functools.wraps(function, assigned=("__name__", "__doc__"), updated=())
-        def with_text(*args, **keywords):
-            if not keywords.keys() & {"encoding", "text", "universal_newlines"}:
-                keywords.update(encoding="utf-8", errors="surrogateescape")
-            return function(*args, **keywords)
+    def with_text(keywords):
+        if keywords.get("universal_newlines"):
+            keywords = {**keywords, "encoding": "utf-8", "errors": "surrogateescape"}
+        return keywords
 
-        return with_text
+    class Popen(subprocess.Popen):
+        """A process whose pipes are files of a translated program."""
 
-    return {name: of_text(getattr(subprocess, name)) for name in ("Popen", "check_output")}
+        def __init__(self, *args, **keywords):
+            super().__init__(*args, **with_text(keywords))
+            if not self.text_mode:
+                for name in ("stdin", "stdout", "stderr"):
+                    pipe = getattr(self, name)
+                    setattr(self, name, pipe and File.over(pipe))
+
+        def communicate(self, input=None):
+            input = input if self.text_mode else as_bytes(input)
+            return tuple(map(as_binary, super().communicate(input)))
+
+    def check_output(*args, **keywords):
+        return as_binary(subprocess.check_output(*args, **with_text(keywords)))
+
+    return {"Popen": Popen, "check_output": check_output}
 
 
 @overrides("urllib.request")
@@ -179,39 +227,44 @@ def _urllib(request):
 def _json(json):
     """The encoding of strings in a document is no argument any more."""
 
-    def without_encoding(function):
+    def reading(function):
         @functools.wraps(function)
         def of_text(*args, encoding=None, **keywords):
             return function(*args, **keywords)
 
         return of_text
 
+    def writing(function):
+        @functools.wraps(function)
+        def to_text(*args, encoding=None, **keywords):
+            if keywords.get("cls") is None:
+                keywords["default"] = _with_numpy_ints(keywords.get("default") or _no_json)
+            return function(*args, **keywords)
+
+        return to_text
+
     return {
-        name: without_encoding(getattr(json, name)) for name in ("dump", "dumps", "load", "loads")
+        **{name: reading(getattr(json, name)) for name in ("load", "loads")},
+        **{name: writing(getattr(json, name)) for name in ("dump", "dumps")},
     }
 
 
+def _with_numpy_ints(default):
+    return lambda value: int(value) if is_numpy_int(value) else default(value)
+
+
+def _no_json(value):
+    raise TypeError(f"{value!r} is not JSON serializable")
+
+
 class _Random(random.Random):
-    """Python 2's choices from the one generator that all modules share."""
+    """A generator of its own, with Python 2's choices."""
 
-    def __init__(self):
-        self.gauss_next = None  # the inherited one would seed the shared generator anew
-
-    def random(self):
-        return random.random()
-
-    def getrandbits(self, count):
-        return random.getrandbits(count)
+    def __init__(self, x=None):
+        super().__init__(_seed(x))
 
     def seed(self, a=None):
-        is_number = a is None or isinstance(a, int)
-        random.seed(a if is_number else hash_fixed(a) % 2**64)
-
-    def getstate(self):
-        return random.getstate()
-
-    def setstate(self, state):
-        random.setstate(state)
+        super().seed(_seed(a))
 
     def shuffle(self, x, random=None):
         for i in reversed(range(1, len(x))):
@@ -225,16 +278,44 @@ class _Random(random.Random):
         return int(self.random() * count)
 
 
+class _SharedRandom(_Random):
+    """Python 2's choices from the one generator that all modules share."""
+
+    _randbelow = _Random._randbelow  # a class with getrandbits would be given another one
+
+    def __init__(self):
+        self.gauss_next = None  # the inherited one would seed the shared generator anew
+
+    def random(self):
+        return random.random()
+
+    def getrandbits(self, count):
+        return random.getrandbits(count)
+
+    def seed(self, a=None):
+        random.seed(_seed(a))
+
+    def getstate(self):
+        return random.getstate()
+
+    def setstate(self, state):
+        random.setstate(state)
+
+
+def _seed(a):
+    return a if a is None or isinstance(a, int) else hash_fixed(a) % 2**64
+
+
 @overrides("random")
 def _random(_):
     """A seed gives the sequences that it gave."""
-    generator = _Random()
+    generator = _SharedRandom()
     # fmt: off
     names = (
         "choice", "randint", "random", "randrange", "sample", "seed", "shuffle", "uniform",
     )
     # fmt: on
-    return {name: getattr(generator, name) for name in names}
+    return {name: getattr(generator, name) for name in names} | {"Random": _Random}
 
 
 @overrides("traceback")

@@ -27,6 +27,34 @@ def as_binary(value):
     return Binary(value) if type(value) is bytes else value
 
 
+def printed(value):
+    """`str(value)`: 12 digits of a float, and bytes as text."""
+    if type(value) is float:
+        return _rounded(value)
+    return as_text(value) if isinstance(value, bytes | bytearray) else str(value)
+
+
+def _rounded(value):
+    digits = f"{value:.12g}"
+    if any(sign in digits for sign in ".enai"):
+        return digits
+    if len(digits.lstrip("-")) < 12:
+        return digits + ".0"
+    mantissa, exponent = f"{value:.11e}".split("e")
+    return mantissa.rstrip("0").rstrip(".") + "e" + exponent
+
+
+def chr_of_byte(code):
+    """`chr(code)`: a string of one byte."""
+    return Binary([code]) if code > 127 else chr(code)
+
+
+def ord_of_byte(character):
+    """`ord(character)`, of a byte too that is no text."""
+    is_byte = isinstance(character, str) and _has_bytes(character)
+    return ord(as_bytes(character) if is_byte else character)
+
+
 def _method_of_text(name):
     """A method that answers as the text would."""
 

@@ -1,6 +1,19 @@
 """The string types of Python 2, as names to call and to test with."""
 
-from pd_v2.python2.shims.text import Binary, as_bytes, as_text, decode
+import sys
+
+from pd_v2.python2.shims.text import Binary, as_bytes, decode, printed
+
+
+def is_instance(value, kinds):
+    """`isinstance(...)`: an element of an array of int64 was an int."""
+    return isinstance(value, kinds) or (is_numpy_int(value) and isinstance(0, kinds))
+
+
+def is_numpy_int(value):
+    """Whether it is of the type that inherited from int."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and type(value) is numpy.int64
 
 
 class _Kind(type):
@@ -34,13 +47,7 @@ class unicode(metaclass=_Kind):
         if encoding is not None:
             return decode(value, encoding, errors)
         to_unicode = getattr(value, "__unicode__", None)
-        return (
-            to_unicode()
-            if to_unicode
-            else as_text(value)
-            if isinstance(value, bytes)
-            else str(value)
-        )
+        return to_unicode() if to_unicode else printed(value)
 
 
 class bytes_of(metaclass=_Kind):
@@ -50,3 +57,12 @@ class bytes_of(metaclass=_Kind):
 
     def __new__(cls, value=""):
         return Binary(as_bytes(value if isinstance(value, str | bytes) else str(value)))
+
+
+class bytearray_of(metaclass=_Kind):
+    """`bytearray`, which took strings."""
+
+    kinds = (bytearray,)
+
+    def __new__(cls, value=b"", *encoding):
+        return bytearray(value, *encoding) if encoding else bytearray(as_bytes(value))

@@ -85,7 +85,7 @@ class View(types.ModuleType):
         delattr(vars(self)["_modules"][0], name)
 
     def __dir__(self):
-        return sorted(_public_names(self))
+        return sorted({*vars(self)["_own"]}.union(*map(dir, vars(self)["_modules"])))
 
 
 def _public_names(view):

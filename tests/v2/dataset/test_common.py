@@ -159,6 +159,14 @@ def test_each_trainer_reads_its_share_of_the_files(tmp_path):
     assert list(common.cluster_files_reader(pattern, 4, 3)()) == []
 
 
+def test_files_that_python_2_split(tmp_path):
+    """cPickle.dumps([('caf\\xe9', 1)]) of Python 2.7, in protocol 0 and 2."""
+    (tmp_path / "0").write_bytes(b"(lp1\n(S'caf\\xe9'\np2\nI1\ntp3\na.")
+    (tmp_path / "1").write_bytes(b"\x80\x02]q\x01U\x04caf\xe9q\x02K\x01\x86q\x03a.")
+    reader = common.cluster_files_reader(str(tmp_path / "*"), 1, 0)
+    assert list(reader()) == [("caf\u00e9", 1)] * 2
+
+
 def test_split_with_another_format(tmp_path):
     def write(samples, file):
         file.write(",".join(map(str, samples)).encode())

@@ -4,7 +4,8 @@ import io
 import numpy as np
 import pytest
 
-from pd_v2.dataset import flowers
+from pd_v2 import image
+from pd_v2.dataset import common, flowers
 
 from . import originals
 
@@ -54,11 +55,35 @@ def test_samples_are_flat_pixels_less_their_mean(archive, creator):
             assert np.abs(channel - expected).max() < 5
 
 
+def test_a_cache_in_a_folder_of_any_name(tmp_path, monkeypatch):
+    home = tmp_path / "café \u4e2d\x85"
+    monkeypatch.setattr(common, "DATA_HOME", str(home))
+    monkeypatch.setenv("PD_DATASET_CHECK", "0")
+    originals.flowers(home, [jpeg(10)], [4], {"valid": [1]})
+    for _ in range(2):
+        assert list(flowers.valid(mapper=content_and_label)) == [(jpeg(10), 3)]
+
+
 def test_mappers():
     assert flowers.train_mapper.args == (True,)
     assert flowers.test_mapper.args == (False,)
     pixels, label = flowers.default_mapper(False, (jpeg(10), 3))
     assert pixels.shape == (150528,) and label == 3
+
+
+def test_training_takes_squares_at_random_and_testing_the_middle():
+    pixels = np.random.default_rng(0).integers(0, 256, (300, 300, 3)).astype(np.uint8)
+    content = io.BytesIO()
+    Image.fromarray(pixels).save(content, "JPEG")
+    sample = content.getvalue(), 3
+    np.random.seed(0)
+    tests = [flowers.test_mapper(sample)[0] for _ in range(2)]
+    trains = [flowers.train_mapper(sample)[0] for _ in range(2)]
+    np.testing.assert_array_equal(*tests)
+    assert (trains[0] != trains[1]).any() and (trains[0] != tests[0]).any()
+    middle = image.center_crop(image.resize_short(image.load_image_bytes(sample[0]), 256), 224)
+    expected = middle.transpose(2, 0, 1) - np.float32(MEAN)[:, None, None]
+    np.testing.assert_array_equal(tests[0].reshape(3, 224, 224), expected)
 
 
 def test_threads_are_as_many_as_asked_for(archive, monkeypatch):

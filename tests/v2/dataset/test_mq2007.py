@@ -161,16 +161,31 @@ def rar(home):
     return write
 
 
-def test_the_archive_is_unpacked_once(home, rar):
+@pytest.mark.parametrize("top", ["MQ2007", "MQ2007\\MQ2007"])
+def test_the_archive_is_unpacked_once(home, rar, top):
     pytest.importorskip("rarfile")
     members = {
-        f"MQ2007\\Fold1\\{name}.txt": originals.mq2007_lines(documents).encode()
+        f"{top}\\Fold1\\{name}.txt": originals.mq2007_lines(documents).encode()
         for name, documents in (("train", TRAIN), ("test", TEST))
     }
     path = rar(members)
     assert len(list(mq2007.train())) == 5
     path.unlink()
     assert len(list(mq2007.test())) == 1
+
+
+@pytest.mark.parametrize("top", ["", "MQ2007"])
+def test_files_in_one_folder_or_in_two_as_2017_looked_for_them(home, top):
+    folder = home / "MQ2007" / top / "MQ2007" / "Fold1"
+    folder.mkdir(parents=True)
+    (folder / "test.txt").write_text(originals.mq2007_lines(TEST))
+    assert len(list(mq2007.test())) == 1
+    assert len(mq2007.load_from_text("MQ2007/MQ2007/Fold1/test.txt")) == 1
+
+
+def test_a_file_that_is_missing_is_named(folder):
+    with pytest.raises(FileNotFoundError, match=r"MQ2007/MQ2007/Fold1/none\.txt"):
+        mq2007.load_from_text("MQ2007/MQ2007/Fold1/none.txt")
 
 
 def test_a_damaged_archive(home, rar):

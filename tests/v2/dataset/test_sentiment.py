@@ -38,6 +38,12 @@ def test_samples(archive):
     assert sentiment.load_sentiment_data() == [*expected, ([ids["good"]], 1)]
 
 
+def test_a_word_with_capitals_is_the_one_without(home):
+    originals.sentiment(home, [b"Bad bad Tale"], [b"BAD bad"])
+    assert [word for word, _ in sentiment.get_word_dict()] == ["bad", "BAD", "Bad", "Tale"]
+    assert list(sentiment.train()) == [([0, 0, 3], 0), ([0, 0], 1)]
+
+
 def test_the_function_itself_is_a_reader(archive):
     assert [label for _, label in sentiment.train()] == [0, 1, 0]
     assert sentiment.NUM_TOTAL_INSTANCES == 2000

@@ -62,6 +62,15 @@ def test_samples_are_photographs_and_classes(archive, reader, names):
     assert len(list(reader())) == len(names)
 
 
+def test_a_photograph_is_not_turned_as_its_classes_are_not(home):
+    exif = Image.Exif()
+    exif[0x0112] = 6  # as a camera held upright notes it
+    photograph, label = files(5, 8)
+    turned = encoded(Image.open(io.BytesIO(photograph)), "JPEG", exif=exif)
+    originals.voc2012(home, {"a": (turned, label)}, {"val": ["a"]})
+    assert [pixels.shape[:2] for pixels in next(voc2012.val()())] == [(5, 8), (5, 8)]
+
+
 def test_a_photograph_that_is_not_there(home):
     originals.voc2012(home, {}, LISTS)
     with pytest.raises(ValueError, match=r"no file in it is named 'VOC.*/2007_000001.jpg'"):

@@ -30,6 +30,16 @@ def test_dictionaries_are_made_from_the_training_sentences_and_kept(archive, hom
     assert (home / "wmt16" / "de_5.dict").read_bytes() == b"<s>\n<e>\n<unk>\nHund\nKatze\n"
 
 
+def test_a_dictionary_that_cannot_be_written_leaves_nothing(archive, home, monkeypatch):
+    def full(word):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(wmt16.words, "as_data", full)
+    with pytest.raises(OSError, match="No space left"):
+        wmt16.get_dict("en", 100)
+    assert [p.name for p in (home / "wmt16").iterdir()] == ["wmt16.tar.gz"]
+
+
 @pytest.mark.parametrize(("lang", "largest"), [("en", 11250), ("de", 19220)])
 def test_sizes_end_at_the_number_of_words(archive, home, lang, largest):
     wmt16.get_dict(lang, 10**6)

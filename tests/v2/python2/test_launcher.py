@@ -194,6 +194,16 @@ def test_bytes_pass_through_the_standard_streams(tmp_path):
     assert (ours.stdout, ours.returncode) == (b"\xff\xe9\n", 0)
 
 
+def test_lines_of_the_standard_input_end_at_newlines(tmp_path):
+    (tmp_path / "script.py").write_text("import sys\nprint [line for line in sys.stdin]\n")
+    command = [sys.executable, "-m", "pd_v2", "script.py"]
+    environment = {**os.environ, "PYTHONPATH": _ROOT}
+    ours = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, input=b"a\r\nb\rc\n"
+    )
+    assert ours.stdout == b"['a\\r\\n', 'b\\rc\\n']\n"
+
+
 def test_translate_prints(tmp_path, capsys):
     (tmp_path / "script.py").write_text("print 1 / 2\n")
     assert main(["--translate", str(tmp_path / "script.py")]) == 0
