@@ -29,7 +29,7 @@ BACKEND = {"errors", "site", "variable", "namespace", "shapes", "node", "rewrite
 # What the face may import: public names, and the modules that extensions are written with.
 EXTENSIONS = ("", "node", "site")
 # Parts of the face that are plain Python: they know neither the core nor the rest of the face.
-PLAIN = {"reader", "dataset", "image", "master", "plot"}
+PLAIN = {"reader", "dataset", "image", "master", "plot", "whole_file"}
 # Imported when it is called: some datasets come with trained parameters.
 TRAINED = ("dataset", "parameters")
 

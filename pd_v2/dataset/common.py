@@ -12,9 +12,9 @@ import logging
 import os
 import pickle
 import pkgutil
-import random
 
 from pd_v2.dataset.transfer import md5file, transfer
+from pd_v2.reader import order
 from pd_v2.reader.protocol import require_reader
 from pd_v2.reader.recordio import write_records
 
@@ -128,7 +128,7 @@ def convert(output_path, reader, line_count, name_prefix):
     """
     require_reader("convert", reader)
     for number, samples in enumerate(_blocks("convert", reader(), line_count)):
-        random.shuffle(samples)
+        order.shuffle(samples)
         records = (pickle.dumps(sample, protocol=2) for sample in samples)
         write_records(os.path.join(output_path, f"{name_prefix}-{number:05d}"), records)
 

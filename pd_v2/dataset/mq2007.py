@@ -13,12 +13,12 @@ rarfile and a program such as unrar.
 
 import functools
 import os
-import random
 
 import numpy as np
 
 from pd_v2.dataset import archive, common
 from pd_v2.dataset.samples import Samples
+from pd_v2.reader import order
 
 URL = (
     "http://www.bigdatalab.ac.cn/benchmark/upload/download_source/"
@@ -125,7 +125,7 @@ def load_from_text(filepath, shuffle=True, fill_missing=-1):
                 querylists.append(QueryList())
             querylists[-1]._add_query(query)
     if shuffle:
-        random.shuffle(querylists)
+        order.shuffle(querylists)
     return querylists
 
 

@@ -5,8 +5,8 @@ Each function takes readers and returns a new one; nothing is read before the ne
 
 import itertools
 import operator
-import random
 
+from pd_v2.reader import order
 from pd_v2.reader.ahead import Holding
 from pd_v2.reader.pipe import PipeReader, pipe_reader
 from pd_v2.reader.protocol import require_reader
@@ -62,7 +62,7 @@ class _Shuffled(Holding):
         for sample in self._window:
             return sample
         window = list(itertools.islice(self.samples, self._size))
-        random.shuffle(window)
+        order.shuffle(window)
         self._window = iter(window)
         return next(self._window)
 

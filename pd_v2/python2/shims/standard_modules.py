@@ -11,6 +11,7 @@ from pd_v2.python2.shims.files import File
 from pd_v2.python2.shims.text import as_binary, as_bytes, as_text
 from pd_v2.python2.shims.types import is_numpy_int
 from pd_v2.python2.shims.views import overrides
+from pd_v2.reader import order
 
 
 @overrides("sys")
@@ -267,9 +268,7 @@ class _Random(random.Random):
         super().seed(_seed(a))
 
     def shuffle(self, x, random=None):
-        for i in reversed(range(1, len(x))):
-            j = int((random or self.random)() * (i + 1))
-            x[i], x[j] = x[j], x[i]
+        order.shuffle(x, random or self.random)
 
     def sample(self, population, k):
         return super().sample(population if hasattr(population, "index") else list(population), k)
