@@ -291,3 +291,67 @@ def test_limits_are_whole_numbers(field):
     maps = {"input_loc": dense("loc", 256), "input_conf": dense("conf", 192)}
     with pytest.raises(pd.GraphError, match=f"{field} is a whole number of at least 1, not 0"):
         L.detection_output(**maps, priorbox=prior(), num_classes=3, **{field: 0})
+
+
+# ---- the maps of SSD300: cells, min_size, max_size, aspect ratios
+
+SSD = [(38, 30, [], [2.0]), (19, 60, [114], [2.0, 3.0]), (10, 114, [168], [2.0, 3.0])]
+SSD += [(5, 168, [222], [2.0, 3.0]), (3, 222, [276], [2.0, 3.0]), (1, 276, [330], [2.0, 3.0])]
+
+
+def gradient_of_loss(codes, logits, priors, images):
+    """That of `slow.multibox_loss` in codes and logits: differences cut at 1, p less one-hot."""
+    d_codes, d_logits = np.zeros_like(codes), np.zeros_like(logits)
+    count = 0
+    for n, boxes in enumerate(images):
+        found, negatives = slow.chosen_priors(logits[n], priors, boxes, 0.5, 3.0, 0.5, 0)
+        matched = np.flatnonzero(found >= 0)
+        count += len(matched)
+        for p in matched:
+            box = boxes[found[p]]
+            wanted = slow.encode(box[1:5], priors[p], np.array(VARIANCES))
+            d_codes[n, p] = np.clip(codes[n, p] - wanted, -1, 1)
+        kinds = [int(boxes[found[p]][0]) for p in matched] + [0] * len(negatives)
+        places = [*matched, *negatives]
+        if places:
+            d_logits[n, places] = slow.softmax(logits[n, places])
+            d_logits[n, places, kinds] -= 1
+    return d_codes / max(count, 1), d_logits / max(count, 1), count
+
+
+@pytest.mark.parametrize("scale", [0.01, 1.0, 5.0])
+def test_loss_and_gradient_of_7308_priors(scale, rng):
+    image, classes, counts = dense("im", 3 * 300 * 300, height=300, width=300), 21, [2, 0, 1]
+    loc, conf, priors = [], [], []
+    for k, (n, small, large, ratios) in enumerate(SSD):
+        per = 1 + len(large) + 2 * len(ratios)
+        for layers, name, width in ((loc, "loc", 4), (conf, "conf", classes)):
+            layers.append(dense(f"{name}{k}", n * n * per * width, height=n, width=n))
+        options = {"min_size": [small], "max_size": large, "aspect_ratio": ratios}
+        priors.append(L.priorbox(input=loc[k], image=image, variance=VARIANCES, **options))
+    label = L.data(name="label", type=T.dense_vector_sequence(6))
+    joined = L.concat(input=priors)
+    loss = L.multibox_loss(loc, conf, joined, label, num_classes=classes)
+    maps = [*loc, *conf]
+    feeds = {x: np.float32(scale) * rng.standard_normal((3, x.size), np.float32) for x in maps}
+    low, side = rng.uniform(0, 0.6, (3, 2)), rng.uniform(0.1, 0.4, (3, 2))
+    kinds = rng.integers(1, classes, (3, 1))
+    rows = np.concatenate([kinds, low, low + side, 0 * kinds], 1).astype(np.float32)
+    images = np.split(rows, np.cumsum(counts)[:-1])
+
+    def of_priors(layers, values, width):
+        cells = [v.reshape(3, -1, n, n) for v, (n, *_) in zip(values, SSD, strict=True)]
+        return np.concatenate([np.moveaxis(c, 1, 3).reshape(3, -1, width) for c in cells], 1)
+
+    codes = of_priors(loc, [feeds[x].astype(float) for x in loc], 4)
+    logits = of_priors(conf, [feeds[x].astype(float) for x in conf], classes)
+    boxes = pd.eval(joined).reshape(-1, 8)[:, :4].astype(float)
+    assert boxes.shape == (7308, 4)
+    d_codes, d_logits, count = gradient_of_loss(codes, logits, boxes, images)
+    assert count > 3
+    given = feeds | {label: rows, label.levels[0].lengths: np.array(counts)}
+    value, *found = pd.eval([loss, *pd.gradients(loss, maps)], given, training=True)
+    expected = slow.multibox_loss(codes, logits, boxes, np.array(VARIANCES), images)
+    np.testing.assert_allclose(value, np.full((3, 1), expected), rtol=1e-5)
+    np.testing.assert_allclose(of_priors(loc, found[:6], 4), d_codes, atol=2e-6)
+    np.testing.assert_allclose(of_priors(conf, found[6:], classes), d_logits, atol=2e-6)

@@ -1,6 +1,7 @@
 """Names that numpy and Pillow had in 2017."""
 
 import functools
+import types
 
 from pd_v2.python2.shims.files import bytes_below
 from pd_v2.python2.shims.text import as_bytes
@@ -23,17 +24,17 @@ def _numpy(numpy):
         "string_": "bytes_",
         "unicode_": "str_",
     }
-    types = {"bool": bool, "complex": complex, "float": float, "int": int, "long": int}
-    names = types | {"object": object, "str": str, "unicode": str}
+    scalars = {"bool": bool, "complex": complex, "float": float, "int": int, "long": int}
+    names = scalars | {"object": object, "str": str, "unicode": str}
     names |= {old: getattr(numpy, new) for old, new in renamed.items()}
     names["sctypes"] = _sctypes(numpy)
-    return names | _numpy_files(numpy)
+    return names | _numpy_files(numpy) | {"sum": _numpy_sum(numpy)}
 
 
 def _sctypes(numpy):
     """Types of numbers by kind, the smallest first."""
-    types = {"int": "bhiq", "uint": "BHIQ", "float": "efdg", "complex": "FDG"}
-    return {kind: [numpy.dtype(code).type for code in codes] for kind, codes in types.items()}
+    codes = {"int": "bhiq", "uint": "BHIQ", "float": "efdg", "complex": "FDG"}
+    return {kind: [numpy.dtype(code).type for code in each] for kind, each in codes.items()}
 
 
 def _numpy_files(numpy):
@@ -67,6 +68,15 @@ def _numpy_files(numpy):
 
     functions = (array, fromstring, frombuffer, fromfile, load, asscalar)
     return {function.__name__: function for function in functions}
+
+
+def _numpy_sum(numpy):
+    @functools.wraps(numpy.sum)
+    def sum_of(a, *args, **keywords):
+        """A generator was summed as Python sums it."""
+        return sum(a) if isinstance(a, types.GeneratorType) else numpy.sum(a, *args, **keywords)
+
+    return sum_of
 
 
 @overrides("PIL")
