@@ -37,6 +37,7 @@ from .initializers import zero as zero_initializer
 from .layers import conv2d, embedding, fc, softmax
 from .namespace import (
     adopt,
+    clear_names,
     current_namespace,
     fresh_names,
     get_variable,

@@ -20,9 +20,12 @@ _MODULES = {
     "paddle.proto.ParameterConfig_pb2": "pd_v2.proto",
     "paddle.proto.TrainerConfig_pb2": "pd_v2.proto",
     "paddle.trainer.PyDataProvider2": "pd_v2.data_type",
+    "paddle.trainer.config_parser": "pd_v2.trainer_config_helpers.config_parser",
+    "paddle.trainer_config_helpers": "pd_v2.trainer_config_helpers",
     "paddle.utils.dump_v2_config": "pd_v2.merged_model",
     "paddle.utils.image_util": "pd_v2.image",
     "paddle.utils.merge_model": "pd_v2.merged_model",
+    "py_paddle": "pd_v2.py_paddle",
 }
 
 # The packages of 2017 that only hold those modules.

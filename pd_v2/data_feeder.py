@@ -8,6 +8,7 @@ from operator import attrgetter
 
 import numpy as np
 
+from pd_v2.arguments import Arguments, Matrix, SparseMatrix
 from pd_v2.data_type import DataType, InputType, SequenceType
 
 __all__ = ["DataFeeder", "Slot", "default_feeding_map"]
@@ -32,9 +33,9 @@ class Slot:
 
     value is float32 [rows, dim] or, for ids, int64 [rows]. For sparse rows it is the columns that
     are not zero, int64 [N]; counts says how many each row has, numbers what stands there, if not
-    1. lengths holds an int64 array per level
-    of sequence, the outermost first: steps per sample; or sub-sequences per sample and steps per
-    sub-sequence. frame is (height, width) where a sample was an image of 2 or 3 axes.
+    1, width how many columns there are. lengths holds an int64 array per level of sequence, the
+    outermost first: steps per sample; or sub-sequences per sample and steps per sub-sequence.
+    frame is (height, width) where a sample was an image of 2 or 3 axes.
     """
 
     value: np.ndarray
@@ -42,6 +43,19 @@ class Slot:
     frame: tuple[int, int] | None = None
     counts: np.ndarray | None = None
     numbers: np.ndarray | None = None
+    width: int | None = None
+
+    @property
+    def matrix(self):
+        """The rows as a Matrix, None of ids."""
+        if self.counts is not None:
+            return SparseMatrix(self.value, self.counts, self.numbers, self.width)
+        return None if self.value.ndim == 1 else Matrix(self.value)
+
+    @property
+    def ids(self):
+        """int64 [rows], None of rows of numbers."""
+        return self.value if self.value.ndim == 1 and self.counts is None else None
 
     @property
     def arrays(self):
@@ -69,12 +83,16 @@ class DataFeeder:
         return self.convert(dat, argument)
 
     def convert(self, dat, argument=None):
-        """{data layer name: Slot} for a list of samples, added to the dict `argument` if given."""
+        """The Arguments of a list of samples, {data layer name: Slot}.
+
+        If `argument` is given it is filled and returned.
+        """
         batch = dat if isinstance(dat, list) else list(dat)
         _require_tuples(batch)
-        slots = {} if argument is None else argument
+        slots = Arguments() if argument is None else argument
+        fields = list(zip(*batch, strict=False))  # as many as the shortest sample has
         for column in self._columns:
-            slots[column.name] = column.convert(batch)
+            slots[column.name] = column.convert(column.of(fields, batch))
         return slots
 
 
@@ -145,8 +163,18 @@ class _Column:
     number: int
     type: InputType
 
-    def convert(self, batch):
-        rows, lengths = self._unpack(self._fields(batch))
+    def of(self, fields, batch):
+        """The field of each sample that is this column's; an error if a sample has none."""
+        if not batch:
+            return ()
+        if self.number < len(fields):
+            return fields[self.number]
+        short = next(i for i, sample in enumerate(batch) if len(sample) <= self.number)
+        raise self.error(f"sample {short}", f"the sample has only {len(batch[short])} fields")
+
+    def convert(self, items):
+        """The Slot of a column, from what each sample has for it."""
+        rows, lengths = self._unpack(items)
         if self.type.type == DataType.Index:
             return Slot(self._ids(rows, lengths), lengths)
         if self.type.type != DataType.Dense:
@@ -157,14 +185,6 @@ class _Column:
     def error(self, place, problem):
         """The ValueError for a place in a minibatch."""
         return ValueError(f"data layer {self.name!r} (column {self.number}), {place}: {problem}")
-
-    def _fields(self, batch):
-        try:
-            return [sample[self.number] for sample in batch]
-        except IndexError:
-            short = next(i for i, sample in enumerate(batch) if len(sample) <= self.number)
-            problem = f"the sample has only {len(batch[short])} fields"
-            raise self.error(f"sample {short}", problem) from None
 
     def _unpack(self, items):
         """Rows back to back, and the lengths of each level of sequence."""
@@ -217,7 +237,7 @@ class _Column:
         columns = block.astype(np.int64)
         if ((columns < 0) | (columns >= self.type.dim)).any():
             raise self._entry_fault(rows, lengths, problem)
-        return Slot(columns, lengths, counts=counts, numbers=numbers)
+        return Slot(columns, lengths, None, counts, numbers, self.type.dim)
 
     def _entries(self, index, row, lengths):
         try:

@@ -2,12 +2,25 @@
 
 import warnings
 from collections import Counter
+from functools import cached_property
+from typing import NamedTuple
 
 import pd_core as pd
 
+from .arguments import Matrix, OutputSlot, Vector
+from .data_feeder import feeds
 from .layer_outputs import as_result, fields_of, variables_of
 
 PARAMETER_VALUE, PARAMETER_GRADIENT = 0, 1
+PASS_TRAIN, PASS_TEST = 0, 1
+
+
+class _Batch(NamedTuple):
+    """What a forward pass computes from: feeds, the side of mode switches, the random draws."""
+
+    feeds: dict
+    training: bool
+    draws: dict
 
 
 class GradientMachine:
@@ -23,7 +36,9 @@ class GradientMachine:
         self.topology, self.pool, self.learned = topology, pool, learned
         self.parameters = topology.parameters
         self._wanted = {}  # fields of the layers that were asked for, by name
-        self._feeds = None
+        self._batch = None  # that of the last forward pass
+        self._step_batch = None  # that of the step, of the gradients
+        self._remembered = {}
 
     # ---- what the trainer tells it
 
@@ -34,20 +49,21 @@ class GradientMachine:
 
     def begin(self, feeds, training, remembers=False):
         """A batch is there; `remembers` keeps a copy of what its step updates in rows only."""
-        session = pd.default_session()
-        self._feeds, self._training, self._draws = feeds, training, dict(session.draws)
-        self._found, self._remembered, self._stepped = {}, {}, None
-        if remembers:
-            self._remembered = {v: session.get(v) for v in self.learned if v.row_sparse}
+        self._take(feeds, training)
+        if training:
+            session, self._step_batch = pd.default_session(), self._batch
+            kept = [v for v in self.learned if v.row_sparse] if remembers else []
+            self._remembered = {v: session.get(v) for v in kept}
 
     def stepped(self, fetches, values):
         """The step was made and gave these values."""
-        self._found.update(zip(fetches, values, strict=True))
+        if self._batch is self._step_batch:
+            self._found.update(zip(fetches, values, strict=True))
         self._stepped = pd.default_session().version
 
     def gradient(self, variable):
-        """The value of a gradient for the batch, with the random draws of its step."""
-        return self._evaluated([variable], training=True)[0]
+        """The value of a gradient for the batch of the step, with the random draws of that."""
+        return self._evaluated([variable], self._step_batch)[0]
 
     # ---- what a handler asks
 
@@ -59,15 +75,38 @@ class GradientMachine:
         names = [layerNames] if isinstance(layerNames, str) else layerNames
         if not isinstance(names, list) or not all(isinstance(n, str) for n in names):
             raise RuntimeError(f"getLayerOutputs: a name or a list of names, not {layerNames!r}")
-        if self._feeds is None:
+        if self._batch is None:
             raise RuntimeError("getLayerOutputs: no batch has been computed yet")
         wanted = {name: self._fields(name) for name in names}
         missing = [v for v in variables_of(wanted.values()) if v not in self._found]
         if missing:
-            values = self._evaluated(missing, self._training)
+            values = self._evaluated(missing, self._batch)
             self._found.update(zip(missing, values, strict=True))
         self._wanted.update(wanted)
         return {name: as_result(fields, self._found) for name, fields in wanted.items()}
+
+    def forward(self, inArgs, outArgs, passType):
+        """Compute the outputs of the network for the Arguments of a batch, into `outArgs`.
+
+        They come under their names, in the order of their definition. With PASS_TRAIN layers work
+        as they do in training (dropout, batch norm and its moving statistics), but nothing is
+        learned. From then on this is the last batch.
+        """
+        if passType not in (PASS_TRAIN, PASS_TEST):
+            raise ValueError(f"forward: 0 is a pass of training, 1 of a test, not {passType!r}")
+        layers = self.topology.results
+        lengths = [level.lengths for x in layers for level in x.levels]
+        found = self._forward(inArgs, passType == PASS_TRAIN, lengths)
+        outArgs.clear()
+        outArgs.update({x.full_name: _output(x, found) for x in layers})
+
+    def forwardTest(self, inArgs):
+        """A list of {'value', 'id', 'prob'}, one for each output, for the Arguments of a batch.
+
+        They come in the order of their definition; layers work as they do in inference.
+        """
+        found = self._forward(inArgs, training=False)
+        return [as_result(fields_of(x), found) for x in self.topology.results]
 
     def getParameters(self):
         """The parameters in the order of their creation."""
@@ -85,11 +124,35 @@ class GradientMachine:
             raise ValueError(f"getLayerOutputs: {name!r} is a layer of a group's step")
         return fields_of(layer)
 
-    def _evaluated(self, targets, training):
+    def _take(self, feeds, training):
+        self._batch = _Batch(feeds, training, dict(pd.default_session().draws))
+        self._found, self._stepped = {}, None
+
+    def _forward(self, arguments, training, beside=()):
+        """{Variable: value} of the outputs, and of what is wanted beside them, for a new batch."""
+        layers = self.topology.data_layers()
+        unknown = [name for name in arguments if name not in layers]
+        if unknown:
+            raise ValueError(f"forward: the network has no data layer {unknown[0]!r}")
+        self._take(feeds(layers, arguments), training)
+        outputs = variables_of(fields_of(x) for x in self.topology.results)
+        wanted = list(dict.fromkeys([*outputs, *beside]))
+        targets = [wanted, self._effects] if training else [wanted]
+        values = pd.default_session().eval(targets, self._batch.feeds, training)[0]
+        self._found.update(zip(wanted, values, strict=True))
+        return self._found
+
+    @cached_property
+    def _effects(self):
+        """What a forward pass of training changes: moving statistics."""
+        return pd.Update(pd.effects(self.topology.layers))
+
+    def _evaluated(self, targets, batch):
         session = pd.default_session()
-        draws, session.draws = session.draws, Counter(self._draws)
+        draws, session.draws = session.draws, Counter(batch.draws)
         try:
-            return session.eval(targets, {**self._feeds, **self._before(session)}, training)
+            given = {**batch.feeds, **self._before(session)}
+            return session.eval(targets, given, batch.training)
         finally:
             session.draws = draws
 
@@ -132,18 +195,17 @@ class MachineParameter:
     def getBuf(self, parameterType):
         """The values (0) or the gradient of the batch at hand (1)."""
         if parameterType == PARAMETER_VALUE:
-            return Buffer(self._pool.get(self.config.name).reshape(-1))
+            return Vector(self._pool.get(self.config.name).reshape(-1))
         if parameterType == PARAMETER_GRADIENT:
-            return Buffer(self._pool.get_grad(self.config.name))
+            return Vector(self._pool.get_grad(self.config.name))
         raise ValueError(f"getBuf: 0 is the value and 1 the gradient, not {parameterType!r}")
 
 
-class Buffer:
-    """The numbers of a parameter, a copy."""
-
-    def __init__(self, array):
-        self._array = array
-
-    def copyToNumpyArray(self):
-        """float32 [size]."""
-        return self._array.copy()
+def _output(layer, found):
+    """The slot of an output layer, by the values of Variables."""
+    fields = fields_of(layer)
+    value, ids = (None if fields[f] is None else found[fields[f]] for f in ("value", "id"))
+    lengths = tuple(found[level.lengths] for level in layer.levels)
+    return OutputSlot(
+        None if value is None else Matrix(value), ids, lengths, (layer.height, layer.width)
+    )

@@ -100,6 +100,7 @@ StaticInputV2, GeneratedInputV2 = StaticInput, GeneratedInput
 __all__ = [
     "AggregateLevel",
     "BaseGeneratedInput",
+    "BeamInput",
     "ExpandLevel",
     "GeneratedInput",
     "GeneratedInputV2",

@@ -6,7 +6,10 @@ import pytest
 import pd_core as pd
 import pd_v2 as paddle
 from pd_v2 import event as events
+from pd_v2.arguments import Arguments
 from pd_v2.attr import Param
+from pd_v2.data_feeder import DataFeeder
+from pd_v2.gradient_machine import PASS_TEST, PASS_TRAIN, GradientMachine
 from pd_v2.parameters import Parameters
 
 A, L, T = paddle.activation, paddle.layer, paddle.data_type
@@ -305,3 +308,160 @@ def test_moving_statistics_move_once_whoever_asks():
     found = collected(trainer, lambda e: outputs(events.EndForwardBackward)(e), [batch])
     np.testing.assert_allclose(found, [[[-1, -1], [1, 1]]], rtol=1e-4)
     np.testing.assert_allclose(pool["_y.w1"], [1.0, 2.0])
+
+
+# ---- forward passes that a program asks for
+
+
+def arguments(gm, samples):
+    """The Arguments of a batch for the network of a machine."""
+    return DataFeeder(gm.topology.data_type())(samples)
+
+
+def machine(*outputs, **values):
+    """The machine of a network whose parameters have these values."""
+    topology, pool = paddle.topology.Topology(list(outputs)), paddle.parameters.create(outputs)
+    for name, value in values.items():
+        pool[name] = np.array(value, np.float32)
+    return GradientMachine(topology, pool, learned=[])
+
+
+@pytest.mark.parametrize("kind", [PASS_TRAIN, PASS_TEST])
+def test_a_forward_pass_fills_arguments_with_the_outputs(kind):
+    trainer, pool = line()
+    gm, found = trainer.__gradient_machine__, Arguments.createArguments(0)
+    gm.forward(arguments(gm, BATCHES[1]), found, kind)
+    found["other"] = None
+    gm.forward(arguments(gm, BATCHES[0]), found, kind)
+    assert list(found) == ["cost"] and found.getSlotNum() == 1
+    assert found.getSlotValue(0).copyToNumpyMat().tolist() == [[1.0]]
+    assert found.getSlotIds(0) is None
+    assert pool["_y.w0"].tolist() == [1.0]
+    assert gm.getLayerOutputs("cost")["cost"]["value"].tolist() == [[1.0]]
+    stats = pd.default_session().stats()
+    assert (stats["evaluations"], stats["compiled"]) == (2, 1)
+    assert gm.getLayerOutputs("y")["y"]["value"].tolist() == [[1.0]]
+
+
+def test_the_sum_of_a_forward_pass_is_the_cost_of_all_samples():
+    trainer, _ = line()
+    gm, found = trainer.__gradient_machine__, Arguments()
+    samples = [([3.0], [1.0]), ([0.0], [2.0])]
+    gm.forward(arguments(gm, samples), found, PASS_TEST)
+    assert found.sum() == 8.0 == 2 * trainer.test(lambda: iter([samples])).cost
+
+
+def test_outputs_of_sequences_have_start_positions():
+    nested = L.data(name="x", type=T.dense_vector_sub_sequence(1))
+    last = L.last_seq(nested, agg_level=L.AggregateLevel.TO_SEQUENCE, name="last")
+    double = L.slope_intercept(nested, slope=2.0, name="double")
+    gm, found = machine(last, double), Arguments()
+    gm.forward(arguments(gm, [([[[1], [2]], [[3]]],), ([[[4]]],)]), found, PASS_TEST)
+    assert list(found) == ["last", "double"]
+    values = [found.getSlotValue(i).copyToNumpyMat().ravel().tolist() for i in (0, 1)]
+    assert values == [[2, 3, 4], [2, 4, 6, 8]]
+    starts = [found.getSlotSequenceStartPositions(i).copyToNumpyArray().tolist() for i in (0, 1)]
+    assert starts == [[0, 2, 3], [0, 3, 4]]
+    assert found.getSlotSubSequenceStartPositions(0) is None
+    inner = found.getSlotSubSequenceStartPositions(1).copyToNumpyArray()
+    assert inner.tolist() == [0, 2, 3, 4]
+
+
+def test_outputs_of_images_have_a_frame():
+    image = L.data(name="x", type=T.dense_vector(6), height=2, width=3)
+    pool = L.img_pool(image, pool_size=1, num_channels=1, name="pool")
+    gm, found = machine(pool), Arguments()
+    gm.forward(arguments(gm, [(range(6),)]), found, PASS_TEST)
+    assert (found.getSlotFrameHeight(0), found.getSlotFrameWidth(0)) == (2, 3)
+
+
+def decoding():
+    """The labels of greatest score, and where they are not the given ones: both ids and rows."""
+    x = L.data(name="x", type=T.dense_vector_sequence(2))
+    label = L.data(name="label", type=T.integer_value_sequence(2))
+    attr = Param(name="chain", initial_std=0.0)
+    best = L.max_id(x, name="best")
+    wrong = L.crf_decoding(x, size=2, label=label, param_attr=attr, name="wrong")
+    return best, wrong
+
+
+ROWS = [([[1.0, 5.0], [6.0, 2.0]], [1, 1]), ([[0.0, 7.0]], [1])]
+
+
+def test_outputs_of_ids():
+    best, wrong = decoding()
+    gm, found = machine(wrong, best), Arguments()
+    gm.forward(arguments(gm, ROWS), found, PASS_TEST)
+    assert [found.getSlotIds(i).copyToNumpyArray().tolist() for i in (0, 1)] == [[1, 0, 1]] * 2
+    assert found.getSlotValue(0) is None
+    assert found.getSlotValue(1).copyToNumpyMat().tolist() == [[0], [1], [0]]
+
+
+def test_a_forward_test_gives_what_inference_gives():
+    best, wrong = decoding()
+    gm = machine(wrong, best)
+    found = gm.forwardTest(arguments(gm, ROWS))
+    assert [sorted(fields) for fields in found] == [["id", "prob", "value"]] * 2
+    assert found[0]["id"].tolist() == found[1]["id"].tolist() == [1, 0, 1]
+    assert found[0]["id"].dtype == np.int32
+    assert found[0]["prob"].tolist() == [[5], [6], [7]] and found[0]["value"] is None
+    assert found[1]["value"].tolist() == [[0], [1], [0]]
+    inference = paddle.inference.Inference(gm.pool, [wrong, best])
+    (same,) = inference.iter_infer(ROWS)
+    for ours, theirs in zip(found, same, strict=True):
+        for field in ours:
+            np.testing.assert_array_equal(ours[field], theirs[field])
+
+
+def test_a_forward_pass_of_training_drops_out_and_moves_statistics():
+    x = dense("x", 400)
+    thin = L.dropout(x, 0.5, name="thin")
+    norm = L.batch_norm(dense("z", 1), name="norm", moving_average_fraction=0.5, act=A.Linear())
+    gm = machine(thin, norm, **{"_norm.w0": [[1]]})
+    samples = [(np.ones(400), [1.0]), (np.ones(400), [3.0])]
+    found, seen = Arguments(), []
+    for kind in PASS_TRAIN, PASS_TEST, PASS_TRAIN:
+        gm.forward(arguments(gm, samples), found, kind)
+        seen.append(found.getSlotValue(0).copyToNumpyMat())
+        outputs = gm.getLayerOutputs(["thin"])["thin"]["value"]
+        np.testing.assert_array_equal(outputs, seen[-1])
+        if kind == PASS_TRAIN:
+            assert found.getSlotValue(1).copyToNumpyMat().ravel() == pytest.approx([-1, 1], 1e-3)
+    assert set(seen[0].ravel()) == {0, 1} and set(seen[1].ravel()) == {0.5}
+    assert (seen[0] != seen[2]).any()
+    assert gm.pool["_norm.w1"] == pytest.approx(0.5 * (0.5 * 2) + 0.5 * 2)
+
+
+def test_a_forward_pass_in_a_handler_leaves_the_training_alone():
+    """From then on it is the last batch, also for layers that come with each step."""
+    trainer, pool = line()
+    gm, gradients, seen = trainer.__gradient_machine__, [], []
+
+    def handler(event):
+        if isinstance(event, events.EndForwardBackward):
+            gm.forward(arguments(gm, [([9.0], [0.0])]), Arguments(), PASS_TEST)
+            gradients.append(pool.get_grad("_y.w0").tolist())
+        if isinstance(event, events.EndIteration):
+            seen.append(event.gm.getLayerOutputs(["y", "t"]))
+
+    trainer.train(lambda: iter(BATCHES), event_handler=handler)
+    with paddle.build.fresh():
+        untouched, same = line()
+        untouched.train(lambda: iter(BATCHES))
+        assert pool["_y.w0"].tolist() == same["_y.w0"].tolist()
+    assert gradients == [[2.0], [-18.0], [2 * (9 * 2 - 2) * 2]]
+    assert [found["y"]["value"].tolist() for found in seen] == [[[9.0]], [[0.0]], [[81.0]]]
+    assert [found["t"]["value"].tolist() for found in seen] == [[[0.0]]] * 3
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "message"),
+    [
+        ({"y": None}, PASS_TEST, "forward: the network has no data layer 'y'"),
+        ({}, 2, "forward: 0 is a pass of training, 1 of a test, not 2"),
+    ],
+)
+def test_forward_passes_that_it_refuses(given, kind, message):
+    trainer, _ = line()
+    with pytest.raises(ValueError, match=message):
+        trainer.__gradient_machine__.forward(Arguments(given), Arguments(), kind)

@@ -54,6 +54,65 @@ def test_image_helpers():
     assert image_util is pd_v2.image
 
 
+@pytest.mark.parametrize(
+    ("name", "today"),
+    [
+        ("paddle.trainer.PyDataProvider2", "pd_v2.data_type"),
+        ("paddle.trainer.config_parser", "pd_v2.trainer_config_helpers.config_parser"),
+        ("paddle.trainer_config_helpers", "pd_v2.trainer_config_helpers"),
+        ("paddle.trainer_config_helpers.layers", "pd_v2.trainer_config_helpers.layers"),
+        ("paddle.utils.merge_model", "pd_v2.merged_model"),
+        ("py_paddle", "pd_v2.py_paddle"),
+        ("py_paddle.swig_paddle", "pd_v2.py_paddle.swig_paddle"),
+    ],
+)
+def test_modules_of_other_names(name, today):
+    assert importlib.import_module(name) is importlib.import_module(today)
+
+
+def test_forms_of_import():
+    import paddle.trainer.config_parser as cp
+    import py_paddle.swig_paddle as api
+    from paddle.trainer_config_helpers import fc_layer
+    from paddle.trainer_config_helpers.config_parser_utils import reset_parser
+    from paddle.trainer_config_helpers.default_decorators import wrap_name_default
+    from py_paddle import swig_paddle
+
+    import pd_v2.arguments
+
+    assert cp.begin_parse is reset_parser
+    assert api is swig_paddle and api.Arguments is pd_v2.arguments.Arguments
+    assert fc_layer is sys.modules["pd_v2"].layer.fc
+    assert wrap_name_default("conv")(lambda name: name)() == "__conv_0__"
+
+
+CONVERTER = """
+from paddle.proto.ParameterConfig_pb2 import ParameterConfig
+from paddle.trainer_config_helpers.default_decorators import wrap_name_default
+
+
+class Converter(object):
+    @wrap_name_default("conv")
+    def convert(self, dims, name=None):
+        config = ParameterConfig()
+        config.name = "_%s.w0" % name
+        config.dims.extend(dims)
+        config.size = reduce(lambda a, b: a * b, dims)
+        return config
+
+
+for name in (None, "mine", None):
+    config = Converter().convert([2, 3], name=name)
+    print config.name, config.size
+"""
+
+
+def test_a_converter_of_parameters(python2):
+    """It names what it makes as the layers that it is for are named."""
+    lines = ["___conv_0__.w0 6", "_mine.w0 6", "___conv_1__.w0 6"]
+    assert python2(CONVERTER).splitlines() == lines
+
+
 def test_plain_import():
     import paddle
 
