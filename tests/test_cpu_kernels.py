@@ -13,6 +13,7 @@ from pd_core.backend.passes.affine import ChannelAffine
 from pd_core.backend.passes.blocked import DOMAIN, block_of
 from pd_core.backend.passes.cpu import for_cpu
 from pd_core.backend.passes.crops import merged_crop
+from pd_core.backend.passes.momentum import MomentumGemm
 from pd_core.node import ancestors, apply
 from pd_core.rewrite import rewrite
 
@@ -184,6 +185,82 @@ def test_other_sums_of_products_stay():
         assert rewrite([y], ChannelAffine(Counter(y.node.inputs))) == [y]
     y = product + column
     assert rewrite([y], ChannelAffine(Counter([product, product]))) == [y]
+
+
+# ---- momentum
+
+
+class Momentum:
+    """v * 0.75 - g * rate for v, w [7, 3], where g is x'd for x [5, 7] and d [5, 3], and perhaps
+    more: a function of that and w, which takes arrays too."""
+
+    def __init__(self, more, rng):
+        shapes = [(5, 7), (5, 3), (7, 3), (7, 3)]
+        x, d, w, v = self.slots = [pd.Variable(list(s)) for s in shapes]
+        self.rate = pd.Variable([])
+        self.product = pd.transpose(x, [1, 0]) @ d
+        self.new = v * 0.75 - more(self.product, w) * self.rate
+        self.arrays = [drawn(rng, *s) for s in shapes]
+        x, d, w, v = self.arrays
+        self.wanted = 0.75 * v - 0.5 * more(x.T @ d, w)
+
+    def tuned(self, targets=(), sizes=()):
+        targets = [self.new, *targets]
+        uses = Counter(x for node in ancestors(targets) for x in node.inputs)
+        uses.update(targets)
+        return rewrite(targets, MomentumGemm(dict(sizes), uses))
+
+    def value(self, target):
+        pairs = zip([*self.slots, self.rate], [*self.arrays, np.float32(0.5)], strict=True)
+        return pd.eval(target, dict(pairs))
+
+
+def kinds(*targets):
+    return Counter(node.op_type for node in ancestors(targets))
+
+
+GRADIENTS = {
+    "a product": (lambda g, w: g, 0),
+    "and decay": (lambda g, w: g + w * 0.25, 1),
+    "decay first": (lambda g, w: 0.25 * w + g, 1),
+    "and something": (lambda g, w: g + w * w, 1),
+}
+
+
+@pytest.mark.parametrize("more, passes", GRADIENTS.values(), ids=GRADIENTS)
+def test_momentum_of_a_product_is_one_gemm(more, passes, rng):
+    step = Momentum(more, rng)
+    (found,) = step.tuned()
+    count = kinds(found)
+    assert (count["Gemm"], count["Sub"], count["Add"]) == (1, passes, 0)
+    np.testing.assert_allclose(step.value(found), step.wanted, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(step.value(step.new), step.wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_momentum_stays_where_a_gemm_is_no_gain(rng):
+    plain = Momentum(lambda g, w: g, rng)
+    assert plain.tuned(targets=[plain.product])[0] is plain.new  # the product is needed itself
+    other = Momentum(lambda g, w: g * w, rng)
+    assert other.tuned()[0] is other.new
+    x, d, v = pd.Variable([None, 7]), pd.Variable([None, 3]), pd.Variable([7, 3])
+    new = v * 0.75 - (pd.transpose(x, [1, 0]) @ d) * pd.Variable([])
+    for rows, gains in ((7, True), (8, False), (None, False)):
+        sizes = {} if rows is None else {x.dims[0]: rows, d.dims[0]: rows}
+        (found,) = rewrite(
+            [new], MomentumGemm(sizes, Counter({x: 1 for n in ancestors([new]) for x in n.inputs}))
+        )
+        assert (kinds(found)["Gemm"] == 1) is gains
+
+
+@pytest.mark.parametrize("momentum", [0.9, 0.0, None])
+def test_a_training_has_that_form(momentum):
+    x, label = pd.Variable([None, 8]), pd.Variable([None, 1], dtype="int64")
+    cost = pd.reduce_mean(pd.softmax_cross_entropy(pd.fc(x, size=4), label))
+    optimizer = pd.SGDOptimizer(0.1) if momentum is None else pd.MomentumOptimizer(0.1, momentum)
+    step = optimizer.minimize(cost)
+    feeds = {x: np.zeros((6, 8), "float32"), label: np.zeros((6, 1), "int64")}
+    changes = [a.value for a in step.assignments]
+    assert ("", "Gemm") in tuned(changes, feeds)
 
 
 # ---- batch normalisation

@@ -9,6 +9,7 @@ from ...rewrite import rewrite
 from .affine import ChannelAffine
 from .blocked import BlockedKernels
 from .crops import merged_crop
+from .momentum import MomentumGemm
 
 
 def for_cpu(graph, block):
@@ -16,6 +17,7 @@ def for_cpu(graph, block):
     with fresh_names():
         outputs = rewrite(graph.outputs, merged_crop)
         outputs = rewrite(outputs, ChannelAffine(_uses(outputs)))
+        outputs = rewrite(outputs, MomentumGemm(graph.sizes, _uses(outputs)))
         outputs = rewrite(outputs, BlockedKernels(block, graph.sizes, _uses(outputs)))
     count = len(graph.fetches)
     updates = zip(graph.updates, outputs[count:], strict=True)
