@@ -258,12 +258,14 @@ _entered = ContextVar("pd_core.session", default=())
 
 def default_session() -> Session:
     """The session in force: the innermost `with session:`, or one that is made on first use."""
-    if _entered.get():
-        return _entered.get()[-1]
-    with _making:
-        if not _default:
-            _default.append(Session())
-        return _default[0]
+    entered = _entered.get()
+    if entered:
+        return entered[-1]
+    if not _default:
+        with _making:
+            if not _default:
+                _default.append(Session())
+    return _default[0]
 
 
 def reset(seed=None):

@@ -6,10 +6,18 @@ reader holds it already (in a list, in the window of a shuffle, in a thread of i
 for while the step of the batch before runs, and converted, in another thread.
 """
 
-import threading
+import _thread
+import os
 from queue import SimpleQueue
+from time import thread_time
 
 from .reader.ahead import held
+
+# To wake a thread takes a while, so several batches are prepared together if they are quick.
+_AT_ONCE = 4
+_QUICK = 2e-4  # seconds of the thread itself
+# Python's own work takes a core from the step; on two it gains nothing where it takes long.
+_FEW_CORES = (os.cpu_count() or 1) <= 2
 
 
 class Batch:
@@ -47,53 +55,84 @@ class Batches:
     """The Batches of one pass over a reader.
 
     Who uses one says `read_ahead` when it starts on something that leaves a core to spare; the
-    next batch may then be there, converted, when it is asked for.
+    next batches may then be there, converted, when they are asked for.
     """
 
     def __init__(self, reader, convert):
         self._samples, self._convert = iter(reader()), convert
-        self._requests, self._found = SimpleQueue(), SimpleQueue()
         self._worker = None
-        self._awaited = False
 
     def __enter__(self):
         return self
 
     def __exit__(self, *exc):
         if self._worker is not None:
-            self._requests.put(False)
+            self._worker.stop()
 
     def __iter__(self):
         return self
 
     def __next__(self):
-        if not self._awaited:
-            return Batch(next(self._samples), self._convert)
-        self._awaited = False
-        batch, error = self._found.get()
+        if self._worker is not None and self._worker.busy:
+            return self._worker.answer()
+        return Batch(next(self._samples), self._convert)
+
+    def read_ahead(self):
+        """The next batches may be read and converted from now on, if the reader holds them."""
+        count = min(held(self._samples), _AT_ONCE)
+        if count < 1:
+            return
+        if self._worker is None:
+            self._worker = _Worker(self._samples, self._convert)
+        self._worker.ask(int(count))
+
+
+class _Worker:
+    """A thread that reads and converts batches; `busy` while answers are to come."""
+
+    def __init__(self, samples, convert):
+        self._samples, self._convert = samples, convert
+        self._requests, self._answers = SimpleQueue(), SimpleQueue()
+        self.busy = self._slow = False
+        # threading.Thread would wait until it runs, for as long as a small step takes
+        _thread.start_new_thread(self._work, ())
+
+    def ask(self, count):
+        """For so many batches at most, if it is not busy and does not take too long."""
+        if not self.busy and not (self._slow and _FEW_CORES):
+            self.busy = True
+            self._requests.put(count)
+
+    def answer(self):
+        """The next Batch, when it is there; or an error of the reader."""
+        batch, error, self.busy = self._answers.get()
         if error is not None:
             raise error
         return batch
 
-    def read_ahead(self):
-        """The next batch may be read and converted from now on, if the reader holds it."""
-        if self._awaited or held(self._samples) < 1:
-            return
-        if self._worker is None:
-            work = self._samples, self._convert, self._requests, self._found
-            self._worker = threading.Thread(target=_prepare, args=work, daemon=True)
-            self._worker.start()
-        self._awaited = True
-        self._requests.put(True)
+    def stop(self):
+        """Close the reader, when what was asked for is done."""
+        self._requests.put(0)
 
+    def _work(self):
+        while count := self._requests.get():
+            more, taken = True, 0.0
+            while more:
+                count -= 1
+                batch, error, seconds = self._made()
+                taken += seconds
+                more = error is None and count > 0 and taken < _QUICK
+                self._answers.put((batch, error, more))
+            self._slow = taken > 2 * _QUICK
+        close = getattr(self._samples, "close", None)
+        if close is not None:
+            close()
 
-def _prepare(samples, convert, requests, found):
-    """Answer every request with (Batch, None) or (None, error); at last close the reader."""
-    while requests.get():
+    def _made(self):
+        """(Batch, None, how long its conversion took) or (None, the reader's error, 0)."""
         try:
-            found.put((_Converted(next(samples), convert), None))
+            samples = next(self._samples)
         except BaseException as error:
-            found.put((None, error))
-    close = getattr(samples, "close", None)
-    if close is not None:
-        close()
+            return None, error, 0.0
+        start = thread_time()
+        return _Converted(samples, self._convert), None, thread_time() - start

@@ -100,6 +100,6 @@ def _number(event, name, value):
 
 
 def _cost(event, cost):
-    if not isinstance(cost, numbers.Real):
+    if type(cost) is not float and not isinstance(cost, numbers.Real):
         raise TypeError(f"{type(event).__name__}: cost must be a number, got {cost!r}")
     return float(cost)

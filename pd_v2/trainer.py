@@ -1,7 +1,6 @@
 """The trainer: passes over a reader, one compiled step a batch, events in between."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from . import event as events
 from . import settings
 from .batches import Batches
 from .data_feeder import DataFeeder, feeds
-from .evaluator import Accumulator, fetched
+from .evaluator import Accumulator, LastBatch, fetched
 from .gradient_machine import GradientMachine
 from .optimizer import Optimizer
 from .parameters import Parameters
@@ -80,7 +79,8 @@ class SGD:
         handler = default_event_handler if event_handler is None else event_handler
         _check_arguments(reader, handler)
         convert = self._converter(feeding)
-        batch_metrics, pass_metrics = self._accumulator(), self._accumulator(prints=False)
+        batch_metrics = LastBatch(self._evaluators)
+        pass_metrics = Accumulator(self._evaluators, prints=False)
         gm = self.__gradient_machine__
         # gm may be asked for layers after the first update, for the first time
         remembers = handler is not default_event_handler
@@ -94,8 +94,7 @@ class SGD:
                     handler(events.BeginIteration(pass_id, batch_id))
                     feeds = self._started(batch, remembers)
                     remembers = False
-                    with self._gradients():
-                        handler(events.EndForwardBackward(pass_id, batch_id, gm))
+                    self._hand_out(handler, events.EndForwardBackward(pass_id, batch_id, gm))
                     batches.read_ahead()
                     cost, statistics = self._step(feeds)
                     for metrics in (batch_metrics, pass_metrics):
@@ -110,7 +109,7 @@ class SGD:
         if not callable(reader):
             raise TypeError(f"test: the reader is a function that gives batches, not {reader!r}")
         convert, gm = self._converter(feeding), self.__gradient_machine__
-        metrics, total, samples = self._accumulator(), 0.0, 0
+        metrics, total, samples = Accumulator(self._evaluators), 0.0, 0
         with Batches(reader, convert) as batches:
             for batch in batches:
                 feeds = batch.feeds()
@@ -168,15 +167,14 @@ class SGD:
         self._updater.finish_batch()
         return float(total), statistics
 
-    @contextmanager
-    def _gradients(self):
-        """While it is entered, `Parameters.get_grad` computes the gradients of the batch.
+    def _hand_out(self, handler, event):
+        """The event; while it is handled `Parameters.get_grad` computes gradients of the batch.
 
         Nobody pays for them who does not ask: the step itself keeps its gradients inside.
         """
         self.__parameters__._gradient = self._gradient_value
         try:
-            yield
+            handler(event)
         finally:
             self.__parameters__._gradient = None
 
@@ -194,9 +192,6 @@ class SGD:
             variables = {p.config.name: p.variable for p in self.__topology__.parameters}
             (found[name],) = pd.gradients(self.__topology__.costs, [variables[name]])
         return found.get(name)
-
-    def _accumulator(self, prints=True):
-        return Accumulator(self._evaluators, prints)
 
     def _converter(self, feeding):
         """The function from the samples of a batch to its feeds."""

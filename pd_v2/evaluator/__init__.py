@@ -4,7 +4,7 @@ A function here declares one for the layers that it is given; it belongs to ever
 holds all of them, and returns None. A sequence counts by its rows, unless a function says else.
 """
 
-from .base import Accumulator, Evaluator, fetched
+from .base import Accumulator, Evaluator, LastBatch, fetched
 from .classification import classification_error, precision_recall, seq_classification_error
 from .detection import detection_map
 from .printers import (

@@ -75,6 +75,28 @@ class Accumulator:
         return found
 
 
+class LastBatch(Accumulator):
+    """Some evaluators of one batch at a time; a metric that nobody asks for is not computed."""
+
+    def reset(self):
+        """Forget the batch."""
+        self._seen = None
+
+    def update(self, values):
+        """Take what was fetched from a batch in the place of the last, and print it."""
+        self._seen = values
+        for e, batch in zip(self.evaluators, values, strict=True):
+            if e.prints:
+                e.tally().update(*batch)
+
+    def metrics(self):
+        """{metric name: float}; of two evaluators with one name the first counts."""
+        whole = Accumulator(self.evaluators, prints=False)
+        if self._seen is not None:
+            whole.update(self._seen)
+        return whole.metrics()
+
+
 def fetched(evaluators, costs=()):
     """What to fetch for each of some evaluators; gradients where there are costs."""
     layers = list(dict.fromkeys(x for e in evaluators for x in e.gradients))

@@ -36,17 +36,22 @@ class Schedule:
                 f"learning_rate_schedule {kind!r} divides by learning_rate_decay_b, which is 0"
             )
         self.kind, self.rate, self.a, self.b = kind, rate, a, b
+        self._numbers = _real(rate), _real(a), _real(b)
+        # the default is a polynomial of nothing
+        self._is_constant = kind == "constant" or (kind == "poly" and not (a and b))
         self.segments = _segments(segments) if kind in _BY_SEGMENTS else []
 
     def rate_at(self, samples, pass_id):
         """The rate after `samples` samples, in pass `pass_id`: a float that float32 holds."""
-        rate = _real(self.rate)
+        rate, a, b = self._numbers
+        if self._is_constant:
+            return rate
         if self.segments:
             reached = pass_id if self.kind == "pass_manual" else samples
             last = self.segments[-1][1]
             return _real(rate * next((r for end, r in self.segments if reached <= end), last))
         try:
-            return _real(_BY_SAMPLES[self.kind](rate, _real(self.a), _real(self.b), samples))
+            return _real(_BY_SAMPLES[self.kind](rate, a, b, samples))
         except (ValueError, ArithmeticError) as error:
             raise ValueError(
                 f"learning_rate_schedule {self.kind!r} with decay_a {self.a} and decay_b {self.b} "

@@ -25,7 +25,7 @@ class Updater:
         self.gradients = {}  # by name; of parameters that the costs depend on
         self.learned = []  # the Variables that a step moves
         self._average = None
-        self._last_rate = np.float32(0.0)
+        self._rate, self._last_rate = 0.0, np.zeros((), np.float32)
         self._samples = self._pass_id = 0
 
     def init(self, costs, parameters, configs):
@@ -65,10 +65,11 @@ class Updater:
             session.set(w, value * kept)
 
     def start_batch(self, size):
-        """The learning rate for a batch of `size` samples."""
+        """The learning rate for a batch of `size` samples, float32 []."""
         self._samples += size
         rate = self.optimizer.rate_at(self._samples, self._pass_id)
-        self._last_rate = np.float32(rate)
+        if rate != self._rate:
+            self._rate, self._last_rate = rate, np.array(rate, np.float32)
         return self._last_rate
 
     def finish_batch(self):

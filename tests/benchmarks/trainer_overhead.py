@@ -101,6 +101,8 @@ def measured(trainer, reader, prepared):
 def readers(prepared):
     """The ways in which the batches come, by name."""
 
+    samples = [sample for batch in prepared for sample in batch]
+
     def generated():
         yield from prepared
 
@@ -108,6 +110,7 @@ def readers(prepared):
         "a generator": generated,
         "a list": lambda: iter(prepared),
         "buffered": paddle.reader.buffered(generated, 2),
+        "a shuffle": paddle.batch(paddle.reader.shuffle(lambda: iter(samples), 4096), BATCH),
     }
 
 
