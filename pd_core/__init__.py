@@ -11,6 +11,7 @@ from .adaptive import (
     RMSPropOptimizer,
 )
 from .averaging import MovingAverage
+from .backend.ort import devices
 from .errors import (
     BackendError,
     DTypeError,
@@ -196,6 +197,7 @@ from .session import (
     reset,
     stats,
     subgraph,
+    use_device,
     variable_initializers,
 )
 from .training_export import export_step

@@ -13,7 +13,7 @@ import numpy as np
 from .backend import program
 from .backend.ort import OrtBackend, devices
 from .backend.reference import ReferenceBackend
-from .errors import NotComputed, NotInitialized, ShapeError
+from .errors import NotComputed, NotInitialized, PlaceError, ShapeError
 from .feeds import feed_array, feed_arrays
 from .feeds import variable as fed_variable
 from .namespace import clear_names, fresh_names, persistent_variables
@@ -161,6 +161,11 @@ class Session:
             self._check_open()
             self._store(variable, array)
 
+    @property
+    def has_values(self) -> bool:
+        """Whether it keeps the value of any persistent variable."""
+        return self._values is not None and bool(self._values.variables())
+
     def values(self) -> dict:
         """All stored values, {Variable: array}."""
         with self._lock:
@@ -268,10 +273,30 @@ def default_session() -> Session:
     return _default[0]
 
 
+def use_device(device):
+    """Put the default session on a device, see `Session`, before it keeps any values.
+
+    PlaceError if it keeps some on another device, or if there is no such device.
+    """
+    made = Session(device)
+    with _making:
+        old = _default[0] if _default else None
+        if old is not None and old.device == made.device:
+            return
+        if old is not None and old.has_values:
+            raise PlaceError(
+                f"the default session keeps values on {old.device}, it cannot move to {device}\n"
+                "  hint: call use_device() first of all, or reset() before it"
+            )
+        made.seed = 0 if old is None else old.seed
+        _default[:] = [made]
+
+
 def reset(seed=None):
-    """A fresh default session, and no names."""
+    """A fresh default session on the same device, and no names."""
     clear_names()
-    _default[:] = [Session(seed=0 if seed is None else seed)]
+    device = _default[0].device if _default else "cpu"
+    _default[:] = [Session(device, 0 if seed is None else seed)]
 
 
 @contextmanager

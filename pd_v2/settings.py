@@ -1,12 +1,12 @@
 """paddle.init: process-wide options, from PADDLE_INIT_* environment variables and keywords."""
 
-import ctypes
 import logging
 import os
-import platform
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import pd_core as pd
 
 __all__ = ["Settings", "configure_logging", "current", "gpu_available", "init"]
 
@@ -77,7 +77,8 @@ def init(**kwargs):
 
     Calling it again changes the options it is given and keeps the others. Unknown options are
     kept, with a warning. As in 2017 only keywords reach the thread counts and the configuration
-    of layers.
+    of layers. With `use_gpu` the process trains on the GPU `gpu_id`, if it says so before any
+    parameter has a value.
     """
     given = {**_from_environment(), **kwargs}
     if "parallel_nn" in kwargs:
@@ -89,6 +90,8 @@ def init(**kwargs):
     set_omp_mkl_env_vars(parsed["trainer_count"] if "trainer_count" in kwargs else 1)
     has_gpu = flags.get("use_gpu", False) and _gpu_or_warning()
     use_gpu = has_gpu if "use_gpu" in kwargs else before.use_gpu
+    if "use_gpu" in parsed:
+        _use_device(f"cuda:{flags.get('gpu_id', 0)}" if has_gpu else "cpu")
     _process.settings = Settings(
         use_gpu, flags.get("trainer_count", 1), flags.get("seed", 1), flags
     )
@@ -101,14 +104,8 @@ def configure_logging():
 
 
 def gpu_available():
-    """Whether the NVIDIA driver is installed and sees a device."""
-    try:
-        driver = ctypes.CDLL("nvcuda.dll" if platform.system() == "Windows" else "libcuda.so.1")
-    except OSError:
-        return False
-    count = ctypes.c_int(0)
-    sees = driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0
-    return sees and count.value > 0
+    """Whether ONNX Runtime can use a GPU here."""
+    return len(pd.devices()) > 1
 
 
 def set_omp_mkl_env_vars(trainer_count):
@@ -159,6 +156,14 @@ def _warn_of_no_effect(given):
     for name, default in _WITHOUT_EFFECT.items():
         if given.get(name, default) != default:
             warnings.warn(f"init: {name}={given[name]!r} has no effect", stacklevel=3)
+
+
+def _use_device(device):
+    """Train there from now on, unless parameters have values elsewhere already."""
+    try:
+        pd.use_device(device)
+    except pd.PlaceError as error:
+        warnings.warn(f"init: {error}", stacklevel=3)
 
 
 def _gpu_or_warning():

@@ -219,6 +219,28 @@ def test_devices_that_are_not_there(device):
         pd.Session(device)
 
 
+def test_the_device_of_the_default_session():
+    with pytest.raises(pd.PlaceError, match="there is no device 'tpu'"):
+        pd.use_device("tpu")
+    before = pd.default_session()
+    pd.use_device("cpu")
+    assert pd.default_session() is before  # it is there already
+    before.seed = 5
+    pd.use_device("reference")
+    try:
+        assert (pd.default_session().device, pd.default_session().seed) == ("reference", 5)
+        w = pd.Variable("w", data=ones(2))
+        assert pd.eval(w + 1.0).tolist() == [2.0, 2.0]
+        with pytest.raises(pd.PlaceError, match="keeps values on reference, it cannot move to cpu"):
+            pd.use_device("cpu")
+        pd.reset()
+        assert pd.default_session().device == "reference"
+    finally:
+        pd.use_device("cpu")
+        pd.reset()
+    assert pd.devices()[0] == "cpu"
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(len(ort.devices()) < 2, reason="there is no CUDA device here")
 def test_cpu_and_cuda_take_the_same_steps(rng):

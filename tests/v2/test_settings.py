@@ -1,11 +1,10 @@
-import ctypes
 import logging
 import os
 import warnings
-from types import SimpleNamespace
 
 import pytest
 
+import pd_core as pd
 from pd_v2 import settings
 
 
@@ -19,7 +18,16 @@ def fresh_process(monkeypatch):
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OMP_DYNAMIC", "KMP_AFFINITY"):
         monkeypatch.setenv(name, "unset")  # so that monkeypatch restores what init() sets
         monkeypatch.delenv(name)
-    monkeypatch.setattr(settings, "gpu_available", lambda: False)
+    monkeypatch.setattr(pd, "devices", lambda: ["cpu"])
+
+
+@pytest.fixture
+def gpus(monkeypatch):
+    """Two GPUs; the devices that were chosen."""
+    chosen = []
+    monkeypatch.setattr(pd, "devices", lambda: ["cpu", "cuda:0", "cuda:1"])
+    monkeypatch.setattr(pd, "use_device", chosen.append)
+    return chosen
 
 
 def test_defaults_without_init():
@@ -50,8 +58,7 @@ def test_a_second_init_keeps_what_it_does_not_name():
 
 
 @pytest.mark.parametrize("value", [True, 1, "1", "t", "True", "YES", "y"])
-def test_true_words(value, monkeypatch):
-    monkeypatch.setattr(settings, "gpu_available", lambda: True)
+def test_true_words(value, gpus):
     settings.init(use_gpu=value)
     assert settings.current().use_gpu is True
 
@@ -133,10 +140,9 @@ def test_threads_are_shared_among_trainers(trainer_count, threads, monkeypatch):
     assert os.environ["OMP_NUM_THREADS"] == os.environ["MKL_NUM_THREADS"] == threads
 
 
-def test_threads_and_layers_do_not_look_at_the_environment(monkeypatch):
+def test_threads_and_layers_do_not_look_at_the_environment(gpus, monkeypatch):
     """As in 2017, where only keywords reached them."""
     monkeypatch.setattr(os, "cpu_count", lambda: 12)
-    monkeypatch.setattr(settings, "gpu_available", lambda: True)
     monkeypatch.setenv("PADDLE_INIT_TRAINER_COUNT", "4")
     monkeypatch.setenv("PADDLE_INIT_USE_GPU", "1")
     settings.init()
@@ -171,32 +177,34 @@ def test_thread_variables_of_the_user_stay(monkeypatch):
     assert (os.environ["OMP_NUM_THREADS"], os.environ["KMP_AFFINITY"]) == ("3", "none")
 
 
-def fake_driver(status, devices):
-    """libcuda with a given cuInit status and number of devices."""
-
-    def count(reference):
-        reference._obj.value = devices
-        return 0
-
-    return SimpleNamespace(cuInit=lambda flags: status, cuDeviceGetCount=count)
+def test_a_gpu_is_what_the_core_can_use(gpus):
+    assert settings.gpu_available() is True
 
 
-@pytest.mark.parametrize(
-    ("status", "devices", "available"), [(0, 1, True), (0, 0, False), (100, 2, False)]
-)
-def test_a_gpu_is_what_the_driver_counts(status, devices, available, monkeypatch):
-    monkeypatch.undo()
-    monkeypatch.setattr(ctypes, "CDLL", lambda name: fake_driver(status, devices))
-    assert settings.gpu_available() is available
-
-
-def test_no_driver_means_no_gpu(monkeypatch):
-    def missing(name):
-        raise OSError(name)
-
-    monkeypatch.undo()
-    monkeypatch.setattr(ctypes, "CDLL", missing)
+def test_no_device_but_the_cpu_means_no_gpu():
     assert settings.gpu_available() is False
+
+
+def test_training_goes_to_the_gpu(gpus, monkeypatch):
+    settings.init(seed=3)
+    assert gpus == []  # nobody has said anything of GPUs
+    settings.init(use_gpu=True)
+    settings.init(use_gpu=True, gpu_id=1)
+    settings.init(use_gpu=False)
+    assert gpus == ["cuda:0", "cuda:1", "cpu"]
+    monkeypatch.setenv("PADDLE_INIT_USE_GPU", "1")
+    settings.init()
+    assert gpus[3:] == ["cuda:1"]
+
+
+def test_values_stay_where_they_are(monkeypatch):
+    def use_device(device):
+        raise pd.PlaceError(f"values are elsewhere, not on {device}")
+
+    monkeypatch.setattr(pd, "devices", lambda: ["cpu", "cuda:0"])
+    monkeypatch.setattr(pd, "use_device", use_device)
+    with pytest.warns(UserWarning, match="init: values are elsewhere, not on cuda:0"):
+        settings.init(use_gpu=True)
 
 
 def test_log_lines_have_2017s_format(monkeypatch, capsys):

@@ -277,6 +277,7 @@ def test_the_logger_is_that_of_paddle():
 def process(monkeypatch):
     """A process with a GPU, whose environment stays as it is."""
     monkeypatch.setattr(settings, "gpu_available", lambda: True)
+    monkeypatch.setattr(pd, "use_device", lambda device: None)
     monkeypatch.setattr(settings, "set_omp_mkl_env_vars", lambda count: None)
 
 
