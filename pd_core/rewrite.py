@@ -35,6 +35,11 @@ def substitute(targets, given, stop=()):
     return rewrite(targets, lambda node, inputs: None, stop, given=given)
 
 
+def is_output_of(x, op_type):
+    """Whether x is computed by an operator of this type."""
+    return x.node is not None and x.node.op_type == op_type
+
+
 def _kept(node, inputs, rule, select):
     blocks, changed = {}, inputs != node.inputs
     for key, block in node.blocks.items():

@@ -3,6 +3,7 @@
 import numpy as np
 
 from ...node import apply
+from ...rewrite import is_output_of
 from ...variable import constant
 from .windows import reshape
 
@@ -29,8 +30,7 @@ class ChannelAffine:
 
 def _products(v):
     """(a, b) and (b, a) where v is a b."""
-    node = v.node
-    return () if node is None or node.op_type != "Mul" else (node.inputs, node.inputs[::-1])
+    return (v.node.inputs, v.node.inputs[::-1]) if is_output_of(v, "Mul") else ()
 
 
 def _per_channel(x, *columns):

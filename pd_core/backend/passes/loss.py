@@ -7,6 +7,7 @@ Where they are a softmax or sigmoid, the two are one operator, and so are their 
 import numpy as np
 
 from ...node import apply
+from ...rewrite import is_output_of
 from ...variable import constant
 from .scatter import is_zero
 
@@ -20,12 +21,16 @@ def in_log_space(node, inputs):
 def _log_of(node, inputs):
     """ln softmax(z); -softplus(-z) for a sigmoid, -softplus(z) for 1 less it."""
     (p,) = inputs
-    if _is(p, "Softmax"):
+    if is_output_of(p, "Softmax"):
         axis = p.node.attributes.get("axis", -1)
         return (apply("LogSoftmax", p.node.inputs[0], axis=axis),)
-    if _is(p, "Sigmoid"):
+    if is_output_of(p, "Sigmoid"):
         return (apply("Neg", apply("Softplus", apply("Neg", p.node.inputs[0]))),)
-    if _is(p, "Sub") and _is(p.node.inputs[1], "Sigmoid") and _is_one(p.node.inputs[0]):
+    if (
+        is_output_of(p, "Sub")
+        and is_output_of(p.node.inputs[1], "Sigmoid")
+        and _is_one(p.node.inputs[0])
+    ):
         return (apply("Neg", apply("Softplus", p.node.inputs[1].node.inputs[0])),)
     return None
 
@@ -33,7 +38,7 @@ def _log_of(node, inputs):
 def _softmax_of_log(node, inputs):
     """dy - p sum(dy)."""
     p, d = inputs
-    if not _is(d, "LogProbabilityGrad") or d.node.inputs[0] is not p:
+    if not is_output_of(d, "LogProbabilityGrad") or d.node.inputs[0] is not p:
         return None
     dy, axis = d.node.inputs[1], node.attributes["axis"]
     if _is_one_each(dy, p, axis):
@@ -45,7 +50,7 @@ def _softmax_of_log(node, inputs):
 
 def _is_one_each(dy, p, axis):
     """Whether dy is zero but for one added number in each row: what a picked ln p gets."""
-    if not _is(dy, "ScatterElements") or dy.node.attributes.get("reduction") != "add":
+    if not is_output_of(dy, "ScatterElements") or dy.node.attributes.get("reduction") != "add":
         return False
     zeros, index, _ = dy.node.inputs
     axes = {dy.node.attributes.get("axis", 0) % p.rank, axis % p.rank}
@@ -55,7 +60,7 @@ def _is_one_each(dy, p, axis):
 def _binary_of_sigmoid(node, inputs):
     """softplus(z) - t z."""
     p, t = inputs
-    if not _is(p, "Sigmoid"):
+    if not is_output_of(p, "Sigmoid"):
         return None
     z = p.node.inputs[0]
     return (apply("Sub", apply("Softplus", z), apply("Mul", z, t)),)
@@ -64,11 +69,11 @@ def _binary_of_sigmoid(node, inputs):
 def _sigmoid_of_binary(node, inputs):
     """dy (p - t), of the product of both derivatives."""
     d, slope = inputs
-    if not _is(d, "BinaryCrossEntropyGrad") or not _is(slope, "Mul"):
+    if not is_output_of(d, "BinaryCrossEntropyGrad") or not is_output_of(slope, "Mul"):
         return None
     p, t, dy = d.node.inputs
     y, rest = slope.node.inputs
-    if y is not p or not _is(rest, "Sub") or rest.node.inputs[1] is not p:
+    if y is not p or not is_output_of(rest, "Sub") or rest.node.inputs[1] is not p:
         return None
     return (apply("Mul", dy, apply("Sub", p, t)),)
 
@@ -116,10 +121,6 @@ def binary_cross_entropy_grad(node, inputs, sizes, seed):
     p, t, dy = inputs
     spread = apply("Sub", p, apply("Mul", p, p))
     return (apply("Mul", dy, apply("Div", apply("Sub", p, t), spread)),)
-
-
-def _is(x, op_type):
-    return x.node is not None and x.node.op_type == op_type
 
 
 def _is_one(x):

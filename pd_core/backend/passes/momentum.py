@@ -1,7 +1,7 @@
 """Steps of a matrix whose gradient is a product, in fewer passes over the matrix."""
 
 from ...node import apply
-from ...variable import constant
+from ...rewrite import is_output_of
 
 
 class MomentumGemm:
@@ -20,7 +20,9 @@ class MomentumGemm:
         kept, moved = map(_scaled, inputs)
         if moved is None or not self._alone(inputs[1], moved[0]):
             return None
-        v, c = (inputs[0], constant(1.0)) if kept is None or kept[1].value is None else kept
+        v, c = inputs[0], 1.0
+        if kept is not None and kept[1].value is not None:
+            v, c = kept[0], float(kept[1].value)
         g, rate = moved
         product, penalty = self._parts(g)
         if product is None or v.dims != product.dims:
@@ -33,11 +35,11 @@ class MomentumGemm:
 
     def _parts(self, g):
         """(product, None), (product, what is added to it) or (None, None)."""
-        if _is(g, "MatMul"):
+        if is_output_of(g, "MatMul"):
             return g, None
-        if _is(g, "Add"):
+        if is_output_of(g, "Add"):
             for product, other in (g.node.inputs, g.node.inputs[::-1]):
-                if _is(product, "MatMul") and self._alone(product):
+                if is_output_of(product, "MatMul") and self._alone(product):
                     return product, other
         return None, None
 
@@ -49,13 +51,9 @@ class MomentumGemm:
         return b.rank == 2 and isinstance(rows, int) and rows <= product.dims[0]
 
 
-def _is(x, op_type):
-    return x.node is not None and x.node.op_type == op_type
-
-
 def _scaled(x):
     """(matrix, number) where x is their product, else None."""
-    if not _is(x, "Mul"):
+    if not is_output_of(x, "Mul"):
         return None
     ordered = sorted(x.node.inputs, key=lambda v: -v.rank)
     return ordered if [v.rank for v in ordered] == [2, 0] else None
@@ -71,6 +69,6 @@ def _times(x, rate):
 
 def _gemm(a, b, v, c):
     """a b + c v."""
-    turned = _is(a, "Transpose")
+    turned = is_output_of(a, "Transpose")
     a = a.node.inputs[0] if turned else a
-    return apply("Gemm", a, b, v, transA=int(turned), beta=float(c.value), known=v.dims)
+    return apply("Gemm", a, b, v, transA=int(turned), beta=c, known=v.dims)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from ...node import apply
+from ...rewrite import is_output_of
 
 _LARGEST = np.iinfo(np.int32).max
 
@@ -26,15 +27,14 @@ def scattered_once(node, inputs):
 
 def _is_scattered(x):
     """Whether x is zeros with something added."""
-    node = x.node
-    if node is None or node.op_type != "ScatterElements":
+    if not is_output_of(x, "ScatterElements"):
         return False
-    return node.attributes.get("reduction") == "add" and is_zero(node.inputs[0])
+    return x.node.attributes.get("reduction") == "add" and is_zero(x.node.inputs[0])
 
 
 def is_zero(x):
     """Whether x holds zeros only, as far as the graph shows."""
-    if x.value is None and x.node is not None and x.node.op_type == "Expand":
+    if x.value is None and is_output_of(x, "Expand"):
         x = x.node.inputs[0]
     return x.value is not None and not x.value.any()
 
@@ -80,7 +80,7 @@ def add_rows(node, inputs):
 
 def _column(index):
     """The index [N, 1] of rows that was stretched to their width; None if none was."""
-    if index.node is None or index.node.op_type != "Expand":
+    if not is_output_of(index, "Expand"):
         return None
     column = index.node.inputs[0]
     return column if column.rank == 2 and column.dims[1] == 1 else None
