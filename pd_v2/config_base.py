@@ -63,6 +63,11 @@ class Layer(pd.Variable):
         return [self, *(v for v in beside if v is not None), *lengths]
 
     @property
+    def holds_ids(self):
+        """Whether the data are ids: integers, but not the columns of sparse rows."""
+        return self.dtype.kind == "i" and self.sparse is None
+
+    @property
     def sequences(self):
         """The Segments of the samples in rows, whatever sub-sequences they have; None of rows."""
         return merged(self.levels)

@@ -19,9 +19,9 @@ from .topology_file import program_of, read_topology
 
 def read_stored(stream):
     """The StoredTopology of a file of `Topology.serialize_for_inference`, or of a merged model."""
-    data = getattr(stream, "buffer", stream).read()
-    merged = read_merged(data)
-    return read_topology(io.BytesIO(data)) if merged is None else merged
+    content = getattr(stream, "buffer", stream).read()
+    merged = read_merged(content)
+    return read_topology(io.BytesIO(content)) if merged is None else merged
 
 
 def network_of(stored, parameters):

@@ -189,7 +189,7 @@ def check_rows(who, x):
 def ids_of(who, x):
     """The ids of a layer that holds some, [rows]."""
     check_layers(who, x)
-    ids = x if x.dtype.kind == "i" and x.sparse is None else x.ids
+    ids = x if x.holds_ids else x.ids
     if ids is None:
         raise pd.DTypeError(f"{who}: {x.name!r} holds rows of numbers, no ids")
     return ids
@@ -221,12 +221,13 @@ def of_steps(function):
     @functools.wraps(function)
     def evaluator(*args, **kwargs):
         known = build.current()
-        if len(known.groups) != 1 or known.groups[0].evaluated is None:
+        group = known.groups[0] if len(known.groups) == 1 else None
+        if group is None or group.evaluated is None:
             return function(*args, **kwargs)
         given = signature.bind(*args, **kwargs).arguments
         name = given.get("name") or known.next_name(f"{function.__name__}_evaluator")
         given["name"] = known.full_name(name)
-        known.groups[-1].evaluated.append((function, given))
+        group.evaluated.append((function, given))
 
     return evaluator
 

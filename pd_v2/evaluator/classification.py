@@ -68,7 +68,7 @@ def row_errors(who, input, label, top_k, threshold):
     if label.sparse is not None:
         wrong = _differ(pd.greater_equal(input, threshold), _columns(label))
         return pd.reduce_sum(wrong, [1], keep_dim=True) / float(input.size)
-    if label.dtype.kind == "i":
+    if label.holds_ids:
         return _outside_top(input, label, top_k)
     wrong = _differ(input > threshold, label > threshold)
     return pd.reduce_sum(wrong, [1], keep_dim=True)
@@ -86,8 +86,7 @@ def _columns(label):
 def _check(who, input, label):
     check_rows(who, input)
     check_layers(who, label)
-    rows = label.dtype.kind != "i" or label.sparse is not None
-    if rows and label.size != input.size:
+    if not label.holds_ids and label.size != input.size:
         raise pd.ShapeError(
             f"{who}: {input.name!r} is {input.size} wide, its label {label.name!r} {label.size}"
         )

@@ -215,7 +215,7 @@ def _check_classes(input, label):
 
 def _check_label(input, label):
     """Ids may be described with another range, as in 2017: if one is no class, the step fails."""
-    if label.dtype.kind != "i" or label.sparse is not None:
+    if not label.holds_ids:
         _check_classes(input, label)
 
 

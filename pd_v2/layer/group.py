@@ -140,8 +140,9 @@ class Group:
         rows = [self.padded(x) if x.levels else x for x in [*outputs, *seen]]
         reverse = self.reverse and len(self.levels) == 1
         values = pd.unroll(self.step, rows, self.sequences, reverse)
-        self._evaluate(dict(zip(seen, values[len(outputs) :], strict=True)))
-        return [self._gathered(x, y) for x, y in zip(outputs, values, strict=False)]
+        given, evaluated = values[: len(outputs)], values[len(outputs) :]
+        self._evaluate(dict(zip(seen, evaluated, strict=True)))
+        return [self._gathered(x, y) for x, y in zip(outputs, given, strict=True)]
 
     def _evaluated_layers(self):
         """The layers of the step that evaluators look at."""
