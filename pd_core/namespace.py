@@ -81,10 +81,15 @@ def _free(world):
     return name
 
 
-def adopt(v: Variable) -> Variable:
-    """Register a variable under the full name it has already (optimizer slots)."""
+def adopt(v: Variable, replace=False) -> Variable:
+    """Register a variable under the full name it has already (optimizer slots).
+
+    With `replace` it takes the name over from another that has it.
+    """
     world = names()
     with world.lock:
+        if replace:
+            world.variables.pop(v.name, None)
         first = world.variables.setdefault(v.name, v)
     if first is not v:
         where = f", made at {site_text(first.site)}" if first.site else ""

@@ -2,11 +2,15 @@
 
 import time
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from itertools import count
+from weakref import WeakSet
 
 import pd_core as pd
+from pd_core.site import user_site
 
 from . import settings
 from .rand_r import RandR
@@ -14,22 +18,60 @@ from .rand_r import RandR
 
 @dataclass
 class Build:
-    """Names, layers and parameters in the order of their creation."""
+    """Names, layers and parameters of a program, and the numbers that tell their order.
+
+    Names are judged by each topology, so they may recur: `layers` and `parameters` hold the latest
+    of each name. A process may describe several networks, each in a `naming` of its own.
+    """
 
     counters: Counter = field(default_factory=Counter)  # next number of each name prefix
     layers: dict = field(default_factory=dict)  # Layer by full name
     parameters: dict = field(default_factory=dict)  # Parameter by name
     evaluators: list = field(default_factory=list)
+    printers: list = field(default_factory=list)  # print layers
     groups: list = field(default_factory=list)  # recurrent groups whose step is being described
-    inferences: dict = field(default_factory=dict)  # compiled inference by output layers
+    bound: WeakSet = field(default_factory=WeakSet)  # variables that a Parameters holds
+    naming: int = 0
+    in_use: bool = False  # whether a topology was made of the present naming
+    order: Iterator = field(default_factory=count)
     stream: RandR | None = None
     update_equation: object = None  # the Optimizer that was made last
 
     def next_name(self, prefix):
-        """`__fc_layer_0__`, `__fc_layer_1__`, …: counted per prefix, never reused."""
+        """`__fc_layer_0__`, `__fc_layer_1__`, …: counted per prefix within a naming."""
         number = self.counters[prefix]
         self.counters[prefix] += 1
         return f"__{prefix}_{number}__"
+
+    def begin_naming(self):
+        """Describe another network: automatic names count from 0 again.
+
+        Until May 2017 every topology that was made did this; later none did. A data layer that
+        recurs after a topology was made shows which is meant: the same network again.
+        """
+        self.counters.clear()
+        self.naming, self.in_use = self.naming + 1, False
+
+    @contextmanager
+    def outside(self, group):
+        """A `with` in which layers belong to `group`, None for no group, not to the innermost."""
+        groups = self.groups
+        kept = 0 if group is None else groups.index(group) + 1
+        self.groups = groups[:kept]
+        try:
+            with groups[kept].step.uncounted():
+                yield
+        finally:
+            self.groups = groups
+
+    def session_for(self, variables):
+        """Where a pool keeps the values of these variables: in the default session, unless another
+        pool does so already. Then it is a session of its own: pools do not share values."""
+        session = pd.default_session()
+        if any(v in self.bound for v in variables):
+            return pd.Session(session.device, session.seed)
+        self.bound.update(variables)
+        return session
 
     def full_name(self, name):
         """The name of a layer within the whole network: inside a group it carries the group's."""
@@ -39,6 +81,7 @@ class Build:
 
     def add(self, layer):
         """Register a layer, in the group that is being described if there is one."""
+        layer.build, layer.order, layer.site = self.layers, next(self.order), user_site()
         self.layers[layer.full_name] = layer
         if self.groups:
             layer.within = self.groups[-1]

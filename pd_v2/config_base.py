@@ -17,7 +17,8 @@ class Layer(pd.Variable):
     `inside` is the layer of a group's step whose rows of all steps it has.
     `outputs` are the names of its results, `results` the Variables of those besides the default.
     `image` is the same value as [rows, channels, height, width] where the layer computes one,
-    `config` the LayerConfig of `Topology.proto()`.
+    `config` the LayerConfig of `Topology.proto()`. `parameters` are the Parameters that it has of
+    its own.
     """
 
     name = None
@@ -40,8 +41,33 @@ class Layer(pd.Variable):
     sparse = None
     within = None
     group = None
-    boot_parameter = None
+    parameters = ()
     inside = None
+    build = None  # the layers among which it was defined
+    order = 0  # of definition
+    copied = None
+    declared = (None,)  # of a data layer: the number of its naming, and how it was declared
+
+    def __bool__(self):
+        """True, like any object: a layer is no value."""
+        return True
+
+    def __copy__(self):
+        """The same layer as another object, whose attributes are its own."""
+        made_anew = ("copied", "dims", "dtype", "name", "node", "parents")
+        own = {key: value for key, value in vars(self).items() if key not in made_anew}
+        twin = pd.identity(self, self.name, Layer, **own, parents=[self], copied=self.original)
+        if self.within is not None:
+            self.within.layers[twin] = None
+        return twin
+
+    def __deepcopy__(self, memo):
+        return self.__copy__()
+
+    @property
+    def original(self):
+        """The layer that this one is a copy of, itself if it is none."""
+        return self if self.copied is None else self.copied
 
     @property
     def full_name(self):

@@ -34,6 +34,7 @@ class GradientMachine:
 
     def __init__(self, topology, pool, learned):
         self.topology, self.pool, self.learned = topology, pool, learned
+        self.session = pool.session
         self.parameters = topology.parameters
         self._wanted = {}  # fields of the layers that were asked for, by name
         self._batch = None  # that of the last forward pass
@@ -51,15 +52,15 @@ class GradientMachine:
         """A batch is there; `remembers` keeps a copy of what its step updates in rows only."""
         self._take(feeds, training)
         if training:
-            session, self._step_batch = pd.default_session(), self._batch
+            self._step_batch = self._batch
             kept = [v for v in self.learned if v.row_sparse] if remembers else []
-            self._remembered = {v: session.get(v) for v in kept}
+            self._remembered = {v: self.session.get(v) for v in kept}
 
     def stepped(self, fetches, values):
         """The step was made and gave these values."""
         if self._batch is self._step_batch:
             self._found.update(zip(fetches, values, strict=True))
-        self._stepped = pd.default_session().version
+        self._stepped = self.session.version
 
     def gradient(self, variable):
         """The value of a gradient for the batch of the step, with the random draws of that."""
@@ -88,13 +89,13 @@ class GradientMachine:
     def forward(self, inArgs, outArgs, passType):
         """Compute the outputs of the network for the Arguments of a batch, into `outArgs`.
 
-        They come under their names, in the order of their definition. With PASS_TRAIN layers work
+        They come under their names, in the order of the outputs. With PASS_TRAIN layers work
         as they do in training (dropout, batch norm and its moving statistics), but nothing is
         learned. From then on this is the last batch.
         """
         if passType not in (PASS_TRAIN, PASS_TEST):
             raise ValueError(f"forward: 0 is a pass of training, 1 of a test, not {passType!r}")
-        layers = self.topology.results
+        layers = self.topology.outputs
         lengths = [level.lengths for x in layers for level in x.levels]
         found = self._forward(inArgs, passType == PASS_TRAIN, lengths)
         outArgs.clear()
@@ -103,10 +104,10 @@ class GradientMachine:
     def forwardTest(self, inArgs):
         """A list of {'value', 'id', 'prob'}, one for each output, for the Arguments of a batch.
 
-        They come in the order of their definition; layers work as they do in inference.
+        They come in the order of the outputs; layers work as they do in inference.
         """
         found = self._forward(inArgs, training=False)
-        return [as_result(fields_of(x), found) for x in self.topology.results]
+        return [as_result(fields_of(x), found) for x in self.topology.outputs]
 
     def getParameters(self):
         """The parameters in the order of their creation."""
@@ -125,7 +126,7 @@ class GradientMachine:
         return fields_of(layer)
 
     def _take(self, feeds, training):
-        self._batch = _Batch(feeds, training, dict(pd.default_session().draws))
+        self._batch = _Batch(feeds, training, dict(self.session.draws))
         self._found, self._stepped = {}, None
 
     def _forward(self, arguments, training, beside=()):
@@ -135,10 +136,10 @@ class GradientMachine:
         if unknown:
             raise ValueError(f"forward: the network has no data layer {unknown[0]!r}")
         self._take(feeds(layers, arguments), training)
-        outputs = variables_of(fields_of(x) for x in self.topology.results)
+        outputs = variables_of(fields_of(x) for x in self.topology.outputs)
         wanted = list(dict.fromkeys([*outputs, *beside]))
         targets = [wanted, self._effects] if training else [wanted]
-        values = pd.default_session().eval(targets, self._batch.feeds, training)[0]
+        values = self.session.eval(targets, self._batch.feeds, training)[0]
         self._found.update(zip(wanted, values, strict=True))
         return self._found
 
@@ -148,21 +149,21 @@ class GradientMachine:
         return pd.Update(pd.effects(self.topology.layers))
 
     def _evaluated(self, targets, batch):
-        session = pd.default_session()
+        session = self.session
         draws, session.draws = session.draws, Counter(batch.draws)
         try:
-            given = {**batch.feeds, **self._before(session)}
+            given = {**batch.feeds, **self._before()}
             return session.eval(targets, given, batch.training)
         finally:
             session.draws = draws
 
-    def _before(self, session):
+    def _before(self):
         """{Variable: its value before the step} of what the step of this batch has changed."""
         if self._stepped is None:
             return {}
         found = dict(self._remembered)
-        if self._stepped == session.version:
-            values = {v: session.before(v) for v in self.learned if v not in found}
+        if self._stepped == self.session.version:
+            values = {v: self.session.before(v) for v in self.learned if v not in found}
             found.update({v: value for v, value in values.items() if value is not None})
         lost = [v.name for v in self.learned if v not in found]
         if lost:

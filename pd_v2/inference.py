@@ -6,7 +6,6 @@ import numpy as np
 
 import pd_core as pd
 
-from . import build
 from .data_feeder import DataFeeder, feeds
 from .evaluator import Accumulator, fetched
 from .layer_outputs import FIELDS, as_result, fields_of, variables_of
@@ -48,12 +47,13 @@ class Inference:
             raise ValueError("Inference: give an output_layer, or the fileobj of a topology")
 
     def _take_layers(self, parameters, topology):
-        known, key = build.current().inferences, tuple(topology.outputs)
-        if key not in known:
-            known[key] = _Compiled(pd.Session())
-        self._shared = known[key]
+        key = tuple(topology.outputs)
+        compiled = vars(key[0]).setdefault("compiled", {})  # which goes when the layer goes
+        if key not in compiled:
+            compiled[key] = _Compiled(pd.Session())
+        self._shared = compiled[key]
         self._data_types, self._inputs = topology.data_type(), topology.data_layers()
-        self._outputs = [fields_of(x) for x in topology.results]
+        self._outputs = [fields_of(x) for x in topology.outputs]
         self._printers = topology.printers
         self._values = parameters.values_of(topology.parameters)
 

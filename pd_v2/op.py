@@ -1,9 +1,11 @@
 """Functions of layers, and the arithmetic of layers.
 
-`+`, `-` and `*` of a program are layers with names of their own. Inside our packages, where the
-operands are the same objects, they stay the core's operators.
+`+`, `-` and `*` of a program are layers with names of their own, and `<` orders layers like any
+objects. Inside our packages, where the operands are the same objects, they stay the core's
+operators.
 """
 
+import operator
 import sys
 from numbers import Real
 
@@ -113,11 +115,23 @@ def _neg(a):
 def _installed(of_layers, of_core):
     """An operator: `of_layers` in a program for numbers and layers, else the core's."""
 
-    def operator(self, other):
+    def operation(self, other):
         ours = isinstance(other, (Real, Layer)) and not _asked_by_us()
         return of_layers(self, other) if ours else of_core(self, other)
 
-    return operator
+    return operation
+
+
+def _compared(order, of_core):
+    """A comparison: in a program by the order of definition, so that lists of layers can be
+    sorted, else the core's."""
+
+    def comparison(self, other):
+        if _asked_by_us():
+            return of_core(self, other)
+        return order(self.order, other.order) if isinstance(other, Layer) else NotImplemented
+
+    return comparison
 
 
 def _minus(self):
@@ -140,4 +154,7 @@ for _name, _operator in {
     "__rmul__": _mul,
 }.items():
     setattr(Layer, _name, _installed(_operator, getattr(pd.Variable, _name)))
+for _order in (operator.lt, operator.le, operator.gt, operator.ge):
+    _name = f"__{_order.__name__}__"
+    setattr(Layer, _name, _compared(_order, getattr(pd.Variable, _name)))
 Layer.__neg__ = _minus

@@ -6,8 +6,6 @@ import os
 
 import numpy as np
 
-import pd_core as pd
-
 from . import build
 from .parameter_file import read_tar, read_value, write_tar, write_value
 from .proto import ParameterConfig
@@ -22,8 +20,8 @@ _GZIP = b"\x1f\x8b"  # how a compressed file begins
 def create(layers):
     """The Parameters of the network behind some cost or output layers.
 
-    They are a view on the variables of the network: what a trainer learns shows here, and what is
-    set here is what it trains on.
+    What a trainer learns shows here, and what is set here is what it trains on. Another pool for
+    the same network has values of its own.
     """
     pool = Parameters()
     pool.bind(Topology(layers).parameters)
@@ -45,20 +43,42 @@ class Parameters:
         self._flat = False  # as in 2017, get() is one-dimensional once a trainer exists
         self._gradient = None  # name -> gradient of the batch at hand, while there is one
 
-    def bind(self, parameters):
-        """Make this pool a view on the parameters of a network; its own values move there."""
-        self._session = pd.default_session()
+    @property
+    def session(self):
+        """The session that has the values of the networks this pool is bound to."""
+        return self._session
+
+    def bind(self, parameters, session=None):
+        """Make this pool a view on the parameters of a network; its own values move there.
+
+        They move to the session of the networks that it is bound to already, else to the given
+        one, else to one that no other pool keeps values of these parameters in.
+        """
+        if self._session is None:
+            variables = [p.variable for p in parameters]
+            self._session = session or build.current().session_for(variables)
         for p in parameters:
-            self._check_size(p, self._own.get(p.config.name))
+            self._check_size(p, self._value_now(p.config.name))
         for p in parameters:
-            name, initializer = p.config.name, p.initializer
-            p.initializer = None  # it runs once: the value may have been trained since
+            name, value = p.config.name, self._value_now(p.config.name)
+            self._own.pop(name, None)
             self.__param_conf__[name] = p.config
             self._bound[name] = p
-            if name in self._own:
-                self._store(name, self._own.pop(name))
-            elif initializer is not None:
-                self.set(name, initializer(name))
+            if value is not None:
+                self._store(name, value)
+            elif p.initializer is not None and not self._session.has(p.variable):
+                self.set(name, p.initializer(name))
+
+    def _value_now(self, name):
+        """The value that moves to a variable when the pool is bound to it, None if there is none.
+
+        A network that was described anew may have another variable of that name.
+        """
+        if name in self._own:
+            return self._own[name]
+        known = self._bound.get(name)
+        has_value = known is not None and self._session.has(known.variable)
+        return self._session.get(known.variable) if has_value else None
 
     def draw(self, parameters=None):
         """Initial values, as 2017's stream gives them, for variables that have none yet.
@@ -148,7 +168,7 @@ class Parameters:
 
     def append_gradient_machine(self, gradient_machine):
         """Become a view on the network of a GradientMachine, such as an event's `gm`."""
-        self.bind(gradient_machine.parameters)
+        self.bind(gradient_machine.parameters, gradient_machine.session)
         self.use_flat_values()
 
     def __append_config__(self, param_conf):

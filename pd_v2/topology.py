@@ -1,8 +1,10 @@
 """Topologies: the part of the network that some layers need, as 2017's configuration."""
 
 import copy
+from operator import attrgetter
 
 import pd_core as pd
+from pd_core.site import site_text
 
 from . import build
 from .config_base import Layer
@@ -33,14 +35,14 @@ class Topology:
         self.layers = [*self.outputs, *_layers([] if extra_layers is None else extra_layers)]
         behind = _reachable(self.layers)
         known = build.current()
-        if not behind.issubset(known.layers.values()):
+        known.in_use = True
+        if any(x.build is not known.layers for x in behind):
             raise ValueError("Topology: the layers were built in another build")
-        prints = [x for x in known.layers.values() if _prints_these(x, behind)]
-        behind.update(prints)
-        self._members = [x for x in known.layers.values() if x in behind]
+        prints = [x for x in known.printers if behind.issuperset(x.parents)]
+        self._members = _in_order(behind.union(prints))
         self.printers = [x.evaluator for x in prints]
         self.evaluators = [e for e in known.evaluators if set(e.inputs) <= behind]
-        self.parameters = _parameters(self._members, known)
+        self.parameters = _parameters(self._members)
         self.configs = {p.config.name: copy.deepcopy(p.config) for p in self.parameters}
 
     @property
@@ -80,12 +82,6 @@ class Topology:
         update_equation = update_equation or build.current().update_equation
         for config in self.configs.values() if update_equation else ():
             update_equation.configure(config)
-
-    @property
-    def results(self):
-        """The outputs in the order of their definition, in which inference gives them."""
-        places = {x: place for place, x in enumerate(self._members)}
-        return sorted(self.outputs, key=places.get)
 
     def get_layer(self, name):
         """The layer of that name, or None."""
@@ -148,27 +144,39 @@ def _layers(layers):
     return layers
 
 
-def _prints_these(x, layers):
-    return x.layer_type == "print" and layers.issuperset(x.parents)
-
-
 def _reachable(layers):
     """The layers and all that they are made from."""
     found, left = set(), list(layers)
     while left:
-        x = left.pop()
+        x = left.pop().original
         if x not in found:
             found.add(x)
             left += x.parents
     return found
 
 
-def _parameters(layers, known):
+def _in_order(layers):
+    """The layers in the order of their definition. NameConflict if two of them have one name."""
+    members = {}
+    for x in sorted(layers, key=attrgetter("order")):
+        first = members.setdefault(x.full_name, x)
+        if first is not x:
+            places = " and ".join(site_text(each.site) for each in (first, x))
+            raise pd.NameConflict(f"the network has two layers {x.full_name!r}, built at {places}")
+    return list(members.values())
+
+
+def _parameters(layers):
     """Parameters of these layers, in the order of their creation."""
-    names = {i.input_parameter_name for x in layers for i in x.config.inputs}
-    names |= {x.config.bias_parameter_name for x in layers}
-    names |= {x.boot_parameter for x in layers}
-    return [p for name, p in known.parameters.items() if name in names]
+    members = {}
+    for p in sorted((p for x in layers for p in x.parameters), key=attrgetter("order")):
+        first = members.setdefault(p.config.name, p)
+        if first.variable is not p.variable:
+            sizes = [list(each.variable.dims) for each in (first, p)]
+            raise pd.ShapeError(
+                f"the network has two parameters {p.config.name!r}, {sizes[0]} and {sizes[1]}"
+            )
+    return list(members.values())
 
 
 def get_layer(name):

@@ -48,7 +48,7 @@ def write_topology(topology, stream):
 
 def program_of(topology):
     """The outputs as a model whose parameters are inputs; its metadata say which field is which."""
-    fields = [fields_of(x) for x in topology.results]
+    fields = [fields_of(x) for x in topology.outputs]
     names = [{f: v.name for f, v in each.items() if v is not None} for each in fields]
     targets = variables_of(fields)
     given = [*topology.data_inputs(), *(p.variable for p in topology.parameters)]

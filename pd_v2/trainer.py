@@ -115,7 +115,7 @@ class SGD:
                 feeds = batch.feeds()
                 batches.read_ahead()
                 gm.begin(feeds, training=False)
-                cost, statistics = pd.eval(list(self._targets), feeds, training=False)
+                cost, statistics = self._session.eval(list(self._targets), feeds, training=False)
                 metrics.update(statistics)
                 total, samples = total + float(cost), samples + len(batch)
         if not samples:
@@ -127,6 +127,7 @@ class SGD:
         pool, members = self.__parameters__, self.__topology__.parameters
         self.__topology__.update_from_default(self.__optimizer__)
         pool.bind(members)
+        self._session = pool.session
         pool.update_param_conf(self.__topology__.proto())
         pool.draw(members)
         pool.use_flat_values()
@@ -138,7 +139,7 @@ class SGD:
         self._updater = self.__optimizer__.create_updater(
             True, None, topology.use_sparse_updater(), None, False
         )
-        self._updater.init(costs, members, topology.configs)
+        self._updater.init(costs, members, topology.configs, self._session)
         learned = self._updater.learned
         self.__gradient_machine__ = GradientMachine(topology, self.__parameters__, learned)
         self._update = self._updater.step.including(pd.effects(topology.layers))
@@ -162,7 +163,7 @@ class SGD:
         gm = self.__gradient_machine__
         fetches = gm.fetches
         targets = [self._update, *self._training_targets, fetches]
-        _, total, statistics, values = pd.eval(targets, feeds)
+        _, total, statistics, values = self._session.eval(targets, feeds)
         gm.stepped(fetches, values)
         self._updater.finish_batch()
         return float(total), statistics

@@ -34,6 +34,17 @@ def counted(number):
         _counters.reset(token)
 
 
+@contextmanager
+def uncounted(number):
+    """While it is entered, what is described stands outside the step with this number."""
+    counters = _counters.get()
+    token = _counters.set(counters[: counters.index(number)])
+    try:
+        yield
+    finally:
+        _counters.reset(token)
+
+
 def scan(step, init, inputs, reverse=False):
     """Carry a state along the first axis of the inputs: (final state, stacked outputs).
 

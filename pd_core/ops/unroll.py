@@ -12,7 +12,7 @@ import numpy as np
 from ..node import ancestors
 from ..rewrite import substitute
 from ..variable import Variable, constant
-from .control import counted, loop_counters
+from .control import counted, loop_counters, uncounted
 from .sequence import Segments
 from .sequence_stretches import scan_bounded
 
@@ -50,6 +50,10 @@ class Step:
     def counted(self):
         """A context for the description: random draws in it are drawn anew in every step."""
         return counted(self.number)
+
+    def uncounted(self):
+        """A context, within the description, for what does not belong to the step."""
+        return uncounted(self.number)
 
     def varies(self, value):
         """Whether a value depends on a frame, on a state or on the number of the step."""

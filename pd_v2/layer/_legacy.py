@@ -11,6 +11,7 @@ import inspect
 import math
 import operator
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import pd_core as pd
@@ -26,11 +27,13 @@ from ..proto import LayerConfig, ParameterConfig
 @dataclass
 class Parameter:
     """A parameter: its configuration, the core Variable of its value, and the user's function
-    name -> array for the start, as long as that has not run."""
+    name -> array for the start. Parameters of one name in two namings may share the Variable."""
 
     config: ParameterConfig
     variable: pd.Variable
     initializer: Callable | None = None
+    naming: int = 0
+    order: int = 0  # of creation
 
 
 class Scope:
@@ -45,7 +48,7 @@ class Scope:
         self.acted = False  # whether the body applies the activation itself
         self.size = None  # where it is not the width of the result
         self.layer_type = None  # where it is not the one declared with the layer
-        self.made = {}  # Parameter by name
+        self.parameters = {}  # Parameter by name
 
     def weight(self, index, shape, attr=None, dims=None):
         """The weight of an input, `_<layer>.w<index>`; `dims` if the recorded ones differ."""
@@ -79,18 +82,29 @@ class Scope:
         name = attr.attr.get("parameter_name", default_name)
         shape = _sizes(name, shape)
         dims = shape if dims is None else dims
-        known = self.made.get(name) or build.current().parameters.get(name)
-        if known is None:
-            known = self.made[name] = _new_parameter(name, shape, dims, attr, self.device)
+        known = self.parameters.get(name) or build.current().parameters.get(name)
+        if known is None or not self._shares(known, name, default_name):
+            known = _new_parameter(name, shape, dims, attr, self.device, known)
         else:
             _check_shared(name, known, shape, dims)
+        self.parameters[name] = known
         return known
+
+    def _shares(self, known, name, default_name):
+        """Whether a parameter is the known one of that name, not the same of a layer made anew."""
+        of_this_layer = name in self.parameters
+        return of_this_layer or (name != default_name and known.naming == build.current().naming)
+
+    def made(self, name):
+        """The Parameter of that name if the layer itself makes it, None if it shares it."""
+        parameter = self.parameters.get(name)
+        return None if parameter is build.current().parameters.get(name) else parameter
 
     def commit(self):
         """Give the new parameters to the build and to the core."""
-        for name, parameter in self.made.items():
-            pd.adopt(parameter.variable)
-            build.current().parameters[name] = parameter
+        for name in filter(self.made, self.parameters):
+            pd.adopt(self.parameters[name].variable, replace=True)
+            build.current().parameters[name] = self.parameters[name]
 
     def set_geometry(self, height, width, depth=None):
         """Record the image geometry of the output."""
@@ -115,20 +129,26 @@ def _check_shared(name, parameter, shape, dims):
         raise pd.ShapeError(f"parameter {name!r} is {have} elsewhere, {shape} here")
 
 
-def _new_parameter(name, shape, dims, attr, device):
+def _new_parameter(name, shape, dims, attr, device, earlier):
+    """A Parameter; one of the same name and sizes that was there earlier gives its Variable."""
+    known, initializer = build.current(), attr.attr.get("initializer")
     config = ParameterConfig(name=name)
     attr.configure(config, dims, math.prod(shape))
     if device is not None:
         config.device = device
-    variable = pd.Variable.of(
-        shape,
-        "float32",
-        name,
-        fill=_start(config),
-        trainable=not config.is_static,
-        learning_rate=config.learning_rate,
-    )
-    return Parameter(config, variable, attr.attr.get("initializer"))
+    if earlier is not None and list(earlier.variable.dims) == shape:
+        variable = earlier.variable
+        variable.trainable = variable.trainable or not config.is_static
+    else:
+        variable = pd.Variable.of(
+            shape,
+            "float32",
+            name,
+            fill=_start(config),
+            trainable=not config.is_static,
+            learning_rate=config.learning_rate,
+        )
+    return Parameter(config, variable, initializer, known.naming, next(known.order))
 
 
 def _start(config):
@@ -175,6 +195,10 @@ def layer(
             parents = _parents(name, values, inputs, optional, several)
             if "act" in values:
                 values["act"] = _activation(name, values["act"] or act())
+            with _group_of(name, parents):
+                return described(name, parents, values)
+
+        def described(name, parents, values):
             scope = _scope(name, kind, parents, values, supports)
             try:
                 _check_sparse([x for a in inputs if a not in sparse for x in _listed(values[a])])
@@ -208,8 +232,6 @@ def _listed(value):
 
 def _parents(name, values, arguments, optional, several):
     """The input layers, a flat list; an optional one may be None, several come in a list."""
-    if build.current().full_name(name) in build.current().layers:
-        raise pd.NameConflict(f"there is a layer {name!r} already")
     parents = []
     for argument in arguments:
         value = values[argument]
@@ -220,20 +242,29 @@ def _parents(name, values, arguments, optional, several):
         for x in value if several and argument == "input" else [value]:
             if not isinstance(x, Layer):
                 raise TypeError(f"layer {name!r}: {argument} is a layer, not {x!r}")
-            _check_within(name, x)
             parents.append(x)
     return parents
 
 
-def _check_within(name, x):
-    """A step reads its own layers only."""
-    groups = build.current().groups
-    if x.within is not (groups[-1] if groups else None):
-        where = f"outside group {groups[-1].name!r}" if groups else "inside a group"
-        raise pd.GraphError(
-            f"layer {name!r}: {x.full_name!r} is {where}\n"
-            "  hint: give it to the step as StaticInput, or return it from there"
-        )
+def _group_of(name, parents):
+    """The context of the group that a layer of these parents belongs to.
+
+    It is the innermost, but as in 2017 what a step makes of outside layers only stands outside:
+    the layer that a memory starts from may be made where the memory is.
+    """
+    known = build.current()
+    groups = [None, *known.groups]
+    homes = {x.within for x in parents} or {groups[-1]}
+    if homes == {groups[-1]}:
+        return nullcontext()
+    if len(homes) == 1 and homes.issubset(groups):
+        return known.outside(homes.pop())
+    x = next(x for x in parents if x.within is not groups[-1])
+    where = f"outside group {groups[-1].name!r}" if known.groups else "inside a group"
+    raise pd.GraphError(
+        f"layer {name!r}: {x.full_name!r} is {where}\n"
+        "  hint: give it to the step as StaticInput, or return it from there"
+    )
 
 
 def _check_rows(inputs):
@@ -310,6 +341,7 @@ def _finish(y, scope, parents, values, layer_type):
         reverse=scope.reverse,
         outputs=tuple(scope.outputs),
         results=scope.outputs,
+        parameters=tuple(scope.parameters.values()),
         image=y if y.rank > 2 else None,
     )
     if not scope.config.HasField("size"):

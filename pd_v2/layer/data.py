@@ -27,8 +27,28 @@ def data(name, type, depth=None, height=None, width=None, layer_attr=None):
         raise TypeError(f"data layer: the name is a string, not {name!r}")
     if not isinstance(type, InputType):
         raise TypeError(f"data layer {name!r}: type is one of paddle.data_type, not {type!r}")
-    if name in build.current().layers:
-        raise pd.NameConflict(f"there is a layer {name!r} already")
+    known = build.current()
+    if not known.groups:
+        return _declared(known, name, type, depth, height, width)
+    with known.outside(None):  # a step that declares one means a layer outside of it
+        return _declared(known, name, type, depth, height, width)
+
+
+def _declared(known, name, type, *frame):
+    """A new data layer, or within a naming the one that has been declared like this before."""
+    earlier = known.layers.get(name)
+    naming, *declaration = (None,) if earlier is None else earlier.declared
+    if naming == known.naming and known.in_use:
+        known.begin_naming()
+    elif naming == known.naming and declaration == [type, *frame]:
+        return earlier
+    out = _new(name, type, *frame)
+    out.declared = (known.naming, type, *frame)
+    known.add(out)
+    return out
+
+
+def _new(name, type, depth, height, width):
     config = LayerConfig(name=name, type="data", size=type.dim, active_type="")
     channels = None
     if height and width:
@@ -53,7 +73,6 @@ def data(name, type, depth=None, height=None, width=None, layer_attr=None):
     )
     if not dense and not ids:
         out.sparse = _sparse(out, rows, type)
-    build.current().add(out)
     return out
 
 

@@ -265,7 +265,8 @@ class Memory(Layer):
         """Find the layer by its name, now that the step is described."""
         layer = self.linked
         if isinstance(layer, str):
-            layer = build.current().layers.get(f"{layer}@{self.within.name}")
+            name = f"{layer}@{self.within.name}"
+            layer = next((x for x in self.within.layers if x.full_name == name), None)
         if layer is None:
             raise pd.GraphError(
                 f"memory {self.name!r}: no layer of the step is called {self.linked!r}\n"
@@ -368,7 +369,7 @@ def _boot(group, agent, layer, bias, activation, const_id):
     scope.commit()
     agent.record.boot_bias_parameter_name = agent.config.bias_parameter_name
     agent.config.ClearField("bias_parameter_name")
-    agent.boot_parameter = agent.record.boot_bias_parameter_name
+    agent.parameters = tuple(scope.parameters.values())
     agent.record.boot_bias_active_type = activation.name
     return pd.add(group.zeros(agent.size), start)
 
@@ -441,4 +442,9 @@ def _layers_of(group, result):
     for x in outputs:
         if not isinstance(x, Layer):
             raise TypeError(f"recurrent_group {group.name!r}: a step returns layers, not {x!r}")
+        if x.within is not group:
+            raise pd.GraphError(
+                f"recurrent_group {group.name!r}: the step returns {x.name!r}, "
+                "which is outside of it"
+            )
     return outputs

@@ -33,14 +33,14 @@ def printer(input, format=None, name=None):
     if len(pieces) != len(layers) + 1:
         raise ValueError(f"printer: {len(layers)} layers for {format!r}")
     name = name or build.current().next_name("print")
-    if name in build.current().layers:
-        raise pd.NameConflict(f"there is a layer {name!r} already")
     config = LayerConfig(name=name, type="print", active_type="", user_arg=format)
     for x in layers:
         config.inputs.add(input_layer_name=x.full_name)
     evaluator = _evaluator(config, layers, pieces)
     own = {"layer_type": "print", "parents": layers, "config": config, "evaluator": evaluator}
-    build.current().add(Print.of((), "float32", name, **own))
+    layer = Print.of((), "float32", name, **own)
+    build.current().add(layer)
+    build.current().printers.append(layer)
 
 
 print = printer

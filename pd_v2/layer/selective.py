@@ -48,7 +48,7 @@ def selective_fc(
     y = None
     for i, (x, attr) in enumerate(zip(input, param_list(param_attr, len(input)), strict=True)):
         w = scope.weight(i, [size, x.size], attr)
-        made = scope.made.get(conf.inputs[i].input_parameter_name)
+        made = scope.made(conf.inputs[i].input_parameter_name)
         if made is not None:
             made.config.is_sparse = False
         product = chosen.segments.repeat(x) * pd.gather(w, chosen.columns)

@@ -53,7 +53,8 @@ class Average:
     Of rows a sum is added to when they are touched, with what they were in the batches before.
     """
 
-    def __init__(self, settings):
+    def __init__(self, settings, session):
+        self.session = session
         self.window = Window(settings.average_window, settings.max_average_window)
         self._sums = {}  # parameter -> sums: of late, of this window, of the window before
         self._lazy = []  # (parameter, sum, int64 [V, 1]: the last batch that is in it)
@@ -87,20 +88,20 @@ class Average:
     def catch_up(self):
         """Add the rows that were not touched of late."""
         if self._lazy:
-            pd.eval(self._catch_up)
+            self.session.eval(self._catch_up)
 
     def finish_batch(self):
         """Count a batch, and begin a new window where it is time."""
         if self.window.finish_batch():
             self.catch_up()
-            pd.eval(self._close)
+            self.session.eval(self._close)
         elif self.window.current % _FOLDED == 0:
-            pd.eval(self._fold)
+            self.session.eval(self._fold)
 
     @contextmanager
     def applied(self):
         """The means in the place of the parameters, for the length of a `with`."""
-        session, count = pd.default_session(), self.window.current + self.window.previous
+        session, count = self.session, self.window.current + self.window.previous
         kept = {w: session.get(w) for w in self._sums} if count else {}
         for w in kept:
             total = sum(session.get(s) for s in self._sums[w])

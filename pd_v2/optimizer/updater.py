@@ -24,15 +24,20 @@ class Updater:
         self.rate = pd.Variable.of((), np.float32, "learning_rate")
         self.gradients = {}  # by name; of parameters that the costs depend on
         self.learned = []  # the Variables that a step moves
-        self._average = None
+        self._average = self._session = None
         self._rate, self._last_rate = 0.0, np.zeros((), np.float32)
         self._samples = self._pass_id = 0
 
-    def init(self, costs, parameters, configs):
-        """Make the step that moves these parameters; `configs` are ParameterConfigs by name."""
+    def init(self, costs, parameters, configs, session):
+        """Make the step that moves these parameters; `configs` are ParameterConfigs by name.
+
+        `session` is the one that has their values.
+        """
+        self._session = session
         learned = [p.variable for p in parameters if not p.config.is_static]
-        for v in learned:
+        for v in learned:  # the same variable may be configured otherwise for another network
             v.row_sparse = configs[v.name].sparse_update
+            v.learning_rate = configs[v.name].learning_rate
         found = pd.row_sparse.gradients_by_rows(costs, learned)
         pairs = [(v, g) for v, g in zip(learned, found, strict=True) if g is not None]
         self.gradients = {v.name: g for v, g in pairs}
@@ -41,7 +46,7 @@ class Updater:
         self.learned = [v for v, _ in pairs]
         settings = self.optimizer.model_average
         if settings is not None and settings.average_window > 0:
-            self._average = Average(settings)
+            self._average = Average(settings, session)
         self._rule = Rule(self.optimizer, configs, self.rate, self._average)
         self.step = self._rule.update(pairs)
         self._catch_up = self._rule.catch_up()
@@ -57,7 +62,7 @@ class Updater:
         self._samples = self._pass_id = 0
         if self._average is not None:
             self._average.window.start_pass()
-        session = pd.default_session()
+        session = self._session
         for w, (mask, ratio) in self._rule.masks.items():
             value = session.get(w)
             kept = _largest(value, ratio)
@@ -89,7 +94,7 @@ class Updater:
         if self._average is not None:
             self._average.catch_up()
         if self._catch_up is not None:
-            pd.eval(self._catch_up, {self.rate: self._last_rate})
+            self._session.eval(self._catch_up, {self.rate: self._last_rate})
 
     def applied(self):
         """A `with` that puts the averages in the place of the parameters, if there are any."""

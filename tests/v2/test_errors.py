@@ -8,6 +8,7 @@ import pytest
 import pd_core as pd
 import pd_v2 as paddle
 from pd_v2.attr import Extra, Param
+from pd_v2.topology import Topology
 
 A, L, P, T = paddle.activation, paddle.layer, paddle.pooling, paddle.data_type
 
@@ -76,9 +77,6 @@ MISTAKES = [
     (lambda **_: L.data(name="y", type=T.dense_vector(5), height=2, width=2), pd.ShapeError,
      "data layer 'y': 5 numbers are no image of 4 pixels"),
     # names
-    (lambda x, **_: L.fc(x, size=2, name="x"), pd.NameConflict, "there is a layer 'x' already"),
-    (lambda **_: L.data(name="x", type=T.dense_vector(5)), pd.NameConflict,
-     "there is a layer 'x' already"),
     (lambda x, z, **_: L.fc([x, z], size=2, param_attr=Param(name="w")), pd.ShapeError,
      r"inputs \['x', 'z'\]: parameter 'w' is \[4, 2\] elsewhere, \[3, 2\] here"),
     (lambda x, z, **_: L.fc([x, z], size=2, param_attr=[Param()]), pd.GraphError,
@@ -174,3 +172,13 @@ def test_an_extra_that_one_layer_supports_is_then_taken_anywhere(net):
     extra = Extra(drop_rate=0.5)
     L.fc(net["x"], 2, layer_attr=extra)
     assert L.img_pool(net["im"], 2, layer_attr=extra).config.drop_rate == 0.5
+
+
+def test_a_network_has_one_layer_of_a_name():
+    x = L.data(name="x", type=T.dense_vector(4))
+    y = L.fc(x, size=2, name="x")
+    message = r"two layers 'x', built at .*test_errors.py:\d+ and .*test_errors.py:\d+"
+    with pytest.raises(pd.NameConflict, match=message):
+        Topology(y)
+    with pytest.raises(pd.NameConflict, match="the network has two layers 'x'"):
+        Topology([x, L.data(name="x", type=T.dense_vector(5))])

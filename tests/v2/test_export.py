@@ -52,7 +52,7 @@ def files(tmp_path):
         pool.to_tar(tmp_path / "net.tar")
         with gzip.open(tmp_path / "net.tar.gz", "wb") as f:
             pool.to_tar(f)
-        h, expected = paddle.inference.Inference(pool, [p, L.get_layer("h")]).infer(
+        expected, h = paddle.inference.Inference(pool, [p, L.get_layer("h")]).infer(
             input=[(row,) for row in X], flatten_result=False
         )
     return tmp_path, [expected, h]

@@ -393,8 +393,8 @@ def test_outputs_of_ids():
     gm, found = machine(wrong, best), Arguments()
     gm.forward(arguments(gm, ROWS), found, PASS_TEST)
     assert [found.getSlotIds(i).copyToNumpyArray().tolist() for i in (0, 1)] == [[1, 0, 1]] * 2
-    assert found.getSlotValue(0) is None
-    assert found.getSlotValue(1).copyToNumpyMat().tolist() == [[0], [1], [0]]
+    assert found.getSlotValue(0).copyToNumpyMat().tolist() == [[0], [1], [0]]
+    assert found.getSlotValue(1) is None
 
 
 def test_a_forward_test_gives_what_inference_gives():
@@ -404,8 +404,8 @@ def test_a_forward_test_gives_what_inference_gives():
     assert [sorted(fields) for fields in found] == [["id", "prob", "value"]] * 2
     assert found[0]["id"].tolist() == found[1]["id"].tolist() == [1, 0, 1]
     assert found[0]["id"].dtype == np.int32
-    assert found[0]["prob"].tolist() == [[5], [6], [7]] and found[0]["value"] is None
-    assert found[1]["value"].tolist() == [[0], [1], [0]]
+    assert found[0]["value"].tolist() == [[0], [1], [0]]
+    assert found[1]["prob"].tolist() == [[5], [6], [7]] and found[1]["value"] is None
     inference = paddle.inference.Inference(gm.pool, [wrong, best])
     (same,) = inference.iter_infer(ROWS)
     for ours, theirs in zip(found, same, strict=True):

@@ -528,9 +528,11 @@ MISTAKES = [
         r"memory 'y\+delay1' holds sequences, its layer 'y' rows",
     ),
     (
-        lambda: mistaken_step(lambda: L.memory(name="y", size=2, boot_layer=row())),
+        lambda: mistaken_step(
+            lambda: L.memory(name="y", size=2, boot_layer=L.memory(name="y", size=2))
+        ),
         pd.GraphError,
-        "boot_layer 'x' is a layer of the step",
+        r"boot_layer 'y\+delay1' is a layer of the step",
     ),
     (
         lambda: mistaken_step(

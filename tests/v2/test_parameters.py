@@ -184,8 +184,9 @@ def test_an_initializer_does_not_run_over_trained_values():
     trainer(cost, pool, learning_rate=0.1).train(batches(SAMPLE))
     trained = pool.get("_y.w0")
     assert (trained != 0).all()
-    again = paddle.parameters.create(L.get_layer("y"))
-    np.testing.assert_array_equal(again.get("_y.w0").ravel(), trained)
+    trainer(cost, pool)
+    np.testing.assert_array_equal(pool.get("_y.w0"), trained)
+    assert not paddle.parameters.create(L.get_layer("y")).get("_y.w0").any()
 
 
 @pytest.mark.parametrize(
@@ -231,14 +232,17 @@ def test_a_pool_draws_its_values_where_its_network_is():
 
 
 def test_a_pool_shows_the_network_that_it_was_bound_to_last():
+    """Its values go along."""
     pool = paddle.parameters.create(line())
-    pool["_y.w0"] = np.zeros((2, 3))
+    pool["_y.w0"] = np.full((2, 3), 0.5)
     with build.fresh():
         cost = line()
-        trainer(cost, pool, learning_rate=0.1).train(batches(SAMPLE))
-        found = pd.get_variable("_y.w0").val()
+        trained = trainer(cost, pool, learning_rate=0.1)
+        assert pool["_y.w0"].tolist() == [0.5] * 6
+        trained.train(batches(SAMPLE))
+        found = pool.session.get(pd.get_variable("_y.w0"))
     np.testing.assert_array_equal(pool["_y.w0"], found.ravel())
-    assert (found != 0).all()
+    assert (found != 0.5).all()
 
 
 @pytest.mark.parametrize("with_trainer", [False, True])
@@ -295,11 +299,13 @@ def test_two_trainers_on_one_pool_share_its_values():
     assert b.test(batches(SAMPLE)).cost == a.test(batches(SAMPLE)).cost
 
 
-def test_two_pools_on_one_network_share_its_values():
+def test_two_pools_on_one_network_have_values_of_their_own():
     cost = line()
     a, b = paddle.parameters.create(cost), paddle.parameters.create(L.get_layer("y"))
     a["_y.wbias"] = np.ones((1, 3))
-    assert b["_y.wbias"].tolist() == [[1, 1, 1]]
+    assert b["_y.wbias"].tolist() == [[0, 0, 0]]
+    b["_y.wbias"] = np.full((1, 3), 2.0)
+    assert a["_y.wbias"].tolist() == [[1, 1, 1]]
 
 
 def test_a_pool_read_from_a_file_becomes_a_view_on_the_network():

@@ -230,8 +230,9 @@ def test_what_a_print_layer_refuses():
         L.printer(input=3)
     with pytest.raises(ValueError, match="printer: 1 layers for '%s %s'"):
         L.printer(input=x, format="%s %s")
-    with pytest.raises(pd.NameConflict, match="there is a layer 'x' already"):
-        L.printer(input=x, name="x")
+    L.printer(input=x, name="x")
+    with pytest.raises(pd.NameConflict, match="the network has two layers 'x'"):
+        paddle.topology.Topology(x)
 
 
 def test_printers_are_not_for_the_step_of_a_group():
