@@ -51,6 +51,7 @@ class Variable:
     row_sparse = False
     counts = None  # of fed lengths: the size, of other feeds, that they add up to
     site = None
+    unfit = None  # of a slot that nothing can be fed to: the error to raise where it is needed
 
     def __init__(
         self,

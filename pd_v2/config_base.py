@@ -147,7 +147,8 @@ class MixedLayerType(Layer):
         if exc_type is None:
             complete, self._complete = self._complete, None
             self.__dict__.update(complete(self._inputs).__dict__)
-            self.node.outputs = (self,)
+            if self.node is not None:
+                self.node.outputs = (self,)
             build.current().replace(self)
 
     def __getattr__(self, attribute):

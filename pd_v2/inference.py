@@ -47,6 +47,7 @@ class Inference:
             raise ValueError("Inference: give an output_layer, or the fileobj of a topology")
 
     def _take_layers(self, parameters, topology):
+        topology.check_fit()
         key = tuple(topology.outputs)
         compiled = vars(key[0]).setdefault("compiled", {})  # which goes when the layer goes
         if key not in compiled:

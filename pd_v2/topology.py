@@ -10,6 +10,7 @@ from . import build
 from .config_base import Layer
 from .proto import ModelConfig
 from .topology_file import write_topology
+from .unfit import check_fit
 
 __all__ = ["Topology"]
 
@@ -50,6 +51,10 @@ class Topology:
         """What training descends: the outputs, and those extra layers that are costs."""
         extra = self.layers[len(self.outputs) :]
         return [*self.outputs, *(x for x in extra if x.config.type in _COSTS)]
+
+    def check_fit(self):
+        """Raise the error of a layer or an evaluator that is described but cannot be computed."""
+        check_fit([*self._members, *self.evaluators])
 
     def proto(self):
         """The ModelConfig message."""
@@ -122,6 +127,7 @@ class Topology:
 
     def serialize_for_inference(self, stream):
         """Pickle the network, for `Inference(parameters, fileobj=...)` here and in 2017."""
+        self.check_fit()
         write_topology(self, stream)
 
     def export_onnx(self, path, parameters):
@@ -129,6 +135,7 @@ class Topology:
 
         Inputs and outputs are named after the layers; the batch size stays open.
         """
+        self.check_fit()
         read = self.read_by_inference(self.outputs)
         inputs = [v for v in self.data_inputs() if v in read]
         session = pd.Session(seed=0)
@@ -184,6 +191,11 @@ def get_layer(name):
     return build.current().layers.get(name)
 
 
-def parse_network(output_layers, extra_layers=None):
-    """The ModelConfig of the network behind some layers."""
+def parse_network(output_layers, extra_layers=None, *outputs):
+    """The ModelConfig of the network behind some layers.
+
+    More than two arguments are all outputs, as they were before 0.10.
+    """
+    if outputs:
+        return Topology([output_layers, extra_layers, *outputs]).proto()
     return Topology(output_layers, extra_layers).proto()

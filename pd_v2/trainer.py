@@ -50,6 +50,7 @@ class SGD:
         if not is_local:
             _check_single_trainer(pserver_spec)
         self.__topology__ = Topology(cost, extra_layers)
+        self.__topology__.check_fit()
         self._inputs = self.__topology__.data_layers()
         self.__optimizer__ = update_equation
         self.__parameters__ = parameters

@@ -106,6 +106,8 @@ def leaves(targets):
 
 def _check_fed(used, given):
     for v in used:
+        if v.unfit is not None:
+            raise type(v.unfit)(str(v.unfit))
         if v not in given and not v.is_persistent:
             made = f"\n  made at {site_text(v.site)}" if v.site else ""
             raise MissingFeed(f"the targets need a value for {v!r}, which is not fed{made}")

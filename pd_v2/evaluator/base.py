@@ -12,6 +12,7 @@ import pd_core as pd
 from .. import build
 from ..config_base import Layer
 from ..proto import EvaluatorConfig
+from ..unfit import warn_at_line
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +32,7 @@ class Evaluator:
     prints: bool = False
     begin: Callable = lambda: None
     gradients: tuple = ()
+    unfit: Exception | None = None  # of one that cannot be computed
 
     @property
     def name(self):
@@ -219,7 +221,7 @@ def of_steps(function):
     signature = inspect.signature(function)
 
     @functools.wraps(function)
-    def evaluator(*args, **kwargs):
+    def call(*args, **kwargs):
         known = build.current()
         group = known.groups[0] if len(known.groups) == 1 else None
         if group is None or group.evaluated is None:
@@ -229,7 +231,34 @@ def of_steps(function):
         given["name"] = known.full_name(name)
         group.evaluated.append((function, given))
 
-    return evaluator
+    return call
+
+
+def evaluator(function):
+    """A function that declares an evaluator; one of layers that do not fit is described only."""
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        try:
+            return function(*args, **kwargs)
+        except pd.GraphError as error:
+            unfit = error
+        return _declare_unfit(function.__name__, signature.bind(*args, **kwargs), unfit)
+
+    return call
+
+
+def _declare_unfit(function, bound, error):
+    given = [x for v in bound.arguments.values() for x in (v if isinstance(v, list) else [v])]
+    layers = tuple(x for x in given if isinstance(x, Layer))
+    if all(x.unfit is None for x in layers):
+        warn_at_line(error)
+    name = bound.arguments.get("name") or build.current().next_name(f"{function}_evaluator")
+    config = EvaluatorConfig(type=function, name=name)
+    config.input_layers.extend(x.full_name for x in layers)
+    build.current().evaluators.append(Evaluator(config, layers, (), Silence, unfit=error))
+    return config
 
 
 def declare(kind, function, name, inputs, statistics, tally, prints=False, **options):

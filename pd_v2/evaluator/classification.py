@@ -10,6 +10,7 @@ from .base import (
     check_rows,
     check_weight,
     declare,
+    evaluator,
     f1_score,
     ids_of,
     of_steps,
@@ -19,6 +20,7 @@ from .base import (
 
 
 @of_steps
+@evaluator
 def classification_error(input, label, name=None, weight=None, top_k=None, threshold=None):
     """Share of rows whose label is not among the `top_k` (1) largest columns.
 
@@ -41,6 +43,7 @@ def classification_error(input, label, name=None, weight=None, top_k=None, thres
     )
 
 
+@evaluator
 def seq_classification_error(input, label, name=None):
     """Share of sequences in which any row has its label not in the largest column.
 
@@ -103,6 +106,7 @@ def _outside_top(rows, label, k):
 
 
 @of_steps
+@evaluator
 def precision_recall(input, label, positive_label=None, weight=None, name=None):
     """`precision`, `recal` and `F1-score` of the classes that the largest columns stand for.
 

@@ -4,11 +4,12 @@ import numpy as np
 
 import pd_core as pd
 
-from .base import check_rows, declare, sequences_of
+from .base import check_rows, declare, evaluator, sequences_of
 
 _TYPES = "11point", "Integral"
 
 
+@evaluator
 def detection_map(
     input,
     label,

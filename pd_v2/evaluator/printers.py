@@ -6,7 +6,7 @@ import numpy as np
 
 import pd_core as pd
 
-from .base import Printing, check_layers, check_rows, declare, pieces, sequences_of
+from .base import Printing, check_layers, check_rows, declare, evaluator, pieces, sequences_of
 from .classification import row_errors
 
 _LEVELS = "sequence pos", "sub-sequence pos"
@@ -17,6 +17,7 @@ def log(text):
     logging.getLogger("paddle").info(text)
 
 
+@evaluator
 def value_printer(input, name=None):
     """Print the values or ids of a layer, or of several in a list, and where sequences start."""
     layers = _listed("value_printer", input)
@@ -29,6 +30,7 @@ def value_printer(input, name=None):
     _declare("value_printer", "value_printer", name, layers, fetched, write)
 
 
+@evaluator
 def gradient_printer(input, name=None):
     """Print the gradient of the costs in a layer, or in several in a list, when training."""
     layers = _listed("gradient_printer", input)
@@ -42,6 +44,7 @@ def gradient_printer(input, name=None):
     _declare("gradient_printer", "gradient_printer", name, layers, (), write, gradients=layers)
 
 
+@evaluator
 def maxid_printer(input, num_results=None, name=None):
     """Print the columns of the `num_results` (1) largest elements of each row, and these."""
     layers = _listed("maxid_printer", input)
@@ -57,6 +60,7 @@ def maxid_printer(input, num_results=None, name=None):
     _declare("max_id_printer", "maxid_printer", name, layers, layers, write, num_results)
 
 
+@evaluator
 def maxframe_printer(input, num_results=None, name=None):
     """Print the places of the `num_results` (1) largest numbers of each sequence, and these."""
     layers = _listed("maxframe_printer", input)
@@ -76,6 +80,7 @@ def maxframe_printer(input, num_results=None, name=None):
     _declare("max_frame_printer", "maxframe_printer", name, layers, fetched, write, num_results)
 
 
+@evaluator
 def classification_error_printer(input, label, threshold=0.5, name=None):
     """Print how wrong each row is, as classification_error counts it."""
     wrong = row_errors("classification_error_printer", input, label, 1, threshold)

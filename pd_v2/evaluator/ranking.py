@@ -4,7 +4,16 @@ import numpy as np
 
 import pd_core as pd
 
-from .base import check_layers, check_rows, check_weight, declare, ids_of, last_column, of_steps
+from .base import (
+    check_layers,
+    check_rows,
+    check_weight,
+    declare,
+    evaluator,
+    ids_of,
+    last_column,
+    of_steps,
+)
 
 _BINS = 2**24 - 1
 _MERGE_AT = 2**20
@@ -12,6 +21,7 @@ _ROUNDING = 1e-6  # ORT 1.31: a sigmoid may be 1.0000001
 
 
 @of_steps
+@evaluator
 def auc(input, label, name=None, weight=None):
     """The area under the ROC curve of the last column, a probability, against labels 0 and not 0.
 
@@ -86,6 +96,7 @@ class Histogram:
 
 
 @of_steps
+@evaluator
 def pnpair(input, label, query_id, weight=None, name=None):
     """Pairs of rows in the right order per pair in the wrong one; by number if none is wrong.
 

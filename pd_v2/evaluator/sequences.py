@@ -4,12 +4,23 @@ import numpy as np
 
 import pd_core as pd
 
-from .base import Sums, check_rows, declare, f1_score, ids_of, pieces, sequences_of, share
+from .base import (
+    Sums,
+    check_rows,
+    declare,
+    evaluator,
+    f1_score,
+    ids_of,
+    pieces,
+    sequences_of,
+    share,
+)
 
 # The tags of a chunk type in each scheme: of its begin, inside and end, and of a whole chunk.
 _SCHEMES = {"plain": "", "IOB": "BI", "IOE": "IE", "IOBES": "BIES"}
 
 
+@evaluator
 def chunk(input, label, chunk_scheme, num_chunk_types, name=None, excluded_chunk_types=None):
     """`precision`, `recall` and `F1-score` of the chunks in sequences of ids, input against label.
 
@@ -84,6 +95,7 @@ class Chunks:
         return np.isin(tags, [k for k, tag in enumerate(self._tags) if tag in names])
 
 
+@evaluator
 def ctc_error(input, label, name=None):
     """The distance of best paths to labels, by sequence: means over sequences.
 

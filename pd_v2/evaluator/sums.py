@@ -8,6 +8,7 @@ from .base import (
     check_rows,
     check_weight,
     declare,
+    evaluator,
     ids_of,
     last_column,
     of_steps,
@@ -16,6 +17,7 @@ from .base import (
 
 
 @of_steps
+@evaluator
 def sum(input, name=None, weight=None):
     """The sum of all elements, or of all ids, a row; rows are scaled by their weight."""
     check_layers("sum", input)
@@ -27,6 +29,7 @@ def sum(input, name=None, weight=None):
 
 
 @of_steps
+@evaluator
 def column_sum(input, name=None, weight=None):
     """The mean of the last column."""
     check_rows("column_sum", input)

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import numpy as np
 
-from .base import Printing, declare, ids_of, pieces, sequences_of
+from .base import Printing, declare, evaluator, ids_of, pieces, sequences_of
 
 
+@evaluator
 def seqtext_printer(input, result_file, id_input=None, dict_file=None, delimited=None, name=None):
     """Write sequences of ids to `result_file`, which is emptied when training or a test begins.
 

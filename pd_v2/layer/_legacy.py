@@ -22,6 +22,7 @@ from ..activation import Base
 from ..attr import ExtraLayerAttribute, ParameterAttribute
 from ..config_base import Layer
 from ..proto import LayerConfig, ParameterConfig
+from ..unfit import warn_at_line
 
 
 @dataclass
@@ -208,7 +209,8 @@ def layer(
                     return _finish(y, scope, parents, values, scope.layer_type or label or kind)
             except pd.GraphError as error:
                 who = f"{kind_of_layer} layer {name!r}, inputs {[p.name for p in parents]}"
-                raise type(error)(_located(who, kind_of_layer, error)) from None
+                located = type(error)(_located(who, kind_of_layer, error))
+            return _unfit(located, scope, parents, values, scope.layer_type or label or kind)
 
         call.__signature__ = public
         return call
@@ -346,6 +348,30 @@ def _finish(y, scope, parents, values, layer_type):
     )
     if not scope.config.HasField("size"):
         scope.config.size = out.size
+    scope.commit()
+    build.current().add(out)
+    return out
+
+
+def _unfit(error, scope, parents, values, layer_type):
+    """A layer that stands for one whose inputs do not fit, as wide as its description says."""
+    if all(x.unfit is None for x in parents):
+        warn_at_line(error)
+    size = 1 if layer_type == "cost" else scope.size or values.get("size") or parents[0].size
+    out = Layer.of(
+        (*parents[0].dims[:1], size),
+        "float32",
+        scope.short_name,
+        layer_type=layer_type,
+        parents=list(parents),
+        activation=values.get("act"),
+        size=size,
+        config=scope.config,
+        levels=tuple(scope.levels),
+        parameters=tuple(scope.parameters.values()),
+        unfit=error,
+    )
+    scope.config.size = size
     scope.commit()
     build.current().add(out)
     return out

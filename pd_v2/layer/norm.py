@@ -103,6 +103,7 @@ def img_cmrnorm(
     Local response normalisation across channels (Krizhevsky et al. 2012).
     """
     whole("size", size)
+    scope.size = input.size
     x, _ = image_of(input, num_channels)
     _record_norm(scope, x, "cmrnorm-projection", size, scale / size, power)
     return pd.local_response_norm(x, size, scale, power)
