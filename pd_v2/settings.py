@@ -19,27 +19,43 @@ _TRUTH = {
 
 # fmt: off
 _BOOLEANS = {
-    "log_clipping", "log_error_clipping", "prev_batch_state", "rnn_use_batch",
+    "log_clipping", "log_error_clipping", "parallel_nn", "prev_batch_state", "rnn_use_batch",
     "show_layer_stat", "use_gpu", "use_mkl_packed", "use_mkldnn", "use_nnpack",
 }
 _INTEGERS = {
     "beam_size", "gpu_id", "num_gradient_servers", "port", "ports_num", "ports_num_for_sparse",
     "seed", "trainer_count", "trainer_id",
 }
-# What would change results in 2017 and changes none here, with its default.
-_WITHOUT_EFFECT = {"beam_size": 1, "diy_beam_search_prob_so": "", "prev_batch_state": False}
-# Accepted and kept as given, because 2017's scripts and cluster launchers pass them.
+# What would change results in 2017, or where they are computed, and does not here, with its
+# default.
+_WITHOUT_EFFECT = {
+    "beam_size": 1, "diy_beam_search_prob_so": "", "parallel_nn": False, "prev_batch_state": False,
+}
+# Other flags of 2017's core, kept as given: they are about `paddle train`, parameter servers,
+# libraries, speed and logs, so nothing that a script of v2 computes depended on them.
 _OTHERS = {
-    "allow_only_one_model_on_one_gpu", "average_test_period", "checkgrad_eps", "comment",
-    "config", "config_args", "cuda_dir", "cudnn_conv_workspace_limit_in_mb", "cudnn_dir",
-    "diy_beam_search_prob_so", "dot_period", "enable_grad_share", "enable_parallel_vector",
-    "grad_share_block_num", "init_model_path", "job", "lapack_dir",
-    "load_missing_parameter_strategy", "loadsave_parameters_in_pserver", "local", "log_period",
-    "log_period_server", "nics", "num_passes", "parallel_nn", "parallel_thread_num",
-    "predict_file", "pservers", "rdma_tcp", "save_dir", "saving_period",
-    "show_parameter_stats_period",
-    "small_messages", "sock_recv_buf_size", "sock_send_buf_size", "start_pass", "start_pserver",
-    "test_period", "thread_local_rand_use_global_seed", "warpctc_dir", "with_cost",
+    "allow_inefficient_sparse_update", "allow_only_one_model_on_one_gpu", "alsologtostderr",
+    "async_count", "async_lagged_ratio_default", "async_lagged_ratio_min", "average_test_period",
+    "check_sparse_distribution_batches", "check_sparse_distribution_in_pserver",
+    "check_sparse_distribution_ratio", "check_sparse_distribution_unbalance_degree",
+    "checkgrad_eps", "colorlogtostderr", "comment", "config", "config_args", "cuda_dir",
+    "cudnn_conv_workspace_limit_in_mb", "cudnn_dir", "cupti_dir", "distribute_test",
+    "dot_period", "enable_grad_share", "enable_parallel_vector", "feat_file", "feed_data",
+    "gpu_block_size", "grad_share_block_num", "init_model_path", "job", "lapack_dir",
+    "load_missing_parameter_strategy", "loadsave_parameters_in_pserver", "local",
+    "log_barrier_abstract", "log_barrier_lowest_nodes", "log_barrier_show_log", "log_dir",
+    "log_period", "log_period_server", "logtostderr", "max_log_size",
+    "memory_threshold_on_load_data", "minloglevel", "model_list", "nccl_dir", "nics",
+    "nnpack_allocate_outside", "nnpack_num_threads", "num_passes",
+    "parallel_thread_num", "parameter_block_size", "parameter_block_size_for_sparse",
+    "predict_file", "predict_output_dir",
+    "pserver_num_threads", "pservers", "rdma_tcp", "save_dir", "save_only_one", "saving_period",
+    "saving_period_by_batches", "show_check_sparse_distribution_log",
+    "show_parameter_stats_period", "small_messages", "sock_listen_queue_size",
+    "sock_recv_buf_size", "sock_send_buf_size", "start_pass", "start_pserver",
+    "stderrthreshold", "test_all_data_in_one_period", "test_pass", "test_period", "test_wait",
+    "thread_local_rand_use_global_seed", "use_old_updater", "v", "vmodule", "warpctc_dir",
+    "with_cost",
 }
 # fmt: on
 
@@ -75,14 +91,12 @@ def current():
 def init(**kwargs):
     """Set options of the process; keywords win over PADDLE_INIT_* environment variables.
 
-    Calling it again changes the options it is given and keeps the others. Unknown options are
-    kept, with a warning. As in 2017 only keywords reach the thread counts and the configuration
-    of layers. With `use_gpu` the process trains on the GPU `gpu_id`, if it says so before any
-    parameter has a value.
+    Calling it again changes the options it is given and keeps the others. Any option is taken; one
+    warning names those that mean nothing here. As in 2017 only keywords reach the thread counts
+    and the configuration of layers. With `use_gpu` the process trains on the GPU `gpu_id`, if it
+    says so before any parameter has a value.
     """
     given = {**_from_environment(), **kwargs}
-    if "parallel_nn" in kwargs:
-        raise AssertionError("currently 'parallel_nn' is not supported in v2 APIs.")
     parsed = {name: _parsed(name, value) for name, value in given.items()}
     _warn_of_no_effect(parsed)
     before = _process.settings
@@ -150,12 +164,15 @@ def _integer(name, value):
 
 
 def _warn_of_no_effect(given):
-    unknown = sorted(given.keys() - _BOOLEANS - _INTEGERS - _OTHERS)
-    if unknown:
-        warnings.warn(f"init: unknown options have no effect: {', '.join(unknown)}", stacklevel=3)
-    for name, default in _WITHOUT_EFFECT.items():
-        if given.get(name, default) != default:
-            warnings.warn(f"init: {name}={given[name]!r} has no effect", stacklevel=3)
+    changed = [
+        f"{name}={given[name]!r}"
+        for name, default in _WITHOUT_EFFECT.items()
+        if given.get(name, default) != default
+    ]
+    unknown = sorted(given.keys() - _BOOLEANS - _INTEGERS - _OTHERS - _WITHOUT_EFFECT.keys())
+    named = [*changed, *(f"{name} (unknown)" for name in unknown)]
+    if named:
+        warnings.warn(f"init: options without effect: {', '.join(named)}", stacklevel=3)
 
 
 def _use_device(device):

@@ -82,39 +82,65 @@ def test_no_gpu_warns_once_per_process():
 
 def test_unknown_options_are_kept_with_one_warning(monkeypatch):
     monkeypatch.setenv("PADDLE_INIT_NOVEL", "x")
-    with pytest.warns(
-        UserWarning, match="unknown options have no effect: novel, use_gpus$"
-    ) as record:
+    message = r"init: options without effect: novel \(unknown\), use_gpus \(unknown\)$"
+    with pytest.warns(UserWarning, match=message) as record:
         settings.init(use_gpus=True, seed=2)
     assert [warning.filename for warning in record] == [__file__]
     assert settings.current().flags == {"use_gpus": True, "novel": "x", "seed": 2}
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "named"),
     [
-        ({"prev_batch_state": "1"}, "init: prev_batch_state=True has no effect"),
-        ({"beam_size": 3}, "init: beam_size=3 has no effect"),
-        ({"diy_beam_search_prob_so": "a.so"}, "diy_beam_search_prob_so='a.so' has no effect"),
+        ({"parallel_nn": 1}, "parallel_nn=True"),
+        ({"prev_batch_state": "1"}, "prev_batch_state=True"),
+        ({"beam_size": 3}, "beam_size=3"),
+        ({"diy_beam_search_prob_so": "a.so"}, "diy_beam_search_prob_so='a.so'"),
+        (
+            {"use_gpu": False, "novel": 1, "parallel_nn": "yes", "beam_size": "5", "log_period": 9},
+            "beam_size=5, parallel_nn=True, novel (unknown)",
+        ),
     ],
 )
-def test_options_that_changed_results_in_2017_are_not_dropped_silently(options, message):
-    with pytest.warns(UserWarning, match=message) as record:
-        settings.init(**options)
-    assert [warning.filename for warning in record] == [__file__]
+@pytest.mark.parametrize("environment", [False, True])
+def test_one_warning_names_all_that_mean_nothing_here(options, named, environment, monkeypatch):
+    keywords = {} if environment else options
+    for name, value in options.items() if environment else ():
+        monkeypatch.setenv(f"PADDLE_INIT_{name.upper()}", str(value))
+    with pytest.warns(UserWarning) as record:
+        settings.init(**keywords)
+    assert [str(w.message) for w in record] == [f"init: options without effect: {named}"]
+    assert [w.filename for w in record] == [__file__]
+    assert settings.current().flags.keys() == options.keys()
 
 
 def test_options_at_their_defaults_are_accepted():
     settings.init(prev_batch_state=False, beam_size=1, diy_beam_search_prob_so="", port=20134)
+    settings.init(parallel_nn=False)
+    assert settings.current().flags["parallel_nn"] is False
 
 
-def test_parallel_nn_is_refused_as_a_keyword_only(monkeypatch):
-    monkeypatch.setenv("PADDLE_INIT_PARALLEL_NN", "False")
-    settings.init()
-    with pytest.raises(
-        AssertionError, match=r"currently 'parallel_nn' is not supported in v2 APIs\."
-    ):
-        settings.init(parallel_nn=True)
+def test_flags_of_other_programs_of_2017_are_accepted():
+    """Flags of `paddle train`, of parameter servers, of libraries and of logging."""
+    settings.init(
+        use_gpu=False,
+        trainer_count=2,
+        save_dir="./output",
+        dot_period=10,
+        log_period=100,
+        num_passes=3,
+        saving_period_by_batches=50,
+        save_only_one=1,
+        test_all_data_in_one_period=1,
+        use_old_updater=1,
+        async_count=0,
+        log_error_clipping=True,
+        log_dir=".",
+        v=3,
+        minloglevel=0,
+        test_pass=-1,
+    )
+    assert len(settings.current().flags) == 16
 
 
 @pytest.mark.parametrize(
