@@ -213,6 +213,8 @@ class _Column:
             block = _stacked(rows)
         if block is not None and block.shape == (len(rows), self.type.dim):
             return np.ascontiguousarray(block, np.float32), None
+        if block is None or block.shape[1:] in ((), (1,)):
+            block = _broadcast(rows, block, self.type.dim)
         if block is None or _vector_problem(block[0], self.type.dim):
             raise self._first_fault(rows, lengths, _vector_problem)
         value = np.ascontiguousarray(block.reshape(len(rows), -1), np.float32)
@@ -280,7 +282,7 @@ class _Column:
         """The error for the first row that is wrong in itself or unlike row 0."""
         for index, row in enumerate(rows):
             problem = problem_of(row, self.type.dim if limit is None else limit)
-            if problem is None and np.shape(row) != np.shape(rows[0]):
+            if problem is None and _unlike(row, rows[0]):
                 first = f"{np.shape(rows[0])} as in {self._place(0, lengths)}"
                 problem = f"expected shape {first}, got {np.shape(row)}"
             if problem:
@@ -343,16 +345,34 @@ def _stacked(rows):
     return block if block.dtype.kind in "biuf" else None
 
 
+def _broadcast(rows, block, dim):
+    """Rows of dim numbers, or of one for all, as float32 [rows, dim], None if there is anything
+    else. `block` is all of them as one array, if they are alike.
+    """
+    if block is not None:
+        return np.broadcast_to(np.reshape(block, (-1, 1)), (len(rows), dim)).astype(np.float32)
+    block = np.empty((len(rows), dim), np.float32)
+    for target, row in zip(block, rows, strict=True):
+        numbers = _stacked(row)
+        if numbers is None or numbers.ndim > 1 or numbers.size not in (1, dim):
+            return None
+        target[:] = numbers
+    return block
+
+
+def _unlike(row, other):
+    """Whether the shapes differ of rows that are right in themselves, and one is an image."""
+    return max(np.ndim(row), np.ndim(other)) > 1 and np.shape(row) != np.shape(other)
+
+
 def _vector_problem(row, dim):
     """What is wrong with a dense row, or None."""
     block = _stacked(row)
     if block is None:
         return f"expected {dim} numbers, got {_shown(row)}"
-    if block.ndim == 0:
-        return f"expected a vector of {dim} numbers, got the number {_shown(row)}"
     if block.ndim > 3 or (block.ndim > 1 and not block.size):
         return f"expected a vector or an image of 2 or 3 axes, got shape {block.shape}"
-    if block.ndim == 1 and len(block) != dim:
+    if block.ndim == 1 and len(block) not in (1, dim):
         return f"expected {dim} numbers, got {len(block)}"
     return None
 

@@ -81,6 +81,49 @@ def test_dense_sequences():
     assert_slot(slot, [[0, 1], [2, 3], [4, 5], [7, 8]], lengths=[[3, 1]])
 
 
+def assigned(rows, dim):
+    """Rows as numpy's assignment to the rows of a matrix converts them: 2017's feeder."""
+    block = np.empty((len(rows), dim), np.float32)
+    for i, row in enumerate(rows):
+        block[i] = row
+    return block
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [3, 4.5, -1],
+        [np.float32(3), np.int64(4), np.array(5.0), True],
+        [[3], (4.5,), np.array([5.0])],
+        [np.float32([3]), np.float32([4])],
+        [3, [1, 2, 3, 4], (5,), np.array([6, 7, 8, 9.0]), np.float64(2)],
+        [[1, 2, 3, 4], 3],
+        [np.float32([1, 2, 3, 4]), np.float32(3), np.float32([7])],
+        [np.float32([1, 2, 3, 4]), np.float32([7])],
+    ],
+)
+def test_one_number_stands_for_a_row(rows):
+    value = assigned(rows, 4)
+    assert_slot(feed(dense_vector(4), *rows), value)
+    assert_slot(
+        feed(dense_vector_sequence(4), rows, [], rows[:1]), [*value, value[0]], [[len(rows), 0, 1]]
+    )
+    nested = feed(dense_vector_sub_sequence(4), [rows, []], [rows[:2]])
+    assert_slot(nested, [*value, *value[:2]], [[2, 1], [len(rows), 0, 2]])
+    assert nested.value.dtype == np.float32
+    nested.value[:] = 0  # it is the feeder's own
+
+
+def test_an_array_of_numbers_is_a_sequence_of_steps():
+    slot = feed(dense_vector_sequence(3), np.arange(2.0), np.float32([5]))
+    assert_slot(slot, [[0, 0, 0], [1, 1, 1], [5, 5, 5]], [[2, 1]])
+
+
+def test_numbers_for_vectors_of_one():
+    assert_slot(feed(dense_vector(1), 5, [6], 7.5), [[5], [6], [7.5]])
+    assert_slot(feed(dense_vector_sequence(1), [1, 2], [3]), [[1], [2], [3]], [[2, 1]])
+
+
 def test_nested_integer_sequences():
     slot = feed(integer_value_sub_sequence(10), [[1, 2], [], [3]], [], [[4]])
     assert_slot(slot, [1, 2, 3, 4], lengths=[[3, 0, 1], [2, 0, 1, 1]])
@@ -153,13 +196,18 @@ FLAT = [0.0, 0.0]
 @pytest.mark.parametrize(
     ("type_", "values", "message"),
     [
+        (dense_vector(2), [FLAT, FLAT, []], "sample 2: expected 2 numbers, got 0$"),
+        (dense_vector(2), [3.0, FLAT, [1, 2, 3]], "sample 2: expected 2 numbers, got 3$"),
+        (dense_vector(2), [3.0, "3.0"], r"sample 1: expected 2 numbers, got '3.0' \(str\)"),
+        (dense_vector(2), [3.0, None], r"sample 1: expected 2 numbers, got None"),
+        (dense_vector(2), [10**400], r"sample 0: expected 2 numbers, got 1000"),
         (
-            dense_vector(2),
-            [FLAT, 3.0],
-            "sample 1: expected a vector of 2 numbers, got the number 3",
+            dense_vector(4),
+            [3.0, [3.0], np.zeros((2, 2))],
+            r"sample 2: expected shape \(\) as in sample 0, got \(2, 2\)",
         ),
-        (dense_vector(1), [5, 6], r"sample 0: expected a vector of 1 .* number 5 \(int\)"),
-        (dense_vector(2), [FLAT, FLAT, [1.0]], "sample 2: expected 2 numbers, got 1$"),
+        (dense_vector_sequence(2), [[1.0], 2.0], r"sample 1: expected a sequence .* got 2.0"),
+        (dense_vector_sequence(3), [[1.0], [2.0, [1, 2]]], "sample 1, step 1: expected 3 .* got 2"),
         (dense_vector(2), [np.zeros(3)], "sample 0: expected 2 numbers, got 3$"),
         (dense_vector(2), [FLAT, "ab"], r"sample 1: expected 2 numbers, got 'ab' \(str\)"),
         (dense_vector(2), [["1", "2"]], r"sample 0: expected 2 numbers, got \['1', '2'\] \(list\)"),

@@ -148,11 +148,11 @@ def test_it_needs_an_output_and_values(net):
     ("input", "error", "message"),
     [
         (
-            [([1.0],)],
+            [([1.0, 2.0, 3.0],)],
             ValueError,
-            r"data layer 'x' \(column 0\), sample 0: expected 2 numbers, got 1",
+            r"data layer 'x' \(column 0\), sample 0: expected 2 numbers, got 3",
         ),
-        ([[1.0, 2.0]], ValueError, "expected a vector of 2 numbers"),
+        ([["1.0", "2.0"]], ValueError, "expected 2 numbers, got '1.0'"),
         ([(), ([1.0, 2.0],)], ValueError, "sample 0: the sample has only 0 fields"),
         ([1.0], TypeError, r"a single column yields \(x,\), not x"),
     ],

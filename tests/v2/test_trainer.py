@@ -508,7 +508,7 @@ def test_feeding(feeding, swapped):
         ([([1.0, 0.0, 0.0], -1)], "expected an integer from 0 to 2, got -1"),
         ([([1.0, 0.0], 0)], r"data layer 'x' \(column 0\), sample 0: expected 3 numbers, got 2"),
         ([*ONE, ([1.0, 0.0, 0.0],)], "sample 1: the sample has only 1 field"),
-        ([(0, [1.0, 0.0, 0.0])], "expected a vector of 3 numbers, got the number 0"),
+        ([(0, [1.0, 0.0, 0.0])], r"data layer 'label' \(column 1\), .* got \[1.0, 0.0, 0.0\]"),
     ],
 )
 def test_samples_that_do_not_fit(batch, message):

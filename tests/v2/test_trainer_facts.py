@@ -282,7 +282,7 @@ FAULTS = [
     (T.dense_vector(2), [[1, 2], {1, 2}], "sample 1: expected 2 numbers, got {1, 2}"),
     (T.dense_vector(2), [Items([1, 2])], "sample 0: expected 2 numbers, got <items>"),
     (T.dense_vector(2), [np.zeros((1, 1, 1, 2))], "sample 0: .* 2 or 3 axes, got shape"),
-    (T.dense_vector_sub_sequence(2), [[], [[[1, 2]], [[1]]]], "sample 1, sub-sequence 1, step 0: "),
+    (T.dense_vector_sub_sequence(2), [[], [[[1, 2]], [[]]]], "sample 1, sub-sequence 1, step 0: "),
     (T.integer_value(9), [1, "2"], "sample 1: expected an integer from 0 to 8, got '2'"),
     (T.integer_value_sequence(9), [[1], np.array([1.0])], "sample 1, step 0: .* got np.float64"),
     (T.integer_value_sequence(9), [[1], [[2]]], r"sample 1, step 0: .* got \[2\]"),
