@@ -4,11 +4,14 @@ Each gives a number a row or a sequence; training minimises their sum over the b
 """
 
 import math
+import warnings
 from dataclasses import dataclass
 
 import pd_core as pd
 
+from ..activation import Sigmoid
 from ..config_base import Layer
+from ..earlier_keywords import earlier_keywords
 from ._legacy import layer, param_list
 from .cost import weighted
 
@@ -117,6 +120,15 @@ def _ctc(scope, steps, label, blank, norm_by_times):
     return pd.straight_through(value, pd.div(value, sequences.counts(value)))
 
 
+def _sigmoid_only(act):
+    """nce's `act` of releases before 2017-11, which nothing but a sigmoid made sense for."""
+    if act is not None and not isinstance(act, Sigmoid):
+        message = f"nce: act={type(act).__name__} has no effect, its activation is a sigmoid"
+        warnings.warn(message, stacklevel=4)
+    return {}
+
+
+@earlier_keywords(act=_sigmoid_only)
 @layer("nce", "nce_layer", inputs=_INPUTS, several=True)
 def nce(
     scope,
