@@ -19,6 +19,7 @@ from pd_v2.reader.decorator import (
     shuffle,
     xmap_readers,
 )
+from pd_v2.reader.groups import batch as batched  # `paddle.batch`, as it was called at first
 
 __all__ = [
     "ComposeNotAligned",
