@@ -7,12 +7,18 @@ import numpy as np
 import pd_core as pd
 
 from .data_feeder import DataFeeder, feeds
+from .earlier_keywords import earlier_keywords
 from .evaluator import Accumulator, fetched
 from .layer_outputs import FIELDS, as_result, fields_of, variables_of
+from .parameters import Parameters
 from .stored_network import network_of, read_stored
 from .topology import Topology
 
 __all__ = ["Inference", "infer"]
+
+
+# Of releases before 0.10. How many samples were computed at once changes no result.
+_earlier_input = earlier_keywords(reader="input", reader_dict="feeding", batch_size=lambda size: {})
 
 
 @dataclass
@@ -38,7 +44,10 @@ class Inference:
     this process.
     """
 
+    @earlier_keywords(output="output_layer")
     def __init__(self, parameters, output_layer=None, fileobj=None):
+        if isinstance(output_layer, Parameters):  # until 2017-08 they came in the other order
+            parameters, output_layer = output_layer, parameters
         if output_layer is not None:
             self._take_layers(parameters, Topology(output_layer))
         elif fileobj is not None:
@@ -63,17 +72,25 @@ class Inference:
         self._data_types, self._printers = stored.data_types, []
         self._inputs, self._outputs = network_of(stored, parameters)
 
+    @_earlier_input
     def iter_infer(self, input, feeding=None):
-        """For the whole input as one batch: a list of {'value', 'id', 'prob'}, one per output."""
+        """For the whole input as one batch: a list of {'value', 'id', 'prob'}, one per output.
+
+        Of an input that is a reader of batches, one list a batch.
+        """
         feeder = DataFeeder(self._data_types, feeding)
-        given = feeds(self._inputs, feeder(list(input)))
+        for batch in input() if callable(input) else [input]:
+            yield self._results(feeds(self._inputs, feeder(list(batch))))
+
+    def _results(self, given):
+        """{'value', 'id', 'prob'} of each output for some feeds."""
         wanted = variables_of(self._outputs)
         session = self._shared.session_of(self)
         targets = [wanted, fetched(self._printers)]
         found, seen = session.eval(targets, given, training=False)
         Accumulator(self._printers).update(seen)
         values = dict(zip(wanted, found, strict=True))
-        yield [as_result(fields, values) for fields in self._outputs]
+        return [as_result(fields, values) for fields in self._outputs]
 
     def iter_infer_field(self, field, **kwargs):
         """For each output a list of the fields asked for."""
@@ -82,6 +99,7 @@ class Inference:
             for result in results:
                 yield [result[name] for name in names]
 
+    @_earlier_input
     def infer(self, input, field="value", flatten_result=True, **kwargs):
         """The field of every output: rows of several outputs one below the other.
 
@@ -89,17 +107,26 @@ class Inference:
         one array per output.
         """
         names = _field_names(field)
-        columns = [[] for _ in names]
-        for result in self.iter_infer_field(field=names, input=input, **kwargs):
-            for column, value in zip(columns, result, strict=True):
-                column.append(value)
+        found = list(self.iter_infer_field(field=names, input=input, **kwargs))
+        if not found:
+            raise ValueError("infer: the reader gave no batches")
+        count = len(self._outputs)  # that many results a batch
+        columns = [
+            [_of_batches(name, [result[i] for result in found[k::count]]) for k in range(count)]
+            for i, name in enumerate(names)
+        ]
         if flatten_result:
             columns = [_joined(name, c) for name, c in zip(names, columns, strict=True)]
         return columns[0] if len(columns) == 1 else columns
 
 
+@earlier_keywords(output="output_layer")
+@_earlier_input
 def infer(output_layer, parameters, input, feeding=None, field="value"):
-    """The outputs of some layers for a list of samples, each a tuple; the list is one batch."""
+    """The outputs of some layers for a list of samples, each a tuple; the list is one batch.
+
+    The input may also be a reader of such lists.
+    """
     inference = Inference(output_layer=output_layer, parameters=parameters)
     return inference.infer(field=field, input=input, feeding=feeding)
 
@@ -110,6 +137,10 @@ def _field_names(field):
         if name not in FIELDS:
             raise ValueError(f"infer: a field is one of {', '.join(FIELDS)}, not {name!r}")
     return names
+
+
+def _of_batches(name, values):
+    return values[0] if len(values) == 1 else _joined(name, values)
 
 
 def _joined(name, values):

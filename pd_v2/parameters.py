@@ -17,14 +17,14 @@ __all__ = ["Parameters", "create"]
 _GZIP = b"\x1f\x8b"  # how a compressed file begins
 
 
-def create(layers):
-    """The Parameters of the network behind some cost or output layers.
+def create(layers, *more):
+    """The Parameters of the network behind some cost or output layers, in a list or one by one.
 
     What a trainer learns shows here, and what is set here is what it trains on. Another pool for
     the same network has values of its own.
     """
     pool = Parameters()
-    pool.bind(Topology(layers).parameters)
+    pool.bind(Topology([layers, *more] if more else layers).parameters)
     return pool
 
 

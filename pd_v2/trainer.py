@@ -10,6 +10,7 @@ from . import event as events
 from . import settings
 from .batches import Batches
 from .data_feeder import DataFeeder, feeds
+from .earlier_keywords import earlier_keywords
 from .evaluator import Accumulator, LastBatch, fetched
 from .gradient_machine import GradientMachine
 from .optimizer import Optimizer
@@ -70,6 +71,7 @@ class SGD:
         with self._updater.applied():
             self.__parameters__.to_tar(f)
 
+    @earlier_keywords(reader_dict="feeding")
     def train(self, reader, num_passes=1, event_handler=None, feeding=None):
         """Train for some passes over a reader of minibatches.
 
@@ -105,6 +107,7 @@ class SGD:
             self._updater.finish_pass()
             handler(events.EndPass(pass_id, pass_metrics, gm))
 
+    @earlier_keywords(reader_dict="feeding")
     def test(self, reader, feeding=None):
         """Cost and metrics over a reader, in inference mode, as a TestResult."""
         if not callable(reader):

@@ -96,6 +96,8 @@ from .structured import (
 mse_cost = square_error_cost
 cross_entropy = cross_entropy_cost
 StaticInputV2, GeneratedInputV2 = StaticInput, GeneratedInput
+huber_cost = huber_classification_cost
+kmax_sequence_score = kmax_seq_score
 
 __all__ = [
     "AggregateLevel",
