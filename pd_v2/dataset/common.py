@@ -1,7 +1,8 @@
 """The cache of downloaded datasets, and samples kept in numbered files.
 
 The cache is the folder DATA_HOME: $PD_DATASET_HOME, or ~/.cache/paddle/dataset. A cached file whose
-md5 is not the expected one is downloaded again; PD_DATASET_CHECK=0 takes it as it is.
+md5 is neither the published one nor one that the user names (see `trust`) is downloaded again;
+PD_DATASET_CHECK=0 takes it as it is.
 """
 
 import functools
@@ -14,6 +15,7 @@ import pickle
 import pkgutil
 
 from pd_v2.dataset.transfer import md5file, transfer
+from pd_v2.dataset.trust import trusted
 from pd_v2.reader import order
 from pd_v2.reader.protocol import require_reader
 from pd_v2.reader.recordio import write_records
@@ -46,32 +48,36 @@ def download(url, module_name, md5sum, save_name=None):
     """
     path = os.path.join(DATA_HOME, module_name, save_name or url.split("/")[-1])
     found = md5file(path) if os.path.exists(path) else None
-    if found and md5sum in (found, None):
+    expected = trusted(path, md5sum)
+    if found and (found in expected or not expected):
+        if expected and found != expected[0]:
+            _report(path, found, md5sum, "as the user says")
         return path
     if found and os.environ.get("PD_DATASET_CHECK") == "0":
-        _report_unchecked(path, found, md5sum)
+        _report(path, found, md5sum, "PD_DATASET_CHECK=0")
         return path
     try:
         must_mkdirs(os.path.dirname(path))
-        transfer(url, path, md5sum)
+        transfer(url, path, *expected)
     except OSError as error:
-        raise RuntimeError(_unavailable(url, path, found, md5sum, error)) from error
+        raise RuntimeError(_unavailable(url, path, found, expected, error)) from error
     return path
 
 
 @functools.cache
-def _report_unchecked(path, found, md5sum):
+def _report(path, found, md5sum, reason):
     """Cached, so that each file is reported once."""
-    _log.info("%s is used with md5 %s, not %s (PD_DATASET_CHECK=0)", path, found, md5sum)
+    _log.info("%s is used with md5 %s, not %s (%s)", path, found, md5sum, reason)
 
 
-def _unavailable(url, path, found, md5sum, error):
+def _unavailable(url, path, found, expected, error):
     """Why a file of a dataset is not to be had, and what the user can do."""
     folder, name = os.path.split(path)
     module_name = os.path.basename(folder)
     if found:
-        problem = f"the cached {name} has md5 {found}, expected {md5sum}, and cannot be replaced"
-        hint = "set PD_DATASET_CHECK=0 to use the cached file as it is"
+        wanted = " or ".join(expected)
+        problem = f"the cached {name} has md5 {found}, expected {wanted}, and cannot be replaced"
+        hint = f"to use the cached file, set PD_DATASET_MD5={found}, or write that into {name}.md5"
     else:
         problem = f"{name} is not in the cache and cannot be downloaded"
         hint = f"put the file there, or set PD_DATASET_HOME to a folder with {module_name}/{name}"

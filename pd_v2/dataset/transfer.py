@@ -34,19 +34,19 @@ def md5file(fname):
     return digest.hexdigest()
 
 
-def transfer(url, path, md5sum=None):
-    """Download url to path, with md5sum if it is given.
+def transfer(url, path, *md5sums):
+    """Download url to path, with one of the md5sums if any are given.
 
-    With an md5sum, it begins with what an interrupted download has left.
+    Then it begins with what an interrupted download has left.
     """
     partial = f"{path}.{uuid.uuid4().hex[:8]}.part"  # two processes may want the same file
-    if md5sum:
+    if md5sums:
         _claim_abandoned(path, partial)
     try:
-        _try_repeatedly(url, partial, md5sum)
+        _try_repeatedly(url, partial, md5sums)
         os.replace(partial, path)
     except BaseException:
-        if md5sum and _size(partial):
+        if md5sums and _size(partial):
             os.replace(partial, f"{path}.part")
         raise
     finally:
@@ -66,13 +66,13 @@ def _claim_abandoned(path, partial):
             os.replace(name, partial)
 
 
-def _try_repeatedly(url, partial, md5sum):
-    if md5sum and _size(partial) and md5file(partial) == md5sum:
+def _try_repeatedly(url, partial, md5sums):
+    if md5sums and _size(partial) and md5file(partial) in md5sums:
         return
     for attempt in range(TRIES):
         try:
             _receive(url, partial)
-            _verify(partial, md5sum)
+            _verify(partial, md5sums)
             return
         except (OSError, http.client.HTTPException) as error:
             if attempt == TRIES - 1:
@@ -108,12 +108,15 @@ def _copy(response, file, title, have):
         raise OSError(f"the connection closed after {received} of {announced} bytes")
 
 
-def _verify(partial, md5sum):
+def _verify(partial, md5sums):
     received = md5file(partial)
-    if md5sum and received != md5sum:
+    if md5sums and received not in md5sums:
         size = os.path.getsize(partial)
         _remove(partial)
-        raise OSError(f"received {size} bytes with md5 {received}, expected {md5sum}")
+        raise OSError(
+            f"received {size} bytes with md5 {received}, expected {' or '.join(md5sums)}; "
+            f"PD_DATASET_MD5={received} accepts them"
+        )
 
 
 def _size(path):

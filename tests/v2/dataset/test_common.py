@@ -3,6 +3,7 @@ import logging
 import os
 import pickle
 import random
+import shutil
 import subprocess
 import sys
 
@@ -20,6 +21,7 @@ WRONG = "0" * 32
 def home(tmp_path, monkeypatch):
     """An empty cache, which does not exist yet."""
     monkeypatch.delenv("PD_DATASET_CHECK", raising=False)
+    monkeypatch.delenv("PD_DATASET_MD5", raising=False)
     monkeypatch.setattr(common, "DATA_HOME", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
@@ -79,12 +81,91 @@ def test_missing_and_offline_says_which_file_to_put_where(home, lost_url):
     assert "PD_DATASET_HOME to a folder with digits/lost.bin" in hint
 
 
-def test_wrong_and_offline_explains_the_check(home, lost_url):
+def test_wrong_and_offline_tells_both_ways_to_accept_it(home, lost_url):
     path = cached(home, "lost.bin", CONTENT)
-    message = rf"lost.bin has md5 {MD5}, expected {WRONG}, and cannot be replaced: "
-    with pytest.raises(RuntimeError, match=rf"(?s){message}.*hint: set PD_DATASET_CHECK=0"):
+    with pytest.raises(RuntimeError) as caught:
         common.download(lost_url, "digits", WRONG)
+    first, _, file_line, hint = str(caught.value).splitlines()
+    assert f"the cached lost.bin has md5 {MD5}, expected {WRONG}, and cannot be replaced" in first
+    assert file_line == f"  file  {path}"
+    assert f"set PD_DATASET_MD5={MD5}, or write that into lost.bin.md5" in hint
     assert path.read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("listed", ["{}", "{},{}", " {0} , {1},", "{1} {0}"])
+def test_a_file_that_the_environment_names(home, lost_url, monkeypatch, caplog, listed):
+    path = cached(home, "lost.bin", CONTENT)
+    monkeypatch.setenv("PD_DATASET_MD5", listed.format(MD5.upper(), "1" * 32))
+    with caplog.at_level(logging.INFO, "paddle"):
+        for _ in range(2):
+            assert common.download(lost_url, "digits", WRONG) == str(path)
+    assert caplog.messages == [f"{path} is used with md5 {MD5}, not {WRONG} (as the user says)"]
+
+
+@pytest.mark.parametrize(
+    "listing",
+    [
+        "{md5}",
+        "{md5}\n",
+        "{md5}  lost.bin\n",
+        "{md5} *lost.bin\n",
+        "# ours\n\n{other}  other.bin\n{md5}  ./some/folder/lost.bin\n",
+        "MD5 (lost.bin) = {md5}\n",
+    ],
+)
+def test_a_file_that_a_file_beside_it_names(home, lost_url, listing):
+    path = cached(home, "lost.bin", CONTENT)
+    (path.parent / "lost.bin.md5").write_text(listing.format(md5=MD5, other="1" * 32))
+    assert common.download(lost_url, "digits", WRONG) == str(path)
+
+
+@pytest.mark.skipif(shutil.which("md5sum") is None, reason="md5sum is not installed")
+def test_a_listing_of_md5sum(home, lost_url):
+    path = cached(home, "lost.bin", CONTENT)
+    listing = subprocess.run(["md5sum", path], capture_output=True, text=True, check=True).stdout
+    (path.parent / "lost.bin.md5").write_text(listing)
+    assert common.download(lost_url, "digits", WRONG) == str(path)
+
+
+def test_a_listing_of_another_file_or_content_accepts_nothing(home, lost_url, monkeypatch):
+    path = cached(home, "lost.bin", CONTENT)
+    (path.parent / "lost.bin.md5").write_text(f"{MD5}  other.bin\n")
+    monkeypatch.setenv("PD_DATASET_MD5", "1" * 32)
+    expected = f"expected {WRONG} or {'1' * 32}, and cannot be replaced"
+    with pytest.raises(RuntimeError, match=expected):
+        common.download(lost_url, "digits", WRONG)
+
+
+def test_the_published_content_stays_accepted(home, lost_url, monkeypatch, caplog):
+    path = cached(home, "lost.bin", CONTENT)
+    (path.parent / "lost.bin.md5").write_text(WRONG)
+    monkeypatch.setenv("PD_DATASET_MD5", "1" * 32)
+    with caplog.at_level(logging.INFO, "paddle"):
+        assert common.download(lost_url, "digits", MD5) == str(path)
+    assert caplog.messages == []
+
+
+def test_a_download_that_the_user_names(home, url, monkeypatch):
+    message = rf"received 9 bytes with md5 {MD5}, expected {WRONG}; PD_DATASET_MD5={MD5} accepts"
+    with pytest.raises(RuntimeError, match=message):
+        common.download(url, "digits", WRONG)
+    assert not (home / "digits" / "source.bin").exists()
+    monkeypatch.setenv("PD_DATASET_MD5", MD5)
+    assert common.download(url, "digits", WRONG) == str(home / "digits" / "source.bin")
+
+
+@pytest.mark.parametrize("line", ["no sum", "", "12345", "g" * 32])
+def test_lists_of_sums_that_are_none(home, lost_url, monkeypatch, line):
+    path = cached(home, "lost.bin", CONTENT)
+    (path.parent / "lost.bin.md5").write_text(f"{MD5}\n{line or 'z'}\n")
+    with pytest.raises(
+        ValueError, match=r"lost\.bin\.md5:2: expected an md5 sum, or a line of md5sum"
+    ):
+        common.download(lost_url, "digits", WRONG)
+    (path.parent / "lost.bin.md5").unlink()
+    monkeypatch.setenv("PD_DATASET_MD5", f"{MD5},{line or 'z'}")
+    with pytest.raises(ValueError, match=r"PD_DATASET_MD5 is a list of md5 sums, .* not '"):
+        common.download(lost_url, "digits", WRONG)
 
 
 def test_without_check_a_wrong_file_is_used_and_reported_once(home, lost_url, monkeypatch, caplog):

@@ -63,11 +63,11 @@ def test_md5file(tmp_path):
     assert md5file(path) == "09f7e02f1290be211da707a266f153b3"
 
 
-@pytest.mark.parametrize("md5sum", [MD5, None])
+@pytest.mark.parametrize("md5sums", [(), (MD5,), ("0" * 32, MD5)])
 @pytest.mark.parametrize("announced", [len(CONTENT), None])
-def test_a_file_arrives(tmp_path, serve, md5sum, announced):
+def test_a_file_arrives(tmp_path, serve, md5sums, announced):
     serve(Answer(CONTENT, announced=announced))
-    transfer(URL, str(tmp_path / "data"), md5sum)
+    transfer(URL, str(tmp_path / "data"), *md5sums)
     assert (tmp_path / "data").read_bytes() == CONTENT
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
 
