@@ -1,6 +1,7 @@
 """`python -m pd_v2 script.py args`: runs a script of 2017 as it is; also the command pd-v2.
 
-`python -m pd_v2 export …` writes a network with its parameters as ONNX.
+`python -m pd_v2 export …` writes a network with its parameters as ONNX, `python -m pd_v2 check …`
+lists what programs use that pd_v2 lacks.
 """
 
 import argparse
@@ -15,6 +16,8 @@ def main(argv=None):
     argv = sys.argv[1:] if argv is None else list(argv)
     if argv[:1] == ["export"]:
         return _export(argv[1:])
+    if argv[:1] == ["check"]:
+        return _check(argv[1:])
     options = _parser().parse_args(argv)
     try:
         open(options.script, "rb").close()
@@ -32,7 +35,8 @@ def _parser():
     parser = argparse.ArgumentParser(
         prog=_NAME,
         description="Run a paddle.v2 script, Python 2 included, on this Python.",
-        epilog=f"{_NAME} export --help tells how to write a network as ONNX.",
+        epilog=f"{_NAME} export --help tells how to write a network as ONNX, and "
+        f"{_NAME} check --help how to ask what programs use that pd_v2 lacks.",
     )
     parser.add_argument("script", metavar="SCRIPT", help="the program to run")
     parser.add_argument(
@@ -48,6 +52,12 @@ def _export(argv):
     from pd_v2 import export
 
     return export.main(argv)
+
+
+def _check(argv):
+    from pd_v2 import check
+
+    return check.main(argv)
 
 
 def _run(script, arguments):

@@ -19,7 +19,7 @@ def earlier_keywords(**earlier):
                 kwargs = _translated(function, earlier, kwargs)
             return function(*args, **kwargs)
 
-        call.earlier_keywords = earlier
+        call.earlier_keywords = {**getattr(function, "earlier_keywords", {}), **earlier}
         return call
 
     return wrap

@@ -1,0 +1,36 @@
+"""The command line of the check."""
+
+import argparse
+import json
+import os
+import sys
+
+from .report import check
+
+NAME = "python -m pd_v2 check"
+
+
+def main(argv):
+    """Print the report. 0 if nothing is lacking, 1 if something is, 2 if a path does not exist."""
+    options = _parser().parse_args(argv)
+    missing = [path for path in options.paths if not os.path.lexists(path)]
+    if missing:
+        print(f"{NAME}: there is no {missing[0]!r}", file=sys.stderr)
+        return 2
+    report = check(options.paths)
+    print(json.dumps(report.as_json(), indent=2) if options.json else report.as_text())
+    return 0 if report.complete else 1
+
+
+def _parser():
+    parser = argparse.ArgumentParser(
+        prog=NAME,
+        description="List what programs use of paddle that pd_v2 lacks, without running them.",
+        epilog="Exits with 0 if nothing is lacking, with 1 if something is, or a file does not "
+        "parse. Keywords that a program collects in a dict are not seen.",
+    )
+    parser.add_argument(
+        "paths", nargs="+", metavar="PATH", help="a program, a notebook, or a folder of them"
+    )
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    return parser
