@@ -13,12 +13,17 @@ import sys
 import types
 from importlib.machinery import ModuleSpec
 
-# A name of 2017 and the module that now has its contents; the submodules follow.
+# A name of 2017 and the module that now has its contents; the submodules follow. In 2018 the
+# readers and data sets moved out of v2.
 _MODULES = {
     "paddle.v2": "pd_v2",
+    "paddle.batch": "pd_v2.minibatch",
+    "paddle.dataset.image": "pd_v2.image",
+    "paddle.dataset": "pd_v2.dataset",
     "paddle.proto.ModelConfig_pb2": "pd_v2.proto",
     "paddle.proto.ParameterConfig_pb2": "pd_v2.proto",
     "paddle.proto.TrainerConfig_pb2": "pd_v2.proto",
+    "paddle.reader": "pd_v2.reader",
     "paddle.trainer.PyDataProvider2": "pd_v2.data_type",
     "paddle.trainer.config_parser": "pd_v2.trainer_config_helpers.config_parser",
     "paddle.trainer_config_helpers": "pd_v2.trainer_config_helpers",
@@ -27,6 +32,11 @@ _MODULES = {
     "paddle.utils.merge_model": "pd_v2.merged_model",
     "py_paddle": "pd_v2.py_paddle",
 }
+
+# What `import paddle` alone has as attributes.
+_ATTRIBUTES = (
+    *("paddle.v2", "paddle.reader", "paddle.dataset", "paddle.dataset.image", "paddle.batch"),
+)
 
 # The packages of 2017 that only hold those modules.
 _PACKAGES = ("paddle", "paddle.proto", "paddle.trainer", "paddle.utils")
@@ -52,7 +62,9 @@ class _PackageLoader:
 
     def exec_module(self, module):
         if module.__name__ == "paddle":
-            module.v2 = importlib.import_module("pd_v2")
+            for name in _ATTRIBUTES:
+                importlib.import_module(name)
+            module.batch = module.batch.batch  # the function, also where the module is imported
 
 
 class _AliasLoader:

@@ -57,11 +57,20 @@ def test_image_helpers():
 @pytest.mark.parametrize(
     ("name", "today"),
     [
+        ("paddle.batch", "pd_v2.minibatch"),
+        ("paddle.dataset", "pd_v2.dataset"),
+        ("paddle.dataset.common", "pd_v2.dataset.common"),
+        ("paddle.dataset.image", "pd_v2.image"),
+        ("paddle.dataset.imdb", "pd_v2.dataset.imdb"),
+        ("paddle.reader", "pd_v2.reader"),
+        ("paddle.reader.creator", "pd_v2.reader.creator"),
         ("paddle.trainer.PyDataProvider2", "pd_v2.data_type"),
         ("paddle.trainer.config_parser", "pd_v2.trainer_config_helpers.config_parser"),
         ("paddle.trainer_config_helpers", "pd_v2.trainer_config_helpers"),
         ("paddle.trainer_config_helpers.layers", "pd_v2.trainer_config_helpers.layers"),
         ("paddle.utils.merge_model", "pd_v2.merged_model"),
+        ("paddle.v2.dataset.common", "pd_v2.dataset.common"),
+        ("paddle.v2.reader.decorator", "pd_v2.reader.decorator"),
         ("py_paddle", "pd_v2.py_paddle"),
         ("py_paddle.swig_paddle", "pd_v2.py_paddle.swig_paddle"),
     ],
@@ -84,6 +93,33 @@ def test_forms_of_import():
     assert api is swig_paddle and api.Arguments is pd_v2.arguments.Arguments
     assert fc_layer is sys.modules["pd_v2"].layer.fc
     assert wrap_name_default("conv")(lambda name: name)() == "__conv_0__"
+
+
+_OF_2018 = """
+import paddle
+print paddle.reader is paddle.v2.reader, paddle.dataset is paddle.v2.dataset
+print paddle.batch is paddle.v2.batch
+
+import paddle.batch
+import paddle.dataset.imdb
+import paddle.dataset.common as common
+from paddle.batch import batch
+from paddle.dataset import image, mnist
+from paddle.reader.creator import np_array
+print batch is paddle.batch, list(paddle.batch(lambda: iter("abc"), 2)())
+print mnist is paddle.v2.dataset.mnist, image is paddle.v2.image
+print common.__name__, paddle.dataset.imdb.__name__, np_array.__name__
+"""
+
+
+def test_readers_and_data_sets_beside_v2(python2):
+    assert python2(_OF_2018).splitlines() == [
+        "True True",
+        "True",
+        "True [['a', 'b'], ['c']]",
+        "True True",
+        "pd_v2.dataset.common pd_v2.dataset.imdb np_array",
+    ]
 
 
 CONVERTER = """
