@@ -1,9 +1,11 @@
 """Names: who owns which variable, and the `with` scopes that prefix them."""
 
-from collections import Counter
+from collections import Counter, deque
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from threading import RLock
+from weakref import ref
 
 from .errors import DTypeError, NameConflict, ShapeError
 from .site import site_text
@@ -12,11 +14,77 @@ from .variable import Variable, as_array
 _open = ContextVar("pd_core.namespace", default=("",))  # the prefixes in force, outermost first
 
 
+class Registry:
+    """Variables by full name, in creation order; reading it is safe while threads add to it.
+
+    One that was added as `weak` goes when nothing else holds it, and its name is free again.
+    """
+
+    def __init__(self):
+        self._entries: dict[str, Variable | ref] = {}
+        # A weak reference may die at any point of any thread: its entry is removed with the next
+        # addition, under the lock of who adds.
+        self._dead = deque()
+
+    def __getitem__(self, name):
+        v = _referent(self._entries[name])
+        if v is None:
+            raise KeyError(name)
+        return v
+
+    def get(self, name, default=None):
+        v = _referent(self._entries.get(name))
+        return default if v is None else v
+
+    def __contains__(self, name):
+        return self.get(name) is not None
+
+    def __iter__(self):
+        return iter([name for name, _ in self.items()])
+
+    def items(self):
+        """(name, Variable) pairs, as they are now."""
+        entries = self._entries.copy().items()  # the copy is one operation of the interpreter
+        found = [(name, _referent(entry)) for name, entry in entries]
+        return [(name, v) for name, v in found if v is not None]
+
+    def add(self, name, v, weak=False) -> Variable:
+        """The Variable of that name: `v`, if there is none yet. Call it under the lock of Names."""
+        self._sweep()
+        first = self.get(name)
+        if first is not None:
+            return first
+        self._entries.pop(name, None)  # in creation order, also where a dead one had the name
+        self._entries[name] = ref(v, partial(_note, self._dead, name)) if weak else v
+        return v
+
+    def remove(self, name):
+        """Free a name, if it is taken."""
+        self._entries.pop(name, None)
+
+    def clear(self):
+        self._entries.clear()
+
+    def _sweep(self):
+        while self._dead:
+            name, entry = self._dead.popleft()
+            if self._entries.get(name) is entry:
+                del self._entries[name]
+
+
+def _referent(entry):
+    return entry() if type(entry) is ref else entry
+
+
+def _note(dead, name, entry):
+    dead.append((name, entry))
+
+
 class Names:
     """The variables of one world by full name, and the counters of its automatic names."""
 
     def __init__(self):
-        self.variables: dict[str, Variable] = {}
+        self.variables = Registry()
         self.counters = Counter()
         self.lock = RLock()
 
@@ -65,8 +133,9 @@ def register(v: Variable, name: str | None):
     """Name a variable: an explicit name must be free, without one it becomes `var-<n>`."""
     world = names()
     if name is None:
-        v.name = _free(world)
-        world.variables[v.name] = v
+        with world.lock:
+            v.name = _free(world)
+            world.variables.add(v.name, v)
         return
     if not isinstance(name, str):
         raise TypeError(f"a name is a str, not {name!r}")
@@ -81,16 +150,17 @@ def _free(world):
     return name
 
 
-def adopt(v: Variable, replace=False) -> Variable:
-    """Register a variable under the full name it has already (optimizer slots).
+def adopt(v: Variable, weak=False, replace=False) -> Variable:
+    """Register a variable under the full name it has already.
 
-    With `replace` it takes the name over from another that has it.
+    If `weak` it stays registered only as long as something else holds it (optimizer slots). With
+    `replace` it takes the name over from another that has it.
     """
     world = names()
     with world.lock:
         if replace:
-            world.variables.pop(v.name, None)
-        first = world.variables.setdefault(v.name, v)
+            world.variables.remove(v.name)
+        first = world.variables.add(v.name, v, weak)
     if first is not v:
         where = f", made at {site_text(first.site)}" if first.site else ""
         raise NameConflict(
@@ -179,7 +249,7 @@ def persistent_variables(prefix=""):
     """Every variable with a value of its own under a prefix, in creation order."""
     prefix = prefix.name if isinstance(prefix, Namespace) else prefix
     found = names().variables.items()
-    return [v for name, v in list(found) if name.startswith(prefix) and v.is_persistent]
+    return [v for name, v in found if name.startswith(prefix) and v.is_persistent]
 
 
 def trainable_variables(prefix=""):

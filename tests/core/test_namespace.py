@@ -1,5 +1,7 @@
 """Names: prefixes, the variables a prefix owns, get_variable, threads."""
 
+import gc
+import sys
 import threading
 
 import numpy as np
@@ -200,6 +202,66 @@ def test_threads_get_one_variable_under_one_name():
     found = in_threads(build, range(4))
     assert all(found[k] == found[0] for k in range(4))
     assert len(pd.persistent_variables()) == 30
+
+
+def test_threads_build_while_others_look_names_up():
+    """Each kind of description and of look-up at once, with threads that change places often."""
+
+    def build(key):
+        for n in range(12):
+            with pd.namespace(f"{key}{n}" if n % 2 else None):
+                x = pd.Variable(shape=[None, 2])
+                y = pd.fc(pd.fc(x, 3), 1)
+            step = pd.AdamOptimizer(0.1).minimize(pd.reduce_sum(y))
+            assert y.name and len(pd.trainable_variables(f"{key}{n}/")) == 4 * (n % 2)
+            assert {a.owner for a in step.assignments} <= {*pd.persistent_variables(), None}
+            if n == 6:
+                pd.eval(step, feeds={x: ones(2, 2)})
+            del step
+            gc.collect(0)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        in_threads(build, "pqrst")
+    finally:
+        sys.setswitchinterval(before)
+    names = [v.name for v in pd.trainable_variables()]
+    assert len(names) == len(set(names)) == 5 * 12 * 4
+
+
+# ---- weak registration
+
+
+def slot(name):
+    return pd.adopt(pd.Variable.of((2,), f32, name, fill=pd.constant_initializer(0.0)), weak=True)
+
+
+def test_what_is_registered_weakly_frees_its_name():
+    v, w = pd.Variable("v", data=ones(1)), slot("w")
+    last = pd.Variable("z", data=ones(1))
+    assert pd.persistent_variables() == [v, w, last]
+    with pytest.raises(pd.NameConflict, match="variable 'w' exists already"):
+        slot("w")
+    del w
+    gc.collect()
+    assert pd.persistent_variables() == [v, last]
+    with pytest.raises(KeyError, match="no variable 'w'"):
+        pd.get_variable("w")
+    again = slot("w")
+    assert pd.persistent_variables() == [v, last, again]
+    with pytest.raises(AttributeError, match="owns no variable 'x'"):
+        _ = pd.namespace("w").x
+
+
+def test_a_name_is_not_freed_by_what_had_it_before():
+    first = slot("w")
+    pd.clear_names()
+    second = slot("w")
+    del first
+    gc.collect()
+    slot("another")
+    assert pd.get_variable("w") is second
 
 
 def test_a_thread_starts_outside_the_namespaces_of_another():
