@@ -43,8 +43,11 @@ def adam(w, g, rate, m, v, beta1, beta2, epsilon):
 
 
 def state(name, dims, dtype, value=0.0) -> Variable:
-    """Persistent state that no user named, under a full name; every element starts as `value`."""
-    return adopt(Variable.of(dims, dtype, name, fill=Constant(value)))
+    """Persistent state that no user named, under a full name; every element starts as `value`.
+
+    It is the caller's: name and value are gone when the last Update that uses it is.
+    """
+    return adopt(Variable.of(dims, dtype, name, fill=Constant(value)), weak=True)
 
 
 class Optimizer:

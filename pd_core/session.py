@@ -78,7 +78,7 @@ class Session:
             self._steps.add(key, step)
             self._counts["compiled"] += 1
         if not step.initialized:
-            self.initialize(step.states)
+            self.initialize([state() for state in step.states])
             step.initialized = True
         drawn = [(v, self._drawn(v)) for v in step.redrawn]
         seed = [[self.seed, self.draws[k]] for k in step.draws]

@@ -1,6 +1,7 @@
 """Steps: compiled evaluations, and how many of them a session keeps."""
 
 from collections import OrderedDict
+from functools import partial
 from weakref import ref
 
 from .backend import program
@@ -24,7 +25,8 @@ class Step:
         sizes = {d: n for v, a in fed.items() for d, n in zip(v.dims, a.shape, strict=True)}
         sizes = {d: n for d, n in sizes.items() if isinstance(d, str)}
         graph = program.build(fetches, computed, list(fed), training, sizes)
-        self.fed, self.feeds, self.states = graph.fed, graph.feeds, graph.states
+        self.fed, self.feeds = graph.fed, graph.feeds
+        self.states = [ref(v) for v in graph.states]  # the targets hold them
         self.draws = graph.draws
         self.changes = bool(computed)
         self.operators = len(ancestors(graph.outputs))
@@ -64,26 +66,27 @@ class Step:
 class Steps:
     """The steps of a session by what they evaluate; beyond a limit the oldest in use goes.
 
-    Targets are held weakly: the step of a target that is gone goes too, when the next is made.
+    Targets are held weakly: with a target that is gone its steps go at once.
     """
 
     def __init__(self, limit=256):
         self.limit = limit
-        self.steps = OrderedDict()
+        self.steps = OrderedDict()  # key: (step, what watches its targets)
 
     def __len__(self):
         return len(self.steps)
 
     def get(self, key):
-        step = self.steps.get(key)
-        if step is not None:
-            self.steps.move_to_end(key)
-        return step
+        found = self.steps.get(key)
+        if found is None:
+            return None
+        self.steps.move_to_end(key)
+        return found[0]
 
     def add(self, key, step):
-        for old in [k for k in self.steps if not _alive(k)]:
-            del self.steps[old]
-        self.steps[key] = step
+        # a target may die at any point of any thread: what is called then is one operation
+        drop = partial(_forget, ref(self), key)
+        self.steps[key] = step, [ref(target(), drop) for group in key[:3] for target in group]
         if len(self.steps) > self.limit:
             self.steps.popitem(last=False)
 
@@ -98,8 +101,10 @@ def step_key(fetches, updates, fed, training):
     return *targets, frozenset(map(ref, fed)), frozen, training
 
 
-def _alive(key):
-    return all(target() is not None for group in key[:3] for target in group)
+def _forget(steps, key, _):
+    owner = steps()
+    if owner is not None:
+        owner.steps.pop(key, None)
 
 
 def _frozen(assignment):

@@ -5,6 +5,7 @@ import os
 import re
 from dataclasses import replace
 from functools import cache
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
@@ -105,8 +106,8 @@ class OrtValues:
         self.kind, _, number = device.partition(":")
         self.number = int(number or 0)
         # variable -> [its value, the buffer that the next step writes, the value before until
-        # then]: one list for good
-        self.buffers = {}
+        # then]: one list as long as there is the variable
+        self.buffers = WeakKeyDictionary()
 
     def __contains__(self, variable):
         return variable in self.buffers and self.buffers[variable][0] is not None
@@ -154,7 +155,8 @@ class OrtExecutable:
         self.seed_name = None if graph.seed is None else lowered.names[graph.seed]
         count = self.fetched + len(handed)
         self.fetch_names, self.update_names = lowered.outputs[:count], lowered.outputs[count:]
-        self.states, self.updated = graph.states, [v for v, _ in step.updates]
+        self.states = [ref(v) for v in graph.states]  # who evaluates it holds them
+        self.updated = [ref(v) for v, _ in step.updates]
         self.device = device.partition(":")
         try:
             self.session = session(lowered.model.SerializeToString(), device)
@@ -190,8 +192,8 @@ class OrtExecutable:
         """The pairs of buffers of the states and of what is updated, ready to be bound."""
         owner, states, updated = self.pairs
         if owner is not values or any(p[1] is None for p in updated):
-            updated = [values.pair(v) for v in self.updated]
-            states = [values.buffers[v] for v in self.states]
+            updated = [values.pair(v()) for v in self.updated]
+            states = [values.buffers[v()] for v in self.states]
             self.pairs = values, states, updated
         return states, updated
 
@@ -234,9 +236,9 @@ class RowWriter:
 
     def __init__(self, writes, device):
         lowered = lower(writes.graph)
-        self.tables = writes.tables
+        self.tables = [ref(v) for v in writes.tables]
         self.given = [lowered.names[v] for v in writes.graph.feeds]
-        self.inputs, self.outputs = [lowered.names[v] for v in self.tables], lowered.outputs
+        self.inputs, self.outputs = [lowered.names[v] for v in writes.tables], lowered.outputs
         self.session = session(lowered.model.SerializeToString(), device)
 
     def run(self, given, values):
@@ -245,7 +247,7 @@ class RowWriter:
         for name, value in zip(self.given, given, strict=True):
             binding.bind_ortvalue_input(name, onnxruntime.OrtValue(value))
         for v, name, output in zip(self.tables, self.inputs, self.outputs, strict=True):
-            buffer = values.buffers[v][0]
+            buffer = values.buffers[v()][0]
             binding.bind_ortvalue_input(name, buffer)
             binding.bind_ortvalue_output(output, buffer)
         self.session.run_with_iobinding(binding)

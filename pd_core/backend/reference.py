@@ -1,5 +1,7 @@
 """ONNX's reference evaluator as a backend: slow, and the truth that tests compare with."""
 
+from weakref import WeakKeyDictionary, ref
+
 import numpy as np
 
 from ..errors import BackendError
@@ -23,7 +25,7 @@ class HostValues:
     """Values of persistent variables as arrays."""
 
     def __init__(self):
-        self.current, self.previous = {}, {}
+        self.current, self.previous = WeakKeyDictionary(), WeakKeyDictionary()
 
     def __contains__(self, variable):
         return variable in self.current
@@ -62,23 +64,25 @@ class ReferenceExecutable:
         lowered = lower(graph)
         self.evaluator = evaluator(lowered.model)
         self.names, self.outputs = [lowered.names[v] for v in graph.inputs], lowered.outputs
-        self.states, self.updated = graph.states, [v for v, _ in graph.updates]
+        self.states = [ref(v) for v in graph.states]  # who evaluates it holds them
+        self.updated = [ref(v) for v, _ in graph.updates]
 
     def run(self, feeds, values, seed=None):
-        inputs = [*feeds, *(values.get(v) for v in self.states)]
+        inputs = [*feeds, *(values.get(v()) for v in self.states)]
         inputs += [] if seed is None else [seed]
         try:
             out = self.evaluator.run(self.outputs, dict(zip(self.names, inputs, strict=True)))
         except Exception as error:
             raise BackendError(f"reference evaluator: {error}") from error
         count = len(out) - len(self.updated)
-        self._check(out[count:])
-        for variable, array in zip(self.updated, out[count:], strict=True):
+        new = [(v(), array) for v, array in zip(self.updated, out[count:], strict=True)]
+        self._check(new)
+        for variable, array in new:
             values.update(variable, array)
         return [np.asarray(x) for x in out[:count]]
 
     def _check(self, new):
         """Either all new values fit or none is stored."""
-        for variable, array in zip(self.updated, new, strict=True):
+        for variable, array in new:
             if array.shape != variable.dims:
                 raise BackendError(f"{variable!r} cannot take an array of {list(array.shape)}")

@@ -1,5 +1,7 @@
 """Optimizers: which variables a step changes, and the numbers, against numpy in float64."""
 
+import gc
+
 import numpy as np
 import pytest
 
@@ -129,6 +131,49 @@ def test_slots_are_saved_and_resumed_exactly():
     for _ in range(3):
         second.eval(step)
     assert (second.get(w) == through.get(w)).all()
+
+
+def test_slots_go_with_their_update(device):
+    """A sweep over optimizers keeps the parameter and one set of slots, whatever its length."""
+    w = pd.Variable("w", data=ones(1000))
+    cost = pd.reduce_sum(pd.square(w))
+    session = pd.Session(device)
+    for _ in range(60 if device == "cpu" else 3):
+        step = pd.AdamOptimizer(0.1).minimize(cost)
+        session.eval(step)
+        session.eval([a.variable for a in step.assignments])  # nor do steps that read them stay
+    gc.collect()
+    slots = {a.variable for a in step.assignments} - {w}
+    assert set(session.values()) == {w, *slots} and len(slots) == 4
+    assert {v.name for v in pd.persistent_variables()} == {"w", *(v.name for v in slots)}
+    del step, slots
+    gc.collect()
+    assert set(session.values()) == {w} and pd.persistent_variables() == [w]
+
+
+def test_rows_of_slots_go_too():
+    w = pd.Variable("w", data=ones(1000, 4), row_sparse=True)
+    x = pd.Variable("x", shape=[None], dtype="int64")
+    cost = pd.reduce_sum(pd.square(pd.gather(w, x)))
+    for _ in range(3):
+        pd.eval(pd.AdamOptimizer(0.1).minimize(cost), feeds={x: np.int64([1, 5])})
+    gc.collect()
+    assert set(pd.default_session().values()) == {w}
+
+
+def test_slots_are_there_while_any_part_of_their_update_is():
+    w = pd.Variable("w", data=ones(2))
+    step = pd.MomentumOptimizer(0.1).minimize(pd.reduce_sum(w)).including([])
+    pd.eval(step)
+    gc.collect()
+    (velocity,) = pd.persistent_variables("momentumoptimizer_0/")
+    assert pd.get_variable(velocity.name, reuse=True) is velocity
+    assert velocity.val().tolist() == [f32(-0.1)] * 2
+    with pytest.raises(pd.NameConflict, match="momentumoptimizer_0/w/velocity"):
+        pd.Variable(velocity.name, shape=[2])
+    del step
+    gc.collect()
+    assert velocity.val().tolist() == [f32(-0.1)] * 2  # it is held here
 
 
 def test_initialising_anew_clears_the_slots():
