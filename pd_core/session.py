@@ -98,6 +98,19 @@ class Session:
         counts["fed"] += len(step.fed)
         counts["fetched"] += len(results)
 
+    @contextmanager
+    def replay(self, draws):
+        """Draw the random numbers that follow `draws`, for the length of a `with`, and undraw them.
+
+        `draws` is a copy of the attribute; other threads wait.
+        """
+        with self._lock:
+            kept, self.draws = self.draws, Counter(draws)
+            try:
+                yield
+            finally:
+                self.draws = kept
+
     # ---- values
 
     def initialize(self, variables):
@@ -295,8 +308,9 @@ def use_device(device):
 def reset(seed=None):
     """A fresh default session on the same device, and no names."""
     clear_names()
-    device = _default[0].device if _default else "cpu"
-    _default[:] = [Session(device, 0 if seed is None else seed)]
+    with _making:
+        device = _default[0].device if _default else "cpu"
+        _default[:] = [Session(device, 0 if seed is None else seed)]
 
 
 @contextmanager

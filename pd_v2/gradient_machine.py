@@ -1,7 +1,6 @@
 """The network of a trainer as an event's `gm` shows it: what its layers gave for a batch."""
 
 import warnings
-from collections import Counter
 from functools import cached_property
 from typing import NamedTuple
 
@@ -149,13 +148,9 @@ class GradientMachine:
         return pd.Update(pd.effects(self.topology.layers))
 
     def _evaluated(self, targets, batch):
-        session = self.session
-        draws, session.draws = session.draws, Counter(batch.draws)
-        try:
+        with self.session.replay(batch.draws):
             given = {**batch.feeds, **self._before()}
-            return session.eval(targets, given, batch.training)
-        finally:
-            session.draws = draws
+            return self.session.eval(targets, given, batch.training)
 
     def _before(self):
         """{Variable: its value before the step} of what the step of this batch has changed."""

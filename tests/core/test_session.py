@@ -2,6 +2,7 @@
 
 import gc
 import threading
+import time
 import warnings
 import weakref
 
@@ -384,6 +385,44 @@ def test_threads_build_and_evaluate_at_once():
 
     in_threads(work, 4)
     assert len(pd.trainable_variables()) == 40
+
+
+def test_a_session_that_is_gone_leaves_nothing_to_watch():
+    w = pd.Variable("w", data=ones(2))
+    session = pd.Session()
+    y = w * 2.0
+    session.eval(y)
+    gone = [weakref.ref(session), weakref.ref(session._steps)]
+    del session
+    gc.collect()
+    assert [r() for r in gone] == [None, None]
+    del y
+
+
+def test_a_replay_keeps_other_threads_from_drawing():
+    u = pd.uniform_random([4])
+    session = pd.Session(seed=3)
+    with session:
+        first, begun = pd.eval(u), session.draws.copy()
+        second = pd.eval(u)
+        expected = [pd.eval(u).tolist() for _ in range(6)]
+    session = pd.Session(seed=3)
+    inside, found = threading.Event(), []
+
+    def work(k):
+        if k:
+            inside.wait(10)
+            found.extend(session.eval(u).tolist() for _ in range(6))
+            return
+        assert session.eval(u).tolist() == first.tolist()
+        assert session.eval(u).tolist() == second.tolist()
+        with session.replay(begun):
+            inside.set()
+            time.sleep(0.05)
+            assert session.eval(u).tolist() == second.tolist()
+
+    in_threads(work, 2)
+    assert found == expected
 
 
 def test_a_session_entered_here_is_not_entered_in_another_thread():
