@@ -16,6 +16,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from pd_v2.proto import ParameterConfig
+from pd_v2.warning import warn
 
 _BLOCK = 512
 _READ_BYTES = 1 << 20
@@ -230,9 +231,11 @@ def _member_head(name, size):
 
 def _members(file):
     """Yield (name, data) of each regular file; the blocks that end an archive may be missing."""
-    position, long_name = 0, None
+    position, long_name, is_closed = 0, None, False
     while (block := _take(file, _BLOCK)) and any(block):
         info = _parsed_head(block, position)
+        # tar programs say whose file it was and when; they always end an archive, 2017 never did
+        is_closed = is_closed or bool(info.mtime or info.uname)
         size = 0 if info.type in _WITHOUT_DATA else info.size
         stored = size + -size % _BLOCK
         data = _take(file, stored)
@@ -251,6 +254,11 @@ def _members(file):
         position += _BLOCK + stored
     if position == 0 and not block:
         raise ParameterFileError("not a tar: the file is empty")
+    if is_closed and not block:
+        warn(
+            f"the tar ends at byte {position} without the empty blocks that close an archive: it "
+            "may have been cut between two members, and parameters be missing"
+        )
     while piece := _take(file, _READ_BYTES):
         if any(piece):
             raise ParameterFileError(

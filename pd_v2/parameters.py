@@ -10,11 +10,13 @@ from . import build
 from .parameter_file import read_tar, read_value, write_tar, write_value
 from .proto import ParameterConfig
 from .topology import Topology
+from .warning import warn
 from .whole_file import whole_file
 
 __all__ = ["Parameters", "create"]
 
 _GZIP = b"\x1f\x8b"  # how a compressed file begins
+_CUT = "  hint: a tar that was cut between two members looks like a smaller one"
 
 
 def create(layers, *more):
@@ -38,6 +40,8 @@ class Parameters:
     def __init__(self):
         self.__param_conf__ = {}
         self._own = {}  # values of names that no network holds
+        self._given = set()  # names whose value is from a file, an initializer or `set`
+        self._is_read = self._is_strict = False  # whether a file was read, and must have all
         self._bound = {}  # layer parameters by name
         self._session = None  # where the bound variables have their values
         self._flat = False  # as in 2017, get() is one-dimensional once a trainer exists
@@ -80,6 +84,21 @@ class Parameters:
         has_value = known is not None and self._session.has(known.variable)
         return self._session.get(known.variable) if has_value else None
 
+    def check_read(self, who, parameters):
+        """Name the parameters of a network that the file of this pool lacked: they are random.
+
+        A warning, once; ValueError if the file was read with `strict`.
+        """
+        given, new = self._given, {p.config.name: p for p in parameters}
+        lacking = [n for n, p in new.items() if n not in given and p.initializer is None]
+        if not self._is_read or not lacking:
+            return
+        message = f"{who}: the file lacks parameters of the network: {_listed(lacking)}"
+        if self._is_strict:
+            raise ValueError(message)
+        given.update(lacking)
+        warn(f"{message}; their values are random\n{_CUT}")
+
     def draw(self, parameters=None):
         """Initial values, as 2017's stream gives them, for variables that have none yet.
 
@@ -94,8 +113,9 @@ class Parameters:
                 session.set(p.variable, values.reshape(p.variable.dims))
 
     def use_flat_values(self):
-        """From here on `get` gives one-dimensional arrays."""
+        """A trainer has all values: from here on `get` gives one-dimensional arrays."""
         self._flat = True
+        self._given.update(self.__param_conf__)
 
     # ---- names
 
@@ -154,6 +174,7 @@ class Parameters:
         missing = [p.config.name for p in parameters if p.config.name not in self.__param_conf__]
         if missing:
             raise ValueError(f"there is no value for the parameters {missing}")
+        self.check_read("infer", parameters)
         found = {}
         for p in parameters:
             value = self._value(p.config.name)
@@ -218,6 +239,7 @@ class Parameters:
         stream.state = state
 
     def _store(self, name, value):
+        self._given.add(name)
         if name in self._bound:
             variable = self._bound[name].variable
             self._session.set(variable, value.reshape(variable.dims))
@@ -248,30 +270,45 @@ class Parameters:
             write_tar(f, items)
 
     @staticmethod
-    def from_tar(f):
+    def from_tar(f, strict=False):
         """The Parameters of a tar, with values of their own.
 
-        `f` is a binary file, or the path of a tar that may be compressed.
+        `f` is a binary file, or the path of a tar that may be compressed. A trainer draws what the
+        file lacks of its network, with a warning; with `strict` that is a ValueError.
         """
         pool = Parameters()
         for config, value in _items_of_tar(f):
             pool.__append_config__(config)
-            pool._own[config.name] = value.reshape(-1)
+            pool._store(config.name, value)
+        pool._is_read, pool._is_strict = True, strict
         return pool
 
-    def init_from_tar(self, f, exclude_params=()):
+    def init_from_tar(self, f, exclude_params=(), strict=False):
         """Set the values of the names that a tar has in common with this pool.
 
-        ValueError, and nothing is set, if one of them has another shape.
+        ValueError, and nothing is set, if one of them has another shape; with `strict` also if the
+        tar lacks a name that is not excluded, of which a trainer or an inference warns otherwise.
         """
         found = {config.name: value for config, value in _items_of_tar(f)}
         wanted = [name for name in found if name in self and name not in exclude_params]
+        lacking = [name for name in self if name not in found and name not in exclude_params]
+        if strict and lacking:
+            raise ValueError(f"init_from_tar: the file lacks {_listed(lacking)}")
         for name in wanted:
             shape = self.get_shape(name)
             if found[name].shape != shape:
                 raise ValueError(f"parameter {name!r} is {shape}, the value {found[name].shape}")
         for name in wanted:
             self.set(name, found[name])
+        self._given.update(exclude_params)
+        self._is_read = True
+        if lacking and self._flat:
+            kept = f"init_from_tar: the file lacks {_listed(lacking)}; they keep their values"
+            warn(f"{kept}\n{_CUT}")
+
+
+def _listed(names):
+    return ", ".join(map(repr, names))
 
 
 def _items_of_tar(f):

@@ -129,6 +129,7 @@ class SGD:
     def _adopt_parameters(self):
         """The pool becomes a view on the network's variables; what has no value is drawn."""
         pool, members = self.__parameters__, self.__topology__.parameters
+        pool.check_read("SGD", members)
         self.__topology__.update_from_default(self.__optimizer__)
         pool.bind(members)
         self._session = pool.session

@@ -229,6 +229,24 @@ def test_archives_of_other_programs(tar_format):
     assert_same(read(file.getvalue()), item)
 
 
+@pytest.mark.parametrize("field", [{"mtime": 1500000000}, {"uname": "somebody"}])
+def test_an_archive_of_a_tar_program_has_an_end(field):
+    """Only 2017's own, and those that a script of today writes like it, were never closed."""
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as tar:
+        for name, data in [("w", value_bytes([1.0])), ("w.protobuf", config_bytes("w", 1, [1, 1]))]:
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            for key, value in field.items():
+                setattr(info, key, value)
+            tar.addfile(info, io.BytesIO(data))
+    whole = file.getvalue()
+    for end in (whole, whole[: 4 * 512 + 512]):
+        assert_same(read(end), parameter("w", [[1.0]]))
+    with pytest.warns(UserWarning, match="ends at byte 2048 .* may have been cut between two"):
+        assert_same(read(whole[: 4 * 512]), parameter("w", [[1.0]]))
+
+
 def test_values_that_are_no_numbers():
     item = parameter("w", [[np.nan, np.inf, -np.inf, -0.0]])
     assert written(read(written(item))[0]) == written(item)
