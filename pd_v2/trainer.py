@@ -202,7 +202,8 @@ class SGD:
     def _converter(self, feeding):
         """The function from the samples of a batch to its feeds."""
         feeder = DataFeeder(self.__topology__.data_type(), feeding)
-        return lambda samples: feeds(self._inputs, feeder(samples))
+        inputs = self._inputs  # a thread that converts does not hold the trainer
+        return lambda samples: feeds(inputs, feeder(samples))
 
 
 def _check_arguments(reader, handler):
