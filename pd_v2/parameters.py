@@ -62,9 +62,9 @@ class Parameters:
             variables = [p.variable for p in parameters]
             self._session = session or build.current().session_for(variables)
         for p in parameters:
-            self._check_size(p, self._value_now(p.config.name))
+            self._check_size(p, self._value_to_move(p))
         for p in parameters:
-            name, value = p.config.name, self._value_now(p.config.name)
+            name, value = p.config.name, self._value_to_move(p)
             self._own.pop(name, None)
             self.__param_conf__[name] = p.config
             self._bound[name] = p
@@ -73,16 +73,17 @@ class Parameters:
             elif p.initializer is not None and not self._session.has(p.variable):
                 self.set(name, p.initializer(name))
 
-    def _value_now(self, name):
-        """The value that moves to a variable when the pool is bound to it, None if there is none.
+    def _value_to_move(self, parameter):
+        """The value that a variable gets when the pool is bound to it, None if it keeps its own.
 
         A network that was described anew may have another variable of that name.
         """
+        name = parameter.config.name
         if name in self._own:
             return self._own[name]
-        known = self._bound.get(name)
-        has_value = known is not None and self._session.has(known.variable)
-        return self._session.get(known.variable) if has_value else None
+        known = self._bound.get(name, parameter).variable
+        moves = known is not parameter.variable and self._session.has(known)
+        return self._session.get(known) if moves else None
 
     def check_read(self, who, parameters):
         """Name the parameters of a network that the file of this pool lacked: they are random.
@@ -224,8 +225,8 @@ class Parameters:
     def _value(self, name):
         if name in self._own:
             return self._own[name].copy()
-        if name not in self._bound:
-            raise ValueError(f"parameter {name!r} has no value")
+        if name not in self._bound:  # it is configured only; 2017 gave whatever was in memory
+            return np.zeros(int(self._config(name).size), np.float32)
         session, variable = self._session, self._bound[name].variable
         if not session.has(variable):
             self._draw_ahead()

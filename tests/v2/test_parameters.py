@@ -338,8 +338,11 @@ def test_a_pool_of_ones_own():
     pool.__append_config__(config("a", 2, 3))
     pool.__append_config__(config("b", size=4))
     assert pool.get_shape("b") == (1, 4)
-    with pytest.raises(ValueError, match="parameter 'a' has no value"):
-        pool.get("a")
+    assert pool.get("a").tolist() == [[0, 0, 0]] * 2  # configured only
+    file = io.BytesIO()
+    pool.to_tar(file)
+    file.seek(0)
+    assert Parameters.from_tar(file)["a"].tolist() == [[0, 0, 0]] * 2
     with pytest.raises(ValueError, match="duplicated parameter 'a'"):
         pool.__append_config__(config("a", 1, 1))
     with pytest.raises(ValueError, match="param_conf is a ParameterConfig, not 'a'"):
