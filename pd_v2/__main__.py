@@ -1,70 +1,80 @@
-"""`python -m pd_v2 script.py args`: runs a script of 2017 as it is; also the command pd-v2.
+"""`python -m pd_v2 script.py args`: runs a program of 2017 as it is; also the command pd-v2.
 
+`-m module` and `-c text` are run as Python runs them, and a folder or zip file with a __main__.
 `python -m pd_v2 export …` writes a network with its parameters as ONNX, `python -m pd_v2 check …`
 lists what programs use that pd_v2 lacks.
 """
 
 import argparse
+import importlib
 import os
 import sys
 
 _NAME = "python -m pd_v2"
 
+# Words that are no script: each the module with the main function for the rest of the line.
+_SUBCOMMANDS = {
+    "check": "pd_v2.check",
+    "export": "pd_v2.export",
+}
+
 
 def main(argv=None):
-    """Run a script, or show its translation. Errors of the script are left to the interpreter."""
+    """Run a program, or show its translation. Errors of the program are left to the interpreter."""
     argv = sys.argv[1:] if argv is None else list(argv)
-    if argv[:1] == ["export"]:
-        return _export(argv[1:])
-    if argv[:1] == ["check"]:
-        return _check(argv[1:])
+    if argv and argv[0] in _SUBCOMMANDS:
+        return importlib.import_module(_SUBCOMMANDS[argv[0]]).main(argv[1:])
+    if argv[:1] in (["-m"], ["-c"]) and len(argv) > 1:
+        return _launch(argv)
     options = _parser().parse_args(argv)
-    try:
-        open(options.script, "rb").close()
-    except OSError as error:
-        place = os.path.abspath(options.script)
-        reason = f"[Errno {error.errno}] {error.strerror}"
-        print(f"{_NAME}: can't open file {place!r}: {reason}", file=sys.stderr)
+    if options.script == "-" and not options.translate:
+        return _launch(["-", *options.arguments])
+    if not _can_open(options.script):
         return 2
     if options.translate:
         return _show(options.script)
-    return _run(options.script, options.arguments)
+    return _launch([options.script, *options.arguments])
 
 
 def _parser():
     parser = argparse.ArgumentParser(
         prog=_NAME,
-        description="Run a paddle.v2 script, Python 2 included, on this Python.",
+        usage="%(prog)s [-h] [--translate] SCRIPT | -m MODULE | -c TEXT [ARGS ...]",
+        description="Run a paddle.v2 program, Python 2 included, on this Python.",
         epilog=f"{_NAME} export --help tells how to write a network as ONNX, and "
         f"{_NAME} check --help how to ask what programs use that pd_v2 lacks.",
     )
-    parser.add_argument("script", metavar="SCRIPT", help="the program to run")
+    parser.add_argument(
+        "script", metavar="SCRIPT", help="a file, or a folder or zip file with a __main__.py"
+    )
     parser.add_argument(
         "arguments", metavar="ARGS", nargs=argparse.REMAINDER, help="the arguments of the program"
     )
+    parser.add_argument("-m", metavar="MODULE", help="run the module of this name")
+    parser.add_argument("-c", metavar="TEXT", help="run this text")
     parser.add_argument(
-        "--translate", action="store_true", help="print the program as it is run, and do not run it"
+        "--translate", action="store_true", help="print the script as it is run, and do not run it"
     )
     return parser
 
 
-def _export(argv):
-    from pd_v2 import export
+def _can_open(path):
+    """Whether there is something to run; otherwise say so."""
+    try:
+        if not os.path.isdir(path):
+            open(path, "rb").close()
+    except OSError as error:
+        reason = f"[Errno {error.errno}] {error.strerror}"
+        print(f"{_NAME}: can't open file {os.path.abspath(path)!r}: {reason}", file=sys.stderr)
+        return False
+    return True
 
-    return export.main(argv)
 
+def _launch(command):
+    import pd_v2.as_paddle  # noqa: F401  the program's names for pd_v2
+    from pd_v2.python2 import launch
 
-def _check(argv):
-    from pd_v2 import check
-
-    return check.main(argv)
-
-
-def _run(script, arguments):
-    import pd_v2.as_paddle  # noqa: F401  the script's names for pd_v2
-    from pd_v2.python2 import run
-
-    run(script, arguments)
+    launch(command)
 
 
 def _show(script):

@@ -93,7 +93,7 @@ def _imported(script):
     open(path, "rb").close()
     folder, name = os.path.split(path)
     sys.path.insert(0, folder)
-    importer.install_finder(folder)
+    importer.install_finder()
     name = os.path.splitext(name)[0]
     spec = importlib.util.spec_from_file_location(
         name, path, loader=importer.LocalLoader(name, path)

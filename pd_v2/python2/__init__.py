@@ -19,8 +19,8 @@ blocks, and blocks of binary files are bytes that are used like text (`shims.tex
 What a program can see of it: `len` and indices count characters, not bytes.
 """
 
-from pd_v2.python2.run import run
+from pd_v2.python2.run import launch
 from pd_v2.python2.sources import read_source
 from pd_v2.python2.translate import translate
 
-__all__ = ["read_source", "run", "translate"]
+__all__ = ["launch", "read_source", "translate"]

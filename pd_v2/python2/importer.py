@@ -1,59 +1,144 @@
 """Finds and loads the modules of a program, which are translated; installed ones are not.
 
-Its own are the modules in the folder of the script and in the folders that it adds to sys.path.
+They are found by importlib's own PathFinder, wherever sys.path leads it: a hook makes the finders
+of folders, zip files and scripts that are no part of the standard library or of an installed
+distribution.
 """
 
 import os
 import sys
-import sysconfig
-from dataclasses import dataclass
-from importlib.machinery import PathFinder, SourceFileLoader
+import time
+import zipimport
+from importlib.machinery import (
+    BYTECODE_SUFFIXES,
+    EXTENSION_SUFFIXES,
+    SOURCE_SUFFIXES,
+    ExtensionFileLoader,
+    FileFinder,
+    SourceFileLoader,
+    SourcelessFileLoader,
+)
+from importlib.util import module_from_spec, spec_from_file_location
 
+from pd_v2.python2 import installed, process, sources
 from pd_v2.python2.namespace import builtins_of
-from pd_v2.python2.sources import load_program
 from pd_v2.python2.translate import compile_program
 
-_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-_OURS = [os.path.join(_ROOT, package) for package in ("pd_core", "pd_v2")]
-_INSTALLED = ("stdlib", "platstdlib", "purelib", "platlib")
+# A folder that has changed a moment ago may change again without a new time of its own.
+_FRESH_SECONDS = 2
 
 
-@dataclass(frozen=True)
-class LocalFinder:
-    """Finds modules as ever, and has those of the program loaded by a LocalLoader."""
+def install_finder():
+    """Find and translate the modules of programs, from now on."""
+    if _finder_of not in sys.path_hooks:
+        sys.path_hooks.insert(0, _finder_of)
+    for entry in list(sys.path_importer_cache):
+        if not installed.is_library(entry):
+            del sys.path_importer_cache[entry]
 
-    script_folder: str
-    path_before: tuple  # sys.path as the script finds it
-    installed: tuple  # the folders of installed packages
 
-    def find_spec(self, name, path=None, target=None):
-        spec = PathFinder.find_spec(name, path, target)
-        if spec is None or not isinstance(spec.loader, SourceFileLoader):
-            return None  # left to the finders after this one
-        if not self.is_local(spec.origin):
+def _finder_of(entry):
+    """The finder of modules in an entry of sys.path. ImportError leaves it to other hooks."""
+    if installed.is_library(entry):
+        raise ImportError(f"{entry} is not a program's")
+    if os.path.isdir(entry):
+        return _Folder(entry)
+    if os.path.isfile(entry) and not is_zip(entry):
+        return _Script(entry)
+    return Archive(entry)
+
+
+def is_zip(path):
+    """Whether modules can be imported from a file."""
+    try:
+        zipimport.zipimporter(path)
+    except ImportError:
+        return False
+    return True
+
+
+def loader_of(name, path):
+    """The loader of the module in a file: one that translates it, if it is the program's."""
+    is_installed = installed.is_installed(path, name)
+    return SourceFileLoader(name, path) if is_installed else LocalLoader(name, path)
+
+
+class _OldFinder:
+    """The method that finders had in 2017."""
+
+    def find_module(self, fullname, path=None):
+        """The loader of a module, or None."""
+        spec = self.find_spec(fullname)
+        return spec and spec.loader
+
+
+class _Folder(_OldFinder, FileFinder):
+    """Finds modules in a folder of a program."""
+
+    def __init__(self, path):
+        super().__init__(
+            path,
+            (ExtensionFileLoader, EXTENSION_SUFFIXES),
+            (loader_of, SOURCE_SUFFIXES),
+            (SourcelessFileLoader, BYTECODE_SUFFIXES),
+        )
+
+    def find_spec(self, fullname, target=None):
+        """Find a module, also one that was written after the last look into the folder."""
+        if os.path.isdir(self.path) and _is_fresh(self.path):
+            self.invalidate_caches()
+        return super().find_spec(fullname, target)
+
+
+def _is_fresh(folder):
+    return time.time() - os.stat(folder).st_mtime < _FRESH_SECONDS
+
+
+class Archive(_OldFinder, zipimport.zipimporter):
+    """Finds modules in a zip file of a program."""
+
+    def __init__(self, path):
+        super().__init__(os.path.abspath(path))
+
+    def find_spec(self, fullname, target=None):
+        """Find a module by its source, which zipimport would compile to tell its name."""
+        place = os.path.join(self.archive, self.prefix + fullname.rpartition(".")[2])
+        for path in (os.path.join(place, "__init__.py"), place + ".py"):
+            if self._has(path):
+                packages = None if path == place + ".py" else [place]
+                loader = _ArchiveLoader(fullname, path, self)
+                return spec_from_file_location(
+                    fullname, path, loader=loader, submodule_search_locations=packages
+                )
+        return super().find_spec(fullname, target)
+
+    def load_module(self, fullname):
+        """Import a module, as loaders did it in 2017."""
+        spec = self.find_spec(fullname)
+        if spec is None:
+            raise zipimport.ZipImportError(f"can't find module {fullname!r}", name=fullname)
+        return load_source(fullname, spec.origin, spec.loader)
+
+    def _has(self, path):
+        try:
+            self.get_data(path)
+        except OSError:
+            return False
+        return True
+
+
+class _Script(_OldFinder):
+    """Finds in a script the main module that it is, for runpy."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def find_spec(self, fullname, target=None):
+        """Find `__main__`, and nothing else."""
+        if fullname != "__main__":
             return None
-        spec.loader = LocalLoader(name, spec.origin)
-        spec.cached = None
-        return spec
-
-    def is_local(self, path):
-        return not _is_in(path, self.installed) and _is_in(path, self._folders())
-
-    def _folders(self):
-        added = [folder for folder in sys.path if folder not in self.path_before]
-        return [self.script_folder, *added]
-
-
-def install_finder(script_folder):
-    """Find the modules of a script in its folder, from now on."""
-    paths = sysconfig.get_paths()
-    installed = (*_OURS, *(paths[name] for name in _INSTALLED))
-    sys.meta_path.insert(0, LocalFinder(script_folder, tuple(sys.path), installed))
-
-
-def _is_in(path, folders):
-    path = os.path.realpath(path)
-    return any(path.startswith(os.path.realpath(folder) + os.sep) for folder in folders)
+        path = os.path.abspath(self.path)
+        return spec_from_file_location(fullname, path, loader=_ScriptLoader(fullname, path))
 
 
 class LocalLoader(SourceFileLoader):
@@ -62,13 +147,74 @@ class LocalLoader(SourceFileLoader):
     is_of_program = True
 
     def get_code(self, fullname):
-        return compile_program(load_program(self.path), self.path)
+        """Code that runs the module in the namespace it is executed in."""
+        run = f"__import__({__name__!r}, fromlist=['run_in']).run_in(globals(), {self.path!r})"
+        _loaders[self.path] = self
+        return compile(run, __file__, "exec")
+
+    def load(self):
+        """The Program."""
+        return sources.parse_data(self.get_data(self.path), self.path)
 
     def exec_module(self, module):
-        execute(load_program(self.path), self.path, module)
+        """Run the module's body."""
+        execute(self.load(), self.path, module)
+
+    def load_module(self, fullname=None):
+        """Import the module, as loaders did it in 2017."""
+        return load_source(fullname or self.name, self.path, self)
+
+
+class _ArchiveLoader(LocalLoader):
+    """Loads a module of the program from a zip file."""
+
+    def __init__(self, fullname, path, archive):
+        super().__init__(fullname, path)
+        self.archive = archive
+
+    def get_data(self, path):
+        """Read a file of the archive."""
+        return self.archive.get_data(path)
+
+
+class _ScriptLoader(LocalLoader):
+    """Loads a script for runpy: it is in no package and has no spec."""
+
+
+# The loaders whose code was asked for, by path.
+_loaders = {}
+
+
+def load_source(name, path, loader=None):
+    """Import the module in a file under a name; a module of that name is run again."""
+    spec = spec_from_file_location(name, path, loader=loader or loader_of(name, path))
+    before = sys.modules.get(name)
+    module = sys.modules[name] = before or module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        if before is None:
+            del sys.modules[name]
+        raise
+    return sys.modules[name]
+
+
+def run_in(names, path):
+    """Run a module of the program in a namespace of somebody else's making."""
+    loader = _loaders[path]
+    program = loader.load()
+    if isinstance(loader, _ScriptLoader):
+        names.update(__spec__=None, __loader__=None, __package__=None)
+        process.adapt_to(program)
+    execute_in(program, path, names)
 
 
 def execute(program, path, module):
     """Run a Program as the body of a module."""
-    vars(module)["__builtins__"] = builtins_of(program)
-    exec(compile_program(program, path), vars(module))
+    execute_in(program, path, vars(module))
+
+
+def execute_in(program, path, names):
+    """Run a Program in a namespace."""
+    names["__builtins__"] = builtins_of(program)
+    exec(compile_program(program, path), names)

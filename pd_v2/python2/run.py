@@ -1,50 +1,115 @@
-"""Run a script as `python script args` would have done in 2017."""
+"""Run a script, a module or a command as Python would have done in 2017.
+
+SystemExit and every other error leave these functions as they would leave the program. The process
+is the program's afterwards: sys.path, sys.argv, the main module and how errors are shown.
+"""
 
 import os
 import sys
 import types
+from importlib.machinery import PathFinder
+from importlib.util import find_spec
 
-import numpy as np
-
-from pd_v2.python2 import importer, sources, tracebacks
+from pd_v2.python2 import importer, process, sources, tracebacks
+from pd_v2.python2.importer import LocalLoader
 from pd_v2.python2.shims.printing import finish_line
+from pd_v2.python2.translate import parse
+
+
+def launch(command):
+    """Run what a command line says: ["script.py", …], ["-m", "module", …], ["-c", "text", …]."""
+    if command[0] == "-m":
+        run_module(command[1], command[2:])
+    elif command[0] == "-c":
+        run_text(command[1], "<string>", command[:1] + command[2:])
+    elif command[0] == "-":
+        run_text(sys.stdin.read(), "<stdin>", command)
+    else:
+        run(command[0], command[1:])
 
 
 def run(path, arguments=()):
-    """Run a script as the main module of this process, with its arguments in sys.argv.
+    """Run a script, or the `__main__` of a folder or zip file, with its arguments in sys.argv."""
+    if os.path.isdir(path) or importer.is_zip(path):
+        return _run_folder(os.path.abspath(path), [path, *arguments])
+    module = _take_over([path, *arguments], os.path.dirname(os.path.realpath(path)))
+    module.__file__ = os.path.abspath(path)
+    _execute(lambda: sources.load_program(module.__file__), module)
 
-    SystemExit and every other error leave it as they would leave the script. The process is the
-    script's afterwards: sys.path, sys.argv, the main module and how errors are shown.
-    """
-    filename = os.path.abspath(path)
-    module = _main_module(filename)
-    sys.argv = [path, *arguments]
-    folder = os.path.dirname(os.path.realpath(path))
+
+def run_text(text, filename, argv):
+    """Run the text of a program."""
+    _execute(lambda: parse(text + "\n", filename), _take_over(argv, ""), filename)
+
+
+def run_module(name, arguments=()):
+    """Run a module that is found by its name, with its arguments in sys.argv."""
+    module = _take_over(["-m", *arguments], os.getcwd())
+    spec = _spec_to_run(name, name)
+    sys.argv[0] = spec.origin
+    _run_spec(spec, module)
+
+
+def _run_folder(path, argv):
+    """A folder or a zip file comes first on sys.path, where its modules are."""
+    module = _take_over(argv, path)
+    if sys.flags.safe_path:
+        sys.path.insert(0, path)
+    spec = PathFinder.find_spec("__main__", [path])
+    if spec is None:
+        _fail(f"can't find '__main__' module in {path!r}")
+    _run_spec(spec, module)
+
+
+def _take_over(argv, folder):
+    """Make the process one that runs a program. The module is the one to run."""
+    module = types.ModuleType("__main__")
+    sys.modules["__main__"] = sys.modules["__mp_main__"] = module  # as multiprocessing knows it
+    sys.argv = list(argv)
     if not sys.flags.safe_path:
         sys.path[0] = folder
-    importer.install_finder(folder)
+    importer.install_finder()
     tracebacks.show_as_of(module)
-    _let_bytes_through()
-    program = sources.load_program(filename)
-    if program.is_python2:
-        np.set_printoptions(legacy="1.13")  # arrays and their elements look as they did
-        if hasattr(sys.stdin, "reconfigure"):
-            sys.stdin.reconfigure(newline="\n")  # a carriage return is a character
-    try:
-        importer.execute(program, filename, module)
-    finally:
-        finish_line()
-
-
-def _main_module(filename):
-    module = types.ModuleType("__main__")
-    module.__file__ = filename
-    sys.modules["__main__"] = module
+    process.let_bytes_through()
+    process.share()
     return module
 
 
-def _let_bytes_through():
-    """Text of the program may hold bytes that are no UTF-8, which go out as they came in."""
-    for stream in (sys.stdin, sys.stdout):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="surrogateescape")
+def _spec_to_run(name, wanted):
+    """The spec of a module, or of the `__main__` of a package."""
+    try:
+        spec = find_spec(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise
+        spec = None
+    if spec is None and name != wanted:
+        _fail(f"No module named {name}; {wanted!r} is a package and cannot be directly executed")
+    if spec is None:
+        _fail(f"No module named {name}")
+    if spec.submodule_search_locations is not None:
+        return _spec_to_run(f"{name}.__main__", name)
+    return spec
+
+
+def _fail(message):
+    """End as Python does that cannot find what to run."""
+    print(f"{sys.executable}: {message}", file=sys.stderr)
+    sys.exit(1)
+
+
+def _run_spec(spec, module):
+    module.__spec__, module.__loader__, module.__package__ = spec, spec.loader, spec.parent
+    module.__file__ = spec.origin
+    if isinstance(spec.loader, LocalLoader):
+        return _execute(spec.loader.load, module)
+    exec(spec.loader.get_code(spec.name), vars(module))
+
+
+def _execute(load, module, filename=None):
+    program = load()
+    process.adapt_to(program)
+    try:
+        importer.execute(program, filename or module.__file__, module)
+    finally:
+        finish_line()

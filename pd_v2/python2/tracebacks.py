@@ -4,7 +4,8 @@ import os
 import sys
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__))
-_OURS = (_PACKAGE + os.sep, os.path.join(os.path.dirname(_PACKAGE), "as_paddle.py"))
+_BESIDE = ("__main__.py", "as_paddle.py")
+_OURS = (_PACKAGE + os.sep, *(os.path.join(os.path.dirname(_PACKAGE), name) for name in _BESIDE))
 
 
 def strip_error(error, first_globals=None):
@@ -38,7 +39,7 @@ def _steps(traceback):
 
 def _is_ours(step):
     filename = step.tb_frame.f_code.co_filename
-    return filename.startswith((*_OURS, "<frozen importlib"))
+    return filename.startswith((*_OURS, "<frozen importlib", "<frozen runpy"))
 
 
 def show_as_of(module):

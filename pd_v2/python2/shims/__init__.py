@@ -3,6 +3,17 @@
 The modules imported here add their overrides to the views of modules.
 """
 
-from pd_v2.python2.shims import archives, binary_modules, packages, pickles, standard_modules
+from pd_v2.python2.shims import (
+    archives,
+    binary_modules,
+    finders,
+    packages,
+    pickles,
+    processes,
+    standard_modules,
+)
 
-__all__ = ["archives", "binary_modules", "packages", "pickles", "standard_modules"]
+__all__ = [
+    *("archives", "binary_modules", "finders", "packages", "pickles", "processes"),
+    "standard_modules",
+]

@@ -1,14 +1,12 @@
 """Modules of the standard library whose names or functions have changed."""
 
-import errno
 import functools
 import random
-import subprocess
 import sys
 
 from pd_v2.python2.shims.arithmetic import divide, hash_fixed
 from pd_v2.python2.shims.files import File
-from pd_v2.python2.shims.text import as_binary, as_bytes, as_text
+from pd_v2.python2.shims.text import as_text
 from pd_v2.python2.shims.types import is_numpy_int
 from pd_v2.python2.shims.views import overrides
 from pd_v2.reader import order
@@ -22,33 +20,6 @@ def _sys(sys):
         "maxint": sys.maxsize,
         "setdefaultencoding": lambda name: None,
     }
-
-
-@overrides("os")
-def _os(os):
-    def fdopen(fd, mode="r", buffering=-1):
-        return File(fd, mode, buffering)
-
-    return {"errno": errno, "fdopen": fdopen, "getcwdu": os.getcwd, "popen": _popen}
-
-
-def _popen(command, mode="r", buffering=-1):
-    """What a shell command prints, or with "w" what it reads."""
-    end = "stdin" if mode.startswith("w") else "stdout"
-    process = subprocess.Popen(as_text(command), shell=True, **{end: subprocess.PIPE})
-    pipe = _Pipe.over(getattr(process, end), mode)
-    pipe.process = process
-    return pipe
-
-
-class _Pipe(File):
-    """One end of a pipe to a process."""
-
-    def close(self):
-        """The exit status as os.wait() gives it, or None for success."""
-        self.buffer.close()
-        status = self.process.wait()
-        return (-status if status < 0 else status << 8) or None
 
 
 @overrides("math")
@@ -188,35 +159,6 @@ def _re(re):
         return matching
 
     return {name: by_ascii(name, arguments) for name, arguments in _RE_ARGUMENTS.items()}
-
-
-@overrides("subprocess")
-def _subprocess(subprocess):
-    """Pipes carry the bytes that are written to them, text among others."""
-
-    def with_text(keywords):
-        if keywords.get("universal_newlines"):
-            keywords = {**keywords, "encoding": "utf-8", "errors": "surrogateescape"}
-        return keywords
-
-    class Popen(subprocess.Popen):
-        """A process whose pipes are files of a translated program."""
-
-        def __init__(self, *args, **keywords):
-            super().__init__(*args, **with_text(keywords))
-            if not self.text_mode:
-                for name in ("stdin", "stdout", "stderr"):
-                    pipe = getattr(self, name)
-                    setattr(self, name, pipe and File.over(pipe))
-
-        def communicate(self, input=None):
-            input = input if self.text_mode else as_bytes(input)
-            return tuple(map(as_binary, super().communicate(input)))
-
-    def check_output(*args, **keywords):
-        return as_binary(subprocess.check_output(*args, **with_text(keywords)))
-
-    return {"Popen": Popen, "check_output": check_output}
 
 
 @overrides("urllib.request")

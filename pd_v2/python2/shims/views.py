@@ -27,6 +27,7 @@ _RENAMED = {
     "HTMLParser": ("html.parser", "html"),
     "htmlentitydefs": ("html.entities",),
     "httplib": ("http.client",),
+    "imp": ("pd_v2.python2.shims.imp",),
     "pipes": ("shlex",),
     "Queue": ("queue",),
     "repr": ("reprlib",),

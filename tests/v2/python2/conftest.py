@@ -1,13 +1,45 @@
 import gc
+import os
+import subprocess
+import sys
 import textwrap
 import types
 import warnings
+from pathlib import Path
 
 import pytest
 
-from pd_v2.python2.importer import execute
+from pd_v2.python2 import import_statement
+from pd_v2.python2.importer import execute, install_finder
 from pd_v2.python2.shims.printing import finish_line
 from pd_v2.python2.translate import parse
+
+_ROOT = str(Path(__file__).parents[3])
+
+
+@pytest.fixture
+def launch(tmp_path):
+    """A function that writes {path: text} and runs the first, or a command, in a process.
+
+    The launcher runs it, or plain Python does.
+    """
+
+    def run(files, *arguments, plain=False, command=None, send="", **variables):
+        for name, text in files.items():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(text)
+        launcher = ["-B"] if plain else ["-m", "pd_v2"]
+        environment = {**os.environ, "PYTHONPATH": _ROOT, "PYTHONDONTWRITEBYTECODE": ""}
+        return subprocess.run(
+            [sys.executable, *launcher, *(command or [next(iter(files))]), *arguments],
+            cwd=tmp_path,
+            env={**environment, **variables},
+            capture_output=True,
+            text=True,
+            input=send,
+        )
+
+    return run
 
 
 @pytest.fixture
@@ -22,6 +54,31 @@ def python2(capsys, tmp_path, monkeypatch):
         return capsys.readouterr().out
 
     return run
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch, capsys):
+    """A function that runs the main module of {path: source}, and gives what it prints."""
+    before = set(sys.modules)
+    monkeypatch.setattr(import_statement, "_own_modules", {})
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.setattr(sys, "path_hooks", list(sys.path_hooks))
+    monkeypatch.setattr(sys, "path_importer_cache", {})
+    install_finder()
+
+    def run(files):
+        for path, source in files.items():
+            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / path).write_bytes(source.encode() if isinstance(source, str) else source)
+        module = types.ModuleType("main")
+        module.__file__ = str(tmp_path / "main.py")
+        execute(parse(files["main.py"], module.__file__), module.__file__, module)
+        finish_line()
+        return capsys.readouterr().out
+
+    yield run
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -4,34 +4,10 @@ import gzip
 import itertools
 import json
 import sys
-import types
 
 import pytest
 
-from pd_v2.python2.importer import LocalFinder, execute, install_finder
-from pd_v2.python2.translate import parse
-
-
-@pytest.fixture
-def program(tmp_path, monkeypatch, capsys):
-    """A function that runs the main module of {path: source}, and gives what it prints."""
-    before = set(sys.modules)
-    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
-    install_finder(str(tmp_path))
-
-    def run(files):
-        for path, source in files.items():
-            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / path).write_text(source)
-        main = str(tmp_path / "main.py")
-        module = types.ModuleType("main")
-        execute(parse(files["main.py"], main), main, module)
-        return capsys.readouterr().out
-
-    yield run
-    for name in set(sys.modules) - before:
-        del sys.modules[name]
+from pd_v2.python2 import installed
 
 
 def test_local_modules_are_translated(program):
@@ -89,21 +65,10 @@ def test_added_folders_are_local(program, tmp_path):
     )
 
 
-def test_folders_of_the_environment_are_not_local(program, tmp_path, monkeypatch):
-    other = tmp_path.parent / "other_folder"
-    other.mkdir(exist_ok=True)
-    (other / "part_d.py").write_text("half = 1 / 2")
-    monkeypatch.syspath_prepend(str(other))
-    del sys.meta_path[0]
-    install_finder(str(tmp_path))
-    assert program({"main.py": "import part_d\nprint part_d.half"}) == "0.5\n"
-
-
 def test_installed_packages_below_the_script_are_not_local(tmp_path):
     site = tmp_path / "venv" / "site-packages"
-    finder = LocalFinder(str(tmp_path), (), installed=(str(site),))
-    assert not finder.is_local(str(site / "package" / "__init__.py"))
-    assert finder.is_local(str(tmp_path / "package" / "__init__.py"))
+    assert installed.is_installed(str(site / "package" / "__init__.py"), "package")
+    assert not installed.is_installed(str(tmp_path / "package" / "__init__.py"), "package")
 
 
 def test_python3_modules_stay_python3(program):
@@ -117,7 +82,8 @@ def test_python3_modules_stay_python3(program):
 def test_importlib_and_dunder_import_find_local_modules(program):
     files = {
         "main.py": (
-            "import importlib\nprint importlib.import_module('part_f').x, __import__('part_g').x"
+            "import importlib\n"
+            "print importlib.import_module('part_f').x, __import__('part_g', fromlist=['x']).x"
         ),
         "part_f.py": "x = 1 / 2",
         "part_g.py": "x = 3 / 2",

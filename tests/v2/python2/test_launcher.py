@@ -4,45 +4,22 @@ import os
 import signal
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from pd_v2.__main__ import main
 
+# The folder that this package is found in.
 _ROOT = str(Path(__file__).parents[3])
-
-
-def _start(*command, cwd, send=""):
-    environment = {**os.environ, "PYTHONPATH": _ROOT, "PYTHONDONTWRITEBYTECODE": ""}
-    return subprocess.run(
-        [sys.executable, *command],
-        cwd=cwd,
-        env=environment,
-        capture_output=True,
-        text=True,
-        input=send,
-    )
-
-
-@pytest.fixture
-def launch(tmp_path):
-    """Write files, run the first with arguments; as is, or with the launcher."""
-
-    def run(files, *arguments, plain=False):
-        for name, text in files.items():
-            (tmp_path / name).parent.mkdir(exist_ok=True)
-            (tmp_path / name).write_text(text)
-        launcher = ["-B"] if plain else ["-m", "pd_v2"]
-        return _start(*launcher, next(iter(files)), *arguments, cwd=tmp_path)
-
-    return run
 
 
 # Valid in both dialects, with the same meaning.
 _ENVIRONMENT = """\
 from __future__ import print_function
 import sys
+import zipfile
 print(sys.argv, __name__, __file__, sys.path[0], sys.modules["__main__"].x if "x" in dir() else 0)
 print(sys.stdin.read().strip(), __doc__, __package__)
 sys.exit(3)
@@ -236,3 +213,65 @@ def test_missing_script(tmp_path, capsys, monkeypatch):
         f"can't open file {str(tmp_path / 'missing.py')!r}: [Errno 2] No such file or directory"
     )
     assert capsys.readouterr().err == f"python -m pd_v2: {expected}\n"
+
+
+# Valid in both dialects, with the same meaning.
+_PACKAGE = {
+    "package/module.py": """\
+from __future__ import print_function
+import sys
+import zipfile
+from . import beside
+from package.beside import name
+print(__name__, __package__, __file__, sys.argv, sys.path[0], name, beside.name, __spec__.name)
+""",
+    "package/beside.py": "name = __name__\n",
+    "package/__init__.py": "",
+    "package/__main__.py": "import sys\nsys.exit('main of %s: %s' % (__package__, sys.argv))\n",
+}
+
+
+@pytest.mark.parametrize("module", ["package.module", "package", "nothing", "package.beside.none"])
+def test_modules_are_run_as_python_does(launch, module):
+    results = [
+        launch(_PACKAGE, "a", "-b", command=("-m", module), plain=plain) for plain in (False, True)
+    ]
+    ours, plain = [(result.stdout, result.returncode) for result in results]
+    assert ours == plain
+    assert bool(results[0].stderr) == (module != "package.module")
+    if module.startswith("package."):
+        assert results[0].stderr == "" or "No module named package.beside.none" in results[0].stderr
+    else:
+        assert results[0].stderr == results[1].stderr
+
+
+def test_folders_and_zip_files_are_run_as_python_does(launch, tmp_path):
+    source = (
+        "from __future__ import print_function\nimport sys, beside\n"
+        "print(__name__, repr(__package__), __file__, sys.argv, sys.path[0], beside.name)\n"
+    )
+    files = {"app/__main__.py": source, "app/beside.py": "name = __name__\n"}
+    with zipfile.ZipFile(tmp_path / "app.zip", "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name.removeprefix("app/"), text)
+    for path in ("app", "app.zip"):
+        ours, plain = [launch(files, "a", command=[path], plain=plain) for plain in (False, True)]
+        assert ours.stdout == plain.stdout
+        assert (ours.stderr, ours.returncode) == ("", 0)
+
+
+def test_a_folder_without_main(launch):
+    ours, plain = [launch({"a/b": ""}, command=["a"], plain=plain) for plain in (False, True)]
+    assert (ours.stderr, ours.returncode) == (plain.stderr, plain.returncode)
+
+
+def test_text_is_run(launch):
+    source = "import sys, beside; print 7 / 2, sys.argv, __name__, repr(sys.path[0]), beside.x\n1/0"
+    files = {"beside.py": "x = 1 / 2"}
+    for command, send in ((("-c", source), ""), (("-",), source)):
+        ours = launch(files, "a", "-m", command=command, send=send)
+        assert ours.stdout == f"3 ['{command[0]}', 'a', '-m'] __main__ '' 0\n"
+        assert ours.stderr.splitlines()[0] == "Traceback (most recent call last):"
+        assert ours.stderr.splitlines()[-1].startswith("ZeroDivisionError")
+        assert ours.returncode == 1
+        assert "pd_v2" not in ours.stderr
