@@ -1,0 +1,96 @@
+"""Reads from the command line of an interpreter that starts whether it runs a part of a program.
+
+It is loaded by its path, before anything of this package is imported.
+"""
+
+import os
+import sys
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec, spec_from_file_location
+
+_FOLDER = os.path.dirname(os.path.abspath(__file__))
+
+# Modules of the standard library that import and run a program's.
+_RUNNERS = ("doctest", "unittest")
+
+_SPAWNED = ("multiprocessing.spawn import spawn_main", "multiprocessing.forkserver import main")
+_TRACKER = "multiprocessing.resource_tracker import main"
+
+
+def beginning():
+    """What to do before the interpreter goes on: a function, or None if it runs nothing of ours."""
+    options, target, arguments = split(sys.orig_argv, sys.argv)
+    if target[0] == "-c" and any(words in target[1] for words in (*_SPAWNED, _TRACKER)):
+        return _keep if _TRACKER in target[1] else _find_modules
+    if _is_of_program(target):
+        return lambda: _start_anew(options, [*target, *arguments])
+    return None
+
+
+def split(command, argv):
+    """The options of an interpreter, what it runs (["-m", name], …), and the arguments of that."""
+    arguments = argv[1:]
+    before = command[1 : len(command) - len(arguments)]
+    if argv[0] not in ("-c", "-m"):
+        options = before[:-1] if argv[0] else before
+        return options, [argv[0] or "-"], arguments
+    letter = argv[0][1]
+    *options, last = before
+    if options and _ends_options(options[-1], letter):
+        letters = options.pop()[:-1]
+    else:  # -cpass
+        letters, _, last = last.partition(letter)
+    return options + [letters] * (letters != "-"), [argv[0], last], arguments
+
+
+def _ends_options(word, letter):
+    """Whether a word such as -m or -um says that the next one is what to run."""
+    return word[0] == "-" and word[1:2] != "-" and word.index(letter) == len(word) - 1
+
+
+def _is_of_program(target):
+    if target[0] == "-m":
+        return target[1] in _RUNNERS or _is_module_of_program(target[1])
+    if target[0] in ("-c", "-"):
+        return target[0] == "-c" or not sys.stdin.isatty()
+    return os.path.exists(target[0]) and not _installed().is_command(target[0])
+
+
+def _is_module_of_program(name):
+    top = name.partition(".")[0]
+    try:
+        spec = PathFinder.find_spec(top, [os.getcwd(), *sys.path])
+    except SyntaxError:  # by zipimport, which compiles what it finds
+        return True
+    if spec is None:
+        return False
+    places = [spec.origin] if spec.has_location else list(spec.submodule_search_locations or [])
+    return bool(places) and not _installed().is_installed(places[0], name)
+
+
+def _installed():
+    return _loaded("_pd_v2_installed", os.path.join(os.path.dirname(_FOLDER), "installed.py"))
+
+
+def _loaded(name, path):
+    spec = spec_from_file_location(name, path)
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _start_anew(options, target):
+    command = [sys.executable, *options, os.path.join(_FOLDER, "launch.py"), *target]
+    if os.name == "nt":  # where exec ends the process that the program waits for
+        import subprocess
+
+        os._exit(subprocess.call(command))
+    os.execv(sys.executable, command)
+
+
+def _keep():
+    """Go on: multiprocessing looks after itself here."""
+
+
+def _find_modules():
+    _loaded("_pd_v2_launch", os.path.join(_FOLDER, "launch.py")).find_modules()
