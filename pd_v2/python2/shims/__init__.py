@@ -6,6 +6,7 @@ The modules imported here add their overrides to the views of modules.
 from pd_v2.python2.shims import (
     archives,
     binary_modules,
+    doctests,
     finders,
     packages,
     pickles,
@@ -14,6 +15,6 @@ from pd_v2.python2.shims import (
 )
 
 __all__ = [
-    *("archives", "binary_modules", "finders", "packages", "pickles", "processes"),
+    *("archives", "binary_modules", "doctests", "finders", "packages", "pickles", "processes"),
     "standard_modules",
 ]

@@ -26,6 +26,11 @@ def finish_line():
         _set_softspace(sys.stdout, False)
 
 
+def forget_space():
+    """Leave no space to whoever prints next."""
+    _set_softspace(sys.stdout, False)
+
+
 def _set_softspace(file, wanted):
     try:
         file.softspace = int(wanted)

@@ -275,3 +275,17 @@ def test_text_is_run(launch):
         assert ours.stderr.splitlines()[-1].startswith("ZeroDivisionError")
         assert ours.returncode == 1
         assert "pd_v2" not in ours.stderr
+
+
+def test_tests_of_modules(launch):
+    source = (
+        "import unittest, half\nclass HalfTest(unittest.TestCase):\n    def test_half(self):\n"
+        "        self.assertEquals(half.half(7), 3)\n        self.failIf(half.half(1))\n"
+        "        self.assertEqual(half.half(7), 3.5)\n"
+    )
+    files = {"half.py": "def half(x): return x / 2", "test_half.py": source}
+    ours = launch(files, command=("-m", "unittest", "test_half"))
+    assert "AssertionError: 3 != 3.5" in ours.stderr
+    assert "Ran 1 test in" in ours.stderr
+    assert "Deprecation" not in ours.stderr
+    assert ours.returncode == 1
