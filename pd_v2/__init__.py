@@ -1,5 +1,8 @@
 """The 2017 `paddle.v2` API on ONNX Runtime: same names, shapes, numbers and checkpoints."""
 
+from . import search_path  # before anything else is imported
+
+# isort: split
 from . import (
     activation,
     attr,

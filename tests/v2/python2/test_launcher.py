@@ -289,3 +289,14 @@ def test_tests_of_modules(launch):
     assert "Ran 1 test in" in ours.stderr
     assert "Deprecation" not in ours.stderr
     assert ours.returncode == 1
+
+
+def test_files_beside_the_script_named_as_modules_that_the_launcher_needs(launch):
+    files = {
+        "script.py": "import queue, enum, random\nprint queue.x, enum.x, random.x, random.seed(1)",
+        "queue.py": "x = 1 / 2",
+        "enum.py": "x = 3 / 2",
+        "random.py": "from os import *\nx = 5 / 2\ndef seed(n): return n / 2",
+    }
+    ours = launch(files)
+    assert (ours.stdout, ours.stderr) == ("0 1 2 0\n", "")

@@ -1,0 +1,19 @@
+"""Keeps files beside a script, such as a queue.py, out of the imports of this package.
+
+`python -m pd_v2` puts the current folder first on sys.path, and imports the package before it knows
+of a script.
+"""
+
+import os
+import sys
+
+
+def _is_command():
+    """Whether the package is imported because Python is to run it."""
+    if sys.argv[:1] != ["-m"]:
+        return False
+    return sys.orig_argv[len(sys.orig_argv) - len(sys.argv)].endswith("pd_v2")
+
+
+if _is_command() and not sys.flags.safe_path:
+    sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
