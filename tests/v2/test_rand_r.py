@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pytest
 
+from pd_v2 import rand_r
 from pd_v2.rand_r import RAND_MAX, RandR
 
-CHUNK = 1 << 16
+CHUNK = 1 << 14
 
 
 def scalar_rand_r(state):
@@ -168,3 +169,18 @@ def test_nothing_drawn_for_no_values():
 def test_the_state_has_32_bits():
     assert RandR(-1).state == 2**32 - 1
     assert RandR(2**32 + 3).state == 3
+
+
+@pytest.mark.parametrize("doubt", [rand_r._DOUBT, 2.0**-26], ids=["as it is", "for many values"])
+@pytest.mark.parametrize(("mean", "std"), [(0.0, 0.02), (-0.7, 0.3)])
+def test_the_quick_cosine_rounds_as_the_exact_one(mean, std, doubt, monkeypatch):
+    monkeypatch.setattr(rand_r, "_DOUBT", doubt)
+    stream, counter = RandR(11), RandR(11)
+    values = stream.normal(mean, std, 300_000).reshape(-1, 2)
+    draws = counter.draw(300_000).reshape(-1, 2)
+    first, second = ((1 + draws.T) * 2.0**-31).astype(np.float32)
+    log = np.log(first.astype(np.float64)).astype(np.float32)
+    radius, angle = np.float32(std) * np.sqrt(-2 * log), 2 * np.pi * second.astype(np.float64)
+    for k, axis in enumerate((np.cos, np.sin)):
+        expected = (np.float32(mean) + radius * axis(angle)).astype(np.float32)
+        assert np.array_equal(values[:-1, k], expected[:-1])  # the last one is drawn again
