@@ -66,6 +66,9 @@ def session(model_bytes, device="cpu", optimize=True):
     options.intra_op_num_threads = _cores()
     options.add_session_config_entry("session.force_spinning_stop", "1")
     options.log_severity_level = 3
+    # The search for a buffer to share compares with every freed one: quadratic in the operators,
+    # most of the start of a program of thousands. The plan of a run's memory shares them as well.
+    options.enable_mem_reuse = False
     level = onnxruntime.GraphOptimizationLevel
     options.graph_optimization_level = level.ORT_ENABLE_ALL if optimize else level.ORT_DISABLE_ALL
     return onnxruntime.InferenceSession(model_bytes, options, providers=_providers(device))
