@@ -9,7 +9,7 @@ import operator
 from pd_v2.reader import order
 from pd_v2.reader.ahead import Holding
 from pd_v2.reader.pipe import PipeReader, pipe_reader
-from pd_v2.reader.protocol import require_reader
+from pd_v2.reader.protocol import require_reader, wrapping
 from pd_v2.reader.threads import buffered, xmap_readers
 
 __all__ = [
@@ -48,7 +48,7 @@ def shuffle(reader, buf_size):
     """Samples in random order within windows of buf_size, drawn with the `random` module."""
     require_reader("shuffle", reader)
 
-    return lambda: _Shuffled(reader, max(buf_size, 1))
+    return wrapping(reader, lambda: _Shuffled(reader, max(buf_size, 1)))
 
 
 class _Shuffled(Holding):
@@ -112,7 +112,7 @@ def firstn(reader, n):
     def first():
         yield from itertools.islice(reader(), n)
 
-    return first
+    return wrapping(reader, first)
 
 
 def _require_readers(who, readers):

@@ -4,7 +4,7 @@ import itertools
 import operator
 
 from pd_v2.reader.ahead import Holding, held
-from pd_v2.reader.protocol import require_reader
+from pd_v2.reader.protocol import require_reader, wrapping
 
 __all__ = ["batch"]
 
@@ -19,7 +19,7 @@ def batch(reader, batch_size):
     if size < 1:
         raise ValueError(f"batch: batch_size must be at least 1, got {size}")
 
-    return lambda: _Groups(reader, size)
+    return wrapping(reader, lambda: _Groups(reader, size))
 
 
 class _Groups(Holding):

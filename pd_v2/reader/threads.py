@@ -1,15 +1,18 @@
 """Readers that work ahead of their consumer in daemon threads.
 
-The threads start when the reader is iterated and stop when it ends, fails or is closed.
+The threads start when the reader is iterated and stop when it ends, fails, is closed or forgotten.
+The consumer may be the main thread, where a KeyboardInterrupt may come between any two steps: it
+takes no lock that Python code would have to release, only queues whose operations are single steps.
 """
 
-import itertools
+import _thread
 import threading
-from collections import deque
 from dataclasses import dataclass
+from functools import partial
+from queue import SimpleQueue
 
 from pd_v2.reader.ahead import ahead
-from pd_v2.reader.protocol import require_reader
+from pd_v2.reader.protocol import require_reader, wrapping
 
 _END = object()
 
@@ -21,45 +24,53 @@ class _Failure:
     error: BaseException
 
 
-class _Channel:
-    """A queue between threads, of bounded size (0: unbounded), that the consumer may close."""
+class _Room:
+    """How many samples may be on their way, 0: any number; one thread takes room, another gives."""
 
     def __init__(self, size):
-        self._size = size
-        self._items = deque()
-        self._passed = 0
-        self._closed = False
-        self._changed = threading.Condition()
+        self._bounded, self._free = bool(size), size
+        self._given = SimpleQueue()
+        self.closed = False
 
-    def put(self, item, turn=None):
-        """Add an item, as the turn-th one if a turn is given; False once the channel is closed."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._admits(turn))
-            if not self._closed:
-                self._items.append(item)
-                self._passed += 1
-                self._changed.notify_all()
-            return not self._closed
+    def take(self):
+        """Wait until there is room; False once it is closed."""
+        if self._bounded and not self._free:
+            self._given.get()
+        elif self._bounded:
+            self._free -= 1
+        return not self.closed
 
-    def get(self):
-        """Remove the oldest item; _END once the channel is closed."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._items)
-            if self._closed:
-                return _END
-            self._changed.notify_all()
-            return self._items.popleft()
+    def give(self):
+        """A sample has arrived."""
+        if self._bounded:
+            self._given.put(None)
 
     def close(self):
-        """Release every thread that waits here and forget what was not fetched."""
-        with self._changed:
-            self._closed = True
-            self._items.clear()
-            self._changed.notify_all()
+        """Nothing is taken any more."""
+        self.closed = True
+        self._given.put(None)
 
-    def _admits(self, turn):
-        room = not self._size or len(self._items) < self._size
-        return room and turn in (None, self._passed)
+
+class _Ending:
+    """A `with` that ends threads when it is left; they also end when nobody holds it.
+
+    That is what an interrupt on the way into the block leaves to do.
+    """
+
+    _steps = ()  # an interrupt may come before there are any
+
+    def __init__(self, *steps):
+        self._steps = steps
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        for step in self._steps:
+            step()
+
+    def __del__(self):
+        self.__exit__()
 
 
 def buffered(reader, size):
@@ -69,14 +80,12 @@ def buffered(reader, size):
 
     @ahead
     def read():
-        channel = _Channel(size)
-        _start(_pump, reader, channel.put)
-        try:
-            yield from _received(channel)
-        finally:
-            channel.close()
+        room, ready = _Room(size), SimpleQueue()
+        with _Ending(room.close):
+            _start(_pump, reader, room, ready)
+            yield from _delivered(_received(ready), room)
 
-    return read
+    return wrapping(reader, read)
 
 
 def xmap_readers(mapper, reader, process_num, buffer_size, order=False):
@@ -89,21 +98,20 @@ def xmap_readers(mapper, reader, process_num, buffer_size, order=False):
         raise TypeError(f"xmap_readers: mapper must be a function, got {type(mapper).__name__}")
     _require_size("xmap_readers: process_num", process_num, 1)
     _require_size("xmap_readers: buffer_size", buffer_size, 0)
+    # a buffer before the mappers, one behind them, and what they have at hand
+    size = 2 * buffer_size + process_num if buffer_size else 0
 
     @ahead
     def read():
-        raw, mapped = _Channel(buffer_size), _Channel(buffer_size)
-        turns = itertools.count()
-        _start(_pump, reader, lambda item: raw.put((next(turns), item)), process_num)
-        for _ in range(process_num):
-            _start(_map, mapper, raw, mapped, order)
-        try:
-            yield from _received(mapped, process_num)
-        finally:
-            raw.close()
-            mapped.close()
+        room, raw, ready = _Room(size), SimpleQueue(), SimpleQueue()
+        with _Ending(room.close, partial(raw.put, _END)):
+            _start(_pump, reader, room, raw)
+            for _ in range(process_num):
+                _start(_map, mapper, room, raw, ready)
+            items = _received(ready, process_num)
+            yield from _delivered(_in_order(items) if order else items, room)
 
-    return read
+    return wrapping(reader, read)
 
 
 def _require_size(what, size, least):
@@ -112,34 +120,37 @@ def _require_size(what, size, least):
 
 
 def _start(work, *args):
-    threading.Thread(
+    thread = threading.Thread(
         target=work, args=args, name=f"pd_v2.reader{work.__name__}", daemon=True
-    ).start()
+    )
+    # `start` waits until it runs, with a lock: not in a thread that may be interrupted
+    _thread.start_new_thread(thread.start, ())
 
 
-def _pump(reader, put, ends=1):
-    """Put the samples of a reader, its failure if it fails, and `ends` end marks."""
+def _pump(reader, room, raw):
+    """Put (turn, sample) of a reader, or its failure, and an end mark."""
+    turn = 0
     try:
-        for sample in reader():
-            if not put(sample):
+        for turn, sample in enumerate(reader(), 1):
+            if not room.take():
                 return
+            raw.put((turn, sample))
     except BaseException as error:
-        put(_Failure(error))
-    for _ in range(ends):
-        put(_END)
+        raw.put((turn + 1, _Failure(error)))
+    raw.put(_END)
 
 
-def _map(mapper, raw, mapped, order):
-    """Pass outcomes from raw to mapped, up to and including one end mark."""
-    while (received := raw.get()) is not _END:
+def _map(mapper, room, raw, ready):
+    """Pass outcomes on, up to the end mark, which is left to the other mappers."""
+    while (received := raw.get()) is not _END and not room.closed:
         turn, item = received
-        delivered = mapped.put(_outcome(mapper, item), turn if order else None)
-        if item is _END or not delivered:
-            return
+        ready.put((turn, _outcome(mapper, item)))
+    raw.put(_END)
+    ready.put(_END)
 
 
 def _outcome(mapper, item):
-    if item is _END or isinstance(item, _Failure):
+    if isinstance(item, _Failure):
         return item
     try:
         return mapper(item)
@@ -147,13 +158,30 @@ def _outcome(mapper, item):
         return _Failure(error)
 
 
-def _received(channel, ends=1):
-    """The samples in a channel until all end marks have come; a worker's failure is raised here."""
+def _received(ready, ends=1):
+    """The (turn, item) pairs in a queue, until all end marks have come."""
     while ends:
-        item = channel.get()
-        if item is _END:
+        received = ready.get()
+        if received is _END:
             ends -= 1
-        elif isinstance(item, _Failure):
-            raise item.error
         else:
-            yield item
+            yield received
+
+
+def _in_order(received):
+    """(turn, item) pairs, sorted: each turn comes once, and none is left out."""
+    early, due = {}, 1
+    for turn, item in received:
+        early[turn] = item
+        while due in early:
+            yield due, early.pop(due)
+            due += 1
+
+
+def _delivered(received, room):
+    """The samples; a worker's failure is raised here."""
+    for _, item in received:
+        room.give()
+        if isinstance(item, _Failure):
+            raise item.error
+        yield item

@@ -1,12 +1,17 @@
 """Readers that work ahead: order, bounds, failures, and threads that end."""
 
+import _thread
 import itertools
+import sys
 import threading
+import time
+from os.path import dirname, join
 
 import numpy as np
 import pytest
 
 from pd_v2 import reader
+from pd_v2.batches import Batches
 from pd_v2.minibatch import batch
 
 PATIENCE_SECONDS = 30
@@ -21,6 +26,13 @@ def assert_all_end(threads):
     for thread in threads:
         thread.join(PATIENCE_SECONDS)
     assert not any(thread.is_alive() for thread in threads)
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.002)
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 19])
@@ -108,6 +120,23 @@ def second_is_ready_first():
     return mapper
 
 
+@pytest.mark.parametrize("order", [True, False])
+def test_xmap_reads_ahead_no_further_than_its_buffers(order):
+    read = []
+
+    def source():
+        for i in range(100):
+            read.append(i)
+            yield i
+
+    mapped = reader.xmap_readers(str, source, 3, 2, order)()
+    next(mapped)
+    wait_until(lambda: len(read) == 9)  # 2 * 2 + 3 on their way, 1 delivered, 1 in hand
+    time.sleep(0.05)
+    assert len(read) == 9
+    assert len(list(mapped)) == 99
+
+
 def test_xmap_order_waits_for_the_slow_sample():
     mapped = reader.xmap_readers(second_is_ready_first(), lambda: range(4), 2, 1, order=True)
     assert list(mapped()) == [0, 1, 2, 3]
@@ -146,9 +175,10 @@ def test_xmap_raises_the_readers_error(order):
 @pytest.mark.parametrize("order", [True, False])
 def test_a_closed_xmap_releases_its_threads(order):
     mapped = reader.xmap_readers(str, itertools.count, 5, 1, order)()
+    before = set(reader_threads())
     next(mapped)
-    threads = reader_threads()
-    assert len(threads) >= 6
+    wait_until(lambda: len(set(reader_threads()) - before) == 6)  # they start one by one
+    threads = set(reader_threads()) - before
     mapped.close()
     assert_all_end(threads)
 
@@ -194,6 +224,77 @@ def test_what_batches_are_made_of_ends_when_they_are_forgotten():
     threads = set(reader_threads()) - set(before)
     del batches
     assert_all_end(threads)
+
+
+# ---- Ctrl-C
+
+
+class Interrupt:
+    """Raises KeyboardInterrupt at the n-th step of this thread within the files of the package.
+
+    A step is a line or a return: a signal is handled between two operations of a line at most.
+    """
+
+    def __init__(self, n):
+        self.left = n
+
+    def __call__(self, frame, event, _):
+        if not frame.f_code.co_filename.startswith(FILES) or forgets(frame):
+            return None
+        if event in ("line", "return"):
+            self.left -= 1
+            if not self.left:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return self
+
+    def during(self, work):
+        """Whether it came while `work` was done."""
+        before = sys.gettrace()
+        sys.settrace(self)
+        try:
+            work()
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(before)
+        return self.left <= 0
+
+
+def forgets(frame):
+    """Whether an object is being deleted: there Python drops whatever is raised."""
+    while frame is not None and frame.f_code.co_name != "__del__":
+        frame = frame.f_back
+    return frame is not None
+
+
+ROOT = dirname(reader.__file__)
+FILES = (join(ROOT, "threads.py"), join(ROOT, "ahead.py"), join(dirname(ROOT), "batches.py"))
+
+
+@pytest.mark.parametrize(
+    "made_of",
+    [
+        lambda source: batch(reader.buffered(source, 2), 2),
+        lambda source: batch(reader.xmap_readers(str, reader.buffered(source, 1), 2, 2, True), 2),
+        lambda source: lambda: iter([[1], [2], [3]]),
+    ],
+    ids=["buffered", "xmap", "list"],
+)
+def test_wherever_an_interrupt_comes_no_thread_is_left(made_of):
+    """As a training reads: ahead, and not to the end."""
+
+    def train():
+        with Batches(made_of(itertools.count), lambda samples: {}) as batches:
+            for _ in range(3):
+                next(batches).feeds()
+                batches.read_ahead()
+
+    before, count = _thread._count(), 1
+    while Interrupt(count).during(train):
+        count += 1
+    assert count > 50
+    wait_until(lambda: _thread._count() == before)
 
 
 @pytest.mark.parametrize(
