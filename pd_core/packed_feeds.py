@@ -31,6 +31,9 @@ class PackedFeeds:
 
     def check(self, fed):
         """ShapeError unless it holds for these arrays."""
+        for v in self.lengths.values():
+            if (fed[v] < 0).any():
+                raise _negative(v, fed[v])
         for lengths, rows in self.sums:
             total, there = int(fed[lengths].sum()), len(fed[rows])
             if total != there:
@@ -61,6 +64,11 @@ def _rows_of_samples(fed, chain):
         ends = np.concatenate([[0], np.cumsum(counts)])[np.cumsum(lengths)]
         counts = np.diff(ends, prepend=0)
     return counts
+
+
+def _negative(v, lengths):
+    k = int(np.flatnonzero(lengths < 0)[0])
+    return ShapeError(f"{v.name!r} has the length {lengths[k]} at {k}, it cannot be negative")
 
 
 def _check_same(a, b, x, y):

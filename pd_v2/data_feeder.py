@@ -236,10 +236,9 @@ class _Column:
         block = _stacked(entries) if len(entries) else np.zeros(0, np.int64)
         if block is None or block.ndim != 1 or (block != np.floor(block)).any():
             raise self._entry_fault(rows, lengths, problem)
-        columns = block.astype(np.int64)
-        if ((columns < 0) | (columns >= self.type.dim)).any():
+        if ((block < 0) | (block >= self.type.dim)).any():
             raise self._entry_fault(rows, lengths, problem)
-        return Slot(columns, lengths, None, counts, numbers, self.type.dim)
+        return Slot(block.astype(np.int64), lengths, None, counts, numbers, self.type.dim)
 
     def _entries(self, index, row, lengths):
         try:
@@ -396,7 +395,7 @@ def _pair_problem(entry, dim):
     pair = _stacked(entry)
     if pair is None or pair.shape != (2,):
         return f"expected a pair (column, value), got {_shown(entry)}"
-    return _column_problem(int(pair[0]) if pair[0] == int(pair[0]) else entry[0], dim)
+    return _column_problem(int(pair[0]) if pair[0] == np.floor(pair[0]) < dim else entry[0], dim)
 
 
 def _shown(value):

@@ -91,7 +91,7 @@ class SGD:
         for pass_id in range(num_passes):
             handler(events.BeginPass(pass_id))
             pass_metrics.reset()
-            with Batches(reader, convert) as batches:
+            with Batches(reader, convert, pass_id) as batches:
                 for batch_id, batch in enumerate(batches):
                     batch_metrics.reset()
                     handler(events.BeginIteration(pass_id, batch_id))

@@ -26,6 +26,16 @@ def test_lengths_add_up_to_the_rows():
             pd.eval(segments.sum(x), {x: rows(3), lengths: wrong})
 
 
+def test_a_length_is_not_negative():
+    """Not even where the sum is right; a step that is refused changes nothing."""
+    x, (lengths,), (segments,) = sequences("x")
+    w = pd.Variable("w", data=np.float32(2.0))
+    step = pd.SGDOptimizer(0.1).minimize(pd.reduce_sum(segments.sum(x * w)))
+    with pytest.raises(pd.ShapeError, match="'x0' has the length -2 at 1, it cannot be negative"):
+        pd.eval(step, {x: rows(3), lengths: [5, -2]})
+    assert w.val() == 2.0
+
+
 def test_parts_add_up_too():
     x, (outer, inner), (samples, parts) = sequences("x", 2)
     y = samples.sum(parts.sum(x))
