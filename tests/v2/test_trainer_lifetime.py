@@ -25,23 +25,22 @@ OPTIMIZERS = {
 
 
 def network(rows):
-    """Words [V] -> the mean of their rows [100] -> a number; its cost."""
-    words = L.data(name="words", type=T.integer_value_sequence(1000))
+    """A word -> its row [100] of a table -> a number; its cost."""
+    word = L.data(name="word", type=T.integer_value(1000))
     target = L.data(name="t", type=T.dense_vector(1))
-    table = L.embedding(input=words, size=100, param_attr=Param(sparse_update=rows))
-    mean = L.pooling(input=table, pooling_type=paddle.pooling.Avg())
-    return L.square_error_cost(input=L.fc(input=mean, size=1), label=target)
+    row = L.embedding(input=word, size=100, param_attr=Param(sparse_update=rows))
+    return L.square_error_cost(input=L.fc(input=row, size=1), label=target)
 
 
 def batches():
-    return iter([[([1, 2, 3], [1.0]), ([4, 5], [0.0])]] * 3)
+    return iter([[(1, [1.0]), (4, [0.0])]] * 3)
 
 
 @pytest.mark.parametrize("kind", OPTIMIZERS)
 def test_a_sweep_keeps_the_parameters_alone(kind):
     cost = network(rows=kind == "rows")
     pool, session = paddle.parameters.create(cost), pd.default_session()
-    for _ in range(60 if kind == "adam" else 6):
+    for _ in range(20 if kind == "adam" else 6):
         trainer = paddle.trainer.SGD(cost, pool, OPTIMIZERS[kind]())
         trainer.train(batches, event_handler=lambda event: None)
         trainer.test(batches)
