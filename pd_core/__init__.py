@@ -10,6 +10,7 @@ from .adaptive import (
     DecayedAdaGradOptimizer,
     RMSPropOptimizer,
 )
+from .atomic import atomic_write
 from .averaging import MovingAverage
 from .backend.ort import devices
 from .errors import (

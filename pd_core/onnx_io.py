@@ -1,10 +1,8 @@
 """ONNX files: models for inference."""
 
-import os
-from contextlib import suppress
-
 import onnx
 
+from .atomic import atomic_write
 from .backend import program
 from .backend.lowering import lower
 from .errors import ExportError, MissingFeed
@@ -54,7 +52,8 @@ def finished(model, path, metadata):
         model.metadata_props.add(key=key, value=str(value))
     onnx.checker.check_model(model, full_check=True)
     if path is not None:
-        _write(path, model.SerializeToString())
+        with atomic_write(path) as file:
+            file.write(model.SerializeToString())
     return model
 
 
@@ -111,18 +110,3 @@ def _distinct(found):
 def _spread(graph, root, found):
     dims = {d for v in (*graph.feeds, *graph.outputs) for d in v.dims if isinstance(d, str)}
     return {d: found[root(d)] for d in dims if root(d) in found}
-
-
-def _write(path, data):
-    """All or nothing: a temporary file beside the target, then a rename."""
-    partial = f"{os.fspath(path)}.{os.getpid()}.part"
-    try:
-        with open(partial, "wb") as f:
-            f.write(data)
-            f.flush()
-            os.fsync(f.fileno())
-        os.replace(partial, path)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.remove(partial)
-        raise

@@ -7,12 +7,13 @@ import sys
 
 import onnx
 
+import pd_core as pd
+
 from . import build
 from .config_base import Layer
 from .parameters import Parameters
 from .stored_network import model_of, read_stored
 from .topology import Topology
-from .whole_file import whole_file
 
 NAME = "python -m pd_v2 export"
 
@@ -39,7 +40,7 @@ def export_topology(path, topology, parameters):
     with open(topology, "rb") as f:
         model = model_of(read_stored(f), parameters)
     onnx.checker.check_model(model, full_check=True)
-    with whole_file(path) as f:
+    with pd.atomic_write(path) as f:
         f.write(model.SerializeToString())
     return model
 

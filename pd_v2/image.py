@@ -11,10 +11,10 @@ import uuid
 
 import numpy as np
 
+from pd_core import atomic_write
 from pd_v2.dataset import archive
 from pd_v2.dataset.pillow import pixels
 from pd_v2.dataset.words import as_data, lines
-from pd_v2.whole_file import whole_file
 
 __all__ = [
     *("batch_images_from_tar", "center_crop", "left_right_flip", "load_and_transform"),
@@ -119,7 +119,7 @@ def batch_images_from_tar(data_file, dataset_name, img2label, num_per_batch=1024
         os.rename(partial, batches)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    with whole_file(listing) as file:
+    with atomic_write(listing) as file:
         paths = (os.path.join(batches, f"batch_{i}") for i in range(count))
         file.writelines(os.fsencode(path) + b"\n" for path in paths)
     return listing

@@ -5,13 +5,14 @@ import struct
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
+import pd_core as pd
+
 from .described import data_types_of
 from .parameter_file import write_value
 from .parameters import Parameters
 from .proto import ModelConfig, TrainerConfig
 from .topology import Topology, parse_network
 from .topology_file import StoredTopology, TopologyFileError
-from .whole_file import whole_file
 
 _LENGTH = struct.Struct("<q")
 
@@ -28,7 +29,7 @@ def merge_v2_model(net, param_file, output_file):
     parameters = Parameters.from_tar(param_file)
     values = parameters.values_of(topology.parameters)
     config = topology.proto().SerializeToString()
-    with whole_file(output_file) as f:
+    with pd.atomic_write(output_file) as f:
         f.write(_LENGTH.pack(len(config)) + config)
         for p in topology.parameters:
             write_value(f, values[p.variable])
@@ -64,5 +65,5 @@ def dump_v2_config(topology, save_path, binary=False):
     """Write the ModelConfig of some output layers, as protobuf text or in binary."""
     config = parse_network(topology)
     text = config.SerializeToString() if binary else text_format.MessageToString(config).encode()
-    with whole_file(save_path) as f:
+    with pd.atomic_write(save_path) as f:
         f.write(text)

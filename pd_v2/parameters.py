@@ -11,7 +11,6 @@ from .parameter_file import read_tar, read_value, write_tar, write_value
 from .proto import ParameterConfig
 from .topology import Topology
 from .warning import warn
-from .whole_file import whole_file
 
 __all__ = ["Parameters", "create"]
 
@@ -265,7 +264,7 @@ class Parameters:
         """
         items = [(self._config(name), self.get(name)) for name in self.keys()]
         if isinstance(f, (str, os.PathLike)):
-            with whole_file(f) as file:
+            with pd.atomic_write(f) as file:
                 write_tar(file, items)
         else:
             write_tar(f, items)

@@ -14,6 +14,7 @@ import os
 import pickle
 import pkgutil
 
+from pd_core import atomic_write
 from pd_v2.dataset.transfer import md5file, transfer
 from pd_v2.dataset.trust import trusted
 from pd_v2.reader import order
@@ -122,7 +123,7 @@ def split(reader, line_count, suffix="%05d.pickle", dumper=pickle.dump):
         raise TypeError(f"split: dumper must be a function, got {type(dumper).__name__}")
     for number, samples in enumerate(_blocks("split", reader(), line_count)):
         if samples:
-            with open(suffix % number, "wb") as file:
+            with atomic_write(suffix % number) as file:
                 dumper(samples, file)
 
 

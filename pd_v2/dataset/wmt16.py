@@ -7,9 +7,9 @@ target before <e>. Dictionaries are made from the training sentences and kept be
 import os
 from collections import Counter
 
+from pd_core import atomic_write
 from pd_v2.dataset import archive, common, words
 from pd_v2.dataset.samples import Samples
-from pd_v2.whole_file import whole_file
 
 __all__ = ["convert", "fetch", "get_dict", "test", "train", "validation"]
 
@@ -108,7 +108,7 @@ def _write_dictionary(path, lang, size):
         if len(pair) == 2:
             counts.update(pair[column].split())
     found = [*_MARKS, *words.ranked(counts)][:size]
-    with whole_file(path) as file:
+    with atomic_write(path) as file:
         file.writelines(words.as_data(word) + b"\n" for word in found)
 
 

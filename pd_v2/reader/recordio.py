@@ -11,6 +11,7 @@ import os
 import struct
 import zlib
 
+from pd_core import atomic_write
 from pd_v2.reader.snappy import unpack_stream
 
 _HEADER = struct.Struct("<5I")
@@ -48,7 +49,7 @@ def read_chunk(path, offset):
 def write_records(path, records):
     """Write bytes records to a file, in chunks compressed with gzip."""
     records = iter(records)
-    with open(path, "wb") as file:
+    with atomic_write(path) as file:
         while chunk := list(itertools.islice(records, _RECORDS_PER_CHUNK)):
             plain = b"".join(_LENGTH.pack(len(record)) + record for record in chunk)
             payload = gzip.compress(plain, mtime=0)

@@ -161,3 +161,15 @@ def test_bad_snappy_blocks(block, message):
 def test_an_unknown_snappy_frame():
     with pytest.raises(ValueError, match="Snappy frame type 0x02 is unknown"):
         unpack_stream(b"\x02\x00\x00\x00")
+
+
+def test_records_that_fail_leave_the_file_as_it_was(path):
+    write_records(path, [b"old"])
+
+    def records():
+        yield from [b"new"] * 2000
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_records(path, records())
+    assert list(read_records(path)) == [b"old"] and list(path.parent.iterdir()) == [path]

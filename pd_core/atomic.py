@@ -1,0 +1,132 @@
+"""Files that are written whole or not at all."""
+
+import errno
+import os
+import re
+import secrets
+import stat
+from contextlib import contextmanager, suppress
+
+try:
+    import fcntl
+except ImportError:  # Windows, where a file that is open cannot be removed
+    fcntl = None
+
+_TOKEN_BYTES = 8
+_TOKEN = re.compile(rf"[0-9a-f]{{{2 * _TOKEN_BYTES}}}")
+
+
+@contextmanager
+def atomic_write(path):
+    """Open a binary file for writing that takes its place at the path when the `with` block ends.
+
+    Until then, whatever happens, what was at the path before is still there: the bytes go into a
+    temporary file beside it, reach the disk, and are renamed. A link is followed, and a file that
+    was there before passes on its owner and its mode. Devices and pipes are written in place.
+    Temporary files that killed writers of the same path have left are removed.
+    """
+    path = os.fspath(path)
+    before = _status(path)
+    if before is not None and not stat.S_ISREG(before.st_mode):
+        with open(path, "wb") as file:
+            yield file
+        return
+    path = os.path.realpath(path)
+    if before is not None and not os.access(path, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+    _remove_leftovers(path)
+    file, partial = _open_partial(path, before)
+    try:
+        with file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            if fcntl:  # renamed while it is still locked: no other writer takes it for a leftover
+                os.replace(partial, path)
+        if not fcntl:
+            os.replace(partial, path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.remove(partial)
+        raise
+    _sync_folder(os.path.dirname(path))
+
+
+def _status(path):
+    """What is at the path, links followed; None where nothing is."""
+    try:
+        return os.stat(path)
+    except FileNotFoundError:
+        return None
+
+
+def _open_partial(path, before):
+    """A new file beside the path, locked as long as it is open, and its name."""
+    mode = 0o666 if before is None else stat.S_IMODE(before.st_mode)
+    while True:
+        partial = f"{path}.{secrets.token_hex(_TOKEN_BYTES)}.part"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        file = os.fdopen(os.open(partial, flags, mode), "wb")
+        try:
+            _lock(file, wait=True)
+            if os.fstat(file.fileno()).st_nlink:  # else taken for a leftover before it was locked
+                if before is not None:
+                    _pass_on(before, file, partial)
+                return file, partial
+        except BaseException:
+            file.close()
+            with suppress(FileNotFoundError):
+                os.remove(partial)
+            raise
+        file.close()
+
+
+def _lock(file, wait):
+    """Whether an open file could be locked; where the file system has no locks, it is not."""
+    try:
+        fcntl and fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError:
+        return False
+    return True
+
+
+def _pass_on(before, file, partial):
+    """Give a new file the owner and the mode of the one that it replaces."""
+    now = os.fstat(file.fileno())
+    if hasattr(os, "fchown") and (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):
+        with suppress(OSError):  # only root gives files away
+            os.fchown(file.fileno(), before.st_uid, before.st_gid)
+    os.chmod(partial, stat.S_IMODE(before.st_mode))
+
+
+def _remove_leftovers(path):
+    """Remove the temporary files of this path whose writers are no more."""
+    folder, name = os.path.split(path)
+    with suppress(OSError):  # a folder that cannot be listed may still be written to
+        for entry in os.listdir(folder):
+            token = entry.removeprefix(f"{name}.").removesuffix(".part")
+            if entry == f"{name}.{token}.part" and _TOKEN.fullmatch(token):
+                _remove_unless_locked(os.path.join(folder, entry))
+
+
+def _remove_unless_locked(partial):
+    """The lock of a process ends with it, so what is locked is being written."""
+    with suppress(OSError):
+        if fcntl is None:
+            os.remove(partial)
+            return
+        handle = os.open(partial, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(handle, "rb") as file:
+            if _lock(file, wait=False):
+                os.remove(partial)
+
+
+def _sync_folder(folder):
+    """The new name reaches the disk too, where folders can be opened."""
+    if os.name == "posix":
+        with suppress(PermissionError):
+            handle = os.open(folder, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
