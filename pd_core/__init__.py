@@ -15,6 +15,7 @@ from .averaging import MovingAverage
 from .backend.ort import devices
 from .errors import (
     BackendError,
+    DamagedFile,
     DTypeError,
     ExportError,
     FeedError,

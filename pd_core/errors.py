@@ -51,3 +51,7 @@ class ExportError(ValueError):
 
 class ModelError(ValueError):
     """A file that is no model, or that holds what cannot be imported."""
+
+
+class DamagedFile(ValueError):
+    """A file that is damaged: the message names it, and the member, the offset or the line."""
