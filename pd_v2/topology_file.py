@@ -4,8 +4,6 @@ It is 2017's pickle, {'protobin': ModelConfig, 'data_type': [(name, InputType)]}
 more: 'onnx' is the computation itself, whose inputs are the data and the parameters.
 """
 
-import codecs
-import copyreg
 import json
 import pickle
 import pickletools
@@ -18,22 +16,14 @@ import pd_core as pd
 
 from .data_type import InputType
 from .layer_outputs import fields_of, variables_of
+from .pickles import load
 from .proto import ModelConfig
 
 _MODULE_OF_2017 = "paddle.trainer.PyDataProvider2"
-_KNOWN = {
-    (_MODULE_OF_2017, "InputType"): InputType,
-    (InputType.__module__, "InputType"): InputType,
-    ("_codecs", "encode"): codecs.encode,
-    ("copy_reg", "_reconstructor"): copyreg._reconstructor,
-    ("copyreg", "_reconstructor"): copyreg._reconstructor,
-    ("__builtin__", "object"): object,
-    ("builtins", "object"): object,
-}
 
 
-class TopologyFileError(ValueError):
-    """A file that holds no topology."""
+class TopologyFileError(pd.DamagedFile):
+    """A file that holds no topology, or one whose network cannot be built."""
 
 
 def write_topology(topology, stream):
@@ -76,38 +66,42 @@ class StoredTopology:
     program: onnx.ModelProto | None
 
 
-def read_topology(stream):
-    """The StoredTopology of a file, or TopologyFileError."""
+def read_topology(stream, where="the file"):
+    """The StoredTopology of a file, or TopologyFileError; `where` is what errors call the file."""
     try:
-        content = _Reader(getattr(stream, "buffer", stream), encoding="latin1").load()
+        content = load("it", getattr(stream, "buffer", stream).read(), _CLASSES)
         config = ModelConfig.FromString(_bytes(content["protobin"]))
-        data_types = [(str(name), _checked(kind)) for name, kind in content["data_type"]]
+        data_types = [(_name(name), _checked(kind)) for name, kind in content["data_type"]]
         program = onnx.ModelProto.FromString(content["onnx"]) if "onnx" in content else None
-    except (
-        *(pickle.UnpicklingError, EOFError, DecodeError, AttributeError),
-        *(KeyError, IndexError, TypeError, ValueError),
-    ) as error:
+    except (DecodeError, LookupError, TypeError, ValueError) as error:
+        problem = error if isinstance(error, pd.DamagedFile) else f"{type(error).__name__}: {error}"
         raise TopologyFileError(
-            "the file holds no topology, as Topology.serialize_for_inference writes it: "
-            f"{type(error).__name__}: {error}"
+            f"{where} holds no topology, as Topology.serialize_for_inference writes it: {problem}"
         ) from error
     return StoredTopology(config, data_types, program)
 
 
-class _Reader(pickle.Unpickler):
-    """Finds only what such a file needs: it cannot run anything else."""
+def _input_type(fields):
+    """The InputType of {"dim": ..., "seq_type": ..., "type": ...}."""
+    return InputType(fields["dim"], fields["seq_type"], fields["type"])
 
-    def find_class(self, module, name):
-        if (module, name) not in _KNOWN:
-            raise pickle.UnpicklingError(f"it asks for {module}.{name}")
-        return _KNOWN[module, name]
+
+_CLASSES = {
+    (module, "InputType"): _input_type for module in (_MODULE_OF_2017, InputType.__module__)
+}
 
 
 def _bytes(text):
-    return text if isinstance(text, bytes) else text.encode("latin1")
+    return text.encode("latin1") if isinstance(text, str) else text
+
+
+def _name(value):
+    if not isinstance(value, str):
+        raise TypeError(f"a name is a {type(value).__name__}")
+    return value
 
 
 def _checked(kind):
     if not isinstance(kind, InputType):
-        raise TypeError(f"{kind!r} is no InputType")
-    return InputType(kind.dim, kind.seq_type, kind.type)
+        raise TypeError(f"{type(kind).__name__} is no InputType")
+    return kind

@@ -9,16 +9,17 @@ import uuid
 import zipfile
 import zlib
 
+from pd_core import DamagedFile
+
 _GZIP_MAGIC = b"\x1f\x8b"
 _READ_BYTES = 1 << 20
+AGAIN = "\n  hint: delete the archive to download it again"
 _DAMAGE = (gzip.BadGzipFile, tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error)
 
 
 def damaged(where, problem):
     """The error for an archive, or a part of one, that is not what it should be."""
-    return ValueError(
-        f"dataset: {where} is damaged: {problem}\n  hint: delete the archive to download it again"
-    )
+    return DamagedFile(f"dataset: {where} is damaged: {problem}{AGAIN}")
 
 
 def tar_files(path, wanted):

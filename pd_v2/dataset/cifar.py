@@ -9,8 +9,8 @@ import functools
 import numpy as np
 
 from pd_v2.dataset import archive, common
-from pd_v2.dataset.pickles import load_data
 from pd_v2.dataset.samples import Samples
+from pd_v2.pickles import load
 
 __all__ = ["convert", "test10", "test100", "train10", "train100"]
 
@@ -90,14 +90,14 @@ def _batches(filename, sub_name):
 
 def _batch(where, content):
     """The images and labels of a pickled batch."""
-    batch = load_data(where, content)
+    batch = load(where, content, hint=archive.AGAIN)
     if not isinstance(batch, dict):
         raise archive.damaged(where, f"expected a dict, found {type(batch).__name__}")
     labels = batch.get("labels", batch.get("fine_labels"))
     if "data" not in batch or labels is None:
         keys = ", ".join(sorted(map(repr, batch)))
         raise archive.damaged(where, f"expected 'data' and 'labels' or 'fine_labels', found {keys}")
-    images, labels = np.asarray(batch["data"]), np.asarray(labels)
+    images, labels = (_array(where, values) for values in (batch["data"], labels))
     if images.dtype != np.uint8 or images.shape[1:] != (_VALUES,):
         raise archive.damaged(
             where, f"data must be uint8 [n, {_VALUES}], found {_described(images)}"
@@ -106,6 +106,15 @@ def _batch(where, content):
         found = _described(labels)
         raise archive.damaged(where, f"expected {len(images)} labels, all integers, found {found}")
     return images, labels.tolist()
+
+
+def _array(where, values):
+    """An array as it is, or one of a list of numbers."""
+    if isinstance(values, list) and all(type(value) in (int, float) for value in values):
+        return np.array(values)
+    if not isinstance(values, np.ndarray):
+        raise archive.damaged(where, f"expected an array of numbers, found {type(values).__name__}")
+    return values
 
 
 def _described(array):

@@ -14,7 +14,8 @@ import os
 import pickle
 import pkgutil
 
-from pd_core import atomic_write
+from pd_core import DamagedFile, atomic_write
+from pd_v2 import pickles
 from pd_v2.dataset.transfer import md5file, transfer
 from pd_v2.dataset.trust import trusted
 from pd_v2.reader import order
@@ -35,6 +36,8 @@ __all__ = [
 DATA_HOME = os.environ.get("PD_DATASET_HOME") or os.path.expanduser("~/.cache/paddle/dataset")
 
 _log = logging.getLogger("paddle")
+
+_TRUSTED = "\n  hint: with trusted=True, samples of any class are read, and run what the file names"
 
 
 def must_mkdirs(path):
@@ -152,16 +155,15 @@ def _blocks(who, samples, line_count):
     yield block
 
 
-def _load_samples(file):
-    """A pickled list; Python 2 pickled arrays and strings as text, a character for each byte."""
-    return pickle.load(file, encoding="latin1")
-
-
-def cluster_files_reader(files_pattern, trainer_count, trainer_id, loader=_load_samples):
+def cluster_files_reader(files_pattern, trainer_count, trainer_id, loader=None, trusted=False):
     """A reader of the samples in every trainer_count-th file of a pattern, from the trainer_id-th.
 
-    Files are in the order of their names, and hold lists of samples as `split` writes them.
+    Files are in the order of their names, and hold pickled lists of samples as `split` writes them,
+    of numbers, text, containers and arrays; DamagedFile of anything else. With trusted=True samples
+    may be of any class, and unpickling runs what a file names, as does a `loader` that unpickles:
+    only for files you made yourself.
     """
+    loader = functools.partial(_load_samples, trusted=trusted) if loader is None else loader
     if not callable(loader):
         raise TypeError(f"cluster_files_reader: loader must be a function, got {loader!r}")
     if not 0 <= trainer_id < trainer_count:
@@ -178,4 +180,20 @@ def cluster_files_reader(files_pattern, trainer_count, trainer_id, loader=_load_
             with open(name, "rb") as file:
                 yield from loader(file)
 
+    return samples
+
+
+def _load_samples(file, trusted):
+    """A pickled list; Python 2 pickled arrays and strings as text, a character for each byte."""
+    content = file.read()
+    return pickles.load_trusted(content) if trusted else _plain_samples(file.name, content)
+
+
+def _plain_samples(name, content):
+    samples = pickles.load(f"cluster_files_reader: {name}", content, hint=_TRUSTED)
+    if not isinstance(samples, (list, tuple)):
+        found = type(samples).__name__
+        raise DamagedFile(
+            f"cluster_files_reader: {name}: expected a list of samples, found {found}"
+        )
     return samples

@@ -8,10 +8,11 @@ training samples, and their 1,020 for training are the test samples.
 import functools
 import os
 
+from pd_core import DamagedFile
 from pd_v2 import image
 from pd_v2.dataset import common, matlab, words
-from pd_v2.dataset.pickles import load_data
 from pd_v2.dataset.samples import Samples
+from pd_v2.pickles import load
 from pd_v2.reader import map_readers, xmap_readers
 
 __all__ = ["test", "train", "valid"]
@@ -54,11 +55,9 @@ def reader_creator(
 
     def samples():
         for path in batches():
-            with open(path, "rb") as file:
-                batch = load_data(path, file.read())
-            for content, label in zip(batch["data"], batch["label"], strict=True):
+            for content, label in _batch(path):
                 content = content.encode("latin1") if isinstance(content, str) else content
-                yield content, int(label) - 1
+                yield content, label - 1
 
     if not use_xmap:
         return Samples(map_readers(mapper, samples))
@@ -106,3 +105,17 @@ def _batches(data_file, label_file, setid_file, dataset_name):
     img2label = {f"jpg/image_{number:05d}.jpg": int(labels[number - 1]) for number in numbers}
     with open(image.batch_images_from_tar(data_file, dataset_name, img2label), "rb") as listing:
         return words.lines(listing.read())
+
+
+def _batch(path):
+    """Pairs of an encoded file and a label, 1 or more."""
+    with open(path, "rb") as file:
+        batch = load(path, file.read())
+    columns = [batch.get(key) for key in ("data", "label")] if isinstance(batch, dict) else []
+    kinds = [{type(value) for value in column} for column in columns if isinstance(column, list)]
+    if len(kinds) != 2 or not kinds[0] <= {bytes, str} or not kinds[1] <= {int}:
+        raise DamagedFile(f"flowers: {path}: expected a list of files and one of their labels")
+    if len(columns[0]) != len(columns[1]):
+        found = f"{len(columns[0])} files and {len(columns[1])} labels"
+        raise DamagedFile(f"flowers: {path}: {found}")
+    return zip(*columns, strict=True)

@@ -153,7 +153,7 @@ def test_a_pickle_runs_nothing(reader_of, tmp_path, function):
 
 def test_a_pickle_uses_no_other_codec(reader_of):
     content = b"\x80\x02c_codecs\nencode\n" + python2_str(b"x") + python2_str(b"rot13") + b"\x86R."
-    with pytest.raises(ValueError, match=r"bytes are encoded as 'rot13', expected 'latin1'"):
+    with pytest.raises(ValueError, match=r"bytes are encoded as 'rot13', not latin1"):
         list(reader_of(content))
 
 
@@ -181,7 +181,9 @@ def test_a_batch_of_other_content_names_the_member(reader_of, batch, message):
 
 @pytest.mark.parametrize("content", [b"", b"text", python2_batch(*TEST)[:-9]])
 def test_a_damaged_pickle_names_the_member(reader_of, content):
-    with pytest.raises(ValueError, match=r"tiny.tar.gz: cifar/test_batch is damaged: \w+: "):
+    with pytest.raises(
+        ValueError, match=r"tiny.tar.gz: cifar/test_batch is damaged: byte \d+ of the pickle: "
+    ):
         list(reader_of(content))
 
 
