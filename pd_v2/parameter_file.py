@@ -15,7 +15,9 @@ import zlib
 import numpy as np
 from google.protobuf.message import DecodeError
 
+from pd_core import DamagedFile
 from pd_v2.proto import ParameterConfig
+from pd_v2.unpacking import TooLarge, bounded
 from pd_v2.warning import warn
 
 _BLOCK = 512
@@ -33,7 +35,7 @@ _WITHOUT_DATA = {
 }
 
 
-class ParameterFileError(ValueError):
+class ParameterFileError(DamagedFile):
     """A parameter file that is damaged, or whose parts contradict each other."""
 
 
@@ -47,7 +49,7 @@ def write_value(f, array):
 
 def read_value(f):
     """Read what `write_value` wrote, as a 1-D float32 array; what follows it stays unread."""
-    file = _byte_stream(f)
+    file = bounded(_byte_stream(f))
     head = _take(file, _HEADER.size)
     count = _element_count(head, "parameter value")
     return _elements(head + _take(file, 4 * count), "parameter value")
@@ -81,7 +83,7 @@ def read_tar(f):
     members with one name the last counts, as for every tar program; members that are no values
     are ignored.
     """
-    members = dict(_members(_byte_stream(f)))
+    members = dict(_members(bounded(_byte_stream(f))))
     configs = {}
     for member, data in members.items():
         if member.endswith(_CONFIG_SUFFIX):
@@ -122,7 +124,7 @@ def _take(file, size):
             if not piece:
                 break
             data += piece
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+    except (EOFError, zlib.error, gzip.BadGzipFile, TooLarge) as error:
         raise ParameterFileError(f"the compressed file is damaged: {error}") from error
     return data
 

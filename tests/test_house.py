@@ -30,7 +30,7 @@ BACKEND = {"errors", "site", "variable", "namespace", "shapes", "node", "rewrite
 EXTENSIONS = ("", "node", "site")
 # Parts of the face that are plain Python: they know neither the core's graphs nor the rest of the
 # face. Of the core they use how files are written, and what is said of damaged ones.
-PLAIN = {"reader", "dataset", "image", "master", "plot", "pickles", "limits"}
+PLAIN = {"reader", "dataset", "image", "master", "plot", "pickles", "limits", "unpacking"}
 FILES = {"pd_core.DamagedFile", "pd_core.atomic_write"}
 # Imported when it is called: some datasets come with trained parameters.
 TRAINED = ("dataset", "parameters")

@@ -1,20 +1,30 @@
 """The members of downloaded archives: read in place, or unpacked into the cache."""
 
-import gzip
+import errno
 import os
 import re
 import shutil
+import struct
 import tarfile
 import uuid
 import zipfile
 import zlib
+from contextlib import contextmanager
 
 from pd_core import DamagedFile
+from pd_v2.unpacking import Bounded, gunzip, open_plain, require_unpacked
 
-_GZIP_MAGIC = b"\x1f\x8b"
-_READ_BYTES = 1 << 20
 AGAIN = "\n  hint: delete the archive to download it again"
-_DAMAGE = (gzip.BadGzipFile, tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error)
+
+# What Python's readers of archives raise of damaged ones.
+_DAMAGE = (
+    *(tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, struct.error),
+    *(ValueError, LookupError, OverflowError, RuntimeError),
+)
+_NOT_READABLE = (None, errno.EINVAL)  # gzip's errors have no number; a place before the start
+_NO_PLACE = {errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EINVAL}
+_ZIP_METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
+_ENCRYPTED = 1
 
 
 def damaged(where, problem):
@@ -22,20 +32,41 @@ def damaged(where, problem):
     return DamagedFile(f"dataset: {where} is damaged: {problem}{AGAIN}")
 
 
+@contextmanager
+def naming(where):
+    """Errors of damaged data inside are DamagedFile, and say where."""
+    try:
+        yield
+    except DamagedFile:
+        raise
+    except _DAMAGE as error:
+        raise damaged(where, _described(error)) from error
+    except OSError as error:
+        if error.errno not in _NOT_READABLE:
+            raise
+        raise damaged(where, _described(error)) from error
+
+
+def _described(error):
+    """An error's text; with its type where that is Python's own, which says little of files."""
+    if type(error).__module__ == "builtins" and not isinstance(error, (EOFError, OSError)):
+        return f"{type(error).__name__}: {error}"
+    return str(error) or type(error).__name__
+
+
 def tar_files(path, wanted):
     """Yield name and content of the files of a tar, gzipped or not, whose name is wanted(name).
 
-    The order is the archive's. A damaged archive raises ValueError, at its end at the latest.
+    The order is the archive's. A damaged archive raises DamagedFile, at its end at the latest.
     """
-    try:
-        with _plain_bytes(path) as stream, tarfile.open(fileobj=stream, mode="r:") as archive:
-            for member in archive:
+    with naming(path), open_plain(path) as stream:
+        with tarfile.open(fileobj=stream, mode="r:") as archive:
+            while member := archive.next():
+                archive.members.clear()  # it keeps all it has seen
                 if member.isfile() and wanted(member.name):
-                    yield member.name, archive.extractfile(member).read()
-            while stream.read(_READ_BYTES):  # gzip's checksum comes after what tarfile needs
-                pass
-    except _DAMAGE as error:
-        raise damaged(path, error) from error
+                    yield member.name, _tar_content(archive, member)
+        while stream.read(1 << 20):  # gzip's checksum comes after what tarfile needs
+            pass
 
 
 def tar_file(path, name):
@@ -52,81 +83,113 @@ class OpenTar:
 
     def __init__(self, path):
         self.path = path
+        self._file = Bounded(open(path, "rb"))  # noqa: SIM115  closed by __exit__
         try:
-            self._archive = tarfile.open(path, "r:")  # noqa: SIM115  closed by __exit__
-        except tarfile.TarError as error:
-            raise damaged(path, error) from error
+            with naming(path):
+                self._archive = tarfile.open(fileobj=self._file, mode="r:")  # noqa: SIM115
+        except BaseException:
+            self._file.close()
+            raise
 
     def __enter__(self):
         return self
 
     def __exit__(self, *error):
         self._archive.close()
+        self._file.close()
 
     def read(self, name):
         """The content of one file."""
-        try:
-            return self._archive.extractfile(name).read()
-        except KeyError:
-            raise damaged(self.path, f"no file in it is named {name!r}") from None
-        except tarfile.TarError as error:
-            raise damaged(self.path, error) from error
+        with naming(f"{self.path}: {name}"):
+            try:
+                member = self._archive.getmember(name)
+            except KeyError:
+                raise damaged(self.path, f"no file in it is named {name!r}") from None
+            return _tar_content(self._archive, member)
+
+
+def _tar_content(archive, member):
+    """The content of a member, which has as many bytes in the archive as it announces."""
+    if not member.isreg() or member.issparse():
+        raise tarfile.ReadError(f"{member.name!r} is no plain file")
+    content = archive.extractfile(member).read()
+    if len(content) < member.size:
+        raise tarfile.ReadError(f"{member.name!r} ends after {len(content)} of {member.size} bytes")
+    return content
 
 
 def zip_file(path, name):
     """The content of one file of a zip."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return archive.read(name)
-    except KeyError:
-        raise damaged(path, f"no file in it is named {name!r}") from None
-    except _DAMAGE as error:
-        raise damaged(path, error) from error
+    with naming(path), zipfile.ZipFile(path) as archive:
+        try:
+            member = archive.getinfo(name)
+        except KeyError:
+            raise damaged(path, f"no file in it is named {name!r}") from None
+        with naming(f"{path}: {name}"):
+            return b"".join(_pieces(archive, member))
 
 
 def gunzipped(where, content):
     """The content of a gzip file that is a member of an archive."""
-    try:
-        return gzip.decompress(content)
-    except _DAMAGE as error:
-        raise damaged(where, error) from error
+    with naming(where):
+        return gunzip(content)
 
 
 def unpack(archive, top, folder):
     """Unpack what is below `top` in an open ZipFile or RarFile into `folder`.
 
-    The folder appears complete or not at all. A member that would be written outside of it raises
-    ValueError.
+    The folder appears complete or not at all. DamagedFile, and nothing is unpacked, if a member
+    would be written outside of it, or if all together are too large.
     """
-    names = {member: member.filename for member in archive.infolist() if not member.is_dir()}
-    for name in names.values():
-        _require_inside(archive.filename, name)
-    inside = {member: name for member, name in names.items() if name.startswith(f"{top}/")}
+    members = [member for member in archive.infolist() if not member.is_dir()]
+    for member in members:
+        _require_inside(archive.filename, member.filename)
+    inside = [member for member in members if member.filename.startswith(f"{top}/")]
     if not inside:
         raise damaged(archive.filename, f"nothing in it is in a folder {top!r}")
+    with naming(archive.filename):
+        packed = os.path.getsize(archive.filename)
+        require_unpacked(sum(member.file_size for member in inside), packed)
     partial = f"{folder}.{uuid.uuid4().hex[:8]}.part"  # two processes may unpack at once
     try:
-        for member, name in inside.items():
-            path = os.path.join(partial, *_parts(name.removeprefix(top)))
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open(path, "wb") as file:
-                file.write(_content(archive, member))
+        for member in inside:
+            path = os.path.join(partial, *_parts(member.filename.removeprefix(top)))
+            with naming(f"{archive.filename}: {member.filename}"):
+                _unpack_member(archive, member, path)
         _put_in_place(partial, folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _plain_bytes(path):
-    with open(path, "rb") as file:
-        is_gzip = file.read(2) == _GZIP_MAGIC
-    return gzip.open(path) if is_gzip else open(path, "rb")
-
-
-def _content(archive, member):
+def _unpack_member(archive, member, path):
     try:
-        return archive.read(member)
-    except _DAMAGE as error:
-        raise damaged(f"{archive.filename}: {member.filename}", error) from error
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.writelines(_pieces(archive, member))
+    except OSError as error:
+        if error.errno not in _NO_PLACE:
+            raise
+        raise ValueError(f"its name is that of no file: {error.strerror}") from error
+
+
+def _pieces(archive, member):
+    """Yield the content of a member, which is not more than it announces."""
+    if isinstance(member, zipfile.ZipInfo):
+        _require_readable(archive, member)
+    read = 0
+    with archive.open(member) as file:
+        while read < member.file_size and (piece := file.read(1 << 20)):
+            read += len(piece)
+            yield piece
+        file.read(1)  # the checksum is looked at where the file ends
+    if read != member.file_size:
+        raise zipfile.BadZipFile(f"it ends after {read} of {member.file_size} bytes")
+
+
+def _require_readable(archive, member):
+    if member.flag_bits & _ENCRYPTED or member.compress_type not in _ZIP_METHODS:
+        raise zipfile.BadZipFile("it is encrypted, or compressed by another method than deflate")
+    require_unpacked(member.file_size, os.path.getsize(archive.filename))
 
 
 def _parts(name):
@@ -136,7 +199,7 @@ def _parts(name):
 def _require_inside(path, name):
     is_absolute = name.startswith(("/", "\\")) or re.match(r"[A-Za-z]:", name)
     if is_absolute or ".." in _parts(name) or not _parts(name):
-        raise ValueError(
+        raise DamagedFile(
             f"dataset: {path}: its member {name!r} would be written outside of the cache, "
             "so nothing was unpacked"
         )

@@ -9,6 +9,9 @@ import zlib
 
 import numpy as np
 
+from pd_core import DamagedFile
+from pd_v2.unpacking import inflate
+
 _HEADER_BYTES = 128
 _MATRIX, _COMPRESSED = 14, 15
 _NUMERIC_CLASSES = range(6, 16)
@@ -26,19 +29,23 @@ def read_arrays(path):
         content = file.read()
     order = {b"IM": "<", b"MI": ">"}.get(content[126:_HEADER_BYTES])
     if order is None:
-        raise ValueError(f"{path} is no MATLAB file of level 5")
+        raise DamagedFile(f"{path} is no MATLAB file of level 5")
     try:
         return dict(_arrays(content[_HEADER_BYTES:], order))
-    except (struct.error, ValueError, KeyError, zlib.error) as error:
-        raise ValueError(f"{path} is damaged: {error}") from error
+    except (EOFError, LookupError, ValueError, struct.error, zlib.error) as error:
+        raise DamagedFile(f"{path} is damaged: {type(error).__name__}: {error}") from error
 
 
-def _arrays(content, order):
+def _arrays(content, order, unpack=inflate):
     for kind, data in _elements(content, order):
         if kind == _COMPRESSED:
-            yield from _arrays(zlib.decompress(data), order)
+            yield from _arrays(unpack(data), order, _refuse)
         elif kind == _MATRIX:
             yield from _array(data, order)
+
+
+def _refuse(data):
+    raise ValueError("a compressed element holds a compressed one")
 
 
 def _elements(content, order):

@@ -5,13 +5,15 @@ A sample is (pixels, label): float32[784] from -1 (paper) to 1 (ink), and an int
 
 import functools
 import gzip
+import os
 import struct
-import zlib
 
 import numpy as np
 
-from pd_v2.dataset import common
+from pd_core import DamagedFile
+from pd_v2.dataset import archive, common
 from pd_v2.dataset.samples import Samples
+from pd_v2.unpacking import Bounded
 
 __all__ = ["convert", "test", "train"]
 
@@ -88,7 +90,7 @@ def _digits(image_filename, label_filename):
     images = _idx_bytes(image_filename, axes=3).reshape(-1, _PIXELS)
     labels = _idx_bytes(label_filename, axes=1)
     if len(images) != len(labels):
-        raise ValueError(
+        raise DamagedFile(
             f"mnist: {image_filename} has {len(images)} images, "
             f"{label_filename} has {len(labels)} labels"
         )
@@ -104,23 +106,14 @@ def _idx_bytes(filename, axes):
     header_bytes = 4 + 4 * axes
     item_bytes = _PIXELS if axes == 3 else 1
     if len(content) < header_bytes or (len(content) - header_bytes) % item_bytes:
-        raise _damaged(filename, f"{len(content)} bytes are no whole number of items")
+        raise archive.damaged(filename, f"{len(content)} bytes are no whole number of items")
     data = np.frombuffer(content[header_bytes:], np.uint8)
     magic, count = struct.unpack(">II", content[:8])
     if magic == 0x800 + axes and count * item_bytes != len(data):
-        raise _damaged(filename, f"{count} items announced, {len(data) // item_bytes} there")
+        raise archive.damaged(filename, f"{count} items announced, {len(data) // item_bytes} there")
     return data
 
 
 def _gunzip(filename):
-    try:
-        with gzip.open(filename) as file:
-            return file.read()
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise _damaged(filename, error) from error
-
-
-def _damaged(filename, problem):
-    return ValueError(
-        f"mnist: {filename} is damaged: {problem}\n  hint: delete it to download it again"
-    )
+    with archive.naming(filename), gzip.open(filename) as file:
+        return Bounded(file, os.path.getsize(filename)).read()

@@ -1,6 +1,18 @@
 """Image files, decoded by Pillow, which is installed apart from this package."""
 
+import struct
+import zlib
+
 import numpy as np
+
+from pd_core import DamagedFile
+
+_MOST_PIXELS = 1 << 26
+# What Pillow's readers raise of damaged files, the one that announces too many pixels among them.
+_DAMAGE = (
+    *(OSError, SyntaxError, EOFError, struct.error, zlib.error),
+    *(ValueError, LookupError, TypeError, OverflowError, RuntimeError),
+)
 
 
 def pixels(file, name, mode=None):
@@ -19,6 +31,8 @@ def pixels(file, name, mode=None):
         ) from error
     try:
         with Image.open(file) as image:
+            if image.width * image.height > _MOST_PIXELS:
+                raise DamagedFile(f"{name} announces {image.width} x {image.height} pixels")
             if mode is None:
                 return np.array(image)
             if mode == "L":
@@ -28,7 +42,9 @@ def pixels(file, name, mode=None):
             if image.mode.startswith("I"):  # 16 bits; convert() would make 256 and more white
                 image = Image.fromarray((np.array(image) >> 8).astype(np.uint8))
             return np.array(image.convert(mode))
-    except (OSError, SyntaxError) as error:
+    except DamagedFile:
+        raise
+    except _DAMAGE as error:
         if getattr(error, "errno", None):  # the file cannot be read at all
             raise
-        raise ValueError(f"{name} is no image, or a damaged one: {error}") from error
+        raise DamagedFile(f"{name} is no image, or a damaged one: {error}") from error

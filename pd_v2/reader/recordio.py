@@ -11,19 +11,20 @@ import os
 import struct
 import zlib
 
-from pd_core import atomic_write
+from pd_core import DamagedFile, atomic_write
 from pd_v2.reader.snappy import unpack_stream
+from pd_v2.unpacking import gunzip
 
 _HEADER = struct.Struct("<5I")
 _LENGTH = struct.Struct("<I")
 _MAGIC = 0x01020304
 _GZIP = 2
-_UNPACK = {0: bytes, 1: unpack_stream, _GZIP: gzip.decompress}
+_UNPACK = {0: bytes, 1: unpack_stream, _GZIP: gunzip}
 _RECORDS_PER_CHUNK = 1000
 
 
 def read_records(path):
-    """Yield the records of a file as bytes; ValueError where the file is damaged."""
+    """Yield the records of a file as bytes; DamagedFile where the file is damaged."""
     for offset in chunk_offsets(path):
         yield from read_chunk(path, offset)
 
@@ -40,10 +41,10 @@ def chunk_offsets(path):
 
 
 def read_chunk(path, offset):
-    """The records of the chunk that begins at an offset, in a list."""
+    """An iterator over the records of the chunk that begins at an offset."""
     with open(path, "rb") as file, _naming(path, offset):
         file.seek(offset)
-        return _records(file)
+        return _cut(*_unpacked(file))
 
 
 def write_records(path, records):
@@ -64,7 +65,9 @@ def _naming(path, offset):
     try:
         yield
     except (ValueError, OSError, EOFError, struct.error, zlib.error) as error:
-        raise ValueError(f"recordio: {path}, chunk at byte {offset}: {error}") from error
+        if getattr(error, "errno", None):  # the file cannot be read at all
+            raise
+        raise DamagedFile(f"recordio: {path}, chunk at byte {offset}: {error}") from error
 
 
 def _header(file):
@@ -75,25 +78,35 @@ def _header(file):
     return rest
 
 
-def _records(file):
+def _unpacked(file):
+    """The records of the chunk that begins here, in one piece, and their number."""
     crc, compressor, size, count = _header(file)
     if compressor not in _UNPACK:
         raise ValueError(f"compressor {compressor} is unknown")
+    left = os.fstat(file.fileno()).st_size - file.tell()
+    if left < size:
+        raise ValueError(f"the file ends after {left} of {size} bytes")
     payload = file.read(size)
-    if len(payload) < size:
-        raise ValueError(f"the file ends after {len(payload)} of {size} bytes")
     if zlib.crc32(payload) != crc:
         raise ValueError(f"the checksum is {zlib.crc32(payload):#010x}, announced {crc:#010x}")
-    return _cut(_UNPACK[compressor](payload), count)
+    return _UNPACK[compressor](payload), count
 
 
 def _cut(plain, count):
-    """The records in an unpacked payload."""
-    records, start = [], 0
-    while start < len(plain):
-        (length,) = _LENGTH.unpack_from(plain, start)
-        start += _LENGTH.size + length
-        records.append(plain[start - length : start])
-    if start > len(plain) or len(records) != count:
-        raise ValueError(f"{len(records)} records in {len(plain)} bytes, announced {count}")
-    return records
+    """An iterator over the records in an unpacked payload, once their lengths fit."""
+    found, end = 0, 0
+    for found, (_, end) in enumerate(_places(plain), 1):  # noqa: B007
+        pass
+    if end > len(plain) or found != count:
+        raise ValueError(f"{found} records in {len(plain)} bytes, announced {count}")
+    return (plain[start:end] for start, end in _places(plain))
+
+
+def _places(plain):
+    """Yield where each record begins and ends, the last one perhaps behind the payload."""
+    end = 0
+    while end < len(plain):
+        (length,) = _LENGTH.unpack_from(plain, end)
+        start = end + _LENGTH.size
+        end = start + length
+        yield start, end

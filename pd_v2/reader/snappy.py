@@ -4,6 +4,7 @@ Checksums inside are skipped: RecordIO has its own over the whole.
 """
 
 _CRC_BYTES = 4
+_VARINT_BYTES = 5
 _COMPRESSED, _UNCOMPRESSED, _FIRST_SKIPPABLE = 0x00, 0x01, 0x80
 
 
@@ -35,7 +36,7 @@ def unpack_block(block):
     try:
         size, start = _varint(block)
         content = bytearray()
-        while start < len(block):
+        while start < len(block) and len(content) <= size:
             start = _element(block, start, content)
     except IndexError:
         raise ValueError("the Snappy block ends inside an element") from None
@@ -46,14 +47,13 @@ def unpack_block(block):
 
 def _varint(block):
     """A number of 7 bits per byte, low ones first, and where it ends."""
-    number = shift = position = 0
-    while True:
+    number = 0
+    for position in range(_VARINT_BYTES):
         byte = block[position]
-        number |= (byte & 0x7F) << shift
-        position += 1
-        shift += 7
+        number |= (byte & 0x7F) << 7 * position
         if byte < 0x80:
-            return number, position
+            return number, position + 1
+    raise ValueError(f"the size of a Snappy block has more than {_VARINT_BYTES} bytes")
 
 
 def _element(block, start, content):
@@ -85,7 +85,8 @@ def _copy(content, offset, length):
     """Repeat `length` bytes from `offset` back, which may run into what it writes."""
     if not 0 < offset <= len(content):
         raise ValueError(f"a Snappy copy goes {offset} bytes back after {len(content)}")
-    pattern = bytes(content[-offset:])
+    start = len(content) - offset
+    pattern = bytes(content[start : start + length])
     content += (pattern * (length // offset + 1))[:length]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import pd_v2 as paddle
+from pd_v2 import unpacking
 from pd_v2.parameter_file import ParameterFileError
 from pd_v2.parameters import Parameters
 
@@ -215,3 +216,18 @@ def test_nothing_is_ever_unpacked(network, tmp_path, monkeypatch):
     pool = Parameters.from_tar(io.BytesIO(checkpoint(named)))
     assert pool["../up"].tolist() == [[1]]
     assert sorted(os.listdir(tmp_path)) == ["inside"] and os.listdir(inside) == []
+
+
+@pytest.mark.parametrize("kind", ["file", "stream"])
+def test_a_compressed_tar_of_a_thousand_times_its_size(network, tmp_path, monkeypatch, kind):
+    """In a path, and in a file that the script has opened; real values are hard to compress."""
+    monkeypatch.setattr(unpacking, "SMALL", 0)
+    path = tmp_path / "bomb.tar.gz"
+    path.write_bytes(gzip.compress(checkpoint({"zeros": bytes(1 << 20)})))
+    with gzip.open(path) as stream:
+        given = path if kind == "file" else stream
+        message = r"it unpacks to more than \d+ bytes\n  hint: .*PD_UNPACK_LIMIT"
+        with pytest.raises(ParameterFileError, match=message):
+            Parameters.from_tar(given)
+    monkeypatch.setenv("PD_UNPACK_LIMIT", str(2 << 20))
+    assert Parameters.from_tar(path).names() == [*VALUES]

@@ -45,8 +45,8 @@ def test_chunks_of_a_file(files):
     path = files.replace("*", "00001")
     offsets = list(chunk_offsets(path))
     assert len(offsets) == 3 and offsets[0] == 0
-    assert pickle.loads(read_chunk(path, offsets[1])[0]) == 3000
-    assert len(read_chunk(path, offsets[2])) == 500
+    assert pickle.loads(next(read_chunk(path, offsets[1]))) == 3000
+    assert len(list(read_chunk(path, offsets[2]))) == 500
 
 
 def drained(client):

@@ -8,6 +8,8 @@ import zlib
 import numpy as np
 import pytest
 
+import pd_core as pd
+from pd_v2 import unpacking
 from pd_v2.reader import creator
 from pd_v2.reader.recordio import read_records, write_records
 from pd_v2.reader.snappy import unpack_block, unpack_stream
@@ -104,6 +106,7 @@ def test_written_chunks_are_gzip_of_1000_records(path):
         (chunk(record(b"ab"), count=2), "1 records in 6 bytes, announced 2"),
         (chunk(record(b"abc")[:-1]), "1 records in 6 bytes, announced 1"),
         (chunk(STREAM[:-1], compressor=1), "the Snappy stream ends inside a frame"),
+        (chunk(b"", size=2**32 - 1), "the file ends after 0 of 4294967295 bytes"),
     ],
 )
 def test_damage_names_file_and_chunk(path, content, message):
@@ -111,7 +114,7 @@ def test_damage_names_file_and_chunk(path, content, message):
     records = read_records(path)
     assert next(records) == b"good"
     where = "recordio: .*samples-00000, chunk at byte 28: "
-    with pytest.raises(ValueError, match=f"{where}.*{message}"):
+    with pytest.raises(pd.DamagedFile, match=f"{where}.*{message}"):
         next(records)
 
 
@@ -151,6 +154,8 @@ def test_snappy_frames():
         (b"\x05\x00a", "has 1 bytes, announced 5"),
         (b"\x05\x00a\x01\x02", "a Snappy copy goes 2 bytes back after 1"),
         (b"\x05\x00a\x01\x00", "a Snappy copy goes 0 bytes back after 1"),
+        (b"\xff" * 6, "the size of a Snappy block has more than 5 bytes"),
+        (b"\x05\x00a" + b"\xfe\x01\x00" * 9, "has 65 bytes, announced 5"),
     ],
 )
 def test_bad_snappy_blocks(block, message):
@@ -173,3 +178,10 @@ def test_records_that_fail_leave_the_file_as_it_was(path):
     with pytest.raises(KeyboardInterrupt):
         write_records(path, records())
     assert list(read_records(path)) == [b"old"] and list(path.parent.iterdir()) == [path]
+
+
+def test_a_chunk_that_unpacks_to_a_thousand_times_its_size(path, monkeypatch):
+    monkeypatch.setattr(unpacking, "SMALL", 0)
+    path.write_bytes(chunk(gzip.compress(bytes(1 << 20)), compressor=2, count=1 << 18))
+    with pytest.raises(pd.DamagedFile, match=r"chunk at byte 0: it unpacks to more than"):
+        list(read_records(path))

@@ -1,8 +1,13 @@
 import gzip
+import struct
+import tarfile
 import zipfile
+import zlib
 
 import pytest
 
+import pd_core as pd
+from pd_v2 import unpacking
 from pd_v2.dataset import archive
 
 from . import originals
@@ -100,5 +105,136 @@ def test_files_of_an_open_tar_in_any_order(tmp_path):
 def test_a_damaged_tar_that_is_opened(tmp_path, size):
     path = originals.tar(tmp_path / "tiny.tar", MEMBERS, "w")
     path.write_bytes(path.read_bytes()[:size])
-    with pytest.raises(ValueError, match=r"tiny.tar is damaged"), archive.OpenTar(path) as tar:
+    with pytest.raises(ValueError, match=r"tiny.tar.* is damaged"), archive.OpenTar(path) as tar:
         tar.read("a/one")
+
+
+# ---- bombs
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Archives may unpack to 100 times their size, however small they are."""
+    monkeypatch.setattr(unpacking, "SMALL", 0)
+
+
+def limited(path):
+    return rf"(?s)bomb.*unpacks to more than {100 * path.stat().st_size} bytes.*PD_UNPACK_LIMIT"
+
+
+def read_all(path):
+    return list(archive.tar_files(path, lambda name: True))
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_a_tar_that_unpacks_to_a_thousand_times_its_size(tmp_path, small, wanted, monkeypatch):
+    path = originals.tar(tmp_path / "bomb.tgz", {"a": bytes(10 << 20)})
+    with pytest.raises(pd.DamagedFile, match=limited(path)):
+        list(archive.tar_files(path, lambda name: wanted))
+    monkeypatch.setenv("PD_UNPACK_LIMIT", str(11 << 20))
+    assert len(list(archive.tar_files(path, lambda name: True))) == 1
+
+
+def test_a_zip_that_unpacks_to_a_thousand_times_its_size(tmp_path, small, monkeypatch):
+    path = originals.zipped(tmp_path / "bomb.zip", {"a/b": bytes(10 << 20)})
+    with pytest.raises(pd.DamagedFile, match=limited(path)):
+        archive.zip_file(path, "a/b")
+    with zipfile.ZipFile(path) as bomb, pytest.raises(pd.DamagedFile, match=limited(path)):
+        archive.unpack(bomb, "a", str(tmp_path / "out"))
+    assert [p.name for p in tmp_path.iterdir()] == ["bomb.zip"]
+    monkeypatch.setenv("PD_UNPACK_LIMIT", str(11 << 20))
+    assert len(archive.zip_file(path, "a/b")) == 10 << 20
+
+
+def test_a_zip_that_announces_less_than_it_holds(tmp_path):
+    """What it announces is read, and no more."""
+    path = originals.zipped(tmp_path / "bomb.zip", {"a/b": bytes(10 << 20)})
+    path.write_bytes(path.read_bytes().replace(struct.pack("<I", 10 << 20), struct.pack("<I", 9)))
+    with pytest.raises(pd.DamagedFile, match=r"bomb.zip: a/b is damaged"):
+        archive.zip_file(path, "a/b")
+
+
+def test_a_gzip_member_and_matlab_files_have_the_same_limit(tmp_path, small):
+    packed = gzip.compress(bytes(10 << 20))
+    with pytest.raises(pd.DamagedFile, match=r"inner is damaged: it unpacks to more than"):
+        archive.gunzipped("inner", packed)
+    packed = zlib.compress(bytes(10 << 20))
+    with pytest.raises(ValueError, match="it unpacks to more than"):
+        unpacking.inflate(packed)
+    with pytest.raises(EOFError):
+        unpacking.inflate(zlib.compress(b"abc")[:-2])
+
+
+def test_half_of_the_original_is_far_from_the_limit():
+    assert unpacking.most_unpacked(1) == 256 << 20
+    assert unpacking.most_unpacked(3 << 20) == 300 << 20
+
+
+def sparse_tar(size):
+    """A tar whose only member is a hole of some bytes, in GNU's old form."""
+    info = tarfile.TarInfo("hole")
+    info.type = tarfile.GNUTYPE_SPARSE
+    block = bytearray(info.tobuf(tarfile.GNU_FORMAT))
+    block[483:495] = b"%011o\0" % size
+    block[148:156] = b"%06o\0 " % (sum(block[:148]) + sum(block[156:]) + 8 * 32)
+    return bytes(block) + bytes(1024)
+
+
+def test_a_hole_is_no_file(tmp_path):
+    (tmp_path / "tiny.tar").write_bytes(sparse_tar(8**11 - 1))
+    with pytest.raises(pd.DamagedFile, match="'hole' is no plain file"):
+        read_all(tmp_path / "tiny.tar")
+    tar = archive.OpenTar(tmp_path / "tiny.tar")
+    with tar, pytest.raises(pd.DamagedFile, match="'hole' is no plain file"):
+        tar.read("hole")
+
+
+def test_a_member_that_announces_more_than_the_file_has(tmp_path):
+    path = originals.tar(tmp_path / "tiny.tar", {"a": b"1"}, "w")
+    info = tarfile.TarInfo("a")
+    info.size = 1 << 40
+    path.write_bytes(info.tobuf(tarfile.GNU_FORMAT) + bytes(1024))
+    with pytest.raises(pd.DamagedFile, match=r"tiny.tar is damaged"):
+        read_all(path)
+
+
+# ---- odd archives
+
+
+def test_links_that_lead_to_each_other(tmp_path):
+    path = tmp_path / "tiny.tar"
+    with tarfile.open(path, "w") as tar:
+        for name, target in (("a", "b"), ("b", "a")):
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname = tarfile.SYMTYPE, target
+            tar.addfile(info)
+    with archive.OpenTar(path) as tar, pytest.raises(pd.DamagedFile, match="'a' is no plain file"):
+        tar.read("a")
+
+
+def test_an_encrypted_zip(tmp_path):
+    path = originals.zipped(tmp_path / "tiny.zip", MEMBERS)
+    raw = bytearray(path.read_bytes())
+    for signature, flags in ((b"PK\1\2", 8), (b"PK\3\4", 6)):
+        at = raw.rindex(signature)
+        raw[at + flags] |= 1
+    path.write_bytes(raw)
+    with pytest.raises(pd.DamagedFile, match="a/two is damaged: it is encrypted"):
+        archive.zip_file(path, "a/two")
+
+
+def test_a_zip_whose_directory_lies_before_its_start(tmp_path):
+    """Python's reader says "[Errno 22] Invalid argument" of it."""
+    path = originals.zipped(tmp_path / "tiny.zip", MEMBERS)
+    raw = bytearray(path.read_bytes())
+    raw[-10:-6] = struct.pack("<I", len(raw))  # the size of the directory
+    path.write_bytes(raw)
+    with pytest.raises(pd.DamagedFile, match=r"tiny.zip is damaged"):
+        archive.zip_file(path, "a/two")
+
+
+def test_a_file_in_the_place_of_a_folder(tmp_path):
+    path = originals.zipped(tmp_path / "tiny.zip", {"a/b": b"1", "a/b/c": b"2"})
+    with zipfile.ZipFile(path) as tiny, pytest.raises(pd.DamagedFile, match=r"a/b/c is damaged"):
+        archive.unpack(tiny, "a", str(tmp_path / "out"))
+    assert [p.name for p in tmp_path.iterdir()] == ["tiny.zip"]

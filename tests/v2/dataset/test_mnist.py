@@ -110,7 +110,7 @@ def test_damaged_content_names_the_file(files, images, labels, message):
 def test_damaged_gzip_names_the_file(files, damage):
     paths = files(IMAGES, LABELS)
     Path(paths[0]).write_bytes(damage(Path(paths[0]).read_bytes()))
-    with pytest.raises(ValueError, match=r"(?s)images.gz is damaged: .*hint: delete it"):
+    with pytest.raises(ValueError, match=r"(?s)images.gz is damaged: .*hint: delete the"):
         list(mnist.reader_creator(*paths, 2)())
 
 

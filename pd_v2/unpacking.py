@@ -1,0 +1,105 @@
+"""Compressed bytes, unpacked within bounds: a file of a megabyte may announce a terabyte.
+
+What unpacks to more than 256 MB and to more than 100 times its size is refused; PD_UNPACK_LIMIT
+sets another number of bytes.
+"""
+
+import gzip
+import io
+import os
+import zlib
+
+from pd_v2.limits import limit, raise_hint
+
+SMALL = 256 << 20
+RATIO = 100
+_PIECE = 1 << 20
+
+
+class TooLarge(ValueError):
+    """Something unpacks to more than it may."""
+
+
+def most_unpacked(packed):
+    """How many bytes may come out of `packed` bytes."""
+    return limit("PD_UNPACK_LIMIT", max(SMALL, RATIO * packed))
+
+
+def require_unpacked(size, packed):
+    """Raise TooLarge if `size` bytes are more than may come out of `packed` bytes."""
+    if size > (most := most_unpacked(packed)):
+        raise TooLarge(f"it unpacks to more than {most} bytes{raise_hint('PD_UNPACK_LIMIT')}")
+
+
+class Bounded:
+    """A stream of which no more is read than `packed` bytes may unpack to.
+
+    It is read in pieces, so that a length that a file announces allocates nothing. Without `packed`
+    the stream is a file as it is, which ends where it ends.
+    """
+
+    def __init__(self, stream, packed=None):
+        self._stream = stream
+        self._packed = packed
+        self.tell = stream.tell
+        self.close = stream.close
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.close()
+
+    def read(self, size=-1):
+        """Up to `size` bytes, all of them if it is negative."""
+        pieces, left = [], float("inf") if size < 0 else size
+        while left and (piece := self._stream.read(min(left, _PIECE))):
+            pieces.append(piece)
+            left -= len(piece)
+            self._check(self.tell())
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def seek(self, position, whence=os.SEEK_SET):
+        """Go to a position, from the start unless `whence` says otherwise."""
+        if whence == os.SEEK_SET:
+            self._check(position)
+        return self._stream.seek(position, whence)
+
+    def _check(self, position):
+        if self._packed is not None:
+            require_unpacked(position, self._packed)
+
+
+def open_plain(path):
+    """A file as a stream, gzipped or not."""
+    with open(path, "rb") as file:
+        is_gzip = file.read(2) == b"\x1f\x8b"
+    if is_gzip:
+        return Bounded(gzip.open(path), os.path.getsize(path))
+    return Bounded(open(path, "rb"))
+
+
+def bounded(stream):
+    """A stream that is being read, within bounds if it is a gzip stream whose file has a size."""
+    if not isinstance(stream, gzip.GzipFile) or not stream.fileobj.seekable():
+        return stream
+    here = stream.fileobj.tell()
+    packed = stream.fileobj.seek(0, os.SEEK_END)
+    stream.fileobj.seek(here)
+    return Bounded(stream, packed)
+
+
+def gunzip(content):
+    """The content of a gzip file."""
+    with Bounded(gzip.GzipFile(fileobj=io.BytesIO(content)), len(content)) as stream:
+        return stream.read()
+
+
+def inflate(content):
+    """The content of a zlib stream."""
+    stream = zlib.decompressobj()
+    data = stream.decompress(content, most_unpacked(len(content)) + 1)
+    require_unpacked(len(data), len(content))
+    if not stream.eof:
+        raise EOFError("the compressed data end too early")
+    return data
