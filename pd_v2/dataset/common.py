@@ -45,12 +45,31 @@ def must_mkdirs(path):
     os.makedirs(path, exist_ok=True)
 
 
+def in_cache(*parts):
+    """The path of a file or a folder in the cache; DamagedFile if a link leads out of it."""
+    path = os.path.join(DATA_HOME, *parts)
+    require_inside(path, DATA_HOME)
+    return path
+
+
+def require_inside(path, folder):
+    """Raise DamagedFile if a path leads out of a folder, or to a device or a pipe."""
+    place, top = os.path.realpath(path), os.path.realpath(folder)
+    if not place.startswith(os.path.join(top, "")):
+        raise DamagedFile(
+            f"dataset: {path} leads out of {folder}, to {place}, and is not read\n"
+            "  hint: put the file itself there, or set PD_DATASET_HOME to the folder that has it"
+        )
+    if os.path.exists(place) and not (os.path.isfile(place) or os.path.isdir(place)):
+        raise DamagedFile(f"dataset: {path} is no file")
+
+
 def download(url, module_name, md5sum, save_name=None):
     """The path of a file of dataset module_name in the cache, downloaded if it is not there.
 
     save_name is its name in the cache where it is not the last part of the url.
     """
-    path = os.path.join(DATA_HOME, module_name, save_name or url.split("/")[-1])
+    path = in_cache(module_name, save_name or url.split("/")[-1])
     found = md5file(path) if os.path.exists(path) else None
     expected = trusted(path, md5sum)
     if found and (found in expected or not expected):

@@ -98,13 +98,16 @@ def _batches(data_file, label_file, setid_file, dataset_name):
     labels = matlab.read_arrays(label_file)["labels"].ravel()
     numbers = matlab.read_arrays(setid_file)[dataset_name].ravel()
     if numbers.size and not 1 <= numbers.min() <= numbers.max() <= labels.size:
-        raise ValueError(
+        raise DamagedFile(
             f"flowers: {setid_file} lists photographs {numbers.min()} to {numbers.max()}, "
             f"{label_file} has {labels.size} labels"
         )
     img2label = {f"jpg/image_{number:05d}.jpg": int(labels[number - 1]) for number in numbers}
     with open(image.batch_images_from_tar(data_file, dataset_name, img2label), "rb") as listing:
-        return words.lines(listing.read())
+        paths = [os.fsdecode(path) for path in words.lines(listing.read())]
+    for path in paths:
+        common.require_inside(path, f"{data_file}_batch")
+    return paths
 
 
 def _batch(path):

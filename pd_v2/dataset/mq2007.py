@@ -149,7 +149,7 @@ test = functools.partial(__reader__, filepath="MQ2007/MQ2007/Fold1/test.txt")
 
 def fetch():
     """Download and unpack the archive, unless the cache has its files."""
-    folder = os.path.join(common.DATA_HOME, _FOLDER, "MQ2007")
+    folder = common.in_cache(_FOLDER, "MQ2007")
     if os.path.isdir(folder):
         return
     path = common.download(URL, _FOLDER, MD5)
@@ -173,7 +173,7 @@ def _rarfile(path, folder):
 
 def _place(filepath):
     """The path of a file: archives with one folder MQ2007 in another are known, and with one."""
-    places = [os.path.join(common.DATA_HOME, *top, filepath) for top in ([_FOLDER], [])]
+    places = [common.in_cache(*top, filepath) for top in ([_FOLDER], [])]
     return next(filter(os.path.exists, places), places[-1])
 
 

@@ -11,6 +11,7 @@ import re
 import zipfile
 from collections import Counter
 
+from pd_core import DamagedFile
 from pd_v2.dataset import archive, common, words
 from pd_v2.dataset.samples import Samples
 
@@ -22,6 +23,7 @@ MD5 = "155de2b77c6834dd8eea7cbe88e93acb"
 NUM_TRAINING_INSTANCES = 1600
 NUM_TOTAL_INSTANCES = 2000
 
+_FOLDER = ("corpora", "movie_reviews")
 _SIDES = ("neg", "pos")
 _TOKEN = re.compile(r"\w+|[^\w\s]+", re.ASCII)
 
@@ -86,13 +88,16 @@ def convert(path):
 
 
 def _folder():
-    return os.path.join(common.DATA_HOME, "corpora", "movie_reviews")
+    return common.in_cache(*_FOLDER)
 
 
 def _names(side):
     """The reviews of a side, in the order of their names."""
     download_data_if_not_yet()
-    return [f"{side}/{name}" for name in sorted(os.listdir(os.path.join(_folder(), side)))]
+    folder = common.in_cache(*_FOLDER, side)
+    if not os.path.isdir(folder):
+        raise DamagedFile(f"sentiment: {folder} is not there{archive.AGAIN}")
+    return [f"{side}/{name}" for name in sorted(os.listdir(folder))]
 
 
 def _side(name):
@@ -106,5 +111,5 @@ def _part(rows):
 
 def _words(name):
     """The words and the runs of punctuation in a review."""
-    with open(os.path.join(_folder(), *name.split("/")), "rb") as file:
+    with open(common.in_cache(*_FOLDER, *name.split("/")), "rb") as file:
         return [words.as_data(token) for token in _TOKEN.findall(words.as_text(file.read()))]

@@ -1,6 +1,7 @@
 """Download of one file: it appears under its name complete and verified, or not at all.
 
-What has arrived of it is in NAME.*.part, so that a later download can go on from there.
+What has arrived of it is in NAME.*.part, so that a later download can go on from there. Not more
+than 8 GB are taken, or PD_DOWNLOAD_LIMIT bytes.
 """
 
 import contextlib
@@ -8,6 +9,7 @@ import glob
 import hashlib
 import http.client
 import os
+import stat
 import time
 import urllib.error
 import urllib.request
@@ -15,14 +17,18 @@ import uuid
 
 from tqdm import tqdm
 
+from pd_v2.dataset.lock import locked
+from pd_v2.limits import limit, raise_hint
+
 TRIES = 3
+LARGEST = 8 << 30
 _BLOCK_BYTES = 1 << 16
 _TIMEOUT_SECONDS = 30
 _ABANDONED_SECONDS = 300  # a download that lives has written or given up long before
 
 
 class TransferError(OSError):
-    """A file did not arrive in TRIES tries."""
+    """A file did not arrive in TRIES tries, or is too large."""
 
 
 def md5file(fname):
@@ -37,9 +43,20 @@ def md5file(fname):
 def transfer(url, path, *md5sums):
     """Download url to path, with one of the md5sums if any are given.
 
-    Then it begins with what an interrupted download has left.
+    With md5sums, it begins with what an interrupted download has left. While another process
+    downloads to the same path, this one waits, and takes what the other has got.
     """
-    partial = f"{path}.{uuid.uuid4().hex[:8]}.part"  # two processes may want the same file
+    with locked(path) as waited:
+        if not (waited and _has_arrived(path, md5sums)):
+            _transfer(url, path, md5sums)
+
+
+def _has_arrived(path, md5sums):
+    return os.path.exists(path) and md5sum in (None, md5file(path))
+
+
+def _transfer(url, path, md5sums):
+    partial = f"{path}.{uuid.uuid4().hex[:8]}.part"  # where there are no locks, two may write
     if md5sums:
         _claim_abandoned(path, partial)
     try:
@@ -60,6 +77,7 @@ def _claim_abandoned(path, partial):
         name
         for name in (f"{path}.part", *glob.glob(f"{glob.escape(path)}.*.part"))
         if name == f"{path}.part" or now - _changed(name, now) > _ABANDONED_SECONDS
+        if _is_plain(name)
     ]
     for name in sorted(left, key=_size):
         with contextlib.suppress(FileNotFoundError):  # another process was faster
@@ -74,6 +92,8 @@ def _try_repeatedly(url, partial, md5sums):
             _receive(url, partial)
             _verify(partial, md5sums)
             return
+        except TransferError:
+            raise
         except (OSError, http.client.HTTPException) as error:
             if attempt == TRIES - 1:
                 raise TransferError(f"{TRIES} tries failed, the last with {error!r}") from error
@@ -87,7 +107,7 @@ def _receive(url, partial):
         with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as response:
             if response.status != http.client.PARTIAL_CONTENT:
                 have = 0
-            with open(partial, "ab" if have else "wb") as file:
+            with open(partial, "ab" if have else "wb", opener=_open_plain) as file:
                 _copy(response, file, os.path.basename(url), have)
     except urllib.error.HTTPError as error:
         if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE:
@@ -96,16 +116,38 @@ def _receive(url, partial):
 
 
 def _copy(response, file, title, have):
-    announced = int(response.headers.get("Content-Length") or 0)
+    announced = _announced(response.headers)
+    _require_small(file, have + announced)
     received = 0
     total = have + announced if announced else None
     with tqdm(desc=title, initial=have, total=total, unit="B", unit_scale=True) as bar:
         while block := response.read(_BLOCK_BYTES):
+            _require_small(file, have + received + len(block))
             file.write(block)
             received += len(block)
             bar.update(len(block))
     if received < announced:
         raise OSError(f"the connection closed after {received} of {announced} bytes")
+
+
+def _announced(headers):
+    """The length that a server announces, 0 if it announces none."""
+    text = headers.get("Content-Length") or "0"
+    if not (text.isascii() and text.isdecimal()):
+        raise OSError(f"the server announces a length of {text!r}")
+    return int(text)
+
+
+def _require_small(file, size):
+    if size > (most := limit("PD_DOWNLOAD_LIMIT", LARGEST)):
+        _remove(file.name)
+        hint = raise_hint("PD_DOWNLOAD_LIMIT")
+        raise TransferError(f"the file has {size} bytes or more, {most} are allowed{hint}")
+
+
+def _open_plain(path, flags):
+    """Open what is no link; the mode of a new file is the umask's."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
 
 def _verify(partial, md5sums):
@@ -122,6 +164,15 @@ def _verify(partial, md5sums):
 def _size(path):
     """In bytes; 0 where there is no file."""
     return os.path.getsize(path) if os.path.exists(path) else 0
+
+
+def _is_plain(path):
+    """Whether a file is one, under this name only: what is appended to it goes nowhere else."""
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_nlink == 1
 
 
 def _changed(path, otherwise):

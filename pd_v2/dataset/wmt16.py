@@ -72,7 +72,7 @@ def get_dict(lang, dict_size, reverse=False):
     size = min(dict_size, _LARGEST[lang])
     if size <= len(_MARKS):
         raise ValueError(f"wmt16: a dictionary needs more than {len(_MARKS)} words, got {size}")
-    path = os.path.join(common.DATA_HOME, "wmt16", f"{lang}_{size}.dict")
+    path = common.in_cache("wmt16", f"{lang}_{size}.dict")
     if not os.path.exists(path):
         _write_dictionary(path, lang, size)
     with open(path, "rb") as file:

@@ -128,7 +128,7 @@ def test_a_full_disk_leaves_what_a_later_download_goes_on_with(server, tmp_path,
             if len(block) > room:
                 raise OSError(errno.ENOSPC, "No space left on device")
 
-    def open_on_full_disk(path, mode):
+    def open_on_full_disk(path, mode, opener=None):
         return OnFullDisk(path, mode) if mode in ("ab", "wb") else open(path, mode)
 
     with monkeypatch.context() as patch:

@@ -106,6 +106,8 @@ def test_a_wrong_content_is_fetched_again_from_the_start(tmp_path, serve):
     [
         (lambda: Answer(b"<html>"), f"received 6 bytes with md5 [0-9a-f]{{32}}, expected {MD5}"),
         (lambda: Answer(b"", announced=9), "the connection closed after 0 of 9 bytes"),
+        (lambda: Answer(CONTENT, announced="abc"), "the server announces a length of 'abc'"),
+        (lambda: Answer(CONTENT, announced=-9), "the server announces a length of '-9'"),
         (lambda: urllib.error.URLError("no route"), "no route"),
         (lambda: TimeoutError("timed out"), "timed out"),
     ],
@@ -118,6 +120,17 @@ def test_three_tries_then_an_error_and_no_file(tmp_path, serve, answer, message)
         transfer(URL, str(old), MD5)
     assert len(ranges) == 3
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"old"]
+
+
+@pytest.mark.parametrize("announced", [len(CONTENT), None])
+def test_a_file_that_is_too_large_is_not_asked_for_again(tmp_path, serve, announced, monkeypatch):
+    """Whether its size is announced, or it does not end."""
+    monkeypatch.setenv("PD_DOWNLOAD_LIMIT", "100000")
+    ranges = serve(Answer(CONTENT, announced=announced))
+    message = r"the file has \d+ bytes or more, 100000 are allowed\n  hint: .* PD_DOWNLOAD_LIMIT"
+    with pytest.raises(TransferError, match=message):
+        transfer(URL, str(tmp_path / "data"), MD5)
+    assert ranges == [None] and part_of_file(tmp_path) == {}
 
 
 def part_of_file(tmp_path):
