@@ -6,6 +6,8 @@ import os
 
 import numpy as np
 
+import pd_core as pd
+
 from . import build
 from .parameter_file import read_tar, read_value, write_tar, write_value
 from .proto import ParameterConfig

@@ -52,7 +52,7 @@ def transfer(url, path, *md5sums):
 
 
 def _has_arrived(path, md5sums):
-    return os.path.exists(path) and md5sum in (None, md5file(path))
+    return os.path.exists(path) and (not md5sums or md5file(path) in md5sums)
 
 
 def _transfer(url, path, md5sums):
