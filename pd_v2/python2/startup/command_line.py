@@ -19,12 +19,19 @@ _TRACKER = "multiprocessing.resource_tracker import main"
 
 def beginning():
     """What to do before the interpreter goes on: a function, or None if it runs nothing of ours."""
+    if not _is_interpreter(sys.orig_argv):
+        return None
     options, target, arguments = split(sys.orig_argv, sys.argv)
     if target[0] == "-c" and any(words in target[1] for words in (*_SPAWNED, _TRACKER)):
         return _keep if _TRACKER in target[1] else _find_modules
     if _is_of_program(target):
         return lambda: _start_anew(options, [*target, *arguments])
     return None
+
+
+def _is_interpreter(command):
+    """Whether it is Python that was started, and not a program that Python is a part of."""
+    return bool(command) and "py" in os.path.basename(command[0]).lower()
 
 
 def split(command, argv):
@@ -45,14 +52,14 @@ def split(command, argv):
 
 def _ends_options(word, letter):
     """Whether a word such as -m or -um says that the next one is what to run."""
-    return word[0] == "-" and word[1:2] != "-" and word.index(letter) == len(word) - 1
+    return word[0] == "-" and word[1:2] != "-" and word.find(letter) == len(word) - 1
 
 
 def _is_of_program(target):
     if target[0] == "-m":
         return target[1] in _RUNNERS or _is_module_of_program(target[1])
     if target[0] in ("-c", "-"):
-        return target[0] == "-c" or not sys.stdin.isatty()
+        return target[0] == "-c" or (sys.stdin is not None and not sys.stdin.isatty())
     return os.path.exists(target[0]) and not _installed().is_command(target[0])
 
 

@@ -192,6 +192,7 @@ def test_isolated_children_see_nothing(tmp_path):
         (["-c", "pass", "a", "-c"], ["-c", "a", "-c"], [], ["-c", "pass"]),
         (["-uc", "pass"], ["-c"], ["-u"], ["-c", "pass"]),
         (["-X", "dev", "-Oucpass"], ["-c"], ["-X", "dev", "-Ou"], ["-c", "pass"]),
+        (["-u", "-cpass"], ["-c"], ["-u"], ["-c", "pass"]),
         (["-c", "-1"], ["-c"], [], ["-c", "-1"]),
         (["-c-1"], ["-c"], [], ["-c", "-1"]),
         (["-W", "ignore::m", "-m", "mod"], ["-m"], ["-W", "ignore::m"], ["-m", "mod"]),
@@ -203,3 +204,10 @@ def test_isolated_children_see_nothing(tmp_path):
 )
 def test_command_lines(words, argv, options, target):
     assert command_line.split(["python", *words], argv) == (options, target, argv[1:])
+
+
+def test_a_program_that_embeds_python_is_not_started_anew(monkeypatch):
+    for command in ([], ["/usr/bin/editor", "script.py"]):
+        monkeypatch.setattr(sys, "orig_argv", command)
+        monkeypatch.setattr(sys, "argv", command[1:] or [""])
+        assert command_line.beginning() is None
