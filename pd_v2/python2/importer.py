@@ -205,6 +205,7 @@ def run_in(names, path):
     program = loader.load()
     if isinstance(loader, _ScriptLoader):
         names.update(__spec__=None, __loader__=None, __package__=None)
+    if names["__name__"] in ("__main__", "__mp_main__"):
         process.adapt_to(program)
     execute_in(program, path, names)
 

@@ -7,6 +7,7 @@ import types
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pd_v2.python2 import import_statement
@@ -76,7 +77,8 @@ def program(tmp_path, monkeypatch, capsys):
         finish_line()
         return capsys.readouterr().out
 
-    yield run
+    with np.printoptions():
+        yield run
     for name in set(sys.modules) - before:
         del sys.modules[name]
 

@@ -265,6 +265,7 @@ for name in 'part_u', 'package_v':
     module = imp.load_module('loaded_' + name, file, path, description)
     print module.half, module.__name__, description
     print imp.load_module(module.__name__, file, path, description) is module
+    file and file.close()
 package = imp.load_package('package_v', os.path.join(folder, 'package_v'))
 import package_v.inner
 print package_v is package, package_v.inner.half, imp.reload(package_v) is package

@@ -132,10 +132,10 @@ def test_fork_is_chosen_where_today_it_is_not_the_default(monkeypatch):
     monkeypatch.setattr(
         multiprocessing, "set_start_method", lambda name, force=False: calls.append((name, force))
     )
-    with np.printoptions():
-        process.adapt_to(parse("x: int = 1", "today.py"))
-        assert calls == []
-        process.adapt_to(parse("print 1", "script.py"))
+    monkeypatch.setattr(np, "set_printoptions", lambda legacy: None)
+    process.adapt_to(parse("x: int = 1", "today.py"))
+    assert calls == []
+    process.adapt_to(parse("print 1", "script.py"))
     process.set_start_method("spawn")  # a program that chooses is not told that it is too late
     process.set_start_method("fork")
     assert calls == [("fork", False), ("spawn", True), ("fork", False)]
