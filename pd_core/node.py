@@ -75,7 +75,7 @@ def apply(op_type, *inputs, outputs=1, known=None, opset=0, **attributes):
     node = _node(op_type, inputs, attributes, "")
     try:
         node.opset = shapes.opset_of(op_type, len(inputs), node.attributes, opset)
-        types = list(shapes.infer(node, outputs, known))
+        types = shapes.infer(node, outputs, known)
     except GraphError as error:
         raise type(error)(explain(node, error)) from None
     except shape_inference.InferenceError as error:
@@ -125,11 +125,15 @@ def _node(op_type, inputs, attributes, domain):
 
 def _finish(node, types):
     name = names().next(node.op_type.lower() + "_", node.scope)
+    if len(types) == 1:
+        y = Variable.of(*types[0], name, node=node)
+        node.outputs = (y,)
+        return y
     node.outputs = tuple(
         Variable.of(dims, dtype, name if k == 0 else f"{name}:{k}", node=node)
         for k, (dims, dtype) in enumerate(types)
     )
-    return node.outputs[0] if len(node.outputs) == 1 else node.outputs
+    return node.outputs
 
 
 def explain(node, error) -> str:
@@ -149,20 +153,18 @@ def ancestors(targets, stop=(), select=None):
     `select(node)` may name the inputs of a node that count; all of them otherwise.
     """
     order, seen = [], set()
-    stack = [(v.node, False) for v in reversed(list(targets)) if v.node and v not in stop]
+    # a None says that all inputs of the node below it are in order
+    stack = [v.node for v in reversed(list(targets)) if v.node is not None and v not in stop]
     while stack:
-        node, ready = stack.pop()
-        if ready:
-            order.append(node)
+        node = stack.pop()
+        if node is None:
+            order.append(stack.pop())
         elif node not in seen:
             seen.add(node)
-            stack.append((node, True))
-            inputs = node.inputs if select is None else select(node)
-            stack += [
-                (x.node, False)
-                for x in reversed(inputs)
-                if x is not None and x.node is not None and x not in stop
-            ]
+            stack += (node, None)
+            for x in reversed(node.inputs if select is None else select(node)):
+                if x is not None and x.node is not None and x.node not in seen and x not in stop:
+                    stack.append(x.node)
     return order
 
 

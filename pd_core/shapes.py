@@ -14,6 +14,7 @@ from onnx import AttributeProto, NodeProto, checker, defs, helper, numpy_helper,
 
 from .errors import DTypeError, GraphError, ShapeError
 from .site import function
+from .type_cache import remembered
 from .variable import Variable, constant, describe, fresh_dim, is_open, open_dim, shown
 
 OPSET = 21
@@ -80,6 +81,10 @@ def _schemas(op_type):
 
 def infer(node, outputs, known):
     """Dims and dtype of each output of a node of the ONNX domain."""
+    return remembered(node, outputs, known, _SMALL, _inferred)
+
+
+def _inferred(node, outputs, known):
     if node.op_type in checks:
         checks[node.op_type](node)
     proto, types, data = _single_node(node, outputs)

@@ -17,10 +17,11 @@ LONGEST = 600
 # The modules of pd_core from the bottom up: each imports only from those before it. A new module
 # takes its place here.
 ORDER = (
-    *("errors", "atomic", "site", "initializers", "variable", "namespace", "shapes", "node"),
-    *("rewrite", "ops", "backend", "importing", "gradients", "regularizers", "schedules"),
-    *("layers", "row_sparse", "optimizers", "adaptive", "feeds", "packed_feeds", "step"),
-    *("session", "averaging", "onnx_io", "training_export", ""),
+    *("errors", "atomic", "site", "initializers", "variable", "namespace", "type_cache"),
+    *("shapes", "node", "rewrite"),
+    *("ops", "backend", "importing", "gradients", "regularizers", "schedules", "layers"),
+    *("row_sparse", "optimizers", "adaptive", "feeds", "packed_feeds", "step", "session"),
+    *("averaging", "onnx_io", "training_export", ""),
 )
 # Imported when it is called: the registry of names holds Variables, whose constructor registers.
 UPWARD = {("variable", "namespace")}
