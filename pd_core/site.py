@@ -8,10 +8,21 @@ _INTERNAL = (join(_ROOT, "pd_core", ""), join(_ROOT, "pd_v2", ""))
 _PLUMBING = tuple(join(_ROOT, "pd_core", f"{name}.py") for name in ("node", "shapes", "variable"))
 
 
+class _Ours(dict):
+    """Whether a file is of our packages: asked of every frame of the stack, for every node."""
+
+    def __missing__(self, file):
+        self[file] = file.startswith(_INTERNAL)
+        return self[file]
+
+
+_ours = _Ours()
+
+
 def user_site():
     """(file, line) of the innermost frame outside our packages."""
     frame = sys._getframe(1)
-    while frame and frame.f_code.co_filename.startswith(_INTERNAL):
+    while frame and _ours[frame.f_code.co_filename]:
         frame = frame.f_back
     return (frame.f_code.co_filename, frame.f_lineno) if frame else None
 

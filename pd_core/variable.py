@@ -105,7 +105,8 @@ class Variable:
         """A Variable that no namespace owns: node outputs, constants, formals."""
         self = cls.__new__(cls)
         self.dims, self.dtype, self.name = tuple(dims), np.dtype(dtype), name
-        self.__dict__.update(state)
+        if state:
+            self.__dict__.update(state)
         return self
 
     @property
