@@ -86,6 +86,8 @@ class Names:
     def __init__(self):
         self.variables = Registry()
         self.counters = Counter()
+        self.sizes: dict[str, str] = {}  # what a file calls sizes that have no name of their own
+        self.equal_sizes: dict[str, str] = {}  # sizes that have one name in a file
         self.lock = RLock()
 
     def next(self, prefix, path=None):
@@ -112,6 +114,26 @@ def clear_names():
     with current.lock:
         current.variables.clear()
         current.counters.clear()
+        current.sizes.clear()
+        current.equal_sizes.clear()
+
+
+def remember_sizes(pairs, called):
+    """Note what exports call sizes that have no name: (size, its name in a file or None).
+
+    `called` are the sizes by name that were met in the same file.
+    """
+    known = names()
+    for size, name in pairs:
+        if not name or not isinstance(size, str):
+            continue
+        first = called.setdefault(name, size)
+        if not size.startswith("?"):
+            continue
+        if first == size:
+            known.sizes.setdefault(size, name)
+        else:
+            known.equal_sizes.setdefault(size, first)
 
 
 @contextmanager

@@ -30,7 +30,8 @@ def export_onnx(path, targets, inputs=None, session=None, metadata=None) -> onnx
     if unused:
         raise ExportError(f"export: the targets do not depend on the inputs {unused}")
     values = {v: session.get(v) for v in graph.states}
-    lowered = lower(graph, values, dimension_names(graph), [v.name for v in targets])
+    wanted = [v.name for v in targets]
+    lowered = lower(graph, values, dimension_names(graph, wanted), wanted)
     return finished(lowered.model, path, metadata or {})
 
 
@@ -72,26 +73,52 @@ def _input(v):
     raise ExportError(f"export: there is no variable {v!r}")
 
 
-def dimension_names(graph):
-    """A readable name for every run-time size: `batch` for first axes, equal sizes alike."""
-    parent = {}
+def dimension_names(graph, outputs=()):
+    """A readable name for every run-time size, equal sizes alike: the user's or that of the file
+    it came from, `batch` for other first axes, else that of an input or output and the axis.
 
-    def root(d):
-        while d in parent:
-            d = parent[d]
-        return d
-
-    for node in ancestors(graph.outputs):
-        for a, b in meetings(node):
-            if isinstance(a, str) and isinstance(b, str) and root(a) != root(b):
-                parent[root(b)] = root(a)
+    `outputs` are the names of the first outputs.
+    """
+    roots = _Roots(graph)
+    variables = [(v, v.name) for v in graph.feeds] + list(zip(graph.outputs, outputs, strict=False))
+    fed = {roots[d] for v in graph.feeds for d in v.dims}
+    sizes = [
+        (d, roots[d], "batch" if axis == 0 and roots[d] in fed else f"{name}_{axis}")
+        for v, name in variables
+        for axis, d in enumerate(v.dims)
+        if isinstance(d, str)
+    ]
     found = {}
-    for v in graph.feeds:
-        for axis, d in enumerate(v.dims):
-            if isinstance(d, str):
-                name = "batch" if axis == 0 else f"{v.name}_{axis}"
-                found.setdefault(root(d), name)
-    return _spread(graph, root, _distinct(found))
+    for d, root, _ in sizes:
+        given = names().sizes.get(d) if d.startswith("?") else d
+        if given:
+            found.setdefault(root, given)
+    for _, root, automatic in sizes:
+        found.setdefault(root, automatic)
+    found = _distinct(found)
+    return {d: found[root] for d, root, _ in sizes}
+
+
+class _Roots:
+    """The first of the sizes that a graph, or the file it came from, takes to be equal to one."""
+
+    def __init__(self, graph):
+        self.parent = {}
+        for node in ancestors(graph.outputs):
+            for a, b in meetings(node):
+                self._join(a, b)
+        for v in (*graph.feeds, *graph.outputs):
+            for d in v.dims:
+                self._join(names().equal_sizes.get(d), d)
+
+    def _join(self, a, b):
+        if isinstance(a, str) and isinstance(b, str) and self[a] != self[b]:
+            self.parent[self[b]] = self[a]
+
+    def __getitem__(self, d):
+        while d in self.parent:
+            d = self.parent[d]
+        return d
 
 
 def _distinct(found):
@@ -105,8 +132,3 @@ def _distinct(found):
         taken.add(free)
         out[d] = free
     return out
-
-
-def _spread(graph, root, found):
-    dims = {d for v in (*graph.feeds, *graph.outputs) for d in v.dims if isinstance(d, str)}
-    return {d: found[root(d)] for d in dims if root(d) in found}

@@ -48,7 +48,7 @@ def export_step(
     if portable:
         _check_portable(graph)
     wanted = [v.name for v in fetches] + [f"{v.name}_next" for v, _ in graph.updates]
-    lowered = lower(graph, dims=dimension_names(graph), outputs=wanted)
+    lowered = lower(graph, dims=dimension_names(graph, wanted), outputs=wanted)
     model = lowered.model
     state = _state(graph, lowered)
     values = {lowered.names[v]: session.get(v) for v in graph.states}

@@ -135,8 +135,12 @@ def test_sizes_have_names():
     c = pd.Variable("c", shape=["time", 3])
     model = pd.export_onnx(None, [pd.relu(a), pd.relu(b), pd.relu(c)])
     assert [sizes(i) for i in model.graph.input] == [
-        *(["batch", "a_1"], ["batch_2", 3], ["batch_3", 3]),
+        *(["batch", "a_1"], ["batch_2", 3], ["time", 3]),
     ]
+    d = pd.Variable("d", shape=["batch", None])
+    model = pd.export_onnx(None, [pd.relu(b), pd.relu(d), pd.apply("NonZero", d)])
+    assert [sizes(i) for i in model.graph.input] == [["batch_2", 3], ["batch", "d_1"]]
+    assert sizes(model.graph.output[2]) == [2, f"{model.graph.output[2].name}_1"]
     together = pd.export_onnx(None, pd.reshape(a, [-1, 3]) + b + c)
     assert sizes(together.graph.input[1]) == sizes(together.graph.input[2])
     assert sizes(together.graph.input[0]) != sizes(together.graph.input[1])
