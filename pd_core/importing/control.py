@@ -4,17 +4,70 @@ import numpy as np
 
 from .. import ops
 from ..errors import ModelError
-from ..node import control
+from ..node import apply, control
 from ..rewrite import close
-from ..variable import Variable, constant, fresh_dim
+from ..variable import Variable, constant, describe, fresh_dim
 
 _END = np.iinfo(np.int64).min
 
 
 def branch(reader, op):
-    """If."""
-    then, other = (op.attributes[key] for key in ("then_branch", "else_branch"))
-    return ops.cond(op.inputs[0], lambda: reader.body(then, ()), lambda: reader.body(other, ()))
+    """If; where the condition is known, the branch that runs."""
+    condition = op.inputs[0]
+    bodies = [op.attributes[key] for key in ("then_branch", "else_branch")]
+    if condition.value is not None:
+        return reader.body(bodies[0 if condition.value.all() else 1], ())
+    both = []
+
+    def first():
+        both.extend(_alike([reader.body(body, ()) for body in bodies], op.declared))
+        return both[0]
+
+    return ops.cond(condition, first, lambda: both[1])
+
+
+def _alike(results, declared):
+    """The outputs of both branches, where ranks differ in one rank."""
+    if any(isinstance(y, list) for branch in results for y in branch):
+        raise ModelError("a branch gives a sequence, which has a known length only outside")
+    if len(results[0]) != len(results[1]):
+        raise ModelError(f"its branches give {len(results[0])} and {len(results[1])} values")
+    pairs = []
+    for k, (a, b) in enumerate(zip(*results, strict=True)):
+        rank = len(declared) if declared is not None and k == 0 else min(a.rank, b.rank)
+        pairs.append((a, b) if a.rank == b.rank else _of_rank(rank, a, b))
+    return [list(outputs) for outputs in zip(*pairs, strict=True)]
+
+
+def _of_rank(rank, a, b):
+    """Two values in one rank. Exporters write `squeeze` as a branch on whether a size is 1, and
+    go on with the squeezed value; where it is not 1, that fails when it runs.
+    """
+    longer, shorter = (a, b) if a.rank > b.rank else (b, a)
+    axes = _extra_axes(longer.dims, shorter.dims)
+    if axes is None or rank not in (a.rank, b.rank):
+        raise ModelError(
+            f"its branches give {describe(a)} and {describe(b)}, and which one runs is not known\n"
+            "  hint: known sizes of the inputs, or a constant, may settle the condition"
+        )
+    if rank == longer.rank:
+        fitted = {shorter: ops.unsqueeze(shorter, axes)}
+    else:
+        fitted = {longer: apply("Squeeze", longer, np.array(axes, np.int64), known=shorter.dims)}
+    return fitted.get(a, a), fitted.get(b, b)
+
+
+def _extra_axes(longer, shorter):
+    """The axes, each of which may be 1, without which longer dims are the shorter ones, or None."""
+    axes, left = [], list(shorter)
+    for k, d in enumerate(longer):
+        if left and d == left[0]:
+            left.pop(0)
+        elif d == 1 or isinstance(d, str):
+            axes.append(k)
+        else:
+            return None
+    return None if left else axes
 
 
 def scan(reader, op):

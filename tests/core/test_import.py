@@ -465,3 +465,45 @@ def test_new_layers_pass_over_the_names_of_the_file(tmp_path):
     names = [v.name for v in pd.trainable_variables()]
     assert sorted(names) == ["fc_0.B", "fc_0.W", "fc_1.B", "fc_1.W"]
     assert y.dims[1] == 4
+
+
+# ---- branches of other ranks, and names of sizes
+
+
+SQUEEZED = (  # what exporters write for a squeeze of an axis that may be 1
+    "s = Shape(x) o = Constant<value=int64 {1}>() a = Constant<value=int64[1] {1}>()"
+    " n = Gather(s, o) c = Equal(n, o)"
+    " h = If(c) <then_branch = g1 () => (float[N,3] p) { p = Squeeze(x, a) },"
+    " else_branch = g2 () => (float[N,M,3] q) { q = Identity(x) }> y = ReduceMax<keepdims=0>(h)"
+)
+
+
+@pytest.mark.parametrize("size", [1, 2, None], ids=str)
+def test_branches_of_different_ranks(size, rng):
+    model = model_of(16, "float[N,M,3] x", "float[?] y", SQUEEZED)
+    x = pd.Variable([None, size, 3])
+    f = pd.import_onnx(model)
+    y = f(x)
+    assert f.tensor("h").rank == (3 if size == 2 else 2)
+    for width in (1, 2) if size is None else (size,):
+        rows = rng.standard_normal((4, width, 3)).astype("float32")
+        if size is None and width == 2:
+            with pytest.raises(pd.BackendError, match="Squeeze"):
+                pd.eval(y, {x: rows})
+            continue
+        assert pd.eval(y, {x: rows}) == rows.max()
+        (g,) = pd.gradients(y, [x])
+        np.testing.assert_array_equal(pd.eval(g, {x: rows}), rows == rows.max())
+
+
+def test_branches_of_ranks_that_nothing_reconciles(rng):
+    nodes = (
+        "h = If(c) <then_branch = g1 () => (float[?] p) { p = ReduceSum<keepdims=0>(x) },"
+        " else_branch = g2 () => (float[2,3] q) { q = Neg(x) }> y = ReduceMax<keepdims=0>(h)"
+    )
+    f = pd.import_onnx(model_of(16, "float[2,3] x, bool c", "float[?] y", nodes))
+    x, rows = pd.Variable([2, 3]), rng.standard_normal((2, 3)).astype("float32")
+    with pytest.raises(pd.ModelError, match=r"'h', If: .*which one runs is not known\n  hint:"):
+        f(x, pd.Variable.of((), "bool", "c"))
+    assert pd.eval(f(x, True), {x: rows}) == pytest.approx(rows.sum(), rel=1e-5)
+    assert pd.eval(f(x, False), {x: rows}) == (-rows).max()
