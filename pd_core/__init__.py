@@ -16,6 +16,7 @@ from .backend.ort import devices
 from .errors import (
     BackendError,
     DamagedFile,
+    DamagedModel,
     DTypeError,
     ExportError,
     FeedError,

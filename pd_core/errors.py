@@ -49,9 +49,13 @@ class ExportError(ValueError):
     """A model that cannot be written as asked."""
 
 
+class DamagedFile(ValueError):
+    """A file that is not what its format says; the message names the file and the place in it."""
+
+
 class ModelError(ValueError):
     """A file that is no model, or that holds what cannot be imported."""
 
 
-class DamagedFile(ValueError):
-    """A file that is damaged: the message names it, and the member, the offset or the line."""
+class DamagedModel(ModelError, DamagedFile):
+    """An ONNX file that contradicts itself or ONNX; the message names the file and the node."""

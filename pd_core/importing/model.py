@@ -1,45 +1,41 @@
 """ONNX models of any origin as functions of Variables."""
 
-import os
-from collections import defaultdict
-from math import prod
-
-import onnx
-from google.protobuf.message import DecodeError
-from onnx import helper, shape_inference
-
 from ..errors import DTypeError, ModelError, ShapeError
-from ..variable import Variable, constant, describe, shown
-from .reader import STANDARD, File, Reader
-from .versions import OLDEST, stored
-
-# Inputs that say what an operator does: a tensor that is stored there is no weight.
-_SETTINGS = {
-    "Clip": (1, 2),
-    "DequantizeLinear": (1, 2),
-    "Dropout": (1,),
-    "OneHot": (0, 1, 2),
-    "Pad": (2,),
-    "QuantizeLinear": (1, 2),
-    "Range": (0, 1, 2),
-    "Resize": (1, 2),
-    "Upsample": (1,),
-}
-_STATISTICS = {("BatchNormalization", 3), ("BatchNormalization", 4)}
-_SMALL = 1024  # elements of stored tensors that inference of shapes is shown
+from ..namespace import remember_sizes
+from ..variable import constant, describe, shown
+from .loading import (
+    check_names,
+    declared,
+    gathered,
+    loaded,
+    opsets_of,
+    promised,
+    reported,
+    size_names,
+)
+from .reader import File, Reader
+from .sizes import FOLD_LIMIT
+from .stored import StoredTensors
 
 
-def import_onnx(model, trainable=True, training=False):
+def import_onnx(model, trainable=True, training=False, frozen=(), fold_limit=FOLD_LIMIT):
     """An ONNX model (a path, bytes, or a ModelProto) as a function of Variables.
 
-    Its float tensors that are used as weights become parameters with the file's names, below the
-    namespace in force; `trainable=False` freezes them. With `training` a training step through
-    BatchNormalization and Dropout does what they do in training, as the file was trained.
+    Stored tensors that are weights by their use become parameters with the file's names, below
+    the namespace in force; `summary()` of the result shows the decision on each of them.
+    `trainable` and `frozen` overrule it: names or patterns (`"encoder.*"`) of tensors that are
+    trained, or are not; `trainable` wins where both match, and `trainable=False` freezes all.
+    With `training` a training step through BatchNormalization and Dropout does what they do in
+    training, as the file was trained; what the file has in training mode always does.
 
     Opsets from 7 on are read, tensors in files beside the model too, functions, loops and branches
-    included; sequences where their length is known. ModelError says what else is in the file.
+    included; sequences where their length is known. What is computed of constants alone is
+    computed once, up to `fold_limit` elements. ModelError says what else is in the file,
+    DamagedFile what contradicts itself or ONNX.
     """
-    return ImportedModel(*_loaded(model), trainable, training)
+    found, folder, origin = loaded(model)
+    with reported(origin):
+        return ImportedModel(found, folder, origin, trainable, training, frozen, fold_limit)
 
 
 class ImportedModel:
@@ -49,19 +45,23 @@ class ImportedModel:
     takes, `outputs` the names of what it gives.
     """
 
-    def __init__(self, model, folder, trainable, training):
-        self.graph = model.graph
-        self.opsets = _opsets(model)
+    def __init__(self, model, folder, origin, trainable, training, frozen, fold_limit):
+        check_names(model.graph)
+        model = gathered(model)
+        self.graph, self.origin = model.graph, origin
+        self.opsets = opsets_of(model)
         self.functions = {(f.domain, f.name): f for f in model.functions}
-        self.training = training
+        self.file = {"folder": folder, "training": training, "fold_limit": fold_limit}
         if self.graph.sparse_initializer:
             raise ModelError("the model stores sparse tensors, which are not imported")
-        self.tensors = _tensors(self.graph, folder, trainable)
-        self.parameters = {n: v for n, v in self.tensors.items() if v.is_persistent}
-        self.inputs = {i.name: _declared(i) for i in self.graph.input if i.name not in self.tensors}
+        self.stored = StoredTensors(self.graph, self.functions, folder, trainable, frozen)
+        self.parameters = self.stored.parameters
+        self.inputs = {
+            i.name: declared(i) for i in self.graph.input if i.name not in self.stored.values
+        }
         self.outputs = tuple(y.name for y in self.graph.output)
-        self.promised = _promised(model)
-        self.reader = None
+        self.promised = promised(model)
+        self.reader, self.sizes = None, {}
 
     def __call__(self, *inputs, output=None, last_layers=None, **named):
         """The outputs for these inputs, given in the file's order or by name: a Variable, or a
@@ -71,19 +71,20 @@ class ImportedModel:
         last_layers=-k it is cut before its last k operators.
         """
         given = self._given(inputs, named)
-        names = self._wanted(output, last_layers)
+        wanted = self._wanted(output, last_layers)
         exact = all(x.dims == self.inputs[n][0] for n, x in given.items())
+        sizes = frozenset(d for x in given.values() for d in x.dims)
         self.reader = Reader(
             self.graph.node,
             self.opsets,
-            {**self.tensors, **given},
-            File(
-                self.functions, self.training, frozenset(d for x in given.values() for d in x.dims)
-            ),
+            {**self.stored.values, **given},
+            File(self.functions, given=sizes, statistics=self.stored.statistics, **self.file),
             declared=self.promised if exact else _ranks(self.promised),
             named=True,
         )
-        found = [self.tensor(name) for name in names]
+        self.sizes = {}
+        self._name_sizes(self.graph.input, given)
+        found = [self.tensor(name) for name in wanted]
         return tuple(found) if isinstance(output, (list, tuple)) or len(found) > 1 else found[0]
 
     def tensor(self, name):
@@ -93,7 +94,31 @@ class ImportedModel:
         known = {y for node in self.graph.node for y in node.output}
         if name not in known and name not in self.reader.values:
             raise ModelError(f"the model has no tensor {name!r}; its outputs are {self.outputs}")
-        return self.reader.outputs([name])[0]
+        with reported(self.origin):
+            (found,) = self.reader.outputs([name])
+        self._name_sizes((*self.graph.output, *self.graph.value_info), {name: found})
+        return found
+
+    def freeze(self, *patterns):
+        """Train the parameters of these names or patterns no more; all without any."""
+        self.stored.freeze(patterns)
+
+    def unfreeze(self, *patterns):
+        """Train the parameters of these names or patterns; all but statistics without any."""
+        self.stored.unfreeze(patterns)
+
+    def summary(self):
+        """A table of the stored tensors that hold more than one float, or are trained: name,
+        shape, dtype, use, and whether it is trained, or why not; then totals.
+        """
+        return self.stored.summary()
+
+    def _name_sizes(self, infos, values):
+        """What the file calls the sizes of values is what an export calls them."""
+        for name, sizes in size_names(infos).items():
+            dims = getattr(values.get(name), "dims", ())
+            if len(dims) == len(sizes):
+                remember_sizes(zip(dims, sizes, strict=True), self.sizes)
 
     def _wanted(self, output, last_layers):
         if output is not None and last_layers is not None:
@@ -140,97 +165,3 @@ def _ranks(promised):
 
 def _both_known(d, e):
     return isinstance(d, int) and isinstance(e, int)
-
-
-def _loaded(model):
-    """(ModelProto without the tensors of other files, the folder of those)."""
-    if isinstance(model, onnx.ModelProto):
-        return model, ""
-    try:
-        if isinstance(model, bytes):
-            return onnx.load_model_from_string(model), ""
-        return onnx.load(model, load_external_data=False), os.path.dirname(os.path.abspath(model))
-    except DecodeError:
-        raise ModelError(
-            f"{'these bytes are' if isinstance(model, bytes) else model} no ONNX model"
-        ) from None
-
-
-def _opsets(model):
-    opsets = {o.domain: o.version for o in model.opset_import}
-    version = next((v for d, v in opsets.items() if d in STANDARD), None)
-    if version is None:
-        raise ModelError("the model names no opset of ONNX")
-    if version < OLDEST:
-        raise ModelError(f"the model has opset {version}; {OLDEST} and later are imported")
-    return opsets
-
-
-def _declared(info):
-    """(dims, dtype) of an input; None for a size that is not known, and for dims without a rank."""
-    kind = info.type.optional_type.elem_type if info.type.HasField("optional_type") else info.type
-    tensor = kind.tensor_type
-    if not kind.HasField("tensor_type") or tensor.elem_type == onnx.TensorProto.STRING:
-        raise ModelError(f"input {info.name!r} is no tensor of numbers")
-    return _dims(tensor), helper.tensor_dtype_to_np_dtype(tensor.elem_type)
-
-
-def _dims(tensor):
-    if not tensor.HasField("shape"):
-        return None
-    return tuple(d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim)
-
-
-def _tensors(graph, folder, trainable):
-    """The stored tensors by name: parameters where they are weights, else constants."""
-    uses, found = _uses(graph.node), {}
-    for tensor in graph.initializer:
-        try:
-            value = stored(tensor, folder)
-        except (OSError, onnx.checker.ValidationError) as error:
-            raise ModelError(f"tensor {tensor.name!r} is in another file: {error}") from None
-        places = {(o, k) for o, k in uses[tensor.name] if k not in _SETTINGS.get(o, ())}
-        if value.rank and value.dtype.kind == "f" and places:
-            learnt = bool(trainable) and not places <= _STATISTICS
-            value = Variable(tensor.name, data=value.value, dtype=value.dtype, trainable=learnt)
-        found[tensor.name] = value
-    return found
-
-
-def _uses(nodes):
-    """{name: places (operator, number of the input) that read it}, bodies included."""
-    found = defaultdict(set)
-    for node in nodes:
-        for k, name in enumerate(node.input):
-            found[name].add((node.op_type, k))
-        for a in node.attribute:
-            for graph in [a.g, *a.graphs]:
-                for name, places in _uses(graph.node).items():
-                    found[name] |= places
-                for y in graph.output:
-                    found[y.name].add((node.op_type, 0))
-    return found
-
-
-def _promised(model):
-    """Dims by name as ONNX infers them for the inputs that the file declares."""
-    graph = onnx.GraphProto(name="shapes")
-    graph.node.extend(model.graph.node)
-    graph.input.extend(model.graph.input)
-    graph.output.extend(model.graph.output)
-    graph.value_info.extend(model.graph.value_info)
-    for t in model.graph.initializer:
-        if prod(t.dims) <= _SMALL and not t.external_data:
-            graph.initializer.append(t)
-        else:
-            graph.input.append(helper.make_tensor_value_info(t.name, t.data_type, t.dims))
-    light = onnx.ModelProto(ir_version=model.ir_version, graph=graph)
-    light.opset_import.extend(model.opset_import)
-    light.functions.extend(model.functions)
-    try:
-        graph = shape_inference.infer_shapes(light, data_prop=True).graph
-    except (shape_inference.InferenceError, ValueError, RuntimeError):
-        graph = light.graph  # what it declares itself remains
-    infos = [*graph.value_info, *graph.output]
-    dims = {i.name: _dims(i.type.tensor_type) for i in infos if i.type.HasField("tensor_type")}
-    return {name: d for name, d in dims.items() if d is not None}

@@ -3,31 +3,36 @@
 import re
 from dataclasses import dataclass, field
 
-from onnx import defs
+from onnx import TensorProto, defs, external_data_helper, numpy_helper
 
-from .. import ops
-from ..errors import GraphError, ModelError, ShapeError
+from ..errors import DamagedModel, GraphError, ModelError, ShapeError
 from ..node import apply, latest_serial
 from ..shapes import CEILING, versions_of
 from ..variable import Variable, fresh_dim, is_open, open_dim
-from . import control, sequences
+from . import control, modes, quantized, sequences
+from .flow import MOST
 from .functions import function_of
-from .sizes import Sizes, folded, reshaped
+from .loading import MALFORMED, STANDARD, said
+from .sizes import FOLD_LIMIT, Sizes, folded, reshaped
 from .versions import Operator, adapted, attribute_value, stored
-
-STANDARD = ("", "ai.onnx")
 
 
 @dataclass
 class File:
-    """What all graphs of a file share: its functions by (domain, name), whether a training step
-    through it is one of its own training, the sizes that its inputs have, and what is known of
+    """What all graphs of a file share: its functions by (domain, name), the folder of its tensors,
+    whether a training step through it is one of its own training, its running statistics, up to
+    how many elements constants are computed, the sizes that its inputs have, and what is known of
     the others.
     """
 
     functions: dict = field(default_factory=dict)
+    folder: str | None = None
     training: bool = False
+    statistics: frozenset = frozenset()
+    fold_limit: int = FOLD_LIMIT
     given: frozenset = frozenset()
+    callers: tuple = ()
+    count: int = 0
     opened: dict = field(default_factory=dict)
     sizes: Sizes = field(default_factory=Sizes)
 
@@ -79,14 +84,19 @@ class Reader:
 
     def body(self, graph, formals):
         """The outputs of a graph in an attribute, for these values of its inputs."""
-        values = {t.name: stored(t) for t in graph.initializer}
+        values = {t.name: stored(t, self.file.folder) for t in graph.initializer}
         values.update(zip((i.name for i in graph.input), formals, strict=True))
         inner = Reader(graph.node, self.opsets, values, self.file, self, attributes=self.attributes)
         return inner.outputs([y.name for y in graph.output])
 
     def _needed(self, names):
         """The places of the nodes behind some values."""
-        makers = {y: k for k, node in enumerate(self.nodes) for y in node.output if y}
+        makers = {
+            y: k
+            for k, node in enumerate(self.nodes)
+            for y in node.output
+            if y and y not in self.values
+        }
         found, left = set(), list(names)
         while left:
             k = makers.get(left.pop())
@@ -97,23 +107,31 @@ class Reader:
 
     def _read(self, proto):
         before = latest_serial()
+        who = f"node {proto.name or next(filter(None, proto.output), '')!r}, {proto.op_type}"
         try:
             outputs = self._outputs(proto)
+        except RecursionError:
+            raise
         except (GraphError, ModelError) as error:
-            name = proto.name or next(filter(None, proto.output), "")
+            kind = DamagedModel if isinstance(error, DamagedModel) else ModelError
             why = re.sub(r"^\w+: ", "", str(error))  # the function that was called is one of ours
-            raise ModelError(f"node {name!r}, {proto.op_type}: {why}") from None
+            raise kind(f"{who}: {why}") from error.__cause__
+        except MALFORMED as error:
+            raise DamagedModel(f"{who}: {said(error)}") from error
         for name, value in zip(proto.output, outputs, strict=False):
             if self.named and isinstance(value, Variable) and _built_since(value, before):
                 value.name = name
             self.values[name] = value
 
     def _outputs(self, proto):
+        self.file.count += 1
+        if self.file.count > MOST:
+            raise DamagedModel(f"more than {MOST} operators, functions and bodies written out")
         inputs = [self.value(name) for name in proto.input]
         attributes = dict(self._attributes(proto))
         function = self.file.functions.get((proto.domain, proto.op_type))
         if function is not None:
-            return self._call(function, inputs, attributes, len(proto.output))
+            return self._called(function, inputs, attributes, len(proto.output))
         if proto.domain not in STANDARD:
             raise ModelError(
                 f"the domain {proto.domain!r} is neither ONNX's own nor defined in the file\n"
@@ -137,22 +155,16 @@ class Reader:
             return sequences.readers[op.op_type](self, op)
         if any(isinstance(x, list) for x in op.inputs):
             return sequences.on_sequence(self, op)
-        for settle in (adapted, self._trained):
-            found = settle(op)
-            if found is not None:
-                return [found]
-        return folded(op) or self.file.sizes.settled(op) or self._added(op)
-
-    def _trained(self, op):
-        """An operator as it is in training, where a training step is to train the file's way."""
-        if not self.file.training or op.outputs > 1:
-            return None
-        if op.op_type == "Dropout" and op.input(1) is not None and op.inputs[1].value is not None:
-            return ops.dropout(op.inputs[0], float(op.inputs[1].value))
-        if op.op_type == "BatchNormalization" and op.inputs[3].is_persistent:
-            known = {k: v for k, v in op.attributes.items() if k in ("epsilon", "momentum")}
-            return ops.batch_norm(*op.inputs, **known)
-        return None
+        found = adapted(op)
+        if found is not None:
+            return [found]
+        return (
+            modes.switched(op, self.file.training, self.file.statistics)
+            or quantized.fake_quantized(op)
+            or folded(op, self.file.fold_limit)
+            or self.file.sizes.settled(op)
+            or self._added(op)
+        )
 
     def _added(self, op):
         if not versions_of(op.op_type, len(op.inputs), frozenset(op.attributes)):
@@ -176,6 +188,17 @@ class Reader:
             raise ModelError(f"it is newer than opset {CEILING}, and is not made of others")
         return self._call(found[0], op.inputs, found[1], op.outputs)
 
+    def _called(self, function, inputs, attributes, outputs):
+        """`_call` of a function of the file, which does not call itself."""
+        own = (function.domain, function.name)
+        if own in self.file.callers:
+            raise DamagedModel(f"the function {function.name!r} calls itself")
+        self.file.callers += (own,)
+        try:
+            return self._call(function, inputs, attributes, outputs)
+        finally:
+            self.file.callers = self.file.callers[:-1]
+
     def _call(self, function, inputs, attributes, outputs):
         """The first outputs of a function of operators."""
         given = {a.name: attribute_value(a) for a in function.attribute_proto}
@@ -190,9 +213,15 @@ class Reader:
         """(name, value) of the attributes of a node, those of the function around it put in."""
         for a in proto.attribute:
             if not a.ref_attr_name:
-                yield a.name, attribute_value(a)
+                yield a.name, self._complete(attribute_value(a))
             elif a.ref_attr_name in self.attributes:
                 yield a.name, self.attributes[a.ref_attr_name]
+
+    def _complete(self, value):
+        """The value of an attribute; a tensor that lies in another file is read."""
+        if isinstance(value, TensorProto) and external_data_helper.uses_external_data(value):
+            return numpy_helper.from_array(stored(value, self.file.folder).value)
+        return value
 
 
 def _built_since(value, serial):

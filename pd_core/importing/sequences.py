@@ -6,6 +6,8 @@ from .. import ops
 from ..errors import ModelError
 from ..variable import constant
 
+_MOST = 10_000  # elements of a sequence
+
 
 def on_sequence(reader, op):
     """The outputs of an operator that is given a sequence but is not about them."""
@@ -59,12 +61,13 @@ def _split(reader, op):
     if not isinstance(width, int) or (sizes is not None and sizes.value is None):
         raise ModelError(f"into how many parts {x!r} is cut is not known before it runs")
     single = sizes is None
-    if single:
-        parts = [1] * width
-    elif sizes.rank:
+    if not single and sizes.rank:
         parts = sizes.value.tolist()
     else:
-        step = int(sizes.value)
+        step = 1 if single else int(sizes.value)
+        count = -(-width // step)
+        if count > _MOST:
+            raise ModelError(f"{x!r} is cut into {count} parts; up to {_MOST} are imported")
         parts = [min(step, width - k) for k in range(0, width, step)]
     found = ops.split(x, parts, axis)
     if single and not op.attributes.get("keepdims", 1):

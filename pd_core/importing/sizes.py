@@ -5,15 +5,18 @@ already is carried along here: for every vector of sizes its entries, numbers or
 None. A vector of numbers alone becomes a constant.
 """
 
+from math import prod
+
 import numpy as np
-from onnx import NodeProto, defs, helper, numpy_helper
+from onnx import ModelProto, NodeProto, defs, helper, numpy_helper, shape_inference
 
 from .. import ops
 from ..backend.evaluator import evaluator
 from ..shapes import OPSET, attribute, broadcast_dims
 from ..variable import constant, fresh_dim
 
-_MANY = 1024  # elements up to which constants are computed here
+FOLD_LIMIT = 1024  # elements up to which constants are computed here
+_AT_MOST_THEIR_INPUT = ("Compress", "NonZero", "Unique")  # whatever the sizes turn out to be
 _RANDOM = ("Bernoulli", "Multinomial")
 _ARITHMETIC = {
     "Add": np.add,
@@ -25,13 +28,30 @@ _ARITHMETIC = {
 }
 
 
-def folded(op):
-    """The outputs of an operator on small constants as constants, else None."""
+def folded(op, limit):
+    """The outputs of an operator on constants as constants, else None.
+
+    Neither inputs nor outputs have more elements than the limit.
+    """
     values = [x for x in op.inputs if x is not None]
     if not values or op.op_type in _RANDOM or not defs.has(op.op_type, OPSET):
         return None
-    if any(x.value is None or x.value.size > _MANY for x in values):
+    if any(x.value is None or x.value.size > limit for x in values):
         return None
+    model = _model_of(op)
+    if op.op_type not in _AT_MOST_THEIR_INPUT and not _is_small(model, limit):
+        return None
+    try:
+        found = evaluator(model).run(None, {})
+    except Exception:  # what the evaluator cannot do is left to the runtime
+        return None
+    if any(not isinstance(y, np.ndarray | np.generic) or np.size(y) > limit for y in found):
+        return None
+    return [constant(np.asarray(y), np.asarray(y).dtype) for y in found]
+
+
+def _model_of(op):
+    """A model of one operator on constants."""
     names = ["" if x is None else f"i{k}" for k, x in enumerate(op.inputs)]
     outputs = [f"o{k}" for k in range(op.outputs)]
     proto = NodeProto(op_type=op.op_type, input=names, output=outputs)
@@ -41,14 +61,27 @@ def folded(op):
     ]
     unknown = [helper.make_value_info(n, helper.make_tensor_type_proto(0, None)) for n in outputs]
     graph = helper.make_graph([proto], "constants", [], unknown, tensors)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)])
+
+
+def _is_small(model, limit):
+    """Whether ONNX says, before it is computed, that all outputs are within the limit."""
+    light = ModelProto()
+    light.CopyFrom(model)
+    del light.graph.output[:]  # inference adds nothing to what is declared
     try:
-        found = evaluator(model).run(None, {})
-    except Exception:  # what the evaluator cannot do is left to the runtime
-        return None
-    if any(not isinstance(y, np.ndarray | np.generic) or np.size(y) > _MANY for y in found):
-        return None
-    return [constant(np.asarray(y), np.asarray(y).dtype) for y in found]
+        inferred = shape_inference.infer_shapes(light).graph.value_info
+    except (shape_inference.InferenceError, ValueError, RuntimeError):
+        return False
+    given = [y for y in model.graph.node[0].output if y]
+    return len(inferred) == len(given) and all(_elements(i) <= limit for i in inferred)
+
+
+def _elements(info):
+    """How many elements a value has, infinite if that is not known."""
+    tensor = info.type.tensor_type
+    known = tensor.HasField("shape") and all(d.HasField("dim_value") for d in tensor.shape.dim)
+    return prod(d.dim_value for d in tensor.shape.dim) if known else float("inf")
 
 
 class Sizes:
@@ -83,6 +116,8 @@ class Sizes:
         if op.op_type == "Shape":
             a = op.attributes
             return list(op.inputs[0].dims[a.get("start", 0) : a.get("end")])
+        if op.op_type == "Size" and op.inputs[0].is_static:
+            return [prod(op.inputs[0].dims)]
         if op.op_type not in _STEPS or op.inputs[0] is None:
             return None
         if op.op_type == "Cast" and op.attributes["to"] != 7:
@@ -122,7 +157,7 @@ def _rank(op, count):
         return int(op.inputs[1].dims != (0,))
     if op.op_type == "Gather":
         return op.inputs[1].rank
-    if op.op_type == "Squeeze":
+    if op.op_type in ("Squeeze", "Size"):
         return 0
     return max(x.rank for x in op.inputs)
 

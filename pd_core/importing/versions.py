@@ -1,17 +1,25 @@
 """Operators of older opsets, as the pinned opset has them."""
 
+import os
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from onnx import AttributeProto, TensorProto, helper, numpy_helper
+from onnx import (
+    AttributeProto,
+    TensorProto,
+    checker,
+    external_data_helper,
+    helper,
+    numpy_helper,
+)
 
 from .. import ops
-from ..errors import ModelError
+from ..errors import DamagedModel, ModelError
 from ..node import apply
 from ..shapes import whole
-from ..variable import constant
+from ..variable import Variable, as_array, constant
 
 OLDEST = 7
 
@@ -37,12 +45,34 @@ class Operator:
 adapters = defaultdict(list)
 
 
-def stored(tensor, folder=""):
-    """A tensor of a file as a constant."""
+def stored(tensor, folder=None):
+    """A tensor of a file as a constant of its name; external data lie in the folder."""
+    who = f"tensor {tensor.name!r}" if tensor.name else "a constant"
     if tensor.data_type == TensorProto.STRING:
-        raise ModelError(f"{tensor.name or 'a constant'} holds text; only numbers are imported")
-    array = numpy_helper.to_array(tensor, folder)
-    return constant(array, array.dtype)
+        raise ModelError(f"{who} holds text; only numbers are imported")
+    if external_data_helper.uses_external_data(tensor):
+        _check_place(tensor, folder, who)
+    try:
+        array = numpy_helper.to_array(tensor, folder or "")
+    except (OSError, checker.ValidationError) as error:
+        raise ModelError(f"{who} is in another file: {error}") from None
+    except (ValueError, TypeError, LookupError) as error:
+        raise DamagedModel(f"{who} is damaged: {error}") from None
+    value = as_array(array, array.dtype, who)
+    return Variable.of(value.shape, value.dtype, tensor.name or "const", value=value)
+
+
+def _check_place(tensor, folder, who):
+    """External data lie in the model's folder or below it."""
+    if folder is None:
+        raise ModelError(
+            f"{who} is in another file, and a model without a path has no folder\n"
+            "  hint: pass the path of the model"
+        )
+    place = next((e.value for e in tensor.external_data if e.key == "location"), "")
+    root, below = map(os.path.realpath, (folder, os.path.join(folder, place)))
+    if not place or os.path.commonpath([root, below]) != root:
+        raise DamagedModel(f"{who} is in {place!r}, outside of the model's folder")
 
 
 def attribute_value(a):
@@ -154,9 +184,10 @@ def _batch_norm_per_channel(op):
 
 
 @until(14, "BatchNormalization")
-def _batch_norm_without_saved(op):
+def _batch_norm_in_training(op):
+    """Until opset 13 more outputs said that it trains: the moved statistics, and the batch's."""
     if op.outputs > 1:
-        raise ModelError("it is written for training, which opset 14 has in another form")
+        op.attributes["training_mode"], op.outputs = 1, min(op.outputs, 3)
 
 
 @until(8, "Upsample")

@@ -1,0 +1,270 @@
+"""An ONNX file as a ModelProto, with all stored tensors of its graphs in one place."""
+
+import os
+from collections import Counter
+from contextlib import contextmanager
+from math import prod
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import TensorProto, helper, numpy_helper, shape_inference
+
+from ..errors import DamagedModel, DTypeError, ModelError, NameConflict, ShapeError
+from .versions import OLDEST
+
+STANDARD = ("", "ai.onnx")
+_SMALL = 1024  # elements of stored tensors that shape inference is shown
+_KEPT = {TensorProto.INT64, TensorProto.BOOL, TensorProto.STRING}  # constants that hold no weights
+
+
+@contextmanager
+def reported(origin):
+    """Name the file in errors; what contradicts ONNX is a DamagedModel, whoever noticed it."""
+    try:
+        yield
+    except (DTypeError, ShapeError, NameConflict):
+        raise
+    except ModelError as error:
+        raise type(error)(f"{origin}: {error}") from error.__cause__
+    except RecursionError:
+        raise DamagedModel(f"{origin}: its graphs are nested too deeply") from None
+    except MALFORMED as error:
+        raise DamagedModel(f"{origin}: {said(error)}") from error
+
+
+MALFORMED = (
+    *(ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RuntimeError),
+    onnx.checker.ValidationError,
+    onnx.defs.SchemaError,
+    shape_inference.InferenceError,
+)
+
+
+def said(error):
+    """The first line of an error that was raised below us."""
+    first = next(iter(str(error).strip().splitlines()), "")
+    return f"{type(error).__name__}: {first}"[:300]
+
+
+def loaded(model):
+    """(ModelProto, the folder of its external tensors or None, what errors call it)."""
+    if isinstance(model, onnx.ModelProto):
+        return model, None, f"model {model.graph.name!r}"
+    origin = "these bytes" if isinstance(model, bytes) else os.fspath(model)
+    try:
+        if isinstance(model, bytes):
+            return onnx.load_model_from_string(model), None, origin
+        found = onnx.load(model, load_external_data=False)
+    except (DecodeError, UnicodeDecodeError):
+        verb = "are" if isinstance(model, bytes) else "is"
+        raise DamagedModel(f"{origin} {verb} no ONNX model") from None
+    return found, os.path.dirname(os.path.abspath(model)), origin
+
+
+def opsets_of(model):
+    """The versions of the operator sets by domain."""
+    opsets = {o.domain: o.version for o in model.opset_import}
+    version = next((v for d, v in opsets.items() if d in STANDARD), None)
+    if version is None:
+        raise ModelError("the model names no opset of ONNX")
+    if version < OLDEST:
+        raise ModelError(f"the model has opset {version}; {OLDEST} and later are imported")
+    if version > np.iinfo(np.int32).max:
+        raise DamagedModel(f"the model has opset {version}")
+    return opsets
+
+
+# ---- weights stored as constants or inside branches and loops
+
+
+def check_names(graph):
+    """Names are text, and there is something to compute."""
+    names = [x.name for x in (*graph.initializer, *graph.input, *graph.output)]
+    names += [name for node in graph.node for name in (*node.input, *node.output)]
+    for name in names:
+        if not isinstance(name, str):
+            raise DamagedModel(f"the name {name!r} is no text")
+    if not graph.output:
+        raise ModelError("the model has no outputs")
+
+
+def gathered(model):
+    """The model with the constants of its graphs and bodies among its stored tensors.
+
+    Exporters store weights in Constant nodes, and inside branches and loops, too.
+    """
+    lifts = any(_lifts(graph, graph is model.graph) for graph in _graphs(model.graph))
+    if not lifts and not any(_shared_statistics(model.graph)):
+        return model
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    graphs = list(_graphs(copy.graph))
+    taken = Counter(name for graph in graphs for name in _names_of(graph))
+    for graph in graphs:
+        renamed = {}
+        for tensor in _taken_out(graph, graph is copy.graph):
+            if taken[tensor.name] > 1:
+                renamed[tensor.name] = tensor.name = _free(tensor.name, taken)
+            copy.graph.initializer.append(tensor)
+        if renamed:
+            _rename(graph, renamed)
+    for node, k, tensor in list(_shared_statistics(copy.graph)):
+        node.input[k] = _free(node.input[k], taken)
+        copy.graph.initializer.append(_copied(tensor, node.input[k]))
+    return copy
+
+
+def _shared_statistics(graph):
+    """(BatchNormalization, number of its input, stored tensor) of statistics that others read too.
+
+    Exporters store equal tensors once; statistics that are equal at first move apart.
+    """
+    stored = {t.name: t for t in graph.initializer}
+    copies = {
+        node.output[0]: node.input[0]
+        for node in graph.node
+        if node.op_type == "Identity" and node.output and node.input
+    }
+    reads = Counter(name for inner in _graphs(graph) for n in inner.node for name in n.input)
+    for node in graph.node:
+        for k in (3, 4) if node.op_type == "BatchNormalization" else ():
+            name = node.input[k] if k < len(node.input) else ""
+            source = copies.get(name, name)
+            if source in stored and (source != name or reads[name] > 1):
+                yield node, k, stored[source]
+
+
+def _graphs(graph):
+    """A graph, and the bodies inside it."""
+    yield graph
+    for node in graph.node:
+        for a in node.attribute:
+            for inner in ([a.g] if a.HasField("g") else []) + list(a.graphs):
+                yield from _graphs(inner)
+
+
+def _lifts(graph, outermost):
+    """Whether anything in a graph is to be moved."""
+    return (graph.initializer and not outermost) or any(_constant(n) for n in graph.node)
+
+
+def _names_of(graph):
+    """The names that a graph defines, each once."""
+    names = {x.name for x in (*graph.input, *graph.initializer)}
+    return names.union(y for node in graph.node for y in node.output)
+
+
+def _taken_out(graph, outermost):
+    """The tensors that were in a graph: copies, under their names."""
+    found = []
+    if not outermost:
+        found += map(_copied, graph.initializer)
+        del graph.initializer[:]
+    for k in reversed(range(len(graph.node))):
+        tensor = _constant(graph.node[k])
+        if tensor is not None:
+            found.append(_copied(tensor, graph.node[k].output[0]))
+            del graph.node[k]
+    return found
+
+
+def _constant(node):
+    """The tensor of a Constant that may hold weights, else None."""
+    if node.op_type != "Constant" or node.domain not in STANDARD or len(node.output) != 1:
+        return None
+    for a in node.attribute:
+        if a.name == "value" and a.HasField("t") and a.t.data_type not in _KEPT:
+            return a.t
+        if a.name == "value_floats":
+            return numpy_helper.from_array(np.array(a.floats, np.float32))
+    return None
+
+
+def _copied(tensor, name=None):
+    copy = TensorProto()
+    copy.CopyFrom(tensor)
+    copy.name = tensor.name if name is None else name
+    return copy
+
+
+def _free(name, taken):
+    """A name that nothing has yet."""
+    k = 1
+    while taken[f"{name}_{k}"]:
+        k += 1
+    taken[f"{name}_{k}"] += 1
+    return f"{name}_{k}"
+
+
+def _rename(graph, renamed):
+    for inner in _graphs(graph):
+        for node in inner.node:
+            for k, name in enumerate(node.input):
+                if name in renamed:
+                    node.input[k] = renamed[name]
+        for y in inner.output:
+            y.name = renamed.get(y.name, y.name)
+
+
+# ---- what a file declares
+
+
+def declared(info):
+    """(dims, dtype) of an input; None for a size that is not known, and for dims without a rank."""
+    kind = info.type.optional_type.elem_type if info.type.HasField("optional_type") else info.type
+    tensor = kind.tensor_type
+    if not kind.HasField("tensor_type") or tensor.elem_type == TensorProto.STRING:
+        raise ModelError(f"input {info.name!r} is no tensor of numbers")
+    if tensor.elem_type not in TensorProto.DataType.values() or not tensor.elem_type:
+        raise DamagedModel(f"input {info.name!r} has the element type {tensor.elem_type}")
+    return dims_of(tensor), helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+
+
+def dims_of(tensor):
+    """The sizes of a type, None where one is not known; None without a rank."""
+    if not tensor.HasField("shape"):
+        return None
+    return tuple(_size(d) for d in tensor.shape.dim)
+
+
+def _size(d):
+    """A size; some exporters write -1 for one that they do not know."""
+    return d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else None
+
+
+def size_names(infos):
+    """{name of a value: the names of its sizes, None where one has none}."""
+    return {
+        i.name: tuple(_size_name(d) for d in i.type.tensor_type.shape.dim)
+        for i in infos
+        if i.type.HasField("tensor_type") and i.type.tensor_type.HasField("shape")
+    }
+
+
+def _size_name(d):
+    return d.dim_param if d.dim_param and not d.dim_param.startswith("?") else None
+
+
+def promised(model):
+    """Dims by name as ONNX infers them for the inputs that the file declares."""
+    graph = onnx.GraphProto(name="shapes")
+    graph.node.extend(model.graph.node)
+    graph.input.extend(model.graph.input)
+    graph.output.extend(model.graph.output)
+    graph.value_info.extend(model.graph.value_info)
+    for t in model.graph.initializer:
+        if prod(t.dims) <= _SMALL and not t.external_data:
+            graph.initializer.append(t)
+        else:
+            graph.input.append(helper.make_tensor_value_info(t.name, t.data_type, t.dims))
+    light = onnx.ModelProto(ir_version=model.ir_version, graph=graph)
+    light.opset_import.extend(model.opset_import)
+    light.functions.extend(model.functions)
+    try:
+        graph = shape_inference.infer_shapes(light, data_prop=True).graph
+    except (shape_inference.InferenceError, ValueError, RuntimeError):
+        graph = light.graph  # what it declares itself remains
+    infos = [*graph.value_info, *graph.output]
+    dims = {i.name: dims_of(i.type.tensor_type) for i in infos if i.type.HasField("tensor_type")}
+    return {name: d for name, d in dims.items() if d is not None}
