@@ -507,3 +507,53 @@ def test_branches_of_ranks_that_nothing_reconciles(rng):
         f(x, pd.Variable.of((), "bool", "c"))
     assert pd.eval(f(x, True), {x: rows}) == pytest.approx(rows.sum(), rel=1e-5)
     assert pd.eval(f(x, False), {x: rows}) == (-rows).max()
+
+
+def names_of(model):
+    """The sizes of inputs and outputs by name."""
+    return {
+        i.name: [d.dim_param or d.dim_value for d in i.type.tensor_type.shape.dim]
+        for i in (*model.graph.input, *model.graph.output)
+    }
+
+
+def test_names_of_sizes_survive(rng):
+    nodes = "e = Exp(x) k = NonZero(e) t = Transpose(k) g = GatherND(x, t) y = Concat<axis=0>(x, z)"
+    model = model_of(17, "float[tokens,3] x, float[more,3] z", "float[?] y, float[?] g", nodes)
+    for y, dims in zip(model.graph.output, ((None, 3), ("found",)), strict=True):
+        y.type.CopyFrom(helper.make_tensor_type_proto(TensorProto.FLOAT, dims))
+    f = pd.import_onnx(model)
+    x, z = pd.Variable([None, 3], name="x"), pd.Variable(["extra", 3], name="z")
+    y, g = f(x, z)
+    written = pd.export_onnx(None, [y, g, pd.exp(y)], inputs=[x, z])
+    assert names_of(written) == {
+        "x": ["tokens", 3],
+        "z": ["extra", 3],
+        "y": ["y_0", 3],
+        "g": ["found"],
+        written.graph.output[2].name: ["y_0", 3],
+    }
+    with pd.fresh():
+        f = pd.import_onnx(written)
+        x, z = pd.Variable([None, 3], name="x"), pd.Variable([None, 3], name="z")
+        again = pd.export_onnx(None, f(x, z, output=["y", "g"]), inputs=[x, z])
+    wanted = names_of(written)
+    assert names_of(again) == {name: wanted[name] for name in ("x", "z", "y", "g")}
+
+
+def test_sizes_of_two_files_keep_apart(rng):
+    model = model_of(17, "float[N,3] x", "float[N,3] y", "y = Exp(x)")
+    a, b = pd.Variable([None, 3], name="a"), pd.Variable([None, 3], name="b")
+    outputs = [pd.import_onnx(model)(a), pd.import_onnx(model)(b)]
+    names = names_of(pd.export_onnx(None, outputs, inputs=[a, b]))
+    assert names["a"] == ["N", 3] and names["b"] == ["N_2", 3]
+
+
+def test_a_size_that_the_file_says_is_another_input_s(rng):
+    """Equal by the file's word, though the graph cannot see it."""
+    nodes = "k = NonZero(x) t = Transpose(k) y = GatherND(x, t)"
+    model = model_of(17, "float[rows] x", "float[?] y", nodes)
+    model.graph.output[0].type.CopyFrom(helper.make_tensor_type_proto(TensorProto.FLOAT, ("rows",)))
+    x = pd.Variable(["mine"], name="x")
+    names = names_of(pd.export_onnx(None, pd.import_onnx(model)(x), inputs=[x]))
+    assert names == {"x": ["mine"], "y": ["mine"]}
