@@ -44,7 +44,8 @@ def _behind(targets):
 
 def feed_array(v, value) -> np.ndarray:
     """A value as an array of v's dtype and shape; FeedError or ShapeError where it does not fit."""
-    array = value if isinstance(value, np.ndarray) and value.dtype == v.dtype else _cast(v, value)
+    fits = isinstance(value, np.ndarray) and value.dtype == v.dtype
+    array = value if fits and not isinstance(value, np.ma.MaskedArray) else _cast(v, value)
     if array.ndim != v.rank or any(
         d != n for d, n in zip(v.dims, array.shape, strict=True) if isinstance(d, int)
     ):

@@ -183,6 +183,8 @@ def as_array(value, dtype=None, who=None) -> np.ndarray:
     Rounding to another float type is no change; without a dtype, float64 becomes float32.
     `who`, as a text, begins the message: the op function that is being called if None.
     """
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise _unfit(who, value, "masked elements, which have no value")
     try:
         array = np.asarray(value)
     except ValueError:

@@ -210,6 +210,7 @@ class _Column:
         pack = _joined if isinstance(rows[0], np.ndarray) else _packed
         block = pack(rows, self.type.dim)
         if block is None:
+            self._refuse_masked(rows, lengths)
             block = _stacked(rows)
         if block is not None and block.shape == (len(rows), self.type.dim):
             return np.ascontiguousarray(block, np.float32), None
@@ -220,8 +221,17 @@ class _Column:
         value = np.ascontiguousarray(block.reshape(len(rows), -1), np.float32)
         return value, block.shape[-2:] if block.ndim > 2 else None
 
+    def _refuse_masked(self, rows, lengths):
+        """A masked element has no value: ValueError for the first row that has one."""
+        for index, row in enumerate(rows):
+            if _is_masked(row):
+                problem = "the array has masked elements\n  hint: filled() gives them a value"
+                raise self.error(self._place(index, lengths), problem)
+
     def _sparse(self, rows, lengths):
         """Rows as the columns that are not zero, with their values if they have any."""
+        if any(isinstance(row, np.ma.MaskedArray) for row in rows):
+            self._refuse_masked(rows, lengths)
         rows = [self._entries(i, row, lengths) for i, row in enumerate(rows)]
         counts = np.array([len(row) for row in rows], np.int64)
         entries = list(itertools.chain.from_iterable(rows))
@@ -269,6 +279,7 @@ class _Column:
                 return ids
         except (TypeError, OverflowError):
             pass
+        self._refuse_masked(rows, lengths)
         block = _stacked(rows)
         if block is None or block.ndim != 1 or block.dtype.kind == "f":
             raise self._first_fault(rows, lengths, _id_problem, limit)
@@ -311,6 +322,8 @@ def _joined(rows, dim):
     Their memory is joined in half the time that numpy takes for an array of arrays.
     """
     try:
+        if any(issubclass(kind, np.ma.MaskedArray) for kind in {*map(type, rows)}):
+            return None  # their memory holds the masked elements too
         alike = [*map(_dtype, rows)].count(_FLOAT32), [*map(_rank, rows)].count(1)
         if (*alike, [*map(len, rows)].count(dim)) != (len(rows),) * 3:
             return None
@@ -362,6 +375,17 @@ def _broadcast(rows, block, dim):
 def _unlike(row, other):
     """Whether the shapes differ of rows that are right in themselves, and one is an image."""
     return max(np.ndim(row), np.ndim(other)) > 1 and np.shape(row) != np.shape(other)
+
+
+def _is_masked(value):
+    """Whether an array has masked elements, or one in nested lists."""
+    if isinstance(value, np.ma.MaskedArray):
+        return bool(np.ma.is_masked(value))
+    if not isinstance(value, list | tuple):
+        return False
+    kinds = set(map(type, value))
+    nested = any(issubclass(kind, list | tuple | np.ma.MaskedArray) for kind in kinds)
+    return nested and any(map(_is_masked, value))
 
 
 def _vector_problem(row, dim):

@@ -212,6 +212,8 @@ class Parameters:
         shape = self.get_shape(name)
         if not isinstance(value, np.ndarray):
             raise ValueError(f"Must return ndarray, not {type(value).__name__}")
+        if np.ma.is_masked(value):
+            raise ValueError(f"parameter {name!r}: the value has masked elements")
         if value.shape not in (shape, (math.prod(shape),)):
             raise ValueError(f"parameter {name!r} is {shape}, the value {value.shape}")
 

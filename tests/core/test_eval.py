@@ -329,6 +329,8 @@ def test_feeds_change_type_where_values_stay(dtype, value, result):
         (pd.FeedError, r"x: .*cannot take object values, \[None\]", "float32", [None]),
         (pd.FeedError, r"x: .*rows of different lengths", "float32", [[1], [2, 3]]),
         (pd.FeedError, r"x: .*cannot take complex128 values", "float32", [1j]),
+        (pd.FeedError, "x: .*masked elements", "float32", np.ma.masked_equal(f32([1, 2]), 2)),
+        (pd.FeedError, "x: .*masked elements", "int64", np.ma.masked_equal(np.int32([1, 2]), 2)),
     ],
 )
 def test_feeds_that_do_not_fit(error, message, dtype, value):

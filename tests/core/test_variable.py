@@ -277,6 +277,7 @@ def test_data_decides_shape_and_dtype(arguments, dtype, shape):
             {"data": 1.5, "dtype": "int64"},
         ),
         (pd.DTypeError, "int64 values where uint8", {"data": [300], "dtype": "uint8"}),
+        (pd.DTypeError, "cannot take masked", {"data": np.ma.masked_equal([1.0, 2.0], 2.0)}),
         (TypeError, "data or an initializer, not both", {"data": 1.0, "initializer": np.zeros}),
         (TypeError, "an initializer is a function .* not 0.5", {"shape": [2], "initializer": 0.5}),
     ],

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import pd_v2 as paddle
+from pd_v2.data_feeder import DataFeeder
 from pd_v2.reader.protocol import reader_name
 
 A, L, T = paddle.activation, paddle.layer, paddle.data_type
@@ -57,6 +58,27 @@ BAD = {
 }
 
 
+MASKED = np.ma.array([1.0, 2.0], mask=[False, True])
+
+
+def has_masked(**field):
+    """A good sample, then one with a masked element; where that is."""
+    sample = {"x": GOOD[0], "rows": GOOD[1], "l": GOOD[2], **field}
+    (name,) = field
+    number = FEEDING[name]
+    place = f"data layer {name!r} (column {number}), sample 1"
+    return [GOOD, tuple(sample.values())], ValueError, place
+
+
+BAD |= {
+    "a masked float64": has_masked(x=MASKED),
+    "a masked float32": has_masked(x=MASKED.astype(np.float32)),
+    "masked in lists": has_masked(x=[MASKED[:1], MASKED[1:]]),
+    "a masked pair": has_masked(rows=np.ma.array([[0, 1.0]], mask=[[False, True]])),
+    "a masked label": has_masked(l=np.ma.masked),
+}
+
+
 @pytest.mark.parametrize(("batch", "error", "message"), BAD.values(), ids=BAD)
 @pytest.mark.parametrize("ahead", [False, True])
 def test_a_bad_batch_changes_nothing(batch, error, message, ahead):
@@ -82,6 +104,38 @@ def test_a_bad_batch_changes_nothing(batch, error, message, ahead):
     for name, value in zip(pool, seen, strict=True):
         np.testing.assert_array_equal(pool[name], value)
     sgd.train(lambda: iter([[GOOD]]), feeding=FEEDING)  # and it goes on
+
+
+@pytest.mark.parametrize(
+    ("kind", "sample", "place"),
+    [
+        (T.dense_vector_sequence(2), np.ma.stack([MASKED, MASKED]), "sample 1, step 0"),
+        (T.dense_vector(4), [[MASKED, MASKED]], "sample 1"),
+        (T.sparse_float_vector_sequence(2), [[], np.ma.stack([MASKED])], "sample 1, step 1"),
+        (T.sparse_binary_vector(2), np.ma.array([0, 1], mask=[True, False]), "sample 1"),
+    ],
+)
+def test_masked_elements_are_named_wherever_they_are(kind, sample, place):
+    good = np.ma.getdata(sample) if isinstance(sample, np.ndarray) else [[], []]
+    if kind.type == 0 and isinstance(sample, list):
+        good = [[[1.0, 2.0], [1.0, 2.0]]]
+    feeder = DataFeeder([("x", kind)])
+    feeder([(good,), (good,)])
+    with pytest.raises(ValueError, match=rf"'x' \(column 0\), {place}: .* masked elements\n  hint"):
+        feeder([(good,), (sample,)])
+
+
+def test_masked_arrays_without_masked_elements_are_arrays():
+    whole = np.ma.array([1.0, 2.0], mask=[False, False])
+    slot = DataFeeder([("x", T.dense_vector(2))])([(whole,), (whole.astype("float32"),)])["x"]
+    assert slot.value.tolist() == [[1.0, 2.0]] * 2
+
+
+def test_a_parameter_has_no_masked_elements():
+    _, pool = trainer()
+    name = pool.keys()[0]
+    with pytest.raises(ValueError, match="the value has masked elements"):
+        pool[name] = np.ma.masked_equal(np.eye(*pool.get_shape(name)), 0.0)
 
 
 def test_a_test_refuses_what_a_training_does():
