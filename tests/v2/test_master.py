@@ -4,11 +4,13 @@ import contextlib
 import itertools
 import pickle
 import threading
+import time
 
 import pytest
 
 import pd_v2 as paddle
 from pd_v2 import master
+from pd_v2.batches import Batches
 from pd_v2.master import task_queue
 from pd_v2.master.task_queue import TaskQueue
 from pd_v2.reader import creator
@@ -201,8 +203,47 @@ def test_waiting_ends_with_the_lease_of_a_lost_client():
     queue = TaskQueue("a", lease_seconds=0.02)
     queue.enter("lost", 0)
     assert queue.take("lost", 0) == "a"
-    queue.enter("other", 1)
+    in_a_thread(lambda: queue.enter("other", 1))
     assert taken(queue, "other", 1) == ["a"]
+
+
+def in_a_thread(work):
+    """The result of work in a thread that has ended."""
+    found = []
+    thread = threading.Thread(target=lambda: found.append(work()), daemon=True)
+    thread.start()
+    thread.join(20)
+    assert not thread.is_alive()
+    return found[0]
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_nobody_waits_for_a_client_that_cannot_go_on(ended):
+    """As long as its lease, which is 20 minutes."""
+    queue = TaskQueue("ab")
+    first = in_a_thread if ended else lambda work: work()
+    first(lambda: queue.enter("half", 0))
+    assert first(lambda: queue.take("half", 0)) == "a"
+    start = time.monotonic()
+    queue.enter("next", 1)
+    assert time.monotonic() - start < 10
+    assert taken(queue, "next", 1) == ["a", "b"] and queue.take("half", 0) is None
+
+
+def test_who_waits_sees_a_thread_end():
+    queue, begun, done = TaskQueue("ab"), threading.Event(), threading.Event()
+
+    def half():
+        queue.enter("half", 0)
+        queue.take("half", 0)
+        begun.set()
+        done.wait(20)
+
+    threading.Thread(target=half, daemon=True).start()
+    assert begun.wait(20)
+    threading.Timer(0.1, done.set).start()
+    queue.enter("next", 1)
+    assert done.is_set() and taken(queue, "next", 1) == ["a", "b"]
 
 
 def test_one_trainer_at_a_time_saves_the_model(files, monkeypatch):
@@ -270,6 +311,25 @@ def test_cloud_reader_begins_anew_after_a_part(files):
     assert next(second) == 0
     del first
     assert len(list(second)) == 4499
+
+
+def test_a_half_read_cloud_reader_does_not_block_the_next(files):
+    half = creator.cloud_reader(files, "etcd")()
+    assert next(half) == 0
+    assert list(creator.cloud_reader(files, "etcd")()) == list(range(4500))
+    assert list(half) == list(range(1, CHUNK))  # what it has at hand
+
+
+def test_a_training_that_fails_does_not_block_the_next(files):
+    readers = [paddle.batch(creator.cloud_reader(files, "etcd"), 8) for _ in range(2)]
+    for reader, expected in zip(readers, [1, 563], strict=True):
+        seen = []
+        with contextlib.suppress(KeyError), Batches(reader, lambda samples: {}) as batches:
+            for batch in batches:
+                seen.append(len(batch))
+                if reader is readers[0]:
+                    raise KeyError("in a handler")
+        assert len(seen) == expected
 
 
 def test_cloud_readers_share_a_pass(files):
