@@ -1,6 +1,5 @@
 """The network of a trainer as an event's `gm` shows it: what its layers gave for a batch."""
 
-import warnings
 from functools import cached_property
 from typing import NamedTuple
 
@@ -9,6 +8,7 @@ import pd_core as pd
 from .arguments import Matrix, OutputSlot, Vector
 from .data_feeder import feeds
 from .layer_outputs import as_result, fields_of, variables_of
+from .warning import warn
 
 PARAMETER_VALUE, PARAMETER_GRADIENT = 0, 1
 PASS_TRAIN, PASS_TEST = 0, 1
@@ -63,7 +63,17 @@ class GradientMachine:
 
     def gradient(self, variable):
         """The value of a gradient for the batch of the step, with the random draws of that."""
-        return self._evaluated([variable], self._step_batch)[0]
+        return self._evaluated([variable], self._step_batch, self._before())[0]
+
+    def step_values(self, variables):
+        """Values of Variables in the batch of the step, from parameters before its update.
+
+        None if these are gone: rows of a table were updated in place.
+        """
+        before = self._before()
+        if self._lost(before):
+            return None
+        return self._evaluated(variables, self._step_batch, before)
 
     # ---- what a handler asks
 
@@ -80,7 +90,15 @@ class GradientMachine:
         wanted = {name: self._fields(name) for name in names}
         missing = [v for v in variables_of(wanted.values()) if v not in self._found]
         if missing:
-            values = self._evaluated(missing, self._batch)
+            before = self._before()
+            lost = self._lost(before)
+            if lost:
+                warn(
+                    "getLayerOutputs: computed from parameters as they are after the update: "
+                    f"{lost[0]}\n"
+                    "  hint: layers that were asked for before are computed with each step"
+                )
+            values = self._evaluated(missing, self._batch, before)
             self._found.update(zip(missing, values, strict=True))
         self._wanted.update(wanted)
         return {name: as_result(fields, self._found) for name, fields in wanted.items()}
@@ -147,10 +165,9 @@ class GradientMachine:
         """What a forward pass of training changes: moving statistics."""
         return pd.Update(pd.effects(self.topology.layers))
 
-    def _evaluated(self, targets, batch):
+    def _evaluated(self, targets, batch, before):
         with self.session.replay(batch.draws):
-            given = {**batch.feeds, **self._before()}
-            return self.session.eval(targets, given, batch.training)
+            return self.session.eval(targets, {**batch.feeds, **before}, batch.training)
 
     def _before(self):
         """{Variable: its value before the step} of what the step of this batch has changed."""
@@ -160,14 +177,11 @@ class GradientMachine:
         if self._stepped == self.session.version:
             values = {v: self.session.before(v) for v in self.learned if v not in found}
             found.update({v: value for v, value in values.items() if value is not None})
-        lost = [v.name for v in self.learned if v not in found]
-        if lost:
-            warnings.warn(
-                f"getLayerOutputs: computed from parameters as they are after the update: {lost[0]}"
-                "\n  hint: layers that were asked for before are computed with each step",
-                stacklevel=4,
-            )
         return found
+
+    def _lost(self, before):
+        """The names of what the step has changed and whose value before it is not kept."""
+        return [v.name for v in self.learned if self._stepped is not None and v not in before]
 
 
 class MachineParameter:

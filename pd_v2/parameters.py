@@ -9,6 +9,7 @@ import numpy as np
 import pd_core as pd
 
 from . import build
+from .not_finite import names_not_finite
 from .parameter_file import read_tar, read_value, write_tar, write_value
 from .proto import ParameterConfig
 from .topology import Topology
@@ -261,12 +262,15 @@ class Parameters:
         self.set(name, read_value(f))
 
     def to_tar(self, f):
-        """Write all values and configurations as a tar.
+        """Write all values and configurations as a tar; a warning names values that are not finite.
 
         `f` is a binary file, or a path: then what was there stays until the new file is complete,
         even if the process is killed.
         """
         items = [(self._config(name), self.get(name)) for name in self.keys()]
+        bad = names_not_finite((config.name, value) for config, value in items)
+        if bad:
+            warn(f"to_tar: there are values that are not finite in the parameters {_listed(bad)}")
         if isinstance(f, (str, os.PathLike)):
             with pd.atomic_write(f) as file:
                 write_tar(file, items)

@@ -1,6 +1,7 @@
 """The trainer: passes over a reader, one compiled step a batch, events in between."""
 
 from collections.abc import Iterator
+from math import isfinite
 
 import numpy as np
 
@@ -13,9 +14,11 @@ from .data_feeder import DataFeeder, feeds
 from .earlier_keywords import earlier_keywords
 from .evaluator import Accumulator, LastBatch, fetched
 from .gradient_machine import GradientMachine
+from .not_finite import first_not_finite
 from .optimizer import Optimizer
 from .parameters import Parameters
 from .topology import Topology
+from .warning import warn
 
 __all__ = ["SGD"]
 
@@ -88,6 +91,7 @@ class SGD:
         # gm may be asked for layers after the first update, for the first time
         remembers = handler is not default_event_handler
         self._updater.start()
+        self._is_warned = False
         for pass_id in range(num_passes):
             handler(events.BeginPass(pass_id))
             pass_metrics.reset()
@@ -99,7 +103,7 @@ class SGD:
                     remembers = False
                     self._hand_out(handler, events.EndForwardBackward(pass_id, batch_id, gm))
                     batches.read_ahead()
-                    cost, statistics = self._step(feeds)
+                    cost, statistics = self._step(feeds, batch)
                     for metrics in (batch_metrics, pass_metrics):
                         metrics.update(statistics)
                     cost /= len(batch)
@@ -163,15 +167,25 @@ class SGD:
         self.__gradient_machine__.begin(feeds, training=True, remembers=remembers)
         return feeds
 
-    def _step(self, feeds):
+    def _step(self, feeds, batch):
         """Make the step of a batch: its cost, and what its evaluators collect."""
         gm = self.__gradient_machine__
         fetches = gm.fetches
         targets = [self._update, *self._training_targets, fetches]
         _, total, statistics, values = self._session.eval(targets, feeds)
         gm.stepped(fetches, values)
+        cost = float(total)
+        if not (isfinite(cost) or self._is_warned):
+            self._warn(cost, batch, feeds)
         self._updater.finish_batch()
-        return float(total), statistics
+        return cost, statistics
+
+    def _warn(self, cost, batch, feeds):
+        """Say, once in a training, that it goes on with a cost that is no number."""
+        self._is_warned = True
+        first = first_not_finite(self.__gradient_machine__, feeds)
+        where = "" if first is None else f"\n  the first value that is not finite: {first}"
+        warn(f"train: the cost is {cost} in {batch.place}{where}")
 
     def _hand_out(self, handler, event):
         """The event; while it is handled `Parameters.get_grad` computes gradients of the batch.
