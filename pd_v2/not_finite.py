@@ -4,8 +4,6 @@ from itertools import chain
 
 import numpy as np
 
-import pd_core as pd
-
 from .layer_outputs import fields_of
 
 
@@ -15,7 +13,7 @@ def first_not_finite(machine, feeds):
     Data come first, then parameters as they were before the update, then layers in their order.
     """
     topology = machine.topology
-    for who, array in chain(_data(topology, feeds), _parameters(topology), _layers(machine)):
+    for who, array in chain(_data(topology, feeds), _parameters(machine), _layers(machine)):
         wrong = np.argwhere(~np.isfinite(array))
         if len(wrong):
             place = wrong[0].tolist()
@@ -34,13 +32,12 @@ def _data(topology, feeds):
         yield from ((f"data layer {name!r}", feeds[v]) for v in layer.inputs if v in feeds)
 
 
-def _parameters(topology):
+def _parameters(machine):
     """The same of parameters, but for those of which a step writes rows."""
-    session = pd.default_session()
-    for p in topology.parameters:
+    for p in machine.parameters:
         if not p.variable.row_sparse:
-            before = session.before(p.variable)
-            value = session.get(p.variable) if before is None else before
+            before = machine.session.before(p.variable)
+            value = machine.session.get(p.variable) if before is None else before
             yield f"parameter {p.config.name!r}", value
 
 

@@ -126,7 +126,8 @@ def test_training_goes_on_with_what_is_no_number():
     """2017 trapped the exception of the processor and died."""
     x = dense("x")
     cost = L.sum_cost(L.fc(x, 1, A.Log(), name="y", bias_attr=False))
-    pool, seen = trained(cost, Momentum(learning_rate=0.1), [([-0.0],)], [([0.0],)])
+    with pytest.warns(UserWarning, match="train: the cost is -inf in batch 0 of pass 0"):
+        pool, seen = trained(cost, Momentum(learning_rate=0.1), [([-0.0],)], [([0.0],)])
     assert [math.isfinite(c) for c, _ in seen if c is not None] == [False, False]
     assert not np.isfinite(pool["_y.w0"]).all()
 
