@@ -7,8 +7,10 @@ from onnx import NodeProto
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 from onnx.reference.ops.op_conv_transpose import ConvTranspose as OneGroup
+from onnx.reference.ops.op_resize import Resize as AnyResize
 from onnx.reference.ops.op_scan import Scan as Forward
 
+from .pooling_evaluator import MaxPool
 from .recurrent_evaluator import GRU, LSTM, RNN
 
 
@@ -54,6 +56,26 @@ class LogSoftmax(OpRun):
         return (x - np.log(np.exp(x).sum(axis, keepdims=True)),)
 
 
+class Resize(AnyResize):
+    """Whole pixels copied, infinite ones too, which the evaluator multiplies by 0."""
+
+    op_domain = ""
+
+    def _run(self, x, roi=None, scales=None, sizes=None, **attributes):
+        names = ("mode", "nearest_mode", "coordinate_transformation_mode")
+        copied = tuple(attributes.get(k) for k in names) == ("nearest", "floor", "asymmetric")
+        if (
+            not copied
+            or scales is None
+            or np.any(scales != np.floor(scales))
+            or len(scales) != x.ndim
+        ):
+            return super()._run(x, roi, scales, sizes, **attributes)
+        for axis, scale in enumerate(scales.astype(int)):
+            x = np.repeat(x, scale, axis)
+        return (x,)
+
+
 class Scan(Forward):
     """In either direction; the evaluator knows the forward one only."""
 
@@ -82,5 +104,5 @@ class Scan(Forward):
 
 def evaluator(model, more=()) -> ReferenceEvaluator:
     """ONNX's evaluator of a model, with the operators above and `more` of their kind."""
-    own = [ConvTranspose, Erf, GatherElements, LogSoftmax, Scan, RNN, GRU, LSTM]
+    own = [ConvTranspose, Erf, GatherElements, LogSoftmax, MaxPool, Resize, Scan, RNN, GRU, LSTM]
     return ReferenceEvaluator(model, new_ops=[*own, *more])

@@ -67,17 +67,28 @@ def _per_channel(dy):
     return ops.reduce_sum(dy, [0, *range(2, dy.rank)])
 
 
-@gradient("MaxPool")
+@gradient("MaxPool", "TiedMaxPool")
 def max_pool(node, dy, *_):
-    """To all that are the largest of their window; to the first where sizes are not known."""
+    """To the first that is the largest of its window; to all of them with ties="all"."""
     (x,), window = node.inputs, node.attributes["kernel_shape"]
+    ties = node.attributes.get("ties", "first")
     if known_sizes(x) and known_sizes(dy):
-        form = {"kernel_shape": list(window), **reached(node, x, window)}
-        return [ops.max_pool_grad(x, node.outputs[0], dy, **form)]
+        form = {"kernel_shape": list(window), **reached(node, x, window), "ties": ties}
+        return [ops.max_pool_grad(x, _maxima(node, form["pads"]), dy, **form)]
+    if ties == "all":
+        raise NoGradient(f"ties='all' has a gradient for images of known sizes, not {x!r}")
     _, index = again(node, x, outputs=2, storage_order=0)
     flat = ops.reshape(ops.zeros_like(x), [-1])
     flat = ops.scatter_add(flat, ops.reshape(index, [-1]), ops.reshape(dy, [-1]))
     return [ops.reshape_like(flat, x)]
+
+
+def _maxima(node, pads):
+    """The result of a pooling; with its padding written out where ONNX miscounts ceil_mode."""
+    fits = all(p < k for p, k in zip(pads, node.attributes["kernel_shape"] * 2, strict=True))
+    if not node.attributes.get("ceil_mode", 0) or not fits:
+        return node.outputs[0]
+    return again(node, *node.inputs, ceil_mode=0, pads=pads, auto_pad=None)
 
 
 @gradient("MaxPoolGrad")

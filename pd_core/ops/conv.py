@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..errors import NoGradient, ShapeError
+from ..errors import GraphError, NoGradient, ShapeError
 from ..node import apply, composite
 from ..shapes import per_axis, whole
 from ..variable import constant
@@ -94,14 +94,20 @@ def _known_sizes(*images):
     return all(isinstance(d, int) for x in images for d in x.dims[2:])
 
 
-def max_pool(x, window, strides=1, pads=0, ceil_mode=False):
+def max_pool(x, window, strides=1, pads=0, ceil_mode=False, ties="first"):
     """Largest element of each window of [N, C, *S]; padding never wins.
 
     With ceil_mode a last window may hang over the end, if it starts within the image or the
-    padding before it. The gradient goes to every element equal to its window's maximum.
+    padding before it. Of equal elements the first of a window, row by row, has the gradient, as
+    in PyTorch; with ties="all" each of them has the whole of it, where sizes are known.
     """
     x = constant(x)
-    return apply("MaxPool", x, **_windows(x, window, strides, pads, ceil_mode))
+    y = apply("MaxPool", x, **_windows(x, window, strides, pads, ceil_mode))
+    if ties not in ("first", "all"):
+        raise GraphError(f"max_pool: ties is 'first' or 'all', not {ties!r}")
+    if ties == "first":
+        return y
+    return composite("TiedMaxPool", x, types=[(y.dims, y.dtype)], ties=ties, **y.node.attributes)
 
 
 def avg_pool(x, window, strides=1, pads=0, ceil_mode=False, include_pad=False):
@@ -157,13 +163,13 @@ def _uncounted(x, y, geometry, pads):
 
 
 def max_pool_grad(x, y, dy, **attributes):
-    """dy of each window at every element of x that equals the window's maximum y."""
+    """dy of each window at the first element of x that is the window's maximum y, or at all."""
     _check_sizes(x)
     return composite("MaxPoolGrad", x, y, dy, types=[(x.dims, dy.dtype)], **attributes)
 
 
 def max_pool_pick(x, y, u, **attributes):
-    """Sum over each window of u where x equals the window's maximum y: `max_pool_grad` turned."""
+    """Sum over each window of u where `max_pool_grad` puts dy: its transpose."""
     _check_sizes(x)
     return composite("MaxPoolPick", x, y, u, types=[(y.dims, u.dtype)], **attributes)
 

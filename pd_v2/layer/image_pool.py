@@ -186,10 +186,15 @@ def _pool_kind(scope, pool_type):
     raise TypeError(f"layer {scope.name!r}: pool_type is one of {known}, not {pool_type!r}")
 
 
+def _max_pool(x, window, strides, pads):
+    """Every element equal to its window's maximum has the whole gradient, as in 2017."""
+    return pd.max_pool(x, window, strides, pads, ties="all")
+
+
 _POOLS = {
-    Max: ("max-projection", pd.max_pool),
+    Max: ("max-projection", _max_pool),
     Avg: ("avg-projection", pd.avg_pool),
-    MaxWithMask: ("max-pool-with-mask", pd.max_pool),
-    CudnnMax: ("cudnn-max-pool", pd.max_pool),
+    MaxWithMask: ("max-pool-with-mask", _max_pool),
+    CudnnMax: ("cudnn-max-pool", _max_pool),
     CudnnAvg: ("cudnn-avg-pool", pd.avg_pool),
 }

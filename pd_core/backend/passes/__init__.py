@@ -15,7 +15,7 @@ from .loss import (
     softmax_grad,
 )
 from .normalization import batch_norm
-from .pooling import avg_pool_grad, max_pool_grad, max_pool_pick
+from .pooling import avg_pool_grad, max_pool, max_pool_grad, max_pool_pick, sum_of_gradient
 from .random import uniform
 from .recurrent import steps_first
 from .relu import exchange, relu_grad
@@ -32,7 +32,7 @@ from .sequence import (
     segment_sum,
 )
 
-rewrites = (exchange, in_log_space, scattered_once, add_rows, padded_again)
+rewrites = (exchange, sum_of_gradient, in_log_space, scattered_once, add_rows, padded_again)
 lowerings = {
     "BinaryCrossEntropy": binary_cross_entropy,
     "BinaryCrossEntropyGrad": binary_cross_entropy_grad,
@@ -42,6 +42,7 @@ lowerings = {
     "ConvInputGrad": conv_input_grad,
     "ConvFilterGrad": conv_filter_grad,
     "BatchNorm": batch_norm,
+    "TiedMaxPool": max_pool,
     "MaxPoolGrad": max_pool_grad,
     "MaxPoolPick": max_pool_pick,
     "AveragePoolGrad": avg_pool_grad,

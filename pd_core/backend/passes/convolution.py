@@ -10,6 +10,7 @@ from .windows import Windows, merged, reshape, resized
 
 _SMALL = 5_000_000  # elements of all images' products up to which they are summed afterwards
 _NARROW = 16  # channels of an image below which its shifts are stacked
+_CUTS = 12  # slices up to which an image is cut up faster than it is convolved
 _FEW = 64  # columns of an im2col matrix up to which one product with all of them is fastest
 
 
@@ -98,10 +99,29 @@ def _shifts_well(windows):
 
 
 def _columns(windows, padded, dy, group):
-    """im2col by a convolution with one filter per tap, each a single 1; a product per image."""
+    """im2col, then a product per image."""
+    cut = windows.n > 1 and windows.strides[-1] == group == 1 and sum(windows.window) <= _CUTS
+    columns = (_cut if cut else _convolved)(windows, padded)
+    total = _per_image(dy, columns, group)
+    if cut:
+        total = reshape(total, [dy.dims[1], *windows.window, padded.dims[1]])
+        return apply("Transpose", total, perm=[0, windows.n + 1, *range(1, windows.n + 1)])
+    return reshape(total, [dy.dims[1], padded.dims[1] // group, *windows.window])
+
+
+def _cut(windows, x):
+    """The taps one above the other, the channels of each together: axis by axis, last one first."""
+    for axis in reversed(range(windows.n)):
+        taps = range(windows.window[axis])
+        x = _joined([windows.slice_axis(x, axis, tap) for tap in taps], 1)
+    return x
+
+
+def _convolved(windows, padded):
+    """The taps of each channel together: a convolution with one filter for each, a single 1."""
     channels, count = padded.dims[1], len(windows.taps())
     filters = np.eye(count).reshape(count, 1, *windows.window)
-    columns = apply(
+    return apply(
         "Conv",
         padded,
         constant(np.tile(filters, (channels, *[1] * (windows.n + 1))), padded.dtype),
@@ -109,8 +129,6 @@ def _columns(windows, padded, dy, group):
         dilations=windows.dilations,
         group=channels,
     )
-    total = _per_image(dy, columns, group)
-    return reshape(total, [dy.dims[1], channels // group, *windows.window])
 
 
 def _shifted(windows, x, dy, rows):

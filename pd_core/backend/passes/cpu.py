@@ -8,6 +8,7 @@ from ...node import ancestors
 from ...rewrite import rewrite
 from .affine import ChannelAffine
 from .blocked import BlockedKernels
+from .bytes import in_bytes
 from .crops import merged_crop
 from .momentum import MomentumGemm
 
@@ -16,6 +17,7 @@ def for_cpu(graph, block):
     """The same Graph in faster forms; `block` is the size that BlockedKernels takes."""
     with fresh_names():
         outputs = rewrite(graph.outputs, merged_crop)
+        outputs = rewrite(outputs, in_bytes)
         outputs = rewrite(outputs, ChannelAffine(_uses(outputs)))
         outputs = rewrite(outputs, MomentumGemm(graph.sizes, _uses(outputs)))
         outputs = rewrite(outputs, BlockedKernels(block, graph.sizes, _uses(outputs)))

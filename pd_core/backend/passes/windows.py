@@ -1,5 +1,6 @@
 """Sliding windows as slices: what pooling and convolution gradients are written with."""
 
+import math
 from itertools import product
 
 import numpy as np
@@ -27,6 +28,70 @@ class Windows:
                 self.result, self.strides, self.window, self.dilations, strict=True
             )
         ]
+
+    @property
+    def count(self):
+        """How many cells a window has."""
+        return math.prod(self.window)
+
+    @property
+    def places(self):
+        """How many windows an image has."""
+        return math.prod(self.result)
+
+    @property
+    def pixels(self):
+        """How many cells the windows of an image reach over."""
+        return math.prod(self.reach)
+
+    @property
+    def tile(self):
+        """Whether the windows lie side by side."""
+        axes = zip(self.window, self.strides, self.dilations, self.result, strict=True)
+        return all((d == 1 or k == 1) and (s == k or r == 1) for k, s, d, r in axes)
+
+    @property
+    def onnx_pads(self):
+        """Whether an operator of ONNX takes these pads: below the window on each side."""
+        return all(p < k for p, k in zip(self.pads, self.window * 2, strict=True))
+
+    def inside(self):
+        """1 for what the windows reach of the image, 0 for padding: [*reach]."""
+        found = np.ones(())
+        for r, p, size in zip(self.reach, self.pads, self.image, strict=False):
+            at = np.arange(r) - p
+            found = np.multiply.outer(found, (at >= 0) & (at < size))
+        return found
+
+    def ranks(self):
+        """Numbers that fall from cell to cell of a window, row by row, and are 0 in the padding:
+        [*reach], where windows tile the image.
+        """
+        at = np.zeros((), np.int64)
+        for r, k in zip(self.reach, self.window, strict=True):
+            at = np.add.outer(at * k, np.arange(r) % k)
+        return (self.count - at) * self.inside()
+
+    def firsts(self, ranks):
+        """1 for the first cell of each window that lies in the image, by their ranks, else 0."""
+        split = [n for pair in zip(self.result, self.window, strict=True) for n in pair]
+        cells = ranks.reshape(split)
+        within = tuple(range(1, 2 * self.n, 2))
+        return (cells == cells.max(within, keepdims=True)).reshape(ranks.shape)
+
+    def index(self):
+        """The number of each cell among those that the windows reach over, [taps, places]."""
+        taps, places = np.zeros((), np.int64), np.zeros((), np.int64)
+        axes = (self.reach, self.window, self.dilations, self.result, self.strides)
+        for size, k, d, r, s in zip(*axes, strict=True):
+            taps = np.add.outer(taps * size, np.arange(k) * d)
+            places = np.add.outer(places * size, np.arange(r) * s)
+        return apply("Add", taps.reshape(-1, 1), places.reshape(1, -1))
+
+    def cells(self, padded):
+        """The cells of each window, [N, C, taps, places]."""
+        flat = apply("Reshape", padded, _i64([0, 0, self.pixels]))
+        return apply("Gather", flat, self.index(), axis=2)
 
     def padded(self, x, value):
         """x cropped or padded to exactly what the windows reach over."""
