@@ -14,6 +14,7 @@ from .config_base import Layer
 from .parameters import Parameters
 from .stored_network import model_of, read_stored
 from .topology import Topology
+from .topology_file import building
 
 NAME = "python -m pd_v2 export"
 
@@ -39,7 +40,8 @@ def export_topology(path, topology, parameters):
     """The model of a stored topology or of a merged model, written to a path."""
     with open(topology, "rb") as f:
         model = model_of(read_stored(f), parameters)
-    onnx.checker.check_model(model, full_check=True)
+    with building(topology):
+        onnx.checker.check_model(model, full_check=True)
     with pd.atomic_write(path) as f:
         f.write(model.SerializeToString())
     return model

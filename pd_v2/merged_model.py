@@ -7,12 +7,12 @@ from google.protobuf.message import DecodeError
 
 import pd_core as pd
 
-from .described import data_types_of
+from .described import UnknownLayer, data_types_of
 from .parameter_file import write_value
 from .parameters import Parameters
 from .proto import ModelConfig, TrainerConfig
 from .topology import Topology, parse_network
-from .topology_file import StoredTopology, TopologyFileError
+from .topology_file import StoredTopology, TopologyFileError, building
 
 _LENGTH = struct.Struct("<q")
 
@@ -36,7 +36,7 @@ def merge_v2_model(net, param_file, output_file):
     print(f"Generate  {output_file}  success!")
 
 
-def read_merged(data):
+def read_merged(data, where="the file"):
     """The StoredTopology of a merged model's bytes, or None if they begin with no length.
 
     2017's trainer program wrote a TrainerConfig in the place of the ModelConfig. The values are
@@ -46,11 +46,12 @@ def read_merged(data):
     length = _LENGTH.unpack_from(data)[0] if len(data) > start else 0
     if not 0 < length <= len(data) - start:
         return None
-    config = _config(data[start : start + length])
-    return StoredTopology(config, data_types_of(config), None)
+    config = _config(data[start : start + length], where)
+    with building(where, (UnknownLayer,)):
+        return StoredTopology(config, data_types_of(config), None, where)
 
 
-def _config(data):
+def _config(data, where):
     try:
         return TrainerConfig.FromString(data).model_config
     except DecodeError:
@@ -58,7 +59,7 @@ def _config(data):
     try:
         return ModelConfig.FromString(data)
     except DecodeError as error:
-        raise TopologyFileError(f"the file begins like a merged model, but: {error}") from error
+        raise TopologyFileError(f"{where} begins like a merged model, but: {error}") from error
 
 
 def dump_v2_config(topology, save_path, binary=False):

@@ -11,6 +11,7 @@ import re
 import struct
 import tarfile
 import zlib
+from contextlib import contextmanager
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -49,10 +50,11 @@ def write_value(f, array):
 
 def read_value(f):
     """Read what `write_value` wrote, as a 1-D float32 array; what follows it stays unread."""
-    file = bounded(_byte_stream(f))
-    head = _take(file, _HEADER.size)
-    count = _element_count(head, "parameter value")
-    return _elements(head + _take(file, 4 * count), "parameter value")
+    with _naming(f):
+        file = bounded(_byte_stream(f))
+        head = _take(file, _HEADER.size)
+        count = _element_count(head, "parameter value")
+        return _elements(head + _take(file, 4 * count), "parameter value")
 
 
 def write_tar(f, items):
@@ -83,7 +85,23 @@ def read_tar(f):
     members with one name the last counts, as for every tar program; members that are no values
     are ignored.
     """
-    members = dict(_members(bounded(_byte_stream(f))))
+    with _naming(f):
+        return _items(dict(_members(bounded(_byte_stream(f)))))
+
+
+@contextmanager
+def _naming(f):
+    """Errors inside name the file, if it has a name."""
+    try:
+        yield
+    except ParameterFileError as error:
+        name = getattr(f, "name", None)
+        if not isinstance(name, str) or not name:
+            raise
+        raise ParameterFileError(f"{name}: {error}") from error
+
+
+def _items(members):
     configs = {}
     for member, data in members.items():
         if member.endswith(_CONFIG_SUFFIX):

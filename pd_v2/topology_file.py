@@ -7,6 +7,7 @@ more: 'onnx' is the computation itself, whose inputs are the data and the parame
 import json
 import pickle
 import pickletools
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import onnx
@@ -19,6 +20,11 @@ from .layer_outputs import fields_of, variables_of
 from .pickles import load
 from .proto import ModelConfig
 
+# What is raised of a description that fits nothing.
+_REFUSALS = (
+    *(ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError),
+    *(DecodeError, onnx.checker.ValidationError, onnx.shape_inference.InferenceError),
+)
 _MODULE_OF_2017 = "paddle.trainer.PyDataProvider2"
 
 
@@ -64,6 +70,7 @@ class StoredTopology:
     config: ModelConfig
     data_types: list
     program: onnx.ModelProto | None
+    where: str = "the file"
 
 
 def read_topology(stream, where="the file"):
@@ -78,7 +85,19 @@ def read_topology(stream, where="the file"):
         raise TopologyFileError(
             f"{where} holds no topology, as Topology.serialize_for_inference writes it: {problem}"
         ) from error
-    return StoredTopology(config, data_types, program)
+    return StoredTopology(config, data_types, program, where)
+
+
+@contextmanager
+def building(where, passing=()):
+    """Errors while the network of a file is built are TopologyFileError, and name the file."""
+    try:
+        yield
+    except (pd.DamagedFile, *passing):
+        raise
+    except _REFUSALS as error:
+        what = "describes no network that can be built"
+        raise TopologyFileError(f"{where} {what}: {type(error).__name__}: {error}") from error
 
 
 def _input_type(fields):

@@ -6,6 +6,7 @@ predicate's base form, repeated; 1 at the predicate and up to two words around i
 ids. Labels are in IOB form: B-A0 begins a phrase of role A0, I-A0 continues it, O is outside.
 """
 
+from pd_core import DamagedFile
 from pd_v2.dataset import archive, common, words
 from pd_v2.dataset.samples import Samples
 
@@ -158,7 +159,7 @@ def _labels(where, column):
 
 def _verb(sentence, labels):
     if "B-V" not in labels:
-        raise ValueError(f"conll05: no label B-V in the sentence {' '.join(sentence)!r}")
+        raise DamagedFile(f"conll05: no label B-V in the sentence {' '.join(sentence)!r}")
     return labels.index("B-V")
 
 

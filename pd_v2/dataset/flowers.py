@@ -55,14 +55,15 @@ def reader_creator(
 
     def samples():
         for path in batches():
-            for content, label in _batch(path):
+            for number, (content, label) in enumerate(_batch(path), 1):
                 content = content.encode("latin1") if isinstance(content, str) else content
-                yield content, label - 1
+                yield f"{path}, photograph {number}", (content, label - 1)
 
+    mapped = functools.partial(_mapped, mapper)
     if not use_xmap:
-        return Samples(map_readers(mapper, samples))
+        return Samples(map_readers(mapped, samples))
     threads = int(os.environ.get("CPU_NUM") or os.cpu_count() or 1)
-    return Samples(xmap_readers(mapper, samples, threads, buffered_size))
+    return Samples(xmap_readers(mapped, samples, threads, buffered_size))
 
 
 def train(mapper=train_mapper, buffered_size=1024, use_xmap=True):
@@ -95,8 +96,7 @@ def _files():
 
 def _batches(data_file, label_file, setid_file, dataset_name):
     """The paths of pickled batches of encoded files, made on first use beside the archive."""
-    labels = matlab.read_arrays(label_file)["labels"].ravel()
-    numbers = matlab.read_arrays(setid_file)[dataset_name].ravel()
+    labels, numbers = _array(label_file, "labels"), _array(setid_file, dataset_name)
     if numbers.size and not 1 <= numbers.min() <= numbers.max() <= labels.size:
         raise DamagedFile(
             f"flowers: {setid_file} lists photographs {numbers.min()} to {numbers.max()}, "
@@ -108,6 +108,23 @@ def _batches(data_file, label_file, setid_file, dataset_name):
     for path in paths:
         common.require_inside(path, f"{data_file}_batch")
     return paths
+
+
+def _mapped(mapper, item):
+    """mapper(sample) of a pair (where the sample is from, sample)."""
+    where, sample = item
+    try:
+        return mapper(sample)
+    except DamagedFile as error:
+        raise DamagedFile(f"flowers: {where}: {error}") from error
+
+
+def _array(path, name):
+    """A list of whole numbers in a MATLAB file."""
+    arrays = matlab.read_arrays(path)
+    if name not in arrays or arrays[name].dtype.kind not in "iu":
+        raise DamagedFile(f"flowers: {path} has no whole numbers named {name!r}")
+    return arrays[name].ravel()
 
 
 def _batch(path):

@@ -180,8 +180,9 @@ def _movies():
         parts = _TITLE.match(title)
         if parts is None:
             raise _wrong_line("movies.dat", number, f"the title {title!r} ends without (year)")
-        movies[int(index)] = MovieInfo(index, categories.split("|"), parts[1])
-    return movies
+        movie = MovieInfo(_number("movies.dat", number, index), categories.split("|"), parts[1])
+        movies[movie.index] = movie
+    return _some("movies.dat", movies)
 
 
 def _users():
@@ -189,8 +190,9 @@ def _users():
     for number, (index, gender, age, job, _) in enumerate(_rows("users.dat", 5), 1):
         if not age.isdigit() or int(age) not in age_table:
             raise _wrong_line("users.dat", number, f"the age {age} is none of {age_table}")
-        users[int(index)] = UserInfo(index, gender, age, job)
-    return users
+        index, age, job = (_number("users.dat", number, text) for text in (index, age, job))
+        users[index] = UserInfo(index, gender, age, job)
+    return _some("users.dat", users)
 
 
 def _rows(name, fields):
@@ -207,13 +209,27 @@ def _ratings():
     """Of all ratings the user ids, the film ids and the values, as arrays."""
     users, movies, values = array("q"), array("q"), array("d")
     for number, (user, movie, stars, _) in enumerate(_rows("ratings.dat", 4), 1):
+        user, movie, stars = (_number("ratings.dat", number, text) for text in (user, movie, stars))
         for name, index, known in (("user", user, USER_INFO), ("film", movie, MOVIE_INFO)):
-            if int(index) not in known:
+            if index not in known:
                 raise _wrong_line("ratings.dat", number, f"there is no {name} {index}")
-        users.append(int(user))
-        movies.append(int(movie))
-        values.append(float(stars) * 2 - 5)
+        users.append(user)
+        movies.append(movie)
+        values.append(stars * 2.0 - 5)
     return users, movies, values
+
+
+def _number(name, number, text):
+    """A whole number of at most 9 digits in a line."""
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+        raise _wrong_line(name, number, f"{text!r} is no number")
+    return int(text)
+
+
+def _some(name, rows):
+    if not rows:
+        raise archive.damaged(f"{_file()}: ml-1m/{name}", "it has no lines")
+    return rows
 
 
 def _wrong_line(name, number, problem):

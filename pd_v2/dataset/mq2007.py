@@ -16,6 +16,7 @@ import os
 
 import numpy as np
 
+from pd_core import DamagedFile
 from pd_v2.dataset import archive, common
 from pd_v2.dataset.samples import Samples
 from pd_v2.reader import order
@@ -118,9 +119,10 @@ def load_from_text(filepath, shuffle=True, fill_missing=-1):
     """
     fetch()
     querylists = []
-    with open(_place(filepath), encoding="utf-8") as file:
+    place = _place(filepath)
+    with open(place, encoding="utf-8", errors="surrogateescape") as file:
         for number, line in enumerate(file, 1):
-            query = _parsed(f"{filepath}, line {number}", line, fill_missing)
+            query = _parsed(f"{place}, line {number}", line, fill_missing)
             if not querylists or querylists[-1].query_id != query.query_id:
                 querylists.append(QueryList())
             querylists[-1]._add_query(query)
@@ -207,7 +209,13 @@ def _parsed(where, line, fill_missing):
     values, _, comment = line.partition("#")
     relevance, *fields = values.split() or [""]
     if len(fields) != _FEATURES + 1:
-        raise ValueError(f"mq2007: {where} has {len(fields) + 1} fields, expected {_FEATURES + 2}")
+        raise DamagedFile(f"mq2007: {where} has {len(fields) + 1} fields, expected {_FEATURES + 2}")
     query_id, *features = (field.partition(":")[2] for field in fields)
-    numbers = [float(fill_missing if value == "NULL" else value) for value in features]
-    return Query(int(query_id), int(relevance), numbers, comment.strip())
+    try:
+        numbers = [float(fill_missing if value == "NULL" else value) for value in features]
+        query = Query(int(query_id), int(relevance), numbers, comment.strip())
+    except ValueError as error:
+        raise DamagedFile(f"mq2007: {where}: {error}") from error
+    if "nan" in values.lower() or "inf" in values.lower():
+        raise DamagedFile(f"mq2007: {where} has a feature that is no finite number")
+    return query

@@ -8,6 +8,7 @@ import os
 
 import numpy as np
 
+from pd_core import DamagedFile
 from pd_v2.dataset import common
 from pd_v2.dataset.samples import Samples
 
@@ -25,6 +26,8 @@ feature_names = [
 ]
 # fmt: on
 
+_LARGEST = 1e100
+
 UCI_TRAIN_DATA = None
 UCI_TEST_DATA = None
 
@@ -40,7 +43,9 @@ def load_data(filename, feature_num=14, ratio=0.8):
     extent = features.max(axis=0) - features.min(axis=0)
     if not extent.all():
         column = int(np.flatnonzero(extent == 0)[0])
-        raise ValueError(f"uci_housing: {filename}: column {column} has the same value in all rows")
+        raise DamagedFile(
+            f"uci_housing: {filename}: column {column} has the same value in all rows"
+        )
     table[:, :-1] = (features - features.mean(axis=0)) / extent
     train_rows = int(len(table) * ratio)
     UCI_TRAIN_DATA, UCI_TEST_DATA = table[:train_rows], table[train_rows:]
@@ -99,13 +104,18 @@ def _samples(table):
 
 
 def _table(filename, columns):
-    with open(filename, encoding="ascii") as file:
+    with open(filename, encoding="latin-1") as file:
         words = file.read().split()
     if not words or len(words) % columns:
-        raise ValueError(
+        raise DamagedFile(
             f"uci_housing: {filename}: {len(words)} numbers are no whole rows of {columns}"
         )
     try:
-        return np.array(words, np.float64).reshape(-1, columns)
+        table = np.array(words, np.float64).reshape(-1, columns)
     except ValueError as error:
-        raise ValueError(f"uci_housing: {filename}: {error}") from error
+        raise DamagedFile(f"uci_housing: {filename}: {error}") from error
+    usable = (np.abs(table) < _LARGEST).all(axis=0)
+    if not usable.all():
+        column = int(np.flatnonzero(~usable)[0])
+        raise DamagedFile(f"uci_housing: {filename}: column {column} has NaN or over {_LARGEST}")
+    return table

@@ -6,6 +6,7 @@ target before <e>, which is what a decoder predicts. Pairs with more than 80 wor
 
 import gzip
 
+from pd_core import DamagedFile
 from pd_v2.dataset import archive, common, words
 from pd_v2.dataset.samples import Samples
 
@@ -111,8 +112,9 @@ def _dictionary(tar_file, files, suffix, size):
         raise archive.damaged(tar_file, f"{len(contents)} files end in {suffix!r}, expected one")
     found = words.numbered(words.as_text(line.strip()) for line in words.lines(contents[0])[:size])
     if found.get(START) is None or found.get(END) is None:
-        raise ValueError(
-            f"wmt14: the first {size} words of {suffix} have no {START} or no {END}; "
+        error = DamagedFile if size > UNK_IDX else ValueError
+        raise error(
+            f"wmt14: {tar_file}: the first {size} words of {suffix} have no {START} or no {END}; "
             "a dictionary begins with <s>, <e> and <unk>"
         )
     return found

@@ -7,7 +7,7 @@ target before <e>. Dictionaries are made from the training sentences and kept be
 import os
 from collections import Counter
 
-from pd_core import atomic_write
+from pd_core import DamagedFile, atomic_write
 from pd_v2.dataset import archive, common, words
 from pd_v2.dataset.samples import Samples
 
@@ -77,6 +77,11 @@ def get_dict(lang, dict_size, reverse=False):
         _write_dictionary(path, lang, size)
     with open(path, "rb") as file:
         found = [words.as_text(line.strip()) for line in words.lines(file.read())]
+    if found[: len(_MARKS)] != _MARKS:
+        marks = ", ".join(_MARKS)
+        raise DamagedFile(
+            f"wmt16: {path} does not begin with {marks}\n  hint: delete it to make it again"
+        )
     return dict(enumerate(found)) if reverse else words.numbered(found)
 
 

@@ -119,7 +119,7 @@ def test_what_is_no_layer(files):
     [
         ({"--topology": "none.pkl"}, "No such file or directory: 'none.pkl'"),
         ({"--parameters": "none.tar"}, "No such file or directory: 'none.tar'"),
-        ({"--topology": "net.tar"}, "the file holds no topology"),
+        ({"--topology": "net.tar"}, "net.tar holds no topology"),
         ({"--parameters": "net.pkl"}, "not a tar"),
         ({"--parameters": "other.tar"}, "there is no value for the parameters ['_h.w0', "),
         ({"OUTPUT": "none/n.onnx"}, "No such file or directory"),
