@@ -21,13 +21,14 @@ def _strings(opcode, zeros):
 # Python's reader allocate is 16 MB.
 _RUN = re.compile(
     rb"""(?: [N\x88\x89\]()aetl\x85\x86\x87\x94] | K. | M.. | J.{4} | G.{8} | \x80[\x00-\x05]
-    | \x95.{8} | [qh]. | [rj]..[\x00-\x0f]\x00 | [pg]\d{1,5}\n | I-?\d{1,19}\n | L-?\d{1,19}L?\n
+    | [qh]. | [rj]..[\x00-\x0f]\x00 | [pg]\d{1,5}\n | I-?\d{1,19}\n | L-?\d{1,19}L?\n
     | F[-+.\deinfa]{1,30}\n | S'(?: [^'\\\n] | \\[\\'nrt] | \\x[\da-f]{2} )*+'\n | """
     + b" | ".join([_strings(b"[UC\\x8c]", b""), _strings(b"[TXB]", rb"\x00\x00\x00")])
     + b" )*+",
     re.DOTALL | re.VERBOSE,
 )
-_LENGTH_BYTES = {b"U": 1, b"C": 1, b"\x8c": 1, b"T": 4, b"X": 4, b"B": 4}
+_FRAME = b"\x95"  # it only says how many bytes follow
+_LENGTH_BYTES = {b"U": 1, b"C": 1, b"\x8c": 1, b"T": 4, b"X": 4, b"B": 4, _FRAME: 8}
 _CONTAINERS = b"](tl)\x85\x86\x87"
 _BYTES_OF_CONTAINER, _BYTES_OF_OTHERS = 128, 24  # the latter for each byte of the file
 
@@ -43,7 +44,10 @@ def is_plain(data, memory):
         if code not in _LENGTH_BYTES:
             return code == b"."
         start = at + 1 + _LENGTH_BYTES[code]
-        at = start + int.from_bytes(data[at + 1 : start], "little")
+        end = start + int.from_bytes(data[at + 1 : start], "little")
+        if end > len(data):
+            return False
+        at = start if code == _FRAME else end
     return False
 
 

@@ -167,6 +167,10 @@ REFUSED = {
     "huge text": (b"X\xff\xff\xff\x7f.", "2147483647 bytes are announced, 1 are left"),
     "negative text": (b"T\xff\xff\xff\xff.", "-1 bytes are announced"),
     "a huge frame": (b"\x80\4\x95" + b"\xff" * 8 + b"N.", "a frame of 18446744073709551615 bytes"),
+    "a frame of gigabytes": (
+        b"\x80\4\x95" + struct.pack("<Q", 6 << 30) + b"N.",
+        "a frame of 6442450944 bytes is announced, 2 are left",
+    ),
     "a list key": (b"}]K\1s.", "a list is a key or in a set"),
     "a tuple key": (b"})K\1s.", "a tuple is a key or in a set"),
     "a large key": (b"}\x8a\x0a" + b"\1" * 10 + b"K\1s.", "a key of more than 64 bits"),
@@ -205,6 +209,7 @@ for content in (
     b"\\x8d" + (6 << 30).to_bytes(8, "little") + b".",
     b"\\x96" + (6 << 30).to_bytes(8, "little") + b".",
     b"B" + b"\\xff\\xff\\xff\\xff" + b".",
+    b"\\x80\\4\\x95" + (6 << 30).to_bytes(8, "little") + b"N.",
     b"]" * 12_000_000 + b".",
     b"\\x8f" * 12_000_000 + b".",
 ):
@@ -224,7 +229,7 @@ def test_memory_stays_in_bounds():
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("refused it is damaged") == 7
+    assert done.stdout.count("refused it is damaged") == 8
 
 
 def test_the_limit_can_be_raised(monkeypatch):
