@@ -74,7 +74,7 @@ from pd_v2.parameters import Parameters
 path, kills, number = sys.argv[1], int(sys.argv[2]), 1
 random.seed(2017)
 pool_of(number, 100_000).to_tar(path)
-halves = 0
+halves, longest = 0, 0.01  # seconds; they grow until about every other kill comes after a save
 for _ in range(kills):
     ready, say = os.pipe()
     child = os.fork()
@@ -84,7 +84,7 @@ for _ in range(kills):
             number += 1
             pool_of(number, 100_000).to_tar(path)
     os.read(ready, 1)
-    time.sleep(random.uniform(0.0, 0.01))
+    time.sleep(random.uniform(0.0, longest))
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     os.close(ready), os.close(say)
@@ -93,6 +93,7 @@ for _ in range(kills):
     assert found.names() == ["a", "b"] and len(values) == 1, values
     (last,) = values
     assert last >= number, (last, number)
+    longest *= 0.8 if last > number else 1.3
     number = int(last)
     left = [name for name in os.listdir(os.path.dirname(path)) if name.endswith(".part")]
     assert len(left) <= 1, left  # each save removes what a killed one has left
