@@ -47,8 +47,11 @@ def read_merged(data, where="the file"):
     if not 0 < length <= len(data) - start:
         return None
     config = _config(data[start : start + length], where)
-    with building(where, (UnknownLayer,)):
-        return StoredTopology(config, data_types_of(config), None, where)
+    try:
+        with building(where, (UnknownLayer,)):
+            return StoredTopology(config, data_types_of(config), None, where)
+    except UnknownLayer as error:
+        raise UnknownLayer(f"{where}: {error}") from error
 
 
 def _config(data, where):

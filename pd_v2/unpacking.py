@@ -14,6 +14,7 @@ from pd_v2.limits import limit, raise_hint
 SMALL = 256 << 20
 RATIO = 100
 _PIECE = 1 << 20
+_PACKED_PIECE = 1 << 16
 
 
 class TooLarge(ValueError):
@@ -97,9 +98,14 @@ def gunzip(content):
 
 def inflate(content):
     """The content of a zlib stream."""
-    stream = zlib.decompressobj()
-    data = stream.decompress(content, most_unpacked(len(content)) + 1)
-    require_unpacked(len(data), len(content))
+    stream, pieces, size = zlib.decompressobj(), [], 0
+    for start in range(0, len(content), _PACKED_PIECE):
+        packed = content[start : start + _PACKED_PIECE]
+        while packed and not stream.eof:
+            pieces.append(stream.decompress(packed, _PIECE))
+            packed = stream.unconsumed_tail
+            size += len(pieces[-1])
+            require_unpacked(size, len(content))
     if not stream.eof:
         raise EOFError("the compressed data end too early")
-    return data
+    return b"".join(pieces)

@@ -33,11 +33,8 @@ def download_data_if_not_yet():
     if os.path.isdir(_folder()):
         return
     path = common.download(URL, "corpora", MD5)
-    try:
-        with zipfile.ZipFile(path) as reviews:
-            archive.unpack(reviews, "movie_reviews", _folder())
-    except zipfile.BadZipFile as error:
-        raise archive.damaged(path, error) from error
+    with archive.naming(path), zipfile.ZipFile(path) as reviews:
+        archive.unpack(reviews, "movie_reviews", _folder())
 
 
 def get_word_dict():

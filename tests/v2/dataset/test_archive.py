@@ -8,7 +8,7 @@ import pytest
 
 import pd_core as pd
 from pd_v2 import unpacking
-from pd_v2.dataset import archive
+from pd_v2.dataset import archive, common, sentiment
 
 from . import originals
 
@@ -221,6 +221,18 @@ def test_an_encrypted_zip(tmp_path):
     path.write_bytes(raw)
     with pytest.raises(pd.DamagedFile, match="a/two is damaged: it is encrypted"):
         archive.zip_file(path, "a/two")
+
+
+def test_a_zip_of_a_version_to_come(tmp_path, monkeypatch):
+    """Python's reader opens none; the data set says which file that is."""
+    monkeypatch.setattr(common, "DATA_HOME", str(tmp_path))
+    monkeypatch.setenv("PD_DATASET_CHECK", "0")
+    path = originals.zipped(tmp_path / "corpora" / "movie_reviews.zip", MEMBERS)
+    raw = bytearray(path.read_bytes())
+    raw[raw.index(b"PK\1\2") + 6] = 118
+    path.write_bytes(raw)
+    with pytest.raises(pd.DamagedFile, match=r"movie_reviews.zip is damaged: .*version 11.8"):
+        sentiment.get_word_dict()
 
 
 def test_a_zip_whose_directory_lies_before_its_start(tmp_path):
