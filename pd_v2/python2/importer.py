@@ -82,9 +82,11 @@ class _Folder(_OldFinder, FileFinder):
             (loader_of, SOURCE_SUFFIXES),
             (SourcelessFileLoader, BYTECODE_SUFFIXES),
         )
+        self.entry = path
 
     def find_spec(self, fullname, target=None):
         """Find a module, also one that was written after the last look into the folder."""
+        self.path = os.path.abspath(self.entry)  # relative to the current folder of now
         if os.path.isdir(self.path) and _is_fresh(self.path):
             self.invalidate_caches()
         return super().find_spec(fullname, target)

@@ -6,6 +6,7 @@ It imports nothing of this package: a starting interpreter loads it by its path
 
 import functools
 import os
+import site
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
@@ -29,9 +30,9 @@ def is_installed(path, module):
 
 def is_command(path):
     """Whether a script is installed, such as pip's."""
-    folder = os.path.dirname(os.path.realpath(path))
-    commands = (sys.executable, os.path.realpath(sys.executable))
-    return is_library(path) or folder in {os.path.dirname(command) for command in commands}
+    folders = {os.path.dirname(sys.executable), os.path.dirname(os.path.realpath(sys.executable))}
+    folders.add(os.path.join(site.USER_BASE or sys.prefix, "bin"))
+    return is_library(path) or os.path.dirname(os.path.realpath(path)) in folders
 
 
 def _is_library(path):

@@ -1,6 +1,7 @@
 """Wherever sys.path finds a module, it is translated unless it is installed."""
 
 import json
+import os
 import sys
 import zipfile
 
@@ -77,6 +78,23 @@ def test_a_module_that_was_just_written_is_found(program):
         "print reload(part_m).x"
     )
     assert program({"main.py": source}) == "missing\n3\n4\n"
+
+
+def test_relative_folders_are_those_of_the_moment(program, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    source = (
+        "import os, sys\nsys.path.insert(0, 'parts')\nfor f in 'one', 'two':\n"
+        "    os.chdir(os.path.join(os.path.dirname(__file__), f))\n"
+        "    sys.modules.pop('part_w', None)\n    import part_w\n    print part_w.x"
+    )
+    files = {"main.py": source, "one/parts/part_w.py": "x = `1`", "two/parts/part_w.py": "x = `2`"}
+    assert program(files) == "1\n2\n"
+
+
+@pytest.mark.parametrize("name", ["pip", "pytest"])
+def test_commands_are_installed(name, tmp_path):
+    assert installed.is_command(os.path.join(os.path.dirname(sys.executable), name))
+    assert not installed.is_command(str(tmp_path / name))
 
 
 def test_installed_packages_below_the_script(tmp_path):
