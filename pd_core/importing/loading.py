@@ -243,7 +243,8 @@ def size_names(infos):
 
 
 def _size_name(d):
-    return d.dim_param if d.dim_param and not d.dim_param.startswith("?") else None
+    name = d.dim_param
+    return name if name and isinstance(name, str) and not name.startswith("?") else None
 
 
 def promised(model):
@@ -262,7 +263,7 @@ def promised(model):
     light.opset_import.extend(model.opset_import)
     light.functions.extend(model.functions)
     try:
-        graph = shape_inference.infer_shapes(light, data_prop=True).graph
+        graph = shape_inference.infer_shapes(light).graph
     except (shape_inference.InferenceError, ValueError, RuntimeError):
         graph = light.graph  # what it declares itself remains
     infos = [*graph.value_info, *graph.output]

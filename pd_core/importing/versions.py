@@ -58,6 +58,8 @@ def stored(tensor, folder=None):
         raise ModelError(f"{who} is in another file: {error}") from None
     except (ValueError, TypeError, LookupError) as error:
         raise DamagedModel(f"{who} is damaged: {error}") from None
+    if array.dtype.kind not in "fiub":
+        raise ModelError(f"{who} holds {array.dtype} numbers, which are not imported")
     value = as_array(array, array.dtype, who)
     return Variable.of(value.shape, value.dtype, tensor.name or "const", value=value)
 

@@ -118,6 +118,16 @@ def test_a_name_that_is_no_text():
         pd.import_onnx(data)
 
 
+def complex_values(model):
+    tensor = numpy_helper.from_array(np.zeros(2, np.complex64), "z")
+    model.graph.initializer.append(tensor)
+
+
+def test_numbers_that_are_not_imported():
+    with pytest.raises(pd.ModelError, match="'z' holds complex64 numbers, which are not imported"):
+        pd.import_onnx(changed(network(RNG), complex_values))
+
+
 def test_mutated_files_are_refused_or_read():
     """Numbers of a valid file changed at random: nothing but our errors comes out."""
     rng = np.random.default_rng(1)
@@ -148,6 +158,8 @@ GROWING = {
     "Expand": f"{SHAPE} {ONE} c = Expand(o, s)",
     "Tile": f"{SHAPE} m = Constant<value=float[1,1] {{1.0}}>() c = Tile(m, s)",
     "EyeLike": f"{SHAPE} m = ConstantOfShape(s) c = EyeLike(m)",
+    "arithmetic on sizes": "n = Constant<value=int64[1] {600000000}>() k = ConstantOfShape<value="
+    "int64[1] {1}>(n) two = Constant<value=int64 {2}>() m = Mul(k, two) c = Cast<to=1>(m)",
     "HannWindow": "n = Constant<value=int64 {600000000}>() c = HannWindow(n)",
 }
 
