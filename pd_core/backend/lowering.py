@@ -21,6 +21,7 @@ class Lowered:
     names: dict  # Variable -> value name
     sites: dict = field(default_factory=dict)  # node name -> (file, line)
     outputs: list = field(default_factory=list)  # a value name for each of graph.outputs
+    op_types: set = field(default_factory=set)  # of its operators, bodies included
 
 
 def lower(graph: Graph, initializers=None, dims=None, outputs=None, name="pd") -> Lowered:
@@ -42,7 +43,7 @@ class _Writer:
         self.names, self.sites = {}, {}
         self.taken, self.numbers = set(), Counter()
         self.nodes, self.tensors, self.constants = [], [], {}
-        self.opset, self.domains = OPSET, set()
+        self.opset, self.domains, self.op_types = OPSET, set(), set()
 
     def model(self, name):
         for v in self.graph.inputs:
@@ -71,7 +72,7 @@ class _Writer:
             ir_version=helper.find_min_ir_version_for(opsets) if newer else IR_VERSION,
             producer_name="pd",
         )
-        return Lowered(model, self.names, self.sites, outputs)
+        return Lowered(model, self.names, self.sites, outputs, self.op_types)
 
     def _reserve(self):
         """Outputs that are computed have the names that are wanted."""
@@ -99,6 +100,7 @@ class _Writer:
     def _node(self, node):
         self.opset = max(self.opset, node.opset)
         self.domains.update([node.domain] if node.domain else [])
+        self.op_types.add(node.op_type)
         name = self._number(node)
         for k, y in enumerate(node.outputs):
             if y not in self.names:

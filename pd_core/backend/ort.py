@@ -17,6 +17,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as errors
 from ..errors import BackendError, PlaceError
 from ..site import site_text
 from .base import Graph
+from .graph_optimizers import idle_optimizers
 from .lowering import lower
 from .passes.blocked import block_of, probe
 from .passes.cpu import for_cpu
@@ -55,8 +56,8 @@ def _providers(device):
     return [("CUDAExecutionProvider", options), "CPUExecutionProvider"]
 
 
-def session(model_bytes, device="cpu", optimize=True):
-    """An inference session with our options.
+def session(model_bytes, device="cpu", optimize=True, without=()):
+    """An inference session with our options, without some of the graph optimizers.
 
     Each has threads of its own: ORT 1.31 refuses every session with default options in a process
     that has set up one pool for all. A pool stops spinning when a run ends, so that programs which
@@ -71,7 +72,15 @@ def session(model_bytes, device="cpu", optimize=True):
     options.enable_mem_reuse = False
     level = onnxruntime.GraphOptimizationLevel
     options.graph_optimization_level = level.ORT_ENABLE_ALL if optimize else level.ORT_DISABLE_ALL
-    return onnxruntime.InferenceSession(model_bytes, options, providers=_providers(device))
+    return onnxruntime.InferenceSession(
+        model_bytes, options, providers=_providers(device), disabled_optimizers=list(without)
+    )
+
+
+def _session_of(lowered, device):
+    """The session of a program of ours."""
+    idle = idle_optimizers(lowered.op_types)
+    return session(lowered.model.SerializeToString(), device, without=idle)
 
 
 @cache
@@ -162,7 +171,7 @@ class OrtExecutable:
         self.updated = [ref(v) for v, _ in step.updates]
         self.device = device.partition(":")
         try:
-            self.session = session(lowered.model.SerializeToString(), device)
+            self.session = _session_of(lowered, device)
         except Exception as error:
             raise self._traced(error) from error
         self.bindings = {}
@@ -242,7 +251,7 @@ class RowWriter:
         self.tables = [ref(v) for v in writes.tables]
         self.given = [lowered.names[v] for v in writes.graph.feeds]
         self.inputs, self.outputs = [lowered.names[v] for v in writes.tables], lowered.outputs
-        self.session = session(lowered.model.SerializeToString(), device)
+        self.session = _session_of(lowered, device)
 
     def run(self, given, values):
         """Write what the step has computed, in place."""

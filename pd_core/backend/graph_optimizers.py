@@ -1,0 +1,56 @@
+"""ONNX Runtime's graph optimizers, and which of them cannot find anything in a program.
+
+Each walks over the whole graph before it finds nothing: for a step of thousands of operators that
+is a quarter of the time of creating a session.
+"""
+
+_QUANTIZED = "an operator on quantized numbers"
+_FRAGMENTS = ("quant", "integer", "qlinear", "nbits", "qgemm", "qattention")
+
+_NORMALIZED = {"LayerNormalization", "RMSNormalization", "GroupNormalization", "ReduceMean"}
+_NORMALIZED |= {"InstanceNormalization", "MeanVarianceNormalization"}
+
+# optimizer: groups of operators, of each of which its pattern holds one
+_PATTERNS = {
+    "DoubleQDQPairsRemover": [{_QUANTIZED}],
+    "DynamicQuantizeMatMulFusion": [{_QUANTIZED}],
+    "MatMulIntegerToFloatFusion": [{_QUANTIZED}],
+    "MatMulNBitsFusion": [{_QUANTIZED}],
+    "QDQFinalCleanupTransformer": [{_QUANTIZED}],
+    "QDQPropagationTransformer": [{_QUANTIZED}],
+    "QDQS8ToU8Transformer": [{_QUANTIZED}],
+    "QDQSelectorActionTransformer": [{_QUANTIZED}],
+    "WeightBiasQuantization": [{_QUANTIZED}],
+    "WhereDummyDq": [{_QUANTIZED}],
+    "LayerNormFusionL1": [_NORMALIZED],
+    "LayerNormFusionL2": [_NORMALIZED],
+    "SimplifiedLayerNormFusion": [_NORMALIZED],
+    "SkipLayerNormFusion": [_NORMALIZED],
+    "BiasSkipLayerNormFusion": [_NORMALIZED],
+    "EmbedLayerNormFusion": [_NORMALIZED, {"Gather"}],
+    "AttentionFusion": [_NORMALIZED, {"Softmax"}],
+    "GroupQueryAttentionFusion": [{"GroupQueryAttention"}],
+    "GroupQueryAttentionPreNormFusion": [{"GroupQueryAttention"}],
+    "GeluFusionL1": [{"Erf", "Gelu"}],
+    "GeluFusionL2": [{"Erf", "Gelu"}],
+    "BiasGeluFusion": [{"Erf", "Gelu", "FastGelu", "Tanh"}],
+    "FastGeluFusion": [{"Tanh", "Gelu"}],
+    "QuickGeluFusion": [{"Sigmoid", "Swish"}],
+    "BiasDropoutFusion": [{"Dropout"}],
+    "BiasSoftmaxFusion": [{"Softmax"}],
+    "SliceConcatToSpaceToDepthFusion": [{"Slice"}, {"Concat"}],
+    "GatherSliceToSplitFusion": [{"Gather", "Slice"}],
+    "GatherToSliceFusion": [{"Gather"}],
+    "ConvActivationFusion": [{"Conv", "NhwcConv"}],
+    "ConvAddActivationFusion": [{"Conv", "FusedConv", "NhwcConv"}],
+    "NchwcTransformer": [{"Conv", "FusedConv"}],
+    "NhwcTransformer": [{"Conv", "FusedConv", "MaxPool", "AveragePool", _QUANTIZED}],
+}
+
+
+def idle_optimizers(op_types) -> list[str]:
+    """The optimizers whose patterns hold an operator that a program of these does not have."""
+    there = set(op_types)
+    if any(fragment in op_type.lower() for op_type in there for fragment in _FRAGMENTS):
+        there.add(_QUANTIZED)
+    return [name for name, groups in _PATTERNS.items() if any(map(there.isdisjoint, groups))]

@@ -1,0 +1,93 @@
+"""The optimizers that a program goes without: ONNX Runtime makes the same of it as with them."""
+
+import re
+import subprocess
+import sys
+
+import onnx
+import onnxruntime
+import pytest
+
+import pd_core as pd
+from pd_core.backend import program
+from pd_core.backend.graph_optimizers import _PATTERNS, idle_optimizers
+from pd_core.backend.lowering import lower
+from pd_core.backend.passes.cpu import for_cpu
+
+# Every optimizer says at the lowest level of severity what it did.
+VERBOSE = """
+import sys
+import onnxruntime
+options = onnxruntime.SessionOptions()
+options.log_severity_level = 0
+model = sys.stdin.buffer.read()
+providers = ["CPUExecutionProvider"]
+onnxruntime.InferenceSession(model, options, providers, disabled_optimizers=sys.argv[1:])
+"""
+
+
+def names_that_run(model, without):
+    command = [sys.executable, "-c", VERBOSE, *without]
+    done = subprocess.run(command, input=model, capture_output=True, timeout=60, check=True)
+    return set(re.findall(r"GraphTransformer (\w+) modified", done.stderr.decode()))
+
+
+def perceptron():
+    x = pd.Variable([None, 4])
+    return [x], pd.reduce_sum(pd.square(pd.fc(pd.fc(x, 8, act="tanh"), 2)))
+
+
+def convolutions():
+    x = pd.Variable([None, 3, 12, 12])
+    y = pd.conv2d(x, 8, 3, padding=1)
+    y = pd.relu(y - pd.reduce_mean(y, [0, 2, 3], keep_dim=True))
+    return [x], pd.reduce_sum(pd.fc(pd.flatten(pd.max_pool(y, 2, 2)), 2))
+
+
+def transformer():
+    x = pd.Variable([None, 5, 8])
+    y = pd.layer_norm(pd.fc(x + pd.softmax(x @ pd.swap_last(x)) @ x, 8))
+    return [x], pd.reduce_sum(y * (1.0 + pd.erf(y / 2**0.5)) * pd.sigmoid(y))
+
+
+def lowered(build, training):
+    feeds, cost = build()
+    updates = pd.AdamOptimizer(0.1).minimize(cost).assignments if training else ()
+    graph = program.build([cost], [(a.variable, a.value) for a in updates], feeds, training, {})
+    return lower(for_cpu(graph, 0))
+
+
+def test_the_names_are_those_of_the_runtime():
+    model = lowered(perceptron, False).model.SerializeToString()
+    names = set(_PATTERNS)
+    assert names <= names_that_run(model, [])
+    assert names_that_run(model, sorted(names)).isdisjoint(names)
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("build", [perceptron, convolutions, transformer])
+def test_the_optimized_program_is_the_same(build, training, tmp_path):
+    found = []
+    program_of = lowered(build, training)
+    idle = idle_optimizers(program_of.op_types)
+    assert len(idle) >= 11
+    for without in ([], idle):
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3  # an optimized file is for this machine, which it says
+        options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
+        onnxruntime.InferenceSession(
+            program_of.model.SerializeToString(),
+            options,
+            ["CPUExecutionProvider"],
+            disabled_optimizers=without,
+        )
+        found.append(onnx.load(tmp_path / "optimized.onnx").graph)
+    assert found[0] == found[1]
+
+
+def test_a_fusion_runs_where_its_operators_are():
+    assert {"GeluFusionL2", "QDQSelectorActionTransformer"} <= set(idle_optimizers(["Add", "Mul"]))
+    assert "GeluFusionL2" not in idle_optimizers(["Erf", "Mul"])
+    assert "QDQSelectorActionTransformer" not in idle_optimizers(["DequantizeLinear"])
+    assert "AttentionFusion" in idle_optimizers(["LayerNormalization"])
+    assert "AttentionFusion" not in idle_optimizers(["LayerNormalization", "Softmax"])
