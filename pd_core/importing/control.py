@@ -16,7 +16,7 @@ def branch(reader, op):
     condition = op.inputs[0]
     bodies = [op.attributes[key] for key in ("then_branch", "else_branch")]
     if condition.value is not None:
-        return reader.body(bodies[0 if condition.value.all() else 1], ())
+        return reader.body(bodies[0 if condition.value.all() else 1], (), inside=False)
     both = []
 
     def first():

@@ -4,20 +4,21 @@ from .. import ops
 from ..errors import ModelError
 
 
-def switched(op, training, stored):
+def switched(op, training, stored, inside):
     """The outputs of an operator that trains in its own way, or None.
 
     What the file has in training mode is a switch; with `training`, what it has in inference mode
-    too. `stored` are the running statistics of the file.
+    too. `stored` are the running statistics of the file, `inside` says that the operator stands in
+    a loop or branch.
     """
     if op.op_type == "BatchNormalization":
-        return _batch_norm(op, training, stored)
+        return _batch_norm(op, training, stored, inside)
     if op.op_type == "Dropout":
         return _dropout(op, training)
     return None
 
 
-def _batch_norm(op, training, stored):
+def _batch_norm(op, training, stored, inside):
     written = op.attributes.get("training_mode", 0)
     if not written and not training:
         return None
@@ -26,6 +27,8 @@ def _batch_norm(op, training, stored):
         if written and op.version < 14:
             raise ModelError("it is in training mode, and its statistics are not stored")
         return None
+    if inside:
+        raise ModelError("its statistics cannot move inside of a loop or branch")
     known = {k: v for k, v in op.attributes.items() if k in ("epsilon", "momentum")}
     y = ops.batch_norm(*op.inputs, **known)
     moved = [a.value for a in y.node.effects]

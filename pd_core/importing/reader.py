@@ -61,7 +61,7 @@ class Reader:
         self.file, self.outer, self.named = file, outer, named
         self.attributes, self.declared = attributes or {}, declared or {}
         self.version = next((v for d, v in opsets.items() if d in STANDARD), CEILING)
-        self.done = set()
+        self.done, self.inside = set(), False
 
     def outputs(self, names):
         """The values of these names; nodes that they do not need are not read."""
@@ -82,11 +82,15 @@ class Reader:
             return self.outer.value(name)
         raise ModelError(f"nothing gives the value {name!r}")
 
-    def body(self, graph, formals):
-        """The outputs of a graph in an attribute, for these values of its inputs."""
+    def body(self, graph, formals, inside=True):
+        """The outputs of a graph in an attribute, for these values of its inputs.
+
+        `inside` says that they are computed in a loop or a branch.
+        """
         values = {t.name: stored(t, self.file.folder) for t in graph.initializer}
         values.update(zip((i.name for i in graph.input), formals, strict=True))
         inner = Reader(graph.node, self.opsets, values, self.file, self, attributes=self.attributes)
+        inner.inside = self.inside or inside
         return inner.outputs([y.name for y in graph.output])
 
     def _needed(self, names):
@@ -159,7 +163,7 @@ class Reader:
         if found is not None:
             return [found]
         return (
-            modes.switched(op, self.file.training, self.file.statistics)
+            modes.switched(op, self.file.training, self.file.statistics, self.inside)
             or quantized.fake_quantized(op)
             or folded(op, self.file.fold_limit)
             or self.file.sizes.settled(op)
@@ -207,6 +211,7 @@ class Reader:
         opsets = {o.domain: o.version for o in function.opset_import}
         given.update(attributes)
         inner = Reader(function.node, opsets, values, self.file, attributes=given)
+        inner.inside = self.inside
         return inner.outputs(function.output[:outputs])
 
     def _attributes(self, proto):

@@ -38,7 +38,8 @@ class StoredTensors:
         floats |= {y: array for y, (_, array) in integers.items()}
         self.decisions = decisions(graph, functions, floats)
         self._name(integers)
-        _check(asked + (() if trainable is False else kept), self._names())
+        self._check(asked, lambda d: not d.statistic)
+        self._check(() if trainable is False else kept, lambda d: True)
         for key, decision in self.decisions.items():
             trained = decision.trained and not _matches(kept, decision.name)
             trained = trained or _matches(asked, decision.name)
@@ -124,14 +125,16 @@ class StoredTensors:
     def _why_not(self, who, pattern):
         for d in self.decisions.values():
             if _matches((pattern,), d.name):
-                return (
-                    f"{who}: {d.name!r} is no parameter but {d.use}, {d.why}\n"
-                    f"  hint: import_onnx(..., trainable=[{d.name!r}]) makes it one"
-                )
+                hint = f"\n  hint: import_onnx(..., trainable=[{d.name!r}]) makes it one"
+                why = f"{d.name!r} is no parameter but {d.use}, {d.why}"
+                return f"{who}: {why}{'' if d.statistic else hint}"
         return f"{who}: no parameter matches {pattern!r}"
 
-    def _names(self):
-        return [d.name for d in self.decisions.values()]
+    def _check(self, wanted, fits):
+        names = [d.name for d in self.decisions.values() if fits(d)]
+        for pattern in wanted:
+            if not any(_matches((pattern,), name) for name in names):
+                raise ModelError(f"{pattern!r} matches no stored tensor that could be trained")
 
     # ---- the table
 
@@ -194,9 +197,3 @@ def _listed(given):
 
 def _matches(wanted, name):
     return any(name == p or fnmatchcase(name, p) for p in wanted)
-
-
-def _check(wanted, names):
-    for pattern in wanted:
-        if not any(_matches((pattern,), name) for name in names):
-            raise ModelError(f"no stored tensor of floats matches {pattern!r}")

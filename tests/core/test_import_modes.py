@@ -74,6 +74,29 @@ def with_output(model, name):
     return model.SerializeToString()
 
 
+@pytest.mark.parametrize("chosen", [True, None])
+def test_statistics_in_a_branch(chosen, rng):
+    """Where the branch is known they move; where it is not, nothing could say when."""
+
+    def body(name, *node, **attributes):
+        y = helper.make_tensor_value_info(name, TensorProto.FLOAT, None)
+        return helper.make_graph([helper.make_node(*node, [name], **attributes)], name, [], [y])
+
+    then = body("t", "BatchNormalization", ["x", "s", "b", "m", "v"], training_mode=1)
+    _, tensors = normalising(rng, 15, "y")
+    nodes = [("If", "c", "y", {"then_branch": then, "else_branch": body("e", "Neg", ["x"])})]
+    inputs = {"x": ("float32", ["N", 3, 4]), "c": ("bool", [])}
+    f = pd.import_onnx(model_of(nodes, tensors, inputs, "y", 15))
+    x = pd.Variable([None, 3, 4])
+    if chosen is None:
+        with pytest.raises(pd.ModelError, match="its statistics cannot move inside of a loop"):
+            f(x, pd.Variable.of((), "bool", "c"))
+        return
+    step = pd.SGDOptimizer(0.0).minimize(pd.reduce_sum(f(x, chosen)))
+    pd.eval(step, {x: normal(rng, 5, 3, 4)})
+    assert (f.parameters["m"].val() != tensors["m"]).all()
+
+
 def test_dropout_in_training_mode(rng):
     tensors = {"rate": np.float32(0.25), "on": np.array(True)}
     nodes = [("Dropout", "x rate on", "y mask")]
