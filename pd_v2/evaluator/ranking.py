@@ -17,15 +17,17 @@ from .base import (
 
 _BINS = 2**24 - 1
 _MERGE_AT = 2**20
+_FARTHEST = np.float32(2**38)  # its bin still fits an int64
 _ROUNDING = 1e-6  # ORT 1.31: a sigmoid may be 1.0000001
 
 
 @of_steps
 @evaluator
 def auc(input, label, name=None, weight=None):
-    """The area under the ROC curve of the last column, a probability, against labels 0 and not 0.
+    """The area under the ROC curve of the last column against labels 0 and not 0.
 
-    Scores count as equal within 1 / (2^24 - 1). Without both kinds of rows it is 0.
+    Scores count as equal within 1 / (2^24 - 1). They need not be probabilities, which 2017 stopped
+    for: only their order counts. Without both kinds of rows it is 0.
     """
     check_rows("auc", input)
     check_weight("auc", weight)
@@ -63,11 +65,12 @@ class Histogram:
 
     def update(self, scores, label, weights=None):
         """Rows of one batch."""
-        outside = ~((scores > -_ROUNDING) & (scores < 1 + _ROUNDING))
-        if outside.any():
-            raise ValueError(f"auc: a score is a probability, not {scores[outside][0]}")
-        scores = np.clip(scores.astype(np.float32), 0.0, 1.0)
-        bins = (scores * np.float32(_BINS)).astype(np.int64)
+        scores = scores.astype(np.float32)
+        if not np.isfinite(scores).all():
+            raise ValueError(f"auc: a score is {scores[~np.isfinite(scores)][0]}")
+        near = (scores > -_ROUNDING) & (scores < 1 + _ROUNDING)
+        scores = np.where(near, np.clip(scores, 0.0, 1.0), np.clip(scores, -_FARTHEST, _FARTHEST))
+        bins = np.floor(scores * np.float32(_BINS)).astype(np.int64)
         weights = np.ones(len(bins)) if weights is None else weights
         positive = label.astype(np.int64) != 0
         self._pending.append((bins, np.stack([weights * positive, weights * ~positive])))

@@ -77,10 +77,14 @@ def test_one_kind_of_rows_has_no_area(label):
     assert metric({"x": np.ones((len(label), 1)), "label": np.array(label, np.int64)}) == 0.0
 
 
-def test_scores_are_probabilities():
+def test_only_the_order_of_scores_counts():
     E.auc(rows(size=1), ids())
-    for bad in (1.5, -0.25, np.nan):
-        with pytest.raises(ValueError, match=f"auc: a score is a probability, not {bad}"):
+    label = np.array([0, 1, 0, 1, 1, 0])
+    scores = np.array([-3.0, 2.5, 0.25, 0.75, -1e30, 1e-3])
+    wins = (scores[label == 1, None] > scores[label == 0]).mean()
+    assert metric({"x": scores[:, None], "label": label}) == pytest.approx(wins)
+    for bad in (np.nan, np.inf):
+        with pytest.raises(ValueError, match=f"auc: a score is {bad}"):
             metric({"x": np.array([[0.5], [bad]]), "label": [0, 1]})
 
 
