@@ -33,6 +33,9 @@ _MODULES = {
     "py_paddle": "pd_v2.py_paddle",
 }
 
+# The same of other packages that paddle required.
+_BROUGHT_ALONG = {"recordio": "pd_v2.recordio_package"}
+
 # What `import paddle` alone has as attributes.
 _ATTRIBUTES = (
     *("paddle.v2", "paddle.reader", "paddle.dataset", "paddle.dataset.image", "paddle.batch"),
@@ -52,6 +55,14 @@ class _Finder:
         if today is None or not _exists(today):
             return None
         return ModuleSpec(name, _AliasLoader(today))
+
+
+class _LastFinder:
+    """Finds what paddle brought along, where it is not installed."""
+
+    def find_spec(self, name, path=None, target=None):
+        today = _BROUGHT_ALONG.get(name)
+        return None if today is None else ModuleSpec(name, _AliasLoader(today))
 
 
 class _PackageLoader:
@@ -106,6 +117,7 @@ def install():
             "  hint: import pd_v2.as_paddle before it"
         )
     sys.meta_path.insert(0, _Finder())
+    sys.meta_path.append(_LastFinder())
 
 
 install()

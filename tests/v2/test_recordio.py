@@ -1,8 +1,10 @@
 """RecordIO files, and the Snappy streams inside those of 2017."""
 
 import gzip
+import importlib
 import pickle
 import struct
+import sys
 import zlib
 
 import numpy as np
@@ -185,3 +187,31 @@ def test_a_chunk_that_unpacks_to_a_thousand_times_its_size(path, monkeypatch):
     path.write_bytes(chunk(gzip.compress(bytes(1 << 20)), compressor=2, count=1 << 18))
     with pytest.raises(pd.DamagedFile, match=r"chunk at byte 0: it unpacks to more than"):
         list(read_records(path))
+
+
+def test_the_package_of_2017(tmp_path, monkeypatch):
+    """Records themselves, in files of which some are there when the reader is made."""
+    import recordio
+
+    for name, records in {"b": [b"3"], "a": [b"1", "\xe9"]}.items():
+        with_records = recordio.writer(str(tmp_path / name))
+        for record in records:
+            with_records.write(record)
+        with_records.close()
+    monkeypatch.chdir(tmp_path)
+    reader, found = recordio.reader("a,b"), []
+    while (record := reader.read()) is not None:
+        found.append(record)
+    assert found == [b"1", "\xe9".encode(), b"3"]
+    reader.close()
+    assert reader.read() is None and list(recordio.reader(["b"])) == [b"3"]
+    with pytest.raises(FileNotFoundError, match="no file matches 'c\\*'"):
+        recordio.reader("c*")
+
+
+def test_an_installed_recordio_comes_first(tmp_path, monkeypatch):
+    (tmp_path / "recordio.py").write_text("who = 'installed'")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "recordio", raising=False)
+    assert importlib.import_module("recordio").who == "installed"
+    monkeypatch.delitem(sys.modules, "recordio")
