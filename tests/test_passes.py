@@ -119,23 +119,120 @@ def test_gradients_of_convolution_against_torch(x, w, options, rng):
     close(found[1], wt.grad.numpy())
 
 
-def test_few_channels_are_gathered_by_a_convolution():
-    _, (_, dw) = conv_gradients(np.zeros((1, 1, 8, 8)), np.zeros((2, 1, 3, 3)), {})
-    assert op_types(dw).count("Conv") == 1
-    assert op_types(dw).count("MatMul") == 1
+def test_few_channels_are_gathered_by_slices_or_by_a_convolution():
+    for strides, convolutions in ((1, 0), (2, 1)):
+        x, w = np.zeros((1, 1, 8, 8)), np.zeros((2, 1, 3, 3))
+        _, (_, dw) = conv_gradients(x, w, {"strides": strides})
+        assert op_types(dw).count("Conv") == convolutions
+        assert op_types(dw).count("MatMul") == 1
 
 
 def test_every_tap_of_many_channels_is_a_product_of_images_that_are_moved():
-    _, (_, dw) = conv_gradients(np.zeros((1, 30, 14, 8)), np.zeros((20, 30, 3, 4)), {"pads": 1})
+    _, (_, dw) = conv_gradients(np.zeros((1, 30, 14, 8)), np.zeros((20, 30, 3, 3)), {"pads": 1})
     found = op_types(dw)
     assert "Conv" not in found
-    assert found.count("MatMul") == 12
+    assert found.count("MatMul") == 9
     assert found.count("Pad") == 4  # the other shifts only cut
 
 
 def test_moved_images_of_few_channels_are_stacked():
     _, (_, dw) = conv_gradients(np.zeros((1, 30, 14, 8)), np.zeros((2, 30, 3, 4)), {})
     assert op_types(dw).count("MatMul") == 4  # one for each column of the filter
+
+
+def test_more_taps_share_products():
+    _, (_, dw) = conv_gradients(np.zeros((1, 30, 14, 8)), np.zeros((20, 30, 3, 4)), {"pads": 1})
+    assert op_types(dw).count("MatMul") == 4
+
+
+# filters, options; the image is as large as they reach, and a little more
+LARGE = {
+    "text": ((4, 2, 257), {}),
+    "sound": ((4, 1, 200), {"strides": 7}),
+    "sound, padded": ((3, 1, 97), {"strides": 4, "pads": 50}),
+    "steps that holes do not meet": ((2, 1, 70), {"strides": 3, "dilations": 2}),
+    "holes": ((2, 33, 66), {"dilations": 5, "pads": 1}),
+    "image": ((3, 2, 13, 17), {"pads": 6}),
+    "image, strides": ((3, 24, 11, 12), {"strides": [3, 2], "pads": [1, 0, 2, 5]}),
+    "flat": ((2, 40, 1, 90), {"strides": [1, 5]}),
+    "groups": ((4, 3, 9, 15), {"group": 2, "pads": 4}),
+    "depthwise": ((3, 1, 19, 9), {"group": 3, "strides": [2, 1]}),
+    "volume": ((2, 8, 5, 4, 7), {"pads": 2, "strides": [1, 2, 1]}),
+    "volume, groups": ((2, 1, 4, 3, 5), {"group": 2, "dilations": [1, 2, 1]}),
+}
+
+
+@pytest.mark.parametrize("more", [0, 6])
+@pytest.mark.parametrize("w, options", **named(LARGE))
+def test_gradients_of_large_filters(w, options, more, rng):
+    n = len(w) - 2
+    holes = np.broadcast_to(options.get("dilations", 1), n)
+    pads = options.get("pads", 0)
+    both = np.add(pads[:n], pads[n:]) if isinstance(pads, list) else 2 * pads
+    reach = np.maximum((np.array(w[2:]) - 1) * holes + 1 - both, 1) + more
+    x = drawn(rng, 2, w[1] * options.get("group", 1), *reach)
+    w = drawn(rng, *w)
+    slots, gradients = conv_gradients(x, w, options)
+    dy = drawn(rng, x.shape[0], *slots[2].shape[1:])
+    found = pd.eval(gradients, dict(zip(slots, (x, w, dy), strict=True)))
+    wide = [a.astype("float64") for a in (x, w, dy)]
+    plain = {k: v for k, v in options.items() if k != "group"}
+    geometry = slow.Geometry(x.shape[2:], w.shape[2:], **plain)
+    _, dx, dw = slow.conv_form(*wide, geometry, options.get("group", 1))
+    close(found[0], dx)
+    close(found[1], dw)
+
+
+MOST = 90  # operators that a gradient may cost
+WIDTHS = [1, 2, 3, 4, 5, 7, 10, 13, 31, 65, 257, 1024, 4096]
+SPACES = {1: WIDTHS, 2: [k for k in WIDTHS if k < 65], 3: [k for k in WIDTHS if k < 11]}
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["known sizes", "sizes at run time"])
+@pytest.mark.parametrize("channels, group", [(1, 1), (40, 1), (16, 4)])
+@pytest.mark.parametrize(
+    "n, options",
+    [
+        (n, o)
+        for n in SPACES
+        for o in ({}, {"strides": 2}, {"strides": 3, "dilations": 2, "pads": 1})
+    ],
+)
+def test_gradients_of_convolution_are_few_operators(n, options, channels, group, known):
+    for width in SPACES[n]:
+        w = np.broadcast_to(np.float32(0), (2 * group, channels // group, *[width] * n))
+        size = width * options.get("dilations", 1) + 20
+        x = pd.Variable([None, channels, *[size if known else None] * n])
+        filters = pd.Variable(w.shape)
+        y = pd.conv(x, filters, **options, group=group)
+        for gradient in pd.gradients(y, [x, filters]):
+            assert len(pd.subgraph(gradient)) <= MOST, (width, op_types(gradient))
+
+
+POOLED = {
+    "max": pd.max_pool,
+    "max, all": lambda x, k, s, p: pd.max_pool(x, k, s, p, ties="all"),
+    "avg": pd.avg_pool,
+    "avg, with padding": lambda x, k, s, p: pd.avg_pool(x, k, s, p, include_pad=True),
+    "lp": lambda x, k, s, p: pd.apply(
+        "LpPool", x, kernel_shape=[k] * (x.rank - 2), strides=[s] * (x.rank - 2)
+    ),
+}
+
+
+@pytest.mark.parametrize("portable", [False, True])
+@pytest.mark.parametrize("n", SPACES)
+@pytest.mark.parametrize("kind", POOLED)
+def test_gradients_of_pooling_are_few_operators(kind, n, portable):
+    for width in SPACES[n]:
+        for stride, pad in ((width, 0), (1, 0), (2, width // 2)):
+            x = pd.Variable([None, 2, *[width + 20] * n])
+            y = POOLED[kind](x, width, stride, pad)
+            (dx,) = pd.gradients(y, [x])
+            (again,) = pd.gradients(pd.reduce_sum(dx * dx), [x])
+            for gradient in (dx, again) if again is not None else (dx,):
+                graph = program.build([gradient], [], [x], False, {}, portable=portable)
+                assert len(ancestors(graph.outputs)) <= MOST, (width, stride, pad)
 
 
 def test_filter_of_one_tap_reads_only_what_it_meets():

@@ -1,16 +1,20 @@
 """Gradients of convolution in ONNX operators: no one lowering wins, so it is chosen by shape."""
 
+import math
 from itertools import product
 
 import numpy as np
 
 from ...node import apply
 from ...variable import constant
+from .factored import factored_filter_grad
 from .windows import Windows, merged, reshape, resized
 
 _SMALL = 5_000_000  # elements of all images' products up to which they are summed afterwards
 _NARROW = 16  # channels of an image below which its shifts are stacked
 _CUTS = 12  # slices up to which an image is cut up faster than it is convolved
+_MOST = 80  # operators, beyond which a product of all taps is built at once
+_PRODUCTS = 9  # beyond which shifts of any number of channels are stacked
 _FEW = 64  # columns of an im2col matrix up to which one product with all of them is fastest
 
 
@@ -84,12 +88,38 @@ def conv_filter_grad_of_rows(node, inputs, sizes, seed):
     group = node.attributes["group"]
     if len(windows.taps()) == 1 and not any(windows.pads):
         grad = reshape(_per_image(dy, windows.slice(x, [0] * windows.n), group), w.dims)
+    elif _operators(windows, x, dy, group) > _MOST:
+        grad = factored_filter_grad(windows, x, dy, group, _per_image)
     elif group == 1 and _shifts_well(windows):
         rows = x.dims[0] if isinstance(x.dims[0], int) else sizes.get(x.dims[0], 1)
         grad = _shifted(windows, x, dy, rows)
     else:
         grad = _rows(windows, windows.padded(x, 0.0), dy, group)
     return (_of(node.outputs[0].dims, grad),)
+
+
+def _operators(windows, x, dy, group):
+    """How many operators a product for each tap, or for each but those of the last axis, takes."""
+    others, last = math.prod(windows.window[:-1]), windows.window[-1]
+    if group > 1 or not _shifts_well(windows):
+        return 2 * last + (windows.n + 3) * others
+    shifts, taps = map(len, _products(windows, x, dy))
+    return 4 * others + 2 * last + shifts + 2 * taps + 2 * shifts * taps
+
+
+def _products(windows, x, dy):
+    """Which shifts, and which taps of the last axis, are stacked and so share a product.
+
+    Those of few channels are; and, beyond a number of products, those of fewer channels.
+    """
+    shifts = list(product(*(range(k) for k in windows.window[:-1])))
+    taps = list(range(windows.window[-1]))
+    stack = [v.dims[1] < _NARROW for v in (dy, x)]
+    smaller = int(x.dims[1] <= dy.dims[1])
+    for k in (smaller, 1 - smaller):
+        left = math.prod(1 if s else len(v) for s, v in zip(stack, (shifts, taps), strict=True))
+        stack[k] = stack[k] or left > _PRODUCTS
+    return [[v] if s else [[k] for k in v] for s, v in zip(stack, (shifts, taps), strict=True)]
 
 
 def _shifts_well(windows):
@@ -138,15 +168,15 @@ def _shifted(windows, x, dy, rows):
     images of few channels are stacked, which makes one product of several.
     """
     n, channels, outputs = windows.n, x.dims[1], dy.dims[1]
+    shifts, taps = _products(windows, x, dy)
     per_image = rows * channels * outputs * len(windows.taps()) <= _SMALL
     if not per_image:
         x, dy = (apply("Transpose", v, perm=[1, 0, *range(2, v.rank)]) for v in (x, dy))
-    axis, of_product = (1, _per_image) if per_image else (0, _all_images)
-    shifts = list(product(*(range(k) for k in windows.window[:-1])))
-    moved = [_moved(windows, dy, shift) for shift in shifts]
-    side = [_beside(windows, x, tap) for tap in range(windows.window[-1])]
-    moved, side = (_stacked(v, axis) for v in (moved, side))
-    total = _joined([_joined([of_product(a, b) for b in side], 1) for a in moved], 0)
+    axis, flat = (1, _flat_images) if per_image else (0, _flat_channels)
+    moved = [_joined([_moved(windows, dy, shift) for shift in part], axis) for part in shifts]
+    side = [_joined([_beside(windows, x, tap) for tap in part], axis) for part in taps]
+    moved, side = [flat(v) for v in moved], [_turned_over(flat(v)) for v in side]
+    total = _joined([_joined([_product(a, b) for b in side], 1) for a in moved], 0)
     total = reshape(total, [*windows.window[:-1], outputs, windows.window[-1], channels])
     return apply("Transpose", total, perm=[n - 1, n + 1, *range(n - 1), n])
 
@@ -178,11 +208,6 @@ def _beside(windows, x, tap):
     return x if stride == 1 else windows.slice_axis(x, last, 0)
 
 
-def _stacked(parts, axis):
-    """The parts one above the other where they have few channels."""
-    return [_joined(parts, axis)] if parts[0].dims[axis] < _NARROW else parts
-
-
 def _joined(parts, axis):
     return parts[0] if len(parts) == 1 else apply("Concat", *parts, axis=axis)
 
@@ -199,29 +224,42 @@ def _rows(windows, padded, dy, group):
         parts.append(reshape(part, [n, group, 1, per, *part.dims[2:]]))
     wide = apply("Concat", *parts, axis=2)
     wide = reshape(wide, [n, channels * last, *wide.dims[4:]])
-    products = []
+    rows, products = _flat_images(dy, group), []
     for tap in product(*(range(k) for k in windows.window[:-1])):
         cells = wide
         for axis, t in enumerate(tap):
             cells = windows.slice_axis(cells, axis, t)
-        products.append(_per_image(dy, cells, group))
-    total = reshape(_joined(products, 1), [dy.dims[1], *windows.window, per])
+        products.append(_product(rows, _turned_over(_flat_images(cells, group))))
+    total = _joined(products, products[0].rank - 1)
+    total = reshape(total, [dy.dims[1], *windows.window, per])
     return apply("Transpose", total, perm=[0, windows.n + 1, *range(1, windows.n + 1)])
 
 
 def _per_image(a, b, group=1):
     """a bᵀ over the positions of each image and group, summed over the images: [A, B / group]."""
-    n, positions = a.dims[0], int(np.prod(a.dims[2:]))
     height, width = a.dims[1], b.dims[1] // group
-    a = reshape(a, [n, group, height // group, positions])
-    b = reshape(b, [n, group, width, positions])
-    products = apply("MatMul", a, apply("Transpose", b, perm=[0, 1, 3, 2]))
-    total = apply("ReduceSum", products, np.array([0]), keepdims=0)
+    total = _product(_flat_images(a, group), _turned_over(_flat_images(b, group)))
     return reshape(total, [height, width])
 
 
-def _all_images(a, b):
-    """a bᵀ over the positions of all images, which stand behind the channels: [A, B]."""
-    positions = merged(a.dims[1], int(np.prod(a.dims[2:])))
-    a, b = (reshape(v, [v.dims[0], positions]) for v in (a, b))
-    return apply("MatMul", a, apply("Transpose", b, perm=[1, 0]))
+def _product(a, b):
+    """The product of two matrices, or of those of each image, which is summed over the images."""
+    y = apply("MatMul", a, b)
+    return apply("ReduceSum", y, np.array([0]), keepdims=0) if y.rank > 2 else y
+
+
+def _turned_over(x):
+    return apply("Transpose", x, perm=[*range(x.rank - 2), x.rank - 1, x.rank - 2])
+
+
+def _flat_images(x, group=1):
+    """A matrix of channels by positions for each image, and group if there are several."""
+    n, channels, *sizes = x.dims
+    groups = [group] if group > 1 else []
+    return reshape(x, [n, *groups, channels // group, math.prod(sizes)])
+
+
+def _flat_channels(x):
+    """A matrix of channels by the positions of all images, which stand behind the channels."""
+    channels, n, *sizes = x.dims
+    return reshape(x, [channels, merged(n, math.prod(sizes))])
