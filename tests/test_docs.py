@@ -1,11 +1,13 @@
 """The Python examples of README and docs run, each page as one program."""
 
+import inspect
 import re
 from pathlib import Path
 
 import pytest
 
 import pd_core as pd
+from pd_core import ops
 from pd_core.gradients import __main__ as operator_table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -45,6 +47,29 @@ def test_links_lead_somewhere(page):
 def test_the_table_of_operators_is_fresh():
     page = (ROOT / "docs" / "ops.md").read_text(encoding="utf-8")
     assert page == operator_table.page(), "make it again: python -m pd_core.gradients > docs/ops.md"
+
+
+def named_in(page):
+    """What a page writes as a name of `pd`: in its tables of `pd.`, as `pd.name` anywhere else."""
+    text = page.read_text(encoding="utf-8")
+    for table in re.findall(r"^\| `pd\.` .*\n\|[-|]+\n((?:\|.*\n)+)", text, re.M):
+        yield from re.findall(r"^\| `(\w+)`", table, re.M)
+    yield from re.findall(r"(?<![\w.\"`])pd\.(\w+)", text)
+    yield from re.findall(r"`pd\.(\w+)", text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_names_of_pd_exist(page):
+    entries = {"state"}  # of the metadata of an exported step: no name of the package
+    missing = {name for name in named_in(page) if not hasattr(pd, name)} - entries
+    assert not missing
+
+
+def test_every_op_function_is_named():
+    rows = set(named_in(ROOT / "docs" / "ops.md"))
+    assert {"einsum", "gather_nd", "scatter", "round", "max_pool"} <= rows
+    inner = {name for name, _ in operator_table.functions(public=False)}
+    assert rows | inner >= {name for name, thing in vars(ops).items() if inspect.isfunction(thing)}
 
 
 def test_few_concepts_and_one_word_for_each():

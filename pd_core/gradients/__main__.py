@@ -21,7 +21,13 @@ def page() -> str:
         "",
         "| `pd.` | what it gives |",
         "|---|---|",
-        *(f"| `{name}` | {_first_line(function)} |" for name, function in functions()),
+        *(f"| `{name}` | {_first_line(function)} |" for name, function in functions(public=True)),
+        "",
+        "Gradients are made of these, too. They are no names of `pd`, but of its module `ops`:",
+        "",
+        "| `ops.` | what it gives |",
+        "|---|---|",
+        *(f"| `{name}` | {_first_line(function)} |" for name, function in functions(public=False)),
         "",
         "## Derivatives",
         "",
@@ -37,11 +43,12 @@ def page() -> str:
     return "\n".join(lines)
 
 
-def functions():
-    """(name, function) of the public op functions, by name."""
+def functions(public):
+    """(name, function) of the op functions that are names of `pd`, or of the others, by name."""
     found = vars(ops).items()
     own = ((n, f) for n, f in found if inspect.isfunction(f))
-    return sorted((n, f) for n, f in own if f.__module__.startswith(ops.__name__))
+    own = ((n, f) for n, f in own if f.__module__.startswith(ops.__name__))
+    return sorted((n, f) for n, f in own if (n not in ops.COMPOSITES) == public)
 
 
 def operators():

@@ -146,3 +146,11 @@ from .signal import dft
 from .sparse import SparseRows
 from .structured import crf_decode, crf_loss, ctc_loss
 from .unroll import State, Step, unroll
+
+# What gradients are made of: for rules, not for programs.
+COMPOSITES = {
+    *("avg_pool_grad", "binary_cross_entropy_grad", "conv_filter_grad", "conv_input_grad"),
+    *("exchange_rows", "log_probability_grad", "max_pool_grad", "max_pool_pick", "pack_parts"),
+    *("pack_rows", "pad_parts", "pad_rows", "relu_grad", "repeat_rows", "segment_max"),
+    *("segment_sum", "softmax_grad"),
+}

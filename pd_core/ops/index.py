@@ -31,8 +31,10 @@ def scatter_add(x, index, values, axis=0):
 
 
 def scatter(x, index, values, axis=0, reduction="none"):
-    """x with values[i][j] put at x[index[i][j]][j] (for axis 0), in the place of what is there, or
-    joined with it by the reduction `add`, `mul`, `max` or `min`.
+    """x with values[i][j] put at x[index[i][j]][j] (for axis 0): one for each entry of the index.
+
+    They replace what is there, or are joined with it by the reduction `add`, `mul`, `max` or `min`;
+    of elements that are equally extreme each has an even share of the gradient.
     """
     x = constant(x)
     return apply("ScatterElements", x, index, values, axis=axis_of(x, axis), reduction=reduction)
