@@ -87,11 +87,15 @@ class Piecewise:
 
 @dataclass(frozen=True)
 class Warmup:
-    """Another schedule, or a number, times t/steps for the first steps."""
+    """Another schedule, or a number, times t/steps for the first `steps` steps.
+
+    From 0 on, as in Keras and in the linear warm-up of Hugging Face: the first step has a rate of
+    0, and the one after `steps` others the whole rate.
+    """
 
     schedule: object
     steps: float
 
     def __call__(self, t):
         rate = self.schedule(t) if callable(self.schedule) else self.schedule
-        return ops.minimum((t + 1.0) / self.steps, 1.0) * rate
+        return ops.minimum(t / self.steps, 1.0) * rate

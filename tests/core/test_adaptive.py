@@ -121,8 +121,8 @@ SCHEDULES = [
         lambda t: 0.1 + 0.2 * (1 + math.cos(math.pi * min(t / 6, 1))),
     ),
     (S.Piecewise((2, 5), (0.3, 0.2, 0.1)), lambda t: 0.3 if t <= 2 else 0.2 if t <= 5 else 0.1),
-    (S.Warmup(0.5, 4), lambda t: 0.5 * min(1, (t + 1) / 4)),
-    (S.Warmup(S.Piecewise((2,), (0.4, 0.2)), 4), lambda t: min(1, (t + 1) / 4) * (0.4, 0.2)[t > 2]),
+    (S.Warmup(0.5, 4), lambda t: 0.5 * min(1, t / 4)),
+    (S.Warmup(S.Piecewise((2,), (0.4, 0.2)), 4), lambda t: min(1, t / 4) * (0.4, 0.2)[t > 2]),
 ]
 
 
