@@ -73,10 +73,18 @@ def versions_of(op_type, inputs, attributes):
     )
 
 
-@cache
 def _schemas(op_type):
-    every = defs.get_all_schemas_with_history()
-    return tuple(s for s in every if s.name == op_type and s.domain == "")
+    return _history().get(op_type, ())
+
+
+@cache
+def _history():
+    """All schemas of ONNX's own operators by name; ONNX takes milliseconds to list them."""
+    found = {}
+    for schema in defs.get_all_schemas_with_history():
+        if schema.domain == "":
+            found.setdefault(schema.name, []).append(schema)
+    return found
 
 
 def infer(node, outputs, known):
