@@ -60,12 +60,16 @@ def _as_floats(op_type, *inputs):
 def _as_bytes(x):
     """The bytes that x holds as float32, or None."""
     if x.value is not None:
-        value = x.value.astype(np.uint8) if x.dtype == np.float32 and x.value.size else None
-        return constant(value) if value is not None and np.array_equal(value, x.value) else None
+        is_number = x.dtype == np.float32 and x.value.size
+        return constant(x.value.astype(np.uint8)) if is_number and _are_bytes(x.value) else None
     held = _held(x)
     if held is None or held.dtype == np.uint8:
         return held
     return apply("Cast", held, to=_UINT8)
+
+
+def _are_bytes(value):
+    return bool(((value >= 0) & (value <= 255) & (value == np.floor(value))).all())
 
 
 def _held(x):
