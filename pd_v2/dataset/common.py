@@ -46,21 +46,31 @@ def must_mkdirs(path):
 
 
 def in_cache(*parts):
-    """The path of a file or a folder in the cache; DamagedFile if a link leads out of it."""
+    """The path of a file or a folder in the cache; DamagedFile if a link leads out of it.
+
+    The default cache is shared with other programs. In a folder that the user names, links are the
+    user's.
+    """
     path = os.path.join(DATA_HOME, *parts)
-    require_inside(path, DATA_HOME)
+    if os.environ.get("PD_DATASET_HOME") != DATA_HOME:
+        require_inside(path, DATA_HOME)
+    _require_plain(path)
     return path
 
 
 def require_inside(path, folder):
-    """Raise DamagedFile if a path leads out of a folder, or to a device or a pipe."""
+    """Raise DamagedFile if a path leads out of a folder."""
     place, top = os.path.realpath(path), os.path.realpath(folder)
     if not place.startswith(os.path.join(top, "")):
         raise DamagedFile(
             f"dataset: {path} leads out of {folder}, to {place}, and is not read\n"
-            "  hint: put the file itself there, or set PD_DATASET_HOME to the folder that has it"
+            "  hint: put the file itself there, or set PD_DATASET_HOME, whose links are followed"
         )
-    if os.path.exists(place) and not (os.path.isfile(place) or os.path.isdir(place)):
+
+
+def _require_plain(path):
+    """Raise DamagedFile if a path leads to a device or a pipe."""
+    if os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
         raise DamagedFile(f"dataset: {path} is no file")
 
 

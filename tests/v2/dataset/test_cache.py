@@ -60,6 +60,12 @@ def test_a_link_that_leads_out_of_the_cache_is_not_read(home, url, outside, link
     assert [p.name for p in outside.iterdir()] == ["source.bin"]
 
 
+def test_links_of_a_folder_that_the_user_names_are_followed(home, url, outside, monkeypatch):
+    monkeypatch.setenv("PD_DATASET_HOME", str(home))
+    (home / "digits").symlink_to(outside)
+    assert common.download(url, "digits", MD5) == str(home / "digits" / "source.bin")
+
+
 def test_links_inside_the_cache_and_to_all_of_it_are_followed(home, url, tmp_path, monkeypatch):
     (tmp_path / "link").symlink_to(home)
     monkeypatch.setattr(common, "DATA_HOME", str(tmp_path / "link"))
