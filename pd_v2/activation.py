@@ -108,13 +108,14 @@ class Relu(Base):
 
 
 class BRelu(Base):
-    """min(24, max(0, x)), without a gradient at 0."""
+    """min(24, max(0, x)), without a gradient at 0 and at 24."""
 
     def __init__(self):
         super().__init__("brelu", False)
 
     def __call__(self, x):
-        return pd.clip(pd.relu(x), high=24.0)
+        y = pd.relu(x)
+        return pd.where(pd.greater_equal(y, 24.0), 24.0, y)
 
 
 class SoftRelu(Base):

@@ -14,7 +14,7 @@ _SELU = 1.67326319217681884765625, 1.05070102214813232421875  # alpha, gamma
 
 @expression("PRelu")
 def prelu(a, x, slope):
-    return ops.where(x < 0.0, x * slope, x)
+    return ops.where(x > 0.0, x, x * slope)
 
 
 @expression("Elu")
@@ -36,7 +36,7 @@ def selu(a, x):
 
 def _bent(x, height, width):
     """x where positive, height (e^(x / width) - 1) elsewhere."""
-    below = ops.exp(ops.minimum(x, 0.0) * (1.0 / width)) - 1.0
+    below = ops.exp(ops.where(x > 0.0, 0.0, x) * (1.0 / width)) - 1.0
     return ops.where(x > 0.0, x, below * height)
 
 
@@ -59,14 +59,18 @@ def mish(a, x):
     return x * ops.tanh(ops.softplus(x))
 
 
-@expression("HardSigmoid")
-def hard_sigmoid(a, x):
-    return ops.clip(x * a.get("alpha", 0.2) + a.get("beta", 0.5), 0.0, 1.0)
+@gradient("HardSigmoid")
+def hard_sigmoid(node, dy):
+    y, slope = node.outputs[0], node.attributes.get("alpha", 0.2)
+    within = ops.logical_and(ops.greater_than(y, 0.0), ops.less_than(y, 1.0))
+    return [ops.where(within, dy * slope, 0.0)]
 
 
-@expression("HardSwish")
-def hard_swish(a, x):
-    return x * ops.clip(x * (1.0 / 6.0) + 0.5, 0.0, 1.0)
+@gradient("HardSwish")
+def hard_swish(node, dy):
+    (x,) = node.inputs
+    bent = ops.where(ops.less_than(x, 3.0), dy * (x * (1.0 / 3.0) + 0.5), dy)
+    return [ops.where(ops.less_equal(x, -3.0), 0.0, bent)]
 
 
 @gradient("ThresholdedRelu")

@@ -163,14 +163,21 @@ def global_average_pool(a, x):
 
 @expression("GlobalMaxPool")
 def global_max_pool(a, x):
-    return ops.reduce_max(x, range(2, x.rank), keep_dim=True)
+    """The first of equal elements, as a pooling of the whole image."""
+    if known_sizes(x):
+        return ops.max_pool(x, x.dims[2:])
+    flat = ops.reshape(x, [0, 0, -1])
+    largest = ops.gather_elements(flat, ops.arg_max(flat, 2, keep_dim=True), 2)
+    return ops.unsqueeze(largest, range(3, x.rank))
 
 
 @expression("GlobalLpPool")
 def global_lp_pool(a, x):
+    """Without a slope where all is 0."""
     p = float(a.get("p", 2))
     total = ops.reduce_sum(ops.pow(ops.abs(x), p), range(2, x.rank), keep_dim=True)
-    return ops.pow(total, 1.0 / p)
+    empty = ops.equal(total, 0.0)
+    return ops.where(empty, 0.0, ops.pow(ops.where(empty, 1.0, total), 1.0 / p))
 
 
 @expression("LRN")

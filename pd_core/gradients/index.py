@@ -68,7 +68,7 @@ def _other_factors(node, axis, read):
 
 
 def _extreme(node, dy, axis):
-    """Shared evenly by the elements and values that are the extreme."""
+    """Shared evenly by the elements and values that are the extreme, as by scatter_reduce."""
     (x, index, values), y = node.inputs, node.outputs[0]
     base = ops.cast(ops.equal(x, y), x.dtype)
     hit = ops.cast(ops.equal(values, ops.gather_elements(y, index, axis)), x.dtype)

@@ -1,8 +1,12 @@
 """Derivatives of elementwise functions."""
 
+import functools
 import math
 
+import numpy as np
+
 from .. import ops
+from ..variable import constant
 from .registry import elementwise, gradient, unbroadcast
 
 # fmt: off
@@ -34,14 +38,31 @@ elementwise("Add",        lambda a, b, y, dy: dy,     lambda a, b, y, dy: dy)
 elementwise("Sub",        lambda a, b, y, dy: dy,     lambda a, b, y, dy: -dy)
 elementwise("Mul",        lambda a, b, y, dy: dy * b, lambda a, b, y, dy: dy * a)
 elementwise("Div",        lambda a, b, y, dy: dy / b, lambda a, b, y, dy: -(dy * y / b))
-elementwise("Pow",        lambda a, b, y, dy: dy * ops.cast(b, a.dtype) * ops.pow(a, b - 1),
-                          lambda a, b, y, dy: ops.cast(dy * y * ops.log(a), b.dtype))
+elementwise("Pow",        lambda a, b, y, dy: dy * ops.cast(b, a.dtype) * _power_below(a, b),
+                          lambda a, b, y, dy: ops.cast(dy * y * _log_of_base(a, b), b.dtype))
 elementwise("Mod",        lambda a, b, y, dy: dy, lambda a, b, y, dy: dy * (y - a) / b)
 elementwise("CastLike",   lambda x, like, y, dy: ops.cast(dy, x.dtype), None)
 elementwise("Where",      None, lambda c, a, b, y, dy: ops.where(c, dy, 0.0),
                                 lambda c, a, b, y, dy: ops.where(c, 0.0, dy))
 elementwise("Identity",   lambda x, y, dy: dy)
 # fmt: on
+
+
+def _power_below(a, b):
+    """a^(b-1), and anything finite where b is 0: x^0 is 1 at 0 too, without a slope."""
+    if b.value is not None:
+        return ops.pow(a, constant(np.where(b.value == 0, 0, b.value - 1), b.dtype))
+    return ops.pow(a, ops.where(ops.equal(b, 0), 1, b) - 1)
+
+
+def _log_of_base(a, b):
+    """ln a, and 0 where a is 0 and b not negative: 0^b does not change with b."""
+    if a.value is not None and a.value.all():
+        return ops.log(a)
+    still = ops.equal(a, 0)
+    if b.value is None or (b.value < 0).any():
+        still = ops.logical_and(still, ops.greater_equal(b, 0))
+    return ops.log(ops.where(still, 1, a))
 
 
 @gradient("LeakyRelu")
@@ -52,7 +73,9 @@ def leaky_relu(node, dy):
 
 @gradient("Clip")
 def clip(node, dy):
-    """To x within the bounds, else to the bound that holds it; the upper one if they cross."""
+    """To x within the bounds and at them, as torch.clamp; else to the bound that holds it, the
+    upper one if they cross.
+    """
     x, low, high = (*node.inputs, None, None)[:3]
     inside, at_low, at_high = dy, None, None
     raised = x
@@ -82,14 +105,16 @@ def mean(node, dy):
 
 @gradient("Max", "Min")
 def extreme(node, dy):
-    """To the first operand that is the result."""
+    """Shared evenly by the operands that are the result, as by torch.maximum."""
     y = node.outputs[0]
-    found, left = [], dy
-    for x in node.inputs:
-        here = ops.equal(x, y)
-        found.append(unbroadcast(ops.where(here, left, 0.0), x))
-        left = ops.where(here, 0.0, left)
-    return found
+    if len(node.inputs) == 1:
+        return [dy]
+    hits = [ops.cast(ops.equal(x, y), dy.dtype) for x in node.inputs]
+    share = dy / functools.reduce(ops.add, hits)
+    return [
+        lambda x=x, hit=hit: unbroadcast(hit * share, x)
+        for x, hit in zip(node.inputs, hits, strict=True)
+    ]
 
 
 @gradient("Cast")

@@ -79,7 +79,7 @@ def _rows(x, axes, rank):
 
 @gradient("ReduceMax", "ReduceMin")
 def reduce_extreme(node, dy):
-    """Shared evenly by the elements that are the extreme."""
+    """Shared evenly by the elements that are the extreme, as by torch.amax."""
     x, y = node.inputs[0], node.outputs[0]
     at = ops.cast(ops.equal(x, _stretched(node, y)), x.dtype)
     return _partials(node, at * _stretched(node, dy / _again_summed(node, at)))

@@ -46,12 +46,12 @@ class _Side:
         seen = ops.logical_and(ops.greater_equal(at, -1.0), ops.less_equal(at, pixels))
         self.made = ops.expand_like(made, at)
         self.seen = ops.logical_and(seen, made)
-        self.at = ops.minimum(ops.maximum(at, 0.0), pixels - 1.0)
+        self.at = ops.clip(at, 0.0, pixels - 1.0)
 
     def shares(self):
         """[R, cells, pixels]: how much each pixel counts in a cell's average."""
         pixel = ops.cast(ops.arange(ops.cast(self.pixels, np.int64)), self.at.dtype)
-        weights = ops.maximum(1.0 - ops.abs(ops.unsqueeze(self.at, 3) - pixel), 0.0)
+        weights = ops.relu(1.0 - ops.abs(ops.unsqueeze(self.at, 3) - pixel))
         weights = ops.where(ops.unsqueeze(self.seen, 3), weights, 0.0)
         return ops.reduce_sum(weights, [2]) / self.number
 

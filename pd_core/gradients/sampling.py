@@ -48,7 +48,7 @@ class _Axis:
         return _reflected(at, self.low, self.high)
 
     def _within(self, at):
-        return ops.minimum(ops.maximum(at, 0.0), self.size - 1.0)
+        return ops.clip(at, 0.0, self.size - 1.0)
 
     def pixel(self, tap):
         """(the pixel a step of `tap` from the places, whether there is one or None)."""

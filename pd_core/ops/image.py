@@ -7,10 +7,10 @@ from ..node import apply
 from ..shapes import per_axis, whole
 from ..variable import constant, describe
 from . import math as m
-from .index import gather
-from .reduce import reduce_max
+from .index import gather, gather_elements
+from .reduce import arg_max, reduce_max
 from .sequence import repeat_rows
-from .shape import concat, reshape, size_of, slice, transpose, unsqueeze
+from .shape import concat, reshape, size_of, slice, squeeze, transpose, unsqueeze
 
 
 def interpolate(x, sizes):
@@ -46,6 +46,7 @@ def roi_max_pool(x, regions, sizes, scale=1.0):
 
     A region is a row [image, x1, y1, x2, y2, ...] of numbers, corners inclusive; times `scale` and
     rounded they are pixels of x (Girshick 2015). Cells may share pixels; one without any gives 0.
+    Of equal elements the first, row by row, has the gradient.
     """
     x, regions = constant(x), constant(regions)
     sizes = per_axis(sizes, 2)
@@ -78,7 +79,8 @@ def _cells(first, last, count, size, dtype):
 
 def _largest(x, inside, axis):
     lowest = float(np.finfo(x.dtype).min)
-    return reduce_max(m.where(inside, x, lowest), [axis])
+    x = m.where(inside, x, lowest)
+    return squeeze(gather_elements(x, arg_max(x, axis, keep_dim=True), axis), [axis])
 
 
 def _any(inside):

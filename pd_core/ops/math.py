@@ -13,7 +13,7 @@ def neg(x):
 
 
 def abs(x):
-    """Absolute value."""
+    """Absolute value; the derivative at 0 is 0."""
     return apply("Abs", x)
 
 
@@ -78,7 +78,7 @@ def sigmoid(x):
 
 
 def relu(x):
-    """max(x, 0)."""
+    """max(x, 0); the derivative at 0 is 0."""
     return apply("Relu", x)
 
 
@@ -133,17 +133,20 @@ def pow(a, b):
 
 
 def maximum(a, b):
-    """The larger of two, elementwise."""
+    """The larger of two, elementwise; equal ones share the gradient evenly, as in PyTorch."""
     return apply("Max", *_pair(a, b))
 
 
 def minimum(a, b):
-    """The smaller of two, elementwise."""
+    """The smaller of two, elementwise; equal ones share the gradient evenly."""
     return apply("Min", *_pair(a, b))
 
 
 def clip(x, low=None, high=None):
-    """x held within [low, high], scalars; None leaves a side open."""
+    """x held within [low, high], scalars; None leaves a side open.
+
+    At a bound the gradient goes to x.
+    """
     x = constant(x)
     low, high = (None if v is None else constant(v, x.dtype) for v in (low, high))
     return apply("Clip", x, low, high)

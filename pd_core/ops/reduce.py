@@ -18,12 +18,18 @@ def reduce_mean(x, axes=None, keep_dim=False):
 
 
 def reduce_max(x, axes=None, keep_dim=False):
-    """Largest element over axes, all of them if None."""
+    """Largest element over axes, all of them if None.
+
+    Equal ones share the gradient evenly, as of torch.amax.
+    """
     return _reduce("ReduceMax", x, axes, keep_dim)
 
 
 def reduce_min(x, axes=None, keep_dim=False):
-    """Smallest element over axes, all of them if None."""
+    """Smallest element over axes, all of them if None.
+
+    Equal ones share the gradient evenly, as of torch.amin.
+    """
     return _reduce("ReduceMin", x, axes, keep_dim)
 
 

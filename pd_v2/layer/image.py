@@ -90,8 +90,9 @@ def maxout(scope, input, groups, num_channels=None, name=None, layer_attr=None):
     conf.groups = groups
     record_image(conf.image_conf, x)
     set_pixels(scope, x)
-    grouped = pd.reshape(x, [-1, channels // groups, groups, *x.dims[2:]])
-    return pd.reduce_max(grouped, [2])
+    grouped = pd.reshape(x, [-1, channels // groups, groups, math.prod(x.dims[2:])])
+    first = pd.max_pool(grouped, [groups, 1])  # of equal channels: 2017 kept its number
+    return pd.reshape(first, [-1, channels // groups, *x.dims[2:]])
 
 
 @layer("pad", "pad")

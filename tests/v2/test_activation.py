@@ -86,6 +86,12 @@ def test_no_gradient_where_a_rectifier_is_off():
             assert applied(kind(), [[0.0, -1.0]])[1].tolist() == [[0, 0]]
 
 
+def test_no_gradient_where_a_bounded_rectifier_is_full():
+    y, gradient = applied(A.BRelu(), [[23.5, 24.0, 24.5]])
+    np.testing.assert_array_equal(y, [[23.5, 24, 24]])
+    np.testing.assert_array_equal(gradient, [[1, 0, 0]])
+
+
 def test_softmax_is_over_the_row(rng):
     value = rng.normal(0, 3, (5, 4)).astype(np.float32)
     seed = rng.standard_normal((5, 4)).astype(np.float32)

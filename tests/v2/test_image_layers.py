@@ -221,3 +221,23 @@ def test_mistake(mistake, error, message):
     with pytest.raises(error, match=message):
         mistake(**net)
     assert set(paddle.build.current().layers) == known
+
+
+def gradient_by_image(build_layer, value):
+    x = L.data(name="x", type=T.dense_vector(np.size(value)), height=2, width=4)
+    x.num_filters = np.size(value) // 8
+    (gradient,) = pd.gradients(build_layer(x), [x])
+    return pd.eval(gradient, {x: np.reshape(value, (1, -1))}).reshape(np.shape(value))
+
+
+@pytest.mark.parametrize("kind", [P.Max, P.CudnnMax, P.MaxWithMask])
+def test_all_of_equal_pixels_have_the_gradient_of_a_pooling(kind):
+    value = np.array([[[1, 1, 0, 2], [0, 1, 2, 2]]], np.float32)
+    found = gradient_by_image(lambda x: L.img_pool(x, 2, stride=2, pool_type=kind()), value)
+    np.testing.assert_array_equal(found, value == [[[1, 1, 2, 2]]])
+
+
+def test_the_first_of_equal_channels_has_the_gradient_of_a_maxout():
+    value = np.array([[[1, 1, 0, 2]] * 2, [[1, 2, 0, 1]] * 2], np.float32)
+    found = gradient_by_image(lambda x: L.maxout(x, groups=2), value)
+    np.testing.assert_array_equal(found, [[[1, 0, 1, 1]] * 2, [[0, 1, 0, 0]] * 2])
