@@ -1,5 +1,6 @@
 """Sessions: they own the values of persistent variables and run targets."""
 
+import gc
 import warnings
 from collections import Counter
 from contextlib import contextmanager
@@ -20,6 +21,8 @@ from .namespace import clear_names, fresh_names, persistent_variables
 from .node import Update, ancestors
 from .step import Step, Steps, step_key
 from .variable import Variable
+
+_COLLECTED_BYTES = 1 << 26  # 64 MiB
 
 
 class Session:
@@ -74,6 +77,7 @@ class Session:
         key = step_key(fetches, updates, fed, training)
         step = self._steps.get(key)
         if step is None:
+            self._collect()
             step = Step(self.backend, fetches, updates, fed, training)
             self._steps.add(key, step)
             self._counts["compiled"] += 1
@@ -90,6 +94,16 @@ class Session:
         for v, array in (*step.constants, *drawn):
             self._store(v, array)
         return results
+
+    def _collect(self):
+        """Free the slots of updates that are gone, once they may be many bytes.
+
+        Nodes and their outputs refer to each other, and the interpreter's collector, which would
+        find that nobody needs them, counts objects: it knows nothing of the size of values.
+        """
+        if self._steps.spent > _COLLECTED_BYTES:
+            self._steps.spent = 0
+            gc.collect()
 
     def _count(self, step, results):
         counts = self._counts

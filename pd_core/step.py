@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from functools import partial
+from math import prod
 from weakref import ref
 
 from .backend import program
@@ -29,6 +30,7 @@ class Step:
         self.states = [ref(v) for v in graph.states]  # the targets hold them
         self.draws = graph.draws
         self.changes = bool(computed)
+        self.bytes = sum(prod(v.dims) * v.dtype.itemsize for v, _ in computed)
         self.operators = len(ancestors(graph.outputs))
         self.equal = graph.equal
         self.packed = PackedFeeds(fed, self.equal)
@@ -72,6 +74,7 @@ class Steps:
     def __init__(self, limit=256):
         self.limit = limit
         self.steps = OrderedDict()  # key: (step, what watches its targets)
+        self.spent = 0  # bytes that steps have stored whose targets are gone
 
     def __len__(self):
         return len(self.steps)
@@ -103,8 +106,9 @@ def step_key(fetches, updates, fed, training):
 
 def _forget(steps, key, _):
     owner = steps()
-    if owner is not None:
-        owner.steps.pop(key, None)
+    found = None if owner is None else owner.steps.pop(key, None)
+    if found is not None:
+        owner.spent += found[0].bytes
 
 
 def _frozen(assignment):

@@ -151,6 +151,21 @@ def test_slots_go_with_their_update(device):
     assert set(session.values()) == {w} and pd.persistent_variables() == [w]
 
 
+def test_large_slots_do_not_wait_for_the_collector():
+    """It counts objects, and a step of a few may hold much of the memory."""
+    w = pd.Variable("w", shape=[1 << 20])  # 4 MiB
+    cost, most = pd.reduce_sum(pd.square(w)), 0
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(20):
+            pd.eval(pd.AdamOptimizer(0.1).minimize(cost))
+            most = max(most, sum(a.nbytes for a in pd.default_session().values().values()))
+    finally:
+        gc.enable()
+    assert most < 80 << 20  # 164 MiB, had all of them stayed
+
+
 def test_rows_of_slots_go_too():
     w = pd.Variable("w", data=ones(1000, 4), row_sparse=True)
     x = pd.Variable("x", shape=[None], dtype="int64")

@@ -5,6 +5,7 @@ import threading
 import time
 import warnings
 import weakref
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -324,14 +325,14 @@ def test_steps_in_use_are_bounded():
 
     steps = Steps(limit=3)
     for v in held[:3]:
-        steps.add(key(v), v.name)
+        steps.add(key(v), SimpleNamespace(bytes=v.value + 1))
     steps.get(key(held[0]))
-    steps.add(key(held[3]), "new")
+    steps.add(key(held[3]), SimpleNamespace(bytes=4))
     assert [steps.get(key(v)) is not None for v in held] == [True, False, True, True, False, False]
     assert len(steps) == 3
     del held[0], v
-    assert len(steps) == 2
-    steps.add(key(held[-1]), "newer")
+    assert len(steps) == 2 and steps.spent == 1
+    steps.add(key(held[-1]), SimpleNamespace(bytes=6))
     assert len(steps) == 3
 
 
