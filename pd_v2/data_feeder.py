@@ -10,6 +10,7 @@ import numpy as np
 
 from pd_v2.arguments import Arguments, Matrix, SparseMatrix
 from pd_v2.data_type import DataType, InputType, SequenceType
+from pd_v2.warning import warn
 
 __all__ = ["DataFeeder", "Slot", "default_feeding_map"]
 
@@ -87,8 +88,7 @@ class DataFeeder:
 
         If `argument` is given it is filled and returned.
         """
-        batch = dat if isinstance(dat, list) else list(dat)
-        _require_tuples(batch)
+        batch = _as_tuples(dat if isinstance(dat, list) else list(dat))
         slots = Arguments() if argument is None else argument
         fields = list(zip(*batch, strict=False))  # as many as the shortest sample has
         for column in self._columns:
@@ -143,12 +143,23 @@ def _check_field_number(name, number):
         raise ValueError(f"DataFeeder: the field number of {name!r} is negative: {number}")
 
 
-def _require_tuples(batch):
-    wrong = [kind for kind in set(map(type, batch)) if not issubclass(kind, tuple | list)]
-    if not wrong:
-        return
-    number, sample = next((i, s) for i, s in enumerate(batch) if type(s) in wrong)
-    raise TypeError(
+def _as_tuples(batch):
+    """Samples that have fields. 2017 asked for them by number, so that an array has some too."""
+    others = [kind for kind in set(map(type, batch)) if not issubclass(kind, tuple | list)]
+    if not others:
+        return batch
+    for number, sample in enumerate(batch):
+        if not isinstance(sample, tuple | list | np.ndarray) or np.ndim(sample) == 0:
+            raise _no_tuple(number, sample)
+    warn(
+        "DataFeeder: a sample is an array, whose elements are its fields\n"
+        "  hint: a reader of a single column yields (x,), not x"
+    )
+    return [tuple(sample) for sample in batch]
+
+
+def _no_tuple(number, sample):
+    return TypeError(
         f"DataFeeder: a sample is a tuple with one field per column, "
         f"sample {number} is of type {type(sample).__name__}\n"
         "  hint: a reader of a single column yields (x,), not x"
