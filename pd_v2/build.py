@@ -1,5 +1,6 @@
 """What a v2 program has built so far: the only mutable object of the face."""
 
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -7,6 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import count
+from threading import RLock
 from weakref import WeakSet
 
 import pd_core as pd
@@ -16,61 +18,97 @@ from . import settings
 from .rand_r import RandR
 
 
+@dataclass(eq=False)
+class Naming:
+    """The names of one network: automatic names count from 0, data layers of one name are one.
+
+    Until May 2017 every topology that was made began another naming; later none did. Here a data
+    layer that recurs after a topology was made does: it shows that a network is described again.
+    """
+
+    counters: Counter = field(default_factory=Counter)  # next number of each name prefix
+    data: dict = field(default_factory=dict)  # data layer by name
+    in_use: bool = False  # whether a topology was made of its layers
+
+
+class Described(threading.local):
+    """What one thread is describing."""
+
+    def __init__(self):
+        self.naming = Naming()
+        self.groups = ()  # recurrent groups whose step is being described, the outermost first
+
+
 @dataclass
 class Build:
     """Names, layers and parameters of a program, and the numbers that tell their order.
 
     Names are judged by each topology, so they may recur: `layers` and `parameters` hold the latest
-    of each name. A process may describe several networks, each in a `naming` of its own.
+    of each name. Threads describe networks of their own.
     """
 
-    counters: Counter = field(default_factory=Counter)  # next number of each name prefix
     layers: dict = field(default_factory=dict)  # Layer by full name
     parameters: dict = field(default_factory=dict)  # Parameter by name
     evaluators: list = field(default_factory=list)
     printers: list = field(default_factory=list)  # print layers
-    groups: list = field(default_factory=list)  # recurrent groups whose step is being described
     bound: WeakSet = field(default_factory=WeakSet)  # variables that a Parameters holds
-    naming: int = 0
-    in_use: bool = False  # whether a topology was made of the present naming
+    here: Described = field(default_factory=Described)
     order: Iterator = field(default_factory=count)
+    lock: RLock = field(default_factory=RLock)
     stream: RandR | None = None
     update_equation: object = None  # the Optimizer that was made last
 
+    @property
+    def naming(self):
+        """The Naming in force."""
+        return self.here.naming
+
+    @property
+    def groups(self):
+        """The recurrent groups whose step is being described, the outermost first."""
+        return self.here.groups
+
     def next_name(self, prefix):
         """`__fc_layer_0__`, `__fc_layer_1__`, …: counted per prefix within a naming."""
-        number = self.counters[prefix]
-        self.counters[prefix] += 1
+        number = self.naming.counters[prefix]
+        self.naming.counters[prefix] += 1
         return f"__{prefix}_{number}__"
 
     def begin_naming(self):
-        """Describe another network: automatic names count from 0 again.
+        """Describe another network."""
+        self.here.naming = Naming()
 
-        Until May 2017 every topology that was made did this; later none did. A data layer that
-        recurs after a topology was made shows which is meant: the same network again.
-        """
-        self.counters.clear()
-        self.naming, self.in_use = self.naming + 1, False
+    @contextmanager
+    def inside(self, group):
+        """A `with` in which the step of a group is described."""
+        groups = self.groups
+        self.here.groups = (*groups, group)
+        try:
+            with group.step.counted():
+                yield
+        finally:
+            self.here.groups = groups
 
     @contextmanager
     def outside(self, group):
         """A `with` in which layers belong to `group`, None for no group, not to the innermost."""
         groups = self.groups
         kept = 0 if group is None else groups.index(group) + 1
-        self.groups = groups[:kept]
+        self.here.groups = groups[:kept]
         try:
             with groups[kept].step.uncounted():
                 yield
         finally:
-            self.groups = groups
+            self.here.groups = groups
 
     def session_for(self, variables):
         """Where a pool keeps the values of these variables: in the default session, unless another
         pool does so already. Then it is a session of its own: pools do not share values."""
         session = pd.default_session()
-        if any(v in self.bound for v in variables):
-            return pd.Session(session.device, session.seed)
-        self.bound.update(variables)
+        with self.lock:
+            if any(v in self.bound for v in variables):
+                return pd.Session(session.device, session.seed)
+            self.bound.update(variables)
         return session
 
     def full_name(self, name):
@@ -81,7 +119,8 @@ class Build:
 
     def add(self, layer):
         """Register a layer, in the group that is being described if there is one."""
-        layer.build, layer.order, layer.site = self.layers, next(self.order), user_site()
+        layer.build, layer.naming = self.layers, self.naming
+        layer.order, layer.site = next(self.order), user_site()
         self.layers[layer.full_name] = layer
         if self.groups:
             layer.within = self.groups[-1]
@@ -97,9 +136,10 @@ class Build:
     @property
     def random(self):
         """The stream of initial values, begun from init's seed at its first use."""
-        if self.stream is None:
-            seed = settings.current().seed or int(time.time())
-            self.stream = RandR(seed - 1)
+        with self.lock:
+            if self.stream is None:
+                seed = settings.current().seed or int(time.time())
+                self.stream = RandR(seed - 1)
         return self.stream
 
 

@@ -46,7 +46,8 @@ class Layer(pd.Variable):
     build = None  # the layers among which it was defined
     order = 0  # of definition
     copied = None
-    declared = (None,)  # of a data layer: the number of its naming, and how it was declared
+    naming = None  # the one it was named in
+    declared = None  # of a data layer: its type and sizes
 
     def __bool__(self):
         """True, like any object: a layer is no value."""

@@ -36,9 +36,10 @@ class Topology:
         self.layers = [*self.outputs, *_layers([] if extra_layers is None else extra_layers)]
         behind = _reachable(self.layers)
         known = build.current()
-        known.in_use = True
         if any(x.build is not known.layers for x in behind):
             raise ValueError("Topology: the layers were built in another build")
+        for x in behind:
+            x.naming.in_use = True
         prints = [x for x in known.printers if behind.issuperset(x.parents)]
         self._members = _in_order(behind.union(prints))
         self.printers = [x.evaluator for x in prints]

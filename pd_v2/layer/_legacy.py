@@ -33,7 +33,7 @@ class Parameter:
     config: ParameterConfig
     variable: pd.Variable
     initializer: Callable | None = None
-    naming: int = 0
+    naming: build.Naming | None = None
     order: int = 0  # of creation
 
 
@@ -94,7 +94,7 @@ class Scope:
     def _shares(self, known, name, default_name):
         """Whether a parameter is the known one of that name, not the same of a layer made anew."""
         of_this_layer = name in self.parameters
-        return of_this_layer or (name != default_name and known.naming == build.current().naming)
+        return of_this_layer or (name != default_name and known.naming is build.current().naming)
 
     def made(self, name):
         """The Parameter of that name if the layer itself makes it, None if it shares it."""

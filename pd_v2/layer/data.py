@@ -36,14 +36,13 @@ def data(name, type, depth=None, height=None, width=None, layer_attr=None):
 
 def _declared(known, name, type, *frame):
     """A new data layer, or within a naming the one that has been declared like this before."""
-    earlier = known.layers.get(name)
-    naming, *declaration = (None,) if earlier is None else earlier.declared
-    if naming == known.naming and known.in_use:
+    earlier = known.naming.data.get(name)
+    if earlier is not None and known.naming.in_use:
         known.begin_naming()
-    elif naming == known.naming and declaration == [type, *frame]:
+    elif earlier is not None and earlier.declared == (type, *frame):
         return earlier
-    out = _new(name, type, *frame)
-    out.declared = (known.naming, type, *frame)
+    out = known.naming.data[name] = _new(name, type, *frame)
+    out.declared = (type, *frame)
     known.add(out)
     return out
 

@@ -1,7 +1,5 @@
 """Recurrent groups: a step that is described once and run along sequences."""
 
-from contextlib import contextmanager
-
 import numpy as np
 
 import pd_core as pd
@@ -416,16 +414,9 @@ def recurrent_group(step, input, reverse=False, name=None, targetInlink=None):
     return out if isinstance(result, (list, tuple)) else out[0]
 
 
-@contextmanager
 def described(group):
     """The context in which a step is described."""
-    groups = build.current().groups
-    groups.append(group)
-    try:
-        with group.step.counted():
-            yield
-    finally:
-        groups.pop()
+    return build.current().inside(group)
 
 
 def _seen(group, x):

@@ -23,7 +23,7 @@ def wrap_name_default(name_prefix=None, name_param="name"):
         def call(*args, **kwargs):
             given = signature.bind_partial(*args, **kwargs).arguments
             if {**given, **kwargs}.get(name_param) is None:
-                counters = build.current().counters
+                counters = build.current().naming.counters
                 kwargs[name_param] = f"__{prefix}_{counters[counter]}__"
                 counters[counter] += 1
             return function(*args, **kwargs)

@@ -346,4 +346,4 @@ def test_forgetting_the_network_forgets_its_naming():
     network()
     Topology(L.get_layer("x"))
     with build.fresh():
-        assert build.current().naming == 0 and not build.current().in_use
+        assert not build.current().naming.in_use and not build.current().naming.data
