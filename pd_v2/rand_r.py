@@ -13,7 +13,9 @@ RAND_MAX = 2**31 - 1
 
 _MULTIPLIER, _INCREMENT = np.uint32(1103515245), np.uint32(12345)
 _STEPS = 3
-_CHUNK = 1 << 14  # rows made at once: their arrays stay in a processor's cache
+# Rows made at once. Arrays of 64 KB stay in the cache, and the C library keeps their memory: from
+# 128 KB on it returns it to the system, and each array of each chunk would cost page faults.
+_CHUNK = 1 << 13
 _PARTS = 1 << 11  # of a whole turn, whose cosine and sine are looked up
 _DOUBT = 2.0**-47  # four times the error of the quick cosine, by radius
 

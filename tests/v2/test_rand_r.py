@@ -8,7 +8,7 @@ import pytest
 from pd_v2 import rand_r
 from pd_v2.rand_r import RAND_MAX, RandR
 
-CHUNK = 1 << 14
+CHUNK = 1 << 13
 
 
 def scalar_rand_r(state):
