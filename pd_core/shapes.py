@@ -329,6 +329,23 @@ def _as_the_first(node):
     return node.inputs[0].dims
 
 
+@refinement("STFT")
+def _spectra(node):
+    """ONNX counts frequencies as if `onesided` were 0 by default, and loses the rank of a signal of
+    unknown length.
+    """
+    signal, step, window, length = (*node.inputs, None, None)[:4]
+    width = fresh_dim() if window is None else window.dims[0]
+    if length is not None and length.value is not None:
+        width = int(length.value.item())
+    frames, bins, size = fresh_dim(), width, signal.dims[1]
+    if node.attributes.get("onesided", 1):
+        bins = width // 2 + 1 if isinstance(width, int) else fresh_dim()
+    if isinstance(width, int) and isinstance(size, int) and step.value is not None:
+        frames = (size - width) // int(step.value.item()) + 1
+    return (signal.dims[0], frames, bins, 2)
+
+
 @without_shape("Split")
 def _part(node, k):
     x, axis = node.inputs[0], node.attributes.get("axis", 0)

@@ -31,6 +31,7 @@ from .sequence import (
     segment_max,
     segment_sum,
 )
+from .signal import dft, stft
 
 rewrites = (exchange, sum_of_gradient, in_log_space, scattered_once, add_rows, padded_again)
 lowerings = {
@@ -55,6 +56,8 @@ lowerings = {
     "SegmentSum": segment_sum,
     "SegmentMax": segment_max,
     "RepeatRows": repeat_rows,
+    "DFT": dft,
+    "STFT": stft,
     "Uniform": uniform,
     "Attention": full_mask,
     **dict.fromkeys(("RNN", "GRU", "LSTM"), steps_first),
