@@ -12,7 +12,7 @@ from ...variable import constant
 from .relu import masked
 from .windows import Windows, merged, reshape
 
-_LOWEST = float(np.finfo(np.float32).min)
+LOWEST = float(np.finfo(np.float32).min)
 _FEW = 9  # taps up to which windows that overlap are read tap by tap, five operators each
 _PIXELS = 16_384  # of an image up to which channels are stacked
 _FLOAT32, _INT64 = 1, 7
@@ -30,8 +30,8 @@ def max_pool_grad(node, inputs, sizes, seed):
     By the Indices of a MaxPool where windows overlap. Where they tile the image a comparison of
     whole images is faster: ONNX Runtime's pooling with Indices takes 10 times as long on a CPU.
     """
-    windows, (x, _, dy) = _windows(node, inputs), inputs
-    if _every(node) or windows.tile or not windows.onnx_pads:
+    windows, (x, _, dy) = windows_of(node, inputs), inputs
+    if is_every(node) or windows.tile or not windows.onnx_pads:
         return max_pool_grad_without_indices(node, inputs, sizes, seed)
     index = _indices(windows, x)
     size = apply("ReduceProd", apply("Shape", x), keepdims=1)
@@ -44,26 +44,28 @@ def sum_of_gradient(node, inputs):
     if node.op_type != "ReduceSum" or len(inputs) < 2 or not is_output_of(inputs[0], "MaxPoolGrad"):
         return None
     (dx, axes), pool = inputs, inputs[0].node
-    if _every(pool) or axes.value is None or not set(range(2, dx.rank)) <= set(axes.value.tolist()):
+    if is_every(pool) or axes.value is None:
+        return None
+    if not set(range(2, dx.rank)) <= set(axes.value.tolist()):
         return None
     return (apply("ReduceSum", pool.inputs[2], axes, **node.attributes),)
 
 
 def max_pool_pick(node, inputs, sizes, seed):
     """The sum over the winners of each window of u: `max_pool_grad` transposed."""
-    windows, (x, y, u) = _windows(node, inputs), inputs
-    if _every(node) or not windows.onnx_pads:
+    windows, (x, y, u) = windows_of(node, inputs), inputs
+    if is_every(node) or not windows.onnx_pads:
         return max_pool_pick_without_indices(node, inputs, sizes, seed)
     return (_like(apply("Gather", _vector(u), _vector(_indices(windows, x))), y),)
 
 
 def max_pool_grad_without_indices(node, inputs, sizes, seed):
     """The same for runtimes whose MaxPool gives no Indices."""
-    windows, (x, y, dy) = _windows(node, inputs), inputs
+    windows, (x, y, dy) = windows_of(node, inputs), inputs
     if windows.tile:
-        won = _winners_of_tiles(windows, x, y, _every(node))
+        won = _winners_of_tiles(windows, x, y, is_every(node))
         return (windows.unpadded(masked(won, _enlarged(windows, dy))),)
-    if not _every(node):
+    if not is_every(node):
         return (windows.unpadded(_at_first(windows, x, dy)),)
     spread = _at_each_tap if windows.count <= _FEW else _at_all
     return (windows.unpadded(spread(windows, x, y, dy)),)
@@ -71,18 +73,18 @@ def max_pool_grad_without_indices(node, inputs, sizes, seed):
 
 def max_pool_pick_without_indices(node, inputs, sizes, seed):
     """The same for runtimes whose MaxPool gives no Indices."""
-    windows, (x, y, u) = _windows(node, inputs), inputs
-    won = _winners_of_cells(windows, x, _every(node))
+    windows, (x, y, u) = windows_of(node, inputs), inputs
+    won = _winners_of_cells(windows, x, is_every(node))
     picked = masked(won, windows.cells(windows.padded(u, 0.0)))
     return (_like(apply("ReduceSum", picked, np.array([2]), keepdims=0), y),)
 
 
-def _windows(node, inputs):
+def windows_of(node, inputs):
     x, y, _ = inputs
     return Windows(node, x, y, node.attributes["kernel_shape"])
 
 
-def _every(node):
+def is_every(node):
     """Whether all elements that equal the maximum win."""
     return node.attributes.get("ties", "first") == "all"
 
@@ -96,7 +98,7 @@ def _indices(windows, x):
 def _winners_of_tiles(windows, x, y, every):
     """Which elements win, in an image as large as the reach."""
     bounded = is_output_of(x, "Relu")
-    x = windows.padded(x, _LOWEST)
+    x = windows.padded(x, LOWEST)
     largest = apply("GreaterOrEqual", x, _enlarged(windows, y))
     return largest if every else _first_of_tiles(windows, largest, bounded)
 
@@ -152,7 +154,7 @@ def _enlarged(windows, v, sizes=None):
 
 def _at_each_tap(windows, x, y, dy):
     """dy at all largest elements, a mask for each place within a window."""
-    x, (n, c), cells = windows.padded(x, _LOWEST), x.dims[:2], []
+    x, (n, c), cells = windows.padded(x, LOWEST), x.dims[:2], []
     for tap in windows.taps():
         cell = masked(apply("GreaterOrEqual", windows.slice(x, tap), y), dy)
         cells.append(reshape(cell, [merged(n, c), 1, *windows.result]))
@@ -194,7 +196,7 @@ def _at_first(windows, x, dy):
 def _winners_of_cells(windows, x, every):
     """Which cells of each window win, [N, C, taps, places]."""
     taps = np.array([2], np.int64)
-    cells = windows.cells(windows.padded(x, _LOWEST))
+    cells = windows.cells(windows.padded(x, LOWEST))
     largest = apply("GreaterOrEqual", cells, apply("ReduceMax", cells, taps, keepdims=1))
     ranks = _ranks_of_cells(windows)
     if every:
