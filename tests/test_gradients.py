@@ -448,15 +448,19 @@ def test_an_empty_batch(rng):
 
 
 def test_ties():
+    """As in PyTorch: shared between the largest of all, or between two; a window's first wins."""
     x = parameter(1.0, 1.0, 0.0)
     (g,) = pd.gradients(pd.reduce_max(x), [x])
     np.testing.assert_array_equal(value(g), [0.5, 0.5, 0.0])
     a, b = parameter(1.0, 2.0), parameter(1.0, 1.0)
     ga, gb = pd.gradients(pd.maximum(a, b), [a, b])
-    np.testing.assert_array_equal(value([ga, gb]), [[1.0, 1.0], [0.0, 0.0]])
+    np.testing.assert_array_equal(value([ga, gb]), [[0.5, 1.0], [0.5, 0.0]])
     image = pd.Variable(data=np.zeros((1, 1, 2, 2)))
-    (g,) = pd.gradients(pd.max_pool(image, 2), [image])
-    np.testing.assert_array_equal(value(g), np.ones((1, 1, 2, 2)))
+    (first,) = pd.gradients(pd.max_pool(image, 2), [image])
+    (every,) = pd.gradients(pd.max_pool(image, 2, ties="all"), [image])
+    np.testing.assert_array_equal(
+        value([first, every]), [[[[[1, 0], [0, 0]]]], [[[[1, 1], [1, 1]]]]]
+    )
 
 
 @pytest.mark.parametrize("function", [pd.relu, pd.abs], ids=["relu", "abs"])

@@ -1,5 +1,7 @@
 """Rows of convolution and pooling."""
 
+from functools import partial
+
 from pd_core import ops
 
 from . import slow
@@ -131,6 +133,17 @@ POOL += [
     for label, (x, options) in GEOMETRIES.items()
     for include in (False, True)
     if "pads" in options or not include
+]
+POOL += [  # where no elements are equal, both rules for ties agree
+    case(
+        "TiedMaxPool",
+        partial(ops.max_pool, ties="all"),
+        slow.max_pool,
+        [apart(*x)],
+        label=f"{label}-all",
+        **options,
+    )
+    for label, (x, options) in GEOMETRIES.items()
 ]
 POOL += [
     case("MaxPool", ops.pool2d, lambda x: slow.max_pool(x, 2, 2), [apart(2, 2, 4, 4)], label="2d"),
