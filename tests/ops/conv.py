@@ -1,7 +1,5 @@
 """Rows of convolution and pooling."""
 
-from functools import partial
-
 from pd_core import ops
 
 from . import slow
@@ -137,7 +135,7 @@ POOL += [
 POOL += [  # where no elements are equal, both rules for ties agree
     case(
         "TiedMaxPool",
-        partial(ops.max_pool, ties="all"),
+        lambda x, **options: ops.max_pool(x, ties="all", **options),
         slow.max_pool,
         [apart(*x)],
         label=f"{label}-all",
