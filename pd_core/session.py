@@ -135,10 +135,10 @@ class Session:
                 if v not in self._values:
                     self._store(v, self._drawn(v))
 
-    def _store(self, v, array):
+    def _store(self, v, array, copy=True):
         self._counts["stored"] += 1
         self.version += 1
-        self._values.set(v, array)
+        self._values.set(v, array, copy)
 
     def stats(self) -> dict:
         """What the session did so far, as counts.
@@ -179,14 +179,17 @@ class Session:
             self._check_open()
             return self._values.before(variable)
 
-    def set(self, variable, array):
-        """Store a value for a persistent variable."""
+    def set(self, variable, array, copy=True):
+        """Store a value for a persistent variable.
+
+        Without a copy the array is given away: it may become the value itself.
+        """
         if not variable.is_persistent:
             raise ShapeError(f"{variable!r} keeps no value; feed it instead")
         array = feed_array(variable, array)
         with self._lock:
             self._check_open()
-            self._store(variable, array)
+            self._store(variable, array, copy)
 
     @property
     def has_values(self) -> bool:

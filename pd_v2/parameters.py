@@ -113,7 +113,7 @@ class Parameters:
             fill = stream.uniform if config.initial_strategy == 1 else stream.normal
             values = fill(config.initial_mean, config.initial_std, int(config.size))
             if not session.has(p.variable):
-                session.set(p.variable, values.reshape(p.variable.dims))
+                session.set(p.variable, values.reshape(p.variable.dims), copy=False)
 
     def use_flat_values(self):
         """A trainer has all values: from here on `get` gives one-dimensional arrays."""

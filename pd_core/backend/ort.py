@@ -127,9 +127,11 @@ class OrtValues:
     def variables(self):
         return [v for v in self.buffers if v in self]
 
-    def set(self, variable, array):
-        """Store a copy of an array of the variable's shape and dtype."""
-        array = np.array(array, variable.dtype, order="C").reshape(variable.dims)
+    def set(self, variable, array, copy=True):
+        """Store an array of the variable's shape and dtype; without a copy it is given away."""
+        if copy or array.dtype != variable.dtype or not array.flags.carray:
+            array = np.array(array, variable.dtype, order="C")
+        array = array.reshape(variable.dims)
         value = onnxruntime.OrtValue.ortvalue_from_numpy(array, self.kind, self.number)
         self.buffers.setdefault(variable, [None, None])[:] = value, None
 

@@ -36,8 +36,8 @@ class HostValues:
     def get(self, variable):
         return self.current[variable]
 
-    def set(self, variable, array):
-        """Store a copy of an array of the variable's shape and dtype."""
+    def set(self, variable, array, copy=True):
+        """Store an array of the variable's shape and dtype, a copy in any case."""
         self.current[variable] = np.array(array, variable.dtype).reshape(variable.dims)
         self.previous.pop(variable, None)
 

@@ -471,3 +471,23 @@ def test_stats_show_that_state_stays_on_the_device():
     assert operators % 5 == 0 and operators > 50
     pd.trainable_variables()[0].val()
     assert pd.stats()["read"] == after["read"] + 1
+
+
+def test_an_array_that_is_given_away_is_the_value_and_others_are_copied():
+    w = pd.Variable("w", shape=[2, 3])
+    with pd.Session() as session:
+        kept = ones(2, 3)
+        session.set(w, kept)
+        kept[:] = 5
+        assert session.get(w).max() == 1
+        given = ones(2, 3)
+        session.set(w, given, copy=False)
+        given[0, 0] = 7
+        assert session.get(w)[0, 0] == 7
+        update = pd.assign(w, w * 2)
+        session.eval(update), session.eval(update)  # two buffers take turns
+        assert session.get(w)[0, 0] == 28
+        for unfit in (ones(3, 2).T, np.broadcast_to(f32(1), (2, 3))):
+            session.set(w, unfit, copy=False)
+            session.eval(update), session.eval(update)
+            assert unfit.max() == 1 and session.get(w).max() == 4
