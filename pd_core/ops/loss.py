@@ -4,28 +4,46 @@ import numpy as np
 
 from ..errors import DTypeError, ShapeError
 from ..node import composite
-from ..shapes import broadcast_dims
+from ..shapes import broadcast_dims, whole
 from ..variable import constant, describe
 from . import math as m
-from .index import gather_elements
+from .index import gather, gather_elements
 from .reduce import arg_max, log_softmax, reduce_mean, reduce_sum
-from .shape import unsqueeze
+from .shape import expand, size_of, unsqueeze
 
 
 def cross_entropy(probability, label):
     """-ln p[label] of each row: probabilities [N, C] and int labels [N] or [N, 1] give [N, 1].
 
+    A label that is no class, such as -1, is an error on a CPU, and gives an infinite cost on a GPU.
     The cost of a softmax and its gradient are taken in log space, so that no underflow of p is
     seen. For higher derivatives where p underflows, use `softmax_cross_entropy`.
     """
     index = _labels("cross_entropy", probability, label)
-    return -gather_elements(log_probability(probability), index, axis=1)
+    return _cost_of_class(log_probability(probability), index)
 
 
 def softmax_cross_entropy(logits, label):
-    """-ln softmax(logits)[label] of each row: [N, C] and int labels [N] or [N, 1] give [N, 1]."""
+    """-ln softmax(logits)[label] of each row: [N, C] and int labels [N] or [N, 1] give [N, 1].
+
+    A label that is no class, such as -1, is an error on a CPU, and gives an infinite cost on a GPU.
+    """
     index = _labels("softmax_cross_entropy", logits, label)
-    return -gather_elements(log_softmax(logits), index, axis=1)
+    return _cost_of_class(log_softmax(logits), index)
+
+
+def _cost_of_class(rows, index):
+    """The negative of the element of each row at its label.
+
+    GatherElements alone takes -1 for the last class. So the sign is looked up by the label too: in
+    a table with an entry for each class, from which CPUs refuse to read beyond and GPUs read 0.
+    """
+    picked, classes = gather_elements(rows, index, axis=1), rows.dims[1]
+    if index.value is not None and (index.value >= 0).all():
+        return -picked
+    count = whole([classes]) if isinstance(classes, int) else size_of(rows, 1)
+    sign = expand(m.cast(-1.0, rows.dtype), count)
+    return picked / gather(sign, m.where(m.less_than(index, 0), count, index))
 
 
 def binary_cross_entropy(probability, target):
