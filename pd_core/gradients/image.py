@@ -5,25 +5,76 @@ import numpy as np
 from .. import ops
 from ..errors import NoGradient
 from ..ops.image import interpolation_matrix
-from ..variable import constant
+from ..rewrite import substitute
+from ..variable import Variable, constant
+from .engine import gradients
 from .registry import again, gradient
+from .sampling import cubic_taps, linear_taps
 
 
 @gradient("Resize")
 def resize(node, dy):
     """An interpolation is a product along each axis: its matrix, turned."""
-    x, a = node.inputs[0], node.attributes
+    x, a, dx = node.inputs[0], node.attributes, dy
     if _is_interpolation(node, dy):
         for axis in range(2, x.rank):
             matrix = constant(interpolation_matrix(x.dims[axis], dy.dims[axis]), dy.dtype)
-            dy = _along(dy, matrix, axis)
+            dx = _along(dx, matrix, axis)
     else:
-        axes = [int(k) % x.rank for k in a.get("axes") or range(x.rank)]
+        axes = _axes(node)
         for place, axis in enumerate(axes):
             if not _kept(node, place, axis):
-                matrix = _matrix(node, dy, place, axis, len(axes))
-                dy = _along(dy, ops.transpose(matrix), axis)
-    return [dy, *[None] * (len(node.inputs) - 1)]
+                matrix = _matrix(node, dx, place, axis, len(axes))
+                dx = _along(dx, ops.transpose(matrix), axis)
+    cropped = a.get("coordinate_transformation_mode") == "tf_crop_and_resize"
+    region = (lambda: _region_gradient(node, dy)) if cropped else None
+    return [dx, region, None, None][: len(node.inputs)]
+
+
+def _axes(node):
+    rank = node.inputs[0].rank
+    return [int(k) % rank for k in node.attributes.get("axes") or range(rank)]
+
+
+def _region_gradient(node, dy):
+    """By what the region moves: the places between pixels that are read."""
+    x, region, a = node.inputs[0], node.inputs[1], node.attributes
+    if a.get("mode", "nearest") == "nearest":
+        return ops.zeros_like(region)
+    if a.get("antialias", 0) or a.get("exclude_outside", 0):
+        raise NoGradient("antialias and exclude_outside leave a region without a gradient")
+    formal, y = Variable.of(region.dims, region.dtype, region.name), x
+    for place, axis in enumerate(_axes(node)):
+        if axis < 2 < x.rank and x.dims[axis] == dy.dims[axis]:
+            continue  # images and channels are never cropped
+        y = _along(y, ops.transpose(_crop_matrix(node, formal, dy, place, axis)), axis)
+    (found,) = gradients([y], [formal], [dy])
+    return substitute([found], {formal: region}, stop={formal, dy})[0]
+
+
+def _crop_matrix(node, region, dy, place, axis):
+    """[result, size]: how much each pixel of an axis counts in each one of a crop, by its ends."""
+    x, a = node.inputs[0], node.attributes
+    size, count = (ops.cast(ops.reshape(ops.size_of(v, axis), []), dy.dtype) for v in (x, dy))
+    first, last = (
+        ops.cast(ops.reshape(ops.slice(region, [k], [k + 1], [0]), []), dy.dtype) * (size - 1.0)
+        for k in (place, place + len(_axes(node)))
+    )
+    steps = ops.cast(ops.arange(ops.size_of(dy, axis)), dy.dtype)
+    step = (last - first) / ops.where(count > 1.0, count - 1.0, 1.0)
+    at = ops.where(count > 1.0, first + steps * step, (first + last) * 0.5)
+    base = ops.stop_gradient(ops.floor(at))
+    part, linear = at - base, a["mode"] == "linear"
+    taps = linear_taps(part) if linear else cubic_taps(part, a.get("cubic_coeff_a", -0.75))
+    pixels = ops.cast(ops.arange(ops.size_of(x, axis)), dy.dtype)
+    matrix = None
+    for tap, weight in taps.items():
+        pixel = ops.clip(base + float(tap), 0.0, size - 1.0)
+        here = ops.equal(ops.unsqueeze(pixel, 1), ops.unsqueeze(pixels, 0))
+        share = ops.unsqueeze(weight, 1) * ops.cast(here, dy.dtype)
+        matrix = share if matrix is None else matrix + share
+    within = ops.logical_and(ops.greater_equal(at, 0.0), ops.less_equal(at, size - 1.0))
+    return ops.where(ops.unsqueeze(within, 1), matrix, 0.0)
 
 
 def _is_interpolation(node, dy):

@@ -75,24 +75,25 @@ def _nearest(part):
     return {0: None}
 
 
-def _linear(part):
+def linear_taps(part):
+    """The weights of the pixels before and behind a place, by its distance from the one before."""
     return {0: 1.0 - part, 1: part}
 
 
-def _cubic(part):
+def cubic_taps(part, a=_CUBIC):
     """The weights of the four pixels around (Keys 1981)."""
 
     def near(t):
-        return ((_CUBIC + 2.0) * t - (_CUBIC + 3.0)) * t * t + 1.0
+        return ((a + 2.0) * t - (a + 3.0)) * t * t + 1.0
 
     def far(t):
-        return ((_CUBIC * t - 5.0 * _CUBIC) * t + 8.0 * _CUBIC) * t - 4.0 * _CUBIC
+        return ((a * t - 5.0 * a) * t + 8.0 * a) * t - 4.0 * a
 
     other = 1.0 - part
     return {-1: far(part + 1.0), 0: near(part), 1: near(other), 2: far(other + 1.0)}
 
 
-_TAPS = {"nearest": _nearest, "linear": _linear, "cubic": _cubic}
+_TAPS = {"nearest": _nearest, "linear": linear_taps, "cubic": cubic_taps}
 
 
 def _sampled(x, axes, taps):
@@ -163,7 +164,9 @@ def deform_conv(a, x, w, offset, bias=None, mask=None):
         size = constant(float(x.dims[2 + k]), x.dtype)
         axes.append(_Axis(size, 0.0, 0.0, "zeros", ops.reshape(at, [-1, taps * cells])))
     pixels = ops.reshape(x, [-1, channels // own, int(np.prod(x.dims[2:]))])
-    found = ops.reshape(_sampled(pixels, axes, _linear), [-1, own, channels // own, taps, cells])
+    found = ops.reshape(
+        _sampled(pixels, axes, linear_taps), [-1, own, channels // own, taps, cells]
+    )
     if mask is not None:
         found = found * ops.reshape(mask, [-1, own, 1, taps, cells])
     columns = ops.reshape(found, [-1, groups, channels // groups * taps, cells])
