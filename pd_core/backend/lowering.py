@@ -4,12 +4,15 @@ from collections import Counter
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
+import numpy as np
 from onnx import ModelProto, NodeProto, ValueInfoProto, helper, numpy_helper
 
 from ..node import ancestors
 from ..shapes import OPSET, attribute, type_proto
+from ..variable import constant
 from .base import Graph
 
+_LARGE = 1 << 20  # bytes of a constant from which on a file has its filling alone
 IR_VERSION = 10  # what runtimes since ONNX Runtime 1.18 and web builds load
 
 
@@ -36,13 +39,22 @@ def lower(graph: Graph, initializers=None, dims=None, outputs=None, name="pd") -
     return _Writer(graph, initializers or {}, dims or {}, outputs).model(name)
 
 
+def _fill(array):
+    """What a large array holds everywhere, as an array of one element; None of any other."""
+    if array.nbytes < _LARGE:
+        return None
+    bits = array.reshape(-1).view(f"u{array.itemsize}")  # of which -0.0 has others than 0.0
+    same = bits[-1] == bits[0] and (bits == bits[0]).all()
+    return array.reshape(-1)[:1].copy() if same else None
+
+
 class _Writer:
     def __init__(self, graph, initializers, dims, outputs):
         self.graph, self.initializers = graph, initializers
         self.dims, self.wanted = dict(dims), outputs
         self.names, self.sites = {}, {}
         self.taken, self.numbers = set(), Counter()
-        self.nodes, self.tensors, self.constants = [], [], {}
+        self.first, self.nodes, self.tensors, self.constants = [], [], [], {}
         self.opset, self.domains, self.op_types = OPSET, set(), set()
 
     def model(self, name):
@@ -57,7 +69,7 @@ class _Writer:
             self._node(node)
         outputs = self._outputs()
         proto = helper.make_graph(
-            self.nodes,
+            [*self.first, *self.nodes],
             name,
             [self._typed(v, self.names[v]) for v in self.graph.inputs if v not in fixed],
             [self._typed(v, n) for v, n in zip(self.graph.outputs, outputs, strict=True)],
@@ -147,13 +159,24 @@ class _Writer:
         return self.names[x]
 
     def _constant(self, x):
-        """The initializer of a constant; equal ones are stored once."""
-        key = (x.dtype.str, x.value.shape, x.value.tobytes())
+        """The initializer of a constant; equal ones are stored once, large fillings computed."""
+        fill = _fill(x.value)
+        key = (x.dtype.str, x.value.shape, x.value.tobytes() if fill is None else fill.tobytes())
         if key not in self.constants:
             name = self._free(x.name if x.name != "const" else f"const_{len(self.constants)}")
             self.constants[key] = name
-            self.tensors.append(numpy_helper.from_array(x.value, name))
+            if fill is None:
+                self.tensors.append(numpy_helper.from_array(x.value, name))
+            else:
+                self._filled(name, x.value.shape, fill)
         return self.constants[key]
+
+    def _filled(self, name, shape, fill):
+        """A value that the model computes from its shape, before all other nodes."""
+        sizes = self._constant(constant(np.array(shape, np.int64)))
+        proto = NodeProto(name=name, op_type="ConstantOfShape", input=[sizes], output=[name])
+        proto.attribute.append(attribute("value", numpy_helper.from_array(fill, "value")))
+        self.first.append(proto)
 
     def _outputs(self):
         """A value name for each output of the model."""
