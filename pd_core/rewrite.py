@@ -17,7 +17,7 @@ def rewrite(targets, rule, stop=(), select=None, given=None):
     order = ancestors(targets, stop, select)
     known = {y for node in order for y in node.outputs}
     for node in order:
-        inputs = tuple(new.get(x, x) for x in node.inputs)
+        inputs = tuple([new.get(x, x) for x in node.inputs]) if new else node.inputs
         outputs = rule(node, inputs)
         if outputs is not None:
             _inherit(node, outputs, known)
@@ -25,8 +25,9 @@ def rewrite(targets, rule, stop=(), select=None, given=None):
             outputs = _kept(node, inputs, rule, select)
         if outputs is not None:
             known.update(outputs)
-            pairs = zip(node.outputs, outputs, strict=True)
-            new.update((old, made) for old, made in pairs if old not in given)
+            for old, made in zip(node.outputs, outputs, strict=True):
+                if old not in given:
+                    new[old] = made
     return [new.get(v, v) for v in targets]
 
 
@@ -41,6 +42,8 @@ def is_output_of(x, op_type):
 
 
 def _kept(node, inputs, rule, select):
+    if not node.blocks:
+        return None if inputs == node.inputs else rebuilt(node, inputs, {}).outputs
     blocks, changed = {}, inputs != node.inputs
     for key, block in node.blocks.items():
         outputs = tuple(rewrite(block.outputs, rule, block.inputs, select))
@@ -48,8 +51,7 @@ def _kept(node, inputs, rule, select):
         changed = changed or outputs != block.outputs
     if not changed:
         return None
-    if blocks:
-        inputs = closed_again(node.op_type, inputs, blocks)
+    inputs = closed_again(node.op_type, inputs, blocks)
     return rebuilt(node, inputs, blocks).outputs
 
 
@@ -59,7 +61,7 @@ def rebuilt(node, inputs, blocks):
         node.op_type, inputs, node.attributes, node.domain, node.scope, node.site, node.opset
     )
     copy.blocks = blocks
-    copy.outputs = tuple(Variable.of(y.dims, y.dtype, y.name, node=copy) for y in node.outputs)
+    copy.outputs = tuple([Variable.of(y.dims, y.dtype, y.name, node=copy) for y in node.outputs])
     return copy
 
 
