@@ -11,6 +11,7 @@ from pd_core.backend import ort, program
 from pd_core.backend.passes import blocked
 from pd_core.backend.passes.affine import ChannelAffine
 from pd_core.backend.passes.blocked import DOMAIN, block_of
+from pd_core.backend.passes.bytes import in_bytes
 from pd_core.backend.passes.cpu import for_cpu
 from pd_core.backend.passes.crops import merged_crop
 from pd_core.backend.passes.momentum import MomentumGemm
@@ -285,3 +286,27 @@ def test_batch_norm_of_values_far_from_zero_against_torch(shape, rng):
     (z * z * torch.tensor(weight)).sum().backward()
     for a, b in zip(found, [z.detach(), *(v.grad for v in inputs)], strict=True):
         np.testing.assert_allclose(a, b.numpy(), rtol=1e-3, atol=3e-4 * float(b.abs().max()))
+
+
+# ---- small whole numbers as bytes
+
+
+def test_the_ranks_of_a_pooling_are_bytes(rng):
+    for window, kind in ((2, np.uint8), (17, np.float32)):
+        x = pd.Variable([None, 2, 34, 34])
+        (dx,) = pd.gradients(pd.max_pool(x, window, window), [x])
+        graph = for_cpu(program.build([dx], [], [x], False, {}), 0)
+        compared = [n for n in ancestors(graph.outputs) if n.op_type == "Equal"]
+        assert [n.inputs[0].dtype for n in compared] == [kind]
+
+
+@pytest.mark.parametrize(("factor", "more", "as_bytes"), [(200, 55, 2), (200, 56, 1), (0.5, 1, 0)])
+def test_sums_of_bytes_do_not_overflow(factor, more, as_bytes, rng):
+    x = pd.Variable([3])
+    y = ops.cast(ops.greater_than(x, 0.0), "float32") * float(factor) + float(more)
+    (made,) = rewrite([y], in_bytes)
+    found = [n.op_type for n in ancestors([made]) if n.outputs[0].dtype == np.uint8]
+    assert len([op_type for op_type in found if op_type != "Cast"]) == as_bytes
+    np.testing.assert_array_equal(
+        pd.eval(made, {x: [-1, 1, 2]}), [more, factor + more, factor + more]
+    )

@@ -17,6 +17,7 @@ GEOMETRIES = {
     "thirds, padded": ((8, 7), [3, 3], {"strides": [3, 3], "pads": [1, 1, 1, 1]}),
     "oblong": ((6, 9), [2, 3], {"strides": [2, 3], "ceil_mode": 1}),
     "ceil": ((7, 8), [3, 3], {"strides": [3, 3], "pads": [1, 0, 1, 0], "ceil_mode": 1}),
+    "tiles of more cells than a byte counts": ((24, 35), [12, 17], {"strides": [12, 17]}),
     "overlapping": ((7, 7), [3, 3], {"strides": [2, 2], "pads": [1, 1, 1, 1]}),
     "every place": ((5, 6), [2, 3], {}),
     "large": ((12, 11), [5, 4], {"strides": [1, 2], "pads": [2, 2, 2, 2]}),

@@ -132,16 +132,12 @@ POOL += [
     for include in (False, True)
     if "pads" in options or not include
 ]
-POOL += [  # where no elements are equal, both rules for ties agree
+POOL += [
     case(
-        "TiedMaxPool",
-        lambda x, **options: ops.max_pool(x, ties="all", **options),
-        slow.max_pool,
-        [apart(*x)],
-        label=f"{label}-all",
-        **options,
+        "TiedMaxPool", ops.max_pool, slow.max_pool, [apart(*x)], label=label, ties="all", **options
     )
     for label, (x, options) in GEOMETRIES.items()
+    if label in ("tiled", "overlapping, padded", "3-D, overlapping")
 ]
 POOL += [
     case("MaxPool", ops.pool2d, lambda x: slow.max_pool(x, 2, 2), [apart(2, 2, 4, 4)], label="2d"),

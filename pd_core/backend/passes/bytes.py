@@ -10,11 +10,12 @@ from ...node import apply
 from ...rewrite import is_output_of
 from ...variable import constant
 
+_MOST = 255
 _FLOAT32, _UINT8 = 1, 2
 
 
 def in_bytes(node, inputs):
-    """Products of masks and numbers, their maxima, and what is compared with such, enlarged."""
+    """Products of masks and numbers, sums of such, and what is compared with them, enlarged."""
     if node.outputs[0].dtype == np.float32 and len(inputs) == 2:
         return _RULES.get(node.op_type, lambda a, b: None)(*inputs)
     return _equal(*inputs) if node.op_type == "Equal" else None
@@ -28,11 +29,15 @@ def _product(mask, number):
     return _as_floats("Mul", apply("Cast", held, to=_UINT8), number)
 
 
-def _maximum(a, b):
-    bytes_of = [_as_bytes(v) for v in (a, b)]
-    if any(v is None for v in bytes_of) or all(v.value is not None for v in bytes_of):
+def _sum(product, number):
+    """Of a product of a mask and bytes, and bytes, which stay within a byte."""
+    held, number = _held(product), _as_bytes(number)
+    if held is None or number is None or number.value is None or not is_output_of(held, "Mul"):
         return None
-    return _as_floats("Max", *bytes_of)
+    factor = held.node.inputs[1].value
+    if factor is None or int(factor.max()) + int(number.value.max()) > _MOST:
+        return None
+    return _as_floats("Add", held, number)
 
 
 def _equal(a, enlarged):
@@ -60,16 +65,18 @@ def _as_floats(op_type, *inputs):
 def _as_bytes(x):
     """The bytes that x holds as float32, or None."""
     if x.value is not None:
-        is_number = x.dtype == np.float32 and x.value.size
-        return constant(x.value.astype(np.uint8)) if is_number and _are_bytes(x.value) else None
+        return constant(x.value.astype(np.uint8)) if _fit(x.value) else None
     held = _held(x)
     if held is None or held.dtype == np.uint8:
         return held
     return apply("Cast", held, to=_UINT8)
 
 
-def _are_bytes(value):
-    return bool(((value >= 0) & (value <= 255) & (value == np.floor(value))).all())
+def _fit(value):
+    """Whether all numbers are bytes."""
+    if value.dtype != np.float32 or not value.size or not (value >= 0).all():
+        return False
+    return value.max() <= _MOST and np.array_equal(value, np.floor(value))
 
 
 def _held(x):
@@ -80,4 +87,4 @@ def _held(x):
     return source if source.dtype in (np.bool_, np.uint8) else None
 
 
-_RULES = {"Mul": _product, "Max": _maximum}
+_RULES = {"Mul": _product, "Add": _sum}

@@ -12,8 +12,9 @@ from ...variable import constant
 from .relu import masked
 from .windows import Windows, merged, reshape
 
-LOWEST = float(np.finfo(np.float32).min)
+_LOWEST = float(np.finfo(np.float32).min)
 _FEW = 9  # taps up to which windows that overlap are read tap by tap, five operators each
+_SQUARE = 64  # taps up to which a convolution adds them up, whose filters hold the square of that
 _PIXELS = 16_384  # of an image up to which channels are stacked
 _FLOAT32, _INT64 = 1, 7
 
@@ -30,8 +31,8 @@ def max_pool_grad(node, inputs, sizes, seed):
     By the Indices of a MaxPool where windows overlap. Where they tile the image a comparison of
     whole images is faster: ONNX Runtime's pooling with Indices takes 10 times as long on a CPU.
     """
-    windows, (x, _, dy) = windows_of(node, inputs), inputs
-    if is_every(node) or windows.tile or not windows.onnx_pads:
+    windows, (x, _, dy) = _windows(node, inputs), inputs
+    if _every(node) or windows.tile or not windows.onnx_pads:
         return max_pool_grad_without_indices(node, inputs, sizes, seed)
     index = _indices(windows, x)
     size = apply("ReduceProd", apply("Shape", x), keepdims=1)
@@ -44,28 +45,26 @@ def sum_of_gradient(node, inputs):
     if node.op_type != "ReduceSum" or len(inputs) < 2 or not is_output_of(inputs[0], "MaxPoolGrad"):
         return None
     (dx, axes), pool = inputs, inputs[0].node
-    if is_every(pool) or axes.value is None:
-        return None
-    if not set(range(2, dx.rank)) <= set(axes.value.tolist()):
+    if _every(pool) or axes.value is None or not set(range(2, dx.rank)) <= set(axes.value.tolist()):
         return None
     return (apply("ReduceSum", pool.inputs[2], axes, **node.attributes),)
 
 
 def max_pool_pick(node, inputs, sizes, seed):
     """The sum over the winners of each window of u: `max_pool_grad` transposed."""
-    windows, (x, y, u) = windows_of(node, inputs), inputs
-    if is_every(node) or not windows.onnx_pads:
+    windows, (x, y, u) = _windows(node, inputs), inputs
+    if _every(node) or not windows.onnx_pads:
         return max_pool_pick_without_indices(node, inputs, sizes, seed)
     return (_like(apply("Gather", _vector(u), _vector(_indices(windows, x))), y),)
 
 
 def max_pool_grad_without_indices(node, inputs, sizes, seed):
     """The same for runtimes whose MaxPool gives no Indices."""
-    windows, (x, y, dy) = windows_of(node, inputs), inputs
+    windows, (x, y, dy) = _windows(node, inputs), inputs
     if windows.tile:
-        won = _winners_of_tiles(windows, x, y, is_every(node))
+        won = _winners_of_tiles(windows, x, y, _every(node))
         return (windows.unpadded(masked(won, _enlarged(windows, dy))),)
-    if not is_every(node):
+    if not _every(node):
         return (windows.unpadded(_at_first(windows, x, dy)),)
     spread = _at_each_tap if windows.count <= _FEW else _at_all
     return (windows.unpadded(spread(windows, x, y, dy)),)
@@ -73,18 +72,18 @@ def max_pool_grad_without_indices(node, inputs, sizes, seed):
 
 def max_pool_pick_without_indices(node, inputs, sizes, seed):
     """The same for runtimes whose MaxPool gives no Indices."""
-    windows, (x, y, u) = windows_of(node, inputs), inputs
-    won = _winners_of_cells(windows, x, is_every(node))
+    windows, (x, y, u) = _windows(node, inputs), inputs
+    won = _winners_of_cells(windows, x, _every(node))
     picked = masked(won, windows.cells(windows.padded(u, 0.0)))
     return (_like(apply("ReduceSum", picked, np.array([2]), keepdims=0), y),)
 
 
-def windows_of(node, inputs):
+def _windows(node, inputs):
     x, y, _ = inputs
     return Windows(node, x, y, node.attributes["kernel_shape"])
 
 
-def is_every(node):
+def _every(node):
     """Whether all elements that equal the maximum win."""
     return node.attributes.get("ties", "first") == "all"
 
@@ -98,7 +97,7 @@ def _indices(windows, x):
 def _winners_of_tiles(windows, x, y, every):
     """Which elements win, in an image as large as the reach."""
     bounded = is_output_of(x, "Relu")
-    x = windows.padded(x, LOWEST)
+    x = windows.padded(x, _LOWEST)
     largest = apply("GreaterOrEqual", x, _enlarged(windows, y))
     return largest if every else _first_of_tiles(windows, largest, bounded)
 
@@ -133,9 +132,9 @@ def _stacked_channels(channels, pixels):
 
 
 def _ranked(largest, ranks, otherwise):
-    """The rank of what is largest; `otherwise` where nothing is, as in windows of NaN or -inf."""
+    """The rank of what is largest, plus 1 somewhere: windows of NaN or -inf have nothing else."""
     found = apply("Mul", apply("Cast", largest, to=_FLOAT32), constant(ranks, np.float32))
-    return found if otherwise is None else apply("Max", found, constant(otherwise, np.float32))
+    return found if otherwise is None else apply("Add", found, constant(otherwise, np.float32))
 
 
 def _enlarged(windows, v, sizes=None):
@@ -154,7 +153,7 @@ def _enlarged(windows, v, sizes=None):
 
 def _at_each_tap(windows, x, y, dy):
     """dy at all largest elements, a mask for each place within a window."""
-    x, (n, c), cells = windows.padded(x, LOWEST), x.dims[:2], []
+    x, (n, c), cells = windows.padded(x, _LOWEST), x.dims[:2], []
     for tap in windows.taps():
         cell = masked(apply("GreaterOrEqual", windows.slice(x, tap), y), dy)
         cells.append(reshape(cell, [merged(n, c), 1, *windows.result]))
@@ -163,8 +162,18 @@ def _at_each_tap(windows, x, y, dy):
 
 def _at_all(windows, x, y, dy):
     """dy at all largest elements, however many places a window has."""
-    cells = masked(_winners_of_cells(windows, x, True), _beside_taps(windows, dy))
+    return _summed(
+        windows, x, masked(_winners_of_cells(windows, x, True), _beside_taps(windows, dy))
+    )
+
+
+def _summed(windows, x, cells):
+    """What stands in the cells of all windows added up: an image as large as the reach."""
     n, c = x.dims[:2]
+    if windows.count <= _SQUARE:
+        return windows.scatter(
+            reshape(cells, [merged(n, c), windows.count, *windows.result]), (n, c)
+        )
     taps = c * windows.count if isinstance(c, int) else None
     columns = apply("Reshape", cells, np.array([0, taps or -1, windows.places]))
     image = apply(
@@ -181,6 +190,8 @@ def _at_all(windows, x, y, dy):
 def _at_first(windows, x, dy):
     """dy at the first largest element, without Indices."""
     won = _winners_of_cells(windows, x, False)
+    if windows.count <= _SQUARE:
+        return _summed(windows, x, masked(won, _beside_taps(windows, dy)))
     at = apply("Cast", windows.index(), to=_FLOAT32)
     at = apply("ReduceSum", masked(won, at), np.array([2]), keepdims=0)
     at = apply("Reshape", apply("Cast", at, to=_INT64), np.array([-1, windows.places]))
@@ -196,11 +207,12 @@ def _at_first(windows, x, dy):
 def _winners_of_cells(windows, x, every):
     """Which cells of each window win, [N, C, taps, places]."""
     taps = np.array([2], np.int64)
-    cells = windows.cells(windows.padded(x, LOWEST))
+    cells = windows.cells(windows.padded(x, _LOWEST))
     largest = apply("GreaterOrEqual", cells, apply("ReduceMax", cells, taps, keepdims=1))
     ranks = _ranks_of_cells(windows)
     if every:
-        return apply("And", largest, apply("Greater", ranks, np.float32(0)))
+        found = apply("Mul", apply("Cast", largest, to=_FLOAT32), ranks)
+        return apply("Greater", found, np.float32(0))
     first = apply("Equal", ranks, apply("ReduceMax", ranks, np.array([0]), keepdims=1))
     first = apply("Cast", first, to=_FLOAT32)
     found = _ranked(largest, apply("Mul", ranks, np.float32(2)), first)

@@ -10,8 +10,7 @@ from ...node import ancestors, apply
 from ...shapes import element_type
 from ...variable import constant
 from .convolution import conv_filter_grad_of_rows
-from .pooling import max_pool_pick_without_indices
-from .portable_pooling import max_pool_grad
+from .pooling import max_pool_grad_without_indices, max_pool_pick_without_indices
 
 _VECTOR = 4  # channels that a kernel computes at once
 
@@ -94,7 +93,7 @@ def for_webgpu(fed):
         "Size": size,
         "Conv": conv,
         "ConvFilterGrad": conv_filter_grad_of_rows,
-        "MaxPoolGrad": max_pool_grad,
+        "MaxPoolGrad": max_pool_grad_without_indices,
         "MaxPoolPick": max_pool_pick_without_indices,
         "MatMul": lambda node, inputs, sizes, seed: matmul(node, inputs, fed),
     }
