@@ -1,6 +1,5 @@
 """LeNet as in the 2017 book, batch 128: a training step of pd beside one of PyTorch."""
 
-import numpy as np
 import side_by_side as sbs
 import torch
 from torch.nn import functional as f
@@ -46,17 +45,5 @@ def theirs(parameters):
     return step
 
 
-def batches():
-    """Digits with a little noise, so that no two pixels of a pooling window are equal.
-
-    Equal maxima all get the gradient in pd, as in 2017, but only the first one in PyTorch.
-    """
-    rng = np.random.default_rng(0)
-    return [
-        (pixels + rng.normal(0, 0.1, pixels.shape).astype(np.float32), labels)
-        for pixels, labels in sbs.digits(BATCH)
-    ]
-
-
 if __name__ == "__main__":
-    sbs.compare("LeNet, batch 128, momentum and L2", ours, theirs, batches())
+    sbs.compare("LeNet, batch 128, momentum and L2", ours, theirs, sbs.digits(BATCH))
