@@ -119,7 +119,7 @@ def test_gradients_of_convolution_against_torch(x, w, options, rng):
     close(found[1], wt.grad.numpy())
 
 
-def test_few_channels_are_gathered_by_slices_or_by_a_convolution():
+def test_few_channels_are_copied_row_by_row_or_gathered_by_a_convolution():
     for strides, convolutions in ((1, 0), (2, 1)):
         x, w = np.zeros((1, 1, 8, 8)), np.zeros((2, 1, 3, 3))
         _, (_, dw) = conv_gradients(x, w, {"strides": strides})

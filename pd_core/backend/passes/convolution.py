@@ -12,7 +12,7 @@ from .windows import Windows, merged, reshape, resized
 
 _SMALL = 5_000_000  # elements of all images' products up to which they are summed afterwards
 _NARROW = 16  # channels of an image below which its shifts are stacked
-_CUTS = 12  # slices up to which an image is cut up faster than it is convolved
+_CUTS = 12  # columns of a filter up to which copying is faster than convolving
 _MOST = 80  # operators, beyond which a product of all taps is built at once
 _PRODUCTS = 9  # beyond which shifts of any number of channels are stacked
 _FEW = 64  # columns of an im2col matrix up to which one product with all of them is fastest
@@ -130,21 +130,24 @@ def _shifts_well(windows):
 
 def _columns(windows, padded, dy, group):
     """im2col, then a product per image."""
-    cut = windows.n > 1 and windows.strides[-1] == group == 1 and sum(windows.window) <= _CUTS
-    columns = (_cut if cut else _convolved)(windows, padded)
-    total = _per_image(dy, columns, group)
-    if cut:
-        total = reshape(total, [dy.dims[1], *windows.window, padded.dims[1]])
-        return apply("Transpose", total, perm=[0, windows.n + 1, *range(1, windows.n + 1)])
-    return reshape(total, [dy.dims[1], padded.dims[1] // group, *windows.window])
+    outputs, channels = dy.dims[1], padded.dims[1]
+    if windows.n != 2 or windows.strides[1] != 1 or group > 1 or windows.window[1] > _CUTS:
+        total = _per_image(dy, _convolved(windows, padded), group)
+        return reshape(total, [outputs, channels // group, *windows.window])
+    rows, columns = windows.window
+    total = _per_image(dy, _copied(windows, padded))
+    total = reshape(total, [outputs, columns, channels, rows])
+    return apply("Transpose", total, perm=[0, 2, 3, 1])
 
 
-def _cut(windows, x):
-    """The taps one above the other, the channels of each together: axis by axis, last one first."""
-    for axis in reversed(range(windows.n)):
-        taps = range(windows.window[axis])
-        x = _joined([windows.slice_axis(x, axis, tap) for tap in taps], 1)
-    return x
+def _copied(windows, padded):
+    """Whole rows copied: for each column of the window, channel, and row of the window."""
+    taps = range(windows.window[1])
+    wide = _joined([windows.slice_axis(padded, 1, tap) for tap in taps], 1)
+    (rows, _), (steps, _), (holes, _) = windows.window, windows.strides, windows.dilations
+    at = np.arange(rows)[:, None] * holes + np.arange(windows.result[0]) * steps
+    cells = apply("Gather", wide, at, axis=2)
+    return reshape(cells, [cells.dims[0], wide.dims[1] * rows, *windows.result])
 
 
 def _convolved(windows, padded):
