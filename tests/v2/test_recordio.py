@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import pd_core as pd
+import pd_v2.as_paddle  # noqa: F401  which finds recordio
 from pd_v2 import unpacking
 from pd_v2.reader import creator
 from pd_v2.reader.recordio import read_records, write_records
