@@ -3,9 +3,7 @@
 `paddle.reader.creator.recordio` reads samples; this reads and writes the records themselves.
 """
 
-import glob
-
-from pd_v2.reader.recordio import read_records, write_records
+from pd_v2.reader.recordio import matching, read_records, write_records
 
 __all__ = ["reader", "writer"]
 
@@ -19,7 +17,8 @@ class reader:
 
     def __init__(self, paths):
         patterns = paths.split(",") if isinstance(paths, str) else list(paths)
-        self._records = (record for name in _matching(patterns) for record in read_records(name))
+        names = [name for pattern in patterns for name in matching("recordio", pattern)]
+        self._records = (record for name in names for record in read_records(name))
 
     def read(self):
         """The next record, None if there is no more."""
@@ -54,12 +53,3 @@ class writer:
     def __exit__(self, kind, error, traceback):
         if kind is None:
             self.close()
-
-
-def _matching(patterns):
-    """The files that match, each pattern's in the order of their names."""
-    found = [sorted(glob.glob(pattern)) for pattern in patterns]
-    for pattern, names in zip(patterns, found, strict=True):
-        if not names:
-            raise FileNotFoundError(f"recordio: no file matches {pattern!r}")
-    return [name for names in found for name in names]

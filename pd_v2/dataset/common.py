@@ -6,7 +6,6 @@ PD_DATASET_CHECK=0 takes it as it is.
 """
 
 import functools
-import glob
 import importlib
 import itertools
 import logging
@@ -20,7 +19,7 @@ from pd_v2.dataset.transfer import md5file, transfer
 from pd_v2.dataset.trust import trusted
 from pd_v2.reader import order
 from pd_v2.reader.protocol import require_reader
-from pd_v2.reader.recordio import write_records
+from pd_v2.reader.recordio import matching, write_records
 
 __all__ = [
     "DATA_HOME",
@@ -36,8 +35,6 @@ __all__ = [
 DATA_HOME = os.environ.get("PD_DATASET_HOME") or os.path.expanduser("~/.cache/paddle/dataset")
 
 _log = logging.getLogger("paddle")
-
-_TRUSTED = "\n  hint: with trusted=True, samples of any class are read, and run what the file names"
 
 
 def must_mkdirs(path):
@@ -201,9 +198,7 @@ def cluster_files_reader(files_pattern, trainer_count, trainer_id, loader=None, 
         )
 
     def samples():
-        names = sorted(glob.glob(files_pattern))
-        if not names:
-            raise FileNotFoundError(f"cluster_files_reader: no file matches {files_pattern!r}")
+        names = matching("cluster_files_reader", files_pattern)
         for name in names[trainer_id::trainer_count]:
             _log.info("append file: %s", name)
             with open(name, "rb") as file:
@@ -214,13 +209,9 @@ def cluster_files_reader(files_pattern, trainer_count, trainer_id, loader=None, 
 
 def _load_samples(file, trusted):
     """A pickled list; Python 2 pickled arrays and strings as text, a character for each byte."""
-    content = file.read()
-    return pickles.load_trusted(content) if trusted else _plain_samples(file.name, content)
-
-
-def _plain_samples(name, content):
-    samples = pickles.load(f"cluster_files_reader: {name}", content, hint=_TRUSTED)
-    if not isinstance(samples, (list, tuple)):
+    name = file.name
+    samples = pickles.load_samples(f"cluster_files_reader: {name}", file.read(), trusted)
+    if not (trusted or isinstance(samples, (list, tuple))):
         found = type(samples).__name__
         raise DamagedFile(
             f"cluster_files_reader: {name}: expected a list of samples, found {found}"

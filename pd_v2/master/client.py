@@ -1,12 +1,11 @@
 """The client of a master. Nothing is connected to: the queue of tasks is in this process."""
 
 import functools
-import glob
 import threading
 import time
 
 from pd_v2.master.task_queue import TaskQueue
-from pd_v2.reader.recordio import chunk_offsets, read_chunk
+from pd_v2.reader.recordio import chunk_offsets, matching, read_chunk
 
 _PASS_FINISHED = -2
 
@@ -110,8 +109,6 @@ def _tasks(paths):
     """(file name, offset) of each chunk."""
     tasks = []
     for pattern in paths:
-        names = sorted(glob.glob(pattern))
-        if not names:
-            raise FileNotFoundError(f"master: no file matches {pattern!r}")
+        names = matching("master", pattern)
         tasks += [(name, offset) for name in names for offset in chunk_offsets(name)]
     return tasks

@@ -5,6 +5,6 @@ a few lines of this package, on lengths and numbers that are checked against the
 anything is allocated.
 """
 
-from pd_v2.pickles.load import load, load_trusted
+from pd_v2.pickles.load import load, load_samples
 
-__all__ = ["load", "load_trusted"]
+__all__ = ["load", "load_samples"]

@@ -1,17 +1,14 @@
 """Readers made from data: arrays and files."""
 
 import contextlib
-import glob
 
 import numpy as np
 
 from pd_v2 import master, pickles
-from pd_v2.reader.recordio import read_records
+from pd_v2.reader.recordio import matching, read_records
 from pd_v2.reader.threads import buffered
 
 __all__ = ["cloud_reader", "np_array", "recordio", "text_file"]
-
-_TRUSTED = "\n  hint: with trusted=True, samples of any class are read, and run what the file names"
 
 pass_num = 0  # of the next pass through any cloud_reader
 
@@ -51,10 +48,7 @@ def recordio(paths, buf_size=100, trusted=False):
 
     def samples():
         for pattern in patterns:
-            names = sorted(glob.glob(pattern))
-            if not names:
-                raise FileNotFoundError(f"recordio: no file matches {pattern!r}")
-            for name in names:
+            for name in matching("recordio", pattern):
                 for number, record in enumerate(read_records(name), 1):
                     yield _sample(f"recordio: {name}, record {number}", record, trusted)
 
@@ -82,4 +76,4 @@ def cloud_reader(paths, etcd_endpoints, timeout_sec=5, buf_size=64, trusted=Fals
 
 def _sample(where, record, trusted):
     """The object in a pickled record; Python 2 wrote bytes as text."""
-    return pickles.load_trusted(record) if trusted else pickles.load(where, record, hint=_TRUSTED)
+    return pickles.load_samples(where, record, trusted)

@@ -5,6 +5,7 @@ number of records) and the payload, which unpacked is a uint32 length and the by
 """
 
 import contextlib
+import glob
 import gzip
 import itertools
 import os
@@ -21,6 +22,14 @@ _MAGIC = 0x01020304
 _GZIP = 2
 _UNPACK = {0: bytes, 1: unpack_stream, _GZIP: gunzip}
 _RECORDS_PER_CHUNK = 1000
+
+
+def matching(who, pattern):
+    """The files that match a pattern, in the order of their names; FileNotFoundError for none."""
+    names = sorted(glob.glob(pattern))
+    if not names:
+        raise FileNotFoundError(f"{who}: no file matches {pattern!r}")
+    return names
 
 
 def read_records(path):
