@@ -14,7 +14,7 @@ from itertools import count
 from queue import SimpleQueue
 from time import thread_time
 
-from .reader.ahead import held
+from .reader.ahead import close, held
 from .reader.protocol import reader_name
 
 # To wake a thread takes a while, so several batches are prepared together if they are quick.
@@ -90,7 +90,7 @@ class Batches:
 
     def __exit__(self, *exc):
         if self._worker is None:
-            _close(self._samples)
+            close(self._samples)
         else:
             self._worker.stop()
 
@@ -166,7 +166,7 @@ def _work(samples, convert, requests, answers):
             more = error is None and count > 0 and taken < _QUICK
             answers.put((batch, error, more, taken > 2 * _QUICK))
         batch = error = None  # the next may be long in coming
-    _close(samples)
+    close(samples)
 
 
 def _made(samples, convert):
@@ -177,9 +177,3 @@ def _made(samples, convert):
         return None, error, 0.0
     start = thread_time()
     return _Converted(found, convert), None, thread_time() - start
-
-
-def _close(samples):
-    close = getattr(samples, "close", None)
-    if close is not None:
-        close()

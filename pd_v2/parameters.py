@@ -1,6 +1,5 @@
 """Parameters: the values of a network by name, and the tar files that keep them."""
 
-import gzip
 import math
 import os
 
@@ -13,11 +12,11 @@ from .not_finite import names_not_finite
 from .parameter_file import read_tar, read_value, write_tar, write_value
 from .proto import ParameterConfig
 from .topology import Topology
+from .unpacking import open_plain
 from .warning import warn
 
 __all__ = ["Parameters", "create"]
 
-_GZIP = b"\x1f\x8b"  # how a compressed file begins
 _CUT = "  hint: a tar that was cut between two members looks like a smaller one"
 
 
@@ -63,10 +62,11 @@ class Parameters:
         if self._session is None:
             variables = [p.variable for p in parameters]
             self._session = session or build.current().session_for(variables)
-        for p in parameters:
-            self._check_size(p, self._value_to_move(p))
-        for p in parameters:
-            name, value = p.config.name, self._value_to_move(p)
+        values = [self._value_to_move(p) for p in parameters]
+        for p, value in zip(parameters, values, strict=True):
+            self._check_size(p, value)
+        for p, value in zip(parameters, values, strict=True):
+            name = p.config.name
             self._own.pop(name, None)
             self.__param_conf__[name] = p.config
             self._bound[name] = p
@@ -323,7 +323,5 @@ def _items_of_tar(f):
     """The pairs in a tar: an open file, or a path to one that may be compressed."""
     if not isinstance(f, (str, os.PathLike)):
         return read_tar(f)
-    with open(f, "rb") as file:
-        compressed = file.read(2) == _GZIP
-    with gzip.open(f) if compressed else open(f, "rb") as file:
+    with open_plain(f) as file:
         return read_tar(file)

@@ -6,9 +6,8 @@ error is raised when something is computed from it. With `-W error` it is raised
 """
 
 import functools
-import warnings
 
-from pd_core.site import user_site
+from .warning import warn
 
 
 class UnfitWarning(UserWarning):
@@ -23,9 +22,7 @@ def _as_warning(kind):
 
 def warn_at_line(error):
     """Warn of an error with the line of the user's that describes what it is about."""
-    category = _as_warning(type(error))
-    file, line = user_site() or ("<unknown>", 1)
-    warnings.warn_explicit(category(str(error)), category, file, line)
+    warn(_as_warning(type(error))(str(error)))
 
 
 def check_fit(described):

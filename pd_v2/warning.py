@@ -8,7 +8,7 @@ _PACKAGE = join(dirname(__file__), "")
 
 
 def warn(message):
-    """Issue a UserWarning at the innermost line outside this package."""
+    """Issue a UserWarning, or the given Warning, at the innermost line outside this package."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back

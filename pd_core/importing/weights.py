@@ -77,8 +77,9 @@ class _Decider:
         for name in self.arrays:
             if name not in self.found:
                 self._by_place(name)
-        self.learnt = self._behind()
-        self.needed = self._before()
+        trained = {id(s) for n, d in self.found.items() if d.trained for s, _ in self.uses[n]}
+        self.learnt = self._behind(trained)
+        self.needed = self._before(trained)
         for name in self.arrays:
             if name not in self.found:
                 self._by_arithmetic(name)
@@ -117,7 +118,7 @@ class _Decider:
 
     def _by_place(self, name):
         """The decision for a tensor in a place of PLACES or STATISTICS, if it is in one."""
-        places = [(s, PLACES[s.op_type, k]) for s, k in self.uses[name] if self._is_place(s, k)]
+        places = [(s, PLACES[s.op_type, k]) for s, k in self.uses[name] if (s.op_type, k) in PLACES]
         if places:
             step, role = places[0]
             self._decide(name, f"{step.op_type} {role}", self._against(name, step, role))
@@ -125,9 +126,6 @@ class _Decider:
             use = "BatchNormalization statistic"
             self._decide(name, use, "moved by training=True, not by gradients")
             self.found[name].statistic = True
-
-    def _is_place(self, step, k):
-        return (step.op_type, k) in PLACES
 
     def _against(self, name, step, role):
         """Why a tensor in the place of a weight is none, or None."""
@@ -273,21 +271,17 @@ class _Decider:
 
     # ---- over the graph
 
-    def _trained(self):
-        names = [name for name, d in self.found.items() if d.trained]
-        return {id(step) for name in names for step, _ in self.uses[name]}
-
-    def _behind(self):
-        """Values that weights went into."""
-        trained, found = self._trained(), set()
+    def _behind(self, trained):
+        """Values that weights went into; `trained` are the operators that read some."""
+        found = set()
         for step in self.flow.steps:
             if id(step) in trained or not found.isdisjoint(step.inputs):
                 found.update(step.outputs)
         return found
 
-    def _before(self):
+    def _before(self, trained):
         """Values that go where weights are."""
-        trained, found = self._trained(), set()
+        found = set()
         for step in reversed(self.flow.steps):
             if id(step) in trained or not found.isdisjoint(step.outputs):
                 found.update(step.inputs)

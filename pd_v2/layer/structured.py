@@ -4,7 +4,6 @@ Each gives a number a row or a sequence; training minimises their sum over the b
 """
 
 import math
-import warnings
 from dataclasses import dataclass
 
 import pd_core as pd
@@ -12,6 +11,7 @@ import pd_core as pd
 from ..activation import Sigmoid
 from ..config_base import Layer
 from ..earlier_keywords import earlier_keywords
+from ..warning import warn
 from ._legacy import layer, param_list
 from .cost import weighted
 
@@ -123,8 +123,7 @@ def _ctc(scope, steps, label, blank, norm_by_times):
 def _sigmoid_only(act):
     """nce's `act` of releases before 2017-11, which nothing but a sigmoid made sense for."""
     if act is not None and not isinstance(act, Sigmoid):
-        message = f"nce: act={type(act).__name__} has no effect, its activation is a sigmoid"
-        warnings.warn(message, stacklevel=4)
+        warn(f"nce: act={type(act).__name__} has no effect, its activation is a sigmoid")
     return {}
 
 

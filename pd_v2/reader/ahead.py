@@ -16,6 +16,13 @@ def held(items):
     return math.inf if type(items) in _ALL_HELD else getattr(items, "held", 0)
 
 
+def close(items):
+    """Close an iterator that can be closed."""
+    end = getattr(items, "close", None)
+    if end is not None:
+        end()
+
+
 class Holding(Iterator):
     """An iterator over what `reader` gives, which is called when the first item is asked for."""
 
@@ -31,9 +38,7 @@ class Holding(Iterator):
 
     def close(self):
         """Close what the reader gave, if that can be closed; it is called no more."""
-        close = getattr(self._samples, "close", None)
-        if close is not None:
-            close()
+        close(self._samples)
         self._samples = iter(())
 
 
