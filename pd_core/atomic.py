@@ -53,7 +53,7 @@ def atomic_write(path):
 
 
 def _status(path):
-    """What is at the path, links followed; None where nothing is."""
+    """The status of a file, links followed; None if there is none."""
     try:
         return os.stat(path)
     except FileNotFoundError:

@@ -9,7 +9,7 @@ _types = {}  # signature of a node -> dims and dtype of its outputs, with places
 
 
 def remembered(node, outputs, known, small, infer):
-    """What `infer(node, outputs, known)` yields, computed once for all nodes of a signature.
+    """The types that `infer(node, outputs, known)` yields, cached by the signature of the node.
 
     A node that it refuses is no entry, so that every error is found anew. Constants of up to
     `small` elements are those whose values count.
@@ -77,7 +77,7 @@ def _sizes(dims, names):
 
 
 def _place(name, names):
-    """What stands for a symbolic size: how many came before it, and whether it is open."""
+    """The key of a symbolic size: its number, in order of appearance, and whether it may be 1."""
     return names.setdefault(name, (len(names), is_open(name)))
 
 

@@ -36,7 +36,7 @@ class Batch:
         return len(self.samples)
 
     def feeds(self):
-        """What is fed; an error, with a note that names the batch, if the samples do not fit."""
+        """The feeds of the batch; an error that names the batch if the samples do not fit."""
         try:
             return self._converted()
         except Exception as error:

@@ -32,7 +32,7 @@ class Naming:
 
 
 class Described(threading.local):
-    """What one thread is describing."""
+    """The state of a description, separate for each thread."""
 
     def __init__(self):
         self.naming = Naming()
@@ -102,8 +102,7 @@ class Build:
             self.here.groups = groups
 
     def session_for(self, variables):
-        """Where a pool keeps the values of these variables: in the default session, unless another
-        pool does so already. Then it is a session of its own: pools do not share values."""
+        """The session of a new pool: the default one, or its own if another pool uses that."""
         session = pd.default_session()
         with self.lock:
             if any(v in self.bound for v in variables):

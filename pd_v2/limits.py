@@ -14,5 +14,5 @@ def limit(variable, default):
 
 
 def raise_hint(variable):
-    """How to lift a limit, for the end of a message."""
+    """The hint of an error message that says how to raise a limit."""
     return f"\n  hint: set the environment variable {variable} to a larger number of bytes"

@@ -22,7 +22,7 @@ class TooLarge(ValueError):
 
 
 def most_unpacked(packed):
-    """How many bytes may come out of `packed` bytes."""
+    """The largest allowed size, in bytes, of `packed` bytes after decompression."""
     return limit("PD_UNPACK_LIMIT", max(SMALL, RATIO * packed))
 
 

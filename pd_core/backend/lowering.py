@@ -40,7 +40,7 @@ def lower(graph: Graph, initializers=None, dims=None, outputs=None, name="pd") -
 
 
 def _fill(array):
-    """What a large array holds everywhere, as an array of one element; None of any other."""
+    """The single value that fills a large array, as an array of one element; None otherwise."""
     if array.nbytes < _LARGE:
         return None
     bits = array.reshape(-1).view(f"u{array.itemsize}")  # of which -0.0 has others than 0.0

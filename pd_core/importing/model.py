@@ -114,7 +114,7 @@ class ImportedModel:
         return self.stored.summary()
 
     def _name_sizes(self, infos, values):
-        """What the file calls the sizes of values is what an export calls them."""
+        """Keep the names that the file gives to dimensions, for exports."""
         for name, sizes in size_names(infos).items():
             dims = getattr(values.get(name), "dims", ())
             if len(dims) == len(sizes):

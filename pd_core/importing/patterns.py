@@ -7,7 +7,7 @@ _SAMPLE = 4096  # elements that are looked at first
 
 
 def computed(array):
-    """What a tensor in the place of a weight is that nobody learnt, or None."""
+    """The kind of computed values that a tensor holds, or None if they may be weights."""
     if is_mask(array):
         return "a mask"
     return "samples of sinusoids or lines" if _is_sampled(array) else None
@@ -23,12 +23,12 @@ def grid(array):
 
 
 def fixed_matrix(array):
-    """What a matrix is that nobody learnt, or None."""
+    """The kind of computed values that a matrix holds, or None if they may be weights."""
     return computed(array) or ("a filter bank" if _is_bank(array) else None)
 
 
 def fixed_filters(array):
-    """What the filters of a convolution are if nobody learnt them, or None."""
+    """The kind of fixed filters that a convolution has, or None if they may be weights."""
     if array.ndim < 3 or uniform(array) or np.prod(array.shape[2:]) < 3:
         return None
     taps = array.reshape(-1, int(np.prod(array.shape[2:]))).astype(np.float64)

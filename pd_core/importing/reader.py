@@ -19,7 +19,7 @@ from .versions import Operator, adapted, attribute_value, stored
 
 @dataclass
 class File:
-    """What all graphs of a file share: its functions by (domain, name), the folder of its tensors,
+    """State shared by all graphs of a file: functions by (domain, name), the folder of its tensors,
     whether a training step through it is one of its own training, its running statistics, up to
     how many elements constants are computed, the sizes that its inputs have, and what is known of
     the others.

@@ -78,7 +78,7 @@ def _is_small(model, limit):
 
 
 def _elements(info):
-    """How many elements a value has, infinite if that is not known."""
+    """The number of elements of a value, infinite if it is not known."""
     tensor = info.type.tensor_type
     known = tensor.HasField("shape") and all(d.HasField("dim_value") for d in tensor.shape.dim)
     return prod(d.dim_value for d in tensor.shape.dim) if known else float("inf")

@@ -48,8 +48,8 @@ _ADDS = {("Add", 0), ("Add", 1), ("Sub", 0)}
 
 @dataclass
 class Decision:
-    """What a stored tensor is taken for: `use` says where it is read, `why` why it is trained or
-    not.
+    """Whether a stored tensor is trained: `use` says which operator reads it, `why` gives the
+    reason.
     """
 
     name: str
@@ -230,7 +230,7 @@ class _Decider:
         return len(axes) == 1 and array.ndim > 0 and axes[0] == (width or axes[0])
 
     def _width(self, step):
-        """How many features a linear operator gives, None where that is not seen."""
+        """The output features of a linear operator, None if they are not known."""
         stored = self.arrays.get(step.inputs[1])
         if stored is None or step.op_type not in ("Conv", "MatMul", "Gemm"):
             return None

@@ -1,4 +1,4 @@
-"""What was found, in words and as JSON."""
+"""The report of a check, as text and as JSON."""
 
 from dataclasses import dataclass, field
 

@@ -27,7 +27,7 @@ class Program:
     cells: tuple[tuple[int, int], ...] = ()
 
     def place(self, node):
-        """Where a node stands: `train.py:12`, or `train.ipynb, cell 3:2`."""
+        """The location of a node: `train.py:12`, or `train.ipynb, cell 3:2`."""
         if not self.cells:
             return f"{self.path}:{node.lineno}"
         cell, line = self.cells[node.lineno - 1]

@@ -2,7 +2,7 @@
 
 
 class Refused(ValueError):
-    """What a pickle asks for is not done."""
+    """A pickle uses something that is not allowed."""
 
 
 def require(condition, problem):

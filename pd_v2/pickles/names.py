@@ -1,4 +1,4 @@
-"""What a pickle may name, and what becomes of it: arrays, sets, and a few builtin types."""
+"""The names that a pickle may import, with safe replacements: arrays, sets, a few builtins."""
 
 import math
 import re
@@ -135,7 +135,7 @@ def _not_called(*args):
 
 
 def _reconstructed(kind, base, state):
-    """How protocols 0 and 1 make an object of a class that `load` was given."""
+    """Build an object of an allowed class, as protocols 0 and 1 do."""
     require(isinstance(kind, Name) and isinstance(base, Name), "an object of no class")
     require(base.name == "object" and state is None, f"an object that is a {base}")
     return kind.call()

@@ -1,4 +1,4 @@
-"""What each opcode of a pickle does, protocols 0 to 5; `pickletools` of Python documents them."""
+"""Handlers of the pickle opcodes, protocols 0 to 5; Python's `pickletools` documents them."""
 
 import re
 import struct
@@ -44,7 +44,7 @@ class Machine:
         return line
 
     def since_mark(self):
-        """What was put on the stack since the last mark."""
+        """Pop the items that were pushed since the last mark."""
         require(self.marks, "there is no mark")
         start = self.marks.pop()
         values = self.stack[start:]
@@ -139,7 +139,7 @@ def _of_line(convert):
 
 
 def _counted(width, convert, signed=False):
-    """What follows its length, a number of `width` bytes."""
+    """Read bytes that follow their length, a number of `width` bytes."""
     return lambda m: m.stack.append(convert(m.take(m.number(width, signed))))
 
 

@@ -37,5 +37,5 @@ class _Groups(Holding):
 
     @property
     def held(self):
-        """How many lists the samples that are held make, the last perhaps in part."""
+        """The number of batches that the held samples make, a fraction for the last."""
         return held(self._samples) / self._size

@@ -24,7 +24,7 @@ def wrapping(reader, read):
 
 
 def reader_name(reader):
-    """What errors call a reader: the function that it was made from, and where that stands."""
+    """The name of a reader in errors: the function that it was made from, with file and line."""
     reader = inspect.unwrap(reader)
     while isinstance(reader, functools.partial):
         reader = inspect.unwrap(reader.func)

@@ -25,7 +25,7 @@ class _Failure:
 
 
 class _Room:
-    """How many samples may be on their way, 0: any number; one thread takes room, another gives."""
+    """A semaphore for samples in flight, 0: unlimited. One thread acquires, another releases."""
 
     def __init__(self, size):
         self._bounded, self._free = bool(size), size

@@ -30,7 +30,7 @@ def _product(mask, number):
 
 
 def _sum(product, number):
-    """Of a product of a mask and bytes, and bytes, which stay within a byte."""
+    """The sum of a masked product and a constant, as uint8, if it cannot overflow; else None."""
     held, number = _held(product), _as_bytes(number)
     if held is None or number is None or number.value is None or not is_output_of(held, "Mul"):
         return None

@@ -99,7 +99,7 @@ def conv_filter_grad_of_rows(node, inputs, sizes, seed):
 
 
 def _operators(windows, x, dy, group):
-    """How many operators a product for each tap, or for each but those of the last axis, takes."""
+    """The number of operators with one product for each kernel tap, or row of taps."""
     others, last = math.prod(windows.window[:-1]), windows.window[-1]
     if group > 1 or not _shifts_well(windows):
         return 2 * last + (windows.n + 3) * others

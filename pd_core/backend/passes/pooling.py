@@ -124,7 +124,7 @@ def _first_of_tiles(windows, largest, bounded):
 
 
 def _stacked_channels(channels, pixels):
-    """How many channels of an image make one of a size that kernels are fast at."""
+    """The number of channels to stack into one image of at most _PIXELS pixels."""
     if not isinstance(channels, int):
         return 1
     fit = (k for k in range(1, channels + 1) if channels % k == 0 and k * pixels <= _PIXELS)
@@ -168,7 +168,7 @@ def _at_all(windows, x, y, dy):
 
 
 def _summed(windows, x, cells):
-    """What stands in the cells of all windows added up: an image as large as the reach."""
+    """The sum of the window cells at their pixels (col2im): [N, C, *reach]."""
     n, c = x.dims[:2]
     if windows.count <= _SQUARE:
         return windows.scatter(
@@ -220,7 +220,7 @@ def _winners_of_cells(windows, x, every):
 
 
 def _ranks_of_cells(windows):
-    """What `Windows.ranks` gives, for each cell of each window."""
+    """`Windows.ranks`, unfolded: a rank for each cell of each window."""
     ranks = constant(np.arange(windows.count, 0, -1)[:, None], np.float32)
     if not any(windows.pads):
         return ranks

@@ -31,17 +31,17 @@ class Windows:
 
     @property
     def count(self):
-        """How many cells a window has."""
+        """The number of cells (kernel taps) of a window."""
         return math.prod(self.window)
 
     @property
     def places(self):
-        """How many windows an image has."""
+        """The number of windows (output positions) of an image."""
         return math.prod(self.result)
 
     @property
     def pixels(self):
-        """How many cells the windows of an image reach over."""
+        """The number of pixels that the windows of an image cover."""
         return math.prod(self.reach)
 
     @property

@@ -32,7 +32,7 @@ def _os(os):
 
 
 def _popen(command, mode="r", buffering=-1):
-    """What a shell command prints, or with "w" what it reads."""
+    """Open a pipe from a shell command, or to it with mode "w"."""
     end = "stdin" if mode.startswith("w") else "stdout"
     started = subprocess.Popen(
         as_text(command), shell=True, env=process.sharing(None), **{end: subprocess.PIPE}
