@@ -1,19 +1,11 @@
 """A graph of ONNX nodes that can be differentiated and trained on stock ONNX Runtime."""
 
-from . import layers as layer
-from . import schedules
-from .adaptive import (
-    AdaDeltaOptimizer,
-    AdaGradOptimizer,
-    AdamaxOptimizer,
-    AdamWOptimizer,
-    DecayedAdaGradOptimizer,
-    RMSPropOptimizer,
-)
-from .atomic import atomic_write
-from .averaging import MovingAverage
 from .backend.ort import devices
-from .errors import (
+from .files.atomic import atomic_write
+from .files.export import export_onnx
+from .files.training_export import export_step
+from .gradients import gradients
+from .graph.errors import (
     BackendError,
     DamagedFile,
     DamagedModel,
@@ -30,27 +22,20 @@ from .errors import (
     PlaceError,
     ShapeError,
 )
-from .gradients import gradients
+from .graph.initializers import MSRA, Xavier
+from .graph.initializers import Constant as constant_initializer
+from .graph.initializers import FromFile as file_initializer
+from .graph.initializers import Gaussian as gaussian_initializer
+from .graph.initializers import Uniform as uniform_initializer
+from .graph.initializers import zero as zero_initializer
+from .graph.names import adopt, clear_names, current_namespace, fresh_names
+from .graph.namespace import get_variable, namespace, persistent_variables, trainable_variables
+from .graph.node import apply
+from .graph.update import Update, assign, effects
+from .graph.variable import Variable, constant
 from .importing import ImportedModel, import_onnx
-from .initializers import MSRA, Xavier
-from .initializers import Constant as constant_initializer
-from .initializers import FromFile as file_initializer
-from .initializers import Gaussian as gaussian_initializer
-from .initializers import Uniform as uniform_initializer
-from .initializers import zero as zero_initializer
-from .layers import conv2d, embedding, fc, softmax
-from .namespace import (
-    adopt,
-    clear_names,
-    current_namespace,
-    fresh_names,
-    get_variable,
-    namespace,
-    persistent_variables,
-    trainable_variables,
-)
-from .node import Update, apply, assign, effects
-from .onnx_io import export_onnx
+from .nn import functional as layer
+from .nn.functional import conv2d, embedding, fc, softmax
 from .ops import (
     BeamExpansion,
     PaddedSegments,
@@ -194,16 +179,26 @@ from .ops import (
     tanh,
     transpose,
     uniform_random,
-    unroll,
     unsqueeze,
     where,
     while_loop,
     while_op,
     zeros_like,
 )
-from .optimizers import AdamOptimizer, MomentumOptimizer, SGDOptimizer
-from .regularizers import L1, L2, ClipElements, ClipGlobalNorm, ClipNorm
-from .session import (
+from .ops.sequence import unroll
+from .optimizers import schedules
+from .optimizers.adaptive import (
+    AdaDeltaOptimizer,
+    AdaGradOptimizer,
+    AdamaxOptimizer,
+    AdamWOptimizer,
+    DecayedAdaGradOptimizer,
+    RMSPropOptimizer,
+)
+from .optimizers.averaging import MovingAverage
+from .optimizers.base import AdamOptimizer, MomentumOptimizer, SGDOptimizer
+from .optimizers.regularizers import L1, L2, ClipElements, ClipGlobalNorm, ClipNorm
+from .run.session import (
     Session,
     default_session,
     eval,
@@ -214,5 +209,3 @@ from .session import (
     use_device,
     variable_initializers,
 )
-from .training_export import export_step
-from .variable import Variable, constant

@@ -3,7 +3,7 @@
 import math
 import numbers
 
-from pd_v2.proto import ParameterUpdaterHookConfig
+from pd_v2.formats.proto import ParameterUpdaterHookConfig
 
 __all__ = [
     "Extra",

@@ -12,7 +12,7 @@ from threading import RLock
 from weakref import WeakSet
 
 import pd_core as pd
-from pd_core.site import user_site
+from pd_core.graph.site import user_site
 
 from . import settings
 from .rand_r import RandR

@@ -11,10 +11,10 @@ import pd_core as pd
 
 from . import build
 from .config_base import Layer
+from .formats.stored_network import model_of, read_stored
+from .formats.topology_file import building
 from .parameters import Parameters
-from .stored_network import model_of, read_stored
 from .topology import Topology
-from .topology_file import building
 
 NAME = "python -m pd_v2 export"
 

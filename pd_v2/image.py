@@ -13,8 +13,8 @@ import numpy as np
 
 from pd_core import atomic_write
 from pd_v2.dataset import archive
-from pd_v2.dataset.pillow import pixels
 from pd_v2.dataset.words import as_data, lines
+from pd_v2.pillow import pixels
 
 __all__ = [
     *("batch_images_from_tar", "center_crop", "left_right_flip", "load_and_transform"),

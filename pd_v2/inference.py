@@ -9,10 +9,10 @@ import pd_core as pd
 from .data_feeder import DataFeeder, feeds
 from .earlier_keywords import earlier_keywords
 from .evaluator import Accumulator, fetched
-from .layer_outputs import FIELDS, as_result, fields_of, variables_of
+from .formats.stored_network import network_of, read_stored
 from .parameters import Parameters
-from .stored_network import network_of, read_stored
 from .topology import Topology
+from .training.layer_outputs import FIELDS, as_result, fields_of, variables_of
 
 __all__ = ["Inference", "infer"]
 

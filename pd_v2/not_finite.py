@@ -4,7 +4,7 @@ from itertools import chain
 
 import numpy as np
 
-from .layer_outputs import fields_of
+from .training.layer_outputs import fields_of
 
 
 def first_not_finite(machine, feeds):

@@ -4,12 +4,12 @@ import copy
 from operator import attrgetter
 
 import pd_core as pd
-from pd_core.site import site_text
+from pd_core.graph.site import site_text
 
 from . import build
 from .config_base import Layer
-from .proto import ModelConfig
-from .topology_file import write_topology
+from .formats.proto import ModelConfig
+from .formats.topology_file import write_topology
 from .unfit import check_fit
 
 __all__ = ["Topology"]

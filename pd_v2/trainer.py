@@ -9,15 +9,15 @@ import pd_core as pd
 
 from . import event as events
 from . import settings
-from .batches import Batches
 from .data_feeder import DataFeeder, feeds
 from .earlier_keywords import earlier_keywords
 from .evaluator import Accumulator, LastBatch, fetched
-from .gradient_machine import GradientMachine
 from .not_finite import first_not_finite
 from .optimizer import Optimizer
 from .parameters import Parameters
 from .topology import Topology
+from .training.batches import Batches
+from .training.gradient_machine import GradientMachine
 from .warning import warn
 
 __all__ = ["SGD"]
@@ -208,7 +208,7 @@ class SGD:
     def _gradient_of(self, name):
         """The gradient of a parameter as a Variable of its shape, None if it has none."""
         found = self._updater.gradients
-        if isinstance(found.get(name), pd.row_sparse.RowGradient):
+        if isinstance(found.get(name), pd.optimizers.RowGradient):
             variables = {p.config.name: p.variable for p in self.__topology__.parameters}
             (found[name],) = pd.gradients(self.__topology__.costs, [variables[name]])
         return found.get(name)

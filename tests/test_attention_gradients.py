@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import pd_core as pd
-from pd_core.errors import NoGradient
+from pd_core.graph.errors import NoGradient
 
 from .ops.case import fixed, normal, whole
 from .ops.operator import (

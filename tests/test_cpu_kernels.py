@@ -15,8 +15,8 @@ from pd_core.backend.passes.bytes import in_bytes
 from pd_core.backend.passes.cpu import for_cpu
 from pd_core.backend.passes.crops import merged_crop
 from pd_core.backend.passes.momentum import MomentumGemm
-from pd_core.node import ancestors, apply
-from pd_core.rewrite import rewrite
+from pd_core.graph.node import ancestors, apply
+from pd_core.graph.rewrite import rewrite
 
 BLOCK = 16  # a multiple of the blocks of every CPU that has them
 

@@ -9,9 +9,9 @@ import pytest
 
 import pd_core as pd
 from pd_core import ops
-from pd_core.gradients import reasons, rules, zeros
+from pd_core.gradients import gradient_rules, reasons, zeros
 from pd_core.gradients.__main__ import operators
-from pd_core.node import ancestors
+from pd_core.graph.node import ancestors
 from pd_core.ops import detection
 
 from .ops import CASES
@@ -48,9 +48,9 @@ EMITTED = {path.name: set(emitted(path)) for path in sorted(OPS.glob("*.py"))}
 @pytest.mark.parametrize("op_type", sorted(set().union(*EMITTED.values())))
 def test_operator_has_one_verdict(op_type):
     if op_type == "ModeSwitch":  # each side has its own adjoint: the engine's affair
-        assert op_type not in rules
+        assert op_type not in gradient_rules
     else:
-        assert (op_type in rules) + (op_type in zeros) + (op_type in reasons) == 1
+        assert (op_type in gradient_rules) + (op_type in zeros) + (op_type in reasons) == 1
 
 
 def test_every_operator_has_a_row(rng):
@@ -483,7 +483,7 @@ def test_only_variables_and_floats_have_gradients():
 
 
 def test_an_operator_without_a_rule_is_named_with_its_line(monkeypatch):
-    monkeypatch.delitem(rules, "Asinh")
+    monkeypatch.delitem(gradient_rules, "Asinh")
     x = parameter(1.0)
     y = pd.apply("Asinh", x)
     line = inspect.currentframe().f_lineno - 1
@@ -493,14 +493,14 @@ def test_an_operator_without_a_rule_is_named_with_its_line(monkeypatch):
 
 
 def test_an_operator_without_a_rule_beside_the_path_is_no_obstacle(monkeypatch):
-    monkeypatch.delitem(rules, "Asinh")
+    monkeypatch.delitem(gradient_rules, "Asinh")
     x, w = parameter(1.0), parameter(2.0)
     (g,) = pd.gradients(pd.apply("Asinh", x) * w, [w])
     np.testing.assert_allclose(value(g), np.arcsinh([1.0]), rtol=1e-6)
 
 
 def test_the_reason_for_having_no_gradient(monkeypatch):
-    monkeypatch.delitem(rules, "Asinh")
+    monkeypatch.delitem(gradient_rules, "Asinh")
     monkeypatch.setitem(reasons, "Asinh", "nobody has worked it out")
     x = parameter(1.0)
     with pytest.raises(pd.NoGradient, match="Asinh: nobody has worked it out\n  node"):
@@ -509,7 +509,7 @@ def test_the_reason_for_having_no_gradient(monkeypatch):
 
 def test_verdicts_are_whole_and_do_not_clash():
     """Every operator of ONNX has one verdict, and operators without one are no verdict's."""
-    verdicts = [set(rules), zeros, set(reasons)]
+    verdicts = [set(gradient_rules), zeros, set(reasons)]
     for op_type in operators():
         assert sum(op_type in found for found in verdicts) == 1, op_type
 
@@ -576,10 +576,12 @@ def test_uses_that_have_no_gradient_where_sizes_are_unknown():
 
 
 def test_a_rule_that_gives_another_shape_is_found_out(monkeypatch):
-    monkeypatch.setitem(rules, "Tanh", lambda node, dy: [pd.reduce_sum(dy, [0])])
+    monkeypatch.setitem(gradient_rules, "Tanh", lambda node, dy: [pd.reduce_sum(dy, [0])])
     x = pd.Variable([3, 4])
     with pytest.raises(pd.GraphError, match=r"the rule of Tanh gave .*\[4\] for var-0: .*\[3, 4\]"):
         pd.gradients(pd.tanh(x), [x])
-    monkeypatch.setitem(rules, "Tanh", lambda node, dy: [pd.reduce_sum(dy, [0], keep_dim=True)])
+    monkeypatch.setitem(
+        gradient_rules, "Tanh", lambda node, dy: [pd.reduce_sum(dy, [0], keep_dim=True)]
+    )
     with pytest.raises(pd.GraphError, match=r"the rule of Tanh gave .*\[1, 4\] for .*\[3, 4\]"):
         pd.gradients(pd.tanh(x), [x])

@@ -9,7 +9,7 @@ import pytest
 import pd_core as pd
 from pd_core.backend import ort, program
 from pd_core.backend.lowering import lower
-from pd_core.node import ancestors
+from pd_core.graph.node import ancestors
 
 from .ops import CASES, DIFFERENTIABLE
 from .ops.tower import build, run, slopes, slots, tower

@@ -12,7 +12,7 @@ import onnxruntime
 import pytest
 
 import pd_core as pd
-from pd_core.node import apply
+from pd_core.graph.node import apply
 
 from .runtimes.browser import WEBGPU, Browser, executable, served
 from .runtimes.networks import NETWORKS, batch, write

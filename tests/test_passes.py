@@ -8,8 +8,8 @@ from pd_core import ops
 from pd_core.backend import program
 from pd_core.backend.passes import lowerings
 from pd_core.backend.passes.scatter import add_rows
-from pd_core.node import ancestors
-from pd_core.rewrite import rewrite
+from pd_core.graph.node import ancestors
+from pd_core.graph.rewrite import rewrite
 
 from .ops import slow
 from .ops.random import stream

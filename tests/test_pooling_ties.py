@@ -6,7 +6,7 @@ import pytest
 
 import pd_core as pd
 from pd_core import ops
-from pd_core.node import apply
+from pd_core.graph.node import apply
 
 from .ops import slow
 

@@ -10,8 +10,8 @@ import pytest
 
 import pd_core as pd
 from pd_core.backend import ort, program
-from pd_core.errors import NoGradient
-from pd_core.node import ancestors
+from pd_core.graph.errors import NoGradient
+from pd_core.graph.node import ancestors
 
 from .ops.case import fixed, normal
 from .ops.operator import (

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import pd_core as pd
-from pd_core.node import apply
+from pd_core.graph.node import apply
 
 LAST_TWO = [0.1, 0.05, 0.83, 0.9]
 REGIONS = {

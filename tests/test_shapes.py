@@ -5,7 +5,8 @@ import pytest
 
 import pd_core as pd
 from pd_core import ops
-from pd_core.shapes import checks, refinements
+from pd_core.graph.checks import checks
+from pd_core.graph.inference import refinements
 
 
 def f32(*shape):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import pd_core as pd
-from pd_core.node import apply
+from pd_core.graph.node import apply
 
 torch = pytest.importorskip("torch")
 

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ..variable import Variable
+from ..graph.variable import Variable
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from itertools import zip_longest
 import numpy as np
 from onnx import ModelProto, NodeProto, ValueInfoProto, helper, numpy_helper
 
-from ..node import ancestors
-from ..shapes import OPSET, attribute, type_proto
-from ..variable import constant
+from ..graph.inference import OPSET, attribute, type_proto
+from ..graph.node import ancestors
+from ..graph.variable import constant
 from .base import Graph
 
 _LARGE = 1 << 20  # bytes of a constant from which on a file has its filling alone

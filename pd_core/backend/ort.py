@@ -14,8 +14,8 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # the official wheels send 
 import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as errors
 
-from ..errors import BackendError, PlaceError
-from ..site import site_text
+from ..graph.errors import BackendError, PlaceError
+from ..graph.site import site_text
 from .base import Graph
 from .graph_optimizers import idle_optimizers
 from .lowering import lower

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from ..errors import MissingFeed
-from ..namespace import fresh_names
-from ..node import ancestors, apply
-from ..rewrite import rewrite
-from ..shapes import meetings
-from ..site import site_text
-from ..variable import Variable
+from ..graph.broadcast import meetings
+from ..graph.errors import MissingFeed
+from ..graph.names import fresh_names
+from ..graph.node import ancestors, apply
+from ..graph.rewrite import rewrite
+from ..graph.site import site_text
+from ..graph.variable import Variable
 from .base import Graph
 from .passes import lowerings, rewrites
 from .passes.loops import lighten_loops

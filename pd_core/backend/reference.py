@@ -4,7 +4,7 @@ from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
-from ..errors import BackendError
+from ..graph.errors import BackendError
 from .evaluator import evaluator
 from .lowering import lower
 

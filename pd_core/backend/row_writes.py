@@ -6,9 +6,9 @@ the rows are all that is touched, and a table needs no second buffer.
 
 from dataclasses import dataclass, replace
 
-from ..namespace import fresh_names
-from ..node import ancestors, apply
-from ..variable import Variable
+from ..graph.names import fresh_names
+from ..graph.node import ancestors, apply
+from ..graph.variable import Variable
 from .base import Graph
 
 

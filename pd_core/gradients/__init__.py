@@ -1,27 +1,16 @@
 """Reverse-mode automatic differentiation of ONNX graphs, keyed by ONNX operator."""
 
-from . import (
-    activation,
-    attention,
-    control,
-    conv,
-    image,
-    index,
-    loss,
-    math,
-    matrix,
-    norm,
-    recurrent,
-    reduce,
-    region,
-    sampling,
-    selection,
-    sequence,
-    shape,
-    signal,
-    verdicts,
-)
+from . import rules
 from .engine import gradients
-from .registry import elementwise, gradient, reasons, rules, undefined, zero, zeros
+from .registry import elementwise, gradient, gradient_rules, reasons, undefined, zero, zeros
 
-__all__ = ["elementwise", "gradient", "gradients", "reasons", "rules", "undefined", "zero", "zeros"]
+__all__ = [
+    "elementwise",
+    "gradient",
+    "gradient_rules",
+    "gradients",
+    "reasons",
+    "undefined",
+    "zero",
+    "zeros",
+]

@@ -5,9 +5,9 @@ import inspect
 from onnx import defs
 
 from .. import ops
-from ..shapes import CEILING, OPSET
+from ..graph.inference import CEILING, OPSET
 from .expression import expressions
-from .registry import reasons, rules, zeros
+from .registry import gradient_rules, reasons, zeros
 
 
 def page() -> str:
@@ -59,7 +59,7 @@ def operators():
 
 def verdict(op_type) -> str:
     """What the registry says of an operator."""
-    if op_type in rules:
+    if op_type in gradient_rules:
         return "rule" if op_type not in expressions else "rule, of what it computes"
     if op_type in zeros:
         return "zero"

@@ -1,11 +1,11 @@
 """Reverse-mode differentiation: one walk back over the nodes, adding up what the rules say."""
 
 from .. import ops
-from ..errors import DTypeError, GraphError, NoGradient, ShapeError
-from ..node import ancestors
-from ..shapes import differ
-from ..site import site_text
-from ..variable import Variable, constant
+from ..graph.checks import differ
+from ..graph.errors import DTypeError, GraphError, NoGradient, ShapeError
+from ..graph.node import ancestors
+from ..graph.site import site_text
+from ..graph.variable import Variable, constant
 from .registry import rule_of, zeros
 
 BOTH, TRAINING, INFERENCE = None, True, False  # where an adjoint holds

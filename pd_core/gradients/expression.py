@@ -4,10 +4,10 @@ Such an operator is expressed with op functions, and the expression is different
 second derivatives follow, and what the backward pass needs of the forward one is computed by it.
 """
 
-from ..rewrite import substitute
-from ..variable import Variable
+from ..graph.rewrite import substitute
+from ..graph.variable import Variable
 from .engine import gradients
-from .registry import rules
+from .registry import gradient_rules
 
 expressions = {}
 
@@ -21,7 +21,7 @@ def expression(*op_types):
 
     def register(express):
         expressions.update(dict.fromkeys(op_types, express))
-        rules.update(dict.fromkeys(op_types, _rule))
+        gradient_rules.update(dict.fromkeys(op_types, _rule))
         return express
 
     return register

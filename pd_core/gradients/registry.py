@@ -7,11 +7,11 @@ or a function without arguments that builds it, called only where it is wanted.
 import numpy as np
 
 from .. import ops
-from ..errors import NoGradient
-from ..node import apply
-from ..variable import is_open
+from ..graph.errors import NoGradient
+from ..graph.node import apply
+from ..graph.variable import is_open
 
-rules = {}
+gradient_rules = {}
 zeros = set()
 reasons = {}
 
@@ -20,7 +20,7 @@ def gradient(*op_types):
     """Register a rule for these operators."""
 
     def register(rule):
-        rules.update(dict.fromkeys(op_types, rule))
+        gradient_rules.update(dict.fromkeys(op_types, rule))
         return rule
 
     return register
@@ -36,7 +36,7 @@ def elementwise(op_type, *partials):
             for p, x in zip(partials, node.inputs, strict=True)
         ]
 
-    rules[op_type] = rule
+    gradient_rules[op_type] = rule
 
 
 def zero(*op_types):
@@ -51,9 +51,9 @@ def undefined(reason, *op_types):
 
 def rule_of(node):
     """The rule for a node; NoGradient where there is none."""
-    if node.op_type not in rules:
+    if node.op_type not in gradient_rules:
         raise NoGradient(reasons.get(node.op_type, "it has no gradient rule"))
-    return rules[node.op_type]
+    return gradient_rules[node.op_type]
 
 
 def unbroadcast(g, x):

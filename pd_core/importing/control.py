@@ -3,10 +3,10 @@
 import numpy as np
 
 from .. import ops
-from ..errors import ModelError
-from ..node import apply, control
-from ..rewrite import close
-from ..variable import Variable, constant, describe, fresh_dim
+from ..graph.errors import ModelError
+from ..graph.node import apply, control
+from ..graph.rewrite import close
+from ..graph.variable import Variable, constant, describe, fresh_dim
 
 _END = np.iinfo(np.int64).min
 

@@ -3,7 +3,7 @@
 from collections import ChainMap, defaultdict
 from dataclasses import dataclass, field
 
-from ..errors import DamagedModel
+from ..graph.errors import DamagedModel
 
 MOST = 100_000  # operators of a model, its functions written out
 

@@ -2,8 +2,8 @@
 
 from onnx import FunctionProto, NodeProto, TypeProto, defs
 
-from ..errors import ModelError
-from ..shapes import CEILING, attribute, type_proto
+from ..graph.errors import ModelError
+from ..graph.inference import CEILING, attribute, type_proto
 from .versions import attribute_value
 
 

@@ -10,7 +10,7 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import TensorProto, helper, numpy_helper, shape_inference
 
-from ..errors import DamagedModel, DTypeError, ModelError, NameConflict, ShapeError
+from ..graph.errors import DamagedModel, DTypeError, ModelError, NameConflict, ShapeError
 from .versions import OLDEST
 
 STANDARD = ("", "ai.onnx")

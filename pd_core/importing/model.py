@@ -1,8 +1,8 @@
 """ONNX models of any origin as functions of Variables."""
 
-from ..errors import DTypeError, ModelError, ShapeError
-from ..namespace import remember_sizes
-from ..variable import constant, describe, shown
+from ..graph.errors import DTypeError, ModelError, ShapeError
+from ..graph.names import remember_sizes
+from ..graph.variable import constant, describe, shown
 from .loading import (
     check_names,
     declared,

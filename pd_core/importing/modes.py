@@ -1,7 +1,7 @@
 """Operators that do something else in training, as mode switches."""
 
 from .. import ops
-from ..errors import ModelError
+from ..graph.errors import ModelError
 
 
 def switched(op, training, stored, inside):

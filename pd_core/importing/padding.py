@@ -3,7 +3,7 @@
 import numpy as np
 
 from .. import ops
-from ..shapes import per_axis
+from ..graph.checks import per_axis
 from .versions import until
 
 

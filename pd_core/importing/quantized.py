@@ -3,7 +3,7 @@
 import numpy as np
 
 from .. import ops
-from ..node import apply
+from ..graph.node import apply
 
 
 def fake_quantized(op):

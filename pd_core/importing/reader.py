@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 from onnx import TensorProto, defs, external_data_helper, numpy_helper
 
-from ..errors import DamagedModel, GraphError, ModelError, ShapeError
-from ..node import apply, latest_serial
-from ..shapes import CEILING, versions_of
-from ..variable import Variable, fresh_dim, is_open, open_dim
+from ..graph.errors import DamagedModel, GraphError, ModelError, ShapeError
+from ..graph.inference import CEILING, versions_of
+from ..graph.node import apply, latest_serial
+from ..graph.variable import Variable, fresh_dim, is_open, open_dim
 from . import control, modes, quantized, sequences
 from .flow import MOST
 from .functions import function_of

@@ -3,8 +3,8 @@
 import numpy as np
 
 from .. import ops
-from ..errors import ModelError
-from ..variable import constant
+from ..graph.errors import ModelError
+from ..graph.variable import constant
 
 _MOST = 10_000  # elements of a sequence
 

@@ -12,8 +12,9 @@ from onnx import ModelProto, NodeProto, defs, helper, numpy_helper, shape_infere
 
 from .. import ops
 from ..backend.evaluator import evaluator
-from ..shapes import OPSET, attribute, broadcast_dims
-from ..variable import constant, fresh_dim
+from ..graph.broadcast import broadcast_dims
+from ..graph.inference import OPSET, attribute
+from ..graph.variable import constant, fresh_dim
 
 FOLD_LIMIT = 1024  # elements up to which constants are computed here
 _AT_MOST_THEIR_INPUT = ("Compress", "NonZero", "Unique")  # whatever the sizes turn out to be

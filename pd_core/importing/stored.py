@@ -6,9 +6,9 @@ import numpy as np
 from onnx import NodeProto, helper, numpy_helper
 
 from ..backend.evaluator import evaluator
-from ..errors import DamagedModel, ModelError
-from ..shapes import OPSET
-from ..variable import Variable
+from ..graph.errors import DamagedModel, ModelError
+from ..graph.inference import OPSET
+from ..graph.variable import Variable
 from . import patterns
 from .loading import STANDARD
 from .versions import stored

@@ -16,10 +16,10 @@ from onnx import (
 )
 
 from .. import ops
-from ..errors import DamagedModel, ModelError
-from ..node import apply
-from ..shapes import whole
-from ..variable import Variable, as_array, constant
+from ..graph.checks import whole
+from ..graph.errors import DamagedModel, ModelError
+from ..graph.node import apply
+from ..graph.variable import Variable, as_array, constant
 
 OLDEST = 7
 

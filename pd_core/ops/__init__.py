@@ -2,7 +2,7 @@
 
 from .beam import beam_search
 from .beam_cost import BeamExpansion, cross_entropy_over_beam
-from .cells import gru_cell, lstm_cell
+from .blocks import rnn, while_op
 from .control import cond, for_loop, scan, while_loop
 from .conv import (
     avg_pool,
@@ -85,7 +85,7 @@ from .mode import clip_gradient, mode_switch, scale_gradient, stop_gradient, str
 from .norm import batch_norm, l2_normalize, layer_norm, local_response_norm
 from .random import bernoulli, dropout, gaussian_random, uniform_random
 from .ranking import lambda_rank, ndcg, sequence_ranks
-from .recurrent import rnn, while_op
+from .recurrent import gru_cell, lstm_cell
 from .reduce import (
     arg_max,
     cum_sum,
@@ -100,7 +100,16 @@ from .reduce import (
 )
 from .rows import ifelse
 from .sampled import hierarchical_sigmoid, nce_loss, random_classes
-from .sequence import (
+from .sequence.padded import PaddedSegments
+from .sequence.parts import (
+    sequence_concat,
+    sequence_context,
+    sequence_cut,
+    sequence_overrun,
+    sequence_top,
+    sequence_windows,
+)
+from .sequence.segments import (
     Segments,
     exchange_rows,
     pack_rows,
@@ -109,16 +118,8 @@ from .sequence import (
     segment_max,
     segment_sum,
 )
-from .sequence_padded import PaddedSegments
-from .sequence_parts import (
-    sequence_concat,
-    sequence_context,
-    sequence_cut,
-    sequence_overrun,
-    sequence_top,
-    sequence_windows,
-)
-from .sequence_stretches import pack_parts, pad_parts, scan_bounded
+from .sequence.stretches import pack_parts, pad_parts, scan_bounded
+from .sequence.unroll import State, Step, unroll
 from .shape import (
     arange,
     concat,
@@ -145,7 +146,6 @@ from .shape import (
 from .signal import dft
 from .sparse import SparseRows
 from .structured import crf_decode, crf_loss, ctc_loss
-from .unroll import State, Step, unroll
 
 # What gradients are made of: for rules, not for programs.
 COMPOSITES = {

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..node import apply
-from ..variable import Variable, constant, fresh_dim
+from ..graph.node import apply
+from ..graph.variable import Variable, constant, fresh_dim
 from . import math as m
 from .control import while_loop
 from .index import gather, gather_elements
 from .reduce import reduce_max, reduce_min
-from .sequence import Segments
+from .sequence.segments import Segments
 from .shape import arange, concat, expand, reshape, size_of, slice, unsqueeze
 
 _NONE = np.float32(-np.inf)  # the score of a path that is not there

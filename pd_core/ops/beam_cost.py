@@ -4,14 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import DTypeError, ShapeError
-from ..node import apply
-from ..variable import Variable, constant, describe
+from ..graph.errors import DTypeError, ShapeError
+from ..graph.node import apply
+from ..graph.variable import Variable, constant, describe
 from . import math as m
 from .index import gather
 from .mode import stop_gradient
 from .reduce import arg_max, cum_sum, reduce_max, reduce_sum
-from .sequence import Segments
+from .sequence.segments import Segments
 from .shape import concat, ones_like, reshape, size_of, squeeze, unsqueeze
 
 _NEVER = -1e30  # the logarithm of 0, finite so that differences of two are no NaN

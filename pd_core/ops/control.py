@@ -9,10 +9,10 @@ from contextvars import ContextVar
 
 import numpy as np
 
-from ..errors import GraphError, ShapeError
-from ..node import ancestors, control, latest_serial, scan_node
-from ..rewrite import close
-from ..variable import Variable, constant, fresh_dim
+from ..graph.errors import GraphError, ShapeError
+from ..graph.node import ancestors, control, latest_serial, scan_node
+from ..graph.rewrite import close
+from ..graph.variable import Variable, constant, fresh_dim
 from .math import cast
 from .shape import arange, size_of
 

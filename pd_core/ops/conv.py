@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from ..errors import GraphError, NoGradient, ShapeError
-from ..node import apply, composite
-from ..shapes import per_axis, whole
-from ..variable import constant
+from ..graph.checks import per_axis, whole
+from ..graph.errors import GraphError, NoGradient, ShapeError
+from ..graph.node import apply, composite
+from ..graph.variable import constant
 from . import math as m
 from .shape import concat, pad, reshape, size_of, slice, transpose
 

@@ -5,16 +5,16 @@ A box is four numbers [xmin, ymin, xmax, ymax] in units of the image, priors are
 
 import numpy as np
 
-from ..errors import ShapeError
-from ..node import apply
-from ..variable import constant, describe, fresh_dim
+from ..graph.errors import ShapeError
+from ..graph.node import apply
+from ..graph.variable import constant, describe, fresh_dim
 from . import math as m
 from .control import for_loop
 from .index import gather, gather_elements, scatter_add
 from .mode import stop_gradient
 from .reduce import arg_max, log_softmax, reduce_max, reduce_min, reduce_sum, softmax
 from .rows import where_true
-from .sequence import Segments
+from .sequence.segments import Segments
 from .shape import (
     arange,
     concat,

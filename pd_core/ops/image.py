@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from ..errors import ShapeError
-from ..node import apply
-from ..shapes import per_axis, whole
-from ..variable import constant, describe
+from ..graph.checks import per_axis, whole
+from ..graph.errors import ShapeError
+from ..graph.node import apply
+from ..graph.variable import constant, describe
 from . import math as m
 from .index import gather, gather_elements
 from .reduce import arg_max, reduce_max
-from .sequence import repeat_rows
+from .sequence.segments import repeat_rows
 from .shape import concat, reshape, size_of, slice, squeeze, transpose, unsqueeze
 
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from ..errors import DTypeError
-from ..node import apply
-from ..shapes import axis_of
-from ..variable import constant, describe
+from ..graph.checks import axis_of
+from ..graph.errors import DTypeError
+from ..graph.node import apply
+from ..graph.variable import constant, describe
 from .math import cast, equal
 from .shape import arange, unsqueeze
 

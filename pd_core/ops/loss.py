@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from ..errors import DTypeError, ShapeError
-from ..node import composite
-from ..shapes import broadcast_dims, whole
-from ..variable import constant, describe
+from ..graph.broadcast import broadcast_dims
+from ..graph.checks import whole
+from ..graph.errors import DTypeError, ShapeError
+from ..graph.node import composite
+from ..graph.variable import constant, describe
 from . import math as m
 from .index import gather, gather_elements
 from .reduce import arg_max, log_softmax, reduce_mean, reduce_sum

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from ..node import apply, composite
-from ..shapes import element_type
-from ..variable import Variable, constant
+from ..graph.inference import element_type
+from ..graph.node import apply, composite
+from ..graph.variable import Variable, constant
 
 
 def neg(x):

@@ -1,7 +1,7 @@
 """Products of matrices."""
 
-from ..node import apply
-from ..variable import Variable
+from ..graph.node import apply
+from ..graph.variable import Variable
 from .math import _pair
 
 

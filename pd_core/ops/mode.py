@@ -1,9 +1,10 @@
 """Values that differ between training and inference, or between forward and backward."""
 
-from ..errors import ShapeError
-from ..node import Assignment, composite
-from ..shapes import differ
-from ..variable import constant
+from ..graph.checks import differ
+from ..graph.errors import ShapeError
+from ..graph.node import composite
+from ..graph.update import Assignment
+from ..graph.variable import constant
 
 
 def mode_switch(training, inference, effects=()):

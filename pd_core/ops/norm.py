@@ -2,10 +2,10 @@
 
 import math
 
-from ..errors import ShapeError
-from ..node import composite
-from ..shapes import axis_of
-from ..variable import constant
+from ..graph.checks import axis_of
+from ..graph.errors import ShapeError
+from ..graph.node import composite
+from ..graph.variable import constant
 from . import math as m
 from .conv import avg_pool
 from .mode import mode_switch

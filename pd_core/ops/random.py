@@ -8,12 +8,12 @@ any ONNX runtime gives the same stream. In the body of a loop every step draws a
 import math
 from zlib import crc32
 
-from ..errors import ShapeError
-from ..namespace import current_namespace, names
-from ..node import composite
-from ..shapes import whole
-from ..site import function
-from ..variable import constant, fresh_dim
+from ..graph.checks import whole
+from ..graph.errors import ShapeError
+from ..graph.names import current_namespace, names
+from ..graph.node import composite
+from ..graph.site import function
+from ..graph.variable import constant, fresh_dim
 from . import math as m
 from .control import loop_counters
 from .mode import mode_switch

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..variable import constant
+from ..graph.variable import constant
 from . import math as m
 from .mode import stop_gradient
 from .reduce import reduce_sum

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from ..node import apply, composite
-from ..shapes import axis_of
-from ..variable import constant
+from ..graph.checks import axis_of
+from ..graph.node import apply, composite
+from ..graph.variable import constant
 
 
 def reduce_sum(x, axes=None, keep_dim=False):

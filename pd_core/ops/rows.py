@@ -4,9 +4,9 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from ..errors import GraphError
-from ..node import apply
-from ..variable import Variable, constant, fresh_dim
+from ..graph.errors import GraphError
+from ..graph.node import apply
+from ..graph.variable import Variable, constant, fresh_dim
 from .index import gather
 from .math import cast, logical_not
 from .shape import concat, reshape, size_of

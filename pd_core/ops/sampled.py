@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from ..errors import DTypeError, ShapeError
-from ..variable import constant, describe
+from ..graph.errors import DTypeError, ShapeError
+from ..graph.variable import constant, describe
 from . import math as m
 from .index import gather
 from .matrix import matmul

@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 
-from ..errors import DTypeError, ShapeError
-from ..node import apply
-from ..shapes import axis_of, whole
-from ..variable import Variable, constant, describe, fresh_dim
+from ..graph.checks import axis_of, whole
+from ..graph.errors import DTypeError, ShapeError
+from ..graph.node import apply
+from ..graph.variable import Variable, constant, describe, fresh_dim
 from .math import cast
 
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from ..node import apply
-from ..shapes import axis_of, whole
-from ..variable import Variable, constant
+from ..graph.checks import axis_of, whole
+from ..graph.node import apply
+from ..graph.variable import Variable, constant
 
 
 def dft(x, length=None, axis=-2, inverse=False, onesided=False):

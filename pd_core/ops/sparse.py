@@ -5,11 +5,11 @@ from functools import cached_property
 
 import numpy as np
 
-from ..errors import ShapeError
-from ..variable import Variable, constant, describe
+from ..graph.errors import ShapeError
+from ..graph.variable import Variable, constant, describe
 from . import math as m
 from .index import gather, scatter_add
-from .sequence import Segments
+from .sequence.segments import Segments
 from .shape import concat, expand, ones_like, reshape, unsqueeze
 
 

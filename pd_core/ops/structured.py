@@ -6,8 +6,8 @@ batch at once; their gradients are those of the loop.
 
 import numpy as np
 
-from ..errors import DTypeError, ShapeError
-from ..variable import constant, describe, fresh_dim
+from ..graph.errors import DTypeError, ShapeError
+from ..graph.variable import constant, describe, fresh_dim
 from . import math as m
 from .index import gather, gather_elements
 from .mode import stop_gradient

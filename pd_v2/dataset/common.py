@@ -19,7 +19,7 @@ from pd_v2.dataset.transfer import md5file, transfer
 from pd_v2.dataset.trust import trusted
 from pd_v2.reader import order
 from pd_v2.reader.protocol import require_reader
-from pd_v2.reader.recordio import matching, write_records
+from pd_v2.recordio.chunks import matching, write_records
 
 __all__ = [
     "DATA_HOME",

@@ -3,7 +3,7 @@
 It is taken out where it is so: that a link is of nested sequences, and a memory of sequences.
 """
 
-from ..proto import LayerConfig, SubModelConfig
+from ..formats.proto import LayerConfig, SubModelConfig
 
 _DEPTHS = {"sequence_agent": 1, "sequence_gather_agent": 2, "sequence_scatter_agent": 1}
 

@@ -11,7 +11,7 @@ import pd_core as pd
 
 from .. import build
 from ..config_base import Layer
-from ..proto import EvaluatorConfig
+from ..formats.proto import EvaluatorConfig
 from ..unfit import warn_at_line
 
 

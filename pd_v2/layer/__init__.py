@@ -2,8 +2,8 @@
 
 from ..config_base import Layer as LayerOutput
 from ..topology import get_layer, parse_network
-from ._legacy import layer_support
 from .arrange import multiplex, repeat, resize, rotate, trans
+from .base import layer_support
 from .cost import (
     classification_cost,
     cross_entropy_cost,

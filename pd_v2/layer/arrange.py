@@ -5,7 +5,7 @@ import numpy as np
 import pd_core as pd
 
 from ..activation import Linear
-from ._legacy import layer
+from .base import layer
 
 
 @layer("featmap_expand", "repeat_layer", Linear)

@@ -8,7 +8,7 @@ import pd_core as pd
 
 from .. import evaluator as evaluators
 from ..config_base import Layer
-from ._legacy import layer
+from .base import layer
 
 _INPUTS = ("input", "label", "weight")
 

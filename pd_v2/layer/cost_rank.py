@@ -2,7 +2,7 @@
 
 import pd_core as pd
 
-from ._legacy import layer
+from .base import layer
 from .image import whole
 from .sequence import needs_sequences
 

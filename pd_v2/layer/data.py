@@ -11,7 +11,7 @@ import pd_core as pd
 from .. import build
 from ..config_base import Layer
 from ..data_type import DataType, InputType
-from ..proto import LayerConfig
+from ..formats.proto import LayerConfig
 
 
 def data(name, type, depth=None, height=None, width=None, layer_attr=None):

@@ -4,7 +4,7 @@ import pd_core as pd
 
 from .. import build
 from ..activation import Linear, Sigmoid, Tanh
-from ._legacy import layer, param_list
+from .base import layer, param_list
 from .mixed import dotmul_operator, mixed, table_projection, times
 
 _EXTRA = ("drop_rate", "error_clipping_threshold")

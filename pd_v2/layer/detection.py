@@ -9,7 +9,7 @@ import numpy as np
 
 import pd_core as pd
 
-from ._legacy import layer
+from .base import layer
 from .image import image_of, whole
 
 

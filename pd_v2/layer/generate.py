@@ -9,7 +9,7 @@ import pd_core as pd
 from .. import build
 from ..attr import ParameterAttribute
 from ..config_base import Layer
-from ..proto import LayerConfig
+from ..formats.proto import LayerConfig
 from .dense import embedding
 from .group import Group, StaticInput, described, memory
 from .ids import eos, max_id

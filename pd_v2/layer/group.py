@@ -7,8 +7,8 @@ import pd_core as pd
 from .. import build
 from ..activation import Linear
 from ..config_base import Layer
-from ..proto import LayerConfig, SubModelConfig
-from ._legacy import Scope
+from ..formats.proto import LayerConfig, SubModelConfig
+from .base import Scope
 
 # Their rows are not computed one by one, so they stay in the loop.
 _OVER_ROWS = {"batch_norm", "resize", "trans"}

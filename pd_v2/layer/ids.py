@@ -2,7 +2,7 @@
 
 import pd_core as pd
 
-from ._legacy import layer
+from .base import layer
 
 
 @layer("maxid", "maxid_layer")

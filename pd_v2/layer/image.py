@@ -8,7 +8,7 @@ import numpy as np
 import pd_core as pd
 
 from ..activation import Linear
-from ._legacy import layer
+from .base import layer
 
 
 def image_of(x, num_channels=None, n=2):

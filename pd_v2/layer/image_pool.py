@@ -3,7 +3,7 @@
 import pd_core as pd
 
 from ..pooling import Avg, CudnnAvg, CudnnMax, Max, MaxWithMask
-from ._legacy import layer
+from .base import layer
 from .image import image_of, per_axis, record_axes, record_image, set_pixels, whole
 
 

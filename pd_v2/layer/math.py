@@ -4,7 +4,7 @@ import pd_core as pd
 
 from ..activation import Linear
 from ..attr import ExtraLayerAttribute, ParameterAttribute
-from ._legacy import layer
+from .base import layer
 from .mixed import Projection, concat_projections
 
 _EXTRA = ("drop_rate", "error_clipping_threshold")

@@ -13,8 +13,8 @@ from .. import build
 from ..activation import Linear
 from ..attr import ParameterAttribute
 from ..config_base import Layer, MixedLayerType
-from ..proto import OperatorConfig, ProjectionConfig
-from ._legacy import layer
+from ..formats.proto import OperatorConfig, ProjectionConfig
+from .base import layer
 
 _EXTRA = ("drop_rate", "error_clipping_threshold")
 

@@ -7,7 +7,7 @@ import numpy as np
 import pd_core as pd
 
 from ..config_base import Layer
-from ..proto import ConvConfig
+from ..formats.proto import ConvConfig
 from .image import image_of, per_axis, record_axes
 from .image_conv import filter_start
 from .mixed import Operator, Projection

@@ -7,7 +7,7 @@ import pd_core as pd
 from .. import settings
 from ..activation import Relu
 from ..attr import ParameterAttribute
-from ._legacy import layer
+from .base import layer
 from .image import image_of, record_axes, set_pixels, whole
 
 

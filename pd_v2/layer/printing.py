@@ -6,7 +6,7 @@ from .. import build
 from ..config_base import Layer
 from ..evaluator.base import Evaluator, Printing
 from ..evaluator.printers import log, text_of, values_of
-from ..proto import LayerConfig
+from ..formats.proto import LayerConfig
 
 
 class Print(Layer):

@@ -4,7 +4,7 @@ import numpy as np
 
 import pd_core as pd
 
-from ._legacy import layer
+from .base import layer
 
 
 @layer("cos", "cos_sim", inputs=("a", "b"), rows=("a", "b"))

@@ -5,7 +5,7 @@ import pd_core as pd
 from .. import build
 from ..activation import Base, Sigmoid, Tanh
 from ..config_base import Layer
-from ._legacy import layer
+from .base import layer
 from .mixed import dotmul_operator, full_matrix_projection, identity_projection, mixed
 
 

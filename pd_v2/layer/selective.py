@@ -5,7 +5,7 @@ import numpy as np
 import pd_core as pd
 
 from ..activation import Tanh
-from ._legacy import layer, param_list
+from .base import layer, param_list
 
 
 @layer(

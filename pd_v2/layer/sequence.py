@@ -9,7 +9,7 @@ import pd_core as pd
 from ..activation import Linear
 from ..attr import ParameterAttribute
 from ..pooling import Avg, Max
-from ._legacy import layer
+from .base import layer
 from .image import whole
 
 _EXTRA = ("drop_rate", "error_clipping_threshold")

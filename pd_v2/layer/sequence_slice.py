@@ -4,7 +4,7 @@ import pd_core as pd
 
 from ..activation import Linear
 from ..config_base import Layer
-from ._legacy import layer
+from .base import layer
 from .image import whole
 from .sequence import needs_levels, needs_nested, needs_sequences, only_param, with_bias
 

@@ -12,7 +12,7 @@ from ..activation import Sigmoid
 from ..config_base import Layer
 from ..earlier_keywords import earlier_keywords
 from ..warning import warn
-from ._legacy import layer, param_list
+from .base import layer, param_list
 from .cost import weighted
 
 _INPUTS = ("input", "label", "weight")

@@ -5,7 +5,7 @@ import threading
 import time
 
 from pd_v2.master.task_queue import TaskQueue
-from pd_v2.reader.recordio import chunk_offsets, matching, read_chunk
+from pd_v2.recordio.chunks import chunk_offsets, matching, read_chunk
 
 _PASS_FINISHED = -2
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 import numpy as np
 
 import pd_core as pd
-from pd_core.node import Assignment
+from pd_core.graph.update import Assignment
 
 _LEAST = 10000  # batches that a window has at least, unless passes or its maximum are shorter
 _FOLDED = 16384  # so many values are added up before the sum joins the others: float32 has 24 bits

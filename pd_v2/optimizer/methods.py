@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 import pd_core as pd
-from pd_core.node import Assignment
+from pd_core.graph.update import Assignment
 
 from .settings import Optimizer
 

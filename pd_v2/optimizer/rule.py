@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 import pd_core as pd
-from pd_core.node import Assignment
+from pd_core.graph.update import Assignment
 
 
 class Rule(pd.optimizers.Optimizer):
@@ -67,7 +67,7 @@ class ParameterStep:
 
     def __init__(self, rule, w, g, rate, config):
         self.rule, self.w, self.config = rule, w, config
-        self.is_rows = isinstance(rule.part, pd.row_sparse.Rows)
+        self.is_rows = isinstance(rule.part, pd.optimizers.Rows)
         self.stored = []
         optimizer, parameter = rule.optimizer, rule.part.parameter
         unscheduled = optimizer.learning_rate * parameter.learning_rate

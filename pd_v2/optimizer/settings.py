@@ -1,7 +1,7 @@
 """What all optimizers are told alike: rates, penalties, clipping and averages."""
 
 from .. import build
-from ..proto import OptimizationConfig
+from ..formats.proto import OptimizationConfig
 from .schedules import Schedule
 from .updater import Updater
 

@@ -38,7 +38,7 @@ class Updater:
         for v in learned:  # the same variable may be configured otherwise for another network
             v.row_sparse = configs[v.name].sparse_update
             v.learning_rate = configs[v.name].learning_rate
-        found = pd.row_sparse.gradients_by_rows(costs, learned)
+        found = pd.optimizers.gradients_by_rows(costs, learned)
         pairs = [(v, g) for v, g in zip(learned, found, strict=True) if g is not None]
         self.gradients = {v.name: g for v, g in pairs}
         idle = [v for v in learned if v.name not in self.gradients and not v.row_sparse]

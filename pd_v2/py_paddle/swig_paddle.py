@@ -2,7 +2,7 @@
 
 from .. import settings
 from ..arguments import Arguments, IVector, Matrix, Vector
-from ..gradient_machine import (
+from ..training.gradient_machine import (
     PARAMETER_GRADIENT,
     PARAMETER_VALUE,
     PASS_TEST,

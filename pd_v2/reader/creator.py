@@ -5,8 +5,8 @@ import contextlib
 import numpy as np
 
 from pd_v2 import master, pickles
-from pd_v2.reader.recordio import matching, read_records
 from pd_v2.reader.threads import buffered
+from pd_v2.recordio.chunks import matching, read_records
 
 __all__ = ["cloud_reader", "np_array", "recordio", "text_file"]
 

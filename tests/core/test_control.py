@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import pd_core as pd
-from pd_core.node import ancestors
+from pd_core.graph.node import ancestors
 
 f32 = np.float32
 

@@ -8,7 +8,7 @@ import pytest
 
 import pd_core as pd
 from pd_core.backend.row_writes import split
-from pd_core.row_sparse import summed_rows
+from pd_core.optimizers.row_sparse import summed_rows
 
 f32 = np.float32
 HEIGHT, WIDTH, STEPS = 9, 3, 6

@@ -12,7 +12,7 @@ import pytest
 
 import pd_core as pd
 from pd_core.backend import ort
-from pd_core.step import Steps
+from pd_core.run.step import Steps
 
 f32 = np.float32
 
@@ -194,9 +194,11 @@ def test_place():
 
 
 def test_auto_takes_cuda_without_a_word(monkeypatch):
-    monkeypatch.setattr("pd_core.session.devices", lambda: ["cpu", "cuda:0", "cuda:1"])
+    monkeypatch.setattr("pd_core.run.session.devices", lambda: ["cpu", "cuda:0", "cuda:1"])
     taken = []
-    monkeypatch.setattr("pd_core.session.OrtBackend", lambda device: taken.append(device) or Fake())
+    monkeypatch.setattr(
+        "pd_core.run.session.OrtBackend", lambda device: taken.append(device) or Fake()
+    )
     pd.Session(device="auto")
     assert taken == ["cuda:0"]
 
@@ -207,7 +209,7 @@ class Fake:
 
 
 def test_auto_warns_once_at_the_users_line(monkeypatch):
-    monkeypatch.setattr("pd_core.session.devices", lambda: ["cpu"])
+    monkeypatch.setattr("pd_core.run.session.devices", lambda: ["cpu"])
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         pd.Session(device="auto")

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import pd_core as pd
-from pd_core import ops, shapes, type_cache
+from pd_core import ops
+from pd_core.graph import inference as shapes
+from pd_core.graph import type_cache
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from onnx.reference import ReferenceEvaluator
 
 import pd_core as pd
 from pd_core.gradients.expression import expressed
-from pd_core.node import Node
-from pd_core.variable import Variable
+from pd_core.graph.node import Node
+from pd_core.graph.variable import Variable
 
 EPSILON = 1e-6
 

@@ -7,7 +7,7 @@ import pytest
 
 from pd_v2 import attr, pooling
 from pd_v2.attr import Extra, Hook, Param
-from pd_v2.proto import ParameterConfig
+from pd_v2.formats.proto import ParameterConfig
 
 
 def configured(param, dims=(8, 4), size=32):

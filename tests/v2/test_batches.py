@@ -8,9 +8,9 @@ import pytest
 
 import pd_v2 as paddle
 from pd_v2 import event as events
-from pd_v2.batches import Batches
 from pd_v2.reader.ahead import ahead as working_ahead
 from pd_v2.reader.ahead import held
+from pd_v2.training.batches import Batches
 
 A, L, T = paddle.activation, paddle.layer, paddle.data_type
 

@@ -30,10 +30,10 @@ from pd_v2.dataset import (
     wmt14,
     wmt16,
 )
+from pd_v2.formats.proto import ModelConfig
 from pd_v2.parameters import Parameters
-from pd_v2.proto import ModelConfig
 from pd_v2.reader import creator
-from pd_v2.reader.recordio import write_records
+from pd_v2.recordio.chunks import write_records
 
 from .dataset import miniatures, originals
 from .test_recordio import FILE_OF_2017, STREAM, chunk

@@ -13,7 +13,7 @@ from pd_v2 import build
 from pd_v2.attr import Extra, Param
 from pd_v2.described import outputs_of
 from pd_v2.described.essence import differences
-from pd_v2.proto import ModelConfig
+from pd_v2.formats.proto import ModelConfig
 from pd_v2.topology import Topology
 
 FILES = sorted((Path(__file__).parent / "data").glob("golden*.json"))

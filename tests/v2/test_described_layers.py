@@ -4,8 +4,8 @@ import pytest
 
 from pd_v2 import build
 from pd_v2.described import outputs_of
+from pd_v2.formats.topology_file import program_of
 from pd_v2.topology import Topology
-from pd_v2.topology_file import program_of
 
 from . import (
     image_rows,

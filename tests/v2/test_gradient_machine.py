@@ -9,8 +9,8 @@ from pd_v2 import event as events
 from pd_v2.arguments import Arguments
 from pd_v2.attr import Param
 from pd_v2.data_feeder import DataFeeder
-from pd_v2.gradient_machine import PASS_TEST, PASS_TRAIN, GradientMachine
 from pd_v2.parameters import Parameters
+from pd_v2.training.gradient_machine import PASS_TEST, PASS_TRAIN, GradientMachine
 
 A, L, T = paddle.activation, paddle.layer, paddle.data_type
 

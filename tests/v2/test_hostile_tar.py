@@ -11,7 +11,7 @@ import pytest
 
 import pd_v2 as paddle
 from pd_v2 import unpacking
-from pd_v2.parameter_file import ParameterFileError
+from pd_v2.formats.parameter_file import ParameterFileError
 from pd_v2.parameters import Parameters
 
 from .test_parameter_file import (

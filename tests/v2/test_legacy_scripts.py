@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import pd_v2 as paddle
-from pd_v2.proto import ParameterConfig
+from pd_v2.formats.proto import ParameterConfig
 
 from .dataset import miniatures, originals
 

@@ -10,11 +10,11 @@ import pytest
 
 import pd_v2 as paddle
 from pd_v2 import master
-from pd_v2.batches import Batches
 from pd_v2.master import task_queue
 from pd_v2.master.task_queue import TaskQueue
 from pd_v2.reader import creator
-from pd_v2.reader.recordio import chunk_offsets, read_chunk, write_records
+from pd_v2.recordio.chunks import chunk_offsets, read_chunk, write_records
+from pd_v2.training.batches import Batches
 
 CHUNK = 1000  # records that write_records puts into one
 

@@ -9,14 +9,15 @@ from google.protobuf import text_format
 
 import pd_v2 as paddle
 import pd_v2.as_paddle
-from pd_v2 import build, merged_model
+from pd_v2 import build
 from pd_v2.__main__ import main
+from pd_v2.formats import merged_model
+from pd_v2.formats.merged_model import dump_v2_config, merge_v2_model
+from pd_v2.formats.proto import ModelConfig, TrainerConfig
+from pd_v2.formats.topology_file import TopologyFileError
 from pd_v2.inference import Inference
-from pd_v2.merged_model import dump_v2_config, merge_v2_model
 from pd_v2.parameters import Parameters
-from pd_v2.proto import ModelConfig, TrainerConfig
 from pd_v2.topology import Topology
-from pd_v2.topology_file import TopologyFileError
 
 A, L, T = paddle.activation, paddle.layer, paddle.data_type
 

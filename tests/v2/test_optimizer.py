@@ -5,6 +5,7 @@ import pytest
 
 import pd_core as pd
 import pd_v2 as paddle
+from pd_v2.formats.proto import ParameterConfig
 from pd_v2.optimizer import (
     AdaDelta,
     AdaGrad,
@@ -17,7 +18,6 @@ from pd_v2.optimizer import (
     RMSProp,
 )
 from pd_v2.optimizer.rule import Rule
-from pd_v2.proto import ParameterConfig
 
 START = [1.0, -2.0]
 GRADIENTS = [[0.5, -1.0], [0.25, 0.5], [-0.125, 2.0]]

@@ -9,7 +9,7 @@ import tarfile
 import numpy as np
 import pytest
 
-from pd_v2.parameter_file import (
+from pd_v2.formats.parameter_file import (
     ParameterFileError,
     _head_block,
     read_tar,
@@ -17,7 +17,7 @@ from pd_v2.parameter_file import (
     write_tar,
     write_value,
 )
-from pd_v2.proto import ParameterConfig
+from pd_v2.formats.proto import ParameterConfig
 
 HEADER = struct.Struct("<IIQ")
 

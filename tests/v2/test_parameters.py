@@ -12,8 +12,8 @@ import pd_core as pd
 import pd_v2 as paddle
 from pd_v2 import build, settings
 from pd_v2.attr import Param
+from pd_v2.formats.proto import ParameterConfig
 from pd_v2.parameters import Parameters
-from pd_v2.proto import ParameterConfig
 from pd_v2.rand_r import RandR
 
 L, T = paddle.layer, paddle.data_type

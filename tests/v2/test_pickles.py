@@ -15,11 +15,11 @@ import pytest
 
 import pd_core as pd
 import pd_v2 as paddle
+from pd_v2.formats.topology_file import TopologyFileError, read_topology
 from pd_v2.pickles import load
 from pd_v2.pickles.plain import is_plain
 from pd_v2.reader import creator
-from pd_v2.reader.recordio import write_records
-from pd_v2.topology_file import TopologyFileError, read_topology
+from pd_v2.recordio.chunks import write_records
 
 ROOT = str(Path(__file__).parents[2])
 SHARED, TWICE = [1, "a"], np.arange(3)

@@ -8,7 +8,7 @@ import pytest
 from google.protobuf import text_format
 from google.protobuf.message import EncodeError, Message
 
-from pd_v2 import proto
+from pd_v2.formats import proto
 
 MESSAGES = [
     name

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from pd_v2 import reader
-from pd_v2.batches import Batches
 from pd_v2.minibatch import batch
+from pd_v2.training.batches import Batches
 
 PATIENCE_SECONDS = 30
 

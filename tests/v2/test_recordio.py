@@ -14,8 +14,8 @@ import pd_core as pd
 import pd_v2.as_paddle  # noqa: F401  which finds recordio
 from pd_v2 import unpacking
 from pd_v2.reader import creator
-from pd_v2.reader.recordio import read_records, write_records
-from pd_v2.reader.snappy import unpack_block, unpack_stream
+from pd_v2.recordio.chunks import read_records, write_records
+from pd_v2.recordio.snappy import unpack_block, unpack_stream
 
 # A file that Paddle wrote: two pickled tuples in one uncompressed Snappy frame.
 FILE_OF_2017 = bytes.fromhex(

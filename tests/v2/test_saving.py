@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import pd_v2 as paddle
+from pd_v2.formats.proto import ParameterConfig
 from pd_v2.parameters import Parameters
-from pd_v2.proto import ParameterConfig
 
 ROOT = str(Path(__file__).parents[2])
 

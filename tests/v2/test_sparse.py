@@ -6,7 +6,7 @@ import pytest
 
 import pd_core as pd
 import pd_v2 as paddle
-from pd_core.node import ancestors
+from pd_core.graph.node import ancestors
 from pd_v2.attr import Param
 from pd_v2.topology import Topology
 

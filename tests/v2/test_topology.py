@@ -14,7 +14,7 @@ import pd_core as pd
 import pd_v2 as paddle
 from pd_v2 import build
 from pd_v2.data_type import InputType
-from pd_v2.proto import ModelConfig
+from pd_v2.formats.proto import ModelConfig
 from pd_v2.topology import Topology
 
 A, L, T = paddle.activation, paddle.layer, paddle.data_type

@@ -9,10 +9,10 @@ import pytest
 import pd_v2 as paddle
 from pd_v2 import build
 from pd_v2.attr import Param
+from pd_v2.formats.topology_file import TopologyFileError, read_topology
 from pd_v2.inference import Inference
 from pd_v2.parameters import Parameters
 from pd_v2.topology import Topology
-from pd_v2.topology_file import TopologyFileError, read_topology
 
 A, L, T = paddle.activation, paddle.layer, paddle.data_type
 

@@ -12,9 +12,9 @@ import pd_v2 as paddle
 from pd_v2 import data_type as T
 from pd_v2 import event as events
 from pd_v2.data_feeder import DataFeeder
-from pd_v2.gradient_machine import GradientMachine
 from pd_v2.optimizer import L2Regularization, Momentum
 from pd_v2.topology import Topology
+from pd_v2.training.gradient_machine import GradientMachine
 
 L = paddle.layer
 

@@ -148,4 +148,4 @@ def test_a_script_sees_the_line_of_the_warning_and_the_error(tmp_path):
     assert done.stdout == "4\n" and done.returncode == 1
     warning, *_, error = [x for x in done.stderr.splitlines() if "has no sequences" in x]
     assert "train.py:3: GraphError: last_seq layer '__last_seq_0__'" in warning
-    assert error.startswith("pd_core.errors.GraphError: last_seq layer")
+    assert error.startswith("pd_core.graph.errors.GraphError: last_seq layer")

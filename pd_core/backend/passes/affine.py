@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from ...node import apply
-from ...rewrite import is_output_of
-from ...variable import constant
+from ...graph.node import apply
+from ...graph.rewrite import is_output_of
+from ...graph.variable import constant
 from .windows import reshape
 
 

@@ -3,8 +3,8 @@ width."""
 
 import numpy as np
 
-from ...node import apply
-from ...variable import constant
+from ...graph.node import apply
+from ...graph.variable import constant
 
 _WINDOW = ("left_window_size", "right_window_size")
 

@@ -9,7 +9,7 @@ exported model holds them.
 import numpy as np
 from onnx import TensorProto, helper
 
-from ...node import apply, composite
+from ...graph.node import apply, composite
 
 DOMAIN = "com.microsoft.nchwc"
 _POSITIONS = 1000  # of the result; for fewer the filters cost more than the kernel gains

@@ -6,9 +6,9 @@ such numbers. CUDA and WebGPU have no kernels for arithmetic on bytes.
 
 import numpy as np
 
-from ...node import apply
-from ...rewrite import is_output_of
-from ...variable import constant
+from ...graph.node import apply
+from ...graph.rewrite import is_output_of
+from ...graph.variable import constant
 
 _MOST = 255
 _FLOAT32, _UINT8 = 1, 2

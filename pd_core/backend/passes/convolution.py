@@ -5,8 +5,8 @@ from itertools import product
 
 import numpy as np
 
-from ...node import apply
-from ...variable import constant
+from ...graph.node import apply
+from ...graph.variable import constant
 from .factored import factored_filter_grad
 from .windows import Windows, merged, reshape, resized
 

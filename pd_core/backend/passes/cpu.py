@@ -3,9 +3,9 @@
 from collections import Counter
 from dataclasses import replace
 
-from ...namespace import fresh_names
-from ...node import ancestors
-from ...rewrite import rewrite
+from ...graph.names import fresh_names
+from ...graph.node import ancestors
+from ...graph.rewrite import rewrite
 from .affine import ChannelAffine
 from .blocked import BlockedKernels
 from .bytes import in_bytes

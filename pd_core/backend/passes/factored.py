@@ -10,7 +10,7 @@ from itertools import product
 
 import numpy as np
 
-from ...node import apply
+from ...graph.node import apply
 from .windows import reshape, resized
 
 _DIGIT = 8  # slices of one step of unfolding: 64 taps are two steps

@@ -4,9 +4,9 @@ What depends on no state is computed for all steps before the loop, what no stat
 it, each as one operator over all steps. Outputs that nobody reads are dropped.
 """
 
-from ...node import Block, ancestors, control, scan_node
-from ...rewrite import close, rebuilt, rewrite, substitute
-from ...variable import Variable
+from ...graph.node import Block, ancestors, control, scan_node
+from ...graph.rewrite import close, rebuilt, rewrite, substitute
+from ...graph.variable import Variable
 from .regroup import regroup
 from .vectorize import plan
 

@@ -6,9 +6,9 @@ Where they are a softmax or sigmoid, the two are one operator, and so are their 
 
 import numpy as np
 
-from ...node import apply
-from ...rewrite import is_output_of
-from ...variable import constant
+from ...graph.node import apply
+from ...graph.rewrite import is_output_of
+from ...graph.variable import constant
 from .scatter import is_zero
 
 

@@ -1,7 +1,7 @@
 """Steps of a matrix whose gradient is a product, in fewer passes over the matrix."""
 
-from ...node import apply
-from ...rewrite import is_output_of
+from ...graph.node import apply
+from ...graph.rewrite import is_output_of
 
 
 class MomentumGemm:

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from ...node import apply
-from ...variable import constant
+from ...graph.node import apply
+from ...graph.variable import constant
 from .windows import reshape
 
 

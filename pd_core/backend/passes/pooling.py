@@ -6,9 +6,9 @@ the Indices of ONNX's MaxPool; with ties="all" each of them has it.
 
 import numpy as np
 
-from ...node import apply
-from ...rewrite import is_output_of
-from ...variable import constant
+from ...graph.node import apply
+from ...graph.rewrite import is_output_of
+from ...graph.variable import constant
 from .relu import masked
 from .windows import Windows, merged, reshape
 

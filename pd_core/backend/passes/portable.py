@@ -6,9 +6,9 @@ CPU, with copies there and back in every step, or not at all.
 
 import numpy as np
 
-from ...node import ancestors, apply
-from ...shapes import element_type
-from ...variable import constant
+from ...graph.inference import element_type
+from ...graph.node import ancestors, apply
+from ...graph.variable import constant
 from .convolution import conv_filter_grad_of_rows
 from .pooling import max_pool_grad_without_indices, max_pool_pick_without_indices
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ...node import apply
+from ...graph.node import apply
 
 _U = np.uint32
 

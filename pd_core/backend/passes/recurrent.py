@@ -1,6 +1,6 @@
 """Recurrent layers with the batch in front: ONNX Runtime has kernels for steps in front only."""
 
-from ...node import apply
+from ...graph.node import apply
 
 _BATCH_FIRST = {0: (1, 0, 2), 5: (1, 0, 2), 6: (1, 0, 2)}  # X and the initial states
 

@@ -6,8 +6,8 @@ before the loop, for all steps at once. The same for products.
 
 from collections import Counter
 
-from ...node import ancestors, apply
-from ...rewrite import rebuilt, rewrite
+from ...graph.node import ancestors, apply
+from ...graph.rewrite import rebuilt, rewrite
 
 _ASSOCIATIVE = ("Add", "Mul")
 

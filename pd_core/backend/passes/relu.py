@@ -1,7 +1,7 @@
 """The gradient of relu, and its exchange with that of a pooling behind it."""
 
-from ...node import apply, composite
-from ...variable import constant
+from ...graph.node import apply, composite
+from ...graph.variable import constant
 
 
 def relu_grad(node, inputs, sizes, seed):

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from ...node import apply
-from ...rewrite import is_output_of
+from ...graph.node import apply
+from ...graph.rewrite import is_output_of
 
 _LARGEST = np.iinfo(np.int32).max
 

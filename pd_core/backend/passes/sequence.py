@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from ...node import apply
-from ...variable import constant, fresh_dim
+from ...graph.node import apply
+from ...graph.variable import constant, fresh_dim
 
 
 def padded_again(node, inputs):

@@ -6,8 +6,8 @@ outer inputs, or None where the operator cannot be moved as it is.
 
 import numpy as np
 
-from ...node import apply
-from ...shapes import BROADCASTING
+from ...graph.broadcast import BROADCASTING
+from ...graph.node import apply
 
 _UNARY = {
     *("Abs", "Cast", "Ceil", "Cos", "Erf", "Exp", "Floor", "Identity", "LeakyRelu", "Log"),

@@ -5,9 +5,9 @@ from itertools import product
 
 import numpy as np
 
-from ...errors import GraphError
-from ...node import apply
-from ...variable import constant
+from ...graph.errors import GraphError
+from ...graph.node import apply
+from ...graph.variable import constant
 
 
 class Windows:

@@ -40,7 +40,7 @@ def test_a_module_first_imported_by_its_old_name_is_the_same():
 
 @pytest.mark.parametrize("name", ["ModelConfig", "ParameterConfig", "TrainerConfig"])
 def test_messages(name):
-    from pd_v2 import proto
+    from pd_v2.formats import proto
 
     module = importlib.import_module(f"paddle.proto.{name}_pb2")
     assert getattr(module, name) is getattr(proto, name)
@@ -68,7 +68,7 @@ def test_image_helpers():
         ("paddle.trainer.config_parser", "pd_v2.trainer_config_helpers.config_parser"),
         ("paddle.trainer_config_helpers", "pd_v2.trainer_config_helpers"),
         ("paddle.trainer_config_helpers.layers", "pd_v2.trainer_config_helpers.layers"),
-        ("paddle.utils.merge_model", "pd_v2.merged_model"),
+        ("paddle.utils.merge_model", "pd_v2.formats.merged_model"),
         ("paddle.v2.dataset.common", "pd_v2.dataset.common"),
         ("paddle.v2.reader.decorator", "pd_v2.reader.decorator"),
         ("py_paddle", "pd_v2.py_paddle"),

@@ -1,0 +1,1 @@
+"""Files: ONNX models, training steps, and writing without half-written results."""

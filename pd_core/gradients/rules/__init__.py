@@ -1,0 +1,23 @@
+"""Gradient rules, keyed by ONNX operator: a file for each family."""
+
+from . import (
+    activation,
+    attention,
+    control,
+    conv,
+    image,
+    index,
+    loss,
+    math,
+    matrix,
+    norm,
+    recurrent,
+    reduce,
+    region,
+    sampling,
+    selection,
+    sequence,
+    shape,
+    signal,
+    verdicts,
+)

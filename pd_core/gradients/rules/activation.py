@@ -1,0 +1,133 @@
+"""Derivatives of activation functions: of what each of them computes."""
+
+import math
+
+import numpy as np
+
+from ... import ops
+from ...graph.variable import Variable, constant
+from ..expression import expression
+from ..registry import gradient
+
+_SELU = 1.67326319217681884765625, 1.05070102214813232421875  # alpha, gamma
+
+
+@expression("PRelu")
+def prelu(a, x, slope):
+    return ops.where(x > 0.0, x, x * slope)
+
+
+@expression("Elu")
+def elu(a, x):
+    return _bent(x, a.get("alpha", 1.0), 1.0)
+
+
+@expression("Celu")
+def celu(a, x):
+    alpha = a.get("alpha", 1.0)
+    return _bent(x, alpha, alpha)
+
+
+@expression("Selu")
+def selu(a, x):
+    alpha, gamma = _SELU
+    return _bent(x, a.get("alpha", alpha), 1.0) * a.get("gamma", gamma)
+
+
+def _bent(x, height, width):
+    """x where positive, height (e^(x / width) - 1) elsewhere."""
+    below = ops.exp(ops.where(x > 0.0, 0.0, x) * (1.0 / width)) - 1.0
+    return ops.where(x > 0.0, x, below * height)
+
+
+@expression("Gelu")
+def gelu(a, x):
+    """x times the share of the normal distribution below it (Hendrycks & Gimpel 2016)."""
+    if a.get("approximate", "none") == "tanh":
+        inner = math.sqrt(2.0 / math.pi) * (x + 0.044715 * x * x * x)
+        return 0.5 * x * (1.0 + ops.tanh(inner))
+    return 0.5 * x * (1.0 + ops.erf(x * math.sqrt(0.5)))
+
+
+@expression("Swish")
+def swish(a, x):
+    return x * ops.sigmoid(x * a.get("alpha", 1.0))
+
+
+@expression("Mish")
+def mish(a, x):
+    return x * ops.tanh(ops.softplus(x))
+
+
+@gradient("HardSigmoid")
+def hard_sigmoid(node, dy):
+    y, slope = node.outputs[0], node.attributes.get("alpha", 0.2)
+    within = ops.logical_and(ops.greater_than(y, 0.0), ops.less_than(y, 1.0))
+    return [ops.where(within, dy * slope, 0.0)]
+
+
+@gradient("HardSwish")
+def hard_swish(node, dy):
+    (x,) = node.inputs
+    bent = ops.where(ops.less_than(x, 3.0), dy * (x * (1.0 / 3.0) + 0.5), dy)
+    return [ops.where(ops.less_equal(x, -3.0), 0.0, bent)]
+
+
+@gradient("ThresholdedRelu")
+def thresholded_relu(node, dy):
+    (x,), alpha = node.inputs, node.attributes.get("alpha", 1.0)
+    return [ops.where(x > alpha, dy, 0.0)]
+
+
+@gradient("Shrink")
+def shrink(node, dy):
+    (x,), width = node.inputs, node.attributes.get("lambd", 0.5)
+    return [ops.where(ops.abs(x) > width, dy, 0.0)]
+
+
+@gradient("Dropout")
+def dropout(node, dy, _=None):
+    """By the mask that was drawn, where it is in training."""
+    rest = node.inputs[1:]
+    training = rest[1] if len(rest) > 1 and rest[1] is not None else constant(False)
+    if training.value is not None and not training.value.any():
+        return [dy, *[None] * len(rest)]
+    ratio = rest[0] if rest[0] is not None else constant(0.5)
+    kept = ops.cast(_mask(node), dy.dtype) * dy / (1.0 - ops.cast(ratio, dy.dtype))
+    return [ops.where(training, kept, dy), *[None] * len(rest)]
+
+
+def _mask(node):
+    """Which elements were kept; the node gives it from now on."""
+    if len(node.outputs) == 1:
+        y = node.outputs[0]
+        mask = Variable.of(y.dims, np.bool_, f"{y.name}:mask", node=node)
+        node.outputs = (y, mask)
+    return node.outputs[1]
+
+
+@expression("DequantizeLinear")
+def dequantize(a, x, scale, zero_point=None):
+    """(x - zero point) scale, along an axis, by blocks of it, or as a whole."""
+    centred = ops.cast(x, scale.dtype)
+    if zero_point is not None:
+        centred = centred - _stretched(a, ops.cast(zero_point, scale.dtype), x)
+    return centred * _stretched(a, scale, x)
+
+
+def _stretched(a, v, x):
+    """A scale beside x."""
+    axis, block = a.get("axis", 1) % max(x.rank, 1), a.get("block_size", 0)
+    if v.rank == 0 or v.dims == (1,):
+        return ops.reshape(v, [])
+    if not block:
+        return ops.reshape(v, [-1 if k == axis else 1 for k in range(x.rank)])
+    rows = ops.arange(ops.size_of(x, axis)) / block
+    return ops.gather(v, rows, axis)
+
+
+@expression("DynamicQuantizeLinear")
+def dynamic_quantize(a, x):
+    """Of the three outputs only the scale changes smoothly with x."""
+    low, high = ops.minimum(ops.reduce_min(x), 0.0), ops.maximum(ops.reduce_max(x), 0.0)
+    return [x, (high - low) * (1.0 / 255.0), x]

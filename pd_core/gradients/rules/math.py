@@ -1,0 +1,138 @@
+"""Derivatives of elementwise functions."""
+
+import functools
+import math
+
+import numpy as np
+
+from ... import ops
+from ...graph.variable import constant
+from ..registry import elementwise, gradient, unbroadcast
+
+# fmt: off
+elementwise("Neg",        lambda x, y, dy: -dy)
+elementwise("Abs",        lambda x, y, dy: dy * ops.sign(x))
+elementwise("Exp",        lambda x, y, dy: dy * y)
+elementwise("Log",        lambda x, y, dy: dy / x)
+elementwise("Sqrt",       lambda x, y, dy: dy / (y * 2.0))
+elementwise("Reciprocal", lambda x, y, dy: -dy * (y * y))
+elementwise("Sin",        lambda x, y, dy: dy * ops.cos(x))
+elementwise("Cos",        lambda x, y, dy: -dy * ops.sin(x))
+elementwise("Tan",        lambda x, y, dy: dy * (1.0 + y * y))
+elementwise("Asin",       lambda x, y, dy: dy / ops.sqrt(1.0 - x * x))
+elementwise("Acos",       lambda x, y, dy: -dy / ops.sqrt(1.0 - x * x))
+elementwise("Atan",       lambda x, y, dy: dy / (1.0 + x * x))
+elementwise("Sinh",       lambda x, y, dy: dy * (0.5 * (ops.exp(x) + ops.exp(-x))))
+elementwise("Cosh",       lambda x, y, dy: dy * (0.5 * (ops.exp(x) - ops.exp(-x))))
+elementwise("Asinh",      lambda x, y, dy: dy / ops.sqrt(x * x + 1.0))
+elementwise("Acosh",      lambda x, y, dy: dy / ops.sqrt((x - 1.0) * (x + 1.0)))
+elementwise("Atanh",      lambda x, y, dy: dy / (1.0 - x * x))
+elementwise("Erf",        lambda x, y, dy: dy * ops.exp(-(x * x)) * (2.0 / math.sqrt(math.pi)))
+elementwise("Tanh",       lambda x, y, dy: dy * (1.0 - y * y))
+elementwise("Sigmoid",    lambda x, y, dy: dy * (y * (1.0 - y)))
+elementwise("Relu",       lambda x, y, dy: ops.relu_grad(y, dy))
+elementwise("ReluGrad",   None, lambda y, dy, dx, u: ops.relu_grad(y, u))
+elementwise("Softplus",   lambda x, y, dy: dy * ops.sigmoid(x))
+elementwise("Softsign",   lambda x, y, dy: dy / ops.square(1.0 + ops.abs(x)))
+elementwise("Add",        lambda a, b, y, dy: dy,     lambda a, b, y, dy: dy)
+elementwise("Sub",        lambda a, b, y, dy: dy,     lambda a, b, y, dy: -dy)
+elementwise("Mul",        lambda a, b, y, dy: dy * b, lambda a, b, y, dy: dy * a)
+elementwise("Div",        lambda a, b, y, dy: dy / b, lambda a, b, y, dy: -(dy * y / b))
+elementwise("Pow",        lambda a, b, y, dy: dy * ops.cast(b, a.dtype) * _power_below(a, b),
+                          lambda a, b, y, dy: ops.cast(dy * y * _log_of_base(a, b), b.dtype))
+elementwise("Mod",        lambda a, b, y, dy: dy, lambda a, b, y, dy: dy * (y - a) / b)
+elementwise("CastLike",   lambda x, like, y, dy: ops.cast(dy, x.dtype), None)
+elementwise("Where",      None, lambda c, a, b, y, dy: ops.where(c, dy, 0.0),
+                                lambda c, a, b, y, dy: ops.where(c, 0.0, dy))
+elementwise("Identity",   lambda x, y, dy: dy)
+# fmt: on
+
+
+def _power_below(a, b):
+    """a^(b-1), and anything finite where b is 0: x^0 is 1 at 0 too, without a slope."""
+    if b.value is not None:
+        return ops.pow(a, constant(np.where(b.value == 0, 0, b.value - 1), b.dtype))
+    return ops.pow(a, ops.where(ops.equal(b, 0), 1, b) - 1)
+
+
+def _log_of_base(a, b):
+    """ln a, and 0 where a is 0 and b not negative: 0^b does not change with b."""
+    if a.value is not None and a.value.all():
+        return ops.log(a)
+    still = ops.equal(a, 0)
+    if b.value is None or (b.value < 0).any():
+        still = ops.logical_and(still, ops.greater_equal(b, 0))
+    return ops.log(ops.where(still, 1, a))
+
+
+@gradient("LeakyRelu")
+def leaky_relu(node, dy):
+    (x,), alpha = node.inputs, node.attributes.get("alpha", 0.01)
+    return [ops.where(x > 0.0, dy, dy * alpha)]
+
+
+@gradient("Clip")
+def clip(node, dy):
+    """To x within the bounds and at them, as torch.clamp; else to the bound that holds it, the
+    upper one if they cross.
+    """
+    x, low, high = (*node.inputs, None, None)[:3]
+    inside, at_low, at_high = dy, None, None
+    raised = x
+    if low is not None:
+        held = ops.less_than(x, low)
+        at_low, inside = ops.where(held, dy, 0.0), ops.where(held, 0.0, dy)
+        raised = ops.maximum(x, low)
+    if high is not None:
+        held = ops.greater_than(raised, high)
+        at_high, inside = ops.where(held, dy, 0.0), ops.where(held, 0.0, inside)
+        at_low = at_low if at_low is None else ops.where(held, 0.0, at_low)
+    found = [(low, at_low), (high, at_high)]
+    bounds = [None if v is None else unbroadcast(g, v) for v, g in found]
+    return [inside, *bounds][: len(node.inputs)]
+
+
+@gradient("Sum")
+def sum(node, dy):
+    return [lambda x=x: unbroadcast(dy, x) for x in node.inputs]
+
+
+@gradient("Mean")
+def mean(node, dy):
+    share = dy * (1.0 / len(node.inputs))
+    return [lambda x=x: unbroadcast(share, x) for x in node.inputs]
+
+
+@gradient("Max", "Min")
+def extreme(node, dy):
+    """Shared evenly by the operands that are the result, as by torch.maximum."""
+    y = node.outputs[0]
+    if len(node.inputs) == 1:
+        return [dy]
+    hits = [ops.cast(ops.equal(x, y), dy.dtype) for x in node.inputs]
+    share = dy / functools.reduce(ops.add, hits)
+    return [
+        lambda x=x, hit=hit: unbroadcast(hit * share, x)
+        for x, hit in zip(node.inputs, hits, strict=True)
+    ]
+
+
+@gradient("Cast")
+def cast(node, dy):
+    return [ops.cast(dy, node.inputs[0].dtype)]
+
+
+@gradient("StraightThrough")
+def straight_through(node, dy):
+    return [None, dy]
+
+
+@gradient("ClipGradient")
+def clip_gradient(node, dy):
+    limit = node.attributes["limit"]
+    return [ops.clip(dy, -limit, limit)]
+
+
+@gradient("ScaleGradient")
+def scale_gradient(node, dy):
+    return [dy * node.attributes["factor"]]

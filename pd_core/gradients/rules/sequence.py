@@ -1,0 +1,67 @@
+"""Derivatives of packed sequences: each operator's gradient is the one that undoes it."""
+
+import numpy as np
+
+from ... import ops
+from ..registry import gradient
+
+
+@gradient("PadRows")
+def pad_rows(node, dy):
+    _, index, places = node.inputs
+    return [ops.pack_rows(dy, index, places), None, None]
+
+
+@gradient("PackRows")
+def pack_rows(node, dy):
+    _, index, places = node.inputs
+    return [ops.pad_rows(dy, index, places), None, None]
+
+
+@gradient("PadParts")
+def pad_parts(node, *dys):
+    _, places, *indices = node.inputs
+    dys = [
+        ops.zeros_like(part) if dy is None else dy
+        for part, dy in zip(node.outputs, dys, strict=True)
+    ]
+    return [ops.pack_parts(dys, places, indices), None, *[None] * len(indices)]
+
+
+@gradient("PackParts")
+def pack_parts(node, dy):
+    places, *rest = node.inputs
+    indices = rest[len(rest) // 2 :]
+    return [None, *ops.pad_parts(dy, places, indices), *[None] * len(indices)]
+
+
+@gradient("ExchangeRows")
+def exchange_rows(node, dy):
+    _, index, back = node.inputs
+    return [ops.exchange_rows(dy, back, index), None, None]
+
+
+@gradient("SegmentSum")
+def segment_sum(node, dy):
+    _, index, owner = node.inputs
+    return [ops.repeat_rows(dy, index, owner, node.attributes["holes"]), None, None]
+
+
+@gradient("RepeatRows")
+def repeat_rows(node, dy):
+    _, index, owner = node.inputs
+    return [ops.segment_sum(dy, index, owner, node.attributes["holes"]), None, None]
+
+
+@gradient("SegmentMax")
+def segment_max(node, dy):
+    """To the first row that holds the maximum."""
+    x, index, owner, position, lengths = node.inputs
+    where = ops.cast(position, x.dtype)
+    where = ops.reshape(where, [-1] + [1] * (x.rank - 1)) if x.rank > 1 else where
+    at = ops.equal(x, ops.repeat_rows(node.outputs[0], index, owner))
+    candidates = ops.where(at, -where, np.array(-np.inf, x.dtype))
+    first = ops.segment_max(candidates, index, owner, position, lengths)
+    picked = ops.equal(where, ops.repeat_rows(-first, index, owner))
+    dx = ops.where(picked, ops.repeat_rows(dy, index, owner), np.array(0, x.dtype))
+    return [dx, None, None, None, None]

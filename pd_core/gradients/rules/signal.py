@@ -1,0 +1,72 @@
+"""Derivatives of spectra: the transform turned is the one in the other direction."""
+
+import numpy as np
+
+from ... import ops
+from ...graph.errors import NoGradient
+from ...graph.variable import constant
+from ..expression import expression
+from ..registry import again, gradient
+
+
+@gradient("DFT")
+def dft(node, dy):
+    x, length, axis = (*node.inputs, None, None)[:3]
+    if not isinstance(x.dims[-1], int):
+        raise NoGradient(f"whether {x!r} holds numbers or complex ones is not known")
+    rest = [None] * (len(node.inputs) - 1)
+    axis = constant(np.int64(x.rank - 2)) if axis is None else axis
+    size = ops.reshape(ops.gather(ops.shape_of(x), axis), [])
+    inverse, onesided = (node.attributes.get(k, 0) for k in ("inverse", "onesided"))
+    if length is None:
+        length = (size - 1) * 2 if inverse and onesided else size
+    length = ops.reshape(length, [])
+    g = again(node, dy, length, axis, inverse=1 - inverse, onesided=0, known=_dims(x, dy, 2))
+    count = ops.cast(length, dy.dtype)
+    g = g / count if inverse else g * count
+    if inverse and onesided:
+        g = g * _twice(g, length, axis)
+    g = _resized(g, x, size, length, axis)
+    return [ops.slice(g, [0], [1], [x.rank - 1]) if x.dims[-1] == 1 else g, *rest]
+
+
+def _dims(x, dy, last):
+    return (*dy.dims[:-2], *dy.dims[-2:-1], last) if x.rank == 2 else None
+
+
+def _twice(g, length, axis):
+    """2 for the frequencies that stand for two, 1 for the lowest and the middle one, 0 beyond."""
+    k = ops.arange(ops.gather(ops.shape_of(g), axis))
+    alone = ops.logical_or(ops.equal(k, 0), ops.equal(k * 2, length))
+    factor = ops.where(alone, constant(1.0, g.dtype), 2.0)
+    factor = ops.where(ops.greater_than(k * 2, length), 0.0, factor)
+    along = ops.equal(np.arange(g.rank), ops.reshape(axis, [1]))
+    return ops.reshape(factor, ops.where(along, constant(np.int64(-1)), 1))
+
+
+def _resized(g, x, size, length, axis):
+    """g cut to the size of x along the axis, or with zeros behind it."""
+    size, at = ops.reshape(size, [1]), ops.reshape(axis, [1])
+    g = ops.slice(g, [0], size, at)
+    if axis.value is None:
+        return g
+    n = int(axis.value) % x.rank
+    if isinstance(x.dims[n], int) and g.dims[n] == x.dims[n]:
+        return g
+    missing = ops.maximum(size - ops.reshape(length, [1]), 0)
+    shape = ops.concat([missing if k == n else ops.size_of(g, k) for k in range(g.rank)])
+    return ops.concat([g, ops.expand(constant(0.0, g.dtype), shape)], n)
+
+
+@expression("STFT")
+def stft(a, signal, step, window=None, length=None):
+    """Transforms of what is seen through a window that moves on by a step."""
+    if length is None:
+        length = ops.size_of(signal if window is None else window, 1 if window is None else 0)
+    length, step = (ops.reshape(v, [1]) for v in (length, step))
+    count = (ops.size_of(signal, 1) - length) / step + 1
+    starts, within = ops.arange(count) * step, ops.arange(length)
+    frames = ops.gather(signal, ops.unsqueeze(starts, 1) + ops.unsqueeze(within, 0), 1)
+    if window is not None:
+        frames = frames * ops.reshape(window, [-1, 1])
+    return ops.dft(frames, axis=2, onesided=a.get("onesided", 1))

@@ -1,0 +1,31 @@
+"""Operators whose derivative is zero, and those that have none."""
+
+from ..registry import undefined, zero
+
+# steps: constant between their jumps
+zero("Sign", "Floor", "Ceil", "Round", "Hardmax", "QuantizeLinear")
+# questions, answered by bools and indices
+zero("Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal", "IsNaN", "IsInf")
+zero("And", "Or", "Xor", "Not", "ArgMax", "ArgMin", "NonZero", "NonMaxSuppression")
+# whole numbers
+zero("BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot", "BitCast")
+zero("ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul", "TfIdfVectorizer")
+# sizes, and what is made of sizes or of nothing
+zero("Shape", "Size", "Constant", "ConstantOfShape", "EyeLike", "OptionalHasElement")
+zero("BlackmanWindow", "HammingWindow", "HannWindow", "MelWeightMatrix", "SequenceLength")
+# random draws, as drawn
+zero("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform")
+zero("RandomUniformLike", "StopGradient", "Uniform")
+# text and files
+zero("ImageDecoder", "RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit")
+
+undefined(
+    "a list of values; `import_onnx` takes it apart",
+    *("ConcatFromSequence", "SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase"),
+    *("SequenceInsert", "SequenceMap", "SplitToSequence"),
+)
+undefined("a value or none; `import_onnx` takes it apart", "Optional", "OptionalGetElement")
+undefined(
+    "no runtime loads it; `import_onnx` reads its body",
+    *("CausalConvWithState", "LinearAttention", "SwiGLU"),
+)

@@ -1,0 +1,1 @@
+"""The graph: variables, ONNX nodes, names, and the inference of types."""

@@ -1,0 +1,74 @@
+"""What sizes give together: broadcasting, and the pairs that are equal at run time."""
+
+from .variable import is_open, open_dim
+
+
+def meet(a, b):
+    """The size that two broadcast sizes give, or None where they cannot meet.
+
+    A 1 stretches; a named size is never taken to be 1 at run time, so where one meets another
+    or a number above 1 the two are equal (`meetings` lists them for the session to check). Only
+    an open size may be 1.
+    """
+    if is_open(a) and is_open(b) and a != b:
+        return open_dim()
+    if a == 1 or is_open(a):
+        return b if b != 1 else a
+    if b == 1 or a == b or isinstance(b, str):
+        return a
+    return b if isinstance(a, str) else None
+
+
+def broadcast_dims(*operands):
+    """Dims of an elementwise result, or None where the operands do not fit."""
+    rank = max(map(len, operands))
+    padded = [(1,) * (rank - len(dims)) + tuple(dims) for dims in operands]
+    out = []
+    for sizes in zip(*padded, strict=True):
+        size = 1
+        for d in sizes:
+            size = meet(size, d)
+            if size is None:
+                return None
+        out.append(size)
+    return tuple(out)
+
+
+def meetings(node):
+    """Pairs of unequal sizes, one of them a name, that a node takes to be equal at run time."""
+    for operands in _aligned(node):
+        rank = max(map(len, operands))
+        padded = [(1,) * (rank - len(dims)) + tuple(dims) for dims in operands]
+        for sizes in zip(*padded, strict=True):
+            settled = (d for d in sizes if d != 1 and not is_open(d))
+            first, *others = dict.fromkeys(settled) or [1]
+            yield from ((first, d) for d in others if isinstance(first, str) or isinstance(d, str))
+
+
+def _aligned(node):
+    """Groups of dims whose last, next to last, … sizes meet in a node."""
+    dims = [x.dims for x in node.inputs if x is not None]
+    if node.op_type in BROADCASTING:
+        return [dims]
+    if node.op_type == "MatMul":
+        a, b = dims
+        return [(a[:-2], b[:-2]), (a[-1:], b[-2:-1] or b)]
+    if node.op_type == "Expand":
+        return [(dims[0], node.outputs[0].dims)]
+    if node.op_type in ("GatherElements", "ScatterElements"):
+        axis = node.attributes.get("axis", 0) % len(dims[0])
+        return [[d[:axis] + d[axis + 1 :] for d in dims[:2]], dims[1:]]
+    if node.op_type in _ROWS:
+        return [(dims[0][:1], dims[_ROWS[node.op_type]][:1])]
+    return []
+
+
+# composites of packed rows: which input has as many rows as the first
+_ROWS = dict.fromkeys(("PadRows", "ExchangeRows", "SegmentSum", "SegmentMax"), 2)
+_ROWS |= dict.fromkeys(("PackRows", "RepeatRows"), 1)
+
+
+BROADCASTING = (
+    *("Add", "Sub", "Mul", "Div", "Pow", "Mod", "Max", "Min", "Where", "PRelu"),
+    *("Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal", "And", "Or", "Xor"),
+)

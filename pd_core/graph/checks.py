@@ -1,0 +1,225 @@
+"""Checks of operators: both numbers in the message where ONNX is silent or terse.
+
+`checks[op_type](node)` raises ShapeError or DTypeError.
+"""
+
+import numpy as np
+
+from .broadcast import BROADCASTING, broadcast_dims
+from .errors import DTypeError, ShapeError
+from .site import function
+from .variable import Variable, constant, describe, shown
+
+checks = {}
+
+
+def check(*op_types):
+    """Register fn(node) as the check of these operators."""
+    return lambda fn: checks.update(dict.fromkeys(op_types, fn)) or fn
+
+
+# ---- arguments
+
+
+def axis_of(x, axis):
+    """An axis of x counted from the front."""
+    if not -x.rank <= axis < x.rank:
+        raise ShapeError(f"{function()}: axis {axis} of {x!r}, which has {x.rank} axes")
+    return axis % x.rank
+
+
+def per_axis(value, n):
+    """One whole number for each of n axes."""
+    values = whole(value).value.reshape(-1).tolist()
+    if len(values) not in (1, n):
+        raise ShapeError(f"{function()}: {len(values)} numbers {values} for {n} spatial axes")
+    return values * n if len(values) == 1 else values
+
+
+def whole(values) -> Variable:
+    """A constant of int64, such as sizes; a Variable as it is."""
+    return constant(values, np.int64)
+
+
+# ---- operators
+
+
+def _clash(a, b):
+    return isinstance(a, int) and isinstance(b, int) and a != b
+
+
+def differ(a, b):
+    """Two Variables cannot have the same shape."""
+    return a.rank != b.rank or any(map(_clash, a.dims, b.dims))
+
+
+@check(*BROADCASTING)
+def _check_broadcast(node):
+    if broadcast_dims(*(x.dims for x in node.inputs)) is None:
+        shapes = " and ".join(shown(x.dims) for x in node.inputs)
+        raise ShapeError(f"sizes {shapes} do not broadcast")
+    values = node.inputs[1:] if node.op_type == "Where" else node.inputs
+    if len({x.dtype for x in values}) > 1 and node.op_type != "Pow":
+        types = " and ".join(str(x.dtype) for x in values)
+        raise DTypeError(f"element types differ, {types}\n  hint: cast() one of them")
+
+
+@check("MatMul")
+def _check_matmul(node):
+    a, b = node.inputs
+    if a.rank == 0 or b.rank == 0:
+        raise ShapeError("a scalar is no matrix")
+    if broadcast_dims(a.dims[:-2], b.dims[:-2]) is None:
+        leading = f"{shown(a.dims[:-2])} and {shown(b.dims[:-2])}"
+        raise ShapeError(f"leading sizes {leading} do not broadcast")
+    if _clash(a.dims[-1], b.dims[-2 if b.rank > 1 else 0]):
+        raise ShapeError(
+            f"inner sizes differ, {a.dims[-1]} against {b.dims[-2 if b.rank > 1 else 0]}"
+        )
+
+
+@check("Conv")
+def _check_conv(node):
+    x, w = node.inputs[:2]
+    group = node.attributes.get("group", 1)
+    if x.rank < 3 or x.rank != w.rank:
+        raise ShapeError(f"an image of rank {x.rank} and filters of rank {w.rank}")
+    if isinstance(w.dims[1], int) and _clash(x.dims[1], w.dims[1] * group):
+        raise ShapeError(
+            f"the image has {x.dims[1]} channels, the filters take {w.dims[1] * group}"
+        )
+    if isinstance(w.dims[0], int) and w.dims[0] % group:
+        raise ShapeError(f"{w.dims[0]} filters do not split into {group} groups")
+    _check_bias(node, w.dims[0])
+    window = [
+        (k - 1) * d + 1 if isinstance(k, int) else 1
+        for k, d in zip(w.dims[2:], node.attributes.get("dilations", [1] * x.rank), strict=False)
+    ]
+    _check_window(x, window, node.attributes.get("pads"))
+
+
+@check("ConvTranspose")
+def _check_conv_transpose(node):
+    (x, w), a = node.inputs[:2], node.attributes
+    if x.rank < 3 or x.rank != w.rank:
+        raise ShapeError(f"an image of rank {x.rank} and filters of rank {w.rank}")
+    if _clash(x.dims[1], w.dims[0]):
+        raise ShapeError(f"the image has {x.dims[1]} channels, the filters take {w.dims[0]}")
+    for more, stride in zip(a.get("output_padding", ()), a.get("strides", ()), strict=False):
+        if more >= stride:
+            raise ShapeError(f"an output padding of {more} is not below the stride, {stride}")
+    if isinstance(w.dims[1], int):
+        _check_bias(node, w.dims[1] * a.get("group", 1))
+    _check_transposed(x.dims[2:], w.dims[2:], a)
+
+
+def _check_transposed(image, window, a):
+    """Padding cuts a transposed convolution: something must be left."""
+    n = len(image)
+    pads = a.get("pads") or [0] * (2 * n)
+    steps, more = a.get("strides") or [1] * n, a.get("output_padding") or [0] * n
+    holes = a.get("dilations") or [1] * n
+    for k, (size, width) in enumerate(zip(image, window, strict=True)):
+        if isinstance(size, int) and isinstance(width, int):
+            whole_size = (size - 1) * steps[k] + (width - 1) * holes[k] + 1 + more[k]
+            if whole_size <= pads[k] + pads[k + n]:
+                cut = pads[k] + pads[k + n]
+                raise ShapeError(f"the result is {whole_size} wide on axis {k + 2}, {cut} are cut")
+
+
+def _check_bias(node, filters):
+    bias = node.inputs[2] if len(node.inputs) > 2 else None
+    if bias is not None and (bias.rank != 1 or _clash(bias.dims[0], filters)):
+        raise ShapeError(f"a bias of {shown(bias.dims)} for {filters} filters")
+
+
+@check("MaxPool", "AveragePool")
+def _check_pool(node):
+    x, window = node.inputs[0], node.attributes["kernel_shape"]
+    if x.rank != len(window) + 2:
+        raise ShapeError(f"a window of {len(window)} axes on an input of rank {x.rank}")
+    for k, width in enumerate(node.attributes.get("pads", ())):
+        axis = k % len(window)
+        if width >= window[axis]:
+            raise ShapeError(
+                f"a padding of {width} on axis {2 + axis} holds a whole window of {window[axis]}"
+            )
+    _check_window(x, window, node.attributes.get("pads"))
+
+
+def _check_window(x, window, pads):
+    n = len(window)
+    pads = pads or [0] * (2 * n)
+    for axis, size in enumerate(window):
+        have = x.dims[2 + axis]
+        if isinstance(have, int) and have + pads[axis] + pads[axis + n] < size:
+            raise ShapeError(
+                f"the window is {size} wide on axis {2 + axis}, the padded input "
+                f"{have + pads[axis] + pads[axis + n]}"
+            )
+
+
+@check("Concat")
+def _check_concat(node):
+    first, axis = node.inputs[0], node.attributes["axis"]
+    for other in node.inputs[1:]:
+        if other.rank != first.rank:
+            raise ShapeError(f"ranks differ, {first.rank} against {other.rank}")
+        for k, (a, b) in enumerate(zip(first.dims, other.dims, strict=True)):
+            if k != axis % first.rank and _clash(a, b):
+                raise ShapeError(f"sizes of axis {k} differ, {a} against {b}")
+
+
+@check("Reshape")
+def _check_reshape(node):
+    x, target = node.inputs
+    if target.value is None or not x.is_static:
+        return
+    copied = range(0 if node.attributes.get("allowzero") else x.rank)
+    sizes = [x.dims[k] if d == 0 and k in copied else int(d) for k, d in enumerate(target.value)]
+    have, want = int(np.prod(x.dims)), int(np.prod([d for d in sizes if d != -1]))
+    if (have % want if want else have) if -1 in sizes else have != want:
+        raise ShapeError(f"{have} elements do not fill {sizes}")
+
+
+@check("Expand")
+def _check_expand(node):
+    x, target = node.inputs
+    if target.value is not None and broadcast_dims(x.dims, tuple(target.value.tolist())) is None:
+        raise ShapeError(f"sizes {shown(x.dims)} do not stretch to {target.value.tolist()}")
+
+
+@check("Transpose")
+def _check_transpose(node):
+    (x,), order = node.inputs, node.attributes.get("perm")
+    if order is not None and sorted(order) != list(range(x.rank)):
+        raise ShapeError(f"{order} is no order of {x.rank} axes")
+
+
+@check("Clip")
+def _check_clip(node):
+    for bound in node.inputs[1:]:
+        if bound is not None and bound.rank:
+            raise ShapeError(f"a bound is a scalar, not {describe(bound)}")
+
+
+@check("Gather")
+def _check_index(node):
+    index = node.inputs[1]
+    if index.dtype.kind != "i":
+        raise DTypeError(f"an index is an integer, not {index.dtype}")
+
+
+@check("GatherElements", "ScatterElements")
+def _check_elements(node):
+    _check_index(node)
+    x, index, *values = node.inputs
+    axis = node.attributes.get("axis", 0) % x.rank
+    if index.rank != x.rank:
+        raise ShapeError(f"an index of rank {index.rank} for rank {x.rank}")
+    for k, (have, want) in enumerate(zip(x.dims, index.dims, strict=True)):
+        if k != axis and _clash(have, want) and want > have:
+            raise ShapeError(f"the index has {want} entries on axis {k}, {have} are there")
+    for v in values:
+        if v.rank != index.rank or any(map(_clash, v.dims, index.dims)):
+            raise ShapeError(f"values of {shown(v.dims)} for an index of {shown(index.dims)}")

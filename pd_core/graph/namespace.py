@@ -1,0 +1,92 @@
+"""Namespaces: `with` scopes that prefix names, and the variables under a prefix."""
+
+from .errors import DTypeError, NameConflict, ShapeError
+from .names import close_prefix, current_namespace, names, open_prefix
+from .variable import Variable, as_array
+
+
+class Namespace:
+    """A prefix for names, `g.name == "g/"`; `g.W` is the variable `g/W`.
+
+    A `with` on it prefixes the names made inside; it may nest and be entered again, and another
+    thread does not see it.
+    """
+
+    def __init__(self, name):
+        self.name = name
+
+    def __eq__(self, other):
+        return isinstance(other, Namespace) and self.name == other.name
+
+    def __hash__(self):
+        return hash(self.name)
+
+    def __repr__(self):
+        return f"namespace({self.name!r})"
+
+    def __enter__(self):
+        open_prefix(self.name)
+        return self
+
+    def __exit__(self, *exc):
+        close_prefix()
+
+    def __getattr__(self, name):
+        try:
+            return names().variables[self.name + name]
+        except KeyError:
+            raise AttributeError(f"namespace {self.name!r} owns no variable {name!r}") from None
+
+    def variables(self):
+        """Every variable with a value of its own under this prefix, frozen or not."""
+        return persistent_variables(self.name)
+
+
+def namespace(name=None) -> Namespace:
+    """Prefix the names made inside a `with` by `name/`, below the prefix in force.
+
+    Affects names only, never visibility. Without a name an automatic one is drawn; a Namespace
+    is entered again as it is, wherever that happens.
+    """
+    if isinstance(name, Namespace):
+        return name
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"the name of a namespace is a str, not {name!r}")
+    stem = name.strip("/") if name else ""
+    return Namespace(f"{current_namespace() + stem if stem else names().next('ns-')}/")
+
+
+def get_variable(name, shape=None, *, data=None, dtype=None, reuse=None, **attributes):
+    """The variable `name` of the current namespace, created if it is missing.
+
+    `reuse=False` insists on a new one (NameConflict otherwise). An existing one must agree in
+    shape (ShapeError) and dtype (DTypeError); a missing one needs a shape or data (KeyError).
+    """
+    full, world = current_namespace() + name, names()
+    with world.lock:
+        existing = world.variables.get(full)
+        if existing is None:
+            if shape is None and data is None:
+                raise KeyError(f"no variable {full!r}, and neither shape nor data to create it")
+            return Variable(name, shape=shape, data=data, dtype=dtype, **attributes)
+    if reuse is False:
+        raise NameConflict(f"variable {full!r} exists already as {existing!r}, and reuse is False")
+    if shape is None and data is not None:
+        shape = as_array(data, dtype, f"variable {full!r}").shape
+    if shape is not None and tuple(shape) != existing.shape:
+        raise ShapeError(f"variable {full!r} is {existing.shape} elsewhere, {tuple(shape)} here")
+    if dtype is not None and existing.dtype != dtype:
+        raise DTypeError(f"variable {full!r} is {existing.dtype} elsewhere, {dtype} here")
+    return existing
+
+
+def persistent_variables(prefix=""):
+    """Every variable with a value of its own under a prefix, in creation order."""
+    prefix = prefix.name if isinstance(prefix, Namespace) else prefix
+    found = names().variables.items()
+    return [v for name, v in found if name.startswith(prefix) and v.is_persistent]
+
+
+def trainable_variables(prefix=""):
+    """The trainable variables under a prefix (`'g/'`), in creation order."""
+    return [v for v in persistent_variables(prefix) if v.trainable]

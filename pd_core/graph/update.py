@@ -1,0 +1,52 @@
+"""Updates: targets that change what a session stores."""
+
+from .errors import DTypeError, GraphError, ShapeError
+from .node import ancestors
+from .variable import Variable, as_array, constant
+
+
+class Update:
+    """A target that changes what the session stores, and evaluates to None.
+
+    `assignments` write computed values; `initialize` are variables to draw anew. `training`
+    makes the evaluation a training step: mode switches choose their training side.
+    """
+
+    def __init__(self, assignments=(), initialize=(), training=False):
+        self.assignments, self.initialize = tuple(assignments), tuple(initialize)
+        self.training = training
+        owners = (a.owner for a in self.assignments)
+        self.owners = tuple(dict.fromkeys(v for v in owners if v is not None))
+
+    def including(self, assignments) -> "Update":
+        """The same with more assignments."""
+        return Update((*self.assignments, *assignments), self.initialize, self.training)
+
+
+def effects(targets) -> list:
+    """The assignments that a training step through these variables makes beside its own."""
+    return [a for node in ancestors(targets) for a in node.effects]
+
+
+class Assignment:
+    """new value of a persistent variable; skipped while `owner` is not trainable."""
+
+    __slots__ = ("owner", "value", "variable")
+
+    def __init__(self, variable, value, owner=None):
+        if not variable.is_persistent:
+            raise GraphError(f"assign: {variable!r} keeps no value that could be set")
+        if variable.dtype != value.dtype:
+            raise DTypeError(f"assign: {variable!r} cannot take {value!r}")
+        if variable.rank != value.rank or any(
+            a != b for a, b in zip(variable.dims, value.dims, strict=True) if isinstance(b, int)
+        ):
+            raise ShapeError(f"assign: {variable!r} cannot take {value!r}")
+        self.variable, self.value, self.owner = variable, value, owner
+
+
+def assign(variable: Variable, value) -> Update:
+    """A target that stores `value` (a Variable, array or number) in a persistent variable."""
+    if not isinstance(value, Variable):
+        value = constant(as_array(value, variable.dtype, f"assign: {variable!r}"))
+    return Update([Assignment(variable, value)])

@@ -1,0 +1,255 @@
+"""Variables: typed, shaped values of a graph."""
+
+from itertools import count
+
+import numpy as np
+
+from .errors import DTypeError, ShapeError
+from .initializers import Constant, Value, fan_in
+from .names import register
+from .site import function, user_site
+
+Dim = int | str  # a size, or the name of a size known only at run time
+Dims = tuple[Dim, ...]
+
+_fresh = count()
+
+
+def fresh_dim() -> str:
+    """A new name for a size known only at run time."""
+    return f"?{next(_fresh)}"
+
+
+def open_dim() -> str:
+    """A new name for a size that may also be 1 at run time, and then stretches."""
+    return f"?*{next(_fresh)}"
+
+
+def is_open(d) -> bool:
+    """Whether a size may turn out to be 1."""
+    return isinstance(d, str) and d.startswith("?*")
+
+
+class Variable:
+    """A typed value: the output of a node, a feed slot, a constant, or persistent state.
+
+    The first positional argument is taken by its type: a str is the name, a list or tuple the
+    shape, an array or number the data. A None in the shape is a size known only at run time and
+    makes a feed slot; a full shape makes a parameter, which the session initialises on demand.
+    float64 data becomes float32 unless `dtype` says otherwise; data is copied.
+
+    `learning_rate` multiplies the optimizer's; `regularizer` and `clip` replace the optimizer's.
+    `row_sparse` makes optimizers update only the rows (axis 0) that a step gathers.
+    """
+
+    # what a plain instance has; a subclass may add to it
+    node = None  # the Node this is an output of
+    value = None  # the ndarray of a constant
+    fill = None  # how to draw the initial value of persistent state: fill(shape, rng) -> ndarray
+    trainable = False
+    learning_rate = 1.0
+    regularizer = None
+    clip = None
+    row_sparse = False
+    counts = None  # of fed lengths: the size, of other feeds, that they add up to
+    site = None
+    unfit = None  # of a slot that nothing can be fed to: the error to raise where it is needed
+
+    def __init__(
+        self,
+        first=None,
+        *,
+        name=None,
+        shape=None,
+        data=None,
+        dtype=None,
+        initializer=None,
+        trainable=None,
+        learning_rate=1.0,
+        regularizer=None,
+        clip=None,
+        row_sparse=False,
+    ):
+        if isinstance(first, str):
+            name = _one("name", name, first)
+        elif isinstance(first, (list, tuple)):
+            shape = _one("shape", shape, first)
+        elif first is not None:
+            data = _one("data", data, first)
+        who = f"variable {name!r}" if name else "a variable without a name"
+        shape = _shape(who, shape)
+        if data is not None:
+            data = _data(who, data, shape, dtype)
+            shape, dtype = data.shape, data.dtype
+        if shape is None:
+            raise ShapeError(f"{who}: give a shape or data")
+        self.dims = tuple(_dim(who, d) for d in shape)
+        self.dtype = np.dtype(dtype or np.float32)
+        self.learning_rate, self.regularizer, self.clip = learning_rate, regularizer, clip
+        if self.is_static:
+            self.fill = _fill(who, data, initializer, self.dtype)
+            self.trainable = self.dtype.kind == "f" if trainable is None else bool(trainable)
+        elif initializer is not None or trainable:
+            raise ShapeError(
+                f"{who}: shape {list(shape)} has an unknown size, which makes it a feed slot; "
+                "a feed slot has no initial value and is not trainable"
+            )
+        if row_sparse and (not self.is_persistent or not self.dims):
+            raise ShapeError(f"{who}: row_sparse is for parameters with rows, not {self.shape}")
+        self.row_sparse = row_sparse
+        self.site = user_site()
+        register(self, name)
+
+    @classmethod
+    def of(cls, dims, dtype, name="", **state):
+        """A Variable that no namespace owns: node outputs, constants, formals."""
+        self = cls.__new__(cls)
+        self.dims, self.dtype, self.name = tuple(dims), np.dtype(dtype), name
+        if state:
+            self.__dict__.update(state)
+        return self
+
+    @property
+    def shape(self) -> tuple:
+        """Sizes, None where a size is known only at run time."""
+        return tuple(d if isinstance(d, int) else None for d in self.dims)
+
+    @property
+    def rank(self) -> int:
+        return len(self.dims)
+
+    @property
+    def is_static(self) -> bool:
+        """Every size is known."""
+        return all(isinstance(d, int) for d in self.dims)
+
+    @property
+    def is_persistent(self) -> bool:
+        """The session keeps a value for it between evaluations."""
+        return self.fill is not None
+
+    @property
+    def is_feed(self) -> bool:
+        """It has a value only when one is fed."""
+        return self.node is None and self.value is None and self.fill is None
+
+    def __repr__(self):
+        return f"{self.name}: {describe(self)}"
+
+    def __bool__(self):
+        raise TypeError(
+            f"{self!r} has no value while the graph is built; compare with `is None`, "
+            "or evaluate it first"
+        )
+
+    def __len__(self):
+        if not self.dims or not isinstance(self.dims[0], int):
+            raise TypeError(f"{self!r} has no length that is known before it runs")
+        return self.dims[0]
+
+    __hash__ = object.__hash__
+    __array_ufunc__ = None  # ndarray + Variable is ours
+
+
+def describe(x) -> str:
+    """`float32[N, 4]`: dtype and sizes, as errors show them."""
+    return f"{x.dtype}{shown(x.dims)}"
+
+
+def shown(dims) -> str:
+    """`[?, 4]`: sizes, as errors show them."""
+    return f"[{', '.join('?' if isinstance(d, str) else str(d) for d in dims)}]"
+
+
+def constant(value, dtype=None, name=None) -> Variable:
+    """A Variable with a fixed value. Python floats and float64 arrays become float32."""
+    if isinstance(value, Variable):
+        return value
+    if isinstance(value, (str, bytes)):
+        who = function("constant")
+        raise TypeError(f"{who}: takes Variables, numbers and arrays, not the string {value!r}")
+    array = as_array(value, dtype)
+    out = Variable.of(array.shape, array.dtype, name or "const", value=array)
+    if name is not None:
+        register(out, name)
+    return out
+
+
+def as_array(value, dtype=None, who=None) -> np.ndarray:
+    """A copy of a value as an array of numbers; DTypeError where the dtype would change them.
+
+    Rounding to another float type is no change; without a dtype, float64 becomes float32.
+    `who`, as a text, begins the message: the op function that is being called if None.
+    """
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise _unfit(who, value, "masked elements, which have no value")
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise _unfit(who, value, "rows of different lengths") from None
+    if array.dtype.kind not in "fiub":
+        raise _unfit(who, value, f"{array.dtype} values")
+    if dtype is None:
+        dtype = np.float32 if array.dtype == np.float64 else array.dtype
+    dtype = np.dtype(dtype)
+    if not _keeps(array, dtype):
+        raise _unfit(who, value, f"{array.dtype} values where {dtype} is needed")
+    return np.array(array, dtype, order="C")
+
+
+def _unfit(who, value, what):
+    text = repr(value)
+    text = text if len(text) <= 60 else f"{text[:60]}…"
+    who = function("constant") if who is None else who
+    return DTypeError(f"{who}: cannot take {what}, {text}")
+
+
+def _keeps(array, dtype):
+    """Whether an array has the same values in this dtype."""
+    if dtype.kind == "f" or np.can_cast(array.dtype, dtype):
+        return True
+    with np.errstate(invalid="ignore"):  # NaN is no integer
+        return bool((array.astype(dtype) == array).all())
+
+
+def _one(what, named, positional):
+    if named is not None:
+        raise TypeError(f"Variable got its {what} twice: {positional!r} and {named!r}")
+    return positional
+
+
+def _shape(who, shape):
+    if shape is None or isinstance(shape, (list, tuple)):
+        return shape
+    raise ShapeError(f"{who}: a shape is a list or tuple of sizes, not {shape!r}")
+
+
+def _dim(who, d):
+    if d is None:
+        return fresh_dim()
+    if isinstance(d, str):
+        return d
+    if isinstance(d, (int, np.integer)) and d >= 0:
+        return int(d)
+    raise ShapeError(f"{who}: a size is a non-negative int or None, not {d!r}")
+
+
+def _data(who, data, shape, dtype):
+    array = as_array(data, dtype, who)
+    if shape is not None and tuple(shape) != array.shape:
+        raise ShapeError(f"{who}: shape {list(shape)}, but data of {list(array.shape)}")
+    return array
+
+
+def _fill(who, data, initializer, dtype):
+    if data is not None:
+        if initializer is not None:
+            raise TypeError(f"{who}: takes data or an initializer, not both")
+        return Value(data)
+    if initializer is None:
+        return fan_in if dtype.kind == "f" else Constant(0)
+    if not callable(initializer):
+        raise TypeError(
+            f"{who}: an initializer is a function (shape, rng) -> array, not {initializer!r}"
+        )
+    return initializer

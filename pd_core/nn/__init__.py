@@ -1,0 +1,1 @@
+"""Layers: functions that create their parameters."""

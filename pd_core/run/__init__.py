@@ -1,0 +1,1 @@
+"""Evaluation: sessions, compiled steps and feeds."""

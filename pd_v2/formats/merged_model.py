@@ -1,0 +1,73 @@
+"""What 2017's C library loaded: a network and its parameters in one file, or its configuration."""
+
+import struct
+
+from google.protobuf import text_format
+from google.protobuf.message import DecodeError
+
+import pd_core as pd
+
+from ..described import UnknownLayer, data_types_of
+from ..parameters import Parameters
+from ..topology import Topology, parse_network
+from .parameter_file import write_value
+from .proto import ModelConfig, TrainerConfig
+from .topology_file import StoredTopology, TopologyFileError, building
+
+_LENGTH = struct.Struct("<q")
+
+
+def merge_v2_model(net, param_file, output_file):
+    """Write one output layer and the parameters in a tar, compressed or not, as one file.
+
+    It holds the length of the ModelConfig as an int64, the ModelConfig, then the value of each of
+    its parameters in their order, as `Parameters.serialize` writes one.
+    """
+    topology = Topology(net)
+    if len(topology.outputs) != 1 or isinstance(net, (list, tuple)):
+        raise ValueError(f"merge_v2_model: net is one output layer, not {net!r}")
+    parameters = Parameters.from_tar(param_file)
+    values = parameters.values_of(topology.parameters)
+    config = topology.proto().SerializeToString()
+    with pd.atomic_write(output_file) as f:
+        f.write(_LENGTH.pack(len(config)) + config)
+        for p in topology.parameters:
+            write_value(f, values[p.variable])
+    print(f"Generate  {output_file}  success!")
+
+
+def read_merged(data, where="the file"):
+    """The StoredTopology of a merged model's bytes, or None if they begin with no length.
+
+    2017's trainer program wrote a TrainerConfig in the place of the ModelConfig. The values are
+    not read, and what the data layers take is told from the layers that read them.
+    """
+    start = _LENGTH.size
+    length = _LENGTH.unpack_from(data)[0] if len(data) > start else 0
+    if not 0 < length <= len(data) - start:
+        return None
+    config = _config(data[start : start + length], where)
+    try:
+        with building(where, (UnknownLayer,)):
+            return StoredTopology(config, data_types_of(config), None, where)
+    except UnknownLayer as error:
+        raise UnknownLayer(f"{where}: {error}") from error
+
+
+def _config(data, where):
+    try:
+        return TrainerConfig.FromString(data).model_config
+    except DecodeError:
+        pass
+    try:
+        return ModelConfig.FromString(data)
+    except DecodeError as error:
+        raise TopologyFileError(f"{where} begins like a merged model, but: {error}") from error
+
+
+def dump_v2_config(topology, save_path, binary=False):
+    """Write the ModelConfig of some output layers, as protobuf text or in binary."""
+    config = parse_network(topology)
+    text = config.SerializeToString() if binary else text_format.MessageToString(config).encode()
+    with pd.atomic_write(save_path) as f:
+        f.write(text)

@@ -1,0 +1,313 @@
+"""The files that 2017 kept parameters in: a value with its header, and a tar of many.
+
+A tar holds two members for each parameter, in the order of the pool: `name` with the value and
+`name.protobuf` with its ParameterConfig. What is written here equals 2017's file to the byte; what
+is read may come from any tar program.
+"""
+
+import gzip
+import math
+import re
+import struct
+import tarfile
+import zlib
+from contextlib import contextmanager
+
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from pd_core import DamagedFile
+from pd_v2.formats.proto import ParameterConfig
+from pd_v2.unpacking import TooLarge, bounded
+from pd_v2.warning import warn
+
+_BLOCK = 512
+_READ_BYTES = 1 << 20
+_HEADER = struct.Struct("<IIQ")  # format (0 = row-major), bytes of an element, elements
+_CONFIG_SUFFIX = ".protobuf"
+
+_WITHOUT_DATA = {
+    tarfile.LNKTYPE,
+    tarfile.SYMTYPE,
+    tarfile.CHRTYPE,
+    tarfile.BLKTYPE,
+    tarfile.DIRTYPE,
+    tarfile.FIFOTYPE,
+}
+
+
+class ParameterFileError(DamagedFile):
+    """A parameter file that is damaged, or whose parts contradict each other."""
+
+
+def write_value(f, array):
+    """Write one value: the 16-byte header, then float32 little endian in C order."""
+    values = np.ascontiguousarray(array, "<f4").reshape(-1)
+    file = _byte_writer(f)
+    file.write(_HEADER.pack(0, 4, values.size))
+    file.write(values.view(np.uint8).data)
+
+
+def read_value(f):
+    """Read what `write_value` wrote, as a 1-D float32 array; what follows it stays unread."""
+    with _naming(f):
+        file = bounded(_byte_stream(f))
+        head = _take(file, _HEADER.size)
+        count = _element_count(head, "parameter value")
+        return _elements(head + _take(file, 4 * count), "parameter value")
+
+
+def write_tar(f, items):
+    """Write pairs (ParameterConfig, array) as an uncompressed tar.
+
+    2017 never closed its archive: the two empty blocks that end a tar are missing here as well.
+    """
+    file = _byte_writer(f)
+    for config, array in items:
+        size = np.size(array)
+        if size != config.size:
+            raise ParameterFileError(
+                f"parameter {config.name!r}: the value has {size} elements, "
+                f"the configuration says {config.size}"
+            )
+        data = config.SerializeToString()
+        value_bytes = _HEADER.size + 4 * size
+        file.write(_member_head(config.name, value_bytes))
+        write_value(file, array)
+        file.write(bytes(-value_bytes % _BLOCK))
+        file.write(_member_head(config.name + _CONFIG_SUFFIX, len(data)) + _padded(data))
+
+
+def read_tar(f):
+    """The list of (ParameterConfig, float32 array of its shape) in a tar, all of it or an error.
+
+    The order is that of the configurations. A parameter without dims has shape (1, size). Of two
+    members with one name the last counts, as for every tar program; members that are no values
+    are ignored.
+    """
+    with _naming(f):
+        return _items(dict(_members(bounded(_byte_stream(f)))))
+
+
+@contextmanager
+def _naming(f):
+    """Errors inside name the file, if it has a name."""
+    try:
+        yield
+    except ParameterFileError as error:
+        name = getattr(f, "name", None)
+        if not isinstance(name, str) or not name:
+            raise
+        raise ParameterFileError(f"{name}: {error}") from error
+
+
+def _items(members):
+    configs = {}
+    for member, data in members.items():
+        if member.endswith(_CONFIG_SUFFIX):
+            config = _parsed_config(member, data)
+            if config.name in configs:
+                raise ParameterFileError(f"parameter {config.name!r} has two configurations")
+            configs[config.name] = config
+    if not configs:
+        raise ParameterFileError(
+            f"no parameters: none of the {len(members)} members ends in {_CONFIG_SUFFIX!r}"
+        )
+    found = [(config, _shaped_value(config, members)) for config in configs.values()]
+    for name, data in members.items():
+        if name not in configs and _is_value(data):
+            raise ParameterFileError(
+                f"parameter {name!r}: its value is there, the member with its configuration is not"
+            )
+    return found
+
+
+def _byte_stream(f):
+    """The bytes under a handle: scripts of 2017 open binary files in text mode."""
+    return getattr(f, "buffer", f)
+
+
+def _byte_writer(f):
+    if hasattr(f, "buffer"):
+        f.flush()
+    return _byte_stream(f)
+
+
+def _take(file, size):
+    """Up to `size` bytes. Read in pieces: a forged size costs no more memory than the file has."""
+    data = bytearray()
+    try:
+        while len(data) < size:
+            piece = file.read(min(size - len(data), _READ_BYTES))
+            if not piece:
+                break
+            data += piece
+    except (EOFError, zlib.error, gzip.BadGzipFile, TooLarge) as error:
+        raise ParameterFileError(f"the compressed file is damaged: {error}") from error
+    return data
+
+
+# ---- values
+
+
+def _element_count(data, who):
+    if len(data) < _HEADER.size:
+        raise ParameterFileError(f"{who}: {len(data)} bytes, the header alone has {_HEADER.size}")
+    layout, element_bytes, count = _HEADER.unpack_from(data)
+    if layout != 0:
+        raise ParameterFileError(
+            f"{who}: format {layout} in the header, only 0 (row-major) is read"
+        )
+    if element_bytes != 4:
+        raise ParameterFileError(f"{who}: {element_bytes} bytes an element, float32 has 4")
+    return count
+
+
+def _elements(data, who):
+    """The float32 array in `data`, which begins with a header."""
+    count = _element_count(data, who)
+    data_bytes = len(data) - _HEADER.size
+    if data_bytes != 4 * count:
+        raise ParameterFileError(
+            f"{who}: the header says {count} elements, {4 * count} bytes; {data_bytes} bytes follow"
+        )
+    return np.frombuffer(data, "<f4", offset=_HEADER.size).astype(np.float32, copy=False)
+
+
+def _is_value(data):
+    count = (len(data) - _HEADER.size) // 4
+    return count >= 0 and len(data) % 4 == 0 and data.startswith(_HEADER.pack(0, 4, count))
+
+
+def _parsed_config(member, data):
+    config = ParameterConfig()
+    try:
+        config.ParseFromString(bytes(data))
+    except DecodeError as error:
+        raise ParameterFileError(f"member {member!r} is not a ParameterConfig: {error}") from error
+    if not config.IsInitialized():
+        missing = ", ".join(config.FindInitializationErrors())
+        raise ParameterFileError(f"member {member!r}: the configuration lacks {missing}")
+    return config
+
+
+def _shaped_value(config, members):
+    who = f"parameter {config.name!r}"
+    if config.name not in members:
+        raise ParameterFileError(
+            f"{who}: its configuration is there, the member with its value is not"
+        )
+    values = _elements(members[config.name], who)
+    if values.size != config.size:
+        raise ParameterFileError(
+            f"{who}: {values.size} elements in the file, the configuration says {config.size}"
+        )
+    shape = tuple(config.dims) or (1, config.size)
+    if math.prod(shape) != config.size:
+        raise ParameterFileError(
+            f"{who}: dims {list(shape)} make {math.prod(shape)} elements, size is {config.size}"
+        )
+    try:
+        return values.reshape(shape)
+    except ValueError as error:  # too many of them, or too large beside a 0
+        raise ParameterFileError(f"{who}: dims {list(shape)}: {error}") from error
+
+
+# ---- tar members
+
+
+def _padded(data):
+    return data + bytes(-len(data) % _BLOCK)
+
+
+def _number(value, width):
+    """Octal digits and a NUL; the GNU form, base 256, where the digits do not suffice."""
+    if value < 8 ** (width - 1):
+        return b"%0*o\0" % (width - 1, value)
+    return b"\x80" + value.to_bytes(width - 1, "big")
+
+
+def _head_block(name, size, kind=tarfile.REGTYPE, mode=0o644):
+    # Not `tarfile`: since 3.8 it leaves both device numbers of a regular file blank, the tarfile of
+    # Python 2 wrote zeros, and the bytes are to be the same.
+    numbers = [_number(mode, 8), _number(0, 8), _number(0, 8), _number(size, 12), _number(0, 12)]
+    head = struct.pack(
+        "100s8s8s8s12s12s8sc100s8s64x8s8s167x",
+        *(name, *numbers, b" " * 8, kind, b"", tarfile.GNU_MAGIC, _number(0, 8), _number(0, 8)),
+    )
+    return head[:148] + b"%06o\0" % sum(head) + head[155:]
+
+
+def _member_head(name, size):
+    """What stands before the data of a member: its header, and its name where that is long."""
+    encoded = name.encode("utf-8", "surrogateescape")
+    head = _head_block(encoded, size)
+    if len(encoded) <= tarfile.LENGTH_NAME:
+        return head
+    long_name = encoded + b"\0"
+    link = _head_block(b"././@LongLink", len(long_name), tarfile.GNUTYPE_LONGNAME, mode=0)
+    return link + _padded(long_name) + head
+
+
+def _members(file):
+    """Yield (name, data) of each regular file; the blocks that end an archive may be missing."""
+    position, long_name, is_closed = 0, None, False
+    while (block := _take(file, _BLOCK)) and any(block):
+        info = _parsed_head(block, position)
+        # tar programs say whose file it was and when; they always end an archive, 2017 never did
+        is_closed = is_closed or bool(info.mtime or info.uname)
+        size = 0 if info.type in _WITHOUT_DATA else info.size
+        stored = size + -size % _BLOCK
+        data = _take(file, stored)
+        name = long_name or info.name
+        if len(data) < stored:
+            raise ParameterFileError(
+                f"truncated: member {name!r} takes {stored} bytes, {len(data)} are left"
+            )
+        del data[size:]
+        if info.type in (tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE):
+            long_name = _long_name(info.type, bytes(data)) or long_name
+        else:
+            long_name = None
+            if info.isreg():
+                yield name, data
+        position += _BLOCK + stored
+    if position == 0 and not block:
+        raise ParameterFileError("not a tar: the file is empty")
+    if is_closed and not block:
+        warn(
+            f"the tar ends at byte {position} without the empty blocks that close an archive: it "
+            "may have been cut between two members, and parameters be missing"
+        )
+    while piece := _take(file, _READ_BYTES):
+        if any(piece):
+            raise ParameterFileError(
+                f"damaged: the block at byte {position} is empty, but data follow it"
+            )
+
+
+def _long_name(kind, data):
+    """The name in a GNU or POSIX block that precedes a member, None if it tells something else."""
+    if kind == tarfile.GNUTYPE_LONGNAME:
+        found = data.rstrip(b"\0")
+    else:
+        match = re.search(rb"(?:\A|\n)\d+ path=(.*)\n", data)
+        found = match[1] if match else b""
+    return found.decode("utf-8", "surrogateescape") or None
+
+
+def _parsed_head(block, position):
+    if len(block) < _BLOCK and position:
+        raise ParameterFileError(
+            f"truncated: {len(block)} bytes of a {_BLOCK}-byte header are left"
+        )
+    if block.startswith(b"\x1f\x8b") and not position:
+        raise ParameterFileError("not a tar: the file is compressed\nhint: open it with gzip.open")
+    try:
+        info = tarfile.TarInfo.frombuf(bytes(block), "utf-8", "surrogateescape")
+    except tarfile.HeaderError as error:
+        what = f"damaged: no header of a member at byte {position}" if position else "not a tar"
+        raise ParameterFileError(f"{what} ({error})") from error
+    if info.size < 0:
+        raise ParameterFileError(f"member {info.name!r}: a size of {info.size} bytes")
+    return info

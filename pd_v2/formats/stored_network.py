@@ -1,0 +1,88 @@
+"""A network from the file of its topology, without the program that described it."""
+
+import io
+import json
+import math
+
+import onnx
+
+import pd_core as pd
+
+from .. import build
+from ..described import UnknownLayer, outputs_of
+from ..layer.data import data
+from ..topology import Topology
+from ..training.layer_outputs import FIELDS
+from .merged_model import read_merged
+from .topology_file import building, program_of, read_topology
+
+
+def read_stored(stream):
+    """The StoredTopology of a file of `Topology.serialize_for_inference`, or of a merged model."""
+    content = getattr(stream, "buffer", stream).read()
+    name = getattr(stream, "name", None)
+    where = name if isinstance(name, str) and name else "the file"
+    merged = read_merged(content, where)
+    return read_topology(io.BytesIO(content), where) if merged is None else merged
+
+
+def network_of(stored, parameters):
+    """(data layers by name, fields of each output) of a StoredTopology.
+
+    It holds the values of `parameters`: ValueError if there are none, or of another size.
+    """
+    model = model_of(stored, parameters)
+    metadata = {entry.key: entry.value for entry in model.metadata_props}
+    with building(stored.where), build.fresh():
+        layers = {name: data(name, kind) for name, kind in stored.data_types}
+        imported = pd.import_onnx(model, trainable=False)
+        fed = {v.name: v for x in layers.values() for v in x.inputs}
+        given = {name: fed[name] for name in imported.inputs}
+        outputs = imported(**given, output=list(imported.outputs))
+        found = dict(zip(imported.outputs, outputs, strict=True))
+        fields = json.loads(metadata["pd.fields"])
+        return layers, [{f: found.get(each.get(f)) for f in FIELDS} for each in fields]
+
+
+def model_of(stored, parameters):
+    """The ONNX model of a StoredTopology, with the values of `parameters`."""
+    names = {config.name for config in stored.config.parameters}
+    model = onnx.ModelProto()
+    with building(stored.where, (UnknownLayer,)):
+        model.CopyFrom(stored.program or _described_program(stored))
+    inputs = list(model.graph.input)
+    del model.graph.input[:]
+    missing = [i.name for i in inputs if i.name in names and i.name not in parameters]
+    if missing:
+        raise ValueError(f"there is no value for the parameters {missing} of {stored.where}")
+    for info in inputs:
+        if info.name in names:
+            tensor = _tensor(info, parameters.get(info.name), stored.where)
+            model.graph.initializer.append(tensor)
+        else:
+            model.graph.input.append(info)
+    return model
+
+
+def _described_program(stored):
+    """The computation of layers that are only described, as in a file of 2017."""
+    with build.fresh():
+        try:
+            outputs = outputs_of(stored.config, dict(stored.data_types))
+        except UnknownLayer as error:
+            raise UnknownLayer(
+                f"{stored.where} is a topology without its computation, as 2017 wrote it: {error}\n"
+                "  hint: build the network in a program, and pass output_layer"
+            ) from error
+        return program_of(Topology(outputs))
+
+
+def _tensor(info, value, where):
+    """The initializer in the place of an input."""
+    dims = [d.dim_value for d in info.type.tensor_type.shape.dim]
+    if value.size != math.prod(dims) or min(dims, default=0) < 0:
+        raise ValueError(
+            f"parameter {info.name!r} has {value.size} elements, {math.prod(dims)} in the topology "
+            f"of {where}"
+        )
+    return onnx.numpy_helper.from_array(value.reshape(dims), info.name)

@@ -1,0 +1,1 @@
+"""RecordIO files: chunks of records, compressed with Snappy."""
