@@ -179,13 +179,14 @@ from .ops import (
     tanh,
     transpose,
     uniform_random,
+    unroll,
     unsqueeze,
     where,
     while_loop,
     while_op,
     zeros_like,
 )
-from .ops.sequence import unroll
+
 from .optimizers import schedules
 from .optimizers.adaptive import (
     AdaDeltaOptimizer,

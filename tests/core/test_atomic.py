@@ -118,7 +118,7 @@ def test_a_folder_that_is_not_there(tmp_path):
 # Writes half of a file and says so, then waits to be killed.
 HALF = """
 import sys, time
-from pd_core.atomic import atomic_write
+from pd_core.files.atomic import atomic_write
 with atomic_write(sys.argv[1]) as f:
     f.write(b"half")
     f.flush()
