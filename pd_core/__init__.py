@@ -186,7 +186,6 @@ from .ops import (
     while_op,
     zeros_like,
 )
-
 from .optimizers import schedules
 from .optimizers.adaptive import (
     AdaDeltaOptimizer,

@@ -2,7 +2,17 @@
 
 
 class GraphError(ValueError):
-    """A mistake in a graph, reported at the line that built it."""
+    """A mistake in a graph, reported at the line that built it.
+
+    `op` is the name of the op function that refused, with which the text begins.
+    """
+
+    op: str | None = None
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        named = self.op is None or text.startswith(f"{self.op}: ")
+        return text if named else f"{self.op}: {text}"
 
 
 class ShapeError(GraphError):

@@ -1,8 +1,11 @@
 """Variables: typed, shaped values of a graph."""
 
+from collections.abc import Sequence
 from itertools import count
+from typing import Union
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .errors import DTypeError, ShapeError
 from .initializers import Constant, Value, fan_in
@@ -11,6 +14,8 @@ from .site import function, user_site
 
 Dim = int | str  # a size, or the name of a size known only at run time
 Dims = tuple[Dim, ...]
+Shape = Sequence[int | None]  # sizes as a user gives them, None where one is known at run time
+Operand = Union["Variable", ArrayLike]  # what an op takes: numbers and arrays become constants
 
 _fresh = count()
 
