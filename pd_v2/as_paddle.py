@@ -34,7 +34,7 @@ _MODULES = {
 }
 
 # The same of other packages that paddle required.
-_BROUGHT_ALONG = {"recordio": "pd_v2.recordio_package"}
+_BROUGHT_ALONG = {"recordio": "pd_v2.recordio.package"}
 
 # What `import paddle` alone has as attributes.
 _ATTRIBUTES = (
