@@ -30,7 +30,6 @@ from .graph.initializers import Uniform as uniform_initializer
 from .graph.initializers import zero as zero_initializer
 from .graph.names import adopt, clear_names, current_namespace, fresh_names
 from .graph.namespace import get_variable, namespace, persistent_variables, trainable_variables
-from .graph.node import apply
 from .graph.update import Update, assign, effects
 from .graph.variable import Variable, constant
 from .importing import ImportedModel, import_onnx
@@ -186,6 +185,7 @@ from .ops import (
     while_op,
     zeros_like,
 )
+from .ops.operator import apply
 from .optimizers import schedules
 from .optimizers.adaptive import (
     AdaDeltaOptimizer,

@@ -13,6 +13,7 @@ from .base import Graph
 from .passes import lowerings, rewrites
 from .passes.loops import lighten_loops
 from .passes.portable import for_webgpu
+from .passes.unread import without_unread
 
 _FORWARD_IDENTITY = {
     *("Identity", "StopGradient", "StraightThrough", "ClipGradient", "ScaleGradient")
@@ -69,6 +70,7 @@ def _resolved(targets, slots, training):
         return inputs[:1] if node.op_type in _FORWARD_IDENTITY else None
 
     targets = rewrite(targets, resolve, set(slots), select(training), given=slots)
+    targets = without_unread(targets)
     for change in rewrites:
         targets = rewrite(targets, change)
     return targets

@@ -7,7 +7,7 @@ the rows are all that is touched, and a table needs no second buffer.
 from dataclasses import dataclass, replace
 
 from ..graph.names import fresh_names
-from ..graph.node import ancestors, apply
+from ..graph.node import ancestors, apply, in_place_of
 from ..graph.variable import Variable
 from .base import Graph
 
@@ -61,8 +61,7 @@ def _program(writes, given):
         updates = []
         for v, new in writes:
             index, rows = (feeds[x] for x in new.node.inputs[1:])
-            made = apply("ScatterND", v, index, rows, known=v.dims)
-            made.node.site = new.node.site
-            updates.append((v, made))
+            with in_place_of(new.node):
+                updates.append((v, apply("ScatterND", v, index, rows, known=v.dims)))
     slots = tuple(feeds.values())
     return Graph(slots, slots, tuple(v for v, _ in writes), (), tuple(updates))

@@ -3,7 +3,7 @@
 from .. import ops
 from ..graph.checks import differ
 from ..graph.errors import DTypeError, GraphError, NoGradient, ShapeError
-from ..graph.node import ancestors
+from ..graph.node import ancestors, refined
 from ..graph.site import site_text
 from ..graph.variable import Variable, constant
 from .registry import rule_of, zeros
@@ -97,7 +97,7 @@ def _shaped(g, x, node):
     if differ(g, x):
         raise GraphError(f"the rule of {node.op_type} gave {g!r} for {x!r}")
     if g.dims != x.dims and g.node is not None:
-        g.dims = x.dims
+        return refined(g, x.dims)
     return g
 
 

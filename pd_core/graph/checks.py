@@ -7,7 +7,6 @@ import numpy as np
 
 from .broadcast import BROADCASTING, broadcast_dims
 from .errors import DTypeError, ShapeError
-from .site import function
 from .variable import Variable, constant, describe, shown
 
 checks = {}
@@ -24,7 +23,7 @@ def check(*op_types):
 def axis_of(x, axis):
     """An axis of x counted from the front."""
     if not -x.rank <= axis < x.rank:
-        raise ShapeError(f"{function()}: axis {axis} of {x!r}, which has {x.rank} axes")
+        raise ShapeError(f"axis {axis} of {x!r}, which has {x.rank} axes")
     return axis % x.rank
 
 
@@ -32,7 +31,7 @@ def per_axis(value, n):
     """One whole number for each of n axes."""
     values = whole(value).value.reshape(-1).tolist()
     if len(values) not in (1, n):
-        raise ShapeError(f"{function()}: {len(values)} numbers {values} for {n} spatial axes")
+        raise ShapeError(f"{len(values)} numbers {values} for {n} spatial axes")
     return values * n if len(values) == 1 else values
 
 

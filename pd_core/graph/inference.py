@@ -5,6 +5,7 @@ Sizes that stay unnamed get a fresh name, so a rank is always known.
 
 import re
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 from onnx import AttributeProto, NodeProto, checker, defs, helper, numpy_helper, shape_inference
@@ -66,33 +67,46 @@ def _history():
     return found
 
 
-def infer(node, outputs, known):
-    """Dims and dtype of each output of a node of the ONNX domain."""
-    return remembered(node, outputs, known, _SMALL, _inferred)
+class Call(NamedTuple):
+    """An operator with its arguments, before there is a node."""
+
+    op_type: str
+    inputs: tuple
+    attributes: dict
+    opset: int = OPSET
+    kind: int = 0  # see `signature.kind_of`
 
 
-def _inferred(node, outputs, known):
-    if node.op_type in checks:
-        checks[node.op_type](node)
-    proto, types, data = _single_node(node, outputs)
+def infer(call, outputs, known=()):
+    """Dims and dtype of each output of an operator of the ONNX domain.
+
+    `known` are dims of the first outputs that are known better than ONNX infers them, or None.
+    """
+    return remembered(call, outputs, known, _SMALL, _inferred)
+
+
+def _inferred(call, outputs, known):
+    if call.op_type in checks:
+        checks[call.op_type](call)
+    proto, types, data = _single_node(call, outputs)
     try:
-        found = shape_inference.infer_node_outputs(
-            defs.get_schema(node.op_type, node.opset),
+        inferred = shape_inference.infer_node_outputs(
+            defs.get_schema(call.op_type, call.opset),
             proto,
             types,
             data,
-            opset_imports=[helper.make_opsetid("", node.opset)],
+            opset_imports=[helper.make_opsetid("", call.opset)],
         )
     except checker.ValidationError as error:
         raise _invalid(str(error)) from None
     for k in range(outputs):
-        tensor = found[f"o{k}"].tensor_type if f"o{k}" in found else None
-        if node.op_type in unshaped and (tensor is None or not tensor.HasField("shape")):
-            yield unshaped[node.op_type](node, k)
+        tensor = inferred[f"o{k}"].tensor_type if f"o{k}" in inferred else None
+        if call.op_type in unshaped and (tensor is None or not tensor.HasField("shape")):
+            yield unshaped[call.op_type](call, k)
             continue
         if tensor is None:
             raise ShapeError(f"ONNX cannot tell the type of output {k} from these inputs")
-        yield _output_type(node, k, tensor, known)
+        yield _output_type(call, k, tensor, known)
 
 
 def _invalid(text):
@@ -107,10 +121,10 @@ def _invalid(text):
     return DTypeError(f"{what} is {dtype}, other inputs are not\n  hint: cast() one of them")
 
 
-def _output_type(node, k, tensor, known):
-    dims = known if k == 0 else None
-    if dims is None and k == 0 and node.op_type in refinements:
-        dims = refinements[node.op_type](node)
+def _output_type(call, k, tensor, known):
+    dims = known[k] if k < len(known) else None
+    if dims is None and k == 0 and call.op_type in refinements:
+        dims = refinements[call.op_type](call)
     if dims is None:
         if not tensor.HasField("shape"):
             raise ShapeError("the rank of the result is not known before it runs")
@@ -121,10 +135,10 @@ def _output_type(node, k, tensor, known):
     return tuple(dims), helper.tensor_dtype_to_np_dtype(tensor.elem_type)
 
 
-def _single_node(node, outputs):
-    proto = NodeProto(op_type=node.op_type, output=[f"o{k}" for k in range(outputs)])
+def _single_node(call, outputs):
+    proto = NodeProto(op_type=call.op_type, output=[f"o{k}" for k in range(outputs)])
     types, data = {}, {}
-    for k, x in enumerate(node.inputs):
+    for k, x in enumerate(call.inputs):
         if x is None:
             proto.input.append("")
             continue
@@ -133,7 +147,7 @@ def _single_node(node, outputs):
         types[name] = type_proto(x)
         if x.value is not None and x.value.size <= _SMALL:
             data[name] = numpy_helper.from_array(x.value, name)
-    proto.attribute.extend(attribute(k, v) for k, v in node.attributes.items())
+    proto.attribute.extend(attribute(k, v) for k, v in call.attributes.items())
     return proto, types, data
 
 

@@ -1,19 +1,39 @@
 """Nodes: applications of ONNX operators, typed as they are built."""
 
+from contextvars import ContextVar
 from itertools import count
+from types import MappingProxyType
 
 from onnx import shape_inference
 
 from .errors import GraphError, ShapeError
-from .inference import OPSET, infer, opset_of
+from .inference import OPSET, Call, infer, opset_of
 from .names import current_namespace, names
-from .site import function, site_text, user_site
+from .signature import kind_of
+from .site import site_text, user_site
 from .variable import Variable, constant, describe
 
 _serials = count()
+_replaced = ContextVar("pd_core.replaced", default=None)  # the node that a rewrite replaces
+_NOTHING = MappingProxyType({})
+# Outputs that a node always has, because its derivative reads them; a program that does not is
+# compiled without them.
+_OUTPUTS = {"Dropout": 2}
 
 
-class Block:
+class _Fixed:
+    """An object whose attributes are set once, by its constructor."""
+
+    __slots__ = ()
+
+    def __setattr__(self, name, value):
+        raise AttributeError(f"{name!r} of a {type(self).__name__.lower()} cannot be changed")
+
+    def __delattr__(self, name):
+        raise AttributeError(f"{name!r} of a {type(self).__name__.lower()} cannot be removed")
+
+
+class Block(_Fixed):
     """The body of a Scan, Loop or If: a function of formals and captured values.
 
     Both are Variables of the body's own, so that it reads nothing else; what `captured` stands for
@@ -23,7 +43,10 @@ class Block:
     __slots__ = ("captured", "formals", "outputs")
 
     def __init__(self, formals, captured, outputs):
-        self.formals, self.captured, self.outputs = formals, captured, outputs
+        put = object.__setattr__
+        put(self, "formals", tuple(formals))
+        put(self, "captured", tuple(captured))
+        put(self, "outputs", tuple(outputs))
 
     @property
     def inputs(self):
@@ -31,27 +54,75 @@ class Block:
         return (*self.formals, *self.captured)
 
 
-class Node:
-    """One application of one operator.
+class Node(_Fixed):
+    """One application of one operator; nothing of it changes once it is built.
 
     `domain` is `""` for ONNX's own operators and `"pd"` for the few composites that a backend
     pass turns into ONNX operators when the program is compiled. `effects` are assignments that
     belong to a training step which runs this node (moving statistics). `blocks` are the bodies
     of a loop or branch by attribute name; what they capture stands at the end of `inputs`.
-    `opset` is the oldest opset of a program that holds it.
+    `opset` is the oldest opset of a program that holds it. The first `visible` outputs are those
+    that were asked for; the others are there for the gradient. `kind` is the number that equal
+    operators share (`kind_of`).
     """
 
     __slots__ = (
-        *("attributes", "blocks", "domain", "effects", "inputs", "op_type", "opset"),
-        *("outputs", "scope", "serial", "site", "__weakref__"),
+        *("attributes", "blocks", "domain", "effects", "inputs", "kind", "op_type", "opset"),
+        *("outputs", "scope", "serial", "site", "visible", "__weakref__"),
     )
 
-    def __init__(self, op_type, inputs, attributes, domain="", scope="", site=None, opset=OPSET):
-        self.op_type, self.inputs, self.attributes = op_type, inputs, attributes
-        self.opset = opset
-        self.domain, self.scope, self.site = domain, scope, site
-        self.outputs, self.effects, self.blocks = (), (), {}
-        self.serial = next(_serials)
+    def __init__(
+        self,
+        op_type,
+        inputs,
+        attributes,
+        types,
+        *,
+        domain="",
+        opset=OPSET,
+        blocks=_NOTHING,
+        effects=(),
+        visible=None,
+        kind=None,
+        output_names=None,
+        output_class=Variable,
+        output_state=_NOTHING,
+    ):
+        """`types` are dims and dtype of each output; names are automatic unless given.
+
+        Outputs are of `output_class`, a subclass of Variable, and get the attributes
+        `output_state`.
+        """
+        replaced = _replaced.get()
+        if replaced is None:
+            scope, site = current_namespace(), user_site()
+        else:
+            scope, site = replaced.scope, replaced.site
+        if output_names is None:
+            output_names = _output_names(op_type, scope, len(types))
+        if kind is None:
+            kind = kind_of(op_type, domain, opset, attributes, len(types))
+        _op_type(self, op_type)
+        _inputs(self, inputs)
+        _attributes(self, MappingProxyType(attributes) if attributes else _NOTHING)
+        _domain(self, domain)
+        _opset(self, opset)
+        _blocks(self, MappingProxyType(blocks) if blocks else _NOTHING)
+        _effects(self, effects)
+        _scope(self, scope)
+        _site(self, site)
+        _kind(self, kind)
+        _serial(self, next(_serials))
+        _visible(self, len(types) if visible is None else visible)
+        _outputs(
+            self,
+            tuple(
+                [
+                    output_class.of(dims, dtype, name, node=self, **output_state)
+                    for (dims, dtype), name in zip(types, output_names, strict=True)
+                ]
+            ),
+        )
 
     @property
     def captures(self):
@@ -59,55 +130,122 @@ class Node:
         count = len(next(iter(self.blocks.values())).captured) if self.blocks else 0
         return self.inputs[len(self.inputs) - count :]
 
+    @property
+    def types(self):
+        """Dims and dtype of each output."""
+        return [(y.dims, y.dtype) for y in self.outputs]
+
     def __repr__(self):
         return f"{self.op_type}({', '.join(x.name if x is not None else '' for x in self.inputs)})"
+
+
+# A slot's own setter passes by the lock, and is several times as fast as object.__setattr__.
+_op_type, _inputs = Node.op_type.__set__, Node.inputs.__set__
+_attributes, _blocks = Node.attributes.__set__, Node.blocks.__set__
+_domain, _opset, _effects = Node.domain.__set__, Node.opset.__set__, Node.effects.__set__
+_scope, _site, _serial = Node.scope.__set__, Node.site.__set__, Node.serial.__set__
+_kind, _visible, _outputs = Node.kind.__set__, Node.visible.__set__, Node.outputs.__set__
+
+
+def _output_names(op_type, scope, count):
+    name = names().next(op_type.lower() + "_", scope)
+    return [name, *(f"{name}:{k}" for k in range(1, count))]
+
+
+class in_place_of:
+    """Give what is built the line and namespace of a node that it replaces.
+
+    A class, since a rewrite enters it for every node: `contextmanager` takes a microsecond.
+    """
+
+    __slots__ = ("node", "token")
+
+    def __init__(self, node):
+        self.node = node
+
+    def __enter__(self):
+        self.token = _replaced.set(self.node)
+
+    def __exit__(self, *exc):
+        _replaced.reset(self.token)
 
 
 def apply(op_type, *inputs, outputs=1, known=None, opset=0, **attributes):
     """Add one ONNX operator and return its output Variable, a tuple of them if outputs > 1.
 
     Inputs that are no Variables become constants; None leaves an optional input out. `known`
-    gives the dims of the first output where the op function knows more than ONNX can infer.
+    gives the dims of the first output where the op function knows more than ONNX can infer; a
+    list of dims gives those of the first few.
     `opset` says which version of an operator is meant that is newer than `inference.OPSET`.
     """
-    node = _node(op_type, inputs, attributes, "")
+    inputs, attributes = _arguments(inputs, attributes)
+    count = max(outputs, _OUTPUTS.get(op_type, 1))
     try:
-        node.opset = opset_of(op_type, len(inputs), node.attributes, opset)
-        types = infer(node, outputs, known)
+        opset = opset_of(op_type, len(inputs), attributes, opset)
+        kind = kind_of(op_type, "", opset, attributes, count)
+        several = bool(known) and isinstance(known[0], (tuple, list))
+        call = Call(op_type, inputs, attributes, opset, kind)
+        types = infer(call, count, known if several else [known])
     except GraphError as error:
-        raise type(error)(explain(node, error)) from None
+        raise type(error)(_explained(op_type, inputs, attributes, error)) from None
     except shape_inference.InferenceError as error:
-        raise ShapeError(explain(node, error)) from None
-    return _finish(node, types)
+        raise ShapeError(_explained(op_type, inputs, attributes, error)) from None
+    node = Node(op_type, inputs, attributes, types, opset=opset, visible=outputs, kind=kind)
+    return node.outputs[0] if outputs == 1 else node.outputs[:outputs]
 
 
-def composite(op_type, *inputs, types, **attributes):
-    """Add one operator of ours, with the dims and dtype of each output given."""
-    return _finish(_node(op_type, inputs, attributes, "pd"), types)
+def composite(op_type, *inputs, types, domain="pd", effects=(), **attributes):
+    """Add one operator of a domain other than ONNX's, with dims and dtype of each output."""
+    inputs, attributes = _arguments(inputs, attributes)
+    node = Node(op_type, inputs, attributes, types, domain=domain, effects=effects)
+    return node.outputs[0] if len(types) == 1 else node.outputs
 
 
 def control(op_type, inputs, blocks, types, **attributes):
     """Add a Scan, Loop or If, with the dims and dtype of each output given: a tuple of outputs."""
-    node = _node(op_type, inputs, attributes, "")
-    node.blocks = blocks
-    _finish(node, types)
-    return node.outputs
+    inputs, attributes = _arguments(inputs, attributes)
+    return Node(op_type, inputs, attributes, types, blocks=blocks).outputs
 
 
-def scan_node(init, xs, captures, blocks, stacked, reverse):
-    """Add a Scan: final states, then all steps of the `stacked` values of its body, in order."""
-    steps = next((x.dims[0] for x in xs if isinstance(x.dims[0], int)), xs[0].dims[0])
-    types = [(s.dims, s.dtype) for s in init]
-    types += [((steps, *y.dims), y.dtype) for y in stacked]
-    return control(
-        "Scan",
-        [*init, *xs, *captures],
-        blocks,
-        types,
-        num_scan_inputs=len(xs),
-        scan_input_directions=[int(reverse)] * len(xs),
-        scan_output_directions=[int(reverse)] * len(stacked),
-    )
+def _arguments(inputs, attributes):
+    """Variables for the inputs, and the attributes that are given."""
+    inputs = tuple([x if x is None or isinstance(x, Variable) else constant(x) for x in inputs])
+    return inputs, {k: v for k, v in attributes.items() if v is not None}
+
+
+def refined(x, dims) -> Variable:
+    """The same value by a node of its own, of which more sizes are known."""
+    dims = tuple(dims)
+    if x.dims == dims:
+        return x
+    place = x.node.outputs.index(x)
+    types = [(dims if k == place else y.dims, y.dtype) for k, y in enumerate(x.node.outputs)]
+    return rebuilt(x.node, types=types).outputs[place]
+
+
+def retyped(outputs, dims) -> list:
+    """The same first outputs of a node by a node of its own, with dims for each that are known."""
+    node, dims = outputs[0].node, [tuple(d) for d in dims]
+    if dims == [y.dims for y in outputs]:
+        return list(outputs)
+    types = [(d, y.dtype) for d, y in zip(dims, outputs, strict=True)] + node.types[len(dims) :]
+    return list(rebuilt(node, types=types).outputs[: len(dims)])
+
+
+def rebuilt(node, inputs=None, blocks=None, types=None) -> Node:
+    """The same operator, with the same line and names, on other inputs, bodies or types."""
+    with in_place_of(node):
+        return Node(
+            node.op_type,
+            node.inputs if inputs is None else inputs,
+            node.attributes,
+            node.types if types is None else types,
+            domain=node.domain,
+            opset=node.opset,
+            blocks=node.blocks if blocks is None else blocks,
+            visible=node.visible,
+            output_names=[y.name for y in node.outputs],
+        )
 
 
 def latest_serial():
@@ -115,33 +253,14 @@ def latest_serial():
     return next(_serials)
 
 
-def _node(op_type, inputs, attributes, domain):
-    inputs = tuple(x if x is None else constant(x) for x in inputs)
-    attributes = {k: v for k, v in attributes.items() if v is not None}
-    return Node(op_type, inputs, attributes, domain, current_namespace(), user_site())
-
-
-def _finish(node, types):
-    name = names().next(node.op_type.lower() + "_", node.scope)
-    if len(types) == 1:
-        y = Variable.of(*types[0], name, node=node)
-        node.outputs = (y,)
-        return y
-    node.outputs = tuple(
-        Variable.of(dims, dtype, name if k == 0 else f"{name}:{k}", node=node)
-        for k, (dims, dtype) in enumerate(types)
-    )
-    return node.outputs
-
-
-def explain(node, error) -> str:
-    """The house form of an error: who and what, where the user wrote it, the inputs."""
+def _explained(op_type, inputs, attributes, error) -> str:
+    """The house form of an error: what is wrong, where the user wrote it, the inputs."""
     why = str(error).removeprefix("[ShapeInferenceError] ").removeprefix("[TypeInferenceError] ")
     why, _, hint = why.partition("\n")
-    lines = [f"{function()}: {why}", f"  node   {node.op_type}, built at {site_text(node.site)}"]
-    lines += [f"  input  {x.name}: {describe(x)}" for x in node.inputs if x is not None]
-    if node.attributes:
-        lines.append(f"  with   {', '.join(f'{k}={v}' for k, v in node.attributes.items())}")
+    lines = [why, f"  node   {op_type}, built at {site_text(user_site())}"]
+    lines += [f"  input  {x.name}: {describe(x)}" for x in inputs if x is not None]
+    if attributes:
+        lines.append(f"  with   {', '.join(f'{k}={v}' for k, v in attributes.items())}")
     return "\n".join(lines + ([hint] if hint else []))
 
 

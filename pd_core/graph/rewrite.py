@@ -1,39 +1,36 @@
 """Graph to graph: the walk that substitution and every backend pass are written with."""
 
-from .node import Block, Node, ancestors
+from .node import Block, ancestors, in_place_of, rebuilt
 from .variable import Variable
 
 
-def rewrite(targets, rule, stop=(), select=None, given=None):
+def rewrite(targets, rule, stop=(), select=None, given=None, sizes=None):
     """The targets after rule(node, inputs) -> outputs, or None to keep the node.
 
     `inputs` are the node's inputs after the rewriting of what is behind them. A kept node whose
     inputs changed is built again with the same types; new nodes inherit the line and namespace
     of the one they replace. The bodies of loops and branches are rewritten too. `given` maps
-    variables to others that take their place.
+    variables to others that take their place, and `sizes` sizes to those that nodes which are built
+    again have instead.
     """
     given = given or {}
     new = dict(given)
-    order = ancestors(targets, stop, select)
-    known = {y for node in order for y in node.outputs}
-    for node in order:
+    for node in ancestors(targets, stop, select):
         inputs = tuple([new.get(x, x) for x in node.inputs]) if new else node.inputs
-        outputs = rule(node, inputs)
+        with in_place_of(node):
+            outputs = rule(node, inputs)
+        if outputs is None:
+            outputs = _kept(node, inputs, rule, select, sizes)
         if outputs is not None:
-            _inherit(node, outputs, known)
-        else:
-            outputs = _kept(node, inputs, rule, select)
-        if outputs is not None:
-            known.update(outputs)
             for old, made in zip(node.outputs, outputs, strict=True):
                 if old not in given:
                     new[old] = made
     return [new.get(v, v) for v in targets]
 
 
-def substitute(targets, given, stop=()):
-    """The targets with other variables in the place of some."""
-    return rewrite(targets, lambda node, inputs: None, stop, given=given)
+def substitute(targets, given, stop=(), sizes=None):
+    """The targets with other variables in the place of some, and other sizes behind these."""
+    return rewrite(targets, lambda node, inputs: None, stop, given=given, sizes=sizes)
 
 
 def is_output_of(x, op_type):
@@ -41,9 +38,10 @@ def is_output_of(x, op_type):
     return x.node is not None and x.node.op_type == op_type
 
 
-def _kept(node, inputs, rule, select):
+def _kept(node, inputs, rule, select, sizes=None):
+    types = _resized(node.types, sizes) if sizes else None
     if not node.blocks:
-        return None if inputs == node.inputs else rebuilt(node, inputs, {}).outputs
+        return None if inputs == node.inputs else rebuilt(node, inputs, types=types).outputs
     blocks, changed = {}, inputs != node.inputs
     for key, block in node.blocks.items():
         outputs = tuple(rewrite(block.outputs, rule, block.inputs, select))
@@ -52,24 +50,11 @@ def _kept(node, inputs, rule, select):
     if not changed:
         return None
     inputs = closed_again(node.op_type, inputs, blocks)
-    return rebuilt(node, inputs, blocks).outputs
+    return rebuilt(node, inputs, blocks, types).outputs
 
 
-def rebuilt(node, inputs, blocks):
-    """The same operator on other inputs and bodies, with the same types."""
-    copy = Node(
-        node.op_type, inputs, node.attributes, node.domain, node.scope, node.site, node.opset
-    )
-    copy.blocks = blocks
-    copy.outputs = tuple([Variable.of(y.dims, y.dtype, y.name, node=copy) for y in node.outputs])
-    return copy
-
-
-def _inherit(node, outputs, known):
-    """What a rule built gets the line and namespace of the node it was built for."""
-    for made in ancestors(outputs, stop=known):
-        made.site, made.scope = node.site, node.scope
-        known.update(made.outputs)
+def _resized(types, sizes):
+    return [(tuple([sizes.get(d, d) for d in dims]), dtype) for dims, dtype in types]
 
 
 # ---- bodies

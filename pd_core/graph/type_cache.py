@@ -3,58 +3,42 @@
 from .variable import fresh_dim, is_open, open_dim
 
 _LIMIT = 1 << 14
-_PLAIN = (int, float, str, bytes)
-
 _types = {}  # signature of a node -> dims and dtype of its outputs, with places for names
 
 
-def remembered(node, outputs, known, small, infer):
-    """The types that `infer(node, outputs, known)` yields, cached by the signature of the node.
+def remembered(call, outputs, known, small, infer):
+    """The types that `infer(call, outputs, known)` yields, cached by what they depend on.
 
-    A node that it refuses is no entry, so that every error is found anew. Constants of up to
+    An operator that it refuses is no entry, so that every error is found anew. Constants of up to
     `small` elements are those whose values count.
     """
     names = {}
-    key = _signature(node, outputs, known, small, names)
+    key = _signature(call, outputs, known, small, names)
     if key is None:
-        return list(infer(node, outputs, known))
-    found = _types.get(key)
-    if found is None:
-        types = list(infer(node, outputs, known))
+        return list(infer(call, outputs, known))
+    cached = _types.get(key)
+    if cached is None:
+        types = list(infer(call, outputs, known))
         if len(_types) >= _LIMIT:
             _types.clear()
         _types[key] = _with_places(types, names)
         return types
-    return _with_names(found, names)
+    return _with_names(cached, names)
 
 
-def _signature(node, outputs, known, small, names):
-    """All that the types of a node's outputs depend on; None where that is more than can be said.
+def _signature(call, outputs, known, small, names):
+    """All that the output types depend on; None where that is more than can be said.
 
     A symbolic size is the place of its first appearance, which `names` takes, so that it fits the
     same sizes under other names.
     """
-    attributes, inputs = [], []
-    for name, value in node.attributes.items():
-        frozen = _frozen(name, value)
-        if frozen is None:
-            return None
-        attributes.append(frozen)
-    for x in node.inputs:
+    inputs = []
+    for x in call.inputs:
         if _is_shape(x):
             return None
         inputs.append(_input(x, small, names))
-    known = None if known is None else _sizes(known, names)
-    return node.op_type, node.opset, outputs, known, tuple(attributes), tuple(inputs)
-
-
-def _frozen(name, value):
-    """An attribute with its types, since 1 equals 1.0; None if it is no number or text."""
-    if type(value) in _PLAIN:
-        return name, value, type(value)
-    if type(value) in (list, tuple) and all(type(v) in _PLAIN for v in value):
-        return name, tuple(value), tuple(map(type, value))
-    return None
+    known = tuple([None if dims is None else _sizes(dims, names) for dims in known])
+    return call.kind, outputs, known, tuple(inputs)
 
 
 def _is_shape(x):

@@ -1,6 +1,6 @@
 """Variables: typed, shaped values of a graph."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Union
 
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from .errors import DTypeError, ShapeError
 from .initializers import Constant, Value, fan_in
 from .names import register
-from .site import function, user_site
+from .site import user_site
 
 Dim = int | str  # a size, or the name of a size known only at run time
 Dims = tuple[Dim, ...]
@@ -47,18 +47,21 @@ class Variable:
     `row_sparse` makes optimizers update only the rows (axis 0) that a step gathers.
     """
 
-    # what a plain instance has; a subclass may add to it
+    # Defaults of an instance; a subclass may add to them.
+    name: str
+    dims: Dims
+    dtype: np.dtype
     node = None  # the Node this is an output of
-    value = None  # the ndarray of a constant
-    fill = None  # how to draw the initial value of persistent state: fill(shape, rng) -> ndarray
-    trainable = False
-    learning_rate = 1.0
-    regularizer = None
-    clip = None
-    row_sparse = False
-    counts = None  # of fed lengths: the size, of other feeds, that they add up to
-    site = None
-    unfit = None  # of a slot that nothing can be fed to: the error to raise where it is needed
+    value: np.ndarray | None = None  # of a constant
+    fill: Callable | None = None  # initial value of persistent state: fill(shape, rng) -> ndarray
+    trainable: bool = False
+    learning_rate: float = 1.0
+    regularizer: Callable | None = None
+    clip: Callable | None = None
+    row_sparse: bool = False
+    counts: str | None = None  # of fed lengths: the size, of other feeds, that they add up to
+    site: tuple[str, int] | None = None
+    unfit: Exception | None = None  # of a slot that cannot be fed: raised where it is needed
 
     def __init__(
         self,
@@ -88,11 +91,12 @@ class Variable:
             shape, dtype = data.shape, data.dtype
         if shape is None:
             raise ShapeError(f"{who}: give a shape or data")
-        self.dims = tuple(_dim(who, d) for d in shape)
-        self.dtype = np.dtype(dtype or np.float32)
+        fixed = self.__dict__
+        fixed["dims"] = tuple(_dim(who, d) for d in shape)
+        fixed["dtype"] = np.dtype(dtype or np.float32)
         self.learning_rate, self.regularizer, self.clip = learning_rate, regularizer, clip
         if self.is_static:
-            self.fill = _fill(who, data, initializer, self.dtype)
+            fixed["fill"] = _fill(who, data, initializer, self.dtype)
             self.trainable = self.dtype.kind == "f" if trainable is None else bool(trainable)
         elif initializer is not None or trainable:
             raise ShapeError(
@@ -109,10 +113,17 @@ class Variable:
     def of(cls, dims, dtype, name="", **state):
         """A Variable that no namespace owns: node outputs, constants, formals."""
         self = cls.__new__(cls)
-        self.dims, self.dtype, self.name = tuple(dims), np.dtype(dtype), name
+        fixed = self.__dict__
+        fixed["dims"], fixed["name"] = tuple(dims), name
+        fixed["dtype"] = dtype if type(dtype) in _DTYPES else np.dtype(dtype)
         if state:
-            self.__dict__.update(state)
+            fixed.update(state)
         return self
+
+    def __setattr__(self, name, value):
+        if name in _FIXED:
+            raise AttributeError(f"{name!r} of {self!r} cannot be changed once it is built")
+        object.__setattr__(self, name, value)
 
     @property
     def shape(self) -> tuple:
@@ -155,6 +166,86 @@ class Variable:
     __hash__ = object.__hash__
     __array_ufunc__ = None  # ndarray + Variable is ours
 
+    # ---- the face: what ops and sessions do for a variable, which are rooms above this one
+
+    def __add__(self, other: Operand) -> "Variable":
+        return _face["add"](self, other)
+
+    def __radd__(self, other: Operand) -> "Variable":
+        return _face["add"](other, self)
+
+    def __sub__(self, other: Operand) -> "Variable":
+        return _face["sub"](self, other)
+
+    def __rsub__(self, other: Operand) -> "Variable":
+        return _face["sub"](other, self)
+
+    def __mul__(self, other: Operand) -> "Variable":
+        return _face["mul"](self, other)
+
+    def __rmul__(self, other: Operand) -> "Variable":
+        return _face["mul"](other, self)
+
+    def __truediv__(self, other: Operand) -> "Variable":
+        return _face["div"](self, other)
+
+    def __rtruediv__(self, other: Operand) -> "Variable":
+        return _face["div"](other, self)
+
+    def __pow__(self, other: Operand) -> "Variable":
+        return _face["pow"](self, other)
+
+    def __rpow__(self, other: Operand) -> "Variable":
+        return _face["pow"](other, self)
+
+    def __matmul__(self, other: Operand) -> "Variable":
+        return _face["matmul"](self, other)
+
+    def __rmatmul__(self, other: Operand) -> "Variable":
+        return _face["matmul"](other, self)
+
+    def __lt__(self, other: Operand) -> "Variable":
+        return _face["less_than"](self, other)
+
+    def __le__(self, other: Operand) -> "Variable":
+        return _face["less_equal"](self, other)
+
+    def __gt__(self, other: Operand) -> "Variable":
+        return _face["greater_than"](self, other)
+
+    def __ge__(self, other: Operand) -> "Variable":
+        return _face["greater_equal"](self, other)
+
+    def __neg__(self) -> "Variable":
+        return _face["neg"](self)
+
+    def __abs__(self) -> "Variable":
+        return _face["abs"](self)
+
+    def val(self) -> np.ndarray:
+        """Return the current value in the default session, see `Session.val`; never compute it."""
+        return _face["val"](self)
+
+    def eval(self, feeds: Mapping | None = None) -> np.ndarray:
+        """Compute the value for these feeds in the default session."""
+        return _face["eval"](self, feeds)
+
+    @property
+    def initializer(self):
+        """The target that draws this variable's value anew."""
+        return _face["initializer"](self)
+
+
+# What cannot change: a program is found by the graph that these make.
+_FIXED = {"dims", "dtype", "node", "value", "fill"}
+_DTYPES = {type(np.dtype(t)) for t in "?bBhHiIlLqQefd"}
+_face: dict[str, Callable] = {}
+
+
+def provide(**functions: Callable):
+    """Give the functions behind the operators and methods of Variables, by name."""
+    _face.update(functions)
+
 
 def describe(x) -> str:
     """`float32[N, 4]`: dtype and sizes, as errors show them."""
@@ -171,8 +262,7 @@ def constant(value, dtype=None, name=None) -> Variable:
     if isinstance(value, Variable):
         return value
     if isinstance(value, (str, bytes)):
-        who = function("constant")
-        raise TypeError(f"{who}: takes Variables, numbers and arrays, not the string {value!r}")
+        raise DTypeError(f"takes Variables, numbers and arrays, not the string {value!r}")
     array = as_array(value, dtype)
     out = Variable.of(array.shape, array.dtype, name or "const", value=array)
     if name is not None:
@@ -180,11 +270,11 @@ def constant(value, dtype=None, name=None) -> Variable:
     return out
 
 
-def as_array(value, dtype=None, who=None) -> np.ndarray:
+def as_array(value, dtype=None, who="") -> np.ndarray:
     """A copy of a value as an array of numbers; DTypeError where the dtype would change them.
 
     Rounding to another float type is no change; without a dtype, float64 becomes float32.
-    `who`, as a text, begins the message: the op function that is being called if None.
+    `who`, as a text, begins the message.
     """
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise _unfit(who, value, "masked elements, which have no value")
@@ -205,8 +295,7 @@ def as_array(value, dtype=None, who=None) -> np.ndarray:
 def _unfit(who, value, what):
     text = repr(value)
     text = text if len(text) <= 60 else f"{text[:60]}…"
-    who = function("constant") if who is None else who
-    return DTypeError(f"{who}: cannot take {what}, {text}")
+    return DTypeError(f"{who}{': ' if who else ''}cannot take {what}, {text}")
 
 
 def _keeps(array, dtype):

@@ -4,7 +4,8 @@ import numpy as np
 
 from .. import ops
 from ..graph.errors import ModelError
-from ..graph.node import apply, control
+from ..graph.loop import loop_node
+from ..graph.node import apply
 from ..graph.rewrite import close
 from ..graph.variable import Variable, constant, describe, fresh_dim
 
@@ -122,7 +123,7 @@ def loop(reader, op):
     types = [(d, x.dtype) for d, x in zip(dims, init, strict=True)]
     types += [((fresh_dim(), *y.dims), y.dtype) for y in ys]
     going = constant(True) if going is None else going
-    return list(control("Loop", [limit, going, *init, *captures], blocks, types))
+    return list(loop_node(limit, going, init, captures, blocks["body"], types))
 
 
 def _body(reader, op, init, dims):

@@ -7,7 +7,7 @@ from onnx import TensorProto, defs, external_data_helper, numpy_helper
 
 from ..graph.errors import DamagedModel, GraphError, ModelError, ShapeError
 from ..graph.inference import CEILING, versions_of
-from ..graph.node import apply, latest_serial
+from ..graph.node import apply, latest_serial, retyped
 from ..graph.variable import Variable, fresh_dim, is_open, open_dim
 from . import control, modes, quantized, sequences
 from .flow import MOST
@@ -175,8 +175,7 @@ class Reader:
             return self._expanded(op)
         found = reshaped(op) if op.op_type == "Reshape" else None
         found = found or _applied(op, self.file.sizes.dims(op))
-        for y in found:
-            y.dims = tuple(self._opened(d) for d in y.dims)
+        found = retyped(found, [[self._opened(d) for d in y.dims] for y in found])
         self.file.sizes.note(op, found)
         return found
 
@@ -244,7 +243,8 @@ def _applied(op, known):
     found = list(found) if isinstance(found, tuple) else [found]
     if op.declared is not None and len(op.declared) == found[0].rank:
         pairs = zip(found[0].dims, op.declared, strict=True)
-        found[0].dims = tuple(d if isinstance(d, int) or e is None else e for d, e in pairs)
+        first = [d if isinstance(d, int) or e is None else e for d, e in pairs]
+        found = retyped(found, [first, *(y.dims for y in found[1:])])
     return found
 
 

@@ -9,7 +9,6 @@ from ..graph.checks import per_axis
 from ..graph.errors import DTypeError, ShapeError
 from ..graph.names import names
 from ..graph.namespace import get_variable
-from ..graph.site import function
 from ..graph.variable import Variable, constant
 
 activations = {
@@ -77,7 +76,7 @@ def _activation(act):
         return act
     if act not in activations:
         known = ", ".join(activations)
-        raise ValueError(f"{function()}: there is no activation {act!r}; there is {known}")
+        raise ValueError(f"there is no activation {act!r}; there is {known}")
     return activations[act]
 
 
@@ -90,7 +89,7 @@ def _parameter(spec, default_name, shape):
     """The parameter that a layer argument asks for."""
     if isinstance(spec, Variable):
         if spec.shape != tuple(shape):
-            raise ShapeError(f"{function()}: {spec!r} is given where {list(shape)} is needed")
+            raise ShapeError(f"{spec!r} is given where {list(shape)} is needed")
         return spec
     if isinstance(spec, str):
         return get_variable(spec, shape)
@@ -100,9 +99,7 @@ def _parameter(spec, default_name, shape):
         return Variable(default_name, shape=shape, initializer=spec)
     if spec is None or spec is True:
         return Variable(default_name, shape=shape)
-    raise TypeError(
-        f"{function()}: a parameter is a name, Variable, initializer or dict, not {spec!r}"
-    )
+    raise TypeError(f"a parameter is a name, Variable, initializer or dict, not {spec!r}")
 
 
 def _layer_name(prefix):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..graph.node import apply
+from ..graph.node import apply, refined
 from ..graph.variable import Variable, constant, fresh_dim
 from . import math as m
 from .control import while_loop
@@ -110,7 +110,7 @@ class _Search:
         out = expand(
             constant(row), concat([self.samples, constant(np.array(row.shape[1:], np.int64))])
         )
-        out.dims = (self.batch, *row.shape[1:])
+        out = refined(out, (self.batch, *row.shape[1:]))
         return out
 
     def going(self, number, scores, *_):
@@ -195,10 +195,8 @@ class _Grown:
 
 def _top(x, k):
     """The k greatest of each row, the greatest first, and where they stand, [B, k] each."""
-    known = (x.dims[0], k)
-    values, places = apply("TopK", x, np.array([k]), outputs=2, axis=1, known=known)
-    places.dims = known
-    return values, places
+    known = [(x.dims[0], k)] * 2
+    return apply("TopK", x, np.array([k]), outputs=2, axis=1, known=known)
 
 
 def _pick(x, places):

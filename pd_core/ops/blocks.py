@@ -5,6 +5,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from ..graph.errors import GraphError, ShapeError
+from ..graph.node import refined
 from ..graph.rewrite import substitute
 from ..graph.variable import Variable, constant
 from .control import scan, while_loop
@@ -100,7 +101,7 @@ class rnn:
                 rows = size_of(x, 1)
                 sizes = concat([rows, constant(np.array(shape, np.int64))])
                 init = expand(constant(value, np.float32), sizes)
-                init.dims = (batch_ref.dims[0], *shape)
+                init = refined(init, (batch_ref.dims[0], *shape))
                 return init
         raise GraphError("rnn: batch_ref is a slice that add_input gave")
 

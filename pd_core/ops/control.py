@@ -10,7 +10,8 @@ from contextvars import ContextVar
 import numpy as np
 
 from ..graph.errors import GraphError, ShapeError
-from ..graph.node import ancestors, control, latest_serial, scan_node
+from ..graph.loop import loop_node, scan_node
+from ..graph.node import ancestors, control, latest_serial
 from ..graph.rewrite import close
 from ..graph.variable import Variable, constant, fresh_dim
 from .math import cast
@@ -70,7 +71,7 @@ def scan(step, init, inputs, reverse=False):
     if any(number in node.inputs for node in ancestors([*new, *ys])):
         xs, slices = [*xs, arange(size_of(xs[0], 0))], [*slices, number]
     blocks, captures = close({"body": [*new, *ys]}, {"body": [*formals, *slices]})
-    out = scan_node(states, xs, captures, blocks, ys, reverse)
+    out = scan_node(states, xs, captures, blocks["body"], ys, reverse)
     count = len(states)
     return like(init, out[:count]), like(result[1], out[count:])
 
@@ -92,7 +93,7 @@ def while_loop(condition, body, init, max_steps=None):
     first = _predicate("while_loop", condition(*states))
     limit = None if max_steps is None else constant(np.int64(max_steps))
     types = [(s.dims, s.dtype) for s in states]
-    out = control("Loop", [limit, first, *states, *captures], blocks, types)
+    out = loop_node(limit, first, states, captures, blocks["body"], types)
     return like(init, out)
 
 
@@ -115,7 +116,7 @@ def for_loop(count, body, init):
     blocks, captures = close({"body": [going, *new, *ys]}, {"body": [number, going, *formals]})
     steps = int(count.value) if count.value is not None and not count.rank else fresh_dim()
     types = [(s.dims, s.dtype) for s in states] + [((steps, *y.dims), y.dtype) for y in ys]
-    out = control("Loop", [count, constant(True), *states, *captures], blocks, types)
+    out = loop_node(count, constant(True), states, captures, blocks["body"], types)
     return like(init, out[: len(states)]), like(result[1], out[len(states) :])
 
 

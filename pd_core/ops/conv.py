@@ -4,7 +4,7 @@ import numpy as np
 
 from ..graph.checks import per_axis, whole
 from ..graph.errors import GraphError, NoGradient, ShapeError
-from ..graph.node import apply, composite
+from ..graph.node import apply, composite, refined
 from ..graph.variable import constant
 from . import math as m
 from .shape import concat, pad, reshape, size_of, slice, transpose
@@ -67,7 +67,7 @@ def _input_grad(w, dy, x, strides, pads, dilations, group):
     missing = [m.maximum(end - size_of(full, 2 + k), 0) for k, end in enumerate(ends)]
     none = constant(np.zeros(2, np.int64))
     full = pad(full, np.zeros(n + 2, np.int64), concat([none, *missing]))
-    return _of_dims(slice(full, starts, concat(ends), list(range(2, n + 2))), x.dims)
+    return refined(slice(full, starts, concat(ends), list(range(2, n + 2))), x.dims)
 
 
 def _filter_grad(x, dy, w, strides, pads, dilations, group):
@@ -82,12 +82,7 @@ def _filter_grad(x, dy, w, strides, pads, dilations, group):
     filters = transpose(dy, [1, 0, *axes])
     y = conv(turned, filters, None, dilations, pads, strides, group)
     y = transpose(y, [1, 0, *axes])
-    return _of_dims(slice(y, [0] * n, concat([size_of(w, k) for k in axes]), axes), w.dims)
-
-
-def _of_dims(x, dims):
-    x.dims = tuple(dims)
-    return x
+    return refined(slice(y, [0] * n, concat([size_of(w, k) for k in axes]), axes), w.dims)
 
 
 def _known_sizes(*images):

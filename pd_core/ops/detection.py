@@ -6,7 +6,7 @@ A box is four numbers [xmin, ymin, xmax, ymax] in units of the image, priors are
 import numpy as np
 
 from ..graph.errors import ShapeError
-from ..graph.node import apply
+from ..graph.node import apply, refined
 from ..graph.variable import constant, describe, fresh_dim
 from . import math as m
 from .control import for_loop
@@ -127,7 +127,7 @@ def _pairs(overlaps):
     none = expand(constant(np.int64(0)), concat([size_of(overlaps, 0), m.add(priors, 1)]))
     chosen = scatter_add(none, prior, box, axis=1)
     chosen = slice(chosen, [0], priors, [1])
-    chosen.dims = overlaps.dims[:2]
+    chosen = refined(chosen, overlaps.dims[:2])
     return m.sub(chosen, 1)
 
 
@@ -195,7 +195,7 @@ def _at(rows, index):
     """rows [B, G, n] at an index [B, P]: [B, P, n]."""
     spread = concat([constant(np.array([1, 1], np.int64)), size_of(rows, 2)])
     index = expand(unsqueeze(index, 2), spread)
-    index.dims = (*index.dims[:2], rows.dims[2])
+    index = refined(index, (*index.dims[:2], rows.dims[2]))
     return gather_elements(rows, index, axis=1)
 
 
@@ -265,9 +265,7 @@ def _among_top(x, count, axis):
 def _top(x, count, axis):
     """The largest elements along an axis in order, the first of equal ones first; their places."""
     known = tuple(fresh_dim() if k == axis else d for k, d in enumerate(x.dims))
-    values, places = apply("TopK", x, count, outputs=2, axis=axis, known=known)
-    places.dims = values.dims
-    return values, places
+    return apply("TopK", x, count, outputs=2, axis=axis, known=[known] * 2)
 
 
 def _taken(x, index):

@@ -4,7 +4,7 @@ import numpy as np
 
 from ..graph.checks import per_axis, whole
 from ..graph.errors import ShapeError
-from ..graph.node import apply
+from ..graph.node import apply, refined
 from ..graph.variable import constant, describe
 from . import math as m
 from .index import gather, gather_elements
@@ -105,7 +105,7 @@ def image_blocks(x, block, strides, pads):
     places, cells = counts[0] * counts[1], block[0] * block[1]
     sizes = concat([constant([places, cells]), size_of(x, 0), constant([channels])])
     taken = reshape(taken, sizes)
-    taken.dims = (places, cells, x.dims[0], channels)
+    taken = refined(taken, (places, cells, x.dims[0], channels))
     rows = transpose(taken, [2, 0, 3, 1])
     return reshape(rows, [-1, channels * cells]), places
 

@@ -3,8 +3,8 @@
 import numpy as np
 
 from ..graph.inference import element_type
-from ..graph.node import apply, composite
-from ..graph.variable import Variable, constant
+from ..graph.node import Node, apply, composite
+from ..graph.variable import Variable, constant, provide
 
 
 def neg(x):
@@ -205,10 +205,16 @@ def cast(x, dtype):
 
 def identity(x, name=None, kind=Variable, **state):
     """x under a name of its own, as a Variable of a class of yours with this `state`."""
-    plain = apply("Identity", x)
-    own = kind.of(plain.dims, plain.dtype, name or plain.name, node=plain.node, **state)
-    plain.node.outputs = (own,)
-    return own
+    x = constant(x)
+    return Node(
+        "Identity",
+        (x,),
+        {},
+        [(x.dims, x.dtype)],
+        output_names=None if name is None else [name],
+        output_class=kind,
+        output_state=state,
+    ).outputs[0]
 
 
 def _pair(a, b):
@@ -220,20 +226,16 @@ def _pair(a, b):
     return a, b
 
 
-def _reflected(op):
-    return lambda a, b: op(b, a)
-
-
-_OPERATORS = {"add": add, "sub": sub, "mul": mul, "truediv": div, "pow": pow}
-for _symbol, _op in _OPERATORS.items():
-    setattr(Variable, f"__{_symbol}__", _op)
-    setattr(Variable, f"__r{_symbol}__", _reflected(_op))
-for _symbol, _op in {
-    "lt": less_than,
-    "le": less_equal,
-    "gt": greater_than,
-    "ge": greater_equal,
-}.items():
-    setattr(Variable, f"__{_symbol}__", _op)
-Variable.__neg__ = neg
-Variable.__abs__ = abs
+provide(
+    abs=abs,
+    add=add,
+    div=div,
+    greater_equal=greater_equal,
+    greater_than=greater_than,
+    less_equal=less_equal,
+    less_than=less_than,
+    mul=mul,
+    neg=neg,
+    pow=pow,
+    sub=sub,
+)

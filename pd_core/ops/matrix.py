@@ -1,7 +1,7 @@
 """Products of matrices."""
 
 from ..graph.node import apply
-from ..graph.variable import Variable
+from ..graph.variable import provide
 from .math import _pair
 
 
@@ -20,5 +20,4 @@ def einsum(equation, *inputs):
     return apply("Einsum", *inputs, equation=equation)
 
 
-Variable.__matmul__ = matmul
-Variable.__rmatmul__ = lambda b, a: matmul(a, b)
+provide(matmul=matmul)

@@ -16,9 +16,8 @@ def mode_switch(training, inference, effects=()):
     a, b = constant(training), constant(inference)
     if differ(a, b) or a.dtype != b.dtype:
         raise ShapeError(f"mode_switch: {a!r} in training, but {b!r} in inference")
-    y = composite("ModeSwitch", a, b, types=[(a.dims, a.dtype)])
-    y.node.effects = tuple(Assignment(v, value) for v, value in effects)
-    return y
+    assignments = tuple([Assignment(v, value) for v, value in effects])
+    return composite("ModeSwitch", a, b, types=[(a.dims, a.dtype)], effects=assignments)
 
 
 def stop_gradient(x):

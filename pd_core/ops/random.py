@@ -12,7 +12,6 @@ from ..graph.checks import whole
 from ..graph.errors import ShapeError
 from ..graph.names import current_namespace, names
 from ..graph.node import composite
-from ..graph.site import function
 from ..graph.variable import constant, fresh_dim
 from . import math as m
 from .control import loop_counters
@@ -68,6 +67,6 @@ def _uniform(shape, name, dims=None):
         known = target.value is not None
         dims = target.value.tolist() if known else [fresh_dim() for _ in range(target.dims[0])]
     if any(isinstance(d, int) and d < 0 for d in dims):
-        raise ShapeError(f"{function()}: a size is not negative, {list(dims)}")
+        raise ShapeError(f"a size is not negative, {list(dims)}")
     types, key = [(tuple(dims), "float32")], crc32(name.encode())
     return composite("Uniform", target, *loop_counters(), types=types, key=key)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from ..graph.errors import DTypeError, ShapeError
+from ..graph.node import refined
 from ..graph.variable import constant, describe
 from . import math as m
 from .index import gather
@@ -71,7 +72,7 @@ def nce_loss(inputs, label, weights, bias=None, samples=10, distribution=None):
         distribution = _probabilities("nce_loss", distribution, classes)
     drawn = concat([size_of(label, 0), constant(np.array([samples], np.int64))])
     noise = random_classes(drawn, classes, distribution)
-    noise.dims = (label.dims[0], samples)
+    noise = refined(noise, (label.dims[0], samples))
     scores = _scores(inputs, weights, bias, concat([label, noise], 1))
     true, false = split(scores, [1, samples], 1)
     k = noise_k = constant(samples / classes, scores.dtype)

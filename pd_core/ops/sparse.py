@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from ..graph.errors import ShapeError
+from ..graph.node import refined
 from ..graph.variable import Variable, constant, describe
 from . import math as m
 from .index import gather, scatter_add
@@ -61,5 +62,5 @@ class SparseRows:
         flat = scatter_add(zeros, place, m.cast(values, dtype))
         shape = concat([segments.count, constant(np.array([self.width]))])
         rows = reshape(flat, shape)
-        rows.dims = (self.counts.dims[0], self.width)
+        rows = refined(rows, (self.counts.dims[0], self.width))
         return rows

@@ -7,6 +7,7 @@ batch at once; their gradients are those of the loop.
 import numpy as np
 
 from ..graph.errors import DTypeError, ShapeError
+from ..graph.node import refined
 from ..graph.variable import constant, describe, fresh_dim
 from . import math as m
 from .index import gather, gather_elements
@@ -141,7 +142,7 @@ class _Lattice:
         self.path = self._path(labels, blank)
 
     def _sized(self, x):
-        x.dims = self.dims
+        x = refined(x, self.dims)
         return x
 
     def _path(self, labels, blank):

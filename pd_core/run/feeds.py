@@ -56,7 +56,7 @@ def feed_array(v, value) -> np.ndarray:
 def _cast(v, value):
     """In v's dtype; floats stay floats, even whole ones: ids and labels are never computed."""
     try:
-        array = as_array(value, v.dtype, v)
+        array = as_array(value, v.dtype, repr(v))
     except DTypeError as error:
         raise FeedError(str(error)) from None
     if v.dtype.kind != "f" and array.size and np.asarray(value).dtype.kind == "f":

@@ -19,7 +19,7 @@ from ..graph.names import clear_names, fresh_names
 from ..graph.namespace import persistent_variables
 from ..graph.node import ancestors
 from ..graph.update import Update
-from ..graph.variable import Variable
+from ..graph.variable import Variable, provide
 from .feeds import feed_array, feed_arrays
 from .feeds import variable as fed_variable
 from .step import Step, Steps, step_key
@@ -363,22 +363,8 @@ def variable_initializers(vars=None) -> Update:
     return Update(initialize=persistent_variables() if vars is None else vars)
 
 
-# ---- what a Variable can do once there are sessions
-
-
-def _val(self) -> np.ndarray:
-    """The current value in the default session, never computed here; see `Session.val`."""
-    return default_session().val(self)
-
-
-def _eval(self, feeds=None) -> np.ndarray:
-    """The value for these feeds, computed in the default session."""
-    return eval(self, feeds)
-
-
-def _initializer(self) -> Update:
-    """The target that draws this variable's value anew."""
-    return Update(initialize=[self])
-
-
-Variable.val, Variable.eval, Variable.initializer = _val, _eval, property(_initializer)
+provide(
+    val=lambda v: default_session().val(v),
+    eval=eval,
+    initializer=lambda v: Update(initialize=[v]),
+)

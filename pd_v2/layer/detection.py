@@ -8,6 +8,7 @@ each class, the numbers of one prior in neighbouring channels.
 import numpy as np
 
 import pd_core as pd
+from pd_core.graph.node import refined
 
 from .base import layer
 from .image import image_of, whole
@@ -106,8 +107,7 @@ def _in_each_row(value, rows):
     fixed = pd.stop_gradient(value)
     share = (value - fixed) / pd.maximum(pd.cast(count, value.dtype), 1.0)
     column = pd.expand(fixed + share, pd.concat([count, np.array([1])]))
-    column.dims = (rows.dims[0], 1)
-    return column
+    return refined(column, (rows.dims[0], 1))
 
 
 def detection_output(

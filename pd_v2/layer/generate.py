@@ -5,6 +5,7 @@ from functools import cached_property
 import numpy as np
 
 import pd_core as pd
+from pd_core.graph.node import refined
 
 from .. import build
 from ..attr import ParameterAttribute
@@ -76,8 +77,7 @@ class Generator(Group):
         values = x if sequences is None else sequences.lengths
         if self.samples is None:
             self.samples = pd.size_of(values, 0)
-        sample = pd.div(pd.arange(self._paths), self.beam_size)
-        sample.dims = (self.rows,)
+        sample = refined(pd.div(pd.arange(self._paths), self.beam_size), (self.rows,))
         if sequences is None:
             return pd.gather(x, sample), ()
         copies = pd.Segments(pd.gather(sequences.lengths, sample))
@@ -87,9 +87,7 @@ class Generator(Group):
     def zeros(self, *sizes, dtype="float32"):
         """What a memory starts from that nothing else is said of."""
         shape = pd.concat([self._paths, np.array(sizes, np.int64)])
-        rows = pd.expand(pd.constant(0, dtype), shape)
-        rows.dims = (self.rows, *sizes)
-        return rows
+        return refined(pd.expand(pd.constant(0, dtype), shape), (self.rows, *sizes))
 
     def ids(self, value):
         """None before the number of samples is known: the search itself starts the words."""

@@ -3,6 +3,7 @@
 import numpy as np
 
 import pd_core as pd
+from pd_core.graph.node import refined
 
 from .. import build
 from ..activation import Linear
@@ -207,7 +208,7 @@ class Group:
         if x.levels:
             inner = self._sub_sequences(x.levels[-1])
             used = pd.slice(value, [0], inner.longest, [1])
-            used.dims = (value.dims[0], used.dims[1], *value.dims[2:])
+            used = refined(used, (value.dims[0], used.dims[1], *value.dims[2:]))
             value, levels = inner.pack(used), (self.sequences, inner)
         out = pd.identity(value, x.name, Layer, **record, levels=levels)
         build.current().add(out)

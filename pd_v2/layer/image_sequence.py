@@ -3,6 +3,7 @@
 import numpy as np
 
 import pd_core as pd
+from pd_core.graph.node import refined
 
 from .base import layer
 from .image import image_of, record_axes, whole
@@ -36,6 +37,5 @@ def block_expand(
     record_axes(conf, last="_x", output=[0, 0], img_size=[0, 0])  # 2017 left them to run time
     rows, places = pd.image_blocks(x, block, strides, pads)
     lengths = pd.expand(pd.constant(np.array([places])), pd.size_of(x, 0))
-    lengths.dims = x.dims[:1]
-    scope.levels = (pd.Segments(lengths, rows.dims[0]),)
+    scope.levels = (pd.Segments(refined(lengths, x.dims[:1]), rows.dims[0]),)
     return rows

@@ -3,6 +3,7 @@
 import numpy as np
 
 import pd_core as pd
+from pd_core.graph.node import refined
 
 from ..attr import ParameterAttribute
 from ..config_base import Layer
@@ -32,9 +33,7 @@ def context_projection(input, context_len, context_start=None, padding_attr=None
         y = pd.sequence_context(x.sequences, x, start, count)
         if learned:
             y = pd.add(y, _padding(x.sequences, w, start, count, before))
-        rows = pd.reshape(y, [-1, size])
-        rows.dims = (x.sequences.tokens, size)
-        return rows
+        return refined(pd.reshape(y, [-1, size]), (x.sequences.tokens, size))
 
     return Projection(
         "context",

@@ -5,6 +5,7 @@ import logging
 import numpy as np
 
 import pd_core as pd
+from pd_core.graph.node import refined
 
 from ..activation import Linear
 from ..attr import ParameterAttribute
@@ -224,13 +225,12 @@ def _seq_reshape(scope, input, size, name, layer_attr, bias_attr):
         elements = pd.mul(before.lengths, input.size)
     else:
         elements = pd.expand(pd.constant([input.size]), pd.size_of(input, 0))
-        elements.dims = input.dims[:1]
+        elements = refined(elements, input.dims[:1])
     sequences = pd.Segments(pd.div(elements, size))
     # as many rows as the lengths say, so that a sequence that does not divide is an error; not by
     # concat, which ONNX Runtime would take to stand for -1
     shape = pd.where(np.array([True, False]), sequences.total, np.array([0, size]))
-    rows = pd.reshape(input, shape)
-    rows.dims = (sequences.tokens, size)
+    rows = refined(pd.reshape(input, shape), (sequences.tokens, size))
     scope.levels = (sequences,)
     return with_bias(scope, rows, bias_attr or None)
 

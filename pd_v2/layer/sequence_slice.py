@@ -1,6 +1,7 @@
 """Layers that choose steps of sequences, or sequences of sequences."""
 
 import pd_core as pd
+from pd_core.graph.node import refined
 
 from ..activation import Linear
 from ..config_base import Layer
@@ -28,7 +29,7 @@ def _kmax_seq_score(scope, input, name, beam_size):
     scope.config.beam_size = whole("beam_size", beam_size)
     scope.levels, scope.size = (), 1
     scores = pd.reshape(pd.stop_gradient(input), [-1])
-    scores.dims = input.dims[:1]
+    scores = refined(scores, input.dims[:1])
     return pd.cast(pd.sequence_top(sequences, scores, beam_size), input.dtype)
 
 

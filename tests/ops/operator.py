@@ -12,8 +12,8 @@ from onnx.reference import ReferenceEvaluator
 
 import pd_core as pd
 from pd_core.gradients.expression import expressed
+from pd_core.graph.inference import Call
 from pd_core.graph.node import Node
-from pd_core.graph.variable import Variable
 
 EPSILON = 1e-6
 
@@ -69,10 +69,9 @@ def all_of_the_first(k, rank):
 
 def node_of(row, inputs):
     """A node of the operator, whose outputs have the types of its expression."""
-    node = Node(row.op_type, tuple(inputs), dict(row.attributes), opset=row.opset)
-    found = expressed(node)
-    node.outputs = tuple(Variable.of(y.dims, y.dtype, "y", node=node) for y in found)
-    return node
+    call = Call(row.op_type, tuple(inputs), dict(row.attributes), row.opset)
+    types = [(y.dims, y.dtype) for y in expressed(call)]
+    return Node(call.op_type, call.inputs, call.attributes, types, opset=row.opset)
 
 
 def by_runtime(row, arrays, reference=False):
@@ -99,7 +98,7 @@ def by_runtime(row, arrays, reference=False):
 def by_expression(row, arrays, unknown=None):
     """The Variables of the kept outputs of the expression, and their values."""
     inputs = inputs_of(arrays, unknown)
-    found = expressed(Node(row.op_type, tuple(inputs), dict(row.attributes)))
+    found = expressed(Call(row.op_type, tuple(inputs), dict(row.attributes)))
     kept = [found[k] for k in row.kept]
     return kept, pd.eval(kept, feeds_of(inputs, arrays))
 

@@ -104,9 +104,7 @@ def _before_turning(w):
 
 def _kernel(op_type, *inputs, dims, **attributes):
     """One operator of that domain; blocked images are declared with the sizes of plain ones."""
-    y = composite(op_type, *inputs, types=[(dims, np.float32)], **attributes)
-    y.node.domain = DOMAIN
-    return y
+    return composite(op_type, *inputs, types=[(dims, np.float32)], domain=DOMAIN, **attributes)
 
 
 def probe():

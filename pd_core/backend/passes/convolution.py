@@ -5,7 +5,7 @@ from itertools import product
 
 import numpy as np
 
-from ...graph.node import apply
+from ...graph.node import apply, refined
 from ...graph.variable import constant
 from .factored import factored_filter_grad
 from .windows import Windows, merged, reshape, resized
@@ -37,7 +37,7 @@ def conv_input_grad(node, inputs, sizes, seed):
         )
     ]
     grad = apply("ConvTranspose", dy, w, output_padding=missing, **geometry)
-    grad.dims = node.outputs[0].dims
+    grad = refined(grad, node.outputs[0].dims)
     return (grad,)
 
 
@@ -66,7 +66,7 @@ def _turned(windows, w, dy, dims):
 
 
 def _of(dims, grad):
-    grad.dims = dims
+    grad = refined(grad, dims)
     return grad
 
 

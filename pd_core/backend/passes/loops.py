@@ -4,8 +4,9 @@ What depends on no state is computed for all steps before the loop, what no stat
 it, each as one operator over all steps. Outputs that nobody reads are dropped.
 """
 
-from ...graph.node import Block, ancestors, control, scan_node
-from ...graph.rewrite import close, rebuilt, rewrite, substitute
+from ...graph.loop import scan_node
+from ...graph.node import Block, ancestors, control, rebuilt
+from ...graph.rewrite import close, rewrite, substitute
 from ...graph.variable import Variable
 from .regroup import regroup
 from .vectorize import plan
@@ -97,7 +98,7 @@ class _Motion:
                 self._build(node, build)
             elif free and not any(stacked) and not node.blocks:
                 inputs = tuple(self.outer.get(x, x) for x in node.inputs)
-                self.outer.update(zip(node.outputs, rebuilt(node, inputs, {}).outputs, strict=True))
+                self.outer.update(zip(node.outputs, rebuilt(node, inputs).outputs, strict=True))
             else:
                 stays.update(node.outputs)
 
@@ -148,5 +149,5 @@ class _Motion:
         outputs = substitute([*self.new, *emitted], given, stop=set(given))
         blocks, captures = close({"body": outputs}, {"body": list(formals.values())})
         xs = [self.stacked[v] for v in slices]
-        out = scan_node(self.init, xs, captures, blocks, emitted, self.direction)
+        out = scan_node(self.init, xs, captures, blocks["body"], emitted, self.direction, False)
         return out[: self.count], dict(zip(emitted, out[self.count :], strict=True))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ...graph.node import apply
+from ...graph.node import apply, refined
 from ...graph.variable import constant
 from .windows import reshape
 
@@ -24,5 +24,5 @@ def batch_norm(node, inputs, sizes, seed):
     factor = apply("Div", reshape(scale, column), deviation)
     offset = apply("Sub", reshape(shift, column), apply("Mul", mean, factor))
     y = apply("Add", apply("Mul", x, factor), offset)
-    y.dims = x.dims
+    y = refined(y, x.dims)
     return (y, reshape(mean, [channels]), reshape(variance, [channels]))

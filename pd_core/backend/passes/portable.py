@@ -7,7 +7,7 @@ CPU, with copies there and back in every step, or not at all.
 import numpy as np
 
 from ...graph.inference import element_type
-from ...graph.node import ancestors, apply
+from ...graph.node import ancestors, apply, refined
 from ...graph.variable import constant
 from .convolution import conv_filter_grad_of_rows
 from .pooling import max_pool_grad_without_indices, max_pool_pick_without_indices
@@ -53,7 +53,7 @@ def conv(node, inputs, sizes, seed):
     if bias and bias[0] is not None:
         column = np.array([1, w.dims[0], *[1] * (x.rank - 2)], np.int64)
         y = apply("Add", y, apply("Reshape", bias[0], column))
-    y.dims = node.outputs[0].dims
+    y = refined(y, node.outputs[0].dims)
     return (y,)
 
 
@@ -68,7 +68,7 @@ def matmul(node, inputs, fed):
     if not isinstance(inner, str) or inner in fed:
         return None
     y = apply("MatMul", _longer(a, a.rank - 1), _longer(b, max(b.rank - 2, 0)))
-    y.dims = node.outputs[0].dims
+    y = refined(y, node.outputs[0].dims)
     return (y,)
 
 

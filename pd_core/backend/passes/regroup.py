@@ -6,8 +6,8 @@ before the loop, for all steps at once. The same for products.
 
 from collections import Counter
 
-from ...graph.node import ancestors, apply
-from ...graph.rewrite import rebuilt, rewrite
+from ...graph.node import ancestors, apply, rebuilt, refined
+from ...graph.rewrite import rewrite
 
 _ASSOCIATIVE = ("Add", "Mul")
 
@@ -26,7 +26,7 @@ def regroup(outputs, states, inputs):
         if made is not None:
             made = (made,)
         elif inputs != node.inputs and not node.blocks:
-            made = rebuilt(node, inputs, {}).outputs
+            made = rebuilt(node, inputs).outputs
         for old, new in zip(node.outputs, made or (), strict=False):
             uses[new] = uses[old]
             if old in bound:
@@ -47,7 +47,7 @@ def _regrouped(node, inputs, bound, uses):
     if r is None or not _of_size(r, node.outputs[0].dims):
         return None
     made = apply(node.op_type, r, apply(node.op_type, p, q))
-    made.dims = node.outputs[0].dims
+    made = refined(made, node.outputs[0].dims)
     return made
 
 

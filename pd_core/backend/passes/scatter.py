@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ...graph.node import apply
+from ...graph.node import apply, refined
 from ...graph.rewrite import is_output_of
 
 _LARGEST = np.iinfo(np.int32).max
@@ -21,7 +21,7 @@ def scattered_once(node, inputs):
     (axis,) = axes
     index, values = (_joined(a, b, axis) for a, b in zip(first, second, strict=True))
     y = apply("ScatterElements", zeros, index, values, axis=axis, reduction="add")
-    y.dims = node.outputs[0].dims
+    y = refined(y, node.outputs[0].dims)
     return (y,)
 
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ...graph.node import apply
+from ...graph.node import apply, refined
 from ...graph.variable import constant, fresh_dim
 
 
@@ -23,7 +23,7 @@ def padded_again(node, inputs):
         there = apply("Unsqueeze", there, np.arange(index.rank, padded.rank))
     fill = constant(node.attributes["fill"], padded.dtype)
     made = apply("Where", there, padded, fill)
-    made.dims = node.outputs[0].dims
+    made = refined(made, node.outputs[0].dims)
     return (made,)
 
 

@@ -7,7 +7,8 @@ outer inputs, or None where the operator cannot be moved as it is.
 import numpy as np
 
 from ...graph.broadcast import BROADCASTING
-from ...graph.node import apply
+from ...graph.node import Node, apply
+from ...graph.variable import constant
 
 _UNARY = {
     *("Abs", "Cast", "Ceil", "Cos", "Erf", "Exp", "Floor", "Identity", "LeakyRelu", "Log"),
@@ -27,17 +28,10 @@ def plan(node, stacked):
 def _same(node, inputs, **changes):
     """The node's operator on other inputs, its outputs one axis longer."""
     steps = next(x.dims[0] for x, s in inputs if s)
-    out = apply(
-        node.op_type,
-        *(x for x, _ in inputs),
-        outputs=len(node.outputs),
-        known=(steps, *node.outputs[0].dims),
-        **{**node.attributes, **changes},
-    )
-    out = out if isinstance(out, tuple) else (out,)
-    for y, new in zip(node.outputs, out, strict=True):
-        new.dims = (steps, *y.dims)
-    return out
+    inputs = tuple([x if x is None else constant(x) for x, _ in inputs])
+    types = [((steps, *dims), dtype) for dims, dtype in node.types]
+    attributes = {**node.attributes, **changes}
+    return Node(node.op_type, inputs, attributes, types, opset=node.opset).outputs
 
 
 def _elementwise(node, stacked):

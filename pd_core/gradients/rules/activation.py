@@ -2,10 +2,8 @@
 
 import math
 
-import numpy as np
-
 from ... import ops
-from ...graph.variable import Variable, constant
+from ...graph.variable import constant
 from ..expression import expression
 from ..registry import gradient
 
@@ -93,17 +91,8 @@ def dropout(node, dy, _=None):
     if training.value is not None and not training.value.any():
         return [dy, *[None] * len(rest)]
     ratio = rest[0] if rest[0] is not None else constant(0.5)
-    kept = ops.cast(_mask(node), dy.dtype) * dy / (1.0 - ops.cast(ratio, dy.dtype))
+    kept = ops.cast(node.outputs[1], dy.dtype) * dy / (1.0 - ops.cast(ratio, dy.dtype))
     return [ops.where(training, kept, dy), *[None] * len(rest)]
-
-
-def _mask(node):
-    """Which elements were kept; the node gives it from now on."""
-    if len(node.outputs) == 1:
-        y = node.outputs[0]
-        mask = Variable.of(y.dims, np.bool_, f"{y.name}:mask", node=node)
-        node.outputs = (y, mask)
-    return node.outputs[1]
 
 
 @expression("DequantizeLinear")

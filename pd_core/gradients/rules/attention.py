@@ -8,6 +8,7 @@ from onnx import helper
 
 from ... import ops
 from ...graph.errors import NoGradient
+from ...graph.node import refined
 from ...graph.variable import constant
 from ..expression import expression
 
@@ -65,7 +66,7 @@ def _repeated(x, q):
         raise NoGradient(f"only heads of known number and size have a gradient, not {x!r}, {q!r}")
     y = ops.expand(ops.unsqueeze(x, 2), [1, 1, count // heads, 1, 1])
     y = ops.reshape(y, [0, count, -1, x.dims[3]])
-    y.dims = (x.dims[0], count, *x.dims[2:])
+    y = refined(y, (x.dims[0], count, *x.dims[2:]))
     return y
 
 
@@ -114,7 +115,7 @@ def _reach(a, q, k, past, filled):
 
 def _range(count, size):
     numbers = ops.arange(count)
-    numbers.dims = (size,)
+    numbers = refined(numbers, (size,))
     return numbers
 
 
@@ -126,7 +127,7 @@ def _up_to(mask, size, keys):
     sizes = [*(ops.size_of(mask, k) for k in range(mask.rank - 1)), rest]
     unseen = constant(False) if mask.dtype == np.bool_ else constant(-np.inf, mask.dtype)
     whole = ops.concat([mask, ops.expand(unseen, ops.concat(sizes))], mask.rank - 1)
-    whole.dims = (*mask.dims[:-1], size)
+    whole = refined(whole, (*mask.dims[:-1], size))
     return whole
 
 

@@ -1,13 +1,14 @@
 """Derivatives of loops and branches.
 
-The body of a loop is differentiated as a graph of its own. The forward loop then also gives, for
-all steps, those of its intermediate values that the backward body reads, and the backward loop is
-a Scan over them from the last step to the first. What a captured matrix gets from each step is
-not added up step by step: its two factors are stacked, and multiplied once after the loop.
+The body of a loop is differentiated as a graph of its own. The backward loop is a Scan, from the
+last step to the first, over those intermediate values of the forward body that it reads. What a
+captured matrix gets from each step is not added up step by step: its two factors are stacked, and
+multiplied once after the loop.
 """
 
 from ... import ops
-from ...graph.node import ancestors, apply, control, scan_node
+from ...graph.loop import scan_node
+from ...graph.node import Block, ancestors, apply, control
 from ...graph.rewrite import close, substitute
 from ...graph.variable import Variable, fresh_dim
 from ..engine import gradients
@@ -91,25 +92,9 @@ class Loop:
         return self.stacked[v]
 
     def _emitted(self, v):
-        """Make the loop give a value for every step; an output that it gives already is reused."""
-        block, node = self.block, self.node
-        for k, output in enumerate(block.outputs[self.lead + self.count :]):
-            if output is v:
-                return node.outputs[self.count + k]
-        block.outputs = (*block.outputs, v)
-        dims = (self._steps(), *v.dims)
-        outer = Variable.of(dims, v.dtype, f"{node.outputs[0].name}:{v.name}", node=node)
-        node.outputs = (*node.outputs, outer)
-        if node.op_type == "Scan":
-            directions = [*node.attributes["scan_output_directions"], int(self.reverse)]
-            node.attributes["scan_output_directions"] = directions
-        return outer
-
-    def _steps(self):
-        """The size of the axis of steps."""
-        for outer in self.stacked.values():
-            return outer.dims[0]
-        return f"{self.node.outputs[0].name}_steps"
+        """The output of the loop that has this value of every step."""
+        place = self.block.outputs.index(v, self.lead + self.count)
+        return self.node.outputs[place - self.lead]
 
 
 class _Step:
@@ -185,7 +170,9 @@ class _Step:
         xs = [*self.dys, *(loop.steps_of(v) for v in needed)]
 
         def scan_back():
-            return scan_node(self.initial, xs, captures, blocks, self.outputs, not loop.reverse)
+            return scan_node(
+                self.initial, xs, captures, blocks["body"], self.outputs, not loop.reverse
+            )
 
         if loop.node.op_type == "Scan":
             self.result = scan_back()
@@ -266,8 +253,7 @@ def branch(node, *dys):
         bodies[key], formals[key] = grads, [*block.captured, *seeds]
     blocks, captures = close(bodies, formals, inside=lambda _: True)
     outer = [*node.captures, *(dys[k] for k in given)]
-    for block in blocks.values():
-        block.formals, block.captured = (), (*block.formals, *block.captured)
+    blocks = {key: Block((), block.inputs, block.outputs) for key, block in blocks.items()}
     types = [(v.dims, v.dtype) for v in wanted]
     found = control("If", [node.inputs[0], *outer, *captures], blocks, types)
     grads = dict(zip(places, found, strict=True))

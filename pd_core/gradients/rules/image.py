@@ -4,6 +4,7 @@ import numpy as np
 
 from ... import ops
 from ...graph.errors import NoGradient
+from ...graph.node import refined
 from ...graph.rewrite import substitute
 from ...graph.variable import Variable, constant
 from ...ops.image import interpolation_matrix
@@ -142,7 +143,9 @@ def _matrix_of_images(node, dy, axis):
     one = constant(np.ones(1, np.int64))
     sizes = [ops.size_of(x, k) if k in axes else one for k in range(x.rank)]
     images = ops.expand(ops.cast(hit, dy.dtype), ops.concat([size, *sizes[1:]]))
-    images.dims = (x.dims[axis], *(d if k in axes else 1 for k, d in enumerate(x.dims) if k))
+    images = refined(
+        images, (x.dims[axis], *(d if k in axes else 1 for k, d in enumerate(x.dims) if k))
+    )
     found = again(node, images, *node.inputs[1:])
     others = [k for k in range(1, x.rank) if k != axis]
     found = ops.slice(found, [0] * len(others), [1] * len(others), others)

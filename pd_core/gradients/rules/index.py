@@ -1,6 +1,7 @@
 """Derivatives of reading and writing by index: what one gathers, the other scatters."""
 
 from ... import ops
+from ...graph.node import refined
 from ..expression import expression
 from ..registry import again, gradient
 from .selection import places
@@ -26,7 +27,7 @@ def _one_axis(x, index, dy, axis):
     rows = ops.reshape(index, [-1])
     sizes = [ops.size_of(rows if k == axis else x, 0 if k == axis else k) for k in range(x.rank)]
     flat = ops.reshape(dy, ops.concat(sizes))
-    flat.dims = tuple(rows.dims[0] if k == axis else d for k, d in enumerate(x.dims))
+    flat = refined(flat, tuple(rows.dims[0] if k == axis else d for k, d in enumerate(x.dims)))
     return rows, flat
 
 

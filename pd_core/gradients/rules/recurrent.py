@@ -9,6 +9,7 @@ import numpy as np
 from ... import ops
 from ...graph.checks import whole
 from ...graph.errors import NoGradient
+from ...graph.node import refined
 from ...graph.variable import constant
 from ..expression import expression
 
@@ -161,7 +162,7 @@ class _Layer:
     def _zeros(self):
         rows = ops.concat([ops.size_of(self.x, 1), whole([self.width])])
         zeros = ops.expand(constant(0, self.x.dtype), rows)
-        zeros.dims = (self.x.dims[1], self.width)
+        zeros = refined(zeros, (self.x.dims[1], self.width))
         return zeros
 
 
@@ -192,7 +193,7 @@ def _going(x, lengths):
     """Whether a sequence reaches a step, bool [T, B, 1]."""
     steps = ops.reshape(ops.arange(ops.size_of(x, 0)), [-1, 1, 1])
     going = ops.less_than(steps, ops.reshape(ops.cast(lengths, np.int64), [1, -1, 1]))
-    going.dims = (x.dims[0], x.dims[1], 1)
+    going = refined(going, (x.dims[0], x.dims[1], 1))
     return going
 
 

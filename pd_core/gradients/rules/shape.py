@@ -3,6 +3,7 @@
 import numpy as np
 
 from ... import ops
+from ...graph.node import refined
 from ..registry import gradient, unbroadcast, unbroadcast_late
 from .selection import filled, selected
 
@@ -74,7 +75,7 @@ def _place(dy, x, axis, places):
     dims = [*dy.dims[:axis], x.dims[axis], *dy.dims[axis + 1 :]]
     like = ops.concat([ops.size_of(x if k == axis else dy, k) for k in range(dy.rank)])
     zeros = ops.expand(ops.cast(0.0, dy.dtype), like)
-    zeros.dims = tuple(dims)
+    zeros = refined(zeros, tuple(dims))
     column = ops.reshape(places, [-1 if k == axis else 1 for k in range(dy.rank)])
     return ops.scatter_add(zeros, ops.expand_like(column, dy), dy, axis)
 

@@ -7,7 +7,7 @@ went: a gradient gathers, it never scatters.
 import numpy as np
 
 from ...graph.errors import GraphError, ShapeError
-from ...graph.node import apply
+from ...graph.node import apply, refined
 from ...graph.variable import constant, fresh_dim
 from .. import math as m
 from ..index import gather
@@ -113,9 +113,8 @@ def sequence_top(segments, values, count):
     padded = segments.pad(values, fill=-np.inf)
     few = expand(constant(-np.inf, values.dtype), concat([segments.count, constant([count])]))
     padded = concat([padded, few], axis=1)
-    known = (segments.lengths.dims[0], count)
+    known = [(segments.lengths.dims[0], count)] * 2
     _, places = apply("TopK", padded, np.array([count]), outputs=2, axis=1, known=known)
-    places.dims = known
     return m.where(m.less_than(arange(count), unsqueeze(segments.lengths, 1)), places, -1)
 
 
@@ -140,5 +139,5 @@ def _grouped(rows, tokens, count):
     """rows [T count, ...] as [T, count, ...]."""
     sizes = rows.dims[1:]
     grouped = reshape(rows, [-1, count, *sizes])
-    grouped.dims = (tokens, count, *sizes)
+    grouped = refined(grouped, (tokens, count, *sizes))
     return grouped

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from ...graph.errors import DTypeError, ShapeError
-from ...graph.node import composite
+from ...graph.node import composite, refined
 from ...graph.variable import constant, describe, fresh_dim
 from .. import math as m
 from ..control import like, listed, scan
@@ -159,7 +159,7 @@ class Segments:
         """A row of zeros for each sequence, [B, *sizes]: the usual initial state of `scan`."""
         shape = concat([self.count, constant(np.array(sizes, np.int64))])
         rows = expand(constant(0, dtype), shape)
-        rows.dims = (self.lengths.dims[0], *sizes)
+        rows = refined(rows, (self.lengths.dims[0], *sizes))
         return rows
 
     def scan(self, step, init, inputs, reverse=False, keep=True):
@@ -297,5 +297,4 @@ def _spread(flags, rank):
 
 def _sized(x, name):
     """A vector whose size has a name."""
-    x.dims = (name,)
-    return x
+    return refined(x, (name,))

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ...graph.node import apply, composite
+from ...graph.node import apply, composite, refined
 from ...graph.variable import constant, fresh_dim
 from .. import math as m
 from ..control import like, listed, scan
@@ -72,22 +72,19 @@ class Stretches:
         return exchange_rows(rows, kept, m.where(m.less_than(rest, count), rest, count))
 
     def _first(self, count, k):
-        numbers = arange(count)
-        numbers.dims = (self._row_dims[k],)
-        return numbers
+        return refined(arange(count), (self._row_dims[k],))
 
     @cached_property
     def _by_length(self):
         """The lengths and the numbers of the sequences, the longest first."""
         lengths = self.sequences.lengths
-        known = lengths.dims
+        known = [lengths.dims] * 2
         return apply("TopK", lengths, self.sequences.count, outputs=2, axis=0, known=known)
 
     @cached_property
     def _rank(self):
         """The place of each sequence in that order."""
         order = self._by_length[1]
-        order.dims = self.sequences.lengths.dims
         return scatter_add(zeros_like(order), order, arange(self.sequences.count))
 
     @cached_property
@@ -107,10 +104,10 @@ class Stretches:
     @cached_property
     def _rows(self):
         """The sequences of each stretch."""
-        found = [slice(self._by_length[1], [0], count, [0]) for count in self._counts]
-        for rows, dim in zip(found, self._row_dims, strict=True):
-            rows.dims = (dim,)
-        return found
+        return [
+            refined(slice(self._by_length[1], [0], count, [0]), (dim,))
+            for count, dim in zip(self._counts, self._row_dims, strict=True)
+        ]
 
     @cached_property
     def _indices(self):
@@ -120,7 +117,7 @@ class Stretches:
     def _index(self, k, rows):
         s = self.sequences
         steps = m.add(arange(self._steps), m.mul(self._steps, k))
-        steps.dims = (self._step_dim,)
+        steps = refined(steps, (self._step_dim,))
         steps = unsqueeze(steps, 1)
         if self.reverse:
             tokens = m.sub(m.sub(unsqueeze(gather(s.ends, rows), 0), 1), steps)

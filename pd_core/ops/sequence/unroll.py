@@ -161,13 +161,8 @@ class _Unrolled:
     def _replaced(self, values, given, rows):
         """The values with others in place of the given ones, which have `rows` rows where the
         step was described for as many as there are sequences."""
-        found = substitute(values, given, stop=set(given))
-        old = self.sequences.lengths.dims[0]
-        known = {y for v in values for node in ancestors([v]) for y in node.outputs}
-        for node in ancestors(found, stop={*known, *given.values()}):
-            for y in node.outputs:
-                y.dims = tuple(rows if d == old else d for d in y.dims)
-        return found
+        sizes = {self.sequences.lengths.dims[0]: rows}
+        return substitute(values, given, stop=set(given), sizes=sizes)
 
     def _fixed_behind(self, values):
         """The fixed values that some others are computed from outside the loop."""

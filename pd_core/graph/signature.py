@@ -1,0 +1,37 @@
+"""What makes two operators the same: type, domain, opset and attributes, as one small number."""
+
+import numpy as np
+
+_PLAIN = (int, float, str, bytes, bool)
+
+_AT_RUN_TIME = {("Uniform", "key")}  # attributes that a program is given when it runs
+
+_kinds: dict[tuple, int] = {}
+
+
+def kind_of(op_type, domain, opset, attributes, outputs) -> int:
+    """A number for this operator with these attributes and so many outputs; equal for equal ones.
+
+    Names, inputs and lines play no part.
+    """
+    key = (op_type, domain, opset, outputs)
+    for name, value in attributes.items():
+        if (op_type, name) not in _AT_RUN_TIME:
+            key += (_frozen(name, value),)
+    kind = _kinds.get(key)
+    if kind is None:
+        kind = _kinds.setdefault(key, len(_kinds))
+    return kind
+
+
+def _frozen(name, value):
+    """An attribute, hashable, with its types, since 1 equals 1.0."""
+    if type(value) in _PLAIN:
+        return name, value, type(value)
+    if type(value) in (list, tuple):
+        if all(type(v) in _PLAIN for v in value):
+            return name, tuple(value), tuple(map(type, value))
+        return name, tuple([_frozen("", v) for v in value])
+    if isinstance(value, (np.ndarray, np.generic)):
+        return name, value.dtype.str, value.shape, value.tobytes()
+    return name, type(value), value.SerializeToString(deterministic=True)
