@@ -7,7 +7,7 @@ import pd_core as pd
 import pd_v2 as paddle
 from pd_v2 import activation as A
 
-from . import slow_layers as slow
+from .layer import reference_layers as slow
 
 # Columns: class, name in the configuration, f(x), f'(x) where y = f(x), the range it is tested on.
 # fmt: off

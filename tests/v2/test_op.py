@@ -8,10 +8,10 @@ import pd_v2 as paddle
 from pd_v2 import op
 from pd_v2.config_base import Layer
 
-from . import layer_checks as layers
-from . import slow_layers as slow
-from .layer_rows import A, Dense, L, Row, T, X
-from .test_math_layers import ONE, Positive
+from .layer import layer_checks as layers
+from .layer import reference_layers as slow
+from .layer.layer_rows import A, Dense, L, Row, T, X
+from .layer.test_math_layers import ONE, Positive
 
 POSITIVE = Positive(4)
 

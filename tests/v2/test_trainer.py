@@ -9,7 +9,7 @@ from pd_v2 import event as events
 from pd_v2.attr import Param
 from pd_v2.optimizer import L2Regularization, Momentum
 
-from . import slow_layers as slow
+from .layer import reference_layers as slow
 
 A, L, T = paddle.activation, paddle.layer, paddle.data_type
 

@@ -11,8 +11,8 @@ from pd_core.backend.passes.scatter import add_rows
 from pd_core.graph.node import ancestors
 from pd_core.graph.rewrite import rewrite
 
-from .ops import slow
-from .ops.random import stream
+from ..ops import reference_conv as slow
+from ..ops.random import stream
 
 # image, filters, options of conv: as networks have them, larger than the rows of the op table
 NETWORKS = {

@@ -14,7 +14,7 @@ import pytest
 import pd_core as pd
 from pd_core import atomic_write
 
-ROOT = str(Path(__file__).parents[2])
+ROOT = str(Path(__file__).parents[3])
 POSIX = pytest.mark.skipif(os.name != "posix", reason="links, pipes and modes")
 
 

@@ -7,8 +7,8 @@ import pytest
 import pd_core as pd
 from pd_core.graph.errors import NoGradient
 
-from .ops.case import fixed, normal, whole
-from .ops.operator import (
+from ..ops.case import fixed, normal, whole
+from .operator import (
     by_expression,
     by_runtime,
     feeds_of,

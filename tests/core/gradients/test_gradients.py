@@ -14,8 +14,8 @@ from pd_core.gradients.__main__ import operators
 from pd_core.graph.node import ancestors
 from pd_core.ops import detection
 
-from .ops import CASES
-from .ops.tower import build, slots
+from ..ops import CASES
+from ..ops.tower import build, slots
 
 OPS = Path(ops.__file__).parent
 # Loops and branches have tests of their own; so has what only they are built with.

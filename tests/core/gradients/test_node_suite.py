@@ -1,6 +1,6 @@
 """Gradients of ONNX's own node tests: some cases of each operator, or all of them.
 
-`PD_NODE_SUITE=full` runs all, as `python -m tests.node_suite` does.
+`PD_NODE_SUITE=full` runs all, as `python -m tests.core.gradients.node_suite` does.
 """
 
 import os

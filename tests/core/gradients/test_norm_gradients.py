@@ -5,8 +5,8 @@ import pytest
 
 import pd_core as pd
 
-from .ops.case import between, fixed, normal
-from .ops.operator import all_of_the_first, by_expression, by_runtime, gradients, row, slopes
+from ..ops.case import between, fixed, normal
+from .operator import all_of_the_first, by_expression, by_runtime, gradients, row, slopes
 
 IMAGE = normal(2, 4, 3, 2)
 

@@ -13,8 +13,8 @@ from pd_core.backend import ort, program
 from pd_core.graph.errors import NoGradient
 from pd_core.graph.node import ancestors
 
-from .ops.case import fixed, normal
-from .ops.operator import (
+from ..ops.case import fixed, normal
+from .operator import (
     all_of_the_first,
     by_expression,
     by_runtime,

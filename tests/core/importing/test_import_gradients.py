@@ -5,7 +5,7 @@ import pytest
 
 import pd_core as pd
 
-from ..node_suite.cases import doubled
+from ..gradients.node_suite.cases import doubled
 from .test_import import WHOLE, arrays_of, label, model_of
 
 STEPS = 1e-5, -1e-5

@@ -4,7 +4,7 @@ import numpy as np
 
 from pd_core import ops
 
-from . import slow_structured as slow
+from . import reference_structured as slow
 from .case import apart, case, fixed, normal, whole
 from .random import stream
 

@@ -5,7 +5,7 @@ import pytest
 
 import pd_core as pd
 
-from ..ops import slow_structured as slow
+from . import reference_structured as slow
 
 WIDE, WIDTH = np.float64, 3
 

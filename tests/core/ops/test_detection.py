@@ -5,7 +5,7 @@ import pytest
 
 import pd_core as pd
 
-from . import slow_detection as slow
+from . import reference_detection as slow
 
 VARIANCES = np.array([0.1, 0.1, 0.2, 0.2], np.float32)
 CLASSES = 4

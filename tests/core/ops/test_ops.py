@@ -11,8 +11,8 @@ from pd_core.backend import ort, program
 from pd_core.backend.lowering import lower
 from pd_core.graph.node import ancestors
 
-from .ops import CASES, DIFFERENTIABLE
-from .ops.tower import build, run, slopes, slots, tower
+from . import CASES, DIFFERENTIABLE
+from .tower import build, run, slopes, slots, tower
 
 ROWS = pytest.mark.parametrize("row", CASES, ids=str)
 GRADIENTS = pytest.mark.parametrize("row", DIFFERENTIABLE, ids=str)

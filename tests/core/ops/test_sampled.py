@@ -5,8 +5,8 @@ import pytest
 
 import pd_core as pd
 
-from ..ops import slow_structured as slow
-from ..ops.random import stream
+from . import reference_structured as slow
+from .random import stream
 
 WIDE = np.float64
 

@@ -6,7 +6,7 @@ import pytest
 
 import pd_core as pd
 
-from ..ops import slow_structured as slow
+from . import reference_structured as slow
 
 WIDE = np.float64
 

@@ -11,7 +11,7 @@ import pytest
 from pd_v2 import check as checks
 from pd_v2.check import sources
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture

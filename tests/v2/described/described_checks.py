@@ -12,7 +12,7 @@ from pd_v2.inference import Inference
 from pd_v2.parameters import Parameters
 from pd_v2.topology import Topology
 
-from .layer_checks import filled
+from ..layer.layer_checks import filled
 
 
 def samples(kind, rng):

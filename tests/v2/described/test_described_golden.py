@@ -16,7 +16,7 @@ from pd_v2.described.essence import differences
 from pd_v2.formats.proto import ModelConfig
 from pd_v2.topology import Topology
 
-FILES = sorted((Path(__file__).parent / "data").glob("golden*.json"))
+FILES = sorted((Path(__file__).parents[1] / "data").glob("golden*.json"))
 GOLDEN = {name: facts for f in FILES for name, facts in json.loads(f.read_text()).items()}
 NAMES = {
     "L": paddle.layer,

@@ -7,7 +7,7 @@ from pd_v2.described import outputs_of
 from pd_v2.formats.topology_file import program_of
 from pd_v2.topology import Topology
 
-from . import (
+from ..layer import (
     image_rows,
     layer_rows,
     sequence_rows,

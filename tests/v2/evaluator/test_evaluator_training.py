@@ -8,7 +8,7 @@ import numpy as np
 import pd_v2 as paddle
 from pd_v2 import event as events
 
-from . import slow_layers as slow
+from ..layer import reference_layers as slow
 from .evaluator_checks import id_sequences, ids, row_sequences, rows, sparse_rows
 from .test_evaluator import counted, f1, missed
 from .test_evaluator import scores as rates_of

@@ -35,8 +35,8 @@ from pd_v2.parameters import Parameters
 from pd_v2.reader import creator
 from pd_v2.recordio.chunks import write_records
 
-from .dataset import miniatures, originals
-from .test_recordio import FILE_OF_2017, STREAM, chunk
+from ..dataset import miniatures, originals
+from ..recordio.test_recordio import FILE_OF_2017, STREAM, chunk
 from .test_topology_file import digits, old_pickle, saved
 
 MUTANTS = 60

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..ops import slow as cells
-from ..ops.image import interpolate, roi
+from ...core.ops import reference_conv as cells
+from ...core.ops.image import interpolate, roi
 from .layer_rows import A, Dense, Image, L, P, Row, T, flat
 
 

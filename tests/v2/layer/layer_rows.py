@@ -8,7 +8,7 @@ import numpy as np
 import pd_v2 as paddle
 from pd_v2.attr import Extra, Param
 
-from . import slow_layers as slow
+from . import reference_layers as slow
 
 A, L, P, T = paddle.activation, paddle.layer, paddle.pooling, paddle.data_type
 

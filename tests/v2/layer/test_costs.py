@@ -7,7 +7,7 @@ import pd_core as pd
 import pd_v2 as paddle
 
 from . import layer_checks as layers
-from . import slow_layers as slow
+from . import reference_layers as slow
 from .layer_rows import A, Dense, Ids, L, Row, T
 
 X, ONE = Dense(4), Dense(1)

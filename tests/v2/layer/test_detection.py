@@ -8,7 +8,7 @@ import pd_core as pd
 import pd_v2 as paddle
 from pd_v2.topology import Topology
 
-from ..core import slow_detection as slow
+from ...core.ops import reference_detection as slow
 
 A, L, T = paddle.activation, paddle.layer, paddle.data_type
 CLASSES, IMAGE, VARIANCES = 3, (24, 32), [0.1, 0.1, 0.2, 0.2]

@@ -8,10 +8,10 @@ import pd_v2 as paddle
 from pd_v2.attr import Extra, Param
 from pd_v2.config_base import AddToSealedMixedLayerException, Layer, MixedLayerType
 
+from ..test_golden import layer_facts
 from . import layer_checks as layers
-from . import slow_layers as slow
+from . import reference_layers as slow
 from .layer_rows import IM, A, Dense, Ids, L, Row, T, X, Z, filters, flat, im, per_channel
-from .test_golden import layer_facts
 
 WORDS = Ids(5)
 

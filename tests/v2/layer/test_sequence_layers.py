@@ -6,7 +6,7 @@ import pytest
 import pd_core as pd
 from pd_v2.attr import Param
 
-from ..ops.sequence_parts import lambda_rank_of, ndcg_of
+from ...core.ops.sequence_parts import lambda_rank_of, ndcg_of
 from .sequence_checks import SequenceChecks, feeds
 from .sequence_rows import BATCHES, EXPAND, NETWORKS, POOLING, STEPS, A, Data, L, T
 from .sequence_slice_rows import IDS, IMAGES, SLICES

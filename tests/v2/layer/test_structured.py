@@ -12,8 +12,8 @@ from pd_v2.attr import Param
 from pd_v2.data_feeder import DataFeeder, feeds
 from pd_v2.topology import Topology
 
-from ..ops import slow_structured as slow
-from . import evaluator_checks as evaluators
+from ...core.ops import reference_structured as slow
+from ..evaluator import evaluator_checks as evaluators
 from . import layer_checks as layers
 from .layer_rows import A, Dense, Ids, L, Row, T
 

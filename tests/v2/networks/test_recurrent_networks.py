@@ -9,8 +9,8 @@ import pd_v2 as paddle
 from pd_v2.attr import Extra, Param
 from pd_v2.topology import Topology
 
-from .layer_checks import filled
-from .test_recurrent_layers import BATCHES, feeds, gru, lstm, relu
+from ..layer.layer_checks import filled
+from ..layer.test_recurrent_layers import BATCHES, feeds, gru, lstm, relu
 
 A, L, N, T = paddle.activation, paddle.layer, paddle.networks, paddle.data_type
 

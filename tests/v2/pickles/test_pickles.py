@@ -21,7 +21,7 @@ from pd_v2.pickles.plain import is_plain
 from pd_v2.reader import creator
 from pd_v2.recordio.chunks import write_records
 
-ROOT = str(Path(__file__).parents[2])
+ROOT = str(Path(__file__).parents[3])
 SHARED, TWICE = [1, "a"], np.arange(3)
 OBJECTS = {
     "constants": [None, True, False, 0, 255, 256, -1, 2**31, -(2**40), 2**200],

@@ -1,6 +1,6 @@
 // The losses of exported steps on any build of ONNX Runtime for JavaScript.
 
-import { TrainingStep } from "../../demos/browser/train.js";
+import { TrainingStep } from "../../../../demos/browser/train.js";
 
 const ARRAYS = { float32: Float32Array, int64: BigInt64Array };
 

@@ -16,7 +16,7 @@ from pd_v2.dataset import common
 
 from .browser import Browser, executable, served
 
-DEMO = Path(__file__).resolve().parents[2] / "demos" / "browser"
+DEMO = Path(__file__).resolve().parents[4] / "demos" / "browser"
 MODULES = Path(os.environ.get("PD_NODE_MODULES", DEMO / "node_modules"))
 DATA = str(DEMO.parent / "data")
 

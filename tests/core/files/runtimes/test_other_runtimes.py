@@ -14,11 +14,12 @@ import pytest
 import pd_core as pd
 from pd_core.graph.node import apply
 
-from .runtimes.browser import WEBGPU, Browser, executable, served
-from .runtimes.networks import NETWORKS, batch, write
+from .browser import WEBGPU, Browser, executable, served
+from .networks import NETWORKS, batch, write
 
-ROOT = Path(__file__).resolve().parents[1]
-RUNTIMES = ROOT / "tests" / "runtimes"
+ROOT = Path(__file__).resolve().parents[4]
+FOLDER = "tests/core/files/runtimes"
+RUNTIMES = ROOT / FOLDER
 MODULES = Path(os.environ.get("PD_NODE_MODULES", RUNTIMES / "node_modules"))
 LEVELS = onnxruntime.GraphOptimizationLevel
 FORMS = {"plain": False, "portable": True}
@@ -59,7 +60,7 @@ def modules():
 
 def needs(package):
     if not (MODULES / package).is_dir():
-        pytest.skip(f"no {package} here: npm install --ignore-scripts --prefix tests/runtimes")
+        pytest.skip(f"no {package} here: npm install --ignore-scripts --prefix {FOLDER}")
 
 
 def losses_in_python(folder, network, level):
@@ -107,7 +108,7 @@ def test_twenty_steps_in_node(exported, modules, package):
 def test_twenty_steps_on_webgpu(exported, chromium, name):
     folder, _, losses = exported[name, "portable"]
     with served(ROOT, files=folder, modules=MODULES) as address, Browser(*WEBGPU) as browser:
-        browser.open(f"{address}/tests/runtimes/")
+        browser.open(f"{address}/{FOLDER}/")
         browser.wait_for("document.readyState == 'complete'")
         found = browser.evaluate(ON_A_PAGE, timeout=300)
     np.testing.assert_allclose(found, losses, rtol=0, atol=1e-5)
@@ -115,7 +116,7 @@ def test_twenty_steps_on_webgpu(exported, chromium, name):
 
 ON_A_PAGE = """(async () => {
     const ort = await import("/modules/onnxruntime-web/dist/ort.webgpu.bundle.min.mjs");
-    const { losses } = await import("/tests/runtimes/steps.mjs");
+    const { losses } = await import("/tests/core/files/runtimes/steps.mjs");
     ort.env.wasm.numThreads = 1;
     const read = async (name) =>
         new Uint8Array(await (await fetch(`/files/${name}`)).arrayBuffer());

@@ -1,4 +1,7 @@
-"""`python -m tests.node_suite [operator ...]` prints how many cases of each operator are right."""
+"""Print how many cases of each operator are right, on ONNX's own node tests.
+
+`python -m tests.core.gradients.node_suite [operator ...]` runs all of them, or those operators'.
+"""
 
 import sys
 import time
