@@ -222,7 +222,7 @@ def test_extra_layers_are_for_their_evaluators_only():
 # ---- gradients
 
 
-def test_extra_layers_that_are_costs_are_descended_but_not_reported():
+def test_extra_costs_are_minimized_but_not_reported():
     """As the further classifiers of GoogLeNet are, with coefficients of their own."""
     x, t = dense("x", 1), dense("t", 1)
     y = L.fc(x, size=1, name="y", act=A.Linear(), bias_attr=False)

@@ -28,7 +28,7 @@ def constants():
 
 
 @pytest.mark.parametrize("name", constants())
-def test_a_filling_is_a_number_in_the_file_and_the_values_are_the_same(name):
+def test_a_uniform_constant_is_one_number_in_the_file(name):
     array, is_short = constants()[name]
     large = pd.constant(array, array.dtype)
     x = pd.Variable([None], dtype="int64")

@@ -119,7 +119,7 @@ def test_gradients_of_convolution_against_torch(x, w, options, rng):
     close(found[1], wt.grad.numpy())
 
 
-def test_few_channels_are_copied_row_by_row_or_gathered_by_a_convolution():
+def test_few_channels_are_copied_by_row_or_gathered_by_a_conv():
     for strides, convolutions in ((1, 0), (2, 1)):
         x, w = np.zeros((1, 1, 8, 8)), np.zeros((2, 1, 3, 3))
         _, (_, dw) = conv_gradients(x, w, {"strides": strides})
@@ -127,7 +127,7 @@ def test_few_channels_are_copied_row_by_row_or_gathered_by_a_convolution():
         assert op_types(dw).count("MatMul") == 1
 
 
-def test_every_tap_of_many_channels_is_a_product_of_images_that_are_moved():
+def test_taps_of_many_channels_are_products_of_shifted_images():
     _, (_, dw) = conv_gradients(np.zeros((1, 30, 14, 8)), np.zeros((20, 30, 3, 3)), {"pads": 1})
     found = op_types(dw)
     assert "Conv" not in found
@@ -242,13 +242,13 @@ def test_filter_of_one_tap_reads_only_what_it_meets():
     assert not {"Conv", "Pad", "Concat"} & set(found)
 
 
-def test_rows_of_taps_that_skip_or_reach_far_are_products_of_their_own():
+def test_strided_or_large_filters_have_a_product_per_row():
     for rows, options in ((8, {"strides": [2, 1]}), (6, {})):
         _, (_, dw) = conv_gradients(np.zeros((1, 30, rows, 8)), np.zeros((2, 30, 3, 4)), options)
         assert op_types(dw).count("MatMul") == 3  # one for each row of the filter, not each tap
 
 
-def test_gradient_in_an_image_of_one_size_is_an_ordinary_convolution():
+def test_the_input_gradient_at_a_known_size_is_a_convolution():
     _, (dx, _) = conv_gradients(np.zeros((1, 3, 8, 8)), np.zeros((2, 3, 3, 3)), {"pads": 1})
     assert op_types(dx).count("Conv") == 1 and "ConvTranspose" not in op_types(dx)
 

@@ -29,7 +29,7 @@ def test_a_file_is_there_when_the_block_ends(tmp_path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="folders are no files elsewhere")
-def test_the_bytes_reach_the_disk_before_the_name_and_then_the_name_does(tmp_path, monkeypatch):
+def test_bytes_are_synced_before_the_name_and_the_name_after(tmp_path, monkeypatch):
     calls, sync, replace = [], os.fsync, os.replace
 
     def noted(handle):

@@ -47,7 +47,7 @@ def batch(k):
     ],
     ids=["momentum", "adam", "schedule"],
 )
-def test_twenty_steps_in_plain_onnxruntime_give_the_same_parameters(make, tmp_path):
+def test_twenty_steps_in_onnxruntime_give_the_same_parameters(make, tmp_path):
     x, label, cost, step = network(make())
     path = tmp_path / "step.onnx"
     model = pd.export_step(path, step, [cost])

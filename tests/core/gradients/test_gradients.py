@@ -294,7 +294,7 @@ def test_what_holds_in_both_modes_is_added_to_what_holds_in_one():
     assert in_both(g) == [12.0, 10.0]
 
 
-def test_outputs_of_one_node_whose_gradients_hold_in_different_modes():
+def test_outputs_with_gradients_in_different_modes():
     x = parameter(1.0, 1.0)
     a, b = pd.split(x, [1, 1])
     cost = pd.mode_switch(a * 2.0, pd.constant([0.0])) + b * 5.0
@@ -350,7 +350,7 @@ def test_gradient_of_batch_norm_in_either_mode(rng):
     np.testing.assert_allclose(by_stored[1], feeds[x].sum(0) / 2, rtol=1e-4)
 
 
-def test_batch_norm_stores_its_statistics_in_a_training_step_only(rng):
+def test_batch_norm_stores_statistics_in_training_steps_only(rng):
     x, y, scale, mean, variance = normalised()
     data = rng.standard_normal((6, 3))
     step = pd.SGDOptimizer(0.1).minimize(pd.reduce_sum(y * y), var_list=[scale])
@@ -492,7 +492,7 @@ def test_an_operator_without_a_rule_is_named_with_its_line(monkeypatch):
         pd.gradients(y * 2.0, [x])
 
 
-def test_an_operator_without_a_rule_beside_the_path_is_no_obstacle(monkeypatch):
+def test_an_operator_without_a_rule_off_the_path_is_allowed(monkeypatch):
     monkeypatch.delitem(gradient_rules, "Asinh")
     x, w = parameter(1.0), parameter(2.0)
     (g,) = pd.gradients(pd.apply("Asinh", x) * w, [w])

@@ -281,7 +281,7 @@ def test_a_classifier_of_torch_learns_as_it_does_there(kind, rng):
 
 
 @pytest.mark.parametrize("op_type", GATES)
-def test_the_loops_multiply_by_weights_only_where_the_state_needs_it(op_type):
+def test_loops_multiply_by_recurrent_weights_only(op_type):
     x = pd.Variable([None, None, INPUTS])
     W, R = weights_of(op_type)
     y = pd.apply(op_type, x, W, R, hidden_size=WIDTH)

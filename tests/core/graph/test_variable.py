@@ -102,7 +102,7 @@ def test_strings_are_no_variables(name, call):
         call(x)
 
 
-def test_a_variable_has_no_truth_and_its_length_is_its_first_size():
+def test_a_variable_has_a_length_but_no_truth_value():
     x, w = pd.Variable("x", shape=[None, 3]), pd.Variable("w", shape=[4, 3])
     with pytest.raises(TypeError, match="w: float32\\[4, 3\\] has no value while"):
         bool(w)
@@ -447,7 +447,7 @@ def test_assign_of_another_dtype():
 
 
 @pytest.mark.parametrize("device", ["cpu", "reference"])
-def test_an_assignment_that_does_not_fit_when_it_runs_changes_nothing(device):
+def test_an_assignment_that_fails_at_run_time_changes_nothing(device):
     w, v = pd.Variable(data=ones(2)), pd.Variable(data=ones(2))
     x = pd.Variable([None])
     session = pd.Session(device)

@@ -86,7 +86,7 @@ def test_scan_gradients_to_second_order(reverse):
     check_slopes(along[0] + along[1] + along[2], weights, r.feeds, eps=2e-3, rtol=1e-2)
 
 
-def test_second_derivatives_of_states_that_are_computed_from_each_other():
+def test_second_derivatives_of_mutually_dependent_states():
     """The backward loop reads c and tanh(c): to its own derivative they are two inputs."""
     x, M = pd.Variable("x", shape=[4, 3, 2]), pd.Variable("M", shape=[2, 2])
 

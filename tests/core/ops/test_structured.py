@@ -175,7 +175,7 @@ class TestCtc:
         assert found == pytest.approx(expected, rel=1e-7, abs=1e-8)
 
 
-def test_ctc_of_a_label_that_is_too_long_is_free_and_teaches_nothing(rng):
+def test_ctc_of_too_long_a_label_has_no_cost_and_no_gradient(rng):
     batch = Steps(*LABELLED["too short"], rng)
     batch.feeds[batch.labels][-4:] = [1, 1, 2, 2]  # four labels and two blanks in four steps
     value, slope = pd.eval(

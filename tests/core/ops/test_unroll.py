@@ -53,7 +53,7 @@ def test_values(counts, reverse, rng):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
-def test_what_needs_no_state_and_what_no_state_needs_is_no_part_of_the_loop():
+def test_loop_bodies_hold_only_what_their_states_need():
     sequences, tokens, _, row = slots()
     step, outputs, _ = described(sequences, tokens, row)
     packed = pd.unroll(step, outputs, sequences)

@@ -45,7 +45,7 @@ def test_a_cost_without_parameters():
         pd.SGDOptimizer().minimize(x * b, var_list=[x])
 
 
-def test_all_parameters_behind_the_cost_are_covered_frozen_or_not():
+def test_all_parameters_of_the_cost_are_covered_frozen_or_not():
     a, b = pd.Variable("a", data=f32(1.0)), pd.Variable("b", data=f32(1.0), trainable=False)
     step = pd.SGDOptimizer(0.5).minimize(a + b)
     pd.eval(step)
@@ -315,7 +315,7 @@ def test_fifty_steps(rule, change):
 
 
 @pytest.mark.parametrize("rule", PAIRS)
-def test_the_attributes_of_a_variable_replace_those_of_the_optimizer(rule):
+def test_attributes_of_a_variable_override_the_optimizer(rule):
     ours, reference = PAIRS[rule]
     optimizer = ours(regularizer=pd.L1(0.2), clip=pd.ClipNorm(3.0))
     of_w = {"learning_rate": 0.5, "regularizer": pd.L2(0.4), "clip": pd.ClipElements(1.5)}

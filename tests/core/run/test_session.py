@@ -475,7 +475,7 @@ def test_stats_show_that_state_stays_on_the_device():
     assert pd.stats()["read"] == after["read"] + 1
 
 
-def test_an_array_that_is_given_away_is_the_value_and_others_are_copied():
+def test_owned_arrays_become_the_value_and_others_are_copied():
     w = pd.Variable("w", shape=[2, 3])
     with pd.Session() as session:
         kept = ones(2, 3)

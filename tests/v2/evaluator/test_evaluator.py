@@ -300,7 +300,7 @@ def test_precision_without_rows():
     assert metrics([]) == {"p.precision": 1.0, "p.recal": 1.0, "p.F1-score": 1.0}
 
 
-def test_the_positive_label_of_the_configuration_s_default_is_none():
+def test_the_default_positive_label_is_none():
     E.precision_recall(rows(), ids(), positive_label=-1, name="p")
     found = metrics([{"x": np.eye(4), "label": [0, 1, 1, 3]}])
     assert np.isnan(found["p.precision"]) and found["p.micro-average-precision"] == 0.75

@@ -191,7 +191,7 @@ def test_metrics_of_batches_passes_and_tests(rng):
     assert seen[0][1]["ctc.error"] != seen[1][1]["ctc.error"]
 
 
-def test_the_sum_of_decoded_sequences_is_the_share_of_wrong_tokens(rng):
+def test_the_sum_of_decoded_sequences_is_the_error_rate(rng):
     """Given the labels, a row of crf_decoding is 1 where it is wrong."""
     x, label = row_sequences(size=3), id_sequences("y", 3)
     attr = paddle.attr.Param(name="crf")

@@ -152,7 +152,7 @@ def check(metrics, batches):
     np.testing.assert_allclose(list(metrics.values()), expected(batches), rtol=1e-4)
 
 
-def test_metrics_of_batches_passes_and_tests_are_those_of_their_formulas(rng):
+def test_metrics_of_batches_passes_and_tests_match_formulas(rng):
     trainer, pool = declared()
     batches = [samples(rng, n) for n in (20, 12)]
     lists = [list(zip(*b.values(), strict=True)) for b in batches]

@@ -152,7 +152,7 @@ def test_the_line_of_the_layer_is_named(net):
     assert re.search(rf"\n  layer  addto, built at {here}$", str(caught.value))
 
 
-def test_the_line_of_an_operator_inside_a_layer_is_that_of_the_layer(net):
+def test_an_operator_in_a_layer_has_the_line_of_the_layer(net):
     line = inspect.currentframe().f_lineno + 2
     with pytest.raises(pd.ShapeError) as caught:
         L.img_conv(net["im"], filter_size=7, num_filters=2, name="y")

@@ -323,7 +323,7 @@ def test_rows_made_of_a_static_sequence_and_of_the_step(with_memory, rng):
 @pytest.mark.parametrize(
     ("steps", "seen"), [([2, 0, 1, 3], [3, 5, 0, 1]), ([1], [2]), ([0, 0], [1, 0]), ([], [])]
 )
-def test_a_sequence_made_of_a_static_one_comes_out_as_sub_sequences(steps, seen, rng):
+def test_a_static_sequence_comes_out_as_sub_sequences(steps, seen, rng):
     """Such as the weights of an attention: for every step, one for each row it attends to."""
     s = L.data(name="s", type=T.dense_vector_sequence(2))
     t = L.data(name="t", type=T.dense_vector_sequence(2))

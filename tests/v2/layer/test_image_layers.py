@@ -112,7 +112,7 @@ def test_a_weight_per_channel_starts_as_it_is_told():
     np.testing.assert_array_equal(pool.get("_y.w0"), np.full((2, 1), 20.0))
 
 
-def test_a_cropped_layer_is_as_wide_as_it_is_and_recorded_as_2017_did():
+def test_the_width_of_a_cropped_layer_and_its_record():
     y = L.crop([image(), Image(1, 2, 3).layer("ref")], offset=[1, 2])
     assert (y.size, y.config.size) == (2 * 2 * 3, 1 * 2 * 3)
     assert L.fc(y, size=3).size == 3
@@ -237,7 +237,7 @@ def test_all_of_equal_pixels_have_the_gradient_of_a_pooling(kind):
     np.testing.assert_array_equal(found, value == [[[1, 1, 2, 2]]])
 
 
-def test_the_first_of_equal_channels_has_the_gradient_of_a_maxout():
+def test_maxout_gives_its_gradient_to_the_first_of_equals():
     value = np.array([[[1, 1, 0, 2]] * 2, [[1, 2, 0, 1]] * 2], np.float32)
     found = gradient_by_image(lambda x: L.maxout(x, groups=2), value)
     np.testing.assert_array_equal(found, [[[1, 0, 1, 1]] * 2, [[0, 1, 0, 0]] * 2])

@@ -212,7 +212,7 @@ def test_dropout_comes_after_the_activation(rng):
     np.testing.assert_allclose(trained[kept], 2 * inferred[kept], rtol=1e-6)
 
 
-def test_errors_are_clipped_before_the_derivative_of_the_activation(rng):
+def test_errors_are_clipped_before_the_activation_derivative(rng):
     x = dense("x", 3)
     y = L.addto(x, act=A.Square(), layer_attr=Extra(error_clipping_threshold=0.5))
     value = np.array([[1.0, 2.0, 3.0]], np.float32)
@@ -222,7 +222,7 @@ def test_errors_are_clipped_before_the_derivative_of_the_activation(rng):
     np.testing.assert_allclose(pd.eval(found, {x: value}), 2 * value * arrived)
 
 
-def test_the_gradient_of_a_largest_element_goes_to_all_equal_ones():
+def test_a_maximum_gives_its_gradient_to_all_equal_elements():
     im = dense("im", 4, height=2, width=2)
     _, found = gradient_of(L.img_pool(im, pool_size=2), im, {im: [[1, 3, 3, 2]]})
     assert found.tolist() == [[0, 1, 1, 0]]

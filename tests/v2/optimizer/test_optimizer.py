@@ -261,7 +261,7 @@ def test_two_optimizers_keep_slots_of_their_own():
         np.testing.assert_allclose(w.val(), first - 0.1, rtol=1e-6)
 
 
-def test_settings_show_in_the_configuration_of_a_static_parameter_too():
+def test_settings_show_in_the_configuration_when_static():
     config = ParameterConfig(name="w", size=2, is_static=True)
     Momentum(momentum=0.9, regularization=L2Regularization(0.1)).configure(config)
     assert (config.momentum, config.decay_rate) == (0.9, 0.1)

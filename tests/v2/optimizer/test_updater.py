@@ -144,7 +144,7 @@ class Full(io.RawIOBase):
         raise OSError(28, "No space left on device")
 
 
-def test_after_saving_training_goes_on_from_the_values_themselves():
+def test_saving_averages_does_not_change_the_training():
     """Saving, also where it fails, and testing in the middle of a pass change nothing."""
     y, pool = line()
     optimizer = Momentum(learning_rate=1.0, momentum=0.5, model_average=ModelAverage(0.5))
@@ -225,7 +225,7 @@ def test_two_pruning_hooks_and_two_trainers():
     assert pool["w"].tolist() == [0, 0, 0, 0, 7, 8, 9, 10]
 
 
-def test_the_mask_comes_before_the_clipping_and_not_into_get_grad():
+def test_the_mask_precedes_clipping_and_is_not_in_get_grad():
     attr = {"update_hooks": Hook("pruning", 0.5), "gradient_clipping_threshold": 2.0}
     y, pool = line(width=2, **attr)
     pool["w"] = np.float32([[1], [2]])
@@ -248,7 +248,7 @@ def test_hooks_that_there_are_not():
 # ---- several trainings
 
 
-def test_a_second_training_remembers_the_parameters_and_counts_samples_anew():
+def test_a_second_training_keeps_parameters_and_recounts_samples():
     y, pool = line()
     optimizer = Momentum(
         learning_rate=1.0,

@@ -52,7 +52,7 @@ def test_a_batch_is_read_and_converted_when_it_is_asked_for():
     assert seen == [(step, name) for name in "ab" for step in steps]
 
 
-def test_a_reader_that_works_ahead_is_asked_while_the_last_batch_is_used():
+def test_a_prefetching_reader_works_during_the_last_batch():
     seen = Journal()
     batches = Batches(seen.reader("a", "b", "c", ahead=True), seen.convert)
     first = next(batches)
@@ -230,7 +230,7 @@ def test_events_costs_and_values_are_the_same(reader_of):
 
 
 @each_way
-def test_samples_that_do_not_fit_are_found_after_their_begin_iteration(reader_of):
+def test_bad_samples_are_found_after_begin_iteration(reader_of):
     trainer, pool = line()
     items = [[([1.0], [1.0])], [([1.0, 2.0], [1.0])]]
     seen = []

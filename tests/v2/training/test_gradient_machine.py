@@ -87,7 +87,7 @@ def test_a_layer_may_be_asked_for_when_the_pass_is_over():
     assert collected(line()[0], outputs(events.EndPass)) == [[[18.0]]]
 
 
-def test_what_was_asked_for_late_and_cannot_be_known_any_more_is_said():
+def test_a_late_question_warns_of_values_after_the_update():
     trainer, pool = line()
 
     def ask(event):
@@ -413,7 +413,7 @@ def test_a_forward_test_gives_what_inference_gives():
             np.testing.assert_array_equal(ours[field], theirs[field])
 
 
-def test_a_forward_pass_of_training_drops_out_and_moves_statistics():
+def test_a_training_forward_applies_dropout_and_moves_statistics():
     x = dense("x", 400)
     thin = L.dropout(x, 0.5, name="thin")
     norm = L.batch_norm(dense("z", 1), name="norm", moving_average_fraction=0.5, act=A.Linear())
