@@ -11,7 +11,7 @@ from pd_core.backend.passes.scatter import add_rows
 from pd_core.graph.node import ancestors
 from pd_core.graph.rewrite import rewrite
 
-from ..ops import reference_conv as slow
+from ..ops import reference_conv as naive
 from ..ops.random import stream
 
 # image, filters, options of conv: as networks have them, larger than the rows of the op table
@@ -94,9 +94,9 @@ def test_gradients_of_convolution_against_numpy(x, w, options, rng):
     dy = drawn(rng, x.shape[0], *slots[2].shape[1:])
     found = pd.eval(gradients, dict(zip(slots, (x, w, dy), strict=True)))
     plain = {k: v for k, v in options.items() if k != "group"}
-    geometry = slow.Geometry(x.shape[2:], w.shape[2:], **plain)
+    geometry = naive.Geometry(x.shape[2:], w.shape[2:], **plain)
     wide = [a.astype("float64") for a in (x, w, dy)]
-    _, dx, dw = slow.conv_form(*wide, geometry, options.get("group", 1))
+    _, dx, dw = naive.conv_form(*wide, geometry, options.get("group", 1))
     close(found[0], dx)
     close(found[1], dw)
 
@@ -177,8 +177,8 @@ def test_gradients_of_large_filters(w, options, more, rng):
     found = pd.eval(gradients, dict(zip(slots, (x, w, dy), strict=True)))
     wide = [a.astype("float64") for a in (x, w, dy)]
     plain = {k: v for k, v in options.items() if k != "group"}
-    geometry = slow.Geometry(x.shape[2:], w.shape[2:], **plain)
-    _, dx, dw = slow.conv_form(*wide, geometry, options.get("group", 1))
+    geometry = naive.Geometry(x.shape[2:], w.shape[2:], **plain)
+    _, dx, dw = naive.conv_form(*wide, geometry, options.get("group", 1))
     close(found[0], dx)
     close(found[1], dw)
 
@@ -280,9 +280,9 @@ def test_gradient_of_pooling_against_numpy(shape, options, kind, rng):
     found = pd.eval(gradient, {image: x, seed: dy})
     x, dy = x.astype("float64"), dy.astype("float64")
     if kind == "max":
-        wanted = slow.max_pool_grad(x, slow.max_pool(x, **options), dy, **options)
+        wanted = naive.max_pool_grad(x, naive.max_pool(x, **options), dy, **options)
     else:
-        wanted = slow.avg_pool_grad(x, dy, **options)
+        wanted = naive.avg_pool_grad(x, dy, **options)
     close(found, wanted)
 
 
@@ -334,7 +334,7 @@ def test_relu_behind_a_pooling_is_masked_where_it_is_small(options, monkeypatch)
     data = np.random.default_rng(0).standard_normal((3, 2, 8, 8))
     gradient = pooled_relu(x, **options)
     exchanged = pd.eval(gradient, {x: data})
-    assert masked_sizes(gradient) == {(2, *slow.Geometry((8, 8), *pairs(options)).result)}
+    assert masked_sizes(gradient) == {(2, *naive.Geometry((8, 8), *pairs(options)).result)}
     monkeypatch.setattr(program, "rewrites", ())
     pd.reset()
     y = pd.Variable([None, 2, 8, 8])

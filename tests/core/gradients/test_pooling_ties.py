@@ -8,7 +8,7 @@ import pd_core as pd
 from pd_core import ops
 from pd_core.graph.node import apply
 
-from ..ops import reference_conv as slow
+from ..ops import reference_conv as naive
 
 # image, window and options of a MaxPool as ONNX names them
 GEOMETRIES = {
@@ -115,7 +115,7 @@ def test_all_of_equal_elements_have_it_where_that_is_asked_for(image, options, p
     seed = pd.Variable("dy", shape=y.shape)
     (dx,) = pd.gradients(y, [slot], [seed])
     (ddy,) = pd.gradients(dx, [seed], [u])
-    pooled = slow.max_pool(x.astype("float64"), **options)
+    pooled = naive.max_pool(x.astype("float64"), **options)
     dy, other = (rng.standard_normal(v.shape).astype("float32") for v in (pooled, x))
     feeds = {slot: x, seed: dy, u: other}
     if portable:
@@ -126,8 +126,8 @@ def test_all_of_equal_elements_have_it_where_that_is_asked_for(image, options, p
     else:
         results = pd.eval([y, dx, ddy], feeds)
     np.testing.assert_array_equal(results[0], pooled)
-    np.testing.assert_allclose(results[1], slow.max_pool_grad(x, pooled, dy, **options), atol=1e-5)
-    wanted = slow.max_pool_pick(x, pooled, other, **options)
+    np.testing.assert_allclose(results[1], naive.max_pool_grad(x, pooled, dy, **options), atol=1e-5)
+    wanted = naive.max_pool_pick(x, pooled, other, **options)
     np.testing.assert_allclose(results[2], wanted, atol=1e-5)
 
 

@@ -2,14 +2,14 @@
 
 from pd_core import ops
 
-from . import reference_conv as slow
+from . import reference_conv as naive
 from .case import apart, case, normal
 
 
 def _conv(label, x, w, bias=False, **options):
     """One row each for the convolution and for the operators its gradients are made of."""
     samples = [normal(*x), normal(*w), *([normal(w[0])] if bias else [])]
-    return case("Conv", ops.conv, slow.conv, samples, label=label, **options)
+    return case("Conv", ops.conv, naive.conv, samples, label=label, **options)
 
 
 CONV = [
@@ -47,7 +47,7 @@ def _transposed(label, x, w, bias=False, **options):
     channels = w[1] * options.get("group", 1)
     samples = [normal(*x), normal(*w), *([normal(channels)] if bias else [])]
     return case(
-        "ConvTranspose", ops.conv_transpose, slow.conv_transpose, samples, label=label, **options
+        "ConvTranspose", ops.conv_transpose, naive.conv_transpose, samples, label=label, **options
     )
 
 
@@ -66,7 +66,7 @@ FORM = [
     case(
         "ConvInputGrad",
         ops.conv_input_grad,
-        slow.conv_input_grad,
+        naive.conv_input_grad,
         [normal(3, 2, 3, 3), normal(2, 3, 2, 3), normal(2, 2, 4, 5)],
         strides=[2, 2],
         pads=[1, 1, 1, 1],
@@ -77,7 +77,7 @@ FORM = [
     case(
         "ConvFilterGrad",
         ops.conv_filter_grad,
-        slow.conv_filter_grad,
+        naive.conv_filter_grad,
         [normal(2, 2, 4, 5), normal(2, 3, 2, 3), normal(3, 2, 3, 3)],
         strides=[2, 2],
         pads=[1, 1, 1, 1],
@@ -115,14 +115,14 @@ GEOMETRIES = {
     "3-D, overlapping": ((1, 1, 4, 3, 3), {"window": 2, "strides": 1}),
 }
 POOL = [
-    case("MaxPool", ops.max_pool, slow.max_pool, [apart(*x)], label=label, **options)
+    case("MaxPool", ops.max_pool, naive.max_pool, [apart(*x)], label=label, **options)
     for label, (x, options) in GEOMETRIES.items()
 ]
 POOL += [
     case(
         "avg_pool" if include and "ceil_mode" in options else "AveragePool",
         ops.avg_pool,
-        slow.avg_pool,
+        naive.avg_pool,
         [normal(*x)],
         label=label,
         include_pad=include,
@@ -134,17 +134,17 @@ POOL += [
 ]
 POOL += [
     case(
-        "TiedMaxPool", ops.max_pool, slow.max_pool, [apart(*x)], label=label, ties="all", **options
+        "TiedMaxPool", ops.max_pool, naive.max_pool, [apart(*x)], label=label, ties="all", **options
     )
     for label, (x, options) in GEOMETRIES.items()
     if label in ("tiled", "overlapping, padded", "3-D, overlapping")
 ]
 POOL += [
-    case("MaxPool", ops.pool2d, lambda x: slow.max_pool(x, 2, 2), [apart(2, 2, 4, 4)], label="2d"),
+    case("MaxPool", ops.pool2d, lambda x: naive.max_pool(x, 2, 2), [apart(2, 2, 4, 4)], label="2d"),
     case(
         "AveragePool",
         lambda x: ops.pool2d(x, 3, 2, "avg", 1),
-        lambda x: slow.avg_pool(x, 3, 2, 1),
+        lambda x: naive.avg_pool(x, 3, 2, 1),
         [normal(2, 2, 5, 5)],
         label="2d",
     ),
@@ -161,9 +161,9 @@ def _picked(function):
     return result
 
 
-def _slowly(function):
+def _naively(function):
     def result(x, third, window, strides):
-        return function(x, slow.max_pool(x, window, strides), third, window, strides)
+        return function(x, naive.max_pool(x, window, strides), third, window, strides)
 
     return result
 
@@ -172,7 +172,7 @@ POOL_FORM = [
     case(
         name,
         _picked(function),
-        _slowly(reference),
+        _naively(reference),
         [apart(2, 2, 5, 5), normal(2, 2, *size)],
         window=window,
         strides=strides,
@@ -180,8 +180,8 @@ POOL_FORM = [
     )
     for window, strides in [(2, 2), (3, 2)]
     for name, function, reference, size in [
-        ("MaxPoolGrad", ops.max_pool_grad, slow.max_pool_grad, (2, 2)),
-        ("MaxPoolPick", ops.max_pool_pick, slow.max_pool_pick, (5, 5)),
+        ("MaxPoolGrad", ops.max_pool_grad, naive.max_pool_grad, (2, 2)),
+        ("MaxPoolPick", ops.max_pool_pick, naive.max_pool_pick, (5, 5)),
     ]
 ] + [
     case(
@@ -195,7 +195,7 @@ POOL_FORM = [
             ceil_mode=0,
             count_include_pad=0,
         ),
-        lambda x, dy: slow.avg_pool_grad(x, dy, 3, 2, 1),
+        lambda x, dy: naive.avg_pool_grad(x, dy, 3, 2, 1),
         [normal(2, 2, 5, 5), normal(2, 2, 3, 3)],
         batch=(0, 1),
     )

@@ -4,7 +4,7 @@ import numpy as np
 
 from pd_core import ops
 
-from . import reference_structured as slow
+from . import reference_structured as naive
 from .case import apart, case, fixed, normal, whole
 from .random import stream
 
@@ -36,11 +36,11 @@ def _nce_loss(x, label, w, b, samples=2):
     scores, classes = x @ w.T + b, len(w)
     noise = _noise("uniform_random_0", len(x), classes, samples)
     both = np.concatenate([label.reshape(-1, 1), noise], 1)
-    return slow.nce(np.take_along_axis(scores, both, 1), np.full(both.shape, samples / classes))
+    return naive.nce(np.take_along_axis(scores, both, 1), np.full(both.shape, samples / classes))
 
 
 def _tree(x, label, w, b):
-    return slow.tree(x @ w.T + b, label)
+    return naive.tree(x @ w.T + b, label)
 
 
 # Two samples with two candidates each; one follows both of them, of the other gold is lost.
@@ -63,8 +63,8 @@ def _beam_of_samples(first, then):
     rows = np.split(then[:, 0], np.cumsum(_STARTS[2:])[:-1])
     return np.array(
         [
-            [slow.beam([([a], [[2, 0]], 0), (rows[:2], [[0, 1], [0]], 0)])],
-            [slow.beam([([b], [[1, 0]], 0), (rows[2:], [[1, 0], [1]], 0)])],
+            [naive.beam([([a], [[2, 0]], 0), (rows[:2], [[0, 1], [0]], 0)])],
+            [naive.beam([([b], [[1, 0]], 0), (rows[2:], [[1, 0], [1]], 0)])],
         ]
     )
 
@@ -73,14 +73,14 @@ CASES = [
     case(
         "crf_loss",
         _crf_loss,
-        lambda x, y, start, end, moves: slow.crf(x, y, STEPS, start, end, moves),
+        lambda x, y, start, end, moves: naive.crf(x, y, STEPS, start, end, moves),
         [normal(5, 3), whole(0, 3, 5), normal(3), normal(3), normal(3, 3)],
         batch=(0, 1),
     ),
     case(
         "crf_loss",
         lambda x, y, moves: ops.crf_loss(x, y, _sequences(), moves),
-        lambda x, y, moves: slow.crf(x, y, STEPS, np.zeros(3), np.zeros(3), moves),
+        lambda x, y, moves: naive.crf(x, y, STEPS, np.zeros(3), np.zeros(3), moves),
         [normal(5, 3), whole(0, 3, 5), normal(3, 3)],
         label="no borders",
         batch=(0, 1),
@@ -88,14 +88,14 @@ CASES = [
     case(
         "crf_decode",
         _crf_decode,
-        lambda x, start, end, moves: slow.crf_best(x, STEPS, start, end, moves),
+        lambda x, start, end, moves: naive.crf_best(x, STEPS, start, end, moves),
         [apart(5, 3), normal(3), normal(3), normal(3, 3)],
         smooth=False,
     ),
     case(
         "ctc_loss",
         _ctc_loss,
-        lambda x, y: slow.ctc(x, y, STEPS, LABELS, blank=1),
+        lambda x, y: naive.ctc(x, y, STEPS, LABELS, blank=1),
         [normal(5, 3), fixed([2, 0, 0])],
         batch=(0, 1),
     ),

@@ -5,7 +5,7 @@ import pytest
 
 import pd_core as pd
 
-from . import reference_structured as slow
+from . import reference_structured as naive
 
 WIDE, WIDTH = np.float64, 3
 
@@ -71,7 +71,7 @@ class Search:
                     rows.append(arrays[k][taken[k] : taken[k] + len(row), 0])
                     taken[k] += len(row)
                 moved.append((rows, chosen, gold))
-            costs.append(slow.beam(moved))
+            costs.append(naive.beam(moved))
         return np.reshape(costs, (-1, 1))
 
 

@@ -5,7 +5,7 @@ import pytest
 
 import pd_core as pd
 
-from . import reference_detection as slow
+from . import reference_detection as naive
 
 VARIANCES = np.array([0.1, 0.1, 0.2, 0.2], np.float32)
 CLASSES = 4
@@ -18,7 +18,7 @@ CLASSES = 4
 )
 def test_prior_boxes(options):
     found = pd.prior_boxes((3, 5), (24, 50), *options)
-    np.testing.assert_allclose(found, slow.prior_boxes((3, 5), (24, 50), *options), atol=1e-12)
+    np.testing.assert_allclose(found, naive.prior_boxes((3, 5), (24, 50), *options), atol=1e-12)
 
 
 def boxes(rng, *shape):
@@ -32,7 +32,7 @@ def test_overlaps(rng):
     a[0, 0], b[0, 0], a[1, 1], b[1, 1] = [0, 0, 1, 1], [0.5, 0, 1, 1], [0, 0, 0, 0], [0, 0, 0, 0]
     a[1, 2], b[1, 2] = [0.5, 0.5, 0.4, 0.4], [0.3, 0.3, 0.6, 0.6]  # no box at all
     found = pd.eval(pd.box_overlaps(a, b))
-    expected = [[[slow.overlap(x, y) for y in b[n]] for x in a[n]] for n in range(2)]
+    expected = [[[naive.overlap(x, y) for y in b[n]] for x in a[n]] for n in range(2)]
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
     assert found[0, 0, 0] == 0.5
 
@@ -41,14 +41,14 @@ def test_codes_of_boxes(rng):
     priors, truth = boxes(rng, 5), boxes(rng, 2, 5)
     codes = pd.encode_boxes(truth, priors, VARIANCES)
     expected = [
-        [slow.encode(*pair, VARIANCES) for pair in zip(t, priors, strict=True)] for t in truth
+        [naive.encode(*pair, VARIANCES) for pair in zip(t, priors, strict=True)] for t in truth
     ]
     np.testing.assert_allclose(pd.eval(codes), expected, rtol=2e-4, atol=2e-5)
     back = pd.decode_boxes(codes, priors, VARIANCES)
     np.testing.assert_allclose(pd.eval(back), truth, atol=1e-6)
     code = rng.standard_normal((2, 5, 4)).astype(np.float32)
     expected = [
-        [slow.decode(*pair, VARIANCES) for pair in zip(c, priors, strict=True)] for c in code
+        [naive.decode(*pair, VARIANCES) for pair in zip(c, priors, strict=True)] for c in code
     ]
     np.testing.assert_allclose(
         pd.eval(pd.decode_boxes(code, priors, VARIANCES)), expected, rtol=1e-5, atol=1e-6
@@ -68,12 +68,12 @@ def matched(overlaps, threshold):
 def test_matching(count, threshold, rng):
     overlaps = np.stack(
         [
-            np.array([[slow.overlap(p, b) for b in boxes(rng, count)] for p in boxes(rng, 6)])
+            np.array([[naive.overlap(p, b) for b in boxes(rng, count)] for p in boxes(rng, 6)])
             for _ in range(20)
         ]
     )
     overlaps[10:] = rng.integers(0, 4, overlaps[10:].shape) / 4  # many are equal
-    expected = [slow.match(o, threshold) for o in overlaps]
+    expected = [naive.match(o, threshold) for o in overlaps]
     np.testing.assert_array_equal(matched(overlaps, threshold), expected)
 
 
@@ -133,7 +133,7 @@ class Images:
         codes = feeds[self.codes] if codes is None else codes
         logits = feeds[self.logits] if logits is None else logits
         wide = (a.astype(np.float64) for a in (codes, logits, self.priors, VARIANCES))
-        return slow.multibox_loss(*wide, images, **options)
+        return naive.multibox_loss(*wide, images, **options)
 
 
 @pytest.fixture
@@ -230,7 +230,7 @@ def test_detections(options, batch, images, rng):
         pd.detect_objects(images.codes, images.logits, images.priors, VARIANCES, **here), feeds
     )
     wide = (a.astype(np.float64) for a in (*feeds.values(), images.priors, VARIANCES))
-    expected = slow.detect(*wide, **there)
+    expected = naive.detect(*wide, **there)
     assert found.shape == expected.shape
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 

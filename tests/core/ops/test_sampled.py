@@ -5,7 +5,7 @@ import pytest
 
 import pd_core as pd
 
-from . import reference_structured as slow
+from . import reference_structured as naive
 from .random import stream
 
 WIDE = np.float64
@@ -101,7 +101,7 @@ class TestNce:
 
         def formula(arrays):
             picked = np.take_along_axis(scores(arrays), both, 1)
-            return slow.nce(picked, 4 * shares[both])
+            return naive.nce(picked, 4 * shares[both])
 
         return formula
 
@@ -148,13 +148,13 @@ class TestTree:
         rows.feeds[rows.label] = np.arange(2 * classes) % classes
         cost = pd.hierarchical_sigmoid(*rows.arguments())
         found = pd.Session("reference").eval(cost, rows.feeds)
-        expected = slow.tree(scores(rows.arrays()), rows.labels())
+        expected = naive.tree(scores(rows.arrays()), rows.labels())
         np.testing.assert_allclose(found, expected, rtol=1e-12)
 
     def test_gradient(self, classes, rng):
         rows = Rows(rng, classes=classes, nodes=classes - 1)
         cost = pd.hierarchical_sigmoid(*rows.arguments())
-        check_gradient(cost, rows, lambda a: slow.tree(scores(a), rows.labels()), rng)
+        check_gradient(cost, rows, lambda a: naive.tree(scores(a), rows.labels()), rng)
 
     def test_probabilities_of_all_classes_add_up_to_1(self, classes, rng):
         x, weights = rng.standard_normal((1, 4)), rng.standard_normal((classes - 1, 4))

@@ -6,7 +6,7 @@ import pytest
 
 import pd_core as pd
 
-from . import reference_structured as slow
+from . import reference_structured as naive
 
 WIDE = np.float64
 
@@ -65,7 +65,7 @@ class Chain:
 
     def truth(self, arrays):
         scores, *weights = arrays
-        return slow.crf(scores, self.feeds[self.labels], self.lengths, *weights)
+        return naive.crf(scores, self.feeds[self.labels], self.lengths, *weights)
 
     def arrays(self):
         return [self.feeds[v] for v in self.floats]
@@ -90,7 +90,7 @@ class TestCrf:
         scores, *weights = chain.arrays()
         found = pd.eval(y, chain.feeds)
         assert found.dtype == np.int64
-        np.testing.assert_array_equal(found, slow.crf_best(scores, chain.lengths, *weights))
+        np.testing.assert_array_equal(found, naive.crf_best(scores, chain.lengths, *weights))
 
 
 def test_crf_without_borders(rng):
@@ -156,7 +156,7 @@ class Steps:
 
     def truth(self, arrays):
         labels = self.feeds[self.labels]
-        return slow.ctc(arrays[0], labels, self.steps, self.label_lengths, self.blank)
+        return naive.ctc(arrays[0], labels, self.steps, self.label_lengths, self.blank)
 
 
 @pytest.mark.parametrize("lengths", LABELLED.values(), ids=LABELLED)
@@ -206,7 +206,7 @@ def test_ctc_is_what_torch_computes(rng):
     steps, labels, classes = rng.integers(20, 61, 8), rng.integers(0, 20, 8), 12
     batch = Steps(steps, labels, rng, classes=classes)
     padded = torch.zeros(max(steps), 8, classes, dtype=torch.float64)
-    for k, (rows,) in enumerate(slow.pieces(steps, batch.feeds[batch.log_p])):
+    for k, (rows,) in enumerate(naive.pieces(steps, batch.feeds[batch.log_p])):
         padded[: len(rows), k] = torch.tensor(rows)
     logits = padded.requires_grad_()
     given = (torch.tensor(v) for v in (batch.feeds[batch.labels], steps, labels))

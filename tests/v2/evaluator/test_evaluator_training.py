@@ -8,7 +8,7 @@ import numpy as np
 import pd_v2 as paddle
 from pd_v2 import event as events
 
-from ..layer import reference_layers as slow
+from ..layer import reference_layers as naive
 from .evaluator_checks import id_sequences, ids, row_sequences, rows, sparse_rows
 from .test_evaluator import counted, f1, missed
 from .test_evaluator import scores as rates_of
@@ -95,10 +95,10 @@ def samples(rng, n):
 def computed(batch, values):
     """A batch and what the network makes of it, with parameters {name: (value, shape)}."""
     w = {name: value.reshape(shape) for name, (value, shape) in values.items()}
-    steps = [slow.softmax(np.asarray(s) @ w["_q.w0"]) for s in batch["steps"]]
+    steps = [naive.softmax(np.asarray(s) @ w["_q.w0"]) for s in batch["steps"]]
     x = np.array(batch["x"])
     s = 1 / (1 + np.exp(-(x @ w["_s.w0"])))
-    return batch | {"p": list(slow.softmax(x @ w["_p.w0"])), "q": steps, "s": list(s[:, 0])}
+    return batch | {"p": list(naive.softmax(x @ w["_p.w0"])), "q": steps, "s": list(s[:, 0])}
 
 
 def expected(batches):

@@ -8,7 +8,7 @@ import numpy as np
 import pd_v2 as paddle
 from pd_v2.attr import Extra, Param
 
-from . import reference_layers as slow
+from . import reference_layers as naive
 
 A, L, P, T = paddle.activation, paddle.layer, paddle.pooling, paddle.data_type
 
@@ -128,7 +128,7 @@ DENSE = [
         "fc-two-inputs",
         {"x": X, "z": Z},
         lambda x, z: L.fc(input=[x, z], size=3, name="y", act=A.Softmax()),
-        lambda v: slow.softmax(fc(v) + fc(v, 1, "z") + v["wbias"]),
+        lambda v: naive.softmax(fc(v) + fc(v, 1, "z") + v["wbias"]),
     ),
     Row(
         "fc-shared-weight",
@@ -206,20 +206,20 @@ def pool_row(name, kind, model=None, **options):
         f"pool-{kind}-{name}",
         {"im": IM},
         lambda im: L.img_pool(input=im, name="y", pool_type=pool_type(), **options),
-        lambda v: flat(slow.pool(im(v), kind, **model)),
+        lambda v: flat(naive.pool(im(v), kind, **model)),
     )
 
 
 IMAGES = [
     conv_row(
         "relu",
-        lambda v: slow.relu(slow.conv(im(v), filters(v, 3, 2, 3, 3)) + per_channel(v)),
+        lambda v: naive.relu(naive.conv(im(v), filters(v, 3, 2, 3, 3)) + per_channel(v)),
         filter_size=3,
         num_filters=3,
     ),
     conv_row(
         "pairs",
-        lambda v: slow.conv(im(v), filters(v, 3, 2, 3, 2), (2, 1), (2, 1)) + per_channel(v),
+        lambda v: naive.conv(im(v), filters(v, 3, 2, 3, 2), (2, 1), (2, 1)) + per_channel(v),
         filter_size=(2, 3),
         num_filters=3,
         stride=(1, 2),
@@ -228,7 +228,7 @@ IMAGES = [
     ),
     conv_row(
         "heights-apart",
-        lambda v: slow.conv(im(v), filters(v, 3, 2, 3, 2), (2, 1), (2, 1), (1, 2)),
+        lambda v: naive.conv(im(v), filters(v, 3, 2, 3, 2), (2, 1), (2, 1), (1, 2)),
         filter_size=2,
         filter_size_y=3,
         num_filters=3,
@@ -244,7 +244,7 @@ IMAGES = [
     conv_row(
         "groups",
         lambda v: np.tanh(
-            slow.conv(im(v), filters(v, 4, 1, 3, 3), pad=(1, 1), groups=2) + per_channel(v)
+            naive.conv(im(v), filters(v, 4, 1, 3, 3), pad=(1, 1), groups=2) + per_channel(v)
         ),
         filter_size=3,
         num_filters=4,
@@ -254,7 +254,7 @@ IMAGES = [
     ),
     conv_row(
         "dilation",
-        lambda v: slow.conv(im(v), filters(v, 3, 2, 2, 2), dilation=(3, 3)) + per_channel(v),
+        lambda v: naive.conv(im(v), filters(v, 3, 2, 2, 2), dilation=(3, 3)) + per_channel(v),
         filter_size=2,
         num_filters=3,
         dilation=3,
@@ -262,7 +262,7 @@ IMAGES = [
     ),
     conv_row(
         "bias-per-element",
-        lambda v: slow.conv(im(v), filters(v, 3, 2, 3, 3)) + v["wbias"].reshape(1, 3, 3, 4),
+        lambda v: naive.conv(im(v), filters(v, 3, 2, 3, 3)) + v["wbias"].reshape(1, 3, 3, 4),
         filter_size=3,
         num_filters=3,
         shared_biases=False,
@@ -275,7 +275,7 @@ IMAGES = [
             input=x, name="y", filter_size=2, num_filters=2, num_channels=2, act=A.Linear()
         ),
         lambda v: flat(
-            slow.conv(v["x"].reshape(-1, 2, 3, 3), filters(v, 2, 2, 2, 2)) + per_channel(v)
+            naive.conv(v["x"].reshape(-1, 2, 3, 3), filters(v, 2, 2, 2, 2)) + per_channel(v)
         ),
     ),
     pool_row("plain", "max", {"window": (2, 2)}, pool_size=2),
@@ -347,7 +347,7 @@ IMAGES = [
 
 def norm(v, x, batch, beta=None):
     beta = v["wbias"] if beta is None else beta
-    return slow.batch_norm(x, v["w0"], beta, *(() if batch else (v["w1"][0], v["w2"][0])))
+    return naive.batch_norm(x, v["w0"], beta, *(() if batch else (v["w1"][0], v["w2"][0])))
 
 
 NORMS = [
@@ -362,8 +362,8 @@ NORMS = [
         "batch-norm-image",
         {"im": IM},
         lambda im: L.batch_norm(input=im, name="y"),
-        lambda v: flat(slow.relu(norm(v, im(v), batch=False))),
-        training=lambda v: flat(slow.relu(norm(v, im(v), batch=True))),
+        lambda v: flat(naive.relu(norm(v, im(v), batch=False))),
+        training=lambda v: flat(naive.relu(norm(v, im(v), batch=True))),
     ),
     Row(
         "batch-norm-of-the-batch",
@@ -392,7 +392,7 @@ def softmax_of(x):
 
 
 def entropy(v):
-    return slow.cross_entropy(slow.softmax(v["x"] @ v["_p.w0"]), v["label"])
+    return naive.cross_entropy(naive.softmax(v["x"] @ v["_p.w0"]), v["label"])
 
 
 COSTS = [
@@ -400,7 +400,7 @@ COSTS = [
         "square-error",
         {"x": X, "label": X},
         lambda x, label: L.square_error_cost(input=L.dropout(x, 0.0), label=label, name="y"),
-        lambda v: slow.square_error(v["x"], v["label"]),
+        lambda v: naive.square_error(v["x"], v["label"]),
     ),
     Row(
         "regression-weight-coeff",
@@ -408,7 +408,7 @@ COSTS = [
         lambda x, label, weight: L.regression_cost(
             input=x, label=label, weight=weight, name="y", coeff=0.25
         ),
-        lambda v: slow.square_error(v["x"], v["label"]) * v["weight"],
+        lambda v: naive.square_error(v["x"], v["label"]) * v["weight"],
         coeff=0.25,
     ),
     Row(
@@ -435,7 +435,7 @@ COSTS = [
             name="y",
             coeff=2.0,
         ),
-        lambda v: slow.cross_entropy(np.exp(v["x"] @ v["_p.w0"]), v["label"]),
+        lambda v: naive.cross_entropy(np.exp(v["x"] @ v["_p.w0"]), v["label"]),
         coeff=2.0,
     ),
     Row(

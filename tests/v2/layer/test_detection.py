@@ -8,7 +8,7 @@ import pd_core as pd
 import pd_v2 as paddle
 from pd_v2.topology import Topology
 
-from ...core.ops import reference_detection as slow
+from ...core.ops import reference_detection as naive
 
 A, L, T = paddle.activation, paddle.layer, paddle.data_type
 CLASSES, IMAGE, VARIANCES = 3, (24, 32), [0.1, 0.1, 0.2, 0.2]
@@ -21,7 +21,7 @@ def dense(name, size, **geometry):
 
 
 def boxes_of(maps=MAPS):
-    return np.concatenate([slow.prior_boxes(m[0], IMAGE, *m[1:4]) for m in maps])
+    return np.concatenate([naive.prior_boxes(m[0], IMAGE, *m[1:4]) for m in maps])
 
 
 class Network:
@@ -76,7 +76,7 @@ def slow_inputs(network, feeds):
 def slow_loss(network, feeds, **options):
     lengths = feeds[network.label.levels[0].lengths]
     images = np.split(feeds[network.label], np.cumsum(lengths)[:-1]) if len(lengths) else []
-    return slow.multibox_loss(*slow_inputs(network, feeds), images, **options)
+    return naive.multibox_loss(*slow_inputs(network, feeds), images, **options)
 
 
 # ---- priorbox
@@ -159,7 +159,7 @@ def test_detections(options, rng):
     feeds = network.feeds(rng, [0, 0])
     layer = L.detection_output(**network.inputs(), **here)
     found = pd.eval(layer, {x: feeds[x] for x in (*network.loc, *network.conf)})
-    expected = slow.detect(*slow_inputs(network, feeds), **there)
+    expected = naive.detect(*slow_inputs(network, feeds), **there)
     assert found.shape == expected.shape and layer.size == 7 * here.get("keep_top_k", 200)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
@@ -175,9 +175,9 @@ def test_maps_without_geometry(rng):
     loc, conf = dense("loc", 16), dense("conf", 4 * CLASSES)
     layer = L.detection_output(loc, conf, priors, num_classes=CLASSES)
     feeds = {x: rng.standard_normal((1, x.size)).astype(np.float32) for x in (loc, conf)}
-    boxes = slow.prior_boxes((2, 2), (8, 8), 4)
+    boxes = naive.prior_boxes((2, 2), (8, 8), 4)
     codes, logits = feeds[loc].reshape(1, 4, 4), feeds[conf].reshape(1, 4, CLASSES)
-    expected = slow.detect(codes, logits, boxes, np.array(VARIANCES))
+    expected = naive.detect(codes, logits, boxes, np.array(VARIANCES))
     np.testing.assert_allclose(pd.eval(layer, feeds), expected, rtol=1e-4, atol=1e-5)
 
 
@@ -228,7 +228,7 @@ def test_a_network_learns_to_detect(rng, tmp_path):
     rows = paddle.infer(output_layer=found, parameters=pool, input=[(samples[0][0],)])
     image, kind, score, *box = rows[rows[:, 2].argmax()]
     assert (image, kind) == (0, samples[0][1][0][0]) and score > 0.8
-    assert slow.overlap(box, samples[0][1][0][1:5]) > 0.7
+    assert naive.overlap(box, samples[0][1][0][1:5]) > 0.7
 
     Topology(found).export_onnx(str(tmp_path / "y.onnx"), pool)
     session = onnxruntime.InferenceSession(tmp_path / "y.onnx", providers=["CPUExecutionProvider"])
@@ -300,21 +300,21 @@ SSD += [(5, 168, [222], [2.0, 3.0]), (3, 222, [276], [2.0, 3.0]), (1, 276, [330]
 
 
 def gradient_of_loss(codes, logits, priors, images):
-    """That of `slow.multibox_loss` in codes and logits: differences cut at 1, p less one-hot."""
+    """That of `naive.multibox_loss` in codes and logits: differences cut at 1, p less one-hot."""
     d_codes, d_logits = np.zeros_like(codes), np.zeros_like(logits)
     count = 0
     for n, boxes in enumerate(images):
-        found, negatives = slow.chosen_priors(logits[n], priors, boxes, 0.5, 3.0, 0.5, 0)
+        found, negatives = naive.chosen_priors(logits[n], priors, boxes, 0.5, 3.0, 0.5, 0)
         matched = np.flatnonzero(found >= 0)
         count += len(matched)
         for p in matched:
             box = boxes[found[p]]
-            wanted = slow.encode(box[1:5], priors[p], np.array(VARIANCES))
+            wanted = naive.encode(box[1:5], priors[p], np.array(VARIANCES))
             d_codes[n, p] = np.clip(codes[n, p] - wanted, -1, 1)
         kinds = [int(boxes[found[p]][0]) for p in matched] + [0] * len(negatives)
         places = [*matched, *negatives]
         if places:
-            d_logits[n, places] = slow.softmax(logits[n, places])
+            d_logits[n, places] = naive.softmax(logits[n, places])
             d_logits[n, places, kinds] -= 1
     return d_codes / max(count, 1), d_logits / max(count, 1), count
 
@@ -351,7 +351,7 @@ def test_loss_and_gradient_of_7308_priors(scale, rng):
     assert count > 3
     given = feeds | {label: rows, label.levels[0].lengths: np.array(counts)}
     value, *found = pd.eval([loss, *pd.gradients(loss, maps)], given, training=True)
-    expected = slow.multibox_loss(codes, logits, boxes, np.array(VARIANCES), images)
+    expected = naive.multibox_loss(codes, logits, boxes, np.array(VARIANCES), images)
     np.testing.assert_allclose(value, np.full((3, 1), expected), rtol=1e-5)
     np.testing.assert_allclose(of_priors(loc, found[:6], 4), d_codes, atol=2e-6)
     np.testing.assert_allclose(of_priors(conf, found[6:], classes), d_logits, atol=2e-6)

@@ -10,7 +10,7 @@ from pd_v2.config_base import AddToSealedMixedLayerException, Layer, MixedLayerT
 
 from ..test_golden import layer_facts
 from . import layer_checks as layers
-from . import reference_layers as slow
+from . import reference_layers as naive
 from .layer_rows import IM, A, Dense, Ids, L, Row, T, X, Z, filters, flat, im, per_channel
 
 WORDS = Ids(5)
@@ -29,7 +29,7 @@ def conv_of(image):
 
 def convolved(v):
     kernel = v["_h.w0"].reshape(4, 2, 1, 1)
-    return slow.conv(im(v), kernel) + v["_h.wbias"].reshape(1, -1, 1, 1)
+    return naive.conv(im(v), kernel) + v["_h.wbias"].reshape(1, -1, 1, 1)
 
 
 ROWS = [
@@ -201,7 +201,7 @@ ROWS += [
         projected(groups=2, stride=(1, 2), padding=(0, 1)),
         lambda v: two_convolutions(
             v,
-            lambda x, w, n: slow.conv(x, w.reshape(n, 1, 3, 2), (2, 1), (1, 0), groups=2),
+            lambda x, w, n: naive.conv(x, w.reshape(n, 1, 3, 2), (2, 1), (1, 0), groups=2),
         ),
     ),
     Row(
@@ -219,7 +219,7 @@ ROWS += [
         lambda im: L.mixed(
             input=L.conv_projection(im, filter_size=3, num_filters=3), name="y", bias_attr=True
         ),
-        lambda v: flat(slow.conv(im(v), filters(v, 3, 2, 3, 3)) + per_channel(v)),
+        lambda v: flat(naive.conv(im(v), filters(v, 3, 2, 3, 3)) + per_channel(v)),
     ),
     Row(
         "conv-operator",
@@ -230,7 +230,7 @@ ROWS += [
             ),
             name="y",
         ),
-        lambda v: own_filters(v, lambda x, w: slow.conv(x, w, (2, 2), (1, 1)), shape=(3, 2, 3, 2)),
+        lambda v: own_filters(v, lambda x, w: naive.conv(x, w, (2, 2), (1, 1)), shape=(3, 2, 3, 2)),
     ),
     Row(
         "transposed-conv-operator",

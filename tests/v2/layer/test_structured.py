@@ -12,7 +12,7 @@ from pd_v2.attr import Param
 from pd_v2.data_feeder import DataFeeder, feeds
 from pd_v2.topology import Topology
 
-from ...core.ops import reference_structured as slow
+from ...core.ops import reference_structured as naive
 from ..evaluator import evaluator_checks as evaluators
 from . import layer_checks as layers
 from .layer_rows import A, Dense, Ids, L, Row, T
@@ -73,7 +73,7 @@ def tagged(lengths, rng):
 
 
 def crf_formula(v, lengths, weight):
-    return slow.crf(v["x"], v["y"], lengths, weight[0], weight[1], weight[2:])
+    return naive.crf(v["x"], v["y"], lengths, weight[0], weight[1], weight[2:])
 
 
 @pytest.mark.parametrize("lengths", [*BATCHES.values(), *NESTED.values()], ids=[*BATCHES, *NESTED])
@@ -104,7 +104,7 @@ class TestCrf:
         x, y = given[found["x"]].astype(np.float64), given[found["y"]]
         expected = crf_formula({"x": x, "y": y}, steps, weight)
         np.testing.assert_allclose(cost, expected, rtol=1e-5, atol=1e-5)
-        labels = slow.crf_best(x, steps, weight[0], weight[1], weight[2:])
+        labels = naive.crf_best(x, steps, weight[0], weight[1], weight[2:])
         np.testing.assert_array_equal(best, labels)
         np.testing.assert_array_equal(decoded, labels)
         np.testing.assert_array_equal(wrong, (labels != y)[:, None])
@@ -160,7 +160,7 @@ def test_decoding_is_inferred_as_ids(rng):
     pool, values = layers.filled([best, wrong], rng)
     samples = tagged([3, 2], rng)
     weight = values["w"]
-    labels = slow.crf_best(
+    labels = naive.crf_best(
         np.concatenate([s[0] for s in samples]), [3, 2], weight[0], weight[1], weight[2:]
     )
     found = paddle.infer(
@@ -214,7 +214,7 @@ def spoken(steps, labels, rng):
 
 def ctc_formula(x, y, lengths):
     log_p = x - np.log(np.exp(x).sum(1, keepdims=True))
-    return slow.ctc(log_p, y, *lengths, blank=SIZE - 1)
+    return naive.ctc(log_p, y, *lengths, blank=SIZE - 1)
 
 
 @pytest.mark.parametrize("lengths", LABELLED.values(), ids=LABELLED)
@@ -326,7 +326,7 @@ def test_nce(distribution, n, rng):
         noise = pd.eval(pd.random_classes([n, 6], 4, distribution))
     both = np.concatenate([given["label"][:, None], noise], 1)
     scores = given["x"] @ v["_y.w0"].T + given["z"] @ v["_y.w1"].T + v["_y.wbias"]
-    expected = slow.nce(
+    expected = naive.nce(
         np.take_along_axis(scores, both, 1), 6 * np.array(distribution or [0.25] * 4)[both]
     )
     found = pd.eval(y, given, training=False)  # the noise is there in a test as well
@@ -360,7 +360,7 @@ def test_nce_learns_to_tell_the_label(rng):
 
 def tree_formula(v, scores, offsets):
     """The cost, and ln 2 where a class has a shorter way than others."""
-    return slow.tree(scores, v["label"]) + math.log(2) * np.array(offsets)[v["label"]][:, None]
+    return naive.tree(scores, v["label"]) + math.log(2) * np.array(offsets)[v["label"]][:, None]
 
 
 class TestHsigmoid(layers.LayerChecks):
@@ -424,10 +424,10 @@ def test_a_beam_over_sentences_and_spans(rng):
     value, *arrays = pd.eval([cost, *scores, *chosen, *lengths, *counts], given)
     arrays = [arrays[:3], arrays[3:6], arrays[6:9], [np.ones(3, int), *arrays[9:]]]
     expected = [
-        slow.beam(
+        naive.beam(
             [
                 (
-                    [x[:, 0] for (x,) in slow.pieces(steps, all_scores)][first : first + count[k]],
+                    [x[:, 0] for (x,) in naive.pieces(steps, all_scores)][first : first + count[k]],
                     [[int(c) for c in row if c >= 0] for row in places[first : first + count[k]]],
                     sample[1 + step],
                 )
