@@ -9,6 +9,8 @@ import pytest
 
 import pd_core as pd
 
+from ...threads import in_threads
+
 f32 = np.float32
 
 
@@ -161,25 +163,6 @@ def test_submodels_share_by_namespace():
     assert [v.name for v in pd.trainable_variables()] == ["A/W", "B/W"]
     r = pd.eval([sub("A", a), ya], feeds={a: ones(2, 3)})
     assert (r[0] == r[1]).all()
-
-
-def in_threads(work, keys):
-    """Run work(key) for all keys at once; its results by key, and no exception is lost."""
-    found, failed = {}, []
-
-    def go(key):
-        try:
-            found[key] = work(key)
-        except Exception as error:
-            failed.append(error)
-
-    threads = [threading.Thread(target=go, args=(key,)) for key in keys]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert not failed
-    return found
 
 
 def test_two_threads_build_without_mixing_names():

@@ -14,6 +14,8 @@ import pd_core as pd
 from pd_core.backend import ort
 from pd_core.run.step import Steps
 
+from ...threads import in_threads
+
 f32 = np.float32
 
 
@@ -341,23 +343,6 @@ def test_steps_in_use_are_bounded():
 # ---- threads
 
 
-def in_threads(work, count):
-    failed = []
-
-    def go(k):
-        try:
-            work(k)
-        except BaseException as error:
-            failed.append(error)
-
-    threads = [threading.Thread(target=go, args=(k,)) for k in range(count)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert not failed, failed
-
-
 def test_threads_share_the_default_session():
     w = pd.Variable("w", data=ones(3))
     add = pd.assign(w, w + 1.0)
@@ -371,7 +356,7 @@ def test_threads_share_the_default_session():
             pd.eval(add)
             assert pd.eval(y, feeds={x: [float(k)]}) == [2.0 * k]
 
-    in_threads(work, 4)
+    in_threads(work, range(4))
     assert w.val().tolist() == [201.0] * 3
     assert len(set(map(id, seen))) == 1
 
@@ -386,7 +371,7 @@ def test_threads_build_and_evaluate_at_once():
             value = pd.eval([y, step], feeds={x: ones(1, 3)})[0]
             assert value.tolist() == [[3.0 * k, 3.0 * k]]
 
-    in_threads(work, 4)
+    in_threads(work, range(4))
     assert len(pd.trainable_variables()) == 40
 
 
@@ -424,7 +409,7 @@ def test_a_replay_keeps_other_threads_from_drawing():
             time.sleep(0.05)
             assert session.eval(u).tolist() == second.tolist()
 
-    in_threads(work, 2)
+    in_threads(work, range(2))
     assert found == expected
 
 
@@ -432,7 +417,7 @@ def test_a_session_entered_here_is_not_entered_in_another_thread():
     main = pd.default_session()
     seen = []
     with pd.Session() as session:
-        in_threads(lambda k: seen.append(pd.default_session()), 1)
+        in_threads(lambda k: seen.append(pd.default_session()), range(1))
         assert pd.default_session() is session
     assert seen == [main]
 
@@ -448,7 +433,7 @@ def test_two_threads_may_enter_one_session():
             barrier.wait(10)
         assert pd.default_session() is not session
 
-    in_threads(work, 2)
+    in_threads(work, range(2))
 
 
 def test_stats_show_that_state_stays_on_the_device():
