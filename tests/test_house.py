@@ -257,6 +257,13 @@ def test_the_tests_mirror_the_packages(tests, package):
     check_exceptions(differences, [k for k in NOT_MIRRORED if k.startswith(prefixes)])
 
 
+def test_tests_outside_the_packages_are_few():
+    """Those of v2 that are in no folder test its top modules."""
+    top = {path.stem for path in (ROOT / "tests").glob("test_*.py")}
+    assert top == {"test_demos", "test_docs", "test_house", "test_tiny"}
+    assert list((ROOT / "tests" / "core").glob("test_*.py")) == []
+
+
 def test_names_of_tests_are_short():
     names = {n.name for p in TESTS for n in nodes(p) if isinstance(n, ast.FunctionDef)}
     assert [n for n in names if n.startswith("test_") and len(n) > LONGEST_NAME] == []
