@@ -126,7 +126,7 @@ def test_prices_not_learned_is_a_failure(tmp_path, monkeypatch):
         line.main(["--quick", "--out", str(tmp_path)])
 
 
-def test_saved_parameters_that_predict_something_else_are_a_failure(tmp_path, monkeypatch):
+def test_saved_parameters_with_other_predictions_fail(tmp_path, monkeypatch):
     line = demo("fit_a_line")
     monkeypatch.setattr(line, "QUICK_PASSES", 1)
     monkeypatch.setattr(paddle, "infer", lambda *_, input: np.zeros((len(input), 1)))

@@ -33,7 +33,7 @@ def page() -> str:
         "",
         "The verdicts are keyed by ONNX operator, whoever built the graph. An operator that opset",
         f"{OPSET} does not have yet raises the opset of its program, up to {CEILING}.",
-        "`python -m tests.node_suite` measures them on ONNX's own node tests.",
+        "`python -m tests.core.gradients.node_suite` measures them on ONNX's own node tests.",
         "",
         "| operator | derivative |",
         "|---|---|",

@@ -7,7 +7,7 @@ import pd_core as pd
 import pd_v2 as paddle
 from pd_v2 import activation as A
 
-from . import slow_layers as slow
+from .layer import reference_layers as naive
 
 # Columns: class, name in the configuration, f(x), f'(x) where y = f(x), the range it is tested on.
 # fmt: off
@@ -96,7 +96,7 @@ def test_softmax_is_over_the_row(rng):
     value = rng.normal(0, 3, (5, 4)).astype(np.float32)
     seed = rng.standard_normal((5, 4)).astype(np.float32)
     y, gradient = applied(A.Softmax(), value, seed)
-    p = slow.softmax(value.astype(np.float64))
+    p = naive.softmax(value.astype(np.float64))
     np.testing.assert_allclose(y, p, rtol=1e-5)
     expected = p * (seed - (p * seed).sum(1, keepdims=True))
     np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=1e-6)
@@ -111,7 +111,7 @@ def test_softmax_of_an_image_is_over_all_its_numbers(rng):
     pool = paddle.parameters.create(y)
     pool.set("_y.w0", np.eye(2, dtype=np.float32).reshape(1, 4))
     value = rng.standard_normal((2, size)).astype(np.float32)
-    np.testing.assert_allclose(pd.eval(y, {im: value}), slow.softmax(value), rtol=1e-5)
+    np.testing.assert_allclose(pd.eval(y, {im: value}), naive.softmax(value), rtol=1e-5)
 
 
 def test_softmax_of_large_numbers():

@@ -1,12 +1,13 @@
 """Networks that several threads describe, train and ask at the same time."""
 
 import sys
-import threading
 
 import numpy as np
 import pytest
 
 import pd_v2 as paddle
+
+from ..threads import in_threads
 
 A, L, T = paddle.activation, paddle.layer, paddle.data_type
 
@@ -18,24 +19,6 @@ def changing_places():
     sys.setswitchinterval(1e-6)
     yield
     sys.setswitchinterval(before)
-
-
-def in_threads(work, count):
-    failed = []
-
-    def go(k):
-        try:
-            work(k)
-        except BaseException as error:
-            failed.append(error)
-
-    threads = [threading.Thread(target=go, args=(k,)) for k in range(count)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    if failed:
-        raise failed[0]
 
 
 def group(k, n):
@@ -64,7 +47,7 @@ def test_threads_of_one_process(changing_places):
             np.testing.assert_array_equal(found, [[3.0], [2.0]])
 
     try:
-        in_threads(work, 4)
+        in_threads(work, range(4))
     finally:
         paddle.build._current.reset(token)
 
@@ -90,6 +73,6 @@ def test_every_thread_describes_a_network_of_its_own(changing_places):
             np.testing.assert_array_equal(paddle.infer(again, pool, [([1.0, 2.0],)]), expected)
 
     try:
-        in_threads(work, 4)
+        in_threads(work, range(4))
     finally:
         paddle.build._current.reset(token)

@@ -169,7 +169,7 @@ def test_a_pool_moves_to_the_network_that_was_described_anew():
     )
 
 
-def test_fields_of_a_sample_follow_the_declarations_of_each_network():
+def test_sample_fields_follow_the_declarations_of_each_network():
     Topology([dense("a", 1), dense("b", 1)])
     b, a = dense("b", 1), dense("a", 1)
     assert [name for name, _ in Topology([a, b]).data_type()] == ["b", "a"]

@@ -8,10 +8,10 @@ import pd_v2 as paddle
 from pd_v2 import op
 from pd_v2.config_base import Layer
 
-from . import layer_checks as layers
-from . import slow_layers as slow
-from .layer_rows import A, Dense, L, Row, T, X
-from .test_math_layers import ONE, Positive
+from .layer import layer_checks as layers
+from .layer import reference_layers as naive
+from .layer.layer_rows import A, Dense, L, Row, T, X
+from .layer.test_math_layers import ONE, Positive
 
 POSITIVE = Positive(4)
 
@@ -42,10 +42,10 @@ ROWS = [
     of("sigmoid", lambda x: 1 / (1 + np.exp(-x))),
     of("tanh", np.tanh),
     of("square", np.square),
-    of("relu", slow.relu),
+    of("relu", naive.relu),
     of("sqrt", np.sqrt),
     of("reciprocal", lambda x: 1 / x),
-    of("softmax", slow.softmax),
+    of("softmax", naive.softmax),
     expression("plus-number", {"x": X}, lambda x: x + 1, lambda v: v["x"] + 1),
     expression("number-plus", {"x": X}, lambda x: 0.5 + x, lambda v: v["x"] + 0.5),
     # 2017 added the number that was to be subtracted

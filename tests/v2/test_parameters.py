@@ -52,7 +52,7 @@ def config(name, *dims, size=None):
 # ---- initial values
 
 
-def test_values_are_drawn_from_the_stream_of_2017_in_the_order_of_creation():
+def test_values_are_drawn_in_the_order_of_creation():
     cost = line(
         param_attr=Param(initial_min=-1.0, initial_max=1.0), bias_attr=Param(initial_std=0.01)
     )
@@ -124,7 +124,7 @@ def test_reading_a_value_early_leaves_the_stream_as_it_is():
     np.testing.assert_array_equal(pool["_z.w0"], stream.normal(0, 1 / np.sqrt(3), 6))
 
 
-def test_a_seed_that_comes_after_the_first_values_changes_nothing(monkeypatch):
+def test_a_seed_after_the_first_values_changes_nothing(monkeypatch):
     first = line(bias_attr=False)
     trainer(first, paddle.parameters.create(first))
     monkeypatch.setattr(settings._process, "settings", settings.Settings(seed=42))
@@ -499,7 +499,7 @@ def test_init_from_tar_with_strict_sets_all_or_nothing():
     assert pool["_y.w0"].tolist() == [[2.0] * 3] * 2
 
 
-def test_a_pool_that_is_trained_already_keeps_what_the_file_lacks():
+def test_a_trained_pool_keeps_what_the_file_lacks():
     cost = line()
     pool = paddle.parameters.create(cost)
     trainer(cost, pool)
@@ -540,7 +540,7 @@ def test_one_value_in_a_file():
     assert pool["_y.w0"].tolist() == [[0, 1, 2], [3, 4, 5]]
 
 
-def test_values_stay_those_of_the_session_that_they_were_trained_in():
+def test_values_are_those_of_the_session_that_trained_them():
     pool = paddle.parameters.create(line())
     pool["_y.w0"] = np.arange(6.0).reshape(2, 3)
     with paddle.build.fresh():

@@ -57,7 +57,7 @@ def test_the_coefficient_of_a_cost_scales_gradients_only():
     assert seen[0][0] == 4.0 and pool["_y.w0"].tolist() == [0.25 * 2 * 2]
 
 
-def test_metrics_of_a_pass_are_those_before_updates_with_dropout_on():
+def test_pass_metrics_precede_the_updates_and_include_dropout():
     x = dense("x", 400)
     thin = L.dropout(x, 0.5)
     paddle.evaluator.sum(thin, name="sum")
@@ -68,7 +68,7 @@ def test_metrics_of_a_pass_are_those_before_updates_with_dropout_on():
     assert sums[2] == np.mean(sums[:2])
 
 
-def test_fields_come_in_the_order_in_which_used_layers_were_defined():
+def test_fields_come_in_the_order_of_definition():
     """Neither the order of arguments nor layers that are not used matter."""
     t, _unused, x = dense("t", 2), dense("unused", 5), dense("x", 3)
     y = L.fc(x, 2, A.Linear(), name="y")
@@ -91,7 +91,7 @@ def test_evaluators_are_nothing_and_attach_themselves():
     assert set(seen[0][1]) == {"classification_error_evaluator", "__auc_evaluator_0__"}
 
 
-def test_static_parameters_take_their_share_of_the_initial_values():
+def test_static_parameters_use_up_initial_values():
     first = L.fc(dense("x"), 2, name="a", param_attr=Param(is_static=True), bias_attr=False)
     cost = L.sum_cost(L.fc(first, 2, name="b", bias_attr=False))
     pool = paddle.parameters.create(cost)
@@ -132,7 +132,7 @@ def test_training_goes_on_with_what_is_no_number():
     assert not np.isfinite(pool["_y.w0"]).all()
 
 
-def test_a_second_training_starts_its_passes_anew_and_goes_on_learning():
+def test_a_second_training_restarts_passes_but_keeps_values():
     x, t = dense("x"), dense("t")
     y = L.fc(x, 1, A.Linear(), "y", Param(initial_std=0.0), bias_attr=False)
     cost = L.square_error_cost(y, t)

@@ -45,7 +45,7 @@ def test_only_what_the_outputs_need_in_the_order_of_definition(digits):
     assert names(Topology(p).proto().layers) == ["x", "h", "p"]
 
 
-def test_outputs_keep_their_order_and_extra_layers_are_no_outputs(digits):
+def test_outputs_keep_their_order_without_extra_layers(digits):
     cost, p, h = digits
     other = L.fc(h, size=2, name="other")
     topology = Topology([p, h], extra_layers=other)

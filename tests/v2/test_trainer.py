@@ -9,7 +9,7 @@ from pd_v2 import event as events
 from pd_v2.attr import Param
 from pd_v2.optimizer import L2Regularization, Momentum
 
-from . import slow_layers as slow
+from .layer import reference_layers as naive
 
 A, L, T = paddle.activation, paddle.layer, paddle.data_type
 
@@ -222,7 +222,7 @@ def test_extra_layers_are_for_their_evaluators_only():
 # ---- gradients
 
 
-def test_extra_layers_that_are_costs_are_descended_but_not_reported():
+def test_extra_costs_are_minimized_but_not_reported():
     """As the further classifiers of GoogLeNet are, with coefficients of their own."""
     x, t = dense("x", 1), dense("t", 1)
     y = L.fc(x, size=1, name="y", act=A.Linear(), bias_attr=False)
@@ -265,7 +265,7 @@ def test_gradients_are_finite_differences(rng):
 
     def total(v):
         hidden = np.tanh(xs @ v["_h.w0"] + v["_h.wbias"])
-        return slow.cross_entropy(slow.softmax(hidden @ v["_p.w0"] + v["_p.wbias"]), labels).sum()
+        return naive.cross_entropy(naive.softmax(hidden @ v["_p.w0"] + v["_p.wbias"]), labels).sum()
 
     def handler(event):
         if isinstance(event, events.EndForwardBackward):
@@ -401,13 +401,13 @@ def mlp_step(values, x, label):
     inputs, z = [x], None
     for k in range(3):
         z = inputs[-1] @ values[f"_l{k}.w0"] + values[f"_l{k}.wbias"]
-        inputs.append(slow.relu(z))
-    p = slow.softmax(z)
+        inputs.append(naive.relu(z))
+    p = naive.softmax(z)
     delta, found = p - np.eye(10)[label], {}
     for k in (2, 1, 0):
         found[f"_l{k}.w0"], found[f"_l{k}.wbias"] = inputs[k].T @ delta, delta.sum(0)
         delta = delta @ values[f"_l{k}.w0"].T * (inputs[k] > 0)
-    return slow.cross_entropy(p, label).mean(), found
+    return naive.cross_entropy(p, label).mean(), found
 
 
 def test_twenty_steps_of_the_digits_network(rng):

@@ -73,7 +73,7 @@ def test_costs_and_extra_layers_come_one_or_several(kind):
     assert trainer.test(reader).cost == (0 + 3 + 0 + 1) / 2
 
 
-def test_defaults_are_those_of_the_trainer_s_optimizer_whichever_was_made_last():
+def test_defaults_come_from_the_optimizer_of_the_trainer():
     """2017 took those of the last one."""
     cost, pool = line(bias_attr=False)
     made = [Momentum(momentum=m, regularization=L2Regularization(m)) for m in (0.25, 0.5)]

@@ -46,9 +46,7 @@ DESCRIPTIONS = [
 
 
 @pytest.mark.parametrize(("describe", "size", "message"), DESCRIPTIONS)
-def test_a_description_warns_and_the_same_error_is_raised_when_it_is_computed(
-    describe, size, message
-):
+def test_computing_raises_the_error_that_a_description_warned_of(describe, size, message):
     with pytest.warns(UnfitWarning, match=message) as seen:
         layer = describe()
     (warning,) = seen
@@ -73,7 +71,7 @@ def test_a_description_warns_and_the_same_error_is_raised_when_it_is_computed(
         assert str(error.value) == text and "test_unfit.py:" in text
 
 
-def test_a_filter_that_raises_warnings_raises_the_error_at_the_line():
+def test_an_error_filter_raises_the_warning_at_the_line():
     with pytest.raises(pd.ShapeError, match="'x' is 4 wide, 'y' 3") as error:
         L.addto(input=[rows(), rows(3, "y")])
     assert isinstance(error.value, UnfitWarning)

@@ -31,12 +31,6 @@ def home(tmp_path, monkeypatch):
     return tmp_path / "cache"
 
 
-@pytest.fixture
-def url(tmp_path):
-    (tmp_path / "source.bin").write_bytes(CONTENT)
-    return (tmp_path / "source.bin").as_uri()
-
-
 # ---- links
 
 
@@ -149,7 +143,7 @@ def test_files_have_the_mode_of_the_umask(home, url, umask):
 # ---- two at once
 
 
-class Slow(http.server.BaseHTTPRequestHandler):
+class Handler(http.server.BaseHTTPRequestHandler):
     """Sends CONTENT in twenty pieces, with pauses."""
 
     def log_message(self, *args):
@@ -163,19 +157,6 @@ class Slow(http.server.BaseHTTPRequestHandler):
         for start in range(0, len(CONTENT), len(CONTENT) // 20):
             self.wfile.write(CONTENT[start : start + len(CONTENT) // 20])
             time.sleep(0.05)
-
-
-@pytest.fixture
-def server():
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Slow)
-    server.asked = []
-    server.url = f"http://127.0.0.1:{server.server_port}/data.bin"
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
 
 
 DOWNLOAD = """

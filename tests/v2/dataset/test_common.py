@@ -27,13 +27,6 @@ def home(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def url(tmp_path):
-    """The url of a file with CONTENT, named source.bin."""
-    (tmp_path / "source.bin").write_bytes(CONTENT)
-    return (tmp_path / "source.bin").as_uri()
-
-
-@pytest.fixture
 def lost_url(tmp_path):
     return (tmp_path / "lost.bin").as_uri()
 

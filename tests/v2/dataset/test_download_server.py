@@ -3,7 +3,6 @@
 import errno
 import hashlib
 import http.server
-import threading
 
 import pytest
 
@@ -14,7 +13,7 @@ FIRST_BYTES = 100_000
 MD5 = hashlib.md5(CONTENT).hexdigest()
 
 
-class Misbehaving(http.server.BaseHTTPRequestHandler):
+class Handler(http.server.BaseHTTPRequestHandler):
     """Sends CONTENT from where it is asked to; `habits` of the server say what goes wrong."""
 
     protocol_version = "HTTP/1.1"
@@ -49,19 +48,9 @@ class Misbehaving(http.server.BaseHTTPRequestHandler):
         self.close_connection = True
 
 
-@pytest.fixture
-def server(tmp_path, monkeypatch):
-    """A server, and a cache that is empty."""
+@pytest.fixture(autouse=True)
+def empty_cache(tmp_path, monkeypatch):
     monkeypatch.setattr(common, "DATA_HOME", str(tmp_path / "cache"))
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Misbehaving)
-    server.habits, server.asked = (), []
-    server.url = f"http://127.0.0.1:{server.server_port}/data.bin"
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
 
 
 def cached(tmp_path):

@@ -43,7 +43,7 @@ def test_dictionary_has_the_most_frequent_first_and_unk_last(archive, pattern, c
     assert list(word_idx.items()) == [(w, i) for i, w in enumerate([*expected, "<unk>"])]
 
 
-def test_the_dictionary_takes_words_that_occur_more_than_150_times(home):
+def test_the_dictionary_has_words_of_over_150_occurrences(home):
     often = [("train", "pos", b"a b"), ("test", "neg", b"a")] * 75
     originals.imdb(home, [*often, ("train", "neg", b"c a"), ("train", "unsup", b"b " * 200)])
     assert imdb.word_dict() == {"a": 0, "<unk>": 1}
@@ -75,7 +75,7 @@ def test_negative_reviews_may_be_more(home):
     assert list(imdb.test({"a": 0, "<unk>": 1})) == [([0], 0), ([1], 1), ([1], 1), ([1], 1)]
 
 
-def test_the_reader_may_be_called_or_iterated_and_gives_lists_of_its_own(archive):
+def test_the_reader_can_be_called_or_iterated(archive):
     reader = imdb.test({"good": 5, "<unk>": 9})
     first = list(reader())
     first[0][0].append("changed")

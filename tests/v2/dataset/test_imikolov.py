@@ -70,7 +70,7 @@ def test_the_reader_may_be_called_or_iterated():
     assert list(reader()) == list(reader) == list(reader())
 
 
-def test_a_dictionary_without_sentence_marks_is_enough_for_ngrams():
+def test_ngrams_need_no_sentence_marks_in_the_dictionary():
     assert next(iter(imikolov.test({"cat": 0, "<unk>": 1}, 3))) == (1, 1, 0)
     with pytest.raises(ValueError, match="the dictionary has no <s> among 2 words"):
         imikolov.test({"cat": 0, "<unk>": 1}, 3, DataType.SEQ)

@@ -91,7 +91,7 @@ def test_another_seed_and_share(archive):
     )
 
 
-def test_the_reader_may_be_called_or_iterated_and_gives_lists_of_its_own(archive):
+def test_the_reader_can_be_called_or_iterated(archive):
     reader = movielens.test()
     first = list(reader())
     first[0][5].append("changed")

@@ -21,7 +21,7 @@ ENGLISH = ["<s>", "<e>", "<unk>", "a", "dog", "cat"]
 GERMAN = ["<s>", "<e>", "<unk>", "Hund", "Katze", "café", "ein", "eine"]
 
 
-def test_dictionaries_are_made_from_the_training_sentences_and_kept(archive, home):
+def test_dictionaries_are_built_from_training_data_and_kept(archive, home):
     assert wmt16.get_dict("en", 100) == {word: i for i, word in enumerate(ENGLISH)}
     assert wmt16.get_dict("de", 5, reverse=True) == dict(enumerate(GERMAN[:5]))
     archive.unlink()

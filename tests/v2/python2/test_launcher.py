@@ -291,7 +291,7 @@ def test_tests_of_modules(launch):
     assert ours.returncode == 1
 
 
-def test_files_beside_the_script_named_as_modules_that_the_launcher_needs(launch):
+def test_files_named_like_modules_of_the_launcher(launch):
     files = {
         "script.py": "import queue, enum, random\nprint queue.x, enum.x, random.x, random.seed(1)",
         "queue.py": "x = 1 / 2",
