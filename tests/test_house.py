@@ -79,7 +79,6 @@ GLOBALS = {
     )
 }
 PRIVATE = {
-    "pd_core.ops.matrix: pd_core.ops.math._pair": "element types of two operands",
     "pd_v2.python2.shims.doctests: doctest._load_testfile": "the standard module has no other",
     "pd_v2.python2.shims.doctests: doctest._normalize_module": "the standard module has no other",
     "pd_v2.trainer: self.__parameters__._gradient": "the pool reads gradients of the batch",

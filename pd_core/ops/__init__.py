@@ -1,5 +1,6 @@
-"""Op functions, by family: each takes Variables and adds a node or a few; none creates state."""
+"""Op functions by family: each adds one or a few nodes to the graph; none creates parameters."""
 
+from .activation import leaky_relu, relu, relu_grad, sigmoid, softplus, softsign, tanh
 from .beam import beam_search
 from .beam_cost import BeamExpansion, cross_entropy_over_beam
 from .blocks import rnn, while_op
@@ -53,7 +54,6 @@ from .math import (
     greater_equal,
     greater_than,
     identity,
-    leaky_relu,
     less_equal,
     less_than,
     log,
@@ -66,18 +66,12 @@ from .math import (
     neg,
     pow,
     reciprocal,
-    relu,
-    relu_grad,
     round,
-    sigmoid,
     sign,
     sin,
-    softplus,
-    softsign,
     sqrt,
     square,
     sub,
-    tanh,
     where,
 )
 from .matrix import det, einsum, matmul
@@ -147,7 +141,7 @@ from .signal import dft
 from .sparse import SparseRows
 from .structured import crf_decode, crf_loss, ctc_loss
 
-# What gradients are made of: for rules, not for programs.
+# Ops that only gradient rules add: they are in `ops`, but not names of `pd`, and documented apart.
 COMPOSITES = {
     *("avg_pool_grad", "binary_cross_entropy_grad", "conv_filter_grad", "conv_input_grad"),
     *("exchange_rows", "log_probability_grad", "max_pool_grad", "max_pool_pick", "pack_parts"),

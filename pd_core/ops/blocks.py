@@ -1,5 +1,6 @@
-"""Loops described in a `with` block: recurrent networks, and while."""
+"""`scan` and `while_loop` as `with` blocks: rnn and while_op."""
 
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -7,56 +8,57 @@ import numpy as np
 from ..graph.errors import GraphError, ShapeError
 from ..graph.node import refined
 from ..graph.rewrite import substitute
-from ..graph.variable import Variable, constant
+from ..graph.variable import Operand, Variable, constant
 from .control import scan, while_loop
 from .index import gather
 from .shape import concat, expand, size_of
 
 
 class Memory:
-    """A state of a recurrent block: `pre_state()` is its value before the step."""
+    """A state of a loop block: its value before a step, and the value that the step gives it."""
 
-    def __init__(self, rnn, formal, init):
-        self._rnn, self._formal, self.init, self.new = rnn, formal, init, None
+    def __init__(self, block, formal, init):
+        self._block, self._formal, self.init, self.new = block, formal, init, None
 
     def pre_state(self) -> Variable:
-        """The value that the last step left, at first the initial one."""
+        """Return the value before the step; in the first step the initial one."""
         return self._formal
 
-    def update(self, value):
-        """Say what the step leaves; once a step."""
-        self._rnn._check_open("update")
+    def update(self, value: Variable) -> None:
+        """Set the value after the step; once per block."""
+        self._block._check_open("update")
+        block = type(self._block).__name__
         if self.new is not None:
-            raise GraphError("rnn: a memory is updated twice in one step")
+            raise GraphError(f"{block}: a memory is updated twice in one step")
         if value.rank != self._formal.rank:
-            raise ShapeError(f"rnn: a memory of {self._formal!r} cannot take {value!r}")
+            raise ShapeError(f"{block}: a memory of {self._formal!r} cannot take {value!r}")
         self.new = value
 
 
 class rnn:
-    """A network repeated along the first axis of its inputs.
+    """A recurrent network over the first axis of its inputs, as a `with` block over `scan`.
 
-    Inside `with r.step():` `add_input` gives one slice of a sequence, `add_memory` a state,
-    `add_outputs` says what each step gives; then `r()` is the list of stacked outputs, or with
-    output_all_steps=False those of the last step.
+    Inside `with r.step():` `add_input` returns one slice of a sequence, `add_memory` a state, and
+    `add_outputs` declares the outputs of a step; afterwards `r()` returns the list of stacked
+    outputs, or with output_all_steps=False those of the last step.
     """
 
-    def __init__(self, reverse=False):
+    def __init__(self, reverse: bool = False):
         self.reverse = reverse
         self._inputs, self._memories, self._outputs = [], [], []
         self._open = False
 
     @contextmanager
-    def step(self):
-        """The block that describes one step."""
+    def step(self) -> Iterator["rnn"]:
+        """Open the block that describes one step."""
         self._open = True
         try:
             yield self
         finally:
             self._open = False
 
-    def add_input(self, x) -> Variable:
-        """One slice of x along its first axis."""
+    def add_input(self, x: Operand) -> Variable:
+        """Add a sequence; return its slice of this step, along the first axis."""
         self._check_open("add_input")
         x = constant(x)
         if x.rank == 0:
@@ -65,8 +67,14 @@ class rnn:
         self._inputs.append((x, formal))
         return formal
 
-    def add_memory(self, init=None, shape=None, batch_ref=None, value=0.0) -> Memory:
-        """A state that starts from `init`, or from `value` in [batch of batch_ref, *shape]."""
+    def add_memory(
+        self,
+        init: Variable | None = None,
+        shape: Sequence[int] | None = None,
+        batch_ref: Variable | None = None,
+        value: float = 0.0,
+    ) -> Memory:
+        """Add a state that starts from `init`, or from `value` in [batch of batch_ref, *shape]."""
         self._check_open("add_memory")
         if init is None:
             if shape is None or batch_ref is None:
@@ -76,26 +84,26 @@ class rnn:
         self._memories.append(memory)
         return memory
 
-    def add_outputs(self, *values):
-        """What each step gives."""
+    def add_outputs(self, *values: Variable) -> None:
+        """Declare outputs of a step."""
         self._check_open("add_outputs")
         self._outputs += values
 
-    def __call__(self, output_all_steps=True) -> list:
+    def __call__(self, output_all_steps: bool = True) -> list[Variable]:
         if self._open or not self._inputs or not self._outputs:
             raise GraphError("rnn: describe inputs and outputs in `with r.step():` first")
         _check_updated("rnn", self._memories)
         xs, slices = zip(*self._inputs, strict=True)
         states = [m.init for m in self._memories]
         formals = [m.pre_state() for m in self._memories]
-        _, stacked = scan(_Described(self, formals, slices), states, list(xs), self.reverse)
+        _, stacked = scan(_RecordedStep(self, formals, slices), states, list(xs), self.reverse)
         if output_all_steps:
             return stacked
         last = 0 if self.reverse else -1
         return [gather(y, np.int64(last)) for y in stacked]
 
     def _filled(self, shape, batch_ref, value):
-        """The initial state, outside the loop: the batch is an axis of the whole input."""
+        """Fill an initial state outside the loop, where batch_ref has no value: its input has."""
         for x, formal in self._inputs:
             if formal is batch_ref:
                 rows = size_of(x, 1)
@@ -110,65 +118,65 @@ class rnn:
             raise GraphError(f"rnn: {what} belongs inside `with r.step():`")
 
 
-class _Described:
-    """A step that was described already, with its own formals in the place of the loop's."""
+class _RecordedStep:
+    """The step function of a block: its recorded outputs, with the loop's state and slices."""
 
     def __init__(self, block, formals, slices):
         self.block, self.formals, self.slices = block, formals, slices
 
     def __call__(self, states, xs):
-        old = [*self.formals, *self.slices]
-        given = dict(zip(old, [*states, *xs], strict=True))
+        recorded = [*self.formals, *self.slices]
+        replacements = dict(zip(recorded, [*states, *xs], strict=True))
         new = [m.new for m in self.block._memories]
-        out = substitute([*new, *self.block._outputs], given, stop=set(old))
+        out = substitute([*new, *self.block._outputs], replacements, stop=set(recorded))
         return out[: len(new)], out[len(new) :]
 
 
 class while_op:
-    """A loop with a condition.
+    """A while loop as a `with` block over `while_loop`.
 
-    Inside `with w.stepnet():` `add_memory(init)` gives a state, `condition(c)` says, from the
-    states before a step, whether it is made, and each memory's `update` what it leaves; then `w()`
-    is the list of final states. The same as `while_loop`, which takes functions.
+    Inside `with w.stepnet():` `add_memory(init)` returns a state, `condition(c)` sets the
+    condition, computed from the states before a step, and each memory's `update` sets its value
+    after the step; afterwards `w()` returns the list of final states.
     """
 
     def __init__(self):
         self._memories, self._condition, self._open = [], None, False
 
     @contextmanager
-    def stepnet(self):
-        """The block that describes one step."""
+    def stepnet(self) -> Iterator["while_op"]:
+        """Open the block that describes one step."""
         self._open = True
         try:
             yield self
         finally:
             self._open = False
 
-    def add_memory(self, init) -> Memory:
-        """A state that starts from `init`."""
+    def add_memory(self, init: Operand) -> Memory:
+        """Add a state that starts from `init`."""
         self._check_open("add_memory")
         init = constant(init)
         memory = Memory(self, Variable.of(init.dims, init.dtype, "memory"), init)
         self._memories.append(memory)
         return memory
 
-    def condition(self, value):
-        """Whether a step is made: a bool of one element, from the states before it."""
+    def condition(self, value: Variable) -> None:
+        """Set the condition for another step: a bool of one element."""
         self._check_open("condition")
         self._condition = value
 
-    def __call__(self) -> list:
+    def __call__(self) -> list[Variable]:
         if self._open or self._condition is None:
             raise GraphError("while_op: describe a condition in `with w.stepnet():` first")
         _check_updated("while_op", self._memories)
         formals = [m.pre_state() for m in self._memories]
 
-        def described(outputs):
+        def recorded(outputs):
             return lambda *states: substitute(
                 outputs, dict(zip(formals, states, strict=True)), stop=set(formals)
             )
 
-        condition, body = described([self._condition]), described([m.new for m in self._memories])
+        condition, body = recorded([self._condition]), recorded([m.new for m in self._memories])
         init = [m.init for m in self._memories]
         return while_loop(lambda *states: condition(*states)[0], body, init)
 

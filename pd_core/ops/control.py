@@ -1,9 +1,13 @@
 """Control flow in the graph: scan, for_loop, while_loop and cond, on ONNX's Scan, Loop and If.
 
-A body is an ordinary Python function, called once with fresh Variables. What it reads from
-outside is captured; what depends on none of its arguments is computed once, before the loop.
+A body is an ordinary Python function, called once with fresh Variables. Variables from outside
+that it reads are captured; what depends on none of its arguments is computed once, before the
+loop.
 """
 
+# These functions are no @op: a body is the user's code, and its errors are not the loop's.
+
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -13,22 +17,24 @@ from ..graph.errors import GraphError, ShapeError
 from ..graph.loop import loop_node, scan_node
 from ..graph.node import ancestors, control, latest_serial
 from ..graph.rewrite import close
-from ..graph.variable import Variable, constant, fresh_dim
+from ..graph.variable import Operand, Variable, constant, fresh_dim
 from .math import cast
 from .shape import arange, size_of
+
+Values = Operand | Sequence[Operand] | None  # a state or an output: one Variable or several
 
 _counters = ContextVar("pd_core.loop_counters", default=())
 
 
 def loop_counters() -> tuple[Variable, ...]:
-    """The step numbers of the loops whose bodies are being built, the outermost first."""
+    """Return the step counters of the loops whose bodies are being built, outermost first."""
     return _counters.get()
 
 
 @contextmanager
-def counted(number):
-    """While it is entered, a step with this number is being described."""
-    token = _counters.set((*_counters.get(), number))
+def counted(counter: Variable) -> Iterator[None]:
+    """Enter the body of a loop with this step counter."""
+    token = _counters.set((*_counters.get(), counter))
     try:
         yield
     finally:
@@ -36,22 +42,24 @@ def counted(number):
 
 
 @contextmanager
-def uncounted(number):
-    """While it is entered, what is described stands outside the step with this number."""
+def uncounted(counter: Variable) -> Iterator[None]:
+    """Leave the body of the loop with this step counter, and those inside it, for a while."""
     counters = _counters.get()
-    token = _counters.set(counters[: counters.index(number)])
+    token = _counters.set(counters[: counters.index(counter)])
     try:
         yield
     finally:
         _counters.reset(token)
 
 
-def scan(step, init, inputs, reverse=False):
+def scan(
+    step: Callable, init: Values, inputs: Values, reverse: bool = False
+) -> tuple[Values, Values]:
     """Carry a state along the first axis of the inputs: (final state, stacked outputs).
 
-    step(state, x) -> (new state, y) is given one slice of each input, in order or from the end
-    if `reverse`; y of all steps are stacked in the order of the inputs. State, inputs and y are
-    each a Variable or a list of them, y may be None. A state keeps its shape.
+    step(state, x) -> (new state, y) takes one slice of each input, from the last to the first if
+    `reverse`; the y of all steps are stacked in the order of the inputs. State, inputs and y are
+    each a Variable or a list of them; y may be None. A state keeps its shape.
     """
     states, xs = listed(init), listed(inputs)
     if not xs:
@@ -61,35 +69,38 @@ def scan(step, init, inputs, reverse=False):
             raise ShapeError(f"scan: {x!r} has no axis to scan along")
     formals = [_formal(s.dims, s.dtype, "state") for s in states]
     slices = [_formal(x.dims[1:], x.dtype, "x") for x in xs]
-    number = _formal((), np.int64, "step")
-    with counted(number):
+    counter = _formal((), np.int64, "step")
+    with counted(counter):
         result = step(like(init, formals), like(inputs, slices))
     if not isinstance(result, tuple) or len(result) != 2:
         raise GraphError("scan: the step returns a pair (new state, output)")
     new, ys = listed(result[0]), listed(result[1])
     _check_states("scan", states, new)
-    if any(number in node.inputs for node in ancestors([*new, *ys])):
-        xs, slices = [*xs, arange(size_of(xs[0], 0))], [*slices, number]
+    if any(counter in node.inputs for node in ancestors([*new, *ys])):
+        # ONNX's Scan has no step counter: scan over 0, 1, … too
+        xs, slices = [*xs, arange(size_of(xs[0], 0))], [*slices, counter]
     blocks, captures = close({"body": [*new, *ys]}, {"body": [*formals, *slices]})
     out = scan_node(states, xs, captures, blocks["body"], ys, reverse)
     count = len(states)
     return like(init, out[:count]), like(result[1], out[count:])
 
 
-def while_loop(condition, body, init, max_steps=None):
-    """Repeat state := body(*state) while condition(*state) holds; the final state.
+def while_loop(
+    condition: Callable, body: Callable, init: Sequence[Operand], max_steps: int | None = None
+) -> Sequence[Variable]:
+    """Repeat state := body(*state) while condition(*state) is true; return the final state.
 
     `init` is a list of Variables, numbers or arrays, which fixes shapes and dtypes; the number of
-    steps may depend on data. Gradients flow through the steps that were made.
+    steps may depend on data. Gradients flow through the steps that ran.
     """
     states = listed(init)
     formals = [_formal(s.dims, s.dtype, "state") for s in states]
-    number, going = _formal((), np.int64, "step"), _formal((), np.bool_, "going")
-    with counted(number):
+    counter, going = _formal((), np.int64, "step"), _formal((), np.bool_, "going")
+    with counted(counter):
         new = listed(body(*formals))
     _check_states("while_loop", states, new)
     again = _predicate("while_loop", condition(*new))
-    blocks, captures = close({"body": [again, *new]}, {"body": [number, going, *formals]})
+    blocks, captures = close({"body": [again, *new]}, {"body": [counter, going, *formals]})
     first = _predicate("while_loop", condition(*states))
     limit = None if max_steps is None else constant(np.int64(max_steps))
     types = [(s.dims, s.dtype) for s in states]
@@ -97,34 +108,36 @@ def while_loop(condition, body, init, max_steps=None):
     return like(init, out)
 
 
-def for_loop(count, body, init):
-    """Repeat `count` times, a number or an int64 scalar Variable: (final state, stacked outputs).
+def for_loop(count: Operand, body: Callable, init: Values) -> tuple[Values, Values]:
+    """Repeat a body `count` times, an int or an int64 scalar: (final state, stacked outputs).
 
-    body(i, state) -> (new state, y) is like the step of `scan`, with the number of the step in the
-    place of a slice. Read an array at i with `gather`; what is to be written at i is y.
+    body(i, state) -> (new state, y) is like the step of `scan`, with the step counter instead of
+    a slice. Read an array at i with `gather`; return what is to be stored at i as y.
     """
     states = listed(init)
     formals = [_formal(s.dims, s.dtype, "state") for s in states]
-    number, going = _formal((), np.int64, "step"), _formal((), np.bool_, "going")
-    with counted(number):
-        result = body(number, like(init, formals))
+    counter, going = _formal((), np.int64, "step"), _formal((), np.bool_, "going")
+    with counted(counter):
+        result = body(counter, like(init, formals))
     if not isinstance(result, tuple) or len(result) != 2:
         raise GraphError("for_loop: the body returns a pair (new state, output)")
     new, ys = listed(result[0]), listed(result[1])
     _check_states("for_loop", states, new)
     count = cast(constant(count), np.int64)
-    blocks, captures = close({"body": [going, *new, *ys]}, {"body": [number, going, *formals]})
+    blocks, captures = close({"body": [going, *new, *ys]}, {"body": [counter, going, *formals]})
     steps = int(count.value) if count.value is not None and not count.rank else fresh_dim()
     types = [(s.dims, s.dtype) for s in states] + [((steps, *y.dims), y.dtype) for y in ys]
     out = loop_node(count, constant(True), states, captures, blocks["body"], types)
     return like(init, out[: len(states)]), like(result[1], out[len(states) :])
 
 
-def cond(predicate, true_fn, false_fn):
-    """true_fn() where a bool of one element holds, false_fn() elsewhere; only one of them runs.
+def cond(
+    predicate: Operand, true_fn: Callable[[], Values], false_fn: Callable[[], Values]
+) -> Values:
+    """Compute true_fn() if a bool of one element is true, else false_fn(); only one of them runs.
 
-    Both return a Variable or equally many in a list. Where sizes differ, that of the result is
-    known only at run time.
+    Both return a Variable, or lists of the same length. A size in which they differ is known only
+    at run time.
     """
     predicate = _predicate("cond", predicate)
     results, bodies = {}, {}
@@ -143,7 +156,7 @@ def cond(predicate, true_fn, false_fn):
 
 
 def _common(a, b):
-    """The type that both branches give."""
+    """Return the dims and dtype of a result of either branch."""
     if a.dtype != b.dtype:
         raise GraphError(f"cond: one branch returns {a!r}, the other {b!r}")
     if a.rank != b.rank:
@@ -175,8 +188,8 @@ def _formal(dims, dtype, name):
     return Variable.of(dims, dtype, name)
 
 
-def listed(values):
-    """A Variable, a list of them or None, as a list."""
+def listed(values: Values) -> list[Variable]:
+    """Return a Variable, several of them or None as a list."""
     if values is None:
         return []
     if isinstance(values, (list, tuple)):
@@ -184,8 +197,8 @@ def listed(values):
     return [constant(values)]
 
 
-def like(pattern, values):
-    """Values in the form in which the pattern came: one, a list, a tuple, or None."""
+def like(pattern: Values, values: Sequence[Variable]) -> Values:
+    """Return a list of values in the structure of the pattern: one, a list, a tuple, or None."""
     if pattern is None:
         return None
     if isinstance(pattern, (list, tuple)):

@@ -1,11 +1,14 @@
-"""Images in other sizes, whole or region by region."""
+"""Image ops: resizing, pooling of regions, and blocks of pixels as rows (im2col)."""
+
+from collections.abc import Sequence
 
 import numpy as np
 
 from ..graph.checks import per_axis, whole
 from ..graph.errors import ShapeError
 from ..graph.node import apply, refined
-from ..graph.variable import constant, describe
+from ..graph.op import op
+from ..graph.variable import Operand, Variable, constant, describe
 from . import math as m
 from .index import gather, gather_elements
 from .reduce import arg_max, reduce_max
@@ -13,15 +16,16 @@ from .sequence.segments import repeat_rows
 from .shape import concat, reshape, size_of, slice, squeeze, transpose, unsqueeze
 
 
-def interpolate(x, sizes):
-    """Images [N, C, *S] in other sizes, linear between the nearest pixels; corners stay corners.
+@op
+def interpolate(x: Operand, sizes: int | Sequence[int]) -> Variable:
+    """Resize images [N, C, *S] by linear interpolation with aligned corners.
 
-    `sizes` is one number or one per spatial axis. An axis that becomes one pixel keeps its first.
+    `sizes` is one number or one per spatial axis. A result of one pixel is the first of the axis.
     """
     x = constant(x)
     sizes = per_axis(sizes, x.rank - 2)
     if min(sizes, default=0) < 1:
-        raise ShapeError(f"interpolate: a size is a positive integer, not {sizes} for {x!r}")
+        raise ShapeError(f"a size is a positive integer, not {sizes} for {x!r}")
     return apply(
         "Resize",
         x,
@@ -35,27 +39,28 @@ def interpolate(x, sizes):
     )
 
 
-def interpolation_matrix(size, result):
-    """[result, size]: how much each pixel of an axis counts in each pixel of its interpolation."""
-    at = np.arange(result) * ((size - 1) / (result - 1) if result > 1 else 0.0)
-    return np.maximum(0.0, 1.0 - np.abs(at[:, None] - np.arange(size)))
+def interpolation_matrix(size: int, result: int) -> np.ndarray:
+    """Return the matrix [result, size] by which `interpolate` multiplies an axis."""
+    positions = np.arange(result) * ((size - 1) / (result - 1) if result > 1 else 0.0)
+    return np.maximum(0.0, 1.0 - np.abs(positions[:, None] - np.arange(size)))
 
 
-def roi_max_pool(x, regions, sizes, scale=1.0):
-    """Largest element in each cell of regions of images [N, C, H, W]: [R, C, *sizes].
+@op
+def roi_max_pool(
+    x: Operand, regions: Operand, sizes: int | Sequence[int], scale: float = 1.0
+) -> Variable:
+    """RoI max pooling of images [N, C, H, W]: [R, C, *sizes] (Girshick 2015).
 
-    A region is a row [image, x1, y1, x2, y2, ...] of numbers, corners inclusive; times `scale` and
-    rounded they are pixels of x (Girshick 2015). Cells may share pixels; one without any gives 0.
-    Of equal elements the first, row by row, has the gradient.
+    Each row of `regions` is [image, x1, y1, x2, y2, ...], corners inclusive; times `scale` and
+    rounded the corners are pixels of x. Cells may overlap; an empty one gives 0. Of equal maxima
+    the first, row by row, gets the gradient.
     """
     x, regions = constant(x), constant(regions)
     sizes = per_axis(sizes, 2)
     if x.rank != 4 or not all(isinstance(d, int) for d in x.dims[2:]) or min(sizes) < 1:
-        raise ShapeError(
-            f"roi_max_pool: takes images of known sizes, not {describe(x)} for {sizes}"
-        )
+        raise ShapeError(f"takes images of known sizes, not {describe(x)} for {sizes}")
     if regions.rank != 2 or not isinstance(regions.dims[1], int) or regions.dims[1] < 5:
-        raise ShapeError(f"roi_max_pool: a region is 5 numbers or more, not {describe(regions)}")
+        raise ShapeError(f"a region is 5 numbers or more, not {describe(regions)}")
     column = [slice(regions, [k], [k + 1], [1]) for k in range(5)]
     x1, y1, x2, y2 = (m.floor(v * scale + 0.5) for v in column[1:])
     rows = _cells(y1, y2, sizes[0], x.dims[2], regions.dtype)
@@ -68,30 +73,36 @@ def roi_max_pool(x, regions, sizes, scale=1.0):
 
 
 def _cells(first, last, count, size, dtype):
-    """Which pixels of an axis each cell of a region holds, bool [R, count, size]."""
+    """Return the mask of the pixels in each cell of a region along an axis, [R, count, size]."""
     step = m.maximum(last - first + 1.0, 1.0) / float(count)
     cell, pixel = np.arange(count, dtype=dtype), np.arange(size, dtype=dtype)
     start = first + m.floor(step * cell)
     end = first - m.floor(-(step * (cell + 1)))
     start, end = (unsqueeze(v, 2) for v in (start, end))
+    # functions, not operators: of an array and a Variable Python would swap the comparison
     return m.logical_and(m.greater_equal(pixel, start), m.less_than(pixel, end))
 
 
 def _largest(x, inside, axis):
+    """Return the maximum along an axis over the elements inside; its gradient goes to one."""
     lowest = float(np.finfo(x.dtype).min)
     x = m.where(inside, x, lowest)
     return squeeze(gather_elements(x, arg_max(x, axis, keep_dim=True), axis), [axis])
 
 
 def _any(inside):
-    return m.greater_than(reduce_max(m.cast(inside, "float32"), [2]), 0.0)
+    return reduce_max(m.cast(inside, "float32"), [2]) > 0.0
 
 
-def image_blocks(x, block, strides, pads):
-    """All blocks of an image [N, C, H, W], row by row: [N places, C block[0] block[1]], places.
+@op
+def image_blocks(
+    x: Operand, block: tuple[int, int], strides: tuple[int, int], pads: tuple[int, int]
+) -> tuple[Variable, int]:
+    """im2col (PyTorch's unfold): the blocks of images [N, C, H, W] as rows, and their number P.
 
-    Each of the arguments is a pair (y, x); a border of `pads` zeros surrounds the image. The last
-    block of a row or column may reach beyond it, where the strides do not fit.
+    The rows [N P, C block[0] block[1]] follow the image row by row. The other arguments are pairs
+    (y, x); a border of `pads` zeros surrounds the image. Unlike unfold's, the last block of a row
+    or column may reach beyond that border, where the strides do not fit: zeros there.
     """
     x = constant(x)
     channels, *size = x.dims[1:]
@@ -111,16 +122,18 @@ def image_blocks(x, block, strides, pads):
 
 
 def _block_pixels(size, block, strides, pads, counts):
-    """The pixel of each cell of all blocks, H W for none, and the cells of each pixel, [H W, K]."""
+    """Return the pixel of each cell of all blocks, H W outside the image, and the inverse: the
+    cells of each pixel, [H W, K].
+    """
     pixels = size[0] * size[1]
     y, x = (
         np.arange(n)[:, None] * s + np.arange(b) - p
         for n, b, s, p in zip(counts, block, strides, pads, strict=True)
     )
     inside = [(v >= 0) & (v < n) for v, n in zip((y, x), size, strict=True)]
-    here = inside[0][:, None, :, None] & inside[1][None, :, None, :]
+    within = inside[0][:, None, :, None] & inside[1][None, :, None, :]
     pixel = y[:, None, :, None] * size[1] + x[None, :, None, :]
-    owner = np.where(here, pixel, pixels).reshape(-1)
+    owner = np.where(within, pixel, pixels).reshape(-1)
     cells = np.flatnonzero(owner < pixels)
     cells = cells[np.argsort(owner[cells], kind="stable")]
     counts = np.bincount(owner[cells], minlength=pixels)

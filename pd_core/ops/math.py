@@ -1,204 +1,203 @@
-"""Elementwise functions and arithmetic."""
+"""Elementwise arithmetic, comparisons and logic, broadcast as in numpy."""
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from ..graph.inference import element_type
-from ..graph.node import Node, apply, composite
-from ..graph.variable import Variable, constant, provide
+from ..graph.node import Node, apply
+from ..graph.op import op
+from ..graph.variable import Operand, Variable, constant, provide
+from .activation import sigmoid, softplus  # noqa: F401 - sampled.py and ranking.py read them here
 
 
-def neg(x):
-    """-x."""
+@op
+def neg(x: Operand) -> Variable:
+    """Negation, -x."""
     return apply("Neg", x)
 
 
-def abs(x):
+@op
+def abs(x: Operand) -> Variable:
     """Absolute value; the derivative at 0 is 0."""
     return apply("Abs", x)
 
 
-def sign(x):
-    """-1, 0 or 1."""
+@op
+def sign(x: Operand) -> Variable:
+    """Sign of each element: -1, 0 or 1."""
     return apply("Sign", x)
 
 
-def exp(x):
-    """e^x."""
+@op
+def exp(x: Operand) -> Variable:
+    """Exponential, e^x."""
     return apply("Exp", x)
 
 
-def log(x):
+@op
+def log(x: Operand) -> Variable:
     """Natural logarithm."""
     return apply("Log", x)
 
 
-def sqrt(x):
+@op
+def sqrt(x: Operand) -> Variable:
     """Square root."""
     return apply("Sqrt", x)
 
 
-def reciprocal(x):
-    """1/x."""
+@op
+def reciprocal(x: Operand) -> Variable:
+    """Reciprocal, 1 / x."""
     return apply("Reciprocal", x)
 
 
-def floor(x):
-    """The largest whole number below."""
+@op
+def floor(x: Operand) -> Variable:
+    """Round down: the largest integer that is not above x."""
     return apply("Floor", x)
 
 
-def round(x):
-    """The nearest whole number; of two the even one."""
+@op
+def round(x: Operand) -> Variable:
+    """Round to the nearest integer, ties to even."""
     return apply("Round", x)
 
 
-def sin(x):
-    """Sine of an angle in radians."""
+@op
+def sin(x: Operand) -> Variable:
+    """Sine; x is in radians."""
     return apply("Sin", x)
 
 
-def cos(x):
-    """Cosine of an angle in radians."""
+@op
+def cos(x: Operand) -> Variable:
+    """Cosine; x is in radians."""
     return apply("Cos", x)
 
 
-def erf(x):
+@op
+def erf(x: Operand) -> Variable:
     """Gauss error function."""
     return apply("Erf", x)
 
 
-def tanh(x):
-    """Hyperbolic tangent."""
-    return apply("Tanh", x)
-
-
-def sigmoid(x):
-    """1 / (1 + e^-x)."""
-    return apply("Sigmoid", x)
-
-
-def relu(x):
-    """max(x, 0); the derivative at 0 is 0."""
-    return apply("Relu", x)
-
-
-def relu_grad(y, dy):
-    """dy where the relu's result y is positive, else 0."""
-    return composite("ReluGrad", y, dy, types=[(dy.dims, dy.dtype)])
-
-
-def leaky_relu(x, alpha=0.01):
-    """x where positive, alpha x elsewhere."""
-    return apply("LeakyRelu", x, alpha=float(alpha))
-
-
-def softplus(x):
-    """log(1 + e^x)."""
-    return apply("Softplus", x)
-
-
-def softsign(x):
-    """x / (1 + |x|)."""
-    return apply("Softsign", x)
-
-
-def square(x):
-    """x^2."""
+@op
+def square(x: Operand) -> Variable:
+    """Square, x^2."""
     return mul(x, x)
 
 
-def add(a, b):
-    """a + b, broadcast."""
-    return apply("Add", *_pair(a, b))
+@op
+def add(a: Operand, b: Operand) -> Variable:
+    """Sum a + b, broadcast."""
+    return apply("Add", *match_dtypes(a, b))
 
 
-def sub(a, b):
-    """a - b, broadcast."""
-    return apply("Sub", *_pair(a, b))
+@op
+def sub(a: Operand, b: Operand) -> Variable:
+    """Difference a - b, broadcast."""
+    return apply("Sub", *match_dtypes(a, b))
 
 
-def mul(a, b):
-    """a b, elementwise, broadcast."""
-    return apply("Mul", *_pair(a, b))
+@op
+def mul(a: Operand, b: Operand) -> Variable:
+    """Elementwise product a b, broadcast."""
+    return apply("Mul", *match_dtypes(a, b))
 
 
-def div(a, b):
-    """a / b, broadcast; integers divide toward zero."""
-    return apply("Div", *_pair(a, b))
+@op
+def div(a: Operand, b: Operand) -> Variable:
+    """Quotient a / b, broadcast; integer division truncates toward zero."""
+    return apply("Div", *match_dtypes(a, b))
 
 
-def pow(a, b):
-    """a^b, broadcast."""
-    return apply("Pow", *_pair(a, b))
+@op
+def pow(a: Operand, b: Operand) -> Variable:
+    """Power a^b, broadcast; the result has the dtype of a."""
+    return apply("Pow", *match_dtypes(a, b))
 
 
-def maximum(a, b):
-    """The larger of two, elementwise; equal ones share the gradient evenly, as in PyTorch."""
-    return apply("Max", *_pair(a, b))
+@op
+def maximum(a: Operand, b: Operand) -> Variable:
+    """Elementwise maximum; equal elements share the gradient evenly, as in PyTorch."""
+    return apply("Max", *match_dtypes(a, b))
 
 
-def minimum(a, b):
-    """The smaller of two, elementwise; equal ones share the gradient evenly."""
-    return apply("Min", *_pair(a, b))
+@op
+def minimum(a: Operand, b: Operand) -> Variable:
+    """Elementwise minimum; equal elements share the gradient evenly."""
+    return apply("Min", *match_dtypes(a, b))
 
 
-def clip(x, low=None, high=None):
-    """x held within [low, high], scalars; None leaves a side open.
+@op
+def clip(x: Operand, low: Operand | None = None, high: Operand | None = None) -> Variable:
+    """Limit x to [low, high], two scalars; None is no limit.
 
-    At a bound the gradient goes to x.
+    Where x equals a bound, the gradient goes to x, as by torch.clamp.
     """
     x = constant(x)
     low, high = (None if v is None else constant(v, x.dtype) for v in (low, high))
     return apply("Clip", x, low, high)
 
 
-def less_than(a, b):
-    """a < b, bool."""
-    return apply("Less", *_pair(a, b))
+@op
+def less_than(a: Operand, b: Operand) -> Variable:
+    """Elementwise a < b, bool, broadcast."""
+    return apply("Less", *match_dtypes(a, b))
 
 
-def less_equal(a, b):
-    """a <= b, bool."""
-    return apply("LessOrEqual", *_pair(a, b))
+@op
+def less_equal(a: Operand, b: Operand) -> Variable:
+    """Elementwise a <= b, bool, broadcast."""
+    return apply("LessOrEqual", *match_dtypes(a, b))
 
 
-def greater_than(a, b):
-    """a > b, bool."""
-    return apply("Greater", *_pair(a, b))
+@op
+def greater_than(a: Operand, b: Operand) -> Variable:
+    """Elementwise a > b, bool, broadcast."""
+    return apply("Greater", *match_dtypes(a, b))
 
 
-def greater_equal(a, b):
-    """a >= b, bool."""
-    return apply("GreaterOrEqual", *_pair(a, b))
+@op
+def greater_equal(a: Operand, b: Operand) -> Variable:
+    """Elementwise a >= b, bool, broadcast."""
+    return apply("GreaterOrEqual", *match_dtypes(a, b))
 
 
-def equal(a, b):
-    """a == b, bool."""
-    return apply("Equal", *_pair(a, b))
+@op
+def equal(a: Operand, b: Operand) -> Variable:
+    """Elementwise a == b, bool, broadcast."""
+    return apply("Equal", *match_dtypes(a, b))
 
 
-def logical_and(a, b):
-    """Both, elementwise on bools."""
+@op
+def logical_and(a: Operand, b: Operand) -> Variable:
+    """Elementwise logical and of bools, broadcast."""
     return apply("And", a, b)
 
 
-def logical_or(a, b):
-    """Either, elementwise on bools."""
+@op
+def logical_or(a: Operand, b: Operand) -> Variable:
+    """Elementwise logical or of bools, broadcast."""
     return apply("Or", a, b)
 
 
-def logical_not(x):
-    """The contrary, elementwise on bools."""
+@op
+def logical_not(x: Operand) -> Variable:
+    """Elementwise logical not of bools."""
     return apply("Not", x)
 
 
-def where(condition, a, b):
-    """a where the bool condition holds, b elsewhere; broadcast."""
-    return apply("Where", condition, *_pair(a, b))
+@op
+def where(condition: Operand, a: Operand, b: Operand) -> Variable:
+    """Elements of a where the bool condition is true, of b elsewhere; all three broadcast."""
+    return apply("Where", condition, *match_dtypes(a, b))
 
 
-def cast(x, dtype):
-    """x in another element type; x itself if it has that type."""
+@op
+def cast(x: Operand, dtype: DTypeLike) -> Variable:
+    """Convert x to another dtype; x itself if it has that dtype already."""
     x, code = constant(x), element_type(dtype)
     return x if x.dtype == np.dtype(dtype) else apply("Cast", x, to=code)
 
@@ -217,8 +216,8 @@ def identity(x, name=None, kind=Variable, **state):
     ).outputs[0]
 
 
-def _pair(a, b):
-    """Numbers and arrays take the dtype of the Variable beside them."""
+def match_dtypes(a: Operand, b: Operand) -> tuple[Operand, Operand]:
+    """Convert a number or array to the dtype of the Variable beside it."""
     if isinstance(a, Variable) and not isinstance(b, (Variable, str, bytes)):
         b = constant(b, a.dtype)
     elif isinstance(b, Variable) and not isinstance(a, (Variable, str, bytes)):

@@ -1,22 +1,26 @@
 """Products of matrices."""
 
 from ..graph.node import apply
-from ..graph.variable import provide
-from .math import _pair
+from ..graph.op import op
+from ..graph.variable import Operand, Variable, provide
+from .math import match_dtypes
 
 
-def matmul(a, b):
+@op
+def matmul(a: Operand, b: Operand) -> Variable:
     """Matrix product [..., n, k] x [..., k, m] -> [..., n, m]; leading axes broadcast."""
-    return apply("MatMul", *_pair(a, b))
+    return apply("MatMul", *match_dtypes(a, b))
 
 
-def det(x):
+@op
+def det(x: Operand) -> Variable:
     """Determinants of the matrices [..., n, n]."""
     return apply("Det", x)
 
 
-def einsum(equation, *inputs):
-    """The sum of products that an equation names (Einstein's convention), `"ij,jk->ik"`."""
+@op
+def einsum(equation: str, *inputs: Operand) -> Variable:
+    """Sum of products in Einstein's notation: `"ij,jk->ik"` is the matrix product."""
     return apply("Einsum", *inputs, equation=equation)
 
 

@@ -1,45 +1,60 @@
-"""Values that differ between training and inference, or between forward and backward."""
+"""Values that differ between training and inference, or between forward and backward pass."""
+
+from collections.abc import Sequence
 
 from ..graph.checks import differ
 from ..graph.errors import ShapeError
 from ..graph.node import composite
+from ..graph.op import op
 from ..graph.update import Assignment
-from ..graph.variable import constant
+from ..graph.variable import Operand, Variable, constant
 
 
-def mode_switch(training, inference, effects=()):
-    """`training` in a training step, `inference` elsewhere; the other side does not run.
+@op
+def mode_switch(
+    training: Operand,
+    inference: Operand,
+    effects: Sequence[tuple[Variable, Variable]] = (),
+) -> Variable:
+    """Return `training` in a training step, `inference` otherwise; the other one is not computed.
 
-    `effects` are (persistent variable, new value) pairs that a training step through here
-    stores, such as moving statistics.
+    `effects` are pairs (persistent variable, new value) that a training step which computes the
+    result stores, such as moving statistics.
     """
     a, b = constant(training), constant(inference)
     if differ(a, b) or a.dtype != b.dtype:
-        raise ShapeError(f"mode_switch: {a!r} in training, but {b!r} in inference")
+        raise ShapeError(f"{a!r} in training, but {b!r} in inference")
     assignments = tuple([Assignment(v, value) for v, value in effects])
     return composite("ModeSwitch", a, b, types=[(a.dims, a.dtype)], effects=assignments)
 
 
-def stop_gradient(x):
-    """x, through which no gradient flows back."""
+@op
+def stop_gradient(x: Operand) -> Variable:
+    """Return x as a constant to gradients: PyTorch's detach."""
     return composite("StopGradient", x, types=[(constant(x).dims, constant(x).dtype)])
 
 
-def straight_through(value, x):
-    """`value`, whose whole gradient goes to x, of the same shape (Bengio et al. 2013)."""
+@op
+def straight_through(value: Operand, x: Operand) -> Variable:
+    """Straight-through estimator: `value`, whose gradient goes to x unchanged (Bengio et al. 2013).
+
+    Both have the same shape and dtype.
+    """
     value, x = constant(value), constant(x)
     if differ(value, x) or value.dtype != x.dtype:
-        raise ShapeError(f"straight_through: the value is {value!r}, the gradient goes to {x!r}")
+        raise ShapeError(f"the value is {value!r}, the gradient goes to {x!r}")
     return composite("StraightThrough", value, x, types=[(value.dims, value.dtype)])
 
 
-def clip_gradient(x, limit):
-    """x, whose incoming gradient is held within [-limit, limit] elementwise."""
+@op
+def clip_gradient(x: Operand, limit: float) -> Variable:
+    """Return x; clip its gradient to [-limit, limit] elementwise in the backward pass."""
     x = constant(x)
     return composite("ClipGradient", x, types=[(x.dims, x.dtype)], limit=float(limit))
 
 
-def scale_gradient(x, factor):
-    """x, whose incoming gradient is multiplied by a number."""
+@op
+def scale_gradient(x: Operand, factor: float) -> Variable:
+    """Return x; multiply its gradient by a number in the backward pass."""
     x = constant(x)
     return composite("ScaleGradient", x, types=[(x.dims, x.dtype)], factor=float(factor))

@@ -1,53 +1,71 @@
 """Random numbers, reproducible from the session's seed.
 
-Every draw is a hash of (seed, step, which draw, which element), computed in the graph with
-integer products, so that pruning or adding parts shifts nothing, no runtime merges two draws, and
-any ONNX runtime gives the same stream. In the body of a loop every step draws anew.
+Every number is a hash of (seed, step, name of the draw, element), computed in the graph with
+integer products. So pruning or adding parts of a graph changes no other draw, no runtime merges
+two draws as equal nodes, and any ONNX runtime gives the same numbers. In the body of a loop every
+iteration draws anew.
 """
 
 import math
 from zlib import crc32
 
+from numpy.typing import DTypeLike
+
 from ..graph.checks import whole
 from ..graph.errors import ShapeError
 from ..graph.names import current_namespace, names
 from ..graph.node import composite
-from ..graph.variable import constant, fresh_dim
+from ..graph.op import op
+from ..graph.variable import Operand, Variable, constant, fresh_dim
 from . import math as m
 from .control import loop_counters
 from .mode import mode_switch
 from .shape import shape_of
 
 
-def uniform_random(shape, low=0.0, high=1.0, dtype="float32"):
-    """Uniform on [low, high): a fresh draw in every evaluation. Sizes are numbers or a Variable."""
-    bits = _uniform(shape, current_namespace() + names().next("uniform_random_"))
-    return m.cast(bits * float(high - low) + float(low), dtype)
+@op
+def uniform_random(
+    shape: Operand, low: float = 0.0, high: float = 1.0, dtype: DTypeLike = "float32"
+) -> Variable:
+    """Uniform random numbers on [low, high), drawn anew in every evaluation.
+
+    `shape` is a list of sizes or an int64 Variable.
+    """
+    u = _uniform(shape, current_namespace() + names().next("uniform_random_"))
+    return m.cast(u * float(high - low) + float(low), dtype)
 
 
-def gaussian_random(shape, mean=0.0, std=1.0, dtype="float32"):
-    """Normal N(mean, std^2): a fresh draw in every evaluation (Box & Muller 1958)."""
+@op
+def gaussian_random(
+    shape: Operand, mean: float = 0.0, std: float = 1.0, dtype: DTypeLike = "float32"
+) -> Variable:
+    """Normal random numbers N(mean, std^2), drawn anew in every evaluation (Box & Muller 1958).
+
+    `shape` is a list of sizes or an int64 Variable.
+    """
     name = current_namespace() + names().next("gaussian_random_")
     radius = m.sqrt(m.log(1.0 - _uniform(shape, name + "/radius")) * -2.0)
-    wave = m.cos(_uniform(shape, name + "/angle") * (2.0 * math.pi))
-    return m.cast(radius * wave * float(std) + float(mean), dtype)
+    cosine = m.cos(_uniform(shape, name + "/angle") * (2.0 * math.pi))
+    return m.cast(radius * cosine * float(std) + float(mean), dtype)
 
 
-def bernoulli(x, probability):
-    """1 with the given probability, else 0: one draw for each element of x, in its shape."""
+@op
+def bernoulli(x: Operand, probability: float) -> Variable:
+    """Bernoulli draws in the shape and dtype of x: 1 with the given probability, else 0."""
     if not 0 <= probability <= 1:
         raise ValueError(f"bernoulli: a probability is within [0, 1], not {probability}")
     x = constant(x)
     name = current_namespace() + names().next("bernoulli_")
     u = _uniform(shape_of(x) if not x.is_static else x.dims, name, x.dims)
-    return m.cast(m.less_than(u, float(probability)), x.dtype)
+    return m.cast(u < float(probability), x.dtype)
 
 
-def dropout(x, rate=0.5, upscale_in_train=True):
-    """Zero each element with probability `rate` in a training step; identity in inference.
+@op
+def dropout(x: Operand, rate: float = 0.5, upscale_in_train: bool = True) -> Variable:
+    """Zero each element with probability `rate` in a training step; return x in inference.
 
-    Training divides what is kept by 1 - rate. With upscale_in_train=False it does not, and
-    inference multiplies by 1 - rate instead.
+    Training divides the elements that are kept by 1 - rate. With upscale_in_train=False it does
+    not, and inference multiplies by 1 - rate instead.
     """
     x = constant(x)
     if not 0 <= rate < 1:
@@ -61,7 +79,7 @@ def dropout(x, rate=0.5, upscale_in_train=True):
 
 
 def _uniform(shape, name, dims=None):
-    """Uniform float32 on [0, 1), of which `name` is the key."""
+    """Draw uniform float32 on [0, 1); the name tells this draw from every other."""
     target = whole(shape)
     if dims is None:
         known = target.value is not None

@@ -1,47 +1,62 @@
-"""Cells of recurrent networks: what one step makes of the state, for the `scan` of a sequence.
+"""Cells of recurrent networks: one step each, for the `scan` over a sequence.
 
-The input's share of the gates, with the bias, is the caller's: one product over all tokens.
+The caller computes the input's part of the gates, bias included: one product over all tokens
+instead of one a step.
 """
 
-from . import math as m
+from ..graph.op import op
+from ..graph.variable import Variable
+from .activation import Activation, sigmoid, tanh
 from .matrix import matmul
 from .shape import split
 
 
-def lstm_cell(gates, c, peepholes=None, act=m.tanh, gate_act=m.sigmoid, state_act=m.tanh):
-    """A step of an LSTM (Hochreiter & Schmidhuber 1997): (h, new c), each [B, n].
+@op
+def lstm_cell(
+    gates: Variable,
+    c: Variable,
+    peepholes: tuple[Variable, Variable, Variable] | None = None,
+    act: Activation = tanh,
+    gate_act: Activation = sigmoid,
+    state_act: Activation = tanh,
+) -> tuple[Variable, Variable]:
+    """Compute a step of an LSTM (Hochreiter & Schmidhuber 1997): (h, new c), each [B, n].
 
-    `gates` [B, 4n] are the sums, with the last h's share, of the candidate and of the input, forget
-    and output gate side by side. `peepholes` are three [n] or [1, n] by which c counts in the
-    gates, in that order (Gers et al. 2002).
+    `gates` [B, 4n] are the pre-activations of candidate, input gate, forget gate and output gate,
+    side by side, the recurrent part included. `peepholes` are the weights, each [n] or [1, n],
+    from the cell state to input, forget and output gate (Gers et al. 2002).
     """
     n = c.dims[-1]
     if peepholes is None:  # the three gates are one operator
         g, gates = split(gates, [n, 3 * n], axis=1)
         i, f, o = split(gate_act(gates), [n, n, n], axis=1)
-        c = m.add(m.mul(act(g), i), m.mul(c, f))
-        return m.mul(o, state_act(c)), c
+        c = act(g) * i + c * f
+        return o * state_act(c), c
     g, i, f, o = split(gates, [n] * 4, axis=1)
-    see_i, see_f, see_o = peepholes
-    i, f = gate_act(_seen(i, c, see_i)), gate_act(_seen(f, c, see_f))
-    c = m.add(m.mul(act(g), i), m.mul(c, f))
-    o = gate_act(_seen(o, c, see_o))
-    return m.mul(o, state_act(c)), c
+    weight_i, weight_f, weight_o = peepholes
+    i, f = gate_act(i + c * weight_i), gate_act(f + c * weight_f)
+    c = act(g) * i + c * f
+    o = gate_act(o + c * weight_o)
+    return o * state_act(c), c
 
 
-def gru_cell(x, h, gates, candidate, act=m.tanh, gate_act=m.sigmoid):
-    """A step of a GRU (Cho et al. 2014): the new h, [B, n].
+@op
+def gru_cell(
+    x: Variable,
+    h: Variable,
+    gates: Variable,
+    candidate: Variable,
+    act: Activation = tanh,
+    gate_act: Activation = sigmoid,
+) -> Variable:
+    """Compute a step of a GRU (Cho et al. 2014): the new h, [B, n].
 
-    x [B, 3n] is the input's share of update gate z, reset gate r and candidate, side by side; the
-    last h counts through `gates` [n, 2n] and, where r lets it, `candidate` [n, n]. z is the share
-    of the candidate in the new h.
+    x [B, 3n] is the input's part of update gate z, reset gate r and candidate, side by side;
+    `gates` [n, 2n] and `candidate` [n, n] are the recurrent weights. The new h is
+    (1 - z) h + z candidate; papers differ in which of the two z multiplies.
     """
     n = h.dims[-1]
     x, x_candidate = split(x, [2 * n, n], axis=1)
-    z, r = split(gate_act(m.add(matmul(h, gates), x)), [n, n], axis=1)
-    new = act(m.add(matmul(m.mul(r, h), candidate), x_candidate))
-    return m.add(h, m.mul(z, m.sub(new, h)))
-
-
-def _seen(gate, c, weight):
-    return m.add(gate, m.mul(c, weight))
+    z, r = split(gate_act(matmul(h, gates) + x), [n, n], axis=1)
+    new = act(matmul(r * h, candidate) + x_candidate)
+    return h + z * (new - h)

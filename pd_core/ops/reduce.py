@@ -1,66 +1,81 @@
-"""Reductions, and functions that normalise along an axis."""
+"""Reductions, and softmax along an axis."""
+
+from collections.abc import Sequence
 
 import numpy as np
 
 from ..graph.checks import axis_of
 from ..graph.node import apply, composite
-from ..graph.variable import constant
+from ..graph.op import op
+from ..graph.variable import Operand, Variable, constant
+
+Axes = int | Sequence[int]
 
 
-def reduce_sum(x, axes=None, keep_dim=False):
-    """Sum over axes, all of them if None; the result of a full reduction has shape ()."""
+@op
+def reduce_sum(x: Operand, axes: Axes | None = None, keep_dim: bool = False) -> Variable:
+    """Sum over axes, all of them if None; a full reduction gives a scalar, shape ()."""
     return _reduce("ReduceSum", x, axes, keep_dim)
 
 
-def reduce_mean(x, axes=None, keep_dim=False):
+@op
+def reduce_mean(x: Operand, axes: Axes | None = None, keep_dim: bool = False) -> Variable:
     """Mean over axes, all of them if None."""
     return _reduce("ReduceMean", x, axes, keep_dim)
 
 
-def reduce_max(x, axes=None, keep_dim=False):
-    """Largest element over axes, all of them if None.
+@op
+def reduce_max(x: Operand, axes: Axes | None = None, keep_dim: bool = False) -> Variable:
+    """Maximum over axes, all of them if None.
 
-    Equal ones share the gradient evenly, as of torch.amax.
+    Equal elements share the gradient evenly, as in torch.amax.
     """
     return _reduce("ReduceMax", x, axes, keep_dim)
 
 
-def reduce_min(x, axes=None, keep_dim=False):
-    """Smallest element over axes, all of them if None.
+@op
+def reduce_min(x: Operand, axes: Axes | None = None, keep_dim: bool = False) -> Variable:
+    """Minimum over axes, all of them if None.
 
-    Equal ones share the gradient evenly, as of torch.amin.
+    Equal elements share the gradient evenly, as in torch.amin.
     """
     return _reduce("ReduceMin", x, axes, keep_dim)
 
 
-def reduce_prod(x, axes=None, keep_dim=False):
+@op
+def reduce_prod(x: Operand, axes: Axes | None = None, keep_dim: bool = False) -> Variable:
     """Product over axes, all of them if None."""
     return _reduce("ReduceProd", x, axes, keep_dim)
 
 
-def arg_max(x, axis=-1, keep_dim=False):
-    """Index of the first largest element along an axis, int64."""
+@op
+def arg_max(x: Operand, axis: int = -1, keep_dim: bool = False) -> Variable:
+    """Index of the first maximum along an axis, int64."""
     return apply("ArgMax", x, axis=axis, keepdims=int(keep_dim))
 
 
-def cum_sum(x, axis=0):
-    """Running sum along an axis."""
+@op
+def cum_sum(x: Operand, axis: int = 0) -> Variable:
+    """Cumulative sum along an axis."""
     x = constant(x)
     return apply("CumSum", x, np.int64(axis_of(x, axis)))
 
 
-def softmax(x, axis=-1):
-    """e^x over its sum along an axis."""
+@op
+def softmax(x: Operand, axis: int = -1) -> Variable:
+    """Softmax along an axis, e^x / sum(e^x)."""
     return apply("Softmax", x, axis=axis)
 
 
-def softmax_grad(y, dy, axis=-1):
-    """y (dy - sum(dy y)), the gradient of a softmax y."""
+@op
+def softmax_grad(y: Variable, dy: Variable, axis: int = -1) -> Variable:
+    """Gradient of y = softmax(x) in x: y (dy - sum(dy y))."""
     return composite("SoftmaxGrad", y, dy, types=[(dy.dims, dy.dtype)], axis=axis)
 
 
-def log_softmax(x, axis=-1):
-    """Logarithm of the softmax along an axis."""
+@op
+def log_softmax(x: Operand, axis: int = -1) -> Variable:
+    """Logarithm of the softmax along an axis, without underflow."""
     return apply("LogSoftmax", x, axis=axis)
 
 

@@ -1,17 +1,25 @@
-"""Signals and their spectra."""
+"""Signal processing."""
 
 import numpy as np
 
 from ..graph.checks import axis_of, whole
 from ..graph.node import apply
-from ..graph.variable import Variable, constant
+from ..graph.op import op
+from ..graph.variable import Operand, Variable, constant
 
 
-def dft(x, length=None, axis=-2, inverse=False, onesided=False):
-    """The discrete Fourier transform along an axis, of numbers [..., 1] or complex ones [..., 2].
+@op
+def dft(
+    x: Operand,
+    length: int | Variable | None = None,
+    axis: int | Variable = -2,
+    inverse: bool = False,
+    onesided: bool = False,
+) -> Variable:
+    """Discrete Fourier transform along an axis of real [..., 1] or complex [..., 2] numbers.
 
-    The axis is cut or filled with zeros to `length`; `onesided` gives the length // 2 + 1 lower
-    frequencies of a real signal; the inverse divides by the length.
+    The axis is cut or zero-padded to `length`. `onesided` returns only the first length // 2 + 1
+    frequencies, which determine the others for a real signal. The inverse divides by the length.
     """
     x = constant(x)
     length = length if length is None or isinstance(length, Variable) else np.int64(length)

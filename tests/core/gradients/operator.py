@@ -30,8 +30,8 @@ class Row:
     label: str = ""
 
     def __str__(self):
-        given = ",".join(f"{k}={v}" for k, v in self.attributes.items()).replace(" ", "")
-        return "-".join(part for part in (self.op_type, self.label, given) if part)
+        options = ",".join(f"{k}={v}" for k, v in self.attributes.items()).replace(" ", "")
+        return "-".join(part for part in (self.op_type, self.label, options) if part)
 
     def arrays(self, dtype="float32"):
         """The samples, floats in this element type with values that float32 holds exactly."""
@@ -122,8 +122,8 @@ def gradients(row, dtype, session, unknown=None, order=2):
     """The values of those gradients, of every order, in one element type and session."""
     arrays = row.arrays(dtype)
     inputs = inputs_of(arrays, unknown)
-    found = [g for _, level in _levels(row, inputs, arrays, order) for g in level]
-    return session.eval([g for g in found if g is not None], feeds_of(inputs, arrays))
+    partials = [g for _, level in _levels(row, inputs, arrays, order) for g in level]
+    return session.eval([g for g in partials if g is not None], feeds_of(inputs, arrays))
 
 
 def _levels(row, inputs, arrays, order):
@@ -131,17 +131,19 @@ def _levels(row, inputs, arrays, order):
     rng = np.random.default_rng(11)
     node, feeds = node_of(row, inputs), feeds_of(inputs, arrays)
     floats, formulas = _floats(feeds), expressed(node)
-    outputs, formulas = ([found[k] for k in row.kept] for found in (node.outputs, formulas))
-    known = node_of(row, inputs_of(arrays)).outputs
-    seeds = [rng.standard_normal(known[k].dims).astype(outputs[0].dtype) for k in row.kept]
+    outputs, formulas = ([ys[k] for k in row.kept] for ys in (node.outputs, formulas))
+    static = node_of(row, inputs_of(arrays)).outputs
+    seeds = [rng.standard_normal(static[k].dims).astype(outputs[0].dtype) for k in row.kept]
     value = _sum(y * s for y, s in zip(formulas, seeds, strict=True))
-    found = pd.gradients(outputs, floats, seeds)
-    levels = [(value, found)]
+    partials = pd.gradients(outputs, floats, seeds)
+    levels = [(value, partials)]
     for _ in range(1, order):
-        pairs = [(g, feeds[x].shape) for g, x in zip(found, floats, strict=True) if g is not None]
+        pairs = [
+            (g, feeds[x].shape) for g, x in zip(partials, floats, strict=True) if g is not None
+        ]
         value = _sum(g * rng.standard_normal(shape) for g, shape in pairs)
-        found = pd.gradients(value, floats)
-        levels.append((value, found))
+        partials = pd.gradients(value, floats)
+        levels.append((value, partials))
     return levels
 
 
@@ -167,11 +169,11 @@ def compared(levels, feeds, direction):
         )
         for sign in (1, -1)
     )
-    wanted = [g for _, found in levels for g in found if g is not None]
+    wanted = [g for _, partials in levels for g in partials if g is not None]
     values = dict(zip(wanted, session.eval(wanted, feeds), strict=True))
     pairs = []
-    for (_, found), a, b in zip(levels, above, below, strict=True):
-        parts = zip(found, direction.values(), strict=True)
+    for (_, partials), a, b in zip(levels, above, below, strict=True):
+        parts = zip(partials, direction.values(), strict=True)
         analytic = sum(np.vdot(values[g], v) for g, v in parts if g is not None)
         pairs.append(((a - b) / (2 * EPSILON), analytic))
     return pairs

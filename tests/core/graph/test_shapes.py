@@ -42,7 +42,7 @@ MATHS = [
     (lambda: pd.logical_not(f32(3)), DTYPE, "logical_not: X cannot be float32"),
     (lambda: pd.clip(f32(3), f32(3)), SHAPE, r"clip: a bound is a scalar, not float32\[3\]"),
     (lambda: pd.cast(f32(3), "complex64"), DTYPE, "cast: output cannot be complex64"),
-    (lambda: pd.cast(f32(3), "nonsense"), DTYPE, "ONNX has no element type for nonsense"),
+    (lambda: pd.cast(f32(3), "nonsense"), DTYPE, "cast: ONNX has no element type for nonsense"),
     (lambda: pd.tanh("x"), TypeError, "tanh: takes Variables, numbers and arrays, not the string"),
 ]
 MATRICES = [
@@ -247,7 +247,7 @@ REDUCING = [
     (
         lambda: pd.batch_norm(f32(2, 3), f32(3), f32(3), f32(3) * 1.0, f32(3)),
         GRAPH,
-        r"assign: mul_0: float32\[3\] keeps no value",
+        r"mode_switch: .*mul_0: float32\[3\] keeps no value",
     ),
     (
         lambda: pd.local_response_norm(f32(2, 3), 5),

@@ -151,12 +151,12 @@ def test_embedding_reads_rows():
         ),
         (
             pd.ShapeError,
-            r"fc: w: float32\[2, 2\] is given where \[3, 4\] is needed",
+            r"^fc: parameter 'fc_0.W' has shape \[3, 4\], not w: float32\[2, 2\]",
             lambda x: pd.fc(ones(1, 3), 4, W=pd.Variable.of((2, 2), f32, "w")),
         ),
         (
             TypeError,
-            "fc: a parameter is a name, Variable, initializer or dict, not 0.5",
+            "^parameter 'fc_0.W' is a name, Variable, initializer or dict, not 0.5",
             lambda x: pd.fc(ones(1, 3), 4, W=0.5),
         ),
         (pd.ShapeError, r"conv2d: takes images \[N, C, H, W\]", lambda x: pd.conv2d(x, 2, 3)),

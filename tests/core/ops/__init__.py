@@ -1,6 +1,7 @@
 """The op tables, one file per family of `pd_core.ops`, a row or more per function."""
 
 from . import (
+    activation,
     cells,
     conv,
     image,
@@ -20,7 +21,8 @@ from . import (
 )
 
 FAMILIES = (
-    *(math, matrix, shape, index, reduce, conv, image, norm, loss, random, mode, signal),
+    *(math, activation, matrix, shape, index, reduce),
+    *(conv, image, norm, loss, random, mode, signal),
     *(sequence, sequence_parts, cells, structured),
 )
 CASES = [row for family in FAMILIES for row in family.CASES]

@@ -68,7 +68,7 @@ def between(low, high, *shape):
     return lambda rng: rng.uniform(low, high, shape)
 
 
-def apart(*shape):
+def distinct(*shape):
     """Distinct values of both signs, no two nearer than 0.1 and none nearer than 0.05 to zero:
     no central difference crosses a kink."""
 

@@ -3,7 +3,7 @@
 from pd_core import ops
 
 from . import reference_conv as naive
-from .case import apart, case, normal
+from .case import case, distinct, normal
 
 
 def _conv(label, x, w, bias=False, **options):
@@ -115,7 +115,7 @@ GEOMETRIES = {
     "3-D, overlapping": ((1, 1, 4, 3, 3), {"window": 2, "strides": 1}),
 }
 POOL = [
-    case("MaxPool", ops.max_pool, naive.max_pool, [apart(*x)], label=label, **options)
+    case("MaxPool", ops.max_pool, naive.max_pool, [distinct(*x)], label=label, **options)
     for label, (x, options) in GEOMETRIES.items()
 ]
 POOL += [
@@ -134,13 +134,21 @@ POOL += [
 ]
 POOL += [
     case(
-        "TiedMaxPool", ops.max_pool, naive.max_pool, [apart(*x)], label=label, ties="all", **options
+        "TiedMaxPool",
+        ops.max_pool,
+        naive.max_pool,
+        [distinct(*x)],
+        label=label,
+        ties="all",
+        **options,
     )
     for label, (x, options) in GEOMETRIES.items()
     if label in ("tiled", "overlapping, padded", "3-D, overlapping")
 ]
 POOL += [
-    case("MaxPool", ops.pool2d, lambda x: naive.max_pool(x, 2, 2), [apart(2, 2, 4, 4)], label="2d"),
+    case(
+        "MaxPool", ops.pool2d, lambda x: naive.max_pool(x, 2, 2), [distinct(2, 2, 4, 4)], label="2d"
+    ),
     case(
         "AveragePool",
         lambda x: ops.pool2d(x, 3, 2, "avg", 1),
@@ -173,7 +181,7 @@ POOL_FORM = [
         name,
         _picked(function),
         _naively(reference),
-        [apart(2, 2, 5, 5), normal(2, 2, *size)],
+        [distinct(2, 2, 5, 5), normal(2, 2, *size)],
         window=window,
         strides=strides,
         batch=(0, 1),

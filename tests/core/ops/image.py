@@ -1,10 +1,10 @@
-"""Rows of images in other sizes."""
+"""Rows of the image ops."""
 
 import numpy as np
 
 from pd_core import ops
 
-from .case import apart, case, fixed, normal
+from .case import case, distinct, fixed, normal
 
 
 def interpolate(x, sizes):
@@ -53,7 +53,7 @@ def _regions(label, values, sizes, **options):
         "roi_max_pool",
         lambda x, regions, **o: ops.roi_max_pool(x, ops.cast(regions, x.dtype), **o),
         roi,
-        [apart(2, 2, 5, 6), fixed(values)],
+        [distinct(2, 2, 5, 6), fixed(values)],
         label=label,
         sizes=sizes,
         batch=(0, 1),

@@ -1,10 +1,10 @@
-"""Rows of reading and writing by index."""
+"""Rows of gather, scatter and one_hot."""
 
 import numpy as np
 
 from pd_core import ops
 
-from .case import apart, case, fixed, normal, whole
+from .case import case, distinct, fixed, normal, whole
 
 
 def _added(x, index, values, axis=0):
@@ -116,7 +116,7 @@ CASES = [
             "ScatterElements",
             ops.scatter,
             _scattered,
-            [apart(4, 3), fixed(rows), normal(2, 3)],
+            [distinct(4, 3), fixed(rows), normal(2, 3)],
             axis=0,
             reduction=reduction,
             batch=(1, 2),

@@ -1,10 +1,10 @@
-"""Rows of the costs."""
+"""Rows of the losses."""
 
 import numpy as np
 
 from pd_core import ops
 
-from .case import apart, between, case, fixed, normal, whole
+from .case import between, case, distinct, fixed, normal, whole
 from .reduce import log_softmax
 
 
@@ -118,7 +118,7 @@ CASES = [
         "classification_error",
         ops.classification_error,
         lambda p, label: np.mean(p.argmax(1) != label),
-        [apart(5, 4), whole(0, 4, 5)],
+        [distinct(5, 4), whole(0, 4, 5)],
         batch=(0, 1),
         smooth=False,
     ),

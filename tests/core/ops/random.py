@@ -6,7 +6,7 @@ import numpy as np
 
 from pd_core import ops
 
-from .case import apart, case, fixed, normal
+from .case import case, distinct, fixed, normal
 
 _WORD = 2**32
 
@@ -117,7 +117,7 @@ CASES = [
         "dropout",
         lambda x: ops.tanh(ops.dropout(ops.relu(x), 0.5)),
         lambda x: np.tanh(np.maximum(x, 0) * _kept(x, 0.5) * 2),
-        [apart(4, 3)],
+        [distinct(4, 3)],
         label="inside a network",
         training=True,
     ),

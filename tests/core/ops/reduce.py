@@ -1,17 +1,17 @@
-"""Rows of reductions and of normalisations along an axis."""
+"""Rows of reductions and of softmax."""
 
 import numpy as np
 
 from pd_core import ops
 
-from .case import apart, case, fixed, normal
+from .case import case, distinct, fixed, normal
 
 REDUCTIONS = {
     "ReduceSum": (ops.reduce_sum, np.sum, normal),
     "ReduceMean": (ops.reduce_mean, np.mean, normal),
-    "ReduceMax": (ops.reduce_max, np.max, apart),
-    "ReduceMin": (ops.reduce_min, np.min, apart),
-    "ReduceProd": (ops.reduce_prod, np.prod, apart),
+    "ReduceMax": (ops.reduce_max, np.max, distinct),
+    "ReduceMin": (ops.reduce_min, np.min, distinct),
+    "ReduceProd": (ops.reduce_prod, np.prod, distinct),
 }
 AXES = [
     (None, False),
@@ -58,8 +58,8 @@ CASES = [_reduction(name, axes, keep) for name in REDUCTIONS for axes, keep in A
         label="of a scalar",
     ),
     case("ReduceSum", ops.reduce_sum, np.sum, [normal(1, 1)], label="one element"),
-    case("ArgMax", ops.arg_max, _arg_max, [apart(3, 4)], smooth=False),
-    case("ArgMax", ops.arg_max, _arg_max, [apart(3, 4)], axis=0, keep_dim=True, smooth=False),
+    case("ArgMax", ops.arg_max, _arg_max, [distinct(3, 4)], smooth=False),
+    case("ArgMax", ops.arg_max, _arg_max, [distinct(3, 4)], axis=0, keep_dim=True, smooth=False),
     case("ArgMax", ops.arg_max, _arg_max, [fixed([[1.0, 3.0, 3.0]])], smooth=False, label="tie"),
     case("CumSum", ops.cum_sum, np.cumsum, [normal(3, 4)], axis=0),
     case("CumSum", ops.cum_sum, np.cumsum, [normal(2, 3, 4)], axis=1),

@@ -107,8 +107,8 @@ def conv_transpose(x, w, bias=None, strides=1, pads=0, dilations=1, group=1, out
             strict=True,
         )
     ]
-    like = np.zeros((x.shape[0], w.shape[1] * group, *image))
-    y = conv_input_grad(w, x, like, strides, pads, dilations, group)
+    blank = np.zeros((x.shape[0], w.shape[1] * group, *image))
+    y = conv_input_grad(w, x, blank, strides, pads, dilations, group)
     return y if bias is None else y + bias.reshape(-1, *[1] * n)
 
 
@@ -116,8 +116,8 @@ def max_pool(x, window, strides=1, pads=0, ceil_mode=False, ties="first"):
     geometry = Geometry(x.shape[2:], per_axis(window, x.ndim - 2), strides, pads, 1, ceil_mode)
     y = np.full((*x.shape[:2], *geometry.result), -np.inf)
     for place, _, at in geometry.cells():
-        here = (slice(None), slice(None), *place)
-        y[here] = np.maximum(y[here], x[(slice(None), slice(None), *at)])
+        cell = (slice(None), slice(None), *place)
+        y[cell] = np.maximum(y[cell], x[(slice(None), slice(None), *at)])
     return y
 
 
@@ -125,8 +125,8 @@ def max_pool_grad(x, y, dy, window, strides=1, pads=0, ceil_mode=False):
     geometry = Geometry(x.shape[2:], per_axis(window, x.ndim - 2), strides, pads, 1, ceil_mode)
     dx = np.zeros_like(x)
     for place, _, at in geometry.cells():
-        here, there = (slice(None), slice(None), *place), (slice(None), slice(None), *at)
-        dx[there] += np.where(x[there] == y[here], dy[here], 0)
+        cell, pixel = (slice(None), slice(None), *place), (slice(None), slice(None), *at)
+        dx[pixel] += np.where(x[pixel] == y[cell], dy[cell], 0)
     return dx
 
 
@@ -134,8 +134,8 @@ def max_pool_pick(x, y, u, window, strides=1, pads=0, ceil_mode=False):
     geometry = Geometry(x.shape[2:], per_axis(window, x.ndim - 2), strides, pads, 1, ceil_mode)
     out = np.zeros_like(y)
     for place, _, at in geometry.cells():
-        here, there = (slice(None), slice(None), *place), (slice(None), slice(None), *at)
-        out[here] += np.where(x[there] == y[here], u[there], 0)
+        cell, pixel = (slice(None), slice(None), *place), (slice(None), slice(None), *at)
+        out[cell] += np.where(x[pixel] == y[cell], u[pixel], 0)
     return out
 
 

@@ -6,7 +6,7 @@ import pd_core as pd
 from pd_core import ops
 from pd_core.ops import Segments
 
-from .case import apart, case, fixed, normal
+from .case import case, distinct, fixed, normal
 
 RAGGED = [3, 0, 1, 5]  # 9 steps
 FEW = {"ragged": RAGGED, "no steps": [0, 0], "no sequences": []}
@@ -145,7 +145,7 @@ ROWS = [
         lambda x, *where: ops.segment_max(x, *where),
         lambda x, index, *_: _gathered(x, index, -np.inf).max(1),
         [
-            apart(5, 2),
+            distinct(5, 2),
             GRID,
             fixed(OWNER, "int64"),
             fixed([2, 0, 1, 2, 1], "int64"),
@@ -159,7 +159,7 @@ CASES = [
     *ROWS,
     *verb("sum", each(lambda p: p.sum(0)), operator="SegmentSum", kinds=LENGTHS),
     *verb("mean", each(lambda p: p.mean(0))),
-    *verb("max", each(lambda p: p.max(0)), apart, "SegmentMax", LENGTHS),
+    *verb("max", each(lambda p: p.max(0)), distinct, "SegmentMax", LENGTHS),
     *verb("last", each(lambda p: p[-1]), operator="ExchangeRows"),
     *verb("first", each(lambda p: p[0]), operator="ExchangeRows"),
     *verb("softmax", lambda x, n: joined([soft(p) for p in parts(x, n)], x), operator="PackRows"),

@@ -5,7 +5,7 @@ import numpy as np
 from pd_core import ops
 from pd_core.ops import Segments
 
-from .case import apart, between, case, fixed, normal
+from .case import between, case, distinct, fixed, normal
 from .sequence import FEW, LENGTHS, RAGGED, joined, parts
 
 # ---- windows
@@ -251,7 +251,7 @@ CASES = [
             smooth=False,
         )
         for label, sample, lengths in (
-            *((label, apart(sum(n)), n) for label, n in LENGTHS.items()),
+            *((label, distinct(sum(n)), n) for label, n in LENGTHS.items()),
             ("ties", fixed([1.0, 2.0, 2.0, 0.0, 2.0], "float32"), [5]),
         )
     ),

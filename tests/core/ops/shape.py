@@ -4,7 +4,7 @@ import numpy as np
 
 from pd_core import ops
 
-from .case import apart, case, fixed, normal, whole
+from .case import case, distinct, fixed, normal, whole
 
 
 def _dealt(x, block, mode="DCR"):
@@ -232,7 +232,7 @@ SIZES = [
         "Shape",
         ops.size_of,
         lambda x, axis: np.array([x.shape[axis]]),
-        [apart(3, 4)],
+        [distinct(3, 4)],
         axis=0,
         smooth=False,
     ),
@@ -240,7 +240,7 @@ SIZES = [
         "Shape",
         ops.size_of,
         lambda x, axis: np.array([x.shape[axis]]),
-        [apart(3, 4)],
+        [distinct(3, 4)],
         axis=-1,
         smooth=False,
     ),

@@ -5,7 +5,7 @@ import numpy as np
 from pd_core import ops
 
 from . import reference_structured as naive
-from .case import apart, case, fixed, normal, whole
+from .case import case, distinct, fixed, normal, whole
 from .random import stream
 
 STEPS, LABELS = np.array([2, 0, 3]), np.array([1, 0, 2])
@@ -89,7 +89,7 @@ CASES = [
         "crf_decode",
         _crf_decode,
         lambda x, start, end, moves: naive.crf_best(x, STEPS, start, end, moves),
-        [apart(5, 3), normal(3), normal(3), normal(3, 3)],
+        [distinct(5, 3), normal(3), normal(3), normal(3, 3)],
         smooth=False,
     ),
     case(

@@ -373,7 +373,7 @@ def test_while_block_misuse():
         a = loop.add_memory(1.0)
         loop.condition(a.pre_state() < 3.0)
         a.update(a.pre_state() + 1.0)
-        with pytest.raises(ValueError, match="updated twice"):
+        with pytest.raises(ValueError, match=r"^while_op: a memory is updated twice"):
             a.update(a.pre_state())
     assert pd.eval(loop()[0]) == 3.0
     forgotten = pd.while_op()

@@ -25,12 +25,12 @@ SINGLE = {
 
 
 def generator():
-    """The same for every precision, so that results can be compared."""
+    """Return a generator with a fixed seed, so that samples of all precisions are the same."""
     return np.random.default_rng(2017)
 
 
 def close(got, want, rtol):
-    """Equal within rtol of the largest element; integers and bools exactly."""
+    """Check that values agree within rtol of the largest element; integers and bools exactly."""
     if got.dtype.kind != "f":
         np.testing.assert_array_equal(got, want)
     else:
@@ -39,7 +39,7 @@ def close(got, want, rtol):
 
 
 def fits(variable, array):
-    """The announced dtype, rank and sizes are those of the value."""
+    """Check that a value has the dtype, rank and sizes that were announced."""
     assert array.dtype == variable.dtype
     assert array.ndim == variable.rank
     for announced, size in zip(variable.shape, array.shape, strict=True):
@@ -54,10 +54,10 @@ def test_value(row, batch, rng, device):
     results = build(row, inputs)
     feeds = dict(zip(inputs, arrays, strict=True))
     got = run(pd.Session(device), results, feeds, row.training)
-    for y, found, wanted in zip(results, got, row.expected(arrays), strict=True):
-        fits(y, found)
-        assert found.shape == np.shape(wanted)
-        close(found, wanted, row.rtol)
+    for y, value, wanted in zip(results, got, row.expected(arrays), strict=True):
+        fits(y, value)
+        assert value.shape == np.shape(wanted)
+        close(value, wanted, row.rtol)
 
 
 @pytest.mark.parametrize("row", [r for r in CASES if r.name[0].isupper()], ids=str)
@@ -68,9 +68,9 @@ def test_named_operator_is_what_is_added(row, rng):
 
 @cache
 def truth(row):
-    """In double precision: slopes and gradients by ONNX's evaluator, and gradients on the CPU.
+    """Compute slopes and gradients by ONNX's evaluator, and gradients on the CPU, in float64.
 
-    The last are the name of a missing kernel where there is one.
+    Instead of the last, return the name of an operator without a float64 CPU kernel, if any.
     """
     with pd.fresh():
         built = tower(row, generator(), "float64", batch=False)
@@ -97,9 +97,9 @@ def test_gradients_in_double_precision_on_cpu(row):
     _, exact, got = truth(row)
     if isinstance(got, str):
         pytest.skip(f"no float64 CPU kernel for {got}")
-    for found, wanted in zip(got, exact, strict=True):
-        assert found.dtype == np.float64
-        close(found, wanted, 1e-10)
+    for value, wanted in zip(got, exact, strict=True):
+        assert value.dtype == np.float64
+        close(value, wanted, 1e-10)
 
 
 @GRADIENTS
@@ -109,12 +109,12 @@ def test_gradients_on_cpu_with_an_unknown_batch(row):
     built = tower(row, generator(), "float32", batch=True)
     targets = built.results + built.gradients
     plain, optimised = both_ways(targets, built.feeds, row.training)
-    for y, found in zip(targets, plain, strict=True):
-        fits(y, found)
-    for found, same in zip(plain, optimised, strict=True):
-        close(same, found, 10 * row.rtol)
-    for found, wanted in zip(optimised[len(built.results) :], exact, strict=True):
-        close(found, wanted, 10 * row.rtol)
+    for y, value in zip(targets, plain, strict=True):
+        fits(y, value)
+    for value, same in zip(plain, optimised, strict=True):
+        close(same, value, 10 * row.rtol)
+    for value, wanted in zip(optimised[len(built.results) :], exact, strict=True):
+        close(value, wanted, 10 * row.rtol)
 
 
 @pytest.mark.parametrize("row", [r for r in CASES if not r.smooth], ids=str)
@@ -123,8 +123,8 @@ def test_model_without_gradients(row, rng):
     inputs = slots(row, arrays, batch=True)
     feeds = dict(zip(inputs, arrays, strict=True))
     plain, optimised = both_ways(build(row, inputs), feeds, row.training)
-    for found, same in zip(plain, optimised, strict=True):
-        np.testing.assert_array_equal(found, same)
+    for value, same in zip(plain, optimised, strict=True):
+        np.testing.assert_array_equal(value, same)
 
 
 def both_ways(targets, feeds, training):

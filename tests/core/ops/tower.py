@@ -69,14 +69,14 @@ def tower(row, rng, dtype, batch):
 
 def _levels(value, variables, directions):
     """Up to one level per list of directions; none where nothing depends on a variable."""
-    for along in directions:
-        found = pd.gradients(value, variables)
-        if all(g is None for g in found):
+    for direction in directions:
+        partials = pd.gradients(value, variables)
+        if all(g is None for g in partials):
             return
-        yield Level(value, found)
+        yield Level(value, partials)
         value = sum(
             pd.cast(pd.reduce_sum(g * v), value.dtype)
-            for g, v in zip(found, along, strict=True)
+            for g, v in zip(partials, direction, strict=True)
             if g is not None
         )
 
@@ -95,10 +95,10 @@ def slopes(session, built, training, epsilon=1e-6):
         for sign in (1, -1)
     )
     numeric = [(a - b) / (2 * epsilon) for a, b in zip(above, below, strict=True)]
-    found = iter(run(session, built.gradients, built.feeds, training))
+    values = iter(run(session, built.gradients, built.feeds, training))
     analytic = [
         sum(
-            np.vdot(next(found), v)
+            np.vdot(next(values), v)
             for g, v in zip(level.gradients, built.points.values(), strict=True)
             if g is not None
         )
