@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import pd_core as pd
+from pd_core import ops
 
 ROOT = Path(__file__).resolve().parent.parent
 CORE = sorted((ROOT / "pd_core").rglob("*.py"))
@@ -328,3 +329,14 @@ def test_public_things_are_documented(name):
     for method, value in methods.items():
         if inspect.isfunction(value) and not method.startswith("_"):
             assert inspect.getdoc(getattr(thing, method)), f"{name}.{method} has no docstring"
+
+
+OPS = [name for name, value in vars(ops).items() if name[0] != "_" and inspect.isfunction(value)]
+# They call functions of the user, whose errors would begin with the name of the op around them.
+TAKE_FUNCTIONS = {"cond", "for_loop", "scan", "scan_bounded", "unroll", "while_loop"}
+ARRAYS = {"prior_boxes"}  # no op: it returns an array
+
+
+@pytest.mark.parametrize("name", sorted({*OPS} - TAKE_FUNCTIONS - ARRAYS))
+def test_ops_say_their_own_name(name):
+    assert hasattr(getattr(ops, name), "__wrapped__"), f"{name} is not decorated with @op"

@@ -94,6 +94,7 @@ from .reduce import (
 )
 from .rows import ifelse
 from .sampled import hierarchical_sigmoid, nce_loss, random_classes
+from .sequence.chunked_scan import pack_parts, pad_parts, scan_bounded
 from .sequence.padded import PaddedSegments
 from .sequence.parts import (
     sequence_concat,
@@ -112,7 +113,6 @@ from .sequence.segments import (
     segment_max,
     segment_sum,
 )
-from .sequence.stretches import pack_parts, pad_parts, scan_bounded
 from .sequence.unroll import State, Step, unroll
 from .shape import (
     arange,

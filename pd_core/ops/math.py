@@ -7,7 +7,6 @@ from ..graph.inference import element_type
 from ..graph.node import Node, apply
 from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant, provide
-from .activation import sigmoid, softplus  # noqa: F401 - sampled.py and ranking.py read them here
 
 
 @op

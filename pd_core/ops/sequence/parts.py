@@ -1,14 +1,16 @@
-"""Packed sequences cut into parts, joined, and seen through windows.
+"""Slices, concatenations, windows and context of packed sequences.
 
-Where the rows of a result stand is computed from lengths, and so is where each of the given ones
-went: a gradient gathers, it never scatters.
+The index of each result row is computed from the lengths, and so is its inverse, the place to which
+each input row goes: gradients gather with that, they never scatter. `/` of integer Variables rounds
+toward zero.
 """
 
 import numpy as np
 
 from ...graph.errors import GraphError, ShapeError
 from ...graph.node import apply, refined
-from ...graph.variable import constant, fresh_dim
+from ...graph.op import op
+from ...graph.variable import Operand, Variable, constant, fresh_dim
 from .. import math as m
 from ..index import gather
 from ..reduce import cum_sum, reduce_sum
@@ -16,112 +18,119 @@ from ..shape import arange, concat, expand, reshape, unsqueeze
 from .segments import Segments, exchange_rows, repeat_rows
 
 
-def sequence_windows(segments, size, from_end=False):
-    """Every sequence in windows of `size` steps: (windows of sequences, steps of windows).
+@op
+def sequence_windows(
+    segments: Segments, size: int, from_end: bool = False
+) -> tuple[Segments, Segments]:
+    """Cut every sequence into windows of `size` steps: (windows of sequences, steps of windows).
 
-    Both are Segments. The last window of a sequence may be shorter; with `from_end` they are
-    counted from the end, and it is the first one.
+    Both are Segments. The last window of a sequence may be shorter; with `from_end` windows are
+    aligned with the end of the sequence, and the first one may be shorter.
     """
     if size < 1:
-        raise ShapeError(f"sequence_windows: a window has at least 1 step, not {size}")
-    _check_packed("sequence_windows", segments)
+        raise ShapeError(f"a window has at least 1 step, not {size}")
+    _check_packed(segments)
     lengths = segments.lengths
-    outer = Segments(m.div(m.add(lengths, size - 1), size))
-    start = m.mul(outer.position, size)
+    outer = Segments((lengths + (size - 1)) / size)
+    start = outer.position * size
     if from_end:
-        missing = m.sub(m.mul(outer.lengths, size), lengths)
-        start = m.sub(start, gather(missing, outer.owner))
-    end = m.minimum(m.add(start, size), gather(lengths, outer.owner))
-    return outer, Segments(m.sub(end, m.maximum(start, 0)), segments.tokens)
+        missing = outer.lengths * size - lengths
+        start = start - gather(missing, outer.owner)
+    end = m.minimum(start + size, gather(lengths, outer.owner))
+    return outer, Segments(end - m.maximum(start, 0), segments.tokens)
 
 
-def sequence_concat(a, b, x, y):
-    """Each sequence of x [T, ...] and then the one of y: (Segments, values).
+@op
+def sequence_concat(a: Segments, b: Segments, x: Operand, y: Operand) -> tuple[Segments, Variable]:
+    """Concatenate each sequence of x [T, ...] with that of y: (Segments, values).
 
-    a and b are the Segments of x and y, equally many sequences.
+    a and b are the Segments of x and y, of equally many sequences.
     """
-    _check_packed("sequence_concat", a, b)
-    joined = Segments(m.add(a.lengths, b.lengths))
-    place, length = joined.position, gather(a.lengths, joined.owner)
-    in_x = m.add(gather(a.starts, joined.owner), place)
-    in_y = m.add(gather(m.sub(m.add(b.starts, a.total), a.lengths), joined.owner), place)
-    index = m.where(m.less_than(place, length), in_x, in_y)
-    from_x = m.add(gather(joined.starts, a.owner), a.position)
-    from_y = m.add(gather(m.add(joined.starts, a.lengths), b.owner), b.position)
+    _check_packed(a, b)
+    joined = Segments(a.lengths + b.lengths)
+    position, length = joined.position, gather(a.lengths, joined.owner)
+    in_x = gather(a.starts, joined.owner) + position
+    in_y = gather(b.starts + a.total - a.lengths, joined.owner) + position
+    index = m.where(position < length, in_x, in_y)
+    from_x = gather(joined.starts, a.owner) + a.position
+    from_y = gather(joined.starts + a.lengths, b.owner) + b.position
     return joined, exchange_rows(concat([x, y]), index, concat([from_x, from_y]))
 
 
-def sequence_cut(segments, values, starts, lengths):
-    """Slices of sequences: (slices of sequences, steps of slices, values).
+@op
+def sequence_cut(
+    segments: Segments, values: Operand, starts: Variable, lengths: Variable
+) -> tuple[Segments, Segments, Variable]:
+    """Slice sequences: (slices of sequences, steps of slices, values).
 
-    starts and lengths are int64 [B, K], for up to K slices of each of the B sequences: where one
-    begins in its sequence, and how many steps it has; a negative length is no slice. They stand
-    in the order of rows, then columns, and must lie within their sequence; they may overlap.
+    starts and lengths are int64 [B, K], up to K slices of each of the B sequences: the position at
+    which a slice begins, and its number of steps, negative for no slice. Slices come out in the
+    order of rows, then columns. They must lie within their sequence, and may overlap.
     """
-    _check_packed("sequence_cut", segments)
-    there = m.greater_equal(lengths, 0)
+    _check_packed(segments)
+    exists = lengths >= 0
     sizes = m.maximum(lengths, 0)
     flat = reshape(sizes, [-1])
-    found = reshape(apply("NonZero", reshape(there, [-1]), known=(1, fresh_dim())), [-1])
-    chosen = Segments(reduce_sum(m.cast(there, np.int64), [1]), found.dims[0])
-    parts = Segments(gather(flat, found))
-    first = reshape(m.add(unsqueeze(segments.starts, 1), starts), [-1])
-    source = m.add(gather(gather(first, found), parts.owner), parts.position)
-    # each token: whether it is in a slice k of its sequence, and where it stands there
-    place = m.sub(unsqueeze(segments.position, 1), gather(starts, segments.owner))
-    inside = m.logical_and(
-        m.greater_equal(place, 0), m.less_than(place, gather(sizes, segments.owner))
-    )
-    before = reshape(m.sub(cum_sum(flat), flat), [-1, lengths.dims[1]])
-    went = m.add(gather(before, segments.owner), place)
-    inverse = m.where(inside, went, parts.total)
-    return chosen, parts, repeat_rows(values, inverse, source)
+    slices = reshape(apply("NonZero", reshape(exists, [-1]), known=(1, fresh_dim())), [-1])
+    outer = Segments(reduce_sum(m.cast(exists, np.int64), [1]), slices.dims[0])
+    inner = Segments(gather(flat, slices))
+    first = reshape(unsqueeze(segments.starts, 1) + starts, [-1])
+    source = gather(gather(first, slices), inner.owner) + inner.position
+    # the inverse: each token's place in every slice of its sequence that holds it
+    offset = unsqueeze(segments.position, 1) - gather(starts, segments.owner)
+    inside = m.logical_and(offset >= 0, offset < gather(sizes, segments.owner))
+    before = reshape(cum_sum(flat) - flat, [-1, lengths.dims[1]])
+    inverse = m.where(inside, gather(before, segments.owner) + offset, inner.total)
+    return outer, inner, repeat_rows(values, inverse, source)
 
 
-def sequence_context(segments, values, start, count):
-    """The steps t + start, …, t + start + count - 1 around each step t: [T, count, ...].
+@op
+def sequence_context(segments: Segments, values: Operand, start: int, count: int) -> Variable:
+    """Return the steps t + start, …, t + start + count - 1 around each step t: [T, count, ...].
 
-    Places outside the sequence are zero.
+    Steps outside the sequence are zero.
     """
     offsets = _offsets(start, count)
     numbers = unsqueeze(segments.numbers, 1)
-    none = m.mul(segments.total, count)
-    owner = m.where(_inside(segments, offsets), m.add(numbers, offsets), segments.total)
-    back = m.add(m.mul(m.sub(numbers, offsets), count), np.arange(count)[None])
+    none = segments.total * count
+    owner = m.where(_inside(segments, offsets), numbers + offsets, segments.total)
+    back = (numbers - offsets) * count + np.arange(count)[None]
     inverse = m.where(_inside(segments, -offsets), back, none)
     values = segments.only_tokens(values)
     rows = repeat_rows(values, inverse, reshape(owner, [-1]), holes=True)
     return _grouped(rows, segments.tokens, count)
 
 
-def sequence_overrun(segments, start, count):
-    """How far each place of `sequence_context` lies outside, int64 [T, count].
+@op
+def sequence_overrun(segments: Segments, start: int, count: int) -> Variable:
+    """Return the distance of each step of `sequence_context` from its sequence, int64 [T, count].
 
-    -p for p steps before the sequence, p for p steps after its last, 0 inside.
+    -p for p steps before the first, p for p steps after the last, 0 inside.
     """
-    place = m.add(unsqueeze(segments.position, 1), _offsets(start, count))
+    position = unsqueeze(segments.position, 1) + _offsets(start, count)
     length = unsqueeze(gather(segments.lengths, segments.owner), 1)
-    after = m.maximum(m.add(m.sub(place, length), 1), 0)
-    return m.add(m.minimum(place, 0), after)
+    after = m.maximum(position - length + 1, 0)
+    return m.minimum(position, 0) + after
 
 
-def sequence_top(segments, values, count):
-    """Where in its sequence the `count` largest of values [T] stand, int64 [B, count].
+@op
+def sequence_top(segments: Segments, values: Variable, count: int) -> Variable:
+    """Return the positions of the `count` largest of values [T] in each sequence, int64 [B, count].
 
-    The largest comes first, the earlier of equal ones; -1 stands where a sequence has no more.
+    The largest comes first, of equal ones the earlier; -1 where a sequence has fewer steps.
     """
     padded = segments.pad(values, fill=-np.inf)
-    few = expand(constant(-np.inf, values.dtype), concat([segments.count, constant([count])]))
-    padded = concat([padded, few], axis=1)
+    filler = expand(constant(-np.inf, values.dtype), concat([segments.count, constant([count])]))
+    padded = concat([padded, filler], axis=1)
     known = [(segments.lengths.dims[0], count)] * 2
     _, places = apply("TopK", padded, np.array([count]), outputs=2, axis=1, known=known)
-    return m.where(m.less_than(arange(count), unsqueeze(segments.lengths, 1)), places, -1)
+    return m.where(arange(count) < unsqueeze(segments.lengths, 1), places, -1)
 
 
-def _check_packed(who, *several):
-    """A step of a loop has the same sizes as any other, so what is there is not packed."""
-    if any(type(segments) is not Segments for segments in several):
-        raise GraphError(f"{who}: the sub-sequences that a step sees cannot get other lengths")
+def _check_packed(*sequences):
+    """Refuse the padded sub-sequences of a loop's step: all steps of it have the same sizes."""
+    if any(type(segments) is not Segments for segments in sequences):
+        raise GraphError("the sub-sequences that a step sees cannot get other lengths")
 
 
 def _offsets(start, count):
@@ -129,14 +138,14 @@ def _offsets(start, count):
 
 
 def _inside(segments, offsets):
-    """Whether the steps at these distances are in the same sequence, bool [T, count]."""
-    place = m.add(unsqueeze(segments.position, 1), offsets)
+    """Check which steps at these offsets are in the same sequence, bool [T, count]."""
+    position = unsqueeze(segments.position, 1) + offsets
     length = unsqueeze(gather(segments.lengths, segments.owner), 1)
-    return m.logical_and(m.greater_equal(place, 0), m.less_than(place, length))
+    return m.logical_and(position >= 0, position < length)
 
 
 def _grouped(rows, tokens, count):
-    """rows [T count, ...] as [T, count, ...]."""
+    """Reshape rows [T count, ...] to [T, count, ...]."""
     sizes = rows.dims[1:]
     grouped = reshape(rows, [-1, count, *sizes])
     grouped = refined(grouped, (tokens, count, *sizes))

@@ -17,7 +17,7 @@ def overlap(a, b):
 
 def prior_boxes(cells, image, small, large=None, ratios=()):
     """Cell by cell, box by box."""
-    found = []
+    boxes = []
     for h, w in np.ndindex(*cells):
         x, y = (w + 0.5) * image[1] / cells[1], (h + 0.5) * image[0] / cells[0]
         sides = [(small, small)] + ([] if large is None else [((small * large) ** 0.5,) * 2])
@@ -27,8 +27,8 @@ def prior_boxes(cells, image, small, large=None, ratios=()):
         for a, b in sides:
             box = (x - a / 2) / image[1], (y - b / 2) / image[0]
             box += (x + a / 2) / image[1], (y + b / 2) / image[0]
-            found.append([min(max(v, 0.0), 1.0) for v in box])
-    return np.array(found)
+            boxes.append([min(max(v, 0.0), 1.0) for v in box])
+    return np.array(boxes)
 
 
 def encode(box, prior, variance):
@@ -49,23 +49,23 @@ def decode(code, prior, variance):
 
 def match(overlaps, threshold):
     """The box of each prior for overlaps [P, G], -1 for none."""
-    found = np.full(len(overlaps), -1)
+    matches = np.full(len(overlaps), -1)
     open_boxes = set(range(overlaps.shape[1]))
     while True:
         pairs = [
             (-overlaps[p, g], p, g)
             for p, g in itertools.product(range(len(overlaps)), open_boxes)
-            if found[p] < 0 and overlaps[p, g] > 1e-6
+            if matches[p] < 0 and overlaps[p, g] > 1e-6
         ]
         if not pairs:
             break
         _, p, g = min(pairs)
-        found[p] = g
+        matches[p] = g
         open_boxes.remove(g)
     for p in range(len(overlaps)):
-        if found[p] < 0 and overlaps.shape[1] and overlaps[p].max() >= max(threshold, 1e-6):
-            found[p] = overlaps[p].argmax()
-    return found
+        if matches[p] < 0 and overlaps.shape[1] and overlaps[p].max() >= max(threshold, 1e-6):
+            matches[p] = overlaps[p].argmax()
+    return matches
 
 
 def softmax(x):
@@ -77,12 +77,12 @@ def chosen_priors(logits, priors, boxes, threshold, ratio, far, background):
     """The box of each prior of an image, -1 for none, and the priors that count as negatives."""
     overlaps = np.array([[overlap(p, b[1:5]) for b in boxes] for p in priors])
     overlaps = overlaps.reshape(len(priors), len(boxes))
-    found = match(overlaps, threshold)
+    matches = match(overlaps, threshold)
     scores = np.delete(softmax(logits), background, axis=1).max(1)
     most = overlaps.max(1, initial=0.0)
-    negatives = [p for p in range(len(priors)) if found[p] < 0 and most[p] < far]
+    negatives = [p for p in range(len(priors)) if matches[p] < 0 and most[p] < far]
     negatives.sort(key=lambda p: -scores[p])
-    return found, negatives[: int((found >= 0).sum() * ratio)]
+    return matches, negatives[: int((matches >= 0).sum() * ratio)]
 
 
 def multibox_loss(
@@ -99,11 +99,11 @@ def multibox_loss(
     """The loss of a batch, `images` are lists of boxes [class, box...]."""
     total, count = 0.0, 0
     for code, logit, boxes in zip(codes, logits, images, strict=True):
-        found, negatives = chosen_priors(logit, priors, boxes, threshold, ratio, far, background)
+        matches, negatives = chosen_priors(logit, priors, boxes, threshold, ratio, far, background)
         logs = np.log(softmax(logit))
         total -= sum(logs[p, background] for p in negatives)
-        for p in np.flatnonzero(found >= 0):
-            box = boxes[found[p]]
+        for p in np.flatnonzero(matches >= 0):
+            box = boxes[matches[p]]
             away = abs(code[p] - encode(box[1:5], priors[p], variance))
             total += np.where(away < 1, away**2 / 2, away - 0.5).sum() - logs[p, int(box[0])]
             count += 1
@@ -136,12 +136,12 @@ def detect(
     for n, (code, logit) in enumerate(zip(codes, logits, strict=True)):
         boxes = [decode(c, p, variance) for c, p in zip(code, priors, strict=True)]
         scores = softmax(logit)
-        found = [
+        detections = [
             (n, c, scores[p, c], *np.clip(boxes[p], 0, 1))
             for c in range(logits.shape[2])
             if c != background
             for p in suppress(boxes, scores[:, c], threshold, least, candidates)
         ]
-        best = sorted(found, key=lambda row: -row[2])[: keep or None]
-        rows += [row for row in found if row in best]
+        best = sorted(detections, key=lambda row: -row[2])[: keep or None]
+        rows += [row for row in detections if row in best]
     return np.array(rows).reshape(-1, 7)

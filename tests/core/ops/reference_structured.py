@@ -41,8 +41,8 @@ def crf(scores, labels, lengths, start, end, moves):
     weights = (start, end, moves)
     costs = []
     for x, y in pieces(lengths, scores, labels):
-        every = log_sum([chain_score(x, found, *weights) for found in labelings(x)])
-        costs.append(every - chain_score(x, y, *weights))
+        total = log_sum([chain_score(x, labels, *weights) for labels in labelings(x)])
+        costs.append(total - chain_score(x, y, *weights))
     return np.reshape(costs, (-1, 1))
 
 
@@ -95,7 +95,7 @@ def beam(expansions):
     """
     paths, gold_score, gold_row = [0.0], 0.0, 0
     for scores, candidates, gold in expansions:
-        chosen = [(row, c) for row, found in enumerate(candidates) for c in found]
+        chosen = [(row, c) for row, selected in enumerate(candidates) for c in selected]
         paths = [paths[row] + scores[row][c] for row, c in chosen]
         gold_score += scores[gold_row][gold]
         if (gold_row, gold) not in chosen:

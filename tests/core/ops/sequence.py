@@ -1,4 +1,4 @@
-"""Rows of packed sequences; the truth goes sequence by sequence."""
+"""Rows of packed sequences; references go sequence by sequence."""
 
 import numpy as np
 

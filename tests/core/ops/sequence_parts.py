@@ -1,4 +1,4 @@
-"""Rows of functions that cut, join, order and look along packed sequences."""
+"""Rows of functions that slice, concatenate, rank and window packed sequences."""
 
 import numpy as np
 
@@ -19,16 +19,16 @@ def windows(lengths, size, from_end):
 
 
 def _sums(x, lengths, size, from_end):
-    cuts = [n for found in windows(lengths, size, from_end) for n in found]
-    return np.array([p.sum(0) for p in parts(x, cuts)]).reshape(-1, x.shape[1])
+    sizes = [n for cuts in windows(lengths, size, from_end) for n in cuts]
+    return np.array([p.sum(0) for p in parts(x, sizes)]).reshape(-1, x.shape[1])
 
 
 def _counts(lengths, size, from_end):
-    return np.array([len(found) for found in windows(lengths, size, from_end)], "int64")
+    return np.array([len(cuts) for cuts in windows(lengths, size, from_end)], "int64")
 
 
 def windowed(label, lengths, **options):
-    """A row for the sums of windows, and one for how many each sequence has."""
+    """A row for the sums of windows, and one for the number of windows of each sequence."""
     yield case(
         "SegmentSum",
         lambda x, n, **o: ops.sequence_windows(Segments(n), **o)[1].sum(x),
@@ -56,8 +56,8 @@ def _slices(x, lengths, starts, counts):
     steps = []
     for p, row in zip(parts(x, lengths), zip(starts, counts, strict=True), strict=True):
         steps.append([p[a : a + n] for a, n in zip(*row, strict=True) if n >= 0])
-    flat = [s for found in steps for s in found]
-    chosen = np.array([len(found) for found in steps], "int64")
+    flat = [s for slices in steps for s in slices]
+    chosen = np.array([len(slices) for slices in steps], "int64")
     return [chosen, np.array([len(s) for s in flat], "int64"), joined(flat, x)]
 
 
@@ -81,7 +81,7 @@ def cut(label, lengths, starts, counts):
 
 
 def cut_lengths(row):
-    """The same row, of what the slices are."""
+    """The row of the same slices for their lengths."""
     return case(
         "cut lengths",
         lambda x, n, *cuts: [s.lengths for s in ops.sequence_cut(Segments(n), x, *cuts)[:2]],

@@ -22,7 +22,7 @@ class Search:
 
     def _sample(self, rng, held):
         """[(scores of each sequence, candidates of each, gold)] of one sample."""
-        rows, gold_row, found = 1, 0, []
+        rows, gold_row, expansions = 1, 0, []
         for hit in held:
             lengths = rng.integers(1, 5, rows)
             lengths[gold_row] = max(2, lengths[gold_row])
@@ -31,11 +31,11 @@ class Search:
                 chosen[gold_row] = chosen[gold_row][: lengths[gold_row] - 1]
             left = [c for c in range(lengths[gold_row]) if c not in chosen[gold_row]]
             gold = rng.choice(chosen[gold_row] if hit else left)
-            found.append(([rng.standard_normal(n) for n in lengths], chosen, gold))
+            expansions.append(([rng.standard_normal(n) for n in lengths], chosen, gold))
             pairs = [(row, c) for row, places in enumerate(chosen) for c in places]
             gold_row = pairs.index((gold_row, gold)) if hit else 0
             rows = len(pairs)
-        return found
+        return expansions
 
     def _packed(self, k):
         """Expansion k of all samples, and its feeds."""
@@ -64,14 +64,14 @@ class Search:
         """The costs for other scores."""
         costs, taken = [], [0] * self.count
         for sample in self.samples:
-            moved = []
+            expansions = []
             for k, (scores, chosen, gold) in enumerate(sample):
                 rows = []
                 for row in scores:
                     rows.append(arrays[k][taken[k] : taken[k] + len(row), 0])
                     taken[k] += len(row)
-                moved.append((rows, chosen, gold))
-            costs.append(naive.beam(moved))
+                expansions.append((rows, chosen, gold))
+            costs.append(naive.beam(expansions))
         return np.reshape(costs, (-1, 1))
 
 
@@ -96,25 +96,27 @@ SEARCHES = {
 class TestBeam:
     def test_value(self, golds, rng):
         search = Search(rng, golds)
-        found = pd.eval(pd.cross_entropy_over_beam(search.expansions), search.feeds)
+        actual = pd.eval(pd.cross_entropy_over_beam(search.expansions), search.feeds)
         expected = search.truth([search.feeds[s] for s in search.scores])
-        assert found.shape == (len(golds), 1)
-        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+        assert actual.shape == (len(golds), 1)
+        np.testing.assert_allclose(actual, expected, rtol=1e-12, atol=1e-12)
 
     def test_gradient(self, golds, rng):
         search = Search(rng, golds)
         cost = pd.cross_entropy_over_beam(search.expansions)
         seed = rng.standard_normal((len(golds), 1))
         arrays = [search.feeds[s] for s in search.scores]
-        ways = [rng.standard_normal(a.shape) for a in arrays]
+        directions = [rng.standard_normal(a.shape) for a in arrays]
         gradients = pd.gradients(cost, search.scores, seeds=[pd.constant(seed, WIDE)])
-        found = pd.eval(gradients, search.feeds)
-        slope = sum(np.sum(g * way) for g, way in zip(found, ways, strict=True))
-        moved = [
-            np.sum(search.truth([a + step * w for a, w in zip(arrays, ways, strict=True)]) * seed)
+        values = pd.eval(gradients, search.feeds)
+        slope = sum(np.sum(g * v) for g, v in zip(values, directions, strict=True))
+        perturbed = [
+            np.sum(
+                search.truth([a + step * w for a, w in zip(arrays, directions, strict=True)]) * seed
+            )
             for step in (1e-5, -1e-5)
         ]
-        assert slope == pytest.approx((moved[0] - moved[1]) / 2e-5, rel=1e-7, abs=1e-9)
+        assert slope == pytest.approx((perturbed[0] - perturbed[1]) / 2e-5, rel=1e-7, abs=1e-9)
 
 
 def test_a_sample_without_candidates_in_later_sequences(rng):

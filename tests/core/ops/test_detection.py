@@ -17,24 +17,24 @@ CLASSES = 4
     ids=["square", "two squares", "ratio", "ratios"],
 )
 def test_prior_boxes(options):
-    found = pd.prior_boxes((3, 5), (24, 50), *options)
-    np.testing.assert_allclose(found, naive.prior_boxes((3, 5), (24, 50), *options), atol=1e-12)
+    actual = pd.prior_boxes((3, 5), (24, 50), *options)
+    np.testing.assert_allclose(actual, naive.prior_boxes((3, 5), (24, 50), *options), atol=1e-12)
 
 
 def boxes(rng, *shape):
     corner = rng.uniform(0, 0.7, (*shape, 2))
-    found = np.concatenate([corner, corner + rng.uniform(0.05, 0.4, (*shape, 2))], axis=-1)
-    return found.astype(np.float32)
+    corners = np.concatenate([corner, corner + rng.uniform(0.05, 0.4, (*shape, 2))], axis=-1)
+    return corners.astype(np.float32)
 
 
 def test_overlaps(rng):
     a, b = boxes(rng, 2, 6), boxes(rng, 2, 4)
     a[0, 0], b[0, 0], a[1, 1], b[1, 1] = [0, 0, 1, 1], [0.5, 0, 1, 1], [0, 0, 0, 0], [0, 0, 0, 0]
     a[1, 2], b[1, 2] = [0.5, 0.5, 0.4, 0.4], [0.3, 0.3, 0.6, 0.6]  # no box at all
-    found = pd.eval(pd.box_overlaps(a, b))
+    actual = pd.eval(pd.box_overlaps(a, b))
     expected = [[[naive.overlap(x, y) for y in b[n]] for x in a[n]] for n in range(2)]
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
-    assert found[0, 0, 0] == 0.5
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-7)
+    assert actual[0, 0, 0] == 0.5
 
 
 def test_codes_of_boxes(rng):
@@ -109,8 +109,8 @@ class Images:
         total, batch = sum(counts), len(counts)
         near = self.priors[rng.integers(0, len(self.priors), total)]
         near = near + rng.normal(0, 0.02, near.shape)
-        kinds = rng.integers(1, CLASSES, (total, 1))
-        truth = np.concatenate([kinds, near, np.zeros((total, 1))], axis=1)
+        classes = rng.integers(1, CLASSES, (total, 1))
+        truth = np.concatenate([classes, near, np.zeros((total, 1))], axis=1)
         return {
             self.codes: rng.normal(0, 2, (batch, len(self.priors), 4)).astype(np.float32),
             self.logits: rng.standard_normal((batch, len(self.priors), CLASSES)).astype(np.float32),
@@ -153,9 +153,9 @@ COUNTS = {
 @pytest.mark.parametrize("counts", COUNTS.values(), ids=COUNTS)
 def test_loss(counts, images, rng):
     feeds = images.feeds(rng, counts)
-    found = pd.eval(images.loss(), feeds)
-    assert found == pytest.approx(images.slow_loss(feeds), rel=1e-4)
-    assert (found > 0) == (sum(counts) > 0)
+    actual = pd.eval(images.loss(), feeds)
+    assert actual == pytest.approx(images.slow_loss(feeds), rel=1e-4)
+    assert (actual > 0) == (sum(counts) > 0)
 
 
 OPTIONS = {
@@ -171,25 +171,25 @@ OPTIONS = {
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_options_of_the_loss(options, images, rng):
     feeds = images.feeds(rng, [3, 1, 0])
-    here, there = options
-    found = pd.eval(images.loss(**here), feeds)
-    assert found == pytest.approx(images.slow_loss(feeds, **there), rel=1e-4)
-    assert found != pytest.approx(images.slow_loss(feeds), rel=3e-4)
+    ours, reference = options
+    actual = pd.eval(images.loss(**ours), feeds)
+    assert actual == pytest.approx(images.slow_loss(feeds, **reference), rel=1e-4)
+    assert actual != pytest.approx(images.slow_loss(feeds), rel=3e-4)
 
 
 def test_gradient_of_the_loss(images, rng):
     feeds = images.feeds(rng, [3, 0, 2])
     slots = images.codes, images.logits
-    found = pd.eval(pd.gradients(images.loss(), slots), feeds)
+    gradients = pd.eval(pd.gradients(images.loss(), slots), feeds)
     start = [feeds[v].astype(np.float64) for v in slots]
-    ways = [rng.standard_normal(a.shape) for a in start]
+    directions = [rng.standard_normal(a.shape) for a in start]
 
-    def moved(step):
-        codes, logits = (a + step * way for a, way in zip(start, ways, strict=True))
+    def perturbed(step):
+        codes, logits = (a + step * v for a, v in zip(start, directions, strict=True))
         return images.slow_loss(feeds, codes, logits)
 
-    slope = sum(np.sum(g * way) for g, way in zip(found, ways, strict=True))
-    assert slope == pytest.approx((moved(1e-6) - moved(-1e-6)) / 2e-6, rel=1e-3)
+    slope = sum(np.sum(g * v) for g, v in zip(gradients, directions, strict=True))
+    assert slope == pytest.approx((perturbed(1e-6) - perturbed(-1e-6)) / 2e-6, rel=1e-3)
 
 
 @pytest.mark.parametrize("counts", [[0, 0], []])
@@ -225,26 +225,26 @@ LIMITS = {
 @pytest.mark.parametrize("options", LIMITS.values(), ids=LIMITS)
 def test_detections(options, batch, images, rng):
     feeds = {k: v for k, v in images.feeds(rng, [0] * batch).items() if v.ndim == 3}
-    here, there = options
-    found = pd.eval(
-        pd.detect_objects(images.codes, images.logits, images.priors, VARIANCES, **here), feeds
+    ours, reference = options
+    actual = pd.eval(
+        pd.detect_objects(images.codes, images.logits, images.priors, VARIANCES, **ours), feeds
     )
     wide = (a.astype(np.float64) for a in (*feeds.values(), images.priors, VARIANCES))
-    expected = naive.detect(*wide, **there)
-    assert found.shape == expected.shape
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    expected = naive.detect(*wide, **reference)
+    assert actual.shape == expected.shape
+    np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_the_best_of_equal_boxes_stays():
     box = np.array([[[0, 0, 0.5, 0.5]] * 3 + [[0.5, 0.5, 1, 1]]], np.float32)
     scores = np.array([[[0.2, 0.9, 0.9, 0.1], [0.3, 0.2, 0.1, 0.05]]], np.float32)
-    found = pd.eval(pd.non_max_suppression(box, scores, 0.5, 0.05))
-    assert found.tolist() == [[0, 0, 1], [0, 0, 3], [0, 1, 0]]
+    actual = pd.eval(pd.non_max_suppression(box, scores, 0.5, 0.05))
+    assert actual.tolist() == [[0, 0, 1], [0, 0, 3], [0, 1, 0]]
 
 
 def test_detections_by_the_reference(images, rng):
     feeds = {k: v for k, v in images.feeds(rng, [0, 0]).items() if v.ndim == 3}
-    found = pd.detect_objects(images.codes, images.logits, images.priors, VARIANCES, keep=9)
+    detections = pd.detect_objects(images.codes, images.logits, images.priors, VARIANCES, keep=9)
     with pd.Session(device="reference") as session:
-        reference = session.eval(found, feeds)
-    np.testing.assert_allclose(pd.eval(found, feeds), reference, rtol=1e-4, atol=1e-6)
+        reference = session.eval(detections, feeds)
+    np.testing.assert_allclose(pd.eval(detections, feeds), reference, rtol=1e-4, atol=1e-6)

@@ -43,16 +43,19 @@ def scores(arrays):
 
 def check_gradient(cost, rows, formula, rng):
     """In double precision: ONNX Runtime has no Softplus of that."""
-    session, ways = pd.Session("reference"), [rng.standard_normal(a.shape) for a in rows.arrays()]
+    session = pd.Session("reference")
+    directions = [rng.standard_normal(a.shape) for a in rows.arrays()]
     seed = rng.standard_normal((len(rows.labels()), 1))
     gradients = pd.gradients(cost, rows.floats, seeds=[pd.constant(seed, WIDE)])
-    found = session.eval(gradients, rows.feeds)
-    slope = sum(np.sum(g * way) for g, way in zip(found, ways, strict=True))
-    moved = [
-        np.sum(formula([a + step * w for a, w in zip(rows.arrays(), ways, strict=True)]) * seed)
+    values = session.eval(gradients, rows.feeds)
+    slope = sum(np.sum(g * v) for g, v in zip(values, directions, strict=True))
+    perturbed = [
+        np.sum(
+            formula([a + step * w for a, w in zip(rows.arrays(), directions, strict=True)]) * seed
+        )
         for step in (1e-5, -1e-5)
     ]
-    assert slope == pytest.approx((moved[0] - moved[1]) / 2e-5, rel=1e-7)
+    assert slope == pytest.approx((perturbed[0] - perturbed[1]) / 2e-5, rel=1e-7)
 
 
 # ---- draws
@@ -68,9 +71,10 @@ def test_uniform_classes():
 def test_classes_of_a_distribution(distribution):
     classes, count = len(distribution), 100_000
     draws = pd.eval(pd.random_classes([count], classes, distribution))
-    found = np.bincount(draws, minlength=classes) / count
+    frequencies = np.bincount(draws, minlength=classes) / count
     spread = np.sqrt(np.array(distribution) * (1 - np.array(distribution)) / count)
-    assert (np.abs(found - distribution) <= 4 * spread).all()  # none where the probability is 0
+    # the spread is 0 where the probability is 0: none is drawn
+    assert (np.abs(frequencies - distribution) <= 4 * spread).all()
 
 
 def test_every_evaluation_draws_anew():
@@ -109,9 +113,9 @@ class TestNce:
     def test_value(self, distribution, label_dims, n, rng):
         rows = Rows(rng, n, label_dims=label_dims)
         cost, formula = self.cost(rows, distribution), self.truth(rows, distribution)
-        found = pd.Session("reference").eval(cost, rows.feeds)
-        assert found.shape == (n, 1)
-        np.testing.assert_allclose(found, formula(rows.arrays()), rtol=1e-6)
+        actual = pd.Session("reference").eval(cost, rows.feeds)
+        assert actual.shape == (n, 1)
+        np.testing.assert_allclose(actual, formula(rows.arrays()), rtol=1e-6)
 
     def test_gradient(self, distribution, label_dims, rng):
         rows = Rows(rng, label_dims=label_dims)
@@ -147,9 +151,9 @@ class TestTree:
         rows = Rows(rng, n=2 * classes, classes=classes, nodes=classes - 1)
         rows.feeds[rows.label] = np.arange(2 * classes) % classes
         cost = pd.hierarchical_sigmoid(*rows.arguments())
-        found = pd.Session("reference").eval(cost, rows.feeds)
+        actual = pd.Session("reference").eval(cost, rows.feeds)
         expected = naive.tree(scores(rows.arrays()), rows.labels())
-        np.testing.assert_allclose(found, expected, rtol=1e-12)
+        np.testing.assert_allclose(actual, expected, rtol=1e-12)
 
     def test_gradient(self, classes, rng):
         rows = Rows(rng, classes=classes, nodes=classes - 1)
@@ -166,9 +170,9 @@ class TestTree:
 def test_no_rows(rng):
     rows = Rows(rng, n=0, nodes=5, label_dims=("N", 1))
     cost = pd.hierarchical_sigmoid(*rows.arguments())
-    found = pd.Session("reference").eval([cost, *pd.gradients(cost, rows.floats)], rows.feeds)
-    assert [a.shape for a in found] == [(0, 1), *(a.shape for a in rows.arrays())]
-    assert not any(a.any() for a in found)
+    values = pd.Session("reference").eval([cost, *pd.gradients(cost, rows.floats)], rows.feeds)
+    assert [a.shape for a in values] == [(0, 1), *(a.shape for a in rows.arrays())]
+    assert not any(a.any() for a in values)
 
 
 def test_scores_of_the_tree_are_held_and_still_learn():

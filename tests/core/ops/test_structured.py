@@ -16,20 +16,21 @@ def slot(dims, dtype=WIDE):
 
 
 def project(feeds, target, variables, formula, rng):
-    """Gradients of a projection of the target along random ways: (found, by differences).
+    """Slope of a random projection of the target along random directions of the variables.
 
-    formula(arrays) is the truth of the target for the arrays of the variables.
+    (by gradients, by finite differences of formula(arrays), a reference for the target).
     """
     arrays = [feeds[v] for v in variables]
     seed = rng.standard_normal(pd.eval(target, feeds).shape)
-    ways = [rng.standard_normal(a.shape) for a in arrays]
-    found = pd.gradients(target, variables, seeds=[pd.constant(seed, WIDE)])
-    slope = sum(np.sum(g * way) for g, way in zip(pd.eval(found, feeds), ways, strict=True))
+    directions = [rng.standard_normal(a.shape) for a in arrays]
+    gradients = pd.gradients(target, variables, seeds=[pd.constant(seed, WIDE)])
+    slope = sum(np.sum(g * v) for g, v in zip(pd.eval(gradients, feeds), directions, strict=True))
 
-    def moved(step):
-        return np.sum(formula([a + step * w for a, w in zip(arrays, ways, strict=True)]) * seed)
+    def perturbed(step):
+        moved = [a + step * v for a, v in zip(arrays, directions, strict=True)]
+        return np.sum(formula(moved) * seed)
 
-    return slope, (moved(1e-5) - moved(-1e-5)) / 2e-5
+    return slope, (perturbed(1e-5) - perturbed(-1e-5)) / 2e-5
 
 
 # ---- CRF
@@ -75,22 +76,22 @@ class Chain:
 class TestCrf:
     def test_value(self, lengths, rng):
         chain = Chain(lengths, rng)
-        found = pd.eval(chain.cost, chain.feeds)
-        assert found.shape == (len(lengths), 1)
-        np.testing.assert_allclose(found, chain.truth(chain.arrays()), rtol=1e-12, atol=1e-12)
+        actual = pd.eval(chain.cost, chain.feeds)
+        assert actual.shape == (len(lengths), 1)
+        np.testing.assert_allclose(actual, chain.truth(chain.arrays()), rtol=1e-12, atol=1e-12)
 
     def test_gradient(self, lengths, rng):
         chain = Chain(lengths, rng)
-        found, expected = project(chain.feeds, chain.cost, chain.floats, chain.truth, rng)
-        assert found == pytest.approx(expected, rel=1e-7, abs=1e-8)
+        actual, expected = project(chain.feeds, chain.cost, chain.floats, chain.truth, rng)
+        assert actual == pytest.approx(expected, rel=1e-7, abs=1e-8)
 
     def test_decode(self, lengths, rng):
         chain = Chain(lengths, rng)
         y = pd.crf_decode(chain.scores, chain.sequences, **chain.options)
         scores, *weights = chain.arrays()
-        found = pd.eval(y, chain.feeds)
-        assert found.dtype == np.int64
-        np.testing.assert_array_equal(found, naive.crf_best(scores, chain.lengths, *weights))
+        actual = pd.eval(y, chain.feeds)
+        assert actual.dtype == np.int64
+        np.testing.assert_array_equal(actual, naive.crf_best(scores, chain.lengths, *weights))
 
 
 def test_crf_without_borders(rng):
@@ -141,18 +142,21 @@ class Steps:
     def __init__(self, steps, labels, rng, blank=0, classes=3):
         self.steps, self.label_lengths = np.array(steps, np.int64), np.array(labels, np.int64)
         self.blank = blank
-        self.sequences, self.written = (pd.Segments(slot(("B",), np.int64)) for _ in range(2))
+        self.sequences = pd.Segments(slot(("B",), np.int64))
+        self.label_sequences = pd.Segments(slot(("B",), np.int64))
         self.log_p = slot((self.sequences.tokens, classes))
-        self.labels = slot((self.written.tokens,), np.int64)
+        self.labels = slot((self.label_sequences.tokens,), np.int64)
         rows = rng.standard_normal((sum(steps), classes))
         places = rng.integers(0, classes - 1, sum(labels))
         self.feeds = {
             self.sequences.lengths: self.steps,
-            self.written.lengths: self.label_lengths,
+            self.label_sequences.lengths: self.label_lengths,
             self.log_p: rows - np.log(np.exp(rows).sum(1, keepdims=True)),
             self.labels: places + (places >= blank),
         }
-        self.cost = pd.ctc_loss(self.log_p, self.labels, self.sequences, self.written, blank)
+        self.cost = pd.ctc_loss(
+            self.log_p, self.labels, self.sequences, self.label_sequences, blank
+        )
 
     def truth(self, arrays):
         labels = self.feeds[self.labels]
@@ -164,15 +168,15 @@ class Steps:
 class TestCtc:
     def test_value(self, lengths, blank, rng):
         batch = Steps(*lengths, rng, blank)
-        found = pd.eval(batch.cost, batch.feeds)
-        assert found.shape == (len(batch.steps), 1)
+        actual = pd.eval(batch.cost, batch.feeds)
+        assert actual.shape == (len(batch.steps), 1)
         expected = batch.truth([batch.feeds[batch.log_p]])
-        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(actual, expected, rtol=1e-12, atol=1e-12)
 
     def test_gradient(self, lengths, blank, rng):
         batch = Steps(*lengths, rng, blank)
-        found, expected = project(batch.feeds, batch.cost, [batch.log_p], batch.truth, rng)
-        assert found == pytest.approx(expected, rel=1e-7, abs=1e-8)
+        actual, expected = project(batch.feeds, batch.cost, [batch.log_p], batch.truth, rng)
+        assert actual == pytest.approx(expected, rel=1e-7, abs=1e-8)
 
 
 def test_ctc_of_too_long_a_label_has_no_cost_and_no_gradient(rng):
@@ -192,10 +196,10 @@ def test_ctc_of_impossible_steps_is_no_nan():
     log_p = pd.Variable("log_p", data=np.log([[1, 1e-300, 0.5], [1, 1e-300, 0.5]]), dtype=WIDE)
     cost = pd.ctc_loss(log_p + pd.constant([0.0, -np.inf, 0.0], WIDE), [1], lengths, ONE)
     other = pd.ctc_loss(log_p + pd.constant([0.0, -np.inf, 0.0], WIDE), [2], lengths, ONE)
-    found = pd.eval([cost, other, *pd.gradients(cost, [log_p]), *pd.gradients(other, [log_p])])
-    assert all(np.isfinite(array).all() for array in found)
-    assert found[0] > 1e29
-    np.testing.assert_allclose(found[1], -np.log(0.5 + 0.5 + 0.25), rtol=1e-12)
+    actual = pd.eval([cost, other, *pd.gradients(cost, [log_p]), *pd.gradients(other, [log_p])])
+    assert all(np.isfinite(array).all() for array in actual)
+    assert actual[0] > 1e29
+    np.testing.assert_allclose(actual[1], -np.log(0.5 + 0.5 + 0.25), rtol=1e-12)
 
 
 ONE = pd.Segments(np.array([1]))
@@ -213,7 +217,7 @@ def test_ctc_is_what_torch_computes(rng):
     expected = torch.nn.functional.ctc_loss(logits.log_softmax(2), *given, reduction="none")
     expected.sum().backward()
     scores = slot((batch.sequences.tokens, classes))
-    cost = pd.ctc_loss(pd.log_softmax(scores), batch.labels, batch.sequences, batch.written)
+    cost = pd.ctc_loss(pd.log_softmax(scores), batch.labels, batch.sequences, batch.label_sequences)
     feeds = {scores: batch.feeds[batch.log_p], **batch.feeds}
     del feeds[batch.log_p]
     value, slope = pd.eval([cost, *pd.gradients(cost, [scores])], feeds)
@@ -225,9 +229,9 @@ def test_ctc_is_what_torch_computes(rng):
 def test_long_sequences_of_certain_steps_in_single_precision(rng):
     """300 steps of logits up to 600 apart: the cost is some 1e5, its gradient a difference of
     distributions."""
-    sequences, written = pd.Segments(np.array([300])), pd.Segments(np.array([40]))
+    sequences, label_sequences = pd.Segments(np.array([300])), pd.Segments(np.array([40]))
     logits = pd.constant(rng.uniform(-300, 300, (300, 8)), np.float32)
-    cost = pd.ctc_loss(pd.log_softmax(logits), rng.integers(1, 8, 40), sequences, written)
+    cost = pd.ctc_loss(pd.log_softmax(logits), rng.integers(1, 8, 40), sequences, label_sequences)
     value, slope = pd.eval([cost, *pd.gradients(cost, [logits])])
     assert 1e4 < value.item() < 1e6
     np.testing.assert_allclose(slope.sum(1), np.zeros(300), atol=1e-4)
@@ -246,9 +250,9 @@ def test_exported_models_need_values_and_lengths_only(rng, tmp_path):
     path = str(tmp_path / "m.onnx")
     pd.export_onnx(path, targets, inputs=list(feeds))
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    found = session.run(None, {v.name: array for v, array in feeds.items()})
-    for exported, evaluated in zip(found, pd.eval(targets, feeds), strict=True):
-        np.testing.assert_allclose(exported, evaluated, rtol=1e-12)
+    exported = session.run(None, {v.name: array for v, array in feeds.items()})
+    for actual, expected in zip(exported, pd.eval(targets, feeds), strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=1e-12)
 
 
 def rows(*dims, dtype="float32"):

@@ -38,7 +38,7 @@ def test_values(counts, reverse, rng):
     packed = pd.unroll(step, outputs, sequences, reverse)
     x = rng.standard_normal((sum(counts), WIDTH)).astype(np.float32)
     r = rng.standard_normal((len(counts), WIDTH)).astype(np.float32)
-    found = pd.eval(packed, {tokens: x, lengths: np.array(counts, np.int64), row: r})
+    actual = pd.eval(packed, {tokens: x, lengths: np.array(counts, np.int64), row: r})
     w, u = map(pd.eval, weights)
     expected = np.zeros((4, sum(counts), WIDTH))
     start = 0
@@ -49,7 +49,7 @@ def test_values(counts, reverse, rng):
             h = np.tanh(x[t] @ w + h @ u + r[k])
             expected[:, t] = h, np.exp(h) * r[k], x[t] @ w, r[k]
         start += count
-    for a, b in zip(found, expected, strict=True):
+    for a, b in zip(actual, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
@@ -88,17 +88,17 @@ def markov(table, start, beam_size, max_length, samples):
 
 def every_path(table, start, max_length):
     """All complete paths of a chain: {words: ln p}."""
-    found, left = {}, [((), 0.0)]
-    while left:
-        words, score = left.pop()
+    paths, stack = {}, [((), 0.0)]
+    while stack:
+        words, score = stack.pop()
         for word, p in enumerate(table[words[-1] if words else start]):
             path = (*words, word), score + np.log(p)
             over = word == 1 or len(path[0]) == max_length
             if over:
-                found[path[0]] = path[1]
+                paths[path[0]] = path[1]
             else:
-                left.append(path)
-    return found
+                stack.append(path)
+    return paths
 
 
 def test_paths_have_the_probability_of_their_words(rng):
