@@ -201,6 +201,7 @@ def cast(x: Operand, dtype: DTypeLike) -> Variable:
     return x if x.dtype == np.dtype(dtype) else apply("Cast", x, to=code)
 
 
+@op
 def identity(x, name=None, kind=Variable, **state):
     """x under a name of its own, as a Variable of a class of yours with this `state`."""
     x = constant(x)
