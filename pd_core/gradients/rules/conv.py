@@ -10,7 +10,7 @@ from ... import ops
 from ...graph.errors import NoGradient
 from ...graph.variable import constant
 from ..expression import expression
-from ..registry import again, gradient
+from ..registry import gradient, reapply
 from .windows import counts, geometry, known_sizes, reached, transposed_geometry
 
 
@@ -77,7 +77,7 @@ def max_pool(node, dy, *_):
         return [ops.max_pool_grad(x, _maxima(node, form["pads"]), dy, **form)]
     if ties == "all":
         raise NoGradient(f"ties='all' has a gradient for images of known sizes, not {x!r}")
-    _, index = again(node, x, outputs=2, storage_order=0)
+    _, index = reapply(node, x, outputs=2, storage_order=0)
     flat = ops.reshape(ops.zeros_like(x), [-1])
     flat = ops.scatter_add(flat, ops.reshape(index, [-1]), ops.reshape(dy, [-1]))
     return [ops.reshape_like(flat, x)]
@@ -88,7 +88,7 @@ def _maxima(node, pads):
     fits = all(p < k for p, k in zip(pads, node.attributes["kernel_shape"] * 2, strict=True))
     if not node.attributes.get("ceil_mode", 0) or not fits:
         return node.outputs[0]
-    return again(node, *node.inputs, ceil_mode=0, pads=pads, auto_pad=None)
+    return reapply(node, *node.inputs, ceil_mode=0, pads=pads, auto_pad=None)
 
 
 @gradient("MaxPoolGrad")

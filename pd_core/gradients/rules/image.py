@@ -8,7 +8,7 @@ from ...graph.rewrite import substitute
 from ...graph.variable import Variable, constant
 from ...ops.image import interpolation_matrix
 from ..engine import gradients
-from ..registry import again, gradient
+from ..registry import gradient, reapply
 from .sampling import cubic_taps, linear_taps
 
 
@@ -123,7 +123,7 @@ def _matrix(node, dy, place, axis, count):
         sizes = ops.slice(sizes, [place], [place + 1], [0])
         inputs = [region, None, ops.concat([one, ops.size_of(x, axis), sizes])]
     known = (1, 1, x.dims[axis], dy.dims[axis])
-    return ops.squeeze(again(node, unit, *inputs, known=known, **keep), [0, 1])
+    return ops.squeeze(reapply(node, unit, *inputs, known=known, **keep), [0, 1])
 
 
 def _matrix_of_images(node, dy, axis):
@@ -143,7 +143,7 @@ def _matrix_of_images(node, dy, axis):
     sizes = [ops.size_of(x, k) if k in axes else one for k in range(x.rank)]
     images = ops.expand(ops.cast(hit, dy.dtype), ops.concat([size, *sizes[1:]]))
     images.dims = (x.dims[axis], *(d if k in axes else 1 for k, d in enumerate(x.dims) if k))
-    found = again(node, images, *node.inputs[1:])
+    found = reapply(node, images, *node.inputs[1:])
     others = [k for k in range(1, x.rank) if k != axis]
     found = ops.slice(found, [0] * len(others), [1] * len(others), others)
     return ops.squeeze(found, others)

@@ -2,7 +2,7 @@
 
 from ... import ops
 from ..expression import expression
-from ..registry import again, gradient
+from ..registry import gradient, reapply
 from .selection import places
 
 
@@ -109,7 +109,7 @@ def top_k(node, dy, _):
 def one_hot(node, dy):
     """To the two values: what stands where the index is, and what elsewhere."""
     index, depth, _ = node.inputs
-    hit = ops.cast(again(node, index, depth, [0.0, 1.0], known=dy.dims), dy.dtype)
+    hit = ops.cast(reapply(node, index, depth, [0.0, 1.0], known=dy.dims), dy.dtype)
     on = ops.reduce_sum(dy * hit)
     both = [ops.reshape(v, [1]) for v in (ops.reduce_sum(dy) - on, on)]
     return [None, None, ops.concat(both)]

@@ -6,7 +6,7 @@ import numpy as np
 
 from ... import ops
 from ...graph.variable import constant
-from ..registry import again, gradient
+from ..registry import gradient, reapply
 
 
 def _axes(node):
@@ -82,20 +82,20 @@ def reduce_extreme(node, dy):
     """Shared evenly by the elements that are the extreme, as by torch.amax."""
     x, y = node.inputs[0], node.outputs[0]
     at = ops.cast(ops.equal(x, _stretched(node, y)), x.dtype)
-    return _partials(node, at * _stretched(node, dy / _again_summed(node, at)))
+    return _partials(node, at * _stretched(node, dy / _summed(node, at)))
 
 
-def _again_summed(node, v):
+def _summed(node, v):
     """v summed over the axes of a reduction, in the shape of its result."""
     axes, keep = _axes(node), bool(node.attributes.get("keepdims", 1))
     if axes is None or isinstance(axes, list) or axes.value is not None:
         axes = axes if axes is None or isinstance(axes, list) else axes.value
         return ops.reduce_sum(v, axes, keep_dim=keep)
-    return _again(node, v, op_type="ReduceSum")
+    return _reapply(node, v, op_type="ReduceSum")
 
 
-def _again(node, v, **other):
-    return again(node, v, *node.inputs[1:], known=node.outputs[0].dims, **other)
+def _reapply(node, v, **other):
+    return reapply(node, v, *node.inputs[1:], known=node.outputs[0].dims, **other)
 
 
 @gradient("ReduceProd")
@@ -106,9 +106,9 @@ def reduce_prod(node, dy):
     """
     x = node.inputs[0]
     zero = ops.equal(x, 0.0)
-    zeros = _stretched(node, _again_summed(node, ops.cast(zero, x.dtype)))
+    zeros = _stretched(node, _summed(node, ops.cast(zero, x.dtype)))
     nonzero = ops.where(zero, 1.0, x)
-    product = _stretched(node, _again(node, nonzero))
+    product = _stretched(node, _reapply(node, nonzero))
     alone = ops.where(ops.logical_and(zero, ops.equal(zeros, 1.0)), product, 0.0)
     others = ops.where(ops.equal(zeros, 0.0), product / nonzero, alone)
     return _partials(node, others * _stretched(node, dy))
@@ -165,7 +165,7 @@ def log_softmax(node, dy):
 def cum_sum(node, dy):
     """The sum of all that comes after."""
     reverse = 1 - node.attributes.get("reverse", 0)
-    return [again(node, dy, node.inputs[1], reverse=reverse), None]
+    return [reapply(node, dy, node.inputs[1], reverse=reverse), None]
 
 
 @gradient("CumProd")
@@ -175,7 +175,7 @@ def cum_prod(node, dy):
     rows = ops.arange(ops.size_of(x, axis))
     own = _across(rows, axis, x.rank + 1), _across(rows, axis + 1, x.rank + 1)
     without = ops.where(ops.equal(*own), 1.0, ops.unsqueeze(x, [axis]))
-    products = again(node, without, np.int64(axis + 1))
+    products = reapply(node, without, np.int64(axis + 1))
     first, last = reversed(own) if node.attributes.get("reverse", 0) else own
     within = ops.less_than if node.attributes.get("exclusive", 0) else ops.less_equal
     shares = ops.where(within(first, last), products * ops.unsqueeze(dy, [axis]), 0.0)

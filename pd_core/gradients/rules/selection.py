@@ -7,7 +7,7 @@ there the gradient is added up.
 import numpy as np
 
 from ... import ops
-from ..registry import again, gradient
+from ..registry import gradient, reapply
 
 
 def places(x, first=0):
@@ -19,7 +19,7 @@ def places(x, first=0):
 @gradient("GatherND", "Compress")
 def selected(node, dy):
     x, *rest = node.inputs
-    at = again(node, places(x), *rest, known=dy.dims)
+    at = reapply(node, places(x), *rest, known=dy.dims)
     return [_added_up(x, at, dy), *[None] * len(rest)]
 
 
@@ -32,7 +32,7 @@ def _added_up(x, at, dy):
 def filled(node, dy, *rest):
     """(gradient of the input, gradient of the value elsewhere), of a node on (x, *rest)."""
     x = node.inputs[0]
-    at = again(node, places(x, 1), *rest, known=dy.dims)
+    at = reapply(node, places(x, 1), *rest, known=dy.dims)
     zeros = ops.reshape(ops.zeros_like(x), [-1])
     zeros = ops.concat([ops.cast(np.zeros(1), dy.dtype), zeros])
     sums = ops.scatter_add(zeros, ops.reshape(at, [-1]), ops.reshape(dy, [-1]))
@@ -49,7 +49,7 @@ def center_crop_pad(node, dy):
 def unique(node, dy, *_):
     """To the first of equal elements."""
     (x,), axis = node.inputs, node.attributes.get("axis")
-    _, first = again(node, x, outputs=2)
+    _, first = reapply(node, x, outputs=2)
     if axis is None:
         return [_added_up(x, first, dy)]
     at = ops.gather(places(x), first, axis % x.rank)
@@ -59,13 +59,13 @@ def unique(node, dy, *_):
 @gradient("ReverseSequence")
 def reverse_sequence(node, dy):
     """Reversed again."""
-    return [again(node, dy, node.inputs[1]), None]
+    return [reapply(node, dy, node.inputs[1]), None]
 
 
 @gradient("Trilu")
 def trilu(node, dy):
     """The same triangle."""
-    return [again(node, dy, *node.inputs[1:]), *[None] * (len(node.inputs) - 1)]
+    return [reapply(node, dy, *node.inputs[1:]), *[None] * (len(node.inputs) - 1)]
 
 
 @gradient("Tile")

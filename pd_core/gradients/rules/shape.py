@@ -3,7 +3,7 @@
 import numpy as np
 
 from ... import ops
-from ..registry import gradient, unbroadcast, unbroadcast_late
+from ..registry import gradient, unbroadcast, unbroadcast_at_runtime
 from .selection import filled, selected
 
 
@@ -22,7 +22,7 @@ def expand(node, dy):
     x = node.inputs[0]
     pairs = zip(x.dims, dy.dims[dy.rank - x.rank :], strict=True)
     late = any(isinstance(d, str) and d != e for d, e in pairs)
-    return [(unbroadcast_late if late else unbroadcast)(dy, x), None]
+    return [(unbroadcast_at_runtime if late else unbroadcast)(dy, x), None]
 
 
 @gradient("Concat")

@@ -6,7 +6,7 @@ from ... import ops
 from ...graph.errors import NoGradient
 from ...graph.variable import constant
 from ..expression import expression
-from ..registry import again, gradient
+from ..registry import gradient, reapply
 
 
 @gradient("DFT")
@@ -21,7 +21,7 @@ def dft(node, dy):
     if length is None:
         length = (size - 1) * 2 if inverse and onesided else size
     length = ops.reshape(length, [])
-    g = again(node, dy, length, axis, inverse=1 - inverse, onesided=0, known=_dims(x, dy, 2))
+    g = reapply(node, dy, length, axis, inverse=1 - inverse, onesided=0, known=_dims(x, dy, 2))
     count = ops.cast(length, dy.dtype)
     g = g / count if inverse else g * count
     if inverse and onesided:
