@@ -1,4 +1,4 @@
-"""Derivatives of activation functions: of what each of them computes."""
+"""Derivatives of activation functions, by rules or from the formula of the function."""
 
 import math
 
@@ -19,30 +19,31 @@ def prelu(a, x, slope):
 
 @expression("Elu")
 def elu(a, x):
-    return _bent(x, a.get("alpha", 1.0), 1.0)
+    return _exponential_below_zero(x, a.get("alpha", 1.0), 1.0)
 
 
 @expression("Celu")
 def celu(a, x):
     alpha = a.get("alpha", 1.0)
-    return _bent(x, alpha, alpha)
+    return _exponential_below_zero(x, alpha, alpha)
 
 
 @expression("Selu")
 def selu(a, x):
     alpha, gamma = _SELU
-    return _bent(x, a.get("alpha", alpha), 1.0) * a.get("gamma", gamma)
+    return _exponential_below_zero(x, a.get("alpha", alpha), 1.0) * a.get("gamma", gamma)
 
 
-def _bent(x, height, width):
-    """x where positive, height (e^(x / width) - 1) elsewhere."""
+def _exponential_below_zero(x, height, width):
+    """Return x where positive, height (e^(x / width) - 1) elsewhere."""
+    # the exponent is 0 where x is positive: e^x may overflow there, and inf * 0 is NaN
     below = ops.exp(ops.where(x > 0.0, 0.0, x) * (1.0 / width)) - 1.0
     return ops.where(x > 0.0, x, below * height)
 
 
 @expression("Gelu")
 def gelu(a, x):
-    """x times the share of the normal distribution below it (Hendrycks & Gimpel 2016)."""
+    """x times the normal distribution function of x (Hendrycks & Gimpel 2016)."""
     if a.get("approximate", "none") == "tanh":
         inner = math.sqrt(2.0 / math.pi) * (x + 0.044715 * x * x * x)
         return 0.5 * x * (1.0 + ops.tanh(inner))
@@ -62,15 +63,15 @@ def mish(a, x):
 @gradient("HardSigmoid")
 def hard_sigmoid(node, dy):
     y, slope = node.outputs[0], node.attributes.get("alpha", 0.2)
-    within = ops.logical_and(ops.greater_than(y, 0.0), ops.less_than(y, 1.0))
+    within = ops.logical_and(y > 0.0, y < 1.0)
     return [ops.where(within, dy * slope, 0.0)]
 
 
 @gradient("HardSwish")
 def hard_swish(node, dy):
     (x,) = node.inputs
-    bent = ops.where(ops.less_than(x, 3.0), dy * (x * (1.0 / 3.0) + 0.5), dy)
-    return [ops.where(ops.less_equal(x, -3.0), 0.0, bent)]
+    dx = ops.where(x < 3.0, dy * (x * (1.0 / 3.0) + 0.5), dy)
+    return [ops.where(x <= -3.0, 0.0, dx)]
 
 
 @gradient("ThresholdedRelu")
@@ -82,7 +83,7 @@ def thresholded_relu(node, dy):
 @gradient("Shrink")
 def shrink(node, dy):
     (x,), width = node.inputs, node.attributes.get("lambd", 0.5)
-    return [ops.where(ops.abs(x) > width, dy, 0.0)]
+    return [ops.where(abs(x) > width, dy, 0.0)]
 
 
 @gradient("Dropout")
@@ -111,12 +112,12 @@ def dequantize(a, x, scale, zero_point=None):
     """(x - zero point) scale, along an axis, by blocks of it, or as a whole."""
     centred = ops.cast(x, scale.dtype)
     if zero_point is not None:
-        centred = centred - _stretched(a, ops.cast(zero_point, scale.dtype), x)
-    return centred * _stretched(a, scale, x)
+        centred = centred - _broadcastable(a, ops.cast(zero_point, scale.dtype), x)
+    return centred * _broadcastable(a, scale, x)
 
 
-def _stretched(a, v, x):
-    """A scale beside x."""
+def _broadcastable(a, v, x):
+    """Bring a scale or zero point into a shape that broadcasts against x."""
     axis, block = a.get("axis", 1) % max(x.rank, 1), a.get("block_size", 0)
     if v.rank == 0 or v.dims == (1,):
         return ops.reshape(v, [])
@@ -128,6 +129,6 @@ def _stretched(a, v, x):
 
 @expression("DynamicQuantizeLinear")
 def dynamic_quantize(a, x):
-    """Of the three outputs only the scale changes smoothly with x."""
+    """Only the scale is smooth in x: x stands in for the quantized values and the zero point."""
     low, high = ops.minimum(ops.reduce_min(x), 0.0), ops.maximum(ops.reduce_max(x), 0.0)
     return [x, (high - low) * (1.0 / 255.0), x]

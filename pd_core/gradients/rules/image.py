@@ -73,7 +73,7 @@ def _crop_matrix(node, region, dy, place, axis):
         here = ops.equal(ops.unsqueeze(pixel, 1), ops.unsqueeze(pixels, 0))
         share = ops.unsqueeze(weight, 1) * ops.cast(here, dy.dtype)
         matrix = share if matrix is None else matrix + share
-    within = ops.logical_and(ops.greater_equal(at, 0.0), ops.less_equal(at, size - 1.0))
+    within = ops.logical_and(at >= 0.0, at <= size - 1.0)
     return ops.where(ops.unsqueeze(within, 1), matrix, 0.0)
 
 
@@ -153,9 +153,9 @@ def _along(dy, matrix, axis):
     """dy times a matrix, along one axis."""
     last = dy.rank - 1
     if axis == last:
-        return ops.matmul(dy, matrix)
+        return dy @ matrix
     if axis == last - 1:
-        return ops.matmul(ops.transpose(matrix), dy)
+        return ops.transpose(matrix) @ dy
     order = list(range(dy.rank))
     order[axis], order[last] = last, axis
-    return ops.transpose(ops.matmul(ops.transpose(dy, order), matrix), order)
+    return ops.transpose(ops.transpose(dy, order) @ matrix, order)

@@ -24,7 +24,7 @@ def rnn(a, x, w, r, b=None, lengths=None, h=None):
 
         def step(states, x):
             (h,) = states
-            return [part.activated(0, x + ops.matmul(h, r))]
+            return [part.activated(0, x + h @ r)]
 
         return part.before(part.bias), step
 
@@ -50,14 +50,14 @@ def gru(a, x, w, r, b=None, lengths=None, h=None):
 
         def reset(h, r):
             if not after:
-                return ops.matmul(r * h, candidate)
-            seen = ops.matmul(h, candidate)
+                return (r * h) @ candidate
+            seen = h @ candidate
             return r * (seen if kept is None else seen + kept)
 
         def step(states, x):
             (h,) = states
             x, x_n = ops.split(x, sizes, 1)
-            z, r = ops.split(part.activated(0, x + ops.matmul(h, gates)), [layer.width] * 2, 1)
+            z, r = ops.split(part.activated(0, x + h @ gates), [layer.width] * 2, 1)
             return [(1.0 - z) * part.activated(1, x_n + reset(h, r)) + z * h]
 
         return part.before(bias), step
@@ -85,7 +85,7 @@ def lstm(a, x, w, r, b=None, lengths=None, h=None, c=None, p=None):
 
         def step(states, x):
             h, c = states
-            i, o, f, g = ops.split(x + ops.matmul(h, r), [n] * 4, 1)
+            i, o, f, g = ops.split(x + h @ r, [n] * 4, 1)
             i = gate(i, c, peep[0])
             f = 1.0 - i if coupled else gate(f, c, peep[2])
             c = f * c + i * part.activated(1, g)
@@ -180,7 +180,7 @@ class _Part:
 
     def before(self, bias):
         """The inputs' share of the gates, for all steps."""
-        x = ops.matmul(self.layer.x, ops.transpose(self.w))
+        x = self.layer.x @ ops.transpose(self.w)
         return x if bias is None else x + bias
 
     def activated(self, k, x):
@@ -191,7 +191,7 @@ class _Part:
 def _going(x, lengths):
     """Whether a sequence reaches a step, bool [T, B, 1]."""
     steps = ops.reshape(ops.arange(ops.size_of(x, 0)), [-1, 1, 1])
-    going = ops.less_than(steps, ops.reshape(ops.cast(lengths, np.int64), [1, -1, 1]))
+    going = steps < ops.reshape(ops.cast(lengths, np.int64), [1, -1, 1])
     going.dims = (x.dims[0], x.dims[1], 1)
     return going
 

@@ -31,7 +31,7 @@ def _sizes_kept(x, axes):
     """The sizes of x with 1 at axes that are known only at run time."""
     axes = ops.where(axes < 0, axes + x.rank, axes)
     hit = ops.equal(np.arange(x.rank).reshape(-1, 1), ops.reshape(axes, [1, -1]))
-    hit = ops.greater_than(ops.reduce_sum(ops.cast(hit, np.int64), [1]), 0)
+    hit = ops.reduce_sum(ops.cast(hit, np.int64), [1]) > 0
     return ops.where(hit, 1, ops.shape_of(x))
 
 

@@ -40,10 +40,10 @@ class _Side:
         numbers = ops.cast(ops.arange(most), dtype)
         first, width, number = (ops.unsqueeze(v, 2) for v in (first, width, number))
         self.number, self.pixels, self.cells = ops.maximum(number, 1.0), pixels, cells
-        made = ops.less_than(numbers, number)
+        made = numbers < number
         cell = np.arange(cells, dtype=dtype).reshape(1, -1, 1)
         at = first + width * cell + (numbers + 0.5) * width / self.number
-        seen = ops.logical_and(ops.greater_equal(at, -1.0), ops.less_equal(at, pixels))
+        seen = ops.logical_and(at >= -1.0, at <= pixels)
         self.made = ops.expand_like(made, at)
         self.seen = ops.logical_and(seen, made)
         self.at = ops.clip(at, 0.0, pixels - 1.0)
@@ -51,7 +51,7 @@ class _Side:
     def shares(self):
         """[R, cells, pixels]: how much each pixel counts in a cell's average."""
         pixel = ops.cast(ops.arange(ops.cast(self.pixels, np.int64)), self.at.dtype)
-        weights = ops.relu(1.0 - ops.abs(ops.unsqueeze(self.at, 3) - pixel))
+        weights = ops.relu(1.0 - abs(ops.unsqueeze(self.at, 3) - pixel))
         weights = ops.where(ops.unsqueeze(self.seen, 3), weights, 0.0)
         return ops.reduce_sum(weights, [2]) / self.number
 
@@ -70,7 +70,7 @@ def _flat(v):
 def _average(x, rows, columns):
     """Rows times image times columns, for each region."""
     along = ops.unsqueeze(rows.shares(), 1), ops.unsqueeze(columns.shares(), 1)
-    return ops.matmul(ops.matmul(along[0], x), ops.swap_last(along[1]))
+    return along[0] @ x @ ops.swap_last(along[1])
 
 
 def _largest(x, rows, columns):
@@ -91,7 +91,7 @@ def _largest(x, rows, columns):
     made = ops.reshape(made, ops.concat([ops.size_of(made, 0), np.array([1]), *sizes[1:]]))
     lowest = float(np.finfo(x.dtype).min)
     found = ops.reduce_max(ops.where(made, largest, lowest), [3, 5])
-    return ops.where(ops.greater_than(found, lowest), found, 0.0)
+    return ops.where(found > lowest, found, 0.0)
 
 
 def _beside(a, b, join):

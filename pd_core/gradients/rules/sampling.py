@@ -40,7 +40,7 @@ class _Axis:
         self.part = self.at - self.base
 
     def _beyond(self, at):
-        return ops.logical_or(ops.less_than(at, self.low), ops.greater_than(at, self.high))
+        return ops.logical_or(at < self.low, at > self.high)
 
     def _held(self, at):
         if self.padding == "border":
@@ -62,7 +62,7 @@ class _Axis:
 def _reflected(at, low, high):
     """Places beyond the ends turned back, as often as it takes."""
     width = high - low
-    below = ops.less_than(at, low)
+    below = at < low
     beyond = ops.where(below, low - at, at - high)
     turns = ops.floor(beyond / width)
     rest = beyond - turns * width
@@ -139,7 +139,7 @@ def affine_grid(a, theta, size):
         rows.append(ops.expand(ops.reshape(at, shape), ops.slice(size, [2], [2 + n], [0])))
     rows.append(ops.ones_like(rows[0]))
     points = ops.reshape(ops.concat([ops.unsqueeze(r, n) for r in rows], n), [-1, n + 1])
-    found = ops.matmul(points, ops.transpose(theta, [0, 2, 1]))
+    found = points @ ops.transpose(theta, [0, 2, 1])
     sizes = [ops.size_of(theta, 0), ops.slice(size, [2], [2 + n], [0]), np.array([n])]
     return ops.reshape(found, ops.concat(sizes))
 
@@ -171,7 +171,7 @@ def deform_conv(a, x, w, offset, bias=None, mask=None):
         found = found * ops.reshape(mask, [-1, own, 1, taps, cells])
     columns = ops.reshape(found, [-1, groups, channels // groups * taps, cells])
     filters = ops.reshape(w, [groups, w.dims[0] // groups, channels // groups * taps])
-    y = ops.reshape(ops.matmul(filters, columns), [-1, w.dims[0], *result])
+    y = ops.reshape(filters @ columns, [-1, w.dims[0], *result])
     return y if bias is None else y + ops.reshape(bias, [-1, *[1] * n])
 
 

@@ -39,7 +39,7 @@ def _twice(g, length, axis):
     k = ops.arange(ops.gather(ops.shape_of(g), axis))
     alone = ops.logical_or(ops.equal(k, 0), ops.equal(k * 2, length))
     factor = ops.where(alone, constant(1.0, g.dtype), 2.0)
-    factor = ops.where(ops.greater_than(k * 2, length), 0.0, factor)
+    factor = ops.where(k * 2 > length, 0.0, factor)
     along = ops.equal(np.arange(g.rank), ops.reshape(axis, [1]))
     return ops.reshape(factor, ops.where(along, constant(np.int64(-1)), 1))
 
