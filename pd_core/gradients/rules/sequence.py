@@ -1,4 +1,4 @@
-"""Derivatives of packed sequences: each operator's gradient is the one that undoes it."""
+"""Derivatives of packed sequences: each operator's gradient is its inverse or its transpose."""
 
 import numpy as np
 
@@ -57,11 +57,11 @@ def repeat_rows(node, dy):
 def segment_max(node, dy):
     """To the first row that holds the maximum."""
     x, index, owner, position, lengths = node.inputs
-    where = ops.cast(position, x.dtype)
-    where = ops.reshape(where, [-1] + [1] * (x.rank - 1)) if x.rank > 1 else where
-    at = ops.equal(x, ops.repeat_rows(node.outputs[0], index, owner))
-    candidates = ops.where(at, -where, np.array(-np.inf, x.dtype))
+    row = ops.cast(position, x.dtype)
+    row = ops.reshape(row, [-1] + [1] * (x.rank - 1)) if x.rank > 1 else row
+    hits = ops.equal(x, ops.repeat_rows(node.outputs[0], index, owner))
+    candidates = ops.where(hits, -row, np.array(-np.inf, x.dtype))
     first = ops.segment_max(candidates, index, owner, position, lengths)
-    picked = ops.equal(where, ops.repeat_rows(-first, index, owner))
-    dx = ops.where(picked, ops.repeat_rows(dy, index, owner), np.array(0, x.dtype))
+    is_first = ops.equal(row, ops.repeat_rows(-first, index, owner))
+    dx = ops.where(is_first, ops.repeat_rows(dy, index, owner), np.array(0, x.dtype))
     return [dx, None, None, None, None]
