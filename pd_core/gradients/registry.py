@@ -8,7 +8,7 @@ functions; `replace=True` puts the new verdict in the place of the former one.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from ..graph.variable import Operand, Variable, is_open
 
 Gradients = Sequence[Variable | Callable[[], Variable] | None]  # what a rule returns
 Rule = Callable[..., Gradients]
+Attributes = dict[str, Any]  # of a node, by name
 _Function = TypeVar("_Function", bound=Callable)
 
 gradient_rules: dict[str, Rule] = {}

@@ -5,31 +5,32 @@ import math
 import numpy as np
 
 from ... import ops
+from ...graph.node import Node
 from ...graph.variable import Variable, constant
 from ..expression import expression
-from ..registry import gradient
+from ..registry import Attributes, Gradients, gradient
 
 _SELU = 1.67326319217681884765625, 1.05070102214813232421875  # alpha, gamma
 
 
 @expression("PRelu")
-def prelu(a, x, slope):
+def prelu(a: Attributes, x: Variable, slope: Variable) -> Variable:
     return ops.where(x > 0.0, x, x * slope)
 
 
 @expression("Elu")
-def elu(a, x):
+def elu(a: Attributes, x: Variable) -> Variable:
     return _exponential_below_zero(x, a.get("alpha", 1.0), 1.0)
 
 
 @expression("Celu")
-def celu(a, x):
+def celu(a: Attributes, x: Variable) -> Variable:
     alpha = a.get("alpha", 1.0)
     return _exponential_below_zero(x, alpha, alpha)
 
 
 @expression("Selu")
-def selu(a, x):
+def selu(a: Attributes, x: Variable) -> Variable:
     alpha, gamma = _SELU
     return _exponential_below_zero(x, a.get("alpha", alpha), 1.0) * a.get("gamma", gamma)
 
@@ -42,7 +43,7 @@ def _exponential_below_zero(x, height, width):
 
 
 @expression("Gelu")
-def gelu(a, x):
+def gelu(a: Attributes, x: Variable) -> Variable:
     """x times the normal distribution function of x (Hendrycks & Gimpel 2016)."""
     if a.get("approximate", "none") == "tanh":
         inner = math.sqrt(2.0 / math.pi) * (x + 0.044715 * x * x * x)
@@ -51,37 +52,37 @@ def gelu(a, x):
 
 
 @expression("Swish")
-def swish(a, x):
+def swish(a: Attributes, x: Variable) -> Variable:
     return x * ops.sigmoid(x * a.get("alpha", 1.0))
 
 
 @expression("Mish")
-def mish(a, x):
+def mish(a: Attributes, x: Variable) -> Variable:
     return x * ops.tanh(ops.softplus(x))
 
 
 @gradient("HardSigmoid")
-def hard_sigmoid(node, dy):
+def hard_sigmoid(node: Node, dy: Variable) -> Gradients:
     y, slope = node.outputs[0], node.attributes.get("alpha", 0.2)
     within = ops.logical_and(y > 0.0, y < 1.0)
     return [ops.where(within, dy * slope, 0.0)]
 
 
 @gradient("HardSwish")
-def hard_swish(node, dy):
+def hard_swish(node: Node, dy: Variable) -> Gradients:
     (x,) = node.inputs
     dx = ops.where(x < 3.0, dy * (x * (1.0 / 3.0) + 0.5), dy)
     return [ops.where(x <= -3.0, 0.0, dx)]
 
 
 @gradient("ThresholdedRelu")
-def thresholded_relu(node, dy):
+def thresholded_relu(node: Node, dy: Variable) -> Gradients:
     (x,), alpha = node.inputs, node.attributes.get("alpha", 1.0)
     return [ops.where(x > alpha, dy, 0.0)]
 
 
 @gradient("Shrink")
-def shrink(node, dy):
+def shrink(node: Node, dy: Variable) -> Gradients:
     (x,), width = node.inputs, node.attributes.get("lambd", 0.5)
     return [ops.where(abs(x) > width, dy, 0.0)]
 
@@ -108,7 +109,9 @@ def _mask(node):
 
 
 @expression("DequantizeLinear")
-def dequantize(a, x, scale, zero_point=None):
+def dequantize(
+    a: Attributes, x: Variable, scale: Variable, zero_point: Variable | None = None
+) -> Variable:
     """(x - zero point) scale, along an axis, by blocks of it, or as a whole."""
     centred = ops.cast(x, scale.dtype)
     if zero_point is not None:
@@ -128,7 +131,7 @@ def _broadcastable(a, v, x):
 
 
 @expression("DynamicQuantizeLinear")
-def dynamic_quantize(a, x):
+def dynamic_quantize(a: Attributes, x: Variable) -> list[Variable]:
     """Only the scale is smooth in x: x stands in for the quantized values and the zero point."""
     low, high = ops.minimum(ops.reduce_min(x), 0.0), ops.maximum(ops.reduce_max(x), 0.0)
     return [x, (high - low) * (1.0 / 255.0), x]

@@ -8,14 +8,24 @@ from onnx import helper
 
 from ... import ops
 from ...graph.errors import NoGradient
-from ...graph.variable import constant
+from ...graph.variable import Variable, constant
 from ..expression import expression
+from ..registry import Attributes
 
 RAW, CAPPED, MASKED, NORMALISED = range(4)  # stages of the scores: `qk_matmul_output_mode`
 
 
 @expression("Attention")
-def attention(a, q, k, v, mask=None, past_k=None, past_v=None, filled=None):
+def attention(
+    a: Attributes,
+    q: Variable,
+    k: Variable,
+    v: Variable,
+    mask: Variable | None = None,
+    past_k: Variable | None = None,
+    past_v: Variable | None = None,
+    filled: Variable | None = None,
+) -> list[Variable]:
     """Softmax(q kᵀ scale + bias) v (Vaswani et al. 2017), with grouped queries.
 
     `filled` [B] is the number of valid keys of each sequence (`nonpad_kv_seqlen`). A query that may
@@ -147,7 +157,9 @@ def _weights(scores, bias):
 
 
 @expression("RotaryEmbedding")
-def rotary_embedding(a, x, cos, sin, position=None):
+def rotary_embedding(
+    a: Attributes, x: Variable, cos: Variable, sin: Variable, position: Variable | None = None
+) -> Variable:
     """Rotate pairs of features by an angle that depends on their position (Su et al. 2021)."""
     heads = _split_heads(x, a["num_heads"]) if x.rank == 3 else x
     if position is not None:

@@ -8,14 +8,15 @@ import numpy as np
 
 from ... import ops
 from ...graph.errors import NoGradient
-from ...graph.variable import constant
+from ...graph.node import Node
+from ...graph.variable import Variable, constant
 from ..expression import expression
-from ..registry import gradient, reapply
+from ..registry import Attributes, Gradients, gradient, reapply
 from .windows import counts, geometry, known_sizes, pool_geometry, transposed_geometry
 
 
 @gradient("Conv")
-def conv(node, dy):
+def conv(node: Node, dy: Variable) -> Gradients:
     x, w, *bias = node.inputs
     options = {**geometry(node, x, w.dims[2:]), "group": node.attributes.get("group", 1)}
     return [
@@ -26,7 +27,7 @@ def conv(node, dy):
 
 
 @gradient("ConvInputGrad")
-def conv_input_grad(node, u):
+def conv_input_grad(node: Node, u: Variable) -> Gradients:
     w, dy, _ = node.inputs
     return [
         lambda: ops.conv_filter_grad(u, dy, w, **node.attributes),
@@ -36,7 +37,7 @@ def conv_input_grad(node, u):
 
 
 @gradient("ConvFilterGrad")
-def conv_filter_grad(node, u):
+def conv_filter_grad(node: Node, u: Variable) -> Gradients:
     x, dy, _ = node.inputs
     return [
         lambda: ops.conv_input_grad(u, dy, x, **node.attributes),
@@ -46,7 +47,7 @@ def conv_filter_grad(node, u):
 
 
 @gradient("ConvTranspose")
-def conv_transpose(node, dy):
+def conv_transpose(node: Node, dy: Variable) -> Gradients:
     """A convolution with the image and the result exchanged."""
     x, w, *bias = node.inputs
     options = {**transposed_geometry(node, x, w.dims[2:]), "group": node.attributes.get("group", 1)}
@@ -68,7 +69,7 @@ def _per_channel(dy):
 
 
 @gradient("MaxPool", "TiedMaxPool")
-def max_pool(node, dy, *_):
+def max_pool(node: Node, dy: Variable, *_: Variable | None) -> Gradients:
     """To the first maximum of each window; to all of them with ties="all"."""
     (x,), window = node.inputs, node.attributes["kernel_shape"]
     ties = node.attributes.get("ties", "first")
@@ -92,19 +93,19 @@ def _maxima(node, pads):
 
 
 @gradient("MaxPoolGrad")
-def max_pool_grad(node, u):
+def max_pool_grad(node: Node, u: Variable) -> Gradients:
     x, y, _ = node.inputs
     return [None, None, ops.max_pool_pick(x, y, u, **node.attributes)]
 
 
 @gradient("MaxPoolPick")
-def max_pool_pick(node, dz):
+def max_pool_pick(node: Node, dz: Variable) -> Gradients:
     x, y, _ = node.inputs
     return [None, None, ops.max_pool_grad(x, y, dz, **node.attributes)]
 
 
 @gradient("AveragePool")
-def avg_pool(node, dy):
+def avg_pool(node: Node, dy: Variable) -> Gradients:
     (x,), a, window = node.inputs, node.attributes, node.attributes["kernel_shape"]
     own = geometry(node, x, window)
     if not known_sizes(x):
@@ -139,14 +140,14 @@ def _spread(x, dy, window, form):
 
 
 @gradient("AveragePoolGrad")
-def avg_pool_grad(node, u):
+def avg_pool_grad(node: Node, u: Variable) -> Gradients:
     a = node.attributes
     include = bool(a["count_include_pad"])
     return [None, ops.avg_pool(u, a["kernel_shape"], a["strides"], a["pads"], False, include)]
 
 
 @gradient("LpPool")
-def lp_pool(node, dy):
+def lp_pool(node: Node, dy: Variable) -> Gradients:
     """x |x|^(p-2), times the sum of dy y^(1-p) over the windows of each cell."""
     (x,), y, a = node.inputs, node.outputs[0], node.attributes
     p, window = a.get("p", 2), a["kernel_shape"]
@@ -157,12 +158,12 @@ def lp_pool(node, dy):
 
 
 @expression("GlobalAveragePool")
-def global_average_pool(a, x):
+def global_average_pool(a: Attributes, x: Variable) -> Variable:
     return ops.reduce_mean(x, range(2, x.rank), keep_dim=True)
 
 
 @expression("GlobalMaxPool")
-def global_max_pool(a, x):
+def global_max_pool(a: Attributes, x: Variable) -> Variable:
     """Maximum of each channel; the gradient goes to the first of equal elements, as in MaxPool."""
     if known_sizes(x):
         return ops.max_pool(x, x.dims[2:])
@@ -172,7 +173,7 @@ def global_max_pool(a, x):
 
 
 @expression("GlobalLpPool")
-def global_lp_pool(a, x):
+def global_lp_pool(a: Attributes, x: Variable) -> Variable:
     """p-norm of each channel; its gradient is zero where all elements are 0."""
     p = float(a.get("p", 2))
     total = ops.reduce_sum(abs(x) ** p, range(2, x.rank), keep_dim=True)
@@ -181,13 +182,13 @@ def global_lp_pool(a, x):
 
 
 @expression("LRN")
-def local_response_norm(a, x):
+def local_response_norm(a: Attributes, x: Variable) -> Variable:
     alpha, beta, k = a.get("alpha", 1e-4), a.get("beta", 0.75), a.get("bias", 1.0)
     return ops.local_response_norm(x, a["size"], alpha, beta, k)
 
 
 @expression("Col2Im")
-def col_to_im(a, x, image, block):
+def col_to_im(a: Attributes, x: Variable, image: Variable, block: Variable) -> Variable:
     """Sum the columns of an im2col into an image, `torch.nn.Fold`."""
     n = image.dims[0]
     strides, dilations = (a.get(k) or [1] * n for k in ("strides", "dilations"))

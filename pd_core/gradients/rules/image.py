@@ -4,16 +4,17 @@ import numpy as np
 
 from ... import ops
 from ...graph.errors import NoGradient
+from ...graph.node import Node
 from ...graph.rewrite import substitute
 from ...graph.variable import Variable, constant
 from ...ops.image import interpolation_matrix
 from ..engine import gradients
-from ..registry import gradient, reapply
+from ..registry import Gradients, gradient, reapply
 from .sampling import cubic_taps, linear_taps
 
 
 @gradient("Resize")
-def resize(node, dy):
+def resize(node: Node, dy: Variable) -> Gradients:
     """By the transposed matrix of each axis: an interpolation is a matrix product along each."""
     x, a, dx = node.inputs[0], node.attributes, dy
     if _is_interpolation(node, dy):

@@ -1,13 +1,15 @@
 """Derivatives of reading and writing by index: what one gathers, the other scatters."""
 
 from ... import ops
+from ...graph.node import Node
+from ...graph.variable import Variable
 from ..expression import expression
-from ..registry import gradient, reapply
+from ..registry import Attributes, Gradients, gradient, reapply
 from .selection import flat_indices
 
 
 @gradient("Gather")
-def gather(node, dy):
+def gather(node: Node, dy: Variable) -> Gradients:
     """Sum rows of dy at their index, with ScatterElements: ScatterND races on duplicates."""
     x, index = node.inputs
     axis = node.attributes.get("axis", 0) % x.rank
@@ -31,13 +33,13 @@ def _flatten_index(x, index, dy, axis):
 
 
 @gradient("GatherElements")
-def gather_elements(node, dy):
+def gather_elements(node: Node, dy: Variable) -> Gradients:
     x, index = node.inputs
     return [ops.scatter_add(ops.zeros_like(x), index, dy, node.attributes.get("axis", 0)), None]
 
 
 @gradient("ScatterElements")
-def scatter_elements(node, dy):
+def scatter_elements(node: Node, dy: Variable) -> Gradients:
     """The base gets dy where it was not overwritten, a value gets dy at its index."""
     x, index, values = node.inputs
     axis, reduction = (node.attributes.get(k, v) for k, v in (("axis", 0), ("reduction", "none")))
@@ -77,7 +79,7 @@ def _extreme(node, dy, axis):
 
 
 @expression("ScatterND")
-def scatter_nd(a, x, index, values):
+def scatter_nd(a: Attributes, x: Variable, index: Variable, values: Variable) -> Variable:
     """Scatter single elements with ScatterElements, which has no races."""
     flat = ops.reshape(ops.gather_nd(flat_indices(x), index), [-1])
     base, values = ops.reshape(x, [-1]), ops.reshape(values, [-1])
@@ -85,7 +87,9 @@ def scatter_nd(a, x, index, values):
 
 
 @expression("TensorScatter")
-def tensor_scatter(a, x, values, first=None):
+def tensor_scatter(
+    a: Attributes, x: Variable, values: Variable, first: Variable | None = None
+) -> Variable:
     """Overwrite the rows of each sequence from `first` on: an update of a key-value cache."""
     axis = a.get("axis", -2) % x.rank
     rows = ops.arange(ops.size_of(values, axis))
@@ -99,14 +103,14 @@ def tensor_scatter(a, x, values, first=None):
 
 
 @gradient("TopK")
-def top_k(node, dy, _):
+def top_k(node: Node, dy: Variable, _: Variable | None) -> Gradients:
     """Scatter dy to the indices of the selected elements."""
     x, axis = node.inputs[0], node.attributes.get("axis", -1)
     return [ops.scatter_add(ops.zeros_like(x), node.outputs[1], dy, axis), None]
 
 
 @gradient("OneHot")
-def one_hot(node, dy):
+def one_hot(node: Node, dy: Variable) -> Gradients:
     """The gradient of the two values: dy summed where the index is hit, and elsewhere."""
     index, depth, _ = node.inputs
     hit = ops.cast(reapply(node, index, depth, [0.0, 1.0], known=dy.dims), dy.dtype)
@@ -116,7 +120,7 @@ def one_hot(node, dy):
 
 
 @gradient("MaxUnpool")
-def max_unpool(node, dy):
+def max_unpool(node: Node, dy: Variable) -> Gradients:
     """Gather dy at the indices of the elements."""
     x, index, *shape = node.inputs
     flat = ops.gather(ops.reshape(dy, [-1]), ops.reshape(index, [-1]))

@@ -3,8 +3,9 @@
 import numpy as np
 
 from ... import ops
+from ...graph.variable import Variable
 from ..expression import expression
-from ..registry import elementwise
+from ..registry import Attributes, elementwise
 
 
 def _logit(p):
@@ -29,12 +30,16 @@ elementwise("BinaryCrossEntropyGrad",
 
 
 @expression("NegativeLogLikelihoodLoss")
-def negative_log_likelihood(a, logp, label, weights=None):
+def negative_log_likelihood(
+    a: Attributes, logp: Variable, label: Variable, weights: Variable | None = None
+) -> Variable:
     return _likelihood(a, logp, label, weights)
 
 
 @expression("SoftmaxCrossEntropyLoss")
-def softmax_cross_entropy(a, scores, label, weights=None):
+def softmax_cross_entropy(
+    a: Attributes, scores: Variable, label: Variable, weights: Variable | None = None
+) -> list[Variable]:
     logp = ops.log_softmax(scores, 1)
     return [_likelihood(a, logp, label, weights), logp]
 

@@ -6,8 +6,9 @@ import math
 import numpy as np
 
 from ... import ops
-from ...graph.variable import constant
-from ..registry import elementwise, gradient, unbroadcast
+from ...graph.node import Node
+from ...graph.variable import Variable, constant
+from ..registry import Gradients, elementwise, gradient, unbroadcast
 
 # fmt: off
 elementwise("Neg",        lambda x, y, dy: -dy)
@@ -66,13 +67,13 @@ def _log_of_base(a, b):
 
 
 @gradient("LeakyRelu")
-def leaky_relu(node, dy):
+def leaky_relu(node: Node, dy: Variable) -> Gradients:
     (x,), alpha = node.inputs, node.attributes.get("alpha", 0.01)
     return [ops.where(x > 0.0, dy, dy * alpha)]
 
 
 @gradient("Clip")
-def clip(node, dy):
+def clip(node: Node, dy: Variable) -> Gradients:
     """To x within the bounds and at them, as torch.clamp; else to the bound that was applied.
 
     Where the bounds cross, that is the upper one.
@@ -93,18 +94,18 @@ def clip(node, dy):
 
 
 @gradient("Sum")
-def sum(node, dy):
+def sum(node: Node, dy: Variable) -> Gradients:
     return [lambda x=x: unbroadcast(dy, x) for x in node.inputs]
 
 
 @gradient("Mean")
-def mean(node, dy):
+def mean(node: Node, dy: Variable) -> Gradients:
     share = dy * (1.0 / len(node.inputs))
     return [lambda x=x: unbroadcast(share, x) for x in node.inputs]
 
 
 @gradient("Max", "Min")
-def extreme(node, dy):
+def extreme(node: Node, dy: Variable) -> Gradients:
     """Shared evenly by the operands that equal the result, as in torch.maximum."""
     y = node.outputs[0]
     if len(node.inputs) == 1:
@@ -118,21 +119,21 @@ def extreme(node, dy):
 
 
 @gradient("Cast")
-def cast(node, dy):
+def cast(node: Node, dy: Variable) -> Gradients:
     return [ops.cast(dy, node.inputs[0].dtype)]
 
 
 @gradient("StraightThrough")
-def straight_through(node, dy):
+def straight_through(node: Node, dy: Variable) -> Gradients:
     return [None, dy]
 
 
 @gradient("ClipGradient")
-def clip_gradient(node, dy):
+def clip_gradient(node: Node, dy: Variable) -> Gradients:
     limit = node.attributes["limit"]
     return [ops.clip(dy, -limit, limit)]
 
 
 @gradient("ScaleGradient")
-def scale_gradient(node, dy):
+def scale_gradient(node: Node, dy: Variable) -> Gradients:
     return [dy * node.attributes["factor"]]

@@ -3,12 +3,14 @@
 from string import ascii_letters
 
 from ... import ops
+from ...graph.node import Node
+from ...graph.variable import Variable
 from ..expression import expression
-from ..registry import gradient, unbroadcast
+from ..registry import Attributes, Gradients, gradient, unbroadcast
 
 
 @gradient("MatMul")
-def matmul(node, dy):
+def matmul(node: Node, dy: Variable) -> Gradients:
     a, b = node.inputs
     if a.rank == 1 or b.rank == 1:
         return _vector_product(a, b, dy)
@@ -52,13 +54,13 @@ def _vector_product(a, b, dy):
 
 
 @gradient("Transpose")
-def transpose(node, dy):
+def transpose(node: Node, dy: Variable) -> Gradients:
     order = node.attributes.get("perm") or list(reversed(range(dy.rank)))
     return [ops.transpose(dy, [order.index(k) for k in range(dy.rank)])]
 
 
 @expression("Gemm")
-def gemm(a, x, w, bias=None):
+def gemm(a: Attributes, x: Variable, w: Variable, bias: Variable | None = None) -> Variable:
     """alpha x w + beta bias, with either matrix transposed if so asked."""
     x = ops.transpose(x) if a.get("transA", 0) else x
     w = ops.transpose(w) if a.get("transB", 0) else w
@@ -70,7 +72,7 @@ def gemm(a, x, w, bias=None):
 
 
 @gradient("Det")
-def det(node, dy):
+def det(node: Node, dy: Variable) -> Gradients:
     """dy times the cofactors, that is the determinants with one row replaced by a unit vector."""
     (x,) = node.inputs
     rows = ops.arange(ops.size_of(x, x.rank - 1))
@@ -81,7 +83,7 @@ def det(node, dy):
 
 
 @gradient("Einsum")
-def einsum(node, dy):
+def einsum(node: Node, dy: Variable) -> Gradients:
     """For each operand the product of the others with dy, summed to its own subscripts."""
     terms, result = _subscripts(node)
     return [lambda k=k: _operand_gradient(node, dy, terms, result, k) for k in range(len(terms))]

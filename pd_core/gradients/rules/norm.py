@@ -3,14 +3,18 @@
 import numpy as np
 
 from ... import ops
+from ...graph.node import Node
+from ...graph.variable import Variable
 from ..expression import expression
-from ..registry import gradient
+from ..registry import Attributes, Gradients, gradient
 
 _TINY = 1e-9  # the epsilon of MeanVarianceNormalization, added to the standard deviation
 
 
 @expression("LayerNormalization")
-def layer_normalization(a, x, scale, shift=None):
+def layer_normalization(
+    a: Attributes, x: Variable, scale: Variable, shift: Variable | None = None
+) -> list[Variable]:
     """Normalise over the axes from `axis` on; return the mean and 1 / standard deviation too."""
     x, dtype = _to_single(x), x.dtype
     axes = list(range(a.get("axis", -1) % x.rank, x.rank))
@@ -20,7 +24,7 @@ def layer_normalization(a, x, scale, shift=None):
 
 
 @expression("RMSNormalization")
-def rms_normalization(a, x, scale):
+def rms_normalization(a: Attributes, x: Variable, scale: Variable) -> Variable:
     """Divide by the root mean square over the axes from `axis` on (Zhang & Sennrich 2019)."""
     x, dtype = _to_single(x), x.dtype
     axes = list(range(a.get("axis", -1) % x.rank, x.rank))
@@ -29,7 +33,7 @@ def rms_normalization(a, x, scale):
 
 
 @expression("GroupNormalization")
-def group_normalization(a, x, scale, shift):
+def group_normalization(a: Attributes, x: Variable, scale: Variable, shift: Variable) -> Variable:
     """Normalise over groups of channels and all positions (Wu & He 2018)."""
     groups = ops.reshape(_to_single(x), [0, a["num_groups"], -1])
     y, _, _ = _standardised(groups, [2], a.get("epsilon", 1e-5))
@@ -38,14 +42,23 @@ def group_normalization(a, x, scale, shift):
 
 
 @expression("InstanceNormalization")
-def instance_normalization(a, x, scale, shift):
+def instance_normalization(
+    a: Attributes, x: Variable, scale: Variable, shift: Variable
+) -> Variable:
     """Normalise over the positions of each channel of each image (Ulyanov et al. 2016)."""
     y, _, _ = _standardised(x, list(range(2, x.rank)), a.get("epsilon", 1e-5))
     return y * _column(scale, x) + _column(shift, x)
 
 
 @expression("BatchNormalization")
-def batch_normalization(a, x, scale, shift, mean, variance):
+def batch_normalization(
+    a: Attributes,
+    x: Variable,
+    scale: Variable,
+    shift: Variable,
+    mean: Variable,
+    variance: Variable,
+) -> Variable | list[Variable]:
     """Normalise by the running statistics; in training by those of the batch, and update them."""
     epsilon = a.get("epsilon", 1e-5)
     if not a.get("training_mode", 0):
@@ -60,7 +73,9 @@ def batch_normalization(a, x, scale, shift, mean, variance):
 
 
 @gradient("BatchNorm")
-def batch_norm(node, dy, dmean, dvariance):
+def batch_norm(
+    node: Node, dy: Variable | None, dmean: Variable | None, dvariance: Variable | None
+) -> Gradients:
     """By the batch's own statistics: dx is dy, x and 1, each times a factor per channel, summed."""
     x, scale, _ = node.inputs
     _, mean, variance = node.outputs
@@ -80,7 +95,7 @@ def batch_norm(node, dy, dmean, dvariance):
 
 
 @expression("MeanVarianceNormalization")
-def mean_variance_normalization(a, x):
+def mean_variance_normalization(a: Attributes, x: Variable) -> Variable:
     """(x - mean) / (deviation + 1e-9)."""
     axes = a.get("axes", [0, 2, 3])
     centred = x - ops.reduce_mean(x, axes, keep_dim=True)
@@ -88,7 +103,7 @@ def mean_variance_normalization(a, x):
 
 
 @expression("LpNormalization")
-def lp_normalization(a, x):
+def lp_normalization(a: Attributes, x: Variable) -> Variable:
     """x over its 1-norm or 2-norm along an axis; zeros stay zeros."""
     axis, euclidean = [a.get("axis", -1)], a.get("p", 2) == 2
     magnitude = ops.square(x) if euclidean else ops.where(x < 0.0, -x, x)

@@ -9,12 +9,21 @@ import numpy as np
 from ... import ops
 from ...graph.checks import whole
 from ...graph.errors import NoGradient
-from ...graph.variable import constant
+from ...graph.variable import Variable, constant
 from ..expression import expression
+from ..registry import Attributes
 
 
 @expression("RNN")
-def rnn(a, x, w, r, b=None, lengths=None, h=None):
+def rnn(
+    a: Attributes,
+    x: Variable,
+    w: Variable,
+    r: Variable,
+    b: Variable | None = None,
+    lengths: Variable | None = None,
+    h: Variable | None = None,
+) -> list[Variable]:
     """H = f(x Wᵀ + h Rᵀ + b)."""
     layer = _Layer(a, x, w, r, b, lengths, 1, ["Tanh"])
 
@@ -32,7 +41,15 @@ def rnn(a, x, w, r, b=None, lengths=None, h=None):
 
 
 @expression("GRU")
-def gru(a, x, w, r, b=None, lengths=None, h=None):
+def gru(
+    a: Attributes,
+    x: Variable,
+    w: Variable,
+    r: Variable,
+    b: Variable | None = None,
+    lengths: Variable | None = None,
+    h: Variable | None = None,
+) -> list[Variable]:
     """H = (1 - z) n + z h, with the candidate n and the reset gate r (Cho et al. 2014)."""
     layer = _Layer(a, x, w, r, b, lengths, 3, ["Sigmoid", "Tanh"])
     sizes = [2 * layer.width, layer.width]
@@ -66,7 +83,17 @@ def gru(a, x, w, r, b=None, lengths=None, h=None):
 
 
 @expression("LSTM")
-def lstm(a, x, w, r, b=None, lengths=None, h=None, c=None, p=None):
+def lstm(
+    a: Attributes,
+    x: Variable,
+    w: Variable,
+    r: Variable,
+    b: Variable | None = None,
+    lengths: Variable | None = None,
+    h: Variable | None = None,
+    c: Variable | None = None,
+    p: Variable | None = None,
+) -> list[Variable]:
     """C = f c + i g, H = o tanh C (Hochreiter & Schmidhuber 1997), peepholes of Gers et al. 2002.
 
     ONNX Runtime does not clip C before it computes H, nor do we.

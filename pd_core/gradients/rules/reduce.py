@@ -5,8 +5,9 @@ import math
 import numpy as np
 
 from ... import ops
-from ...graph.variable import constant
-from ..registry import gradient, reapply
+from ...graph.node import Node
+from ...graph.variable import Variable, constant
+from ..registry import Gradients, gradient, reapply
 
 
 def _axes(node):
@@ -44,12 +45,12 @@ def _partials(node, g):
 
 
 @gradient("ReduceSum")
-def reduce_sum(node, dy):
+def reduce_sum(node: Node, dy: Variable) -> Gradients:
     return _partials(node, _expanded(node, dy))
 
 
 @gradient("ReduceMean")
-def reduce_mean(node, dy):
+def reduce_mean(node: Node, dy: Variable) -> Gradients:
     return _partials(node, _expanded(node, _over_count(node, dy)))
 
 
@@ -78,7 +79,7 @@ def _product_of_sizes(x, axes, rank):
 
 
 @gradient("ReduceMax", "ReduceMin")
-def reduce_extreme(node, dy):
+def reduce_extreme(node: Node, dy: Variable) -> Gradients:
     """Shared evenly by the elements that equal the extreme, as in torch.amax."""
     x, y = node.inputs[0], node.outputs[0]
     hits = ops.cast(ops.equal(x, _unreduced(node, y)), x.dtype)
@@ -99,7 +100,7 @@ def _reapply(node, v, **other):
 
 
 @gradient("ReduceProd")
-def reduce_prod(node, dy):
+def reduce_prod(node: Node, dy: Variable) -> Gradients:
     """dy times the product of the other elements, also where one of them is zero.
 
     Second derivatives at a zero are incomplete: those by that element itself are missing.
@@ -115,12 +116,12 @@ def reduce_prod(node, dy):
 
 
 @gradient("ReduceL1")
-def reduce_l1(node, dy):
+def reduce_l1(node: Node, dy: Variable) -> Gradients:
     return _partials(node, ops.sign(node.inputs[0]) * _unreduced(node, dy))
 
 
 @gradient("ReduceL2")
-def reduce_l2(node, dy):
+def reduce_l2(node: Node, dy: Variable) -> Gradients:
     """x over its norm; zero where all elements are zero."""
     x, y = node.inputs[0], node.outputs[0]
     norm = ops.where(ops.equal(y, 0.0), 1.0, y)
@@ -128,48 +129,48 @@ def reduce_l2(node, dy):
 
 
 @gradient("ReduceSumSquare")
-def reduce_sum_square(node, dy):
+def reduce_sum_square(node: Node, dy: Variable) -> Gradients:
     return _partials(node, node.inputs[0] * 2.0 * _unreduced(node, dy))
 
 
 @gradient("ReduceLogSum")
-def reduce_log_sum(node, dy):
+def reduce_log_sum(node: Node, dy: Variable) -> Gradients:
     return _partials(node, _expanded(node, dy * ops.exp(-node.outputs[0])))
 
 
 @gradient("ReduceLogSumExp")
-def reduce_log_sum_exp(node, dy):
+def reduce_log_sum_exp(node: Node, dy: Variable) -> Gradients:
     x, y = node.inputs[0], node.outputs[0]
     return _partials(node, ops.exp(x - _unreduced(node, y)) * _unreduced(node, dy))
 
 
 @gradient("Softmax")
-def softmax(node, dy):
+def softmax(node: Node, dy: Variable) -> Gradients:
     return [ops.softmax_grad(node.outputs[0], dy, node.attributes.get("axis", -1))]
 
 
 @gradient("SoftmaxGrad")
-def softmax_grad(node, u):
+def softmax_grad(node: Node, u: Variable) -> Gradients:
     (y, dy), axis = node.inputs, node.attributes["axis"]
     dot_dy, dot_u = (ops.reduce_sum(v * y, [axis], keep_dim=True) for v in (dy, u))
     return [lambda: u * (dy - dot_dy) - dy * dot_u, lambda: ops.softmax_grad(y, u, axis)]
 
 
 @gradient("LogSoftmax")
-def log_softmax(node, dy):
+def log_softmax(node: Node, dy: Variable) -> Gradients:
     y, axis = node.outputs[0], node.attributes.get("axis", -1)
     return [dy - ops.exp(y) * ops.reduce_sum(dy, [axis], keep_dim=True)]
 
 
 @gradient("CumSum")
-def cum_sum(node, dy):
+def cum_sum(node: Node, dy: Variable) -> Gradients:
     """The cumulative sum in the other direction."""
     reverse = 1 - node.attributes.get("reverse", 0)
     return [reapply(node, dy, node.inputs[1], reverse=reverse), None]
 
 
 @gradient("CumProd")
-def cum_prod(node, dy):
+def cum_prod(node: Node, dy: Variable) -> Gradients:
     """The sum of dy times each product without the element: exact at zeros, at a cost of n^2."""
     x, axis = node.inputs[0], int(constant(node.inputs[1]).value) % node.inputs[0].rank
     rows = ops.arange(ops.size_of(x, axis))

@@ -3,16 +3,18 @@
 import numpy as np
 
 from ... import ops
+from ...graph.variable import Variable
 from ..expression import expression
+from ..registry import Attributes
 
 
 @expression("MaxRoiPool")
-def max_roi_pool(a, x, regions):
+def max_roi_pool(a: Attributes, x: Variable, regions: Variable) -> Variable:
     return ops.roi_max_pool(x, regions, a["pooled_shape"], a.get("spatial_scale", 1.0))
 
 
 @expression("RoiAlign")
-def roi_align(a, x, regions, image):
+def roi_align(a: Attributes, x: Variable, regions: Variable, image: Variable) -> Variable:
     """Average or maximum of bilinear samples in each cell of a region (He et al. 2017)."""
     scale, count = a.get("spatial_scale", 1.0), a.get("sampling_ratio", 0)
     half = a.get("coordinate_transformation_mode", "half_pixel") == "half_pixel"

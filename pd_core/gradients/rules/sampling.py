@@ -6,14 +6,15 @@ import numpy as np
 
 from ... import ops
 from ...graph.errors import NoGradient
-from ...graph.variable import constant
+from ...graph.variable import Variable, constant
 from ..expression import expression
+from ..registry import Attributes
 
 _CUBIC = -0.75  # the free coefficient of cubic convolution (Keys 1981)
 
 
 @expression("GridSample")
-def grid_sample(a, x, grid):
+def grid_sample(a: Attributes, x: Variable, grid: Variable) -> Variable:
     """Sample images [N, C, *S] at points [N, *O, n] from -1 to 1, the last spatial axis first."""
     n, mode = x.rank - 2, a.get("mode", "linear")
     padding, corners = a.get("padding_mode", "zeros"), a.get("align_corners", 0)
@@ -76,12 +77,12 @@ def _nearest(fraction):
     return {0: None}
 
 
-def linear_taps(fraction):
+def linear_taps(fraction: Variable) -> dict[int, Variable]:
     """Return {offset of a pixel: weight} of linear interpolation, from the fraction of a point."""
     return {0: 1.0 - fraction, 1: fraction}
 
 
-def cubic_taps(fraction, a=_CUBIC):
+def cubic_taps(fraction: Variable, a: float = _CUBIC) -> dict[int, Variable]:
     """Return {offset of a pixel: weight} of cubic convolution (Keys 1981)."""
 
     def near(t):
@@ -123,7 +124,7 @@ def _gather_pixels(x, index):
 
 
 @expression("AffineGrid")
-def affine_grid(a, theta, size):
+def affine_grid(a: Attributes, theta: Variable, size: Variable) -> Variable:
     """Points for `grid_sample`: an affine map of a regular grid (Jaderberg et al. 2015)."""
     n = theta.dims[1]
     if not isinstance(n, int):
@@ -146,7 +147,14 @@ def affine_grid(a, theta, size):
 
 
 @expression("DeformConv")
-def deform_conv(a, x, w, offset, bias=None, mask=None):
+def deform_conv(
+    a: Attributes,
+    x: Variable,
+    w: Variable,
+    offset: Variable,
+    bias: Variable | None = None,
+    mask: Variable | None = None,
+) -> Variable:
     """Deformable convolution: an offset for each tap of each window (Dai et al. 2017)."""
     n, window = x.rank - 2, w.dims[2:]
     if not all(isinstance(d, int) for d in (*x.dims[1:], *w.dims, *offset.dims[1:])):

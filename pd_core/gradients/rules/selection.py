@@ -7,17 +7,19 @@ each of its results comes from: there the gradient is summed.
 import numpy as np
 
 from ... import ops
-from ..registry import gradient, reapply
+from ...graph.node import Node
+from ...graph.variable import Operand, Variable
+from ..registry import Gradients, gradient, reapply
 
 
-def flat_indices(x, first=0):
+def flat_indices(x: Variable, first: int = 0) -> Variable:
     """Return the flat indices of the elements of x, counted from `first`, in its shape."""
     count = ops.arange(ops.size(x))
     return ops.reshape_like(count + first if first else count, x)
 
 
 @gradient("GatherND", "Compress")
-def selected(node, dy):
+def selected(node: Node, dy: Variable) -> Gradients:
     x, *rest = node.inputs
     index = reapply(node, flat_indices(x), *rest, known=dy.dims)
     return [_scatter_to(x, index, dy), *[None] * len(rest)]
@@ -30,7 +32,7 @@ def _scatter_to(x, index, dy):
     return ops.reshape_like(sums, x)
 
 
-def filled(node, dy, *rest):
+def filled(node: Node, dy: Variable, *rest: Operand | None) -> tuple[Variable, Variable]:
     """Return (gradient of the input, gradient of the fill value) of a node on (x, *rest)."""
     x = node.inputs[0]
     # indices count from 1: where the operator fills with 0, dy belongs to the fill value
@@ -43,12 +45,12 @@ def filled(node, dy, *rest):
 
 
 @gradient("CenterCropPad")
-def center_crop_pad(node, dy):
+def center_crop_pad(node: Node, dy: Variable) -> Gradients:
     return [filled(node, dy, node.inputs[1])[0], None]
 
 
 @gradient("Unique")
-def unique(node, dy, *_):
+def unique(node: Node, dy: Variable, *_: Variable | None) -> Gradients:
     """To the first of equal elements."""
     (x,), axis = node.inputs, node.attributes.get("axis")
     _, first = reapply(node, x, outputs=2)
@@ -59,19 +61,19 @@ def unique(node, dy, *_):
 
 
 @gradient("ReverseSequence")
-def reverse_sequence(node, dy):
+def reverse_sequence(node: Node, dy: Variable) -> Gradients:
     """Reverse dy in the same way."""
     return [reapply(node, dy, node.inputs[1]), None]
 
 
 @gradient("Trilu")
-def trilu(node, dy):
+def trilu(node: Node, dy: Variable) -> Gradients:
     """The same triangle of dy."""
     return [reapply(node, dy, *node.inputs[1:]), *[None] * (len(node.inputs) - 1)]
 
 
 @gradient("Tile")
-def tile(node, dy):
+def tile(node: Node, dy: Variable) -> Gradients:
     """Sum over the copies of each element."""
     x, repeats = node.inputs
     if x.rank == 0:
@@ -83,7 +85,7 @@ def tile(node, dy):
 
 
 @gradient("DepthToSpace")
-def depth_to_space(node, dy):
+def depth_to_space(node: Node, dy: Variable) -> Gradients:
     """Move blocks back to channels; CRD orders the channels in another way than space_to_depth."""
     (x,), block = node.inputs, node.attributes["blocksize"]
     dx = ops.space_to_depth(dy, block)
@@ -94,6 +96,6 @@ def depth_to_space(node, dy):
 
 
 @gradient("SpaceToDepth")
-def space_to_depth(node, dy):
+def space_to_depth(node: Node, dy: Variable) -> Gradients:
     """Move channels back to blocks."""
     return [ops.depth_to_space(dy, node.attributes["blocksize"])]

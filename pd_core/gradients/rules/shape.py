@@ -3,22 +3,24 @@
 import numpy as np
 
 from ... import ops
-from ..registry import gradient, unbroadcast, unbroadcast_at_runtime
+from ...graph.node import Node
+from ...graph.variable import Variable
+from ..registry import Gradients, gradient, unbroadcast, unbroadcast_at_runtime
 from .selection import filled, selected
 
 
 @gradient("Reshape", "Unsqueeze", "Squeeze")
-def reshape(node, dy):
+def reshape(node: Node, dy: Variable) -> Gradients:
     return [ops.reshape_like(dy, node.inputs[0]), *[None] * (len(node.inputs) - 1)]
 
 
 @gradient("Flatten")
-def flatten(node, dy):
+def flatten(node: Node, dy: Variable) -> Gradients:
     return [ops.reshape_like(dy, node.inputs[0])]
 
 
 @gradient("Expand")
-def expand(node, dy):
+def expand(node: Node, dy: Variable) -> Gradients:
     x = node.inputs[0]
     pairs = zip(x.dims, dy.dims[dy.rank - x.rank :], strict=True)
     at_runtime = any(isinstance(d, str) and d != e for d, e in pairs)
@@ -26,7 +28,7 @@ def expand(node, dy):
 
 
 @gradient("Concat")
-def concat(node, dy):
+def concat(node: Node, dy: Variable) -> Gradients:
     axis = node.attributes["axis"]
     sizes = [x.dims[axis] for x in node.inputs]
     if all(isinstance(d, int) for d in sizes):
@@ -40,7 +42,7 @@ def concat(node, dy):
 
 
 @gradient("Split")
-def split(node, *dys):
+def split(node: Node, *dys: Variable | None) -> Gradients:
     parts = [
         ops.zeros_like(y) if dy is None else dy for y, dy in zip(node.outputs, dys, strict=True)
     ]
@@ -48,7 +50,7 @@ def split(node, *dys):
 
 
 @gradient("Slice")
-def slice(node, dy):
+def slice(node: Node, dy: Variable) -> Gradients:
     """Scatter each element back to where it came from; the rest is zero."""
     x, starts, ends, *rest = node.inputs
     axes = rest[0].value if rest and rest[0] is not None else np.arange(starts.dims[0])
@@ -82,7 +84,7 @@ def _scatter_rows(dy, x, axis, rows):
 
 
 @gradient("Pad")
-def pad(node, dy):
+def pad(node: Node, dy: Variable) -> Gradients:
     """The part of dy that lies over x; the rest belongs to the fill value."""
     (x, widths), whole = node.inputs[:2], dy
     rest = [v for v in node.inputs[2:] if v is not None]
@@ -105,7 +107,7 @@ def _pad_by_index(node, dy):
 
 
 @gradient("Range")
-def arange(node, dy):
+def arange(node: Node, dy: Variable) -> Gradients:
     """By first + k step: the limit only decides on their number."""
     if dy.dtype.kind != "f":
         return [None, None, None]

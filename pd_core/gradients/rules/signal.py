@@ -4,13 +4,14 @@ import numpy as np
 
 from ... import ops
 from ...graph.errors import NoGradient
-from ...graph.variable import constant
+from ...graph.node import Node
+from ...graph.variable import Variable, constant
 from ..expression import expression
-from ..registry import gradient, reapply
+from ..registry import Attributes, Gradients, gradient, reapply
 
 
 @gradient("DFT")
-def dft(node, dy):
+def dft(node: Node, dy: Variable) -> Gradients:
     x, length, axis = (*node.inputs, None, None)[:3]
     if not isinstance(x.dims[-1], int):
         raise NoGradient(f"whether {x!r} is real or complex is not known")
@@ -59,7 +60,13 @@ def _fit(g, x, size, length, axis):
 
 
 @expression("STFT")
-def stft(a, signal, step, window=None, length=None):
+def stft(
+    a: Attributes,
+    signal: Variable,
+    step: Variable,
+    window: Variable | None = None,
+    length: Variable | None = None,
+) -> Variable:
     """DFT of each frame of a window that moves by a step."""
     if length is None:
         length = ops.size_of(signal if window is None else window, 1 if window is None else 0)

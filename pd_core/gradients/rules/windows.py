@@ -1,16 +1,22 @@
 """The geometry of sliding windows: strides, dilations and pads of convolution and pooling."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ...graph.errors import NoGradient
+from ...graph.node import Node
+from ...graph.variable import Variable
+
+Geometry = dict[str, list[int]]  # strides, dilations, pads
 
 
-def known_sizes(x):
+def known_sizes(x: Variable) -> bool:
     """Check whether the spatial sizes of an image are known."""
     return all(isinstance(d, int) for d in x.dims[2:])
 
 
-def geometry(node, x, window):
+def geometry(node: Node, x: Variable, window: Sequence[int]) -> Geometry:
     """Return strides, dilations and explicit pads of a convolution or pooling of images x."""
     n, a = len(window), node.attributes
     strides, dilations = (list(a.get(k) or [1] * n) for k in ("strides", "dilations"))
@@ -33,13 +39,13 @@ def _pads(node, x, window, strides, dilations):
     return split_pads(total, kind)
 
 
-def split_pads(total, kind):
+def split_pads(total: Sequence[int], kind: str) -> list[int]:
     """Split total pads into those before and after; the odd one is after with SAME_UPPER."""
     small, large = [t // 2 for t in total], [t - t // 2 for t in total]
     return [*small, *large] if kind == "SAME_UPPER" else [*large, *small]
 
 
-def pool_geometry(node, x, window):
+def pool_geometry(node: Node, x: Variable, window: Sequence[int]) -> Geometry:
     """Return `geometry` of a pooling, its pads enlarged where ceil_mode lets windows overhang."""
     own = geometry(node, x, window)
     n, pads = len(window), list(own["pads"])
@@ -49,7 +55,7 @@ def pool_geometry(node, x, window):
     return {**own, "pads": pads}
 
 
-def counts(node, x, window):
+def counts(node: Node, x: Variable, window: Sequence[int]) -> np.ndarray:
     """Return the number of cells that each window of an average counts, [*result].
 
     Cells that only ceil_mode adds are never counted.
@@ -65,7 +71,7 @@ def counts(node, x, window):
     return total
 
 
-def transposed_geometry(node, x, window):
+def transposed_geometry(node: Node, x: Variable, window: Sequence[int]) -> Geometry:
     """Return strides, dilations and explicit pads of a transposed convolution of x."""
     a, n = node.attributes, len(window)
     kind, sizes = a.get("auto_pad", "NOTSET"), a.get("output_shape")
