@@ -1,4 +1,4 @@
-"""`python -m tests.node_suite [operator ...]` prints how many cases of each operator are right."""
+"""`python -m tests.node_suite [operator ...]` prints how many cases of each operator pass."""
 
 import sys
 import time
