@@ -20,12 +20,12 @@ zero("RandomUniformLike", "StopGradient", "Uniform")
 zero("ImageDecoder", "RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit")
 
 undefined(
-    "a list of values; `import_onnx` takes it apart",
+    "a sequence of tensors; `import_onnx` unrolls it",
     *("ConcatFromSequence", "SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase"),
     *("SequenceInsert", "SequenceMap", "SplitToSequence"),
 )
-undefined("a value or none; `import_onnx` takes it apart", "Optional", "OptionalGetElement")
+undefined("an optional value; `import_onnx` resolves it", "Optional", "OptionalGetElement")
 undefined(
-    "no runtime loads it; `import_onnx` reads its body",
+    "no runtime has a kernel; `import_onnx` expands it to its body",
     *("CausalConvWithState", "LinearAttention", "SwiGLU"),
 )
