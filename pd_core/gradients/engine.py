@@ -1,22 +1,31 @@
-"""Reverse-mode differentiation: one walk back over the nodes, adding up what the rules say."""
+"""Reverse-mode differentiation: one walk back over the nodes that accumulates their gradients."""
+
+from collections.abc import Iterable, Sequence
 
 from .. import ops
 from ..graph.checks import differ
 from ..graph.errors import DTypeError, GraphError, NoGradient, ShapeError
 from ..graph.node import ancestors, refined
 from ..graph.site import site_text
-from ..graph.variable import Variable, constant
+from ..graph.variable import Operand, Variable, constant
 from .registry import rule_of, zeros
 
-BOTH, TRAINING, INFERENCE = None, True, False  # where an adjoint holds
+BOTH, TRAINING, INFERENCE = None, True, False  # the modes in which an adjoint holds
+Mode = bool | None
 
 
-def gradients(cost, variables, seeds=None) -> list:
-    """d cost / d v for each v, as Variables of v's shape; None where cost does not depend on v.
+def gradients(
+    cost: Variable | Sequence[Variable],
+    variables: Iterable[Variable],
+    seeds: Sequence[Operand | None] | None = None,
+) -> list[Variable | None]:
+    """Return d cost / d v for each v, of v's shape; None where cost does not depend on v.
 
-    `cost` may be a list, whose sum is meant. A cost that is no scalar is differentiated as the
-    sum of its elements, or weighted by `seeds`, one of the cost's shape (or None) for each cost.
-    Second derivatives: differentiate the result.
+    A list of costs is summed. A cost that is not a scalar is differentiated as the sum of its
+    elements, or weighted by `seeds`, one of the cost's shape (or None) for each cost, as
+    `grad_outputs` of PyTorch. Second derivatives: differentiate the result. TypeError for what is
+    no Variable, NoGradient for a Variable that is no float and for operators without a gradient,
+    ShapeError and DTypeError for a seed that does not fit its cost.
     """
     costs = list(cost) if isinstance(cost, (list, tuple)) else [cost]
     variables = list(variables)
@@ -26,43 +35,44 @@ def gradients(cost, variables, seeds=None) -> list:
         if v.dtype.kind != "f":
             raise NoGradient(f"gradients: {v!r} is no float, so it has no gradient")
     order = ancestors(costs)
-    wanted = _dependents(order, variables)
+    active = _active(order, variables)
     adjoints = Adjoints()
     for c, seed in zip(costs, _seeds(costs, seeds), strict=True):
         adjoints.add(c, seed, BOTH)
     for node in reversed(order):
-        if not wanted.isdisjoint(node.outputs):
-            _step_back(node, wanted, adjoints)
+        if not active.isdisjoint(node.outputs):
+            _backpropagate(node, active, adjoints)
     return [adjoints.result(v) for v in variables]
 
 
 def _seeds(costs, seeds):
-    """What each cost is weighted with, as Variables of its shape."""
+    """Return the weight of each cost, as Variables of its shape."""
     seeds = [None] * len(costs) if seeds is None else list(seeds)
     if len(seeds) != len(costs):
         raise GraphError(f"gradients: {len(seeds)} seeds for {len(costs)} costs")
-    found = [
+    weights = [
         ops.ones_like(c) if seed is None else constant(seed, c.dtype)
         for c, seed in zip(costs, seeds, strict=True)
     ]
-    for c, seed in zip(costs, found, strict=True):
+    for c, seed in zip(costs, weights, strict=True):
         if differ(seed, c):
             raise ShapeError(f"gradients: the seed {seed!r} does not fit the cost {c!r}")
         if seed.dtype != c.dtype:
             raise DTypeError(f"gradients: the seed {seed!r} does not fit the cost {c!r}")
-    return found
+    return weights
 
 
-def _dependents(order, variables):
-    """The variables and all that changes with them: floats, and none behind a zero derivative."""
-    wanted = set(variables)
+def _active(order, variables):
+    """Return the variables and the floats that depend on them with a derivative other than zero."""
+    active = set(variables)
     for node in order:
-        if node.op_type not in zeros and not wanted.isdisjoint(node.inputs):
-            wanted.update(y for y in node.outputs if y.dtype.kind == "f")
-    return wanted
+        if node.op_type not in zeros and not active.isdisjoint(node.inputs):
+            active.update(y for y in node.outputs if y.dtype.kind == "f")
+    return active
 
 
-def _step_back(node, wanted, adjoints):
+def _backpropagate(node, active, adjoints):
+    """Add the gradients that a node passes on from its outputs to its inputs."""
     totals = [adjoints.total(y) for y in node.outputs]
     modes = {mode for dy, mode in totals if dy is not None}
     if not modes:
@@ -72,28 +82,28 @@ def _step_back(node, wanted, adjoints):
         mode, dys = BOTH, [adjoints.result(y) for y in node.outputs]
     if node.op_type == "ModeSwitch":
         for x, side in zip(node.inputs, (TRAINING, INFERENCE), strict=True):
-            if x in wanted and mode in (BOTH, side):
+            if x in active and mode in (BOTH, side):
                 adjoints.add(x, dys[0], side)
         return
-    for x, g in _partials(node, dys, wanted):
+    for x, g in _partials(node, dys, active):
         adjoints.add(x, _shaped(g, x, node), mode)
 
 
-def _partials(node, dys, wanted):
-    """(input, its gradient) by the rule of a node, where one is wanted and there is one."""
+def _partials(node, dys, active):
+    """Return (input, its gradient) by the rule of a node for the active inputs that have one."""
     try:
-        found = zip(node.inputs, rule_of(node)(node, *dys), strict=True)
-        pairs = [(x, g) for x, g in found if x in wanted and g is not None]
-        return [(x, g() if callable(g) else g) for x, g in pairs]
+        pairs = zip(node.inputs, rule_of(node)(node, *dys), strict=True)
+        partials = [(x, g) for x, g in pairs if x in active and g is not None]
+        return [(x, g() if callable(g) else g) for x, g in partials]
     except NoGradient as error:
-        if "\n" in str(error):  # of a node in the body of this one
+        if "\n" in str(error):  # it names a node in the body of this one already
             raise
         where = f"\n  node   built at {site_text(node.site)}"
         raise NoGradient(f"{node.op_type}: {error}{where}") from None
 
 
 def _shaped(g, x, node):
-    """A gradient has the sizes of its variable, also where inference lost them."""
+    """Give a gradient the sizes of its variable, also where inference lost them."""
     if differ(g, x):
         raise GraphError(f"the rule of {node.op_type} gave {g!r} for {x!r}")
     if g.dims != x.dims and g.node is not None:
@@ -102,17 +112,18 @@ def _shaped(g, x, node):
 
 
 class Adjoints:
-    """What was found so far, by variable: sums that hold in both modes or in one of them."""
+    """The gradients accumulated so far, by variable and by the mode in which they hold."""
 
     def __init__(self):
-        self.sums = {}
+        self.sums: dict[Variable, dict[Mode, Variable]] = {}
 
-    def add(self, x, g, mode):
+    def add(self, x: Variable, g: Variable, mode: Mode) -> None:
+        """Add to the gradient of x in one mode, or in both."""
         sums = self.sums.setdefault(x, {})
         sums[mode] = sums[mode] + g if mode in sums else g
 
-    def total(self, x):
-        """(sum, the mode it holds in); (None, BOTH) where nothing arrived."""
+    def total(self, x: Variable) -> tuple[Variable | None, Mode]:
+        """Return (sum, the mode it holds in); (None, BOTH) if x has no gradient."""
         sums = self.sums.get(x)
         if not sums:
             return None, BOTH
@@ -123,7 +134,8 @@ class Adjoints:
             return training, BOTH
         return ops.mode_switch(_plus(both, training), _plus(both, inference)), BOTH
 
-    def result(self, x):
+    def result(self, x: Variable) -> Variable | None:
+        """Return the gradient of x in both modes: zero in a mode that it does not hold in."""
         g, mode = self.total(x)
         if g is None or mode is BOTH:
             return g

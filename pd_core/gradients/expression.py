@@ -4,22 +4,28 @@ Such an operator is expressed with op functions, and the expression is different
 second derivatives follow, and what the backward pass needs of the forward one is computed by it.
 """
 
+from collections.abc import Callable
+from typing import TypeVar
+
+from ..graph.node import Node
 from ..graph.rewrite import substitute
 from ..graph.variable import Variable
 from .engine import gradients
-from .registry import gradient_rules
+from .registry import claim, describe_function, expressions, gradient_rules
 
-expressions = {}
+_Function = TypeVar("_Function", bound=Callable)
 
 
-def expression(*op_types):
+def expression(*op_types: str, replace: bool = False) -> Callable[[_Function], _Function]:
     """Register fn(attributes, *inputs) -> outputs as what these operators compute.
 
     The inputs are those of the node, None where an optional one is left out, and may be fewer
     than the operator takes; the outputs are all that it can have, in its order, or the only one.
+    ValueError if an operator has a verdict, unless `replace`.
     """
 
     def register(express):
+        claim(op_types, describe_function(express), replace)
         expressions.update(dict.fromkeys(op_types, express))
         gradient_rules.update(dict.fromkeys(op_types, _rule))
         return express
@@ -27,32 +33,34 @@ def expression(*op_types):
     return register
 
 
-def expressed(node) -> tuple:
-    """All outputs that the operator of a node can have, in other operators."""
+def expressed(node: Node) -> tuple[Variable, ...]:
+    """Compute all outputs that the operator of a node can have, with other operators."""
     return _outputs(node, node.inputs)
 
 
 def _outputs(node, inputs):
-    found = expressions[node.op_type](node.attributes, *inputs)
-    return (found,) if isinstance(found, Variable) else tuple(found)
+    outputs = expressions[node.op_type](node.attributes, *inputs)
+    return (outputs,) if isinstance(outputs, Variable) else tuple(outputs)
 
 
 def _rule(node, *dys):
-    """Gradients of the expression, found on formals: an input may depend on another one."""
-    formals = [_formal(x) for x in node.inputs]
+    """Differentiate the expression on placeholders: an input may depend on another one."""
+    formals = [_placeholder(x) for x in node.inputs]
     pairs = zip(_outputs(node, formals), dys, strict=False)  # the last outputs may be left out
     outputs, seeds = zip(*((y, dy) for y, dy in pairs if dy is not None), strict=True)
     floats = [v for v in formals if v is not None and v.dtype.kind == "f"]
-    found = gradients(outputs, floats, seeds)
+    partials = gradients(outputs, floats, seeds)
     actual = {v: x for v, x in zip(formals, node.inputs, strict=True) if v is not x}
-    given = [g for g in found if g is not None]
-    made = iter(substitute(given, actual, stop={*actual, *seeds}))
-    partials = {v: None if g is None else next(made) for v, g in zip(floats, found, strict=True)}
-    return [partials.get(v) for v in formals]
+    present = [g for g in partials if g is not None]
+    substituted = iter(substitute(present, actual, stop={*actual, *seeds}))
+    by_formal = {
+        v: None if g is None else next(substituted) for v, g in zip(floats, partials, strict=True)
+    }
+    return [by_formal.get(v) for v in formals]
 
 
-def _formal(x):
-    """A stand-in for a float; sizes and the like stay what they are."""
+def _placeholder(x):
+    """Return a new Variable of x's type if x is a float; sizes and other integers as they are."""
     if x is None or x.dtype.kind != "f":
         return x
     return Variable.of(x.dims, x.dtype, x.name)

@@ -1,33 +1,52 @@
-"""The verdicts on operators: a rule, a zero derivative, or undefined with the reason.
+"""The verdict on each operator: a gradient rule, a zero derivative, or undefined with the reason.
 
 A rule is fn(node, *output gradients) -> one entry per input: a Variable, None for no gradient,
-or a function without arguments that builds it, called only where it is wanted.
+or a function without arguments that builds it, called only if that gradient is needed.
+
+An operator has one verdict. A second registration is a ValueError that names the operator and both
+functions; `replace=True` puts the new verdict in the place of the former one.
 """
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
 from .. import ops
 from ..graph.errors import NoGradient
-from ..graph.node import apply
-from ..graph.variable import is_open
+from ..graph.node import Node, apply
+from ..graph.variable import Operand, Variable, is_open
 
-gradient_rules = {}
-zeros = set()
-reasons = {}
+Gradients = Sequence[Variable | Callable[[], Variable] | None]  # what a rule returns
+Rule = Callable[..., Gradients]
+Attributes = dict[str, Any]  # of a node, by name
+_Function = TypeVar("_Function", bound=Callable)
+
+gradient_rules: dict[str, Rule] = {}
+expressions: dict[str, Callable] = {}  # by operator, see `expression`; each has a rule too
+zeros: set[str] = set()  # operators with a zero derivative
+reasons: dict[str, str] = {}  # by operator: why it has no gradient
 
 
-def gradient(*op_types):
-    """Register a rule for these operators."""
+def gradient(*op_types: str, replace: bool = False) -> Callable[[_Function], _Function]:
+    """Register a rule for these operators; ValueError if one has a verdict, unless `replace`."""
 
     def register(rule):
+        claim(op_types, describe_function(rule), replace)
         gradient_rules.update(dict.fromkeys(op_types, rule))
         return rule
 
     return register
 
 
-def elementwise(op_type, *partials):
-    """A rule from one partial(inputs..., y, dy) per input; stretched axes are summed away."""
+def elementwise(
+    op_type: str, *partials: Callable[..., Variable] | None, replace: bool = False
+) -> None:
+    """Register one partial(inputs..., y, dy) per input; broadcast axes are summed away.
+
+    A partial is None where an input has no gradient. ValueError if the operator has a verdict,
+    unless `replace`.
+    """
 
     def rule(node, dy):
         y = node.outputs[0]
@@ -36,50 +55,103 @@ def elementwise(op_type, *partials):
             for p, x in zip(partials, node.inputs, strict=True)
         ]
 
+    rule.partials = partials
+    claim([op_type], describe_function(rule), replace)
     gradient_rules[op_type] = rule
 
 
-def zero(*op_types):
-    """Operators whose derivative is zero wherever it exists: a gradient stops there."""
+def zero(*op_types: str, replace: bool = False) -> None:
+    """Register operators whose derivative is zero wherever it exists: backpropagation stops there.
+
+    ValueError if one has a verdict, unless `replace`.
+    """
+    claim(op_types, "a zero derivative", replace)
     zeros.update(op_types)
 
 
-def undefined(reason, *op_types):
-    """Operators that have no gradient here, and why."""
+def undefined(reason: str, *op_types: str, replace: bool = False) -> None:
+    """Register operators without a gradient; `reason` is the text of the NoGradient error.
+
+    ValueError if one has a verdict, unless `replace`.
+    """
+    claim(op_types, f"no gradient ({reason})", replace)
     reasons.update(dict.fromkeys(op_types, reason))
 
 
-def rule_of(node):
-    """The rule for a node; NoGradient where there is none."""
+def claim(op_types: Sequence[str], verdict: str, replace: bool) -> None:
+    """Clear the way for a verdict on these operators: drop the former one, or refuse.
+
+    `verdict` describes the new one in the error.
+    """
+    for op_type in () if replace else op_types:
+        former = _verdict(op_type)
+        if former is not None:
+            raise ValueError(
+                f"{op_type} has {former} already, and is registered again with {verdict}\n"
+                "  hint: replace=True puts the new one in its place"
+            )
+    for op_type in op_types:
+        for table in (gradient_rules, expressions, reasons):
+            table.pop(op_type, None)
+        zeros.discard(op_type)
+
+
+def _verdict(op_type):
+    """The verdict on an operator in words, or None."""
+    if op_type in expressions:
+        return describe_function(expressions[op_type])
+    if op_type in gradient_rules:
+        return describe_function(gradient_rules[op_type])
+    if op_type in zeros:
+        return "a zero derivative"
+    return f"no gradient ({reasons[op_type]})" if op_type in reasons else None
+
+
+def describe_function(function: Callable) -> str:
+    """Describe a rule, with the place of its code: `the rule clip (…/math.py:78)`."""
+    first = next((p for p in getattr(function, "partials", ()) if p is not None), function)
+    name = getattr(first, "__name__", repr(first))
+    code = getattr(first, "__code__", None)
+    return f"the rule {name}" + (f" ({code.co_filename}:{code.co_firstlineno})" if code else "")
+
+
+def rule_of(node: Node) -> Rule:
+    """Return the rule for a node; NoGradient if there is none."""
     if node.op_type not in gradient_rules:
         raise NoGradient(reasons.get(node.op_type, "it has no gradient rule"))
     return gradient_rules[node.op_type]
 
 
-def unbroadcast(g, x):
-    """Sum g over the axes along which x was stretched to g's shape."""
+def unbroadcast(g: Variable, x: Variable) -> Variable:
+    """Sum g over the axes along which x was broadcast to g's shape."""
     lead = g.rank - x.rank
     pairs = list(zip(x.dims, g.dims[lead:], strict=True))
     if any(is_open(d) and d != e for d, e in pairs):
-        return unbroadcast_late(g, x)
-    stretched = [lead + i for i, (d, e) in enumerate(pairs) if d == 1 and e != 1]
-    if lead == 0 and stretched:
-        return ops.reduce_sum(g, stretched, keep_dim=True)
+        return unbroadcast_at_runtime(g, x)
+    broadcast = [lead + i for i, (d, e) in enumerate(pairs) if d == 1 and e != 1]
+    if lead == 0 and broadcast:
+        return ops.reduce_sum(g, broadcast, keep_dim=True)
     if not lead:
         return g
-    return ops.reshape_like(ops.reduce_sum(g, [*range(lead), *stretched]), x)
+    return ops.reshape_like(ops.reduce_sum(g, [*range(lead), *broadcast]), x)
 
 
-def unbroadcast_late(g, x):
-    """The same where only the sizes at run time say along which axes."""
+def unbroadcast_at_runtime(g: Variable, x: Variable) -> Variable:
+    """`unbroadcast` for axes that are known to be broadcast only from the sizes at run time."""
     lead = g.rank - x.rank
     ones = ops.reshape(ops.nonzero(ops.equal(ops.shape_of(x), 1)), [-1])
     axes = ops.concat([np.arange(lead), ones + lead])
     return ops.reshape_like(apply("ReduceSum", g, axes, noop_with_empty_axes=1, known=g.dims), x)
 
 
-def again(node, *inputs, op_type=None, outputs=1, **attributes):
-    """The operator of a node, or one like it, on other inputs and with some other attributes."""
+def reapply(
+    node: Node,
+    *inputs: Operand | None,
+    op_type: str | None = None,
+    outputs: int = 1,
+    **attributes,
+) -> Variable | tuple[Variable, ...]:
+    """Apply the operator of a node, or `op_type`, to other inputs, with some attributes changed."""
     return apply(
         op_type or node.op_type,
         *inputs,

@@ -1,4 +1,4 @@
-"""Models of any origin, brought to the pinned opset and made of Variables."""
+"""Import of ONNX models of any origin: converted to the pinned opset, as graphs of Variables."""
 
 from . import padding
 from .model import ImportedModel, import_onnx

@@ -1,18 +1,21 @@
-"""The operators of a file as one list, bodies and functions written out where they are used."""
+"""The operators of a file as one list, with bodies and functions inlined."""
 
 from collections import ChainMap, defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+
+from onnx import FunctionProto, GraphProto
 
 from ..graph.errors import DamagedModel
 
-MOST = 100_000  # operators of a model, its functions written out
+MAX_OPERATORS = 100_000  # of a model with its functions inlined
 
 
 @dataclass(eq=False, slots=True)
 class Step:
-    """An operator, and the values that it reads and gives.
+    """An operator with the names of its inputs and outputs.
 
-    `Pass` hands a value into or out of a body.
+    The operator `Pass` hands a value into or out of a body.
     """
 
     op_type: str
@@ -22,23 +25,32 @@ class Step:
 
 
 class Flow:
-    """All operators of a model in order, who gives a value, and who reads it.
+    """All operators of a model in order.
 
-    Values of the main graph have their names in the file. What gives only values that are `known`
-    is left out.
+    `producer` is the step of each value, `readers` are the (step, index of the input) of each.
+    Values of the main graph have their names in the file. Steps that compute only values in
+    `known` are left out.
     """
 
-    def __init__(self, graph, functions, known=()):
-        self.known, self.functions, self.steps = set(known), functions, []
-        self.maker, self.readers = {}, defaultdict(list)
-        self._write(graph.node, ChainMap(), outer=True, callers=())
+    def __init__(
+        self,
+        graph: GraphProto,
+        functions: dict[tuple[str, str], FunctionProto],
+        known: Iterable[str] = (),
+    ):
+        self.known, self.functions = set(known), functions
+        self.steps: list[Step] = []
+        self.producer: dict[str, Step] = {}
+        self.readers: dict[str, list[tuple[Step, int]]] = defaultdict(list)
+        self._inline(graph.node, ChainMap(), outer=True, callers=())
         for step in self.steps:
-            self.maker.update(dict.fromkeys(step.outputs, step))
+            self.producer.update(dict.fromkeys(step.outputs, step))
             for k, name in enumerate(step.inputs):
                 if name:
                     self.readers[name].append((step, k))
 
-    def _write(self, nodes, names, outer, callers):
+    def _inline(self, nodes, names, outer, callers):
+        """Add nodes; `names` maps the names of this graph to those of the flow."""
         for node in nodes:
             inputs = [names.get(n, n) for n in node.input]
             for y in node.output:
@@ -58,8 +70,10 @@ class Flow:
         if outputs and self.known.issuperset(outputs):
             return
         self.steps.append(Step(op_type, inputs, outputs, attributes or {}))
-        if len(self.steps) > MOST:
-            raise DamagedModel(f"its functions are more than {MOST} operators when written out")
+        if len(self.steps) > MAX_OPERATORS:
+            raise DamagedModel(
+                f"its functions are more than {MAX_OPERATORS} operators when written out"
+            )
 
     def _call(self, function, inputs, outputs, callers):
         if function in callers:
@@ -67,16 +81,16 @@ class Flow:
         body = self.functions[function]
         names = ChainMap(dict.fromkeys(body.input, ""))
         names.update(zip(body.input, inputs, strict=False))
-        self._write(body.node, names, False, (*callers, function))
-        for given, y in zip(body.output, outputs, strict=False):
-            self._add("Pass", [names.get(given, given)], [y])
+        self._inline(body.node, names, False, (*callers, function))
+        for name, y in zip(body.output, outputs, strict=False):
+            self._add("Pass", [names.get(name, name)], [y])
 
     def _body(self, op_type, body, inputs, outputs, names, callers):
         inner = names.new_child({i.name: f"{i.name}@{len(self.steps)}" for i in body.input})
-        first = 2 if op_type == "Loop" else 0  # the formals before are its number and condition
+        first = 2 if op_type == "Loop" else 0  # after the iteration number and the condition
         for info, x in list(zip(body.input, inputs, strict=False))[first:]:
             self._add("Pass", [x], [inner[info.name]])
-        self._write(body.node, inner, False, callers)
-        given = [inner.get(y.name, y.name) for y in body.output][op_type == "Loop" :]
-        for name, y in zip(given, outputs, strict=False):
+        self._inline(body.node, inner, False, callers)
+        results = [inner.get(y.name, y.name) for y in body.output][op_type == "Loop" :]
+        for name, y in zip(results, outputs, strict=False):
             self._add("Pass", [name], [y])

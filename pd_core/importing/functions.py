@@ -1,24 +1,33 @@
 """The bodies of the operators that ONNX defines by other operators."""
 
+from collections.abc import Sequence
+
 from onnx import FunctionProto, NodeProto, TypeProto, defs
 
 from ..graph.errors import ModelError
 from ..graph.inference import CEILING, attribute, type_proto
+from ..graph.variable import Variable
 from .versions import attribute_value
 
 
-def function_of(op_type, version, inputs, attributes, outputs):
-    """The body of an operator as (FunctionProto, its attributes); None if ONNX gives none.
+def function_of(
+    op_type: str,
+    version: int,
+    inputs: Sequence[Variable | None],
+    attributes: dict,
+    outputs: int,
+) -> tuple[FunctionProto, dict] | None:
+    """Return the body of an operator and its attributes with defaults; None if ONNX has no body.
 
-    `inputs` are Variables, which choose between bodies that depend on types.
+    The types of the inputs choose between bodies that depend on types.
     """
     schema = defs.get_schema(op_type, version)
-    given = {**_defaults(schema), **attributes}
+    complete = {**_defaults(schema), **attributes}
     proto = NodeProto(op_type=op_type, output=[f"o{k}" for k in range(outputs)])
     proto.input.extend("" if x is None else f"i{k}" for k, x in enumerate(inputs))
-    proto.attribute.extend(attribute(k, v) for k, v in given.items())
+    proto.attribute.extend(attribute(k, v) for k, v in complete.items())
     body = _body(schema, proto, inputs)
-    return None if body is None else (body, given)
+    return None if body is None else (body, complete)
 
 
 def _body(schema, proto, inputs):
@@ -30,14 +39,14 @@ def _body(schema, proto, inputs):
     if not schema.has_context_dependent_function:
         return None
     types = [TypeProto() if x is None else type_proto(x) for x in inputs]
-    found = schema.get_context_dependent_function_with_opset_version(
+    serialized = schema.get_context_dependent_function_with_opset_version(
         _newest(schema.context_dependent_function_opset_versions),
         proto.SerializeToString(),
         [t.SerializeToString() for t in types],
     )
-    if not found:
+    if not serialized:
         raise ModelError(f"ONNX gives no body of {schema.name} for these inputs")
-    body.ParseFromString(found)
+    body.ParseFromString(serialized)
     return body
 
 
@@ -46,6 +55,6 @@ def _newest(versions):
 
 
 def _defaults(schema):
-    """The attributes that have a default, by name."""
-    found = {k: a.default_value for k, a in schema.attributes.items()}
-    return {k: attribute_value(v) for k, v in found.items() if v.type}
+    """Return the default values of attributes by name."""
+    defaults = {k: a.default_value for k, a in schema.attributes.items()}
+    return {k: attribute_value(v) for k, v in defaults.items() if v.type}

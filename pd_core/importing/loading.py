@@ -2,25 +2,37 @@
 
 import os
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from math import prod
 
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import TensorProto, helper, numpy_helper, shape_inference
+from onnx import (
+    GraphProto,
+    ModelProto,
+    TensorProto,
+    TypeProto,
+    ValueInfoProto,
+    helper,
+    numpy_helper,
+    shape_inference,
+)
 
 from ..graph.errors import DamagedModel, DTypeError, ModelError, NameConflict, ShapeError
 from .versions import OLDEST
 
 STANDARD = ("", "ai.onnx")
-_SMALL = 1024  # elements of stored tensors that shape inference is shown
-_KEPT = {TensorProto.INT64, TensorProto.BOOL, TensorProto.STRING}  # constants that hold no weights
+_SMALL = 1024  # elements up to which stored tensors are passed to shape inference
+_NO_WEIGHTS = {TensorProto.INT64, TensorProto.BOOL, TensorProto.STRING}  # kept as Constant nodes
+
+FileShape = tuple[int | None, ...] | None  # None for a size that is not known, and without a rank
 
 
 @contextmanager
-def reported(origin):
-    """Name the file in errors; what contradicts ONNX is a DamagedModel, whoever noticed it."""
+def reported(origin: str) -> Iterator[None]:
+    """Name the file in errors, and turn any error of reading malformed data into DamagedModel."""
     try:
         yield
     except (DTypeError, ShapeError, NameConflict):
@@ -30,7 +42,7 @@ def reported(origin):
     except RecursionError:
         raise DamagedModel(f"{origin}: its graphs are nested too deeply") from None
     except MALFORMED as error:
-        raise DamagedModel(f"{origin}: {said(error)}") from error
+        raise DamagedModel(f"{origin}: {first_line(error)}") from error
 
 
 MALFORMED = (
@@ -41,29 +53,29 @@ MALFORMED = (
 )
 
 
-def said(error):
-    """The first line of an error that was raised below us."""
-    first = next(iter(str(error).strip().splitlines()), "")
-    return f"{type(error).__name__}: {first}"[:300]
+def first_line(error: Exception) -> str:
+    """Return the type and the first line of an error of a library."""
+    line = next(iter(str(error).strip().splitlines()), "")
+    return f"{type(error).__name__}: {line}"[:300]
 
 
-def loaded(model):
-    """(ModelProto, the folder of its external tensors or None, what errors call it)."""
+def loaded(model: str | os.PathLike | bytes | ModelProto) -> tuple[ModelProto, str | None, str]:
+    """Return (ModelProto, the folder of its external tensors or None, its name in errors)."""
     if isinstance(model, onnx.ModelProto):
         return model, None, f"model {model.graph.name!r}"
     origin = "these bytes" if isinstance(model, bytes) else os.fspath(model)
     try:
         if isinstance(model, bytes):
             return onnx.load_model_from_string(model), None, origin
-        found = onnx.load(model, load_external_data=False)
+        proto = onnx.load(model, load_external_data=False)
     except (DecodeError, UnicodeDecodeError):
         verb = "are" if isinstance(model, bytes) else "is"
         raise DamagedModel(f"{origin} {verb} no ONNX model") from None
-    return found, os.path.dirname(os.path.abspath(model)), origin
+    return proto, os.path.dirname(os.path.abspath(model)), origin
 
 
-def opsets_of(model):
-    """The versions of the operator sets by domain."""
+def opsets_of(model: ModelProto) -> dict[str, int]:
+    """Return the versions of the operator sets by domain; ModelError for one that is too old."""
     opsets = {o.domain: o.version for o in model.opset_import}
     version = next((v for d, v in opsets.items() if d in STANDARD), None)
     if version is None:
@@ -78,8 +90,8 @@ def opsets_of(model):
 # ---- weights stored as constants or inside branches and loops
 
 
-def check_names(graph):
-    """Names are text, and there is something to compute."""
+def check_names(graph: GraphProto) -> None:
+    """Check that names are text, and that the graph has outputs."""
     names = [x.name for x in (*graph.initializer, *graph.input, *graph.output)]
     names += [name for node in graph.node for name in (*node.input, *node.output)]
     for name in names:
@@ -89,36 +101,37 @@ def check_names(graph):
         raise ModelError("the model has no outputs")
 
 
-def gathered(model):
-    """The model with the constants of its graphs and bodies among its stored tensors.
+def hoisted(model: ModelProto) -> ModelProto:
+    """Move the constants of all graphs and bodies to the initializers of the outermost graph.
 
-    Exporters store weights in Constant nodes, and inside branches and loops, too.
+    Exporters store weights in Constant nodes, and inside branches and loops, too. The model itself
+    is not changed.
     """
-    lifts = any(_lifts(graph, graph is model.graph) for graph in _graphs(model.graph))
-    if not lifts and not any(_shared_statistics(model.graph)):
+    hoists = any(_has_constants(graph, graph is model.graph) for graph in _graphs(model.graph))
+    if not hoists and not any(_shared_statistics(model.graph)):
         return model
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     graphs = list(_graphs(copy.graph))
-    taken = Counter(name for graph in graphs for name in _names_of(graph))
+    uses = Counter(name for graph in graphs for name in _names_of(graph))
     for graph in graphs:
         renamed = {}
-        for tensor in _taken_out(graph, graph is copy.graph):
-            if taken[tensor.name] > 1:
-                renamed[tensor.name] = tensor.name = _free(tensor.name, taken)
+        for tensor in _remove_constants(graph, graph is copy.graph):
+            if uses[tensor.name] > 1:
+                renamed[tensor.name] = tensor.name = _unique_name(tensor.name, uses)
             copy.graph.initializer.append(tensor)
         if renamed:
             _rename(graph, renamed)
     for node, k, tensor in list(_shared_statistics(copy.graph)):
-        node.input[k] = _free(node.input[k], taken)
+        node.input[k] = _unique_name(node.input[k], uses)
         copy.graph.initializer.append(_copied(tensor, node.input[k]))
     return copy
 
 
 def _shared_statistics(graph):
-    """(BatchNormalization, number of its input, stored tensor) of statistics that others read too.
+    """Yield (BatchNormalization, index of its input, stored tensor) of shared statistics.
 
-    Exporters store equal tensors once; statistics that are equal at first move apart.
+    Exporters store equal tensors once, but statistics that are equal at first diverge in training.
     """
     stored = {t.name: t for t in graph.initializer}
     copies = {
@@ -136,7 +149,7 @@ def _shared_statistics(graph):
 
 
 def _graphs(graph):
-    """A graph, and the bodies inside it."""
+    """Yield a graph and the bodies inside it."""
     yield graph
     for node in graph.node:
         for a in node.attribute:
@@ -144,37 +157,37 @@ def _graphs(graph):
                 yield from _graphs(inner)
 
 
-def _lifts(graph, outermost):
-    """Whether anything in a graph is to be moved."""
+def _has_constants(graph, outermost):
+    """Check whether a graph has tensors to move."""
     return (graph.initializer and not outermost) or any(_constant(n) for n in graph.node)
 
 
 def _names_of(graph):
-    """The names that a graph defines, each once."""
+    """Return the set of names that a graph defines."""
     names = {x.name for x in (*graph.input, *graph.initializer)}
     return names.union(y for node in graph.node for y in node.output)
 
 
-def _taken_out(graph, outermost):
-    """The tensors that were in a graph: copies, under their names."""
-    found = []
+def _remove_constants(graph, outermost):
+    """Remove the stored tensors of a graph; return copies under their names."""
+    tensors = []
     if not outermost:
-        found += map(_copied, graph.initializer)
+        tensors += map(_copied, graph.initializer)
         del graph.initializer[:]
     for k in reversed(range(len(graph.node))):
         tensor = _constant(graph.node[k])
         if tensor is not None:
-            found.append(_copied(tensor, graph.node[k].output[0]))
+            tensors.append(_copied(tensor, graph.node[k].output[0]))
             del graph.node[k]
-    return found
+    return tensors
 
 
 def _constant(node):
-    """The tensor of a Constant that may hold weights, else None."""
+    """Return the tensor of a Constant that may hold weights, else None."""
     if node.op_type != "Constant" or node.domain not in STANDARD or len(node.output) != 1:
         return None
     for a in node.attribute:
-        if a.name == "value" and a.HasField("t") and a.t.data_type not in _KEPT:
+        if a.name == "value" and a.HasField("t") and a.t.data_type not in _NO_WEIGHTS:
             return a.t
         if a.name == "value_floats":
             return numpy_helper.from_array(np.array(a.floats, np.float32))
@@ -188,12 +201,12 @@ def _copied(tensor, name=None):
     return copy
 
 
-def _free(name, taken):
-    """A name that nothing has yet."""
+def _unique_name(name, uses):
+    """Return a name that is not used yet, and count its use."""
     k = 1
-    while taken[f"{name}_{k}"]:
+    while uses[f"{name}_{k}"]:
         k += 1
-    taken[f"{name}_{k}"] += 1
+    uses[f"{name}_{k}"] += 1
     return f"{name}_{k}"
 
 
@@ -207,11 +220,11 @@ def _rename(graph, renamed):
             y.name = renamed.get(y.name, y.name)
 
 
-# ---- what a file declares
+# ---- types and sizes that a file declares
 
 
-def declared(info):
-    """(dims, dtype) of an input; None for a size that is not known, and for dims without a rank."""
+def declared(info: ValueInfoProto) -> tuple[FileShape, np.dtype]:
+    """Return (dims, dtype) of an input; None for a size that is not known, or dims without rank."""
     kind = info.type.optional_type.elem_type if info.type.HasField("optional_type") else info.type
     tensor = kind.tensor_type
     if not kind.HasField("tensor_type") or tensor.elem_type == TensorProto.STRING:
@@ -221,20 +234,20 @@ def declared(info):
     return dims_of(tensor), helper.tensor_dtype_to_np_dtype(tensor.elem_type)
 
 
-def dims_of(tensor):
-    """The sizes of a type, None where one is not known; None without a rank."""
+def dims_of(tensor: TypeProto.Tensor) -> FileShape:
+    """Return the sizes of a type, None for one that is not known; None without a rank."""
     if not tensor.HasField("shape"):
         return None
     return tuple(_size(d) for d in tensor.shape.dim)
 
 
 def _size(d):
-    """A size; some exporters write -1 for one that they do not know."""
+    """Return a size or None; some exporters write -1 for one that they do not know."""
     return d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else None
 
 
-def size_names(infos):
-    """{name of a value: the names of its sizes, None where one has none}."""
+def size_names(infos: Iterable[ValueInfoProto]) -> dict[str, tuple[str | None, ...]]:
+    """Return {name of a value: names of its sizes, None for a size without a name}."""
     return {
         i.name: tuple(_size_name(d) for d in i.type.tensor_type.shape.dim)
         for i in infos
@@ -247,8 +260,8 @@ def _size_name(d):
     return name if name and isinstance(name, str) and not name.startswith("?") else None
 
 
-def promised(model):
-    """Dims by name as ONNX infers them for the inputs that the file declares."""
+def inferred_dims(model: ModelProto) -> dict[str, FileShape]:
+    """Return dims by name as ONNX infers them for the inputs that the file declares."""
     graph = onnx.GraphProto(name="shapes")
     graph.node.extend(model.graph.node)
     graph.input.extend(model.graph.input)
@@ -265,7 +278,7 @@ def promised(model):
     try:
         graph = shape_inference.infer_shapes(light).graph
     except (shape_inference.InferenceError, ValueError, RuntimeError):
-        graph = light.graph  # what it declares itself remains
+        graph = light.graph  # only the dims that the file declares
     infos = [*graph.value_info, *graph.output]
     dims = {i.name: dims_of(i.type.tensor_type) for i in infos if i.type.HasField("tensor_type")}
     return {name: d for name, d in dims.items() if d is not None}

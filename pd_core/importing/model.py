@@ -1,15 +1,20 @@
 """ONNX models of any origin as functions of Variables."""
 
+import os
+from collections.abc import Sequence
+
+from onnx import ModelProto
+
 from ..graph.errors import DTypeError, ModelError, ShapeError
 from ..graph.names import remember_sizes
-from ..graph.variable import constant, describe, shown
+from ..graph.variable import Operand, Variable, constant, describe, shown
 from .loading import (
     check_names,
     declared,
-    gathered,
+    hoisted,
+    inferred_dims,
     loaded,
     opsets_of,
-    promised,
     reported,
     size_names,
 )
@@ -18,36 +23,50 @@ from .sizes import FOLD_LIMIT
 from .stored import StoredTensors
 
 
-def import_onnx(model, trainable=True, training=False, frozen=(), fold_limit=FOLD_LIMIT):
-    """An ONNX model (a path, bytes, or a ModelProto) as a function of Variables.
+def import_onnx(
+    model: str | os.PathLike | bytes | ModelProto,
+    trainable: bool | str | Sequence[str] = True,
+    training: bool = False,
+    frozen: str | Sequence[str] = (),
+    fold_limit: int = FOLD_LIMIT,
+) -> "ImportedModel":
+    """Import an ONNX model (a path, bytes, or a ModelProto) as a function of Variables.
 
     Stored tensors that are weights by their use become parameters with the file's names, below
-    the namespace in force; `summary()` of the result shows the decision on each of them.
-    `trainable` and `frozen` overrule it: names or patterns (`"encoder.*"`) of tensors that are
-    trained, or are not; `trainable` wins where both match, and `trainable=False` freezes all.
-    With `training` a training step through BatchNormalization and Dropout does what they do in
-    training, as the file was trained; what the file has in training mode always does.
+    the current namespace; `summary()` of the result shows the decision on each of them.
+    `trainable` and `frozen` override it: names or patterns (`"encoder.*"`) of tensors to train or
+    not to train; `trainable` wins where both match, and `trainable=False` freezes all.
+    With `training`, BatchNormalization and Dropout are in training mode during a training step;
+    operators that the file has in training mode always are.
 
-    Opsets from 7 on are read, tensors in files beside the model too, functions, loops and branches
-    included; sequences where their length is known. What is computed of constants alone is
-    computed once, up to `fold_limit` elements. ModelError says what else is in the file,
-    DamagedFile what contradicts itself or ONNX.
+    Opsets from 7 on are supported, with external tensors, functions, loops and branches, and
+    sequences whose length is known. Constant expressions of up to `fold_limit` elements are folded.
+    ModelError for anything else in the file, DamagedFile for what contradicts itself or ONNX.
     """
-    found, folder, origin = loaded(model)
+    proto, folder, origin = loaded(model)
     with reported(origin):
-        return ImportedModel(found, folder, origin, trainable, training, frozen, fold_limit)
+        return ImportedModel(proto, folder, origin, trainable, training, frozen, fold_limit)
 
 
 class ImportedModel:
-    """A model as a function: `f(x)` builds its graph on Variables, each time anew.
+    """A model as a function: each call `f(x)` builds its graph anew on Variables.
 
-    `parameters` are its parameters by the file's names, `inputs` the dims and dtype of what it
-    takes, `outputs` the names of what it gives.
+    `parameters` are the Variables of its parameters by the file's names, `inputs` the (dims, dtype)
+    of its inputs by name, `outputs` the names of its outputs.
     """
 
-    def __init__(self, model, folder, origin, trainable, training, frozen, fold_limit):
+    def __init__(
+        self,
+        model: ModelProto,
+        folder: str | None,
+        origin: str,
+        trainable: bool | str | Sequence[str],
+        training: bool,
+        frozen: str | Sequence[str],
+        fold_limit: int,
+    ):
         check_names(model.graph)
-        model = gathered(model)
+        model = hoisted(model)
         self.graph, self.origin = model.graph, origin
         self.opsets = opsets_of(model)
         self.functions = {(f.domain, f.name): f for f in model.functions}
@@ -60,56 +79,68 @@ class ImportedModel:
             i.name: declared(i) for i in self.graph.input if i.name not in self.stored.values
         }
         self.outputs = tuple(y.name for y in self.graph.output)
-        self.promised = promised(model)
+        self.inferred = inferred_dims(model)
         self.reader, self.sizes = None, {}
 
-    def __call__(self, *inputs, output=None, last_layers=None, **named):
-        """The outputs for these inputs, given in the file's order or by name: a Variable, or a
-        tuple if there are several.
+    def __call__(
+        self,
+        *inputs: Operand,
+        output: str | Sequence[str] | None = None,
+        last_layers: int | None = None,
+        **named: Operand,
+    ) -> Variable | tuple[Variable, ...]:
+        """Build the outputs for inputs in the file's order or by name; a tuple if several.
 
         `output` is the name of a tensor, or a list of names, at which the model is cut; with
-        last_layers=-k it is cut before its last k operators.
+        last_layers=-k it is cut before its last k operators. ModelError for inputs that are missing
+        or unknown, ShapeError and DTypeError for inputs that do not fit the file's types.
         """
-        given = self._given(inputs, named)
-        wanted = self._wanted(output, last_layers)
-        exact = all(x.dims == self.inputs[n][0] for n, x in given.items())
-        sizes = frozenset(d for x in given.values() for d in x.dims)
+        values = self._bind(inputs, named)
+        names = self._output_names(output, last_layers)
+        exact = all(x.dims == self.inputs[n][0] for n, x in values.items())
+        sizes = frozenset(d for x in values.values() for d in x.dims)
+        statistics = self.stored.statistics
         self.reader = Reader(
             self.graph.node,
             self.opsets,
-            {**self.stored.values, **given},
-            File(self.functions, given=sizes, statistics=self.stored.statistics, **self.file),
-            declared=self.promised if exact else _ranks(self.promised),
+            {**self.stored.values, **values},
+            File(self.functions, input_sizes=sizes, statistics=statistics, **self.file),
+            declared=self.inferred if exact else _ranks(self.inferred),
             named=True,
         )
         self.sizes = {}
-        self._name_sizes(self.graph.input, given)
-        found = [self.tensor(name) for name in wanted]
-        return tuple(found) if isinstance(output, (list, tuple)) or len(found) > 1 else found[0]
+        self._name_sizes(self.graph.input, values)
+        outputs = [self.tensor(name) for name in names]
+        several = isinstance(output, (list, tuple)) or len(outputs) > 1
+        return tuple(outputs) if several else outputs[0]
 
-    def tensor(self, name):
-        """A tensor inside the model by its name in the file, for the inputs of the last call."""
+    def tensor(self, name: str) -> Variable:
+        """Return a tensor of the model by its name in the file, for the inputs of the last call.
+
+        ModelError before the first call, and for an unknown name.
+        """
         if self.reader is None:
             raise ModelError(f"tensor({name!r}): call the model first")
         known = {y for node in self.graph.node for y in node.output}
         if name not in known and name not in self.reader.values:
             raise ModelError(f"the model has no tensor {name!r}; its outputs are {self.outputs}")
         with reported(self.origin):
-            (found,) = self.reader.outputs([name])
-        self._name_sizes((*self.graph.output, *self.graph.value_info), {name: found})
-        return found
+            (value,) = self.reader.outputs([name])
+        self._name_sizes((*self.graph.output, *self.graph.value_info), {name: value})
+        return value
 
-    def freeze(self, *patterns):
-        """Train the parameters of these names or patterns no more; all without any."""
+    def freeze(self, *patterns: str) -> None:
+        """Stop training the parameters of these names or patterns; all without patterns."""
         self.stored.freeze(patterns)
 
-    def unfreeze(self, *patterns):
-        """Train the parameters of these names or patterns; all but statistics without any."""
+    def unfreeze(self, *patterns: str) -> None:
+        """Train the parameters of these names or patterns; all but statistics without patterns."""
         self.stored.unfreeze(patterns)
 
-    def summary(self):
-        """A table of the stored tensors that hold more than one float, or are trained: name,
-        shape, dtype, use, and whether it is trained, or why not; then totals.
+    def summary(self) -> str:
+        """Return a table of the stored tensors with more than one float, and of all parameters.
+
+        The columns are name, shape, dtype, use, and whether it is trained, or why not; then totals.
         """
         return self.stored.summary()
 
@@ -120,7 +151,8 @@ class ImportedModel:
             if len(dims) == len(sizes):
                 remember_sizes(zip(dims, sizes, strict=True), self.sizes)
 
-    def _wanted(self, output, last_layers):
+    def _output_names(self, output, last_layers):
+        """Return the names of the tensors at which the model is cut."""
         if output is not None and last_layers is not None:
             raise ModelError("output= and last_layers= cut the model in two places")
         if output is not None:
@@ -132,21 +164,22 @@ class ImportedModel:
             raise ModelError(f"last_layers is between -{count - 1} and -1, not {last_layers}")
         return [self.graph.node[last_layers - 1].output[0]]
 
-    def _given(self, inputs, named):
-        """The inputs by name."""
+    def _bind(self, inputs, named):
+        """Return the inputs by name, as Variables."""
         if len(inputs) > len(self.inputs):
             raise ModelError(f"{len(inputs)} inputs for {list(self.inputs)}")
-        given = dict(zip(self.inputs, inputs, strict=False))
+        values = dict(zip(self.inputs, inputs, strict=False))
         for name, x in named.items():
-            if name not in self.inputs or name in given:
+            if name not in self.inputs or name in values:
                 raise ModelError(f"{name!r} is no input that is left; there is {list(self.inputs)}")
-            given[name] = x
-        missing = [name for name in self.inputs if name not in given]
+            values[name] = x
+        missing = [name for name in self.inputs if name not in values]
         if missing:
             raise ModelError(f"the model needs its inputs {missing} too")
-        return {name: self._fitting(name, constant(x)) for name, x in given.items()}
+        return {name: self._checked(name, constant(x)) for name, x in values.items()}
 
-    def _fitting(self, name, x):
+    def _checked(self, name, x):
+        """Check an input against the type in the file; return it."""
         dims, dtype = self.inputs[name]
         if x.dtype != dtype:
             raise DTypeError(f"input {name!r} is {dtype}, not {describe(x)}")
@@ -158,9 +191,9 @@ class ImportedModel:
         return x
 
 
-def _ranks(promised):
-    """What remains of the promised dims for inputs of other sizes."""
-    return {name: (None,) * len(dims) for name, dims in promised.items()}
+def _ranks(inferred):
+    """Keep only the ranks of inferred dims, which hold for inputs of other sizes too."""
+    return {name: (None,) * len(dims) for name, dims in inferred.items()}
 
 
 def _both_known(d, e):

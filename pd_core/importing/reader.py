@@ -1,61 +1,80 @@
 """From the nodes of a file to Variables."""
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from onnx import TensorProto, defs, external_data_helper, numpy_helper
+from onnx import (
+    FunctionProto,
+    GraphProto,
+    NodeProto,
+    TensorProto,
+    defs,
+    external_data_helper,
+    numpy_helper,
+)
 
 from ..graph.errors import DamagedModel, GraphError, ModelError, ShapeError
 from ..graph.inference import CEILING, versions_of
 from ..graph.node import apply, latest_serial, retyped
-from ..graph.variable import Variable, fresh_dim, is_open, open_dim
+from ..graph.variable import Dim, Variable, fresh_dim, is_open, open_dim
 from . import control, modes, quantized, sequences
-from .flow import MOST
+from .flow import MAX_OPERATORS
 from .functions import function_of
-from .loading import MALFORMED, STANDARD, said
+from .loading import MALFORMED, STANDARD, first_line
 from .sizes import FOLD_LIMIT, Sizes, folded, reshaped
 from .versions import Operator, adapted, attribute_value, stored
+
+Value = Variable | list | None  # a list for a sequence, None for an optional input left out
 
 
 @dataclass
 class File:
-    """State shared by all graphs of a file: functions by (domain, name), the folder of its tensors,
-    whether a training step through it is one of its own training, its running statistics, up to
-    how many elements constants are computed, the sizes that its inputs have, and what is known of
-    the others.
+    """State shared by the readers of all graphs of a file.
+
+    functions   by (domain, name)
+    folder      of its external tensors
+    training    whether BatchNormalization and Dropout train in a training step
+    statistics  running statistics
+    fold_limit  elements up to which constants are folded
+    input_sizes dims of the inputs of this call
+    callers     functions whose bodies are being read, outermost first
+    count       operators read so far
+    opened      sizes that may turn out to be 1, by the size that inference gave
+    sizes       entries of vectors of sizes
     """
 
-    functions: dict = field(default_factory=dict)
+    functions: dict[tuple[str, str], FunctionProto] = field(default_factory=dict)
     folder: str | None = None
     training: bool = False
-    statistics: frozenset = frozenset()
+    statistics: frozenset[Variable] = frozenset()
     fold_limit: int = FOLD_LIMIT
-    given: frozenset = frozenset()
-    callers: tuple = ()
+    input_sizes: frozenset[Dim] = frozenset()
+    callers: tuple[tuple[str, str], ...] = ()
     count: int = 0
-    opened: dict = field(default_factory=dict)
+    opened: dict[str, str] = field(default_factory=dict)
     sizes: Sizes = field(default_factory=Sizes)
 
 
 class Reader:
-    """The values of a graph by name, each read when it is asked for.
+    """The values of a graph by name, each built when it is first asked for.
 
-    `opsets` are versions by domain; `values` holds what is known before: inputs and stored
-    tensors. `outer` is the reader of the graph around this one, `attributes` are those of the
-    function that is read, `declared` the dims that the file promises, by name. `named` Variables
-    get the names of the file.
+    `opsets` are versions by domain; `values` holds the inputs and stored tensors. `outer` is the
+    reader of the enclosing graph, `attributes` are those of the function that is read, `declared`
+    the dims of values by name as far as the file and shape inference give them. With `named`,
+    Variables get the names of the file.
     """
 
     def __init__(
         self,
-        nodes,
-        opsets,
-        values,
-        file,
-        outer=None,
-        attributes=None,
-        declared=None,
-        named=False,
+        nodes: Iterable[NodeProto],
+        opsets: Mapping[str, int],
+        values: Mapping[str, Value],
+        file: File,
+        outer: "Reader | None" = None,
+        attributes: Mapping | None = None,
+        declared: Mapping[str, tuple] | None = None,
+        named: bool = False,
     ):
         self.nodes, self.opsets, self.values = list(nodes), opsets, dict(values)
         self.file, self.outer, self.named = file, outer, named
@@ -63,17 +82,17 @@ class Reader:
         self.version = next((v for d, v in opsets.items() if d in STANDARD), CEILING)
         self.done, self.inside = set(), False
 
-    def outputs(self, names):
-        """The values of these names; nodes that they do not need are not read."""
-        wanted = self._needed(names)
+    def outputs(self, names: Sequence[str]) -> list[Value]:
+        """Return the values of these names; nodes that they do not depend on are not read."""
+        wanted = self._ancestors(names)
         for k, node in enumerate(self.nodes):
             if k in wanted and k not in self.done:
                 self._read(node)
                 self.done.add(k)
         return [self.value(name) for name in names]
 
-    def value(self, name):
-        """A value that is there; None for an input that is left out."""
+    def value(self, name: str) -> Value:
+        """Look up a value that has been read; None for an optional input that is left out."""
         if not name:
             return None
         if name in self.values:
@@ -82,10 +101,10 @@ class Reader:
             return self.outer.value(name)
         raise ModelError(f"nothing gives the value {name!r}")
 
-    def body(self, graph, formals, inside=True):
-        """The outputs of a graph in an attribute, for these values of its inputs.
+    def body(self, graph: GraphProto, formals: Iterable[Value], inside: bool = True) -> list[Value]:
+        """Read the body of a loop or branch for these values of its inputs; return its outputs.
 
-        `inside` says that they are computed in a loop or a branch.
+        `inside=False` is for a branch that is certain to run, and becomes part of this graph.
         """
         values = {t.name: stored(t, self.file.folder) for t in graph.initializer}
         values.update(zip((i.name for i in graph.input), formals, strict=True))
@@ -93,21 +112,21 @@ class Reader:
         inner.inside = self.inside or inside
         return inner.outputs([y.name for y in graph.output])
 
-    def _needed(self, names):
-        """The places of the nodes behind some values."""
-        makers = {
+    def _ancestors(self, names):
+        """Return the indices of the nodes that some values depend on."""
+        producers = {
             y: k
             for k, node in enumerate(self.nodes)
             for y in node.output
             if y and y not in self.values
         }
-        found, left = set(), list(names)
-        while left:
-            k = makers.get(left.pop())
-            if k is not None and k not in found:
-                found.add(k)
-                left += _names_read(self.nodes[k])
-        return found
+        ancestors, stack = set(), list(names)
+        while stack:
+            k = producers.get(stack.pop())
+            if k is not None and k not in ancestors:
+                ancestors.add(k)
+                stack += _names_read(self.nodes[k])
+        return ancestors
 
     def _read(self, proto):
         before = latest_serial()
@@ -118,10 +137,10 @@ class Reader:
             raise
         except (GraphError, ModelError) as error:
             kind = DamagedModel if isinstance(error, DamagedModel) else ModelError
-            why = re.sub(r"^\w+: ", "", str(error))  # the function that was called is one of ours
+            why = re.sub(r"^\w+: ", "", str(error))  # the name of an op function, not of the file
             raise kind(f"{who}: {why}") from error.__cause__
         except MALFORMED as error:
-            raise DamagedModel(f"{who}: {said(error)}") from error
+            raise DamagedModel(f"{who}: {first_line(error)}") from error
         for name, value in zip(proto.output, outputs, strict=False):
             if self.named and isinstance(value, Variable) and _built_since(value, before):
                 value.name = name
@@ -129,13 +148,15 @@ class Reader:
 
     def _outputs(self, proto):
         self.file.count += 1
-        if self.file.count > MOST:
-            raise DamagedModel(f"more than {MOST} operators, functions and bodies written out")
+        if self.file.count > MAX_OPERATORS:
+            raise DamagedModel(
+                f"more than {MAX_OPERATORS} operators, functions and bodies written out"
+            )
         inputs = [self.value(name) for name in proto.input]
         attributes = dict(self._attributes(proto))
         function = self.file.functions.get((proto.domain, proto.op_type))
         if function is not None:
-            return self._called(function, inputs, attributes, len(proto.output))
+            return self._call_once(function, inputs, attributes, len(proto.output))
         if proto.domain not in STANDARD:
             raise ModelError(
                 f"the domain {proto.domain!r} is neither ONNX's own nor defined in the file\n"
@@ -146,8 +167,8 @@ class Reader:
             Operator(proto.op_type, inputs, attributes, count, self.version, declared)
         )
 
-    def built(self, op):
-        """The outputs of an operator of ONNX, a list."""
+    def built(self, op: Operator) -> list[Value]:
+        """Build an operator of ONNX; return its outputs."""
         if not defs.has(op.op_type, op.version):
             raise ModelError(f"ONNX has no such operator in opset {op.version}")
         least = defs.get_schema(op.op_type, op.version).min_input
@@ -159,9 +180,9 @@ class Reader:
             return sequences.readers[op.op_type](self, op)
         if any(isinstance(x, list) for x in op.inputs):
             return sequences.on_sequence(self, op)
-        found = adapted(op)
-        if found is not None:
-            return [found]
+        output = adapted(op)
+        if output is not None:
+            return [output]
         return (
             modes.switched(op, self.file.training, self.file.statistics, self.inside)
             or quantized.fake_quantized(op)
@@ -180,49 +201,51 @@ class Reader:
         return found
 
     def _opened(self, d):
-        """A size of the file: the inputs' are theirs, any other may turn out to be 1."""
-        ours = isinstance(d, str) and d not in self.file.given and not is_open(d)
-        return self.file.opened.setdefault(d, open_dim()) if ours else d
+        """Replace a size that is not one of the inputs' by one that may turn out to be 1."""
+        inferred = isinstance(d, str) and d not in self.file.input_sizes and not is_open(d)
+        return self.file.opened.setdefault(d, open_dim()) if inferred else d
 
     def _expanded(self, op):
-        """The outputs of an operator that no runtime has yet, by its body."""
-        found = function_of(op.op_type, op.version, op.inputs, op.attributes, op.outputs)
-        if found is None:
+        """Expand an operator that no runtime has yet to its body; return its outputs."""
+        function = function_of(op.op_type, op.version, op.inputs, op.attributes, op.outputs)
+        if function is None:
             raise ModelError(f"it is newer than opset {CEILING}, and is not made of others")
-        return self._call(found[0], op.inputs, found[1], op.outputs)
+        body, attributes = function
+        return self._call(body, op.inputs, attributes, op.outputs)
 
-    def _called(self, function, inputs, attributes, outputs):
-        """`_call` of a function of the file, which does not call itself."""
-        own = (function.domain, function.name)
-        if own in self.file.callers:
+    def _call_once(self, function, inputs, attributes, outputs):
+        """Call a function of the file; DamagedModel if it calls itself."""
+        key = (function.domain, function.name)
+        if key in self.file.callers:
             raise DamagedModel(f"the function {function.name!r} calls itself")
-        self.file.callers += (own,)
+        self.file.callers += (key,)
         try:
             return self._call(function, inputs, attributes, outputs)
         finally:
             self.file.callers = self.file.callers[:-1]
 
     def _call(self, function, inputs, attributes, outputs):
-        """The first outputs of a function of operators."""
-        given = {a.name: attribute_value(a) for a in function.attribute_proto}
+        """Read the body of a function for these inputs; return its first outputs."""
+        defaults = {a.name: attribute_value(a) for a in function.attribute_proto}
         values = dict.fromkeys(function.input)
         values.update(zip(function.input, inputs, strict=False))
         opsets = {o.domain: o.version for o in function.opset_import}
-        given.update(attributes)
-        inner = Reader(function.node, opsets, values, self.file, attributes=given)
+        inner = Reader(
+            function.node, opsets, values, self.file, attributes={**defaults, **attributes}
+        )
         inner.inside = self.inside
         return inner.outputs(function.output[:outputs])
 
     def _attributes(self, proto):
-        """(name, value) of the attributes of a node, those of the function around it put in."""
+        """Yield (name, value) of the attributes of a node, with references to the function's."""
         for a in proto.attribute:
             if not a.ref_attr_name:
-                yield a.name, self._complete(attribute_value(a))
+                yield a.name, self._loaded(attribute_value(a))
             elif a.ref_attr_name in self.attributes:
                 yield a.name, self.attributes[a.ref_attr_name]
 
-    def _complete(self, value):
-        """The value of an attribute; a tensor that lies in another file is read."""
+    def _loaded(self, value):
+        """Return the value of an attribute; load a tensor that is stored in another file."""
         if isinstance(value, TensorProto) and external_data_helper.uses_external_data(value):
             return numpy_helper.from_array(stored(value, self.file.folder).value)
         return value
@@ -233,7 +256,7 @@ def _built_since(value, serial):
 
 
 def _applied(op, known):
-    """The outputs of the node that an operator becomes."""
+    """Add the node of an operator; return its outputs, with the dims that the file declares."""
     try:
         found = _node(op, known)
     except ShapeError:
@@ -260,10 +283,10 @@ def _node(op, known):
 
 
 def _names_read(node):
-    """The names that a node reads, its bodies included."""
-    found = list(node.input)
+    """Return the names that a node and its bodies read."""
+    names = list(node.input)
     for a in node.attribute:
         for graph in [a.g, *a.graphs]:
-            found += [name for inner in graph.node for name in _names_read(inner)]
-            found += [y.name for y in graph.output]
-    return found
+            names += [name for inner in graph.node for name in _names_read(inner)]
+            names += [y.name for y in graph.output]
+    return names

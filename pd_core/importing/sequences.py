@@ -1,16 +1,22 @@
 """Sequences of a length that is known while the file is read: lists of Variables."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from .. import ops
 from ..graph.errors import ModelError
-from ..graph.variable import constant
+from ..graph.variable import Variable, constant
+from .versions import Operator
 
-_MOST = 10_000  # elements of a sequence
+if TYPE_CHECKING:
+    from .reader import Reader
+
+_MAX_LENGTH = 10_000  # of a sequence
 
 
-def on_sequence(reader, op):
-    """The outputs of an operator that is given a sequence but is not about them."""
+def on_sequence(reader: "Reader", op: Operator) -> list[Variable | list]:
+    """Build an operator that takes a sequence among other types; return its outputs."""
     if op.op_type in ("Identity", "Optional", "OptionalGetElement"):
         return [op.inputs[0]]
     if op.op_type == "OptionalHasElement":
@@ -27,20 +33,20 @@ def _empty(reader, op):
 
 
 def _at(reader, op):
-    sequence, place = op.inputs
-    return [sequence[_place(place, len(sequence))]]
+    sequence, position = op.inputs
+    return [sequence[_index(position, len(sequence))]]
 
 
 def _insert(reader, op):
     sequence, value = op.inputs[:2]
-    place = op.input(2)
-    k = len(sequence) if place is None else _place(place, len(sequence) + 1)
+    position = op.input(2)
+    k = len(sequence) if position is None else _index(position, len(sequence) + 1)
     return [[*sequence[:k], value, *sequence[k:]]]
 
 
 def _erase(reader, op):
-    sequence, place = op.inputs[0], op.input(1)
-    k = len(sequence) - 1 if place is None else _place(place, len(sequence))
+    sequence, position = op.inputs[0], op.input(1)
+    k = len(sequence) - 1 if position is None else _index(position, len(sequence))
     return [sequence[:k] + sequence[k + 1 :]]
 
 
@@ -66,29 +72,29 @@ def _split(reader, op):
     else:
         step = 1 if single else int(sizes.value)
         count = -(-width // step)
-        if count > _MOST:
-            raise ModelError(f"{x!r} is cut into {count} parts; up to {_MOST} are imported")
+        if count > _MAX_LENGTH:
+            raise ModelError(f"{x!r} is cut into {count} parts; up to {_MAX_LENGTH} are imported")
         parts = [min(step, width - k) for k in range(0, width, step)]
-    found = ops.split(x, parts, axis)
+    sequence = ops.split(x, parts, axis)
     if single and not op.attributes.get("keepdims", 1):
-        found = [ops.squeeze(y, [axis]) for y in found]
-    return [list(found)]
+        sequence = [ops.squeeze(y, [axis]) for y in sequence]
+    return [list(sequence)]
 
 
 def _map(reader, op):
-    """The body on each element; what is no sequence goes to all of them."""
+    """Read the body for each element; an input that is no sequence goes to all of them."""
     count = len(op.inputs[0])
     rows = [x if isinstance(x, list) else [x] * count for x in op.inputs]
     steps = [reader.body(op.attributes["body"], row) for row in zip(*rows, strict=True)]
     return [list(column) for column in zip(*steps, strict=True)] or [[] for _ in range(op.outputs)]
 
 
-def _place(place, count):
-    if place.value is None:
-        raise ModelError("a place in a sequence is not known before it runs")
-    k = int(place.value)
+def _index(position, count):
+    if position.value is None:
+        raise ModelError("an index into a sequence is not known before it runs")
+    k = int(position.value)
     if not -count <= k < count:
-        raise ModelError(f"place {k} of a sequence of {count}")
+        raise ModelError(f"index {k} is out of range for a sequence of {count}")
     return k % count
 
 

@@ -1,23 +1,26 @@
-"""What is known of sizes while a graph is read.
+"""Constant folding, and partial evaluation of sizes, while a graph is read.
 
-Exporters compute the target of a Reshape from the shapes of other values. What of it is known
-already is carried along here: for every vector of sizes its entries, numbers or names of sizes, or
+Exporters compute the target of a Reshape from the shapes of other values. Their entries are
+propagated here as far as they are known: for every vector of sizes numbers, names of sizes, or
 None. A vector of numbers alone becomes a constant.
 """
 
 from math import prod
 
 import numpy as np
-from onnx import ModelProto, NodeProto, defs, helper, numpy_helper, shape_inference
+from onnx import ModelProto, TensorProto, defs, shape_inference
 
 from .. import ops
-from ..backend.evaluator import evaluator
 from ..graph.broadcast import broadcast_dims
 from ..graph.inference import OPSET, attribute
-from ..graph.variable import constant, fresh_dim
+from ..graph.variable import Dims, Variable, constant, fresh_dim
+from .evaluation import evaluate, one_node_model
+from .versions import Operator
 
-FOLD_LIMIT = 1024  # elements up to which constants are computed here
-_AT_MOST_THEIR_INPUT = ("Compress", "NonZero", "Unique")  # whatever the sizes turn out to be
+Entries = list[int | str | None]  # of a vector of sizes: numbers, names of sizes, None if unknown
+
+FOLD_LIMIT = 1024  # elements up to which constants are folded
+_AT_MOST_THEIR_INPUT = ("Compress", "NonZero", "Unique")  # their outputs are no larger than that
 _RANDOM = ("Bernoulli", "Multinomial")
 _ARITHMETIC = {
     "Add": np.add,
@@ -29,44 +32,31 @@ _ARITHMETIC = {
 }
 
 
-def folded(op, limit):
-    """The outputs of an operator on constants as constants, else None.
+def folded(op: Operator, limit: int) -> list[Variable] | None:
+    """Compute the outputs of an operator on constants, as constants; None for any other operator.
 
-    Neither inputs nor outputs have more elements than the limit.
+    Operators with more elements than `limit` in an input or output are not folded.
     """
     values = [x for x in op.inputs if x is not None]
     if not values or op.op_type in _RANDOM or not defs.has(op.op_type, OPSET):
         return None
     if any(x.value is None or x.value.size > limit for x in values):
         return None
-    model = _model_of(op)
+    arrays = [None if x is None else x.value for x in op.inputs]
+    attributes = [attribute(k, v) for k, v in op.attributes.items()]
+    model = one_node_model(op.op_type, arrays, attributes, op.outputs)
     if op.op_type not in _AT_MOST_THEIR_INPUT and not _is_small(model, limit):
         return None
-    try:
-        found = evaluator(model).run(None, {})
-    except Exception:  # what the evaluator cannot do is left to the runtime
+    outputs = evaluate(model)
+    if outputs is None:
         return None
-    if any(not isinstance(y, np.ndarray | np.generic) or np.size(y) > limit for y in found):
+    if any(not isinstance(y, np.ndarray | np.generic) or np.size(y) > limit for y in outputs):
         return None
-    return [constant(np.asarray(y), np.asarray(y).dtype) for y in found]
-
-
-def _model_of(op):
-    """A model of one operator on constants."""
-    names = ["" if x is None else f"i{k}" for k, x in enumerate(op.inputs)]
-    outputs = [f"o{k}" for k in range(op.outputs)]
-    proto = NodeProto(op_type=op.op_type, input=names, output=outputs)
-    proto.attribute.extend(attribute(k, v) for k, v in op.attributes.items())
-    tensors = [
-        numpy_helper.from_array(x.value, n) for n, x in zip(names, op.inputs, strict=True) if n
-    ]
-    unknown = [helper.make_value_info(n, helper.make_tensor_type_proto(0, None)) for n in outputs]
-    graph = helper.make_graph([proto], "constants", [], unknown, tensors)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)])
+    return [constant(np.asarray(y), np.asarray(y).dtype) for y in outputs]
 
 
 def _is_small(model, limit):
-    """Whether ONNX says, before it is computed, that all outputs are within the limit."""
+    """Check by shape inference, without computing, that all outputs are within the limit."""
     light = ModelProto()
     light.CopyFrom(model)
     del light.graph.output[:]  # inference adds nothing to what is declared
@@ -74,44 +64,44 @@ def _is_small(model, limit):
         inferred = shape_inference.infer_shapes(light).graph.value_info
     except (shape_inference.InferenceError, ValueError, RuntimeError):
         return False
-    given = [y for y in model.graph.node[0].output if y]
-    return len(inferred) == len(given) and all(_elements(i) <= limit for i in inferred)
+    names = [y for y in model.graph.node[0].output if y]
+    return len(inferred) == len(names) and all(_elements(i) <= limit for i in inferred)
 
 
 def _elements(info):
-    """The number of elements of a value, infinite if it is not known."""
+    """Return the number of elements of a value, infinite if it is not known."""
     tensor = info.type.tensor_type
     known = tensor.HasField("shape") and all(d.HasField("dim_value") for d in tensor.shape.dim)
     return prod(d.dim_value for d in tensor.shape.dim) if known else float("inf")
 
 
 class Sizes:
-    """The entries of the vectors of sizes that were met, by Variable."""
+    """The entries of the vectors of sizes in a graph, by Variable."""
 
     def __init__(self):
-        self.entries = {}
+        self.entries: dict[Variable, Entries] = {}
 
-    def of(self, x):
-        """The entries of a vector or number, or None where nothing is known of it."""
+    def of(self, x: Variable | None) -> Entries | None:
+        """Return the entries of a vector or scalar, None if nothing is known of them."""
         if x is None:
             return None
         if x.value is not None and x.value.dtype.kind == "i" and x.rank <= 1:
             return x.value.reshape(-1).tolist()
         return self.entries.get(x)
 
-    def settled(self, op):
-        """Output constants of an operator on sizes that are all known, else None."""
-        found = self._entries(op)
-        if found is None or not all(isinstance(d, int) for d in found):
+    def settled(self, op: Operator) -> list[Variable] | None:
+        """Return the outputs of an operator on sizes as constants, None unless all are known."""
+        entries = self._entries(op)
+        if entries is None or not all(isinstance(d, int) for d in entries):
             return None
-        rank = _rank(op, len(found))
-        return [constant(np.array(found, np.int64).reshape([len(found)] * rank))]
+        rank = _rank(op, len(entries))
+        return [constant(np.array(entries, np.int64).reshape([len(entries)] * rank))]
 
-    def note(self, op, outputs):
-        """Remember what is known of the outputs of an operator on sizes."""
-        found = self._entries(op)
-        if found is not None and outputs[0].rank <= 1:
-            self.entries[outputs[0]] = found
+    def note(self, op: Operator, outputs: list[Variable]) -> None:
+        """Record the entries of the output of an operator on sizes."""
+        entries = self._entries(op)
+        if entries is not None and outputs[0].rank <= 1:
+            self.entries[outputs[0]] = entries
 
     def _entries(self, op):
         if op.op_type == "Shape":
@@ -121,29 +111,28 @@ class Sizes:
             return [prod(op.inputs[0].dims)]
         if op.op_type not in _STEPS or op.inputs[0] is None:
             return None
-        if op.op_type == "Cast" and op.attributes["to"] != 7:
+        if op.op_type == "Cast" and op.attributes["to"] != TensorProto.INT64:
             return None
-        known = [self.of(x) for x in op.inputs]
-        if known[0] is None and op.op_type != "Concat":
+        entries = [self.of(x) for x in op.inputs]
+        if entries[0] is None and op.op_type != "Concat":
             return None
-        return _STEPS[op.op_type](op, *known)
+        return _STEPS[op.op_type](op, *entries)
 
-    def dims(self, op):
-        """The dims that a vector of sizes gives the output, or None."""
+    def dims(self, op: Operator) -> Dims | None:
+        """Return the dims of an output from the vector of sizes that it is made with, or None."""
         if op.op_type not in ("Reshape", "Expand", "ConstantOfShape"):
             return None
-        target = op.inputs[-1]
-        found = self.entries.get(target)
-        if found is None:
+        sizes = self.entries.get(op.inputs[-1])
+        if sizes is None:
             return None
         if op.op_type == "Reshape":
-            found = [op.inputs[0].dims[k] if d == 0 else d for k, d in enumerate(found)]
-        dims = tuple(fresh_dim() if d is None or d == -1 else d for d in found)
+            sizes = [op.inputs[0].dims[k] if d == 0 else d for k, d in enumerate(sizes)]
+        dims = tuple(fresh_dim() if d is None or d == -1 else d for d in sizes)
         return broadcast_dims(op.inputs[0].dims, dims) if op.op_type == "Expand" else dims
 
 
-def reshaped(op):
-    """A Reshape to sizes that are known: what it keeps of unknown sizes is known too."""
+def reshaped(op: Operator) -> list[Variable] | None:
+    """Apply a Reshape to constant sizes by `ops.reshape`, which keeps names of sizes; else None."""
     x, target = op.inputs
     if target.value is None or op.attributes.get("allowzero"):
         return None
@@ -151,7 +140,7 @@ def reshaped(op):
 
 
 def _rank(op, count):
-    """Whether the result is a vector, 1, or a number, 0."""
+    """Return the rank of the result: 1 for a vector, 0 for a scalar."""
     if count != 1 or op.op_type in ("Shape", "Concat", "Slice", "Unsqueeze"):
         return 1
     if op.op_type == "Reshape":
@@ -178,12 +167,12 @@ def _slice(op, entries, *bounds):
 
 
 def _concat(op, *parts):
-    found = []
+    entries = []
     for x, part in zip(op.inputs, parts, strict=True):
         if part is None and (x.rank != 1 or x.dtype.kind != "i" or not x.is_static):
             return None
-        found += [None] * x.dims[0] if part is None else part
-    return found
+        entries += [None] * x.dims[0] if part is None else part
+    return entries
 
 
 def _same(op, entries, *rest):
@@ -195,10 +184,10 @@ def _binary(op, a, b):
         return None
     count = max(len(a), len(b))
     pairs = zip(a * (count // len(a)), b * (count // len(b)), strict=True)
-    return [_computed(op.op_type, p, q) for p, q in pairs]
+    return [_arithmetic(op.op_type, p, q) for p, q in pairs]
 
 
-def _computed(op_type, a, b):
+def _arithmetic(op_type, a, b):
     if not isinstance(a, int) or not isinstance(b, int) or (op_type == "Div" and b == 0):
         return None
     return int(_ARITHMETIC[op_type](a, b))

@@ -1,15 +1,15 @@
 """The stored tensors of a file: parameters where they are weights, else constants."""
 
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
 import numpy as np
-from onnx import NodeProto, helper, numpy_helper
+from onnx import FunctionProto, GraphProto
 
-from ..backend.evaluator import evaluator
 from ..graph.errors import DamagedModel, ModelError
-from ..graph.inference import OPSET
 from ..graph.variable import Variable
 from . import patterns
+from .evaluation import evaluate, one_node_model
 from .loading import STANDARD
 from .versions import stored
 from .weights import decisions
@@ -18,50 +18,62 @@ _WIDEST = 60  # columns of a table
 
 
 class StoredTensors:
-    """`values` are Variables by the names that nodes read, `parameters` those that can be trained,
-    by name; `decisions` says of each tensor of floats what it is taken for.
+    """The stored tensors of a graph as Variables.
+
+    `values` are the Variables by the names that nodes read, `parameters` those that can be trained,
+    by name, `decisions` the Decision on each float tensor.
 
     A weight that is stored as integers is a parameter, with its float values, if it is trained
     from the start; else it stays as it is.
     """
 
-    def __init__(self, graph, functions, folder, trainable, frozen):
+    def __init__(
+        self,
+        graph: GraphProto,
+        functions: dict[tuple[str, str], FunctionProto],
+        folder: str | None,
+        trainable: bool | str | Sequence[str],
+        frozen: str | Sequence[str],
+    ):
         if len({t.name for t in graph.initializer}) < len(graph.initializer):
             raise DamagedModel("two stored tensors have the same name")
         self.values = {t.name: stored(t, folder) for t in graph.initializer}
         self.parameters = {}
-        asked, kept = _listed(trainable), ("*",) if trainable is False else _listed(frozen)
+        asked, kept = _as_patterns(trainable), _as_patterns(frozen)
+        kept = ("*",) if trainable is False else kept
         copies = self._copies(graph)
-        integers = {} if trainable is False else self._from_integers(graph)
+        integers = {} if trainable is False else self._dequantized(graph)
         floats = {n: v.value for n, v in self.values.items() if v.dtype.kind == "f"}
         floats |= {y: self.values[x].value for y, x in copies.items()}
         floats |= {y: array for y, (_, array) in integers.items()}
         self.decisions = decisions(graph, functions, floats)
-        self._name(integers)
-        self._check(asked, lambda d: not d.statistic)
-        self._check(() if trainable is False else kept, lambda d: True)
+        self._name_after_integers(integers)
+        self._check_patterns(asked, lambda d: not d.statistic)
+        self._check_patterns(() if trainable is False else kept, lambda d: True)
         for key, decision in self.decisions.items():
             trained = decision.trained and not _matches(kept, decision.name)
             trained = trained or _matches(asked, decision.name)
             if decision.statistic or trained or (decision.trained and key not in integers):
-                self._make(key, floats[key], trained and not decision.statistic)
+                self._add_parameter(key, floats[key], trained and not decision.statistic)
             elif key in copies:
                 self.values[key] = self.values[copies[key]]
 
     @property
-    def statistics(self):
+    def statistics(self) -> frozenset[Variable]:
         """The running statistics."""
         return frozenset(self.values[k] for k, d in self.decisions.items() if d.statistic)
 
-    def _make(self, key, array, trained):
+    def _add_parameter(self, key, array, trained):
         decision = self.decisions[key]
         name = decision.name
         v = Variable(name, data=array, dtype=array.dtype, trainable=trained)
         self.values[key] = self.parameters[name] = v
 
     def _copies(self, graph):
-        """{name: the stored tensor that it copies}: exporters store equal tensors once, and so
-        give what is equal by chance, initial values, to several layers.
+        """Return {name of a copy: name of the stored tensor}, for initial values.
+
+        Exporters store equal tensors once, so that several layers share initial values that are
+        equal by chance; each copy may be trained on its own.
         """
         return {
             node.output[0]: node.input[0]
@@ -71,46 +83,55 @@ class StoredTensors:
 
     def _is_initial(self, name):
         v = self.values.get(name)
-        known = v is not None and v.dtype.kind == "f" and v.value.size > 1
-        return known and patterns.uniform(v.value)
+        several = v is not None and v.dtype.kind == "f" and v.value.size > 1
+        return several and patterns.uniform(v.value)
 
-    def _from_integers(self, graph):
-        """{name: (the stored integers, the floats that they are read as)}."""
-        found = {}
+    def _dequantized(self, graph):
+        """Return {name: (name of the stored integers, their float values)}."""
+        dequantized = {}
         for node in graph.node:
             if not self._reads_integers(node):
                 continue
-            array = _computed(node, [self.values[n].value for n in node.input if n])
+            array = self._float_values(node)
             if array is not None and array.size > 1:
-                found[node.output[0]] = node.input[0], array
-        return found
+                dequantized[node.output[0]] = node.input[0], array
+        return dequantized
 
     def _reads_integers(self, node):
+        """Check whether a node converts stored integers to floats."""
         if node.op_type not in ("DequantizeLinear", "Cast") or node.domain not in STANDARD:
             return False
-        known = node.input and all(not n or n in self.values for n in node.input)
-        return bool(known) and self.values[node.input[0]].dtype.kind != "f"
+        are_stored = node.input and all(not n or n in self.values for n in node.input)
+        return bool(are_stored) and self.values[node.input[0]].dtype.kind != "f"
 
-    def _name(self, integers):
-        """A weight stored as integers has their name, unless they are read in several ways."""
-        taken = [x for x, _ in integers.values()]
+    def _float_values(self, node):
+        """Compute a DequantizeLinear or Cast of stored integers; None if that gives no floats."""
+        arrays = [self.values[n].value if n else None for n in node.input]
+        outputs = evaluate(one_node_model(node.op_type, arrays, node.attribute))
+        array = None if outputs is None else np.asarray(outputs[0])
+        return array if array is not None and array.dtype.kind == "f" else None
+
+    def _name_after_integers(self, integers):
+        """Give a weight stored as integers their name, unless they are read in several ways."""
+        sources = [x for x, _ in integers.values()]
         for y, (x, _) in integers.items():
-            if taken.count(x) == 1:
+            if sources.count(x) == 1:
                 self.decisions[y].name = x
 
-    # ---- what the user asks for
+    # ---- freezing
 
-    def freeze(self, patterns):
-        """Train the parameters that match no more."""
-        for v in self._chosen("freeze", patterns):
+    def freeze(self, patterns: Sequence[str]) -> None:
+        """Stop training the parameters that match; all of them without patterns."""
+        for v in self._select("freeze", patterns):
             v.trainable = False
 
-    def unfreeze(self, patterns):
-        """Train the parameters that match, but for statistics."""
-        for v in self._chosen("unfreeze", patterns):
+    def unfreeze(self, patterns: Sequence[str]) -> None:
+        """Train the parameters that match, except statistics; all of them without patterns."""
+        for v in self._select("unfreeze", patterns):
             v.trainable = True
 
-    def _chosen(self, who, patterns):
+    def _select(self, who, patterns):
+        """Return the parameters, except statistics, that match a pattern; all without patterns."""
         weights = {
             d.name: self.parameters[d.name]
             for d in self.decisions.values()
@@ -130,16 +151,17 @@ class StoredTensors:
                 return f"{who}: {why}{'' if d.statistic else hint}"
         return f"{who}: no parameter matches {pattern!r}"
 
-    def _check(self, wanted, fits):
-        names = [d.name for d in self.decisions.values() if fits(d)]
-        for pattern in wanted:
+    def _check_patterns(self, patterns, eligible):
+        """Check that each pattern matches an eligible tensor."""
+        names = [d.name for d in self.decisions.values() if eligible(d)]
+        for pattern in patterns:
             if not any(_matches((pattern,), name) for name in names):
                 raise ModelError(f"{pattern!r} matches no stored tensor that could be trained")
 
     # ---- the table
 
-    def summary(self):
-        """The table of `ImportedModel.summary`."""
+    def summary(self) -> str:
+        """Return the table of `ImportedModel.summary`."""
         rows = [self._row(d) for d in self.decisions.values() if self._is_shown(d)]
         head = ("name", "shape", "dtype", "use", "trained")
         widths = [min(_WIDEST, max(len(r[k]) for r in (head, *rows))) for k in range(len(head))]
@@ -170,30 +192,12 @@ def _total(variables):
     return f"{len(variables)} tensors, {elements:,} elements"
 
 
-def _computed(node, arrays):
-    """The floats of a DequantizeLinear or Cast of integers, or None."""
-    copy = NodeProto()
-    copy.CopyFrom(node)
-    tensors = [
-        numpy_helper.from_array(array, name)
-        for name, array in zip(filter(None, node.input), arrays, strict=True)
-    ]
-    wanted = [helper.make_value_info(node.output[0], helper.make_tensor_type_proto(0, None))]
-    graph = helper.make_graph([copy], "floats", [], wanted, tensors)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)])
-    try:
-        (found,) = evaluator(model).run(None, {})
-    except Exception:  # what the evaluator cannot do is left to the runtime
-        return None
-    return np.asarray(found) if np.asarray(found).dtype.kind == "f" else None
-
-
-def _listed(given):
-    """Patterns: one, a list of them, or a bool."""
-    if isinstance(given, bool):
+def _as_patterns(patterns):
+    """Return a tuple of patterns for one of them or several; none for a bool."""
+    if isinstance(patterns, bool):
         return ()
-    return (given,) if isinstance(given, str) else tuple(given)
+    return (patterns,) if isinstance(patterns, str) else tuple(patterns)
 
 
-def _matches(wanted, name):
-    return any(name == p or fnmatchcase(name, p) for p in wanted)
+def _matches(patterns, name):
+    return any(name == p or fnmatchcase(name, p) for p in patterns)

@@ -1,9 +1,10 @@
-"""Operators of older opsets, as the pinned opset has them."""
+"""Conversion of operators of older opsets to the pinned opset."""
 
 import os
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from onnx import (
@@ -26,27 +27,32 @@ OLDEST = 7
 
 @dataclass
 class Operator:
-    """An operator of a file: `version` is the opset it is written in, `outputs` how many it has,
-    `declared` the dims of the first of them, where the file says so.
+    """An operator of a file: `version` is its opset, `outputs` the number of its outputs.
+
+    `declared` are the dims of the first output as far as the file gives them, or None.
     """
 
     op_type: str
     inputs: list
-    attributes: dict
+    attributes: dict[str, Any]
     outputs: int
     version: int
-    declared: tuple | None = None
+    declared: tuple[int | None, ...] | None = None
 
-    def input(self, k):
-        """An input, or None where it is left out."""
+    def input(self, k: int) -> Variable | None:
+        """Return an input, or None where it is left out."""
         return self.inputs[k] if k < len(self.inputs) else None
 
 
-adapters = defaultdict(list)
+Adapter = Callable[[Operator], Variable | None]
+adapters: dict[str, list[tuple[int, Adapter]]] = defaultdict(list)
 
 
-def stored(tensor, folder=None):
-    """A tensor of a file as a constant of its name; external data lie in the folder."""
+def stored(tensor: TensorProto, folder: str | None = None) -> Variable:
+    """Return a tensor of a file as a constant of its name; external data are in the folder.
+
+    ModelError for text and for external data without a folder, DamagedModel for damaged data.
+    """
     who = f"tensor {tensor.name!r}" if tensor.name else "a constant"
     if tensor.data_type == TensorProto.STRING:
         raise ModelError(f"{who} holds text; only numbers are imported")
@@ -65,20 +71,20 @@ def stored(tensor, folder=None):
 
 
 def _check_place(tensor, folder, who):
-    """External data lie in the model's folder or below it."""
+    """Check that external data are in the model's folder or below it."""
     if folder is None:
         raise ModelError(
             f"{who} is in another file, and a model without a path has no folder\n"
             "  hint: pass the path of the model"
         )
-    place = next((e.value for e in tensor.external_data if e.key == "location"), "")
-    root, below = map(os.path.realpath, (folder, os.path.join(folder, place)))
-    if not place or os.path.commonpath([root, below]) != root:
-        raise DamagedModel(f"{who} is in {place!r}, outside of the model's folder")
+    location = next((e.value for e in tensor.external_data if e.key == "location"), "")
+    root, path = map(os.path.realpath, (folder, os.path.join(folder, location)))
+    if not location or os.path.commonpath([root, path]) != root:
+        raise DamagedModel(f"{who} is in {location!r}, outside of the model's folder")
 
 
-def attribute_value(a):
-    """The value of an attribute: text for bytes, lists for what is repeated."""
+def attribute_value(a: AttributeProto) -> Any:
+    """Return the value of an attribute: str for bytes, a list for a repeated field."""
     value = helper.get_attribute_value(a)
     if isinstance(value, bytes):
         return value.decode()
@@ -87,9 +93,10 @@ def attribute_value(a):
     return list(value) if isinstance(value, Sequence) else value
 
 
-def until(version, *op_types):
-    """Register fn(operator) for operators written before a version: it changes the operator to
-    what that version has, or returns the outputs themselves.
+def until(version: int, *op_types: str) -> Callable[[Adapter], Adapter]:
+    """Register fn(operator) for operators of opsets before a version.
+
+    It changes the operator in place to that version's form and returns None, or returns its output.
     """
 
     def register(adapt):
@@ -100,25 +107,23 @@ def until(version, *op_types):
     return register
 
 
-def adapted(op):
-    """What an operator gives in the pinned opset, where that is settled; else None, and it is
-    changed to the pinned opset.
-    """
+def adapted(op: Operator) -> Variable | None:
+    """Convert an operator to the pinned opset in place, or return its output."""
     for version, adapt in adapters[op.op_type]:
         if op.version < version:
-            found = adapt(op)
-            if found is not None:
-                return found
+            output = adapt(op)
+            if output is not None:
+                return output
     return None
 
 
-def _attribute_to_input(op, name, place, default=None, dtype=np.int64):
-    """An attribute that became an input."""
+def _attribute_to_input(op, name, k, default=None, dtype=np.int64):
+    """Turn an attribute into the k-th input."""
     value = op.attributes.pop(name, default)
     if value is None:
         return
-    op.inputs += [None] * (place + 1 - len(op.inputs))
-    op.inputs[place] = constant(np.array(value), dtype)
+    op.inputs += [None] * (k + 1 - len(op.inputs))
+    op.inputs[k] = constant(np.array(value), dtype)
 
 
 @until(13, "Squeeze", "Unsqueeze", "ReduceSum")
@@ -141,8 +146,8 @@ def _even_split(op):
 
 @until(10, "Slice")
 def _slice(op):
-    for place, name in enumerate(("starts", "ends", "axes"), 1):
-        _attribute_to_input(op, name, place)
+    for k, name in enumerate(("starts", "ends", "axes"), 1):
+        _attribute_to_input(op, name, k)
 
 
 @until(10, "TopK")
@@ -153,8 +158,8 @@ def _top_k(op):
 
 @until(11, "Clip")
 def _clip(op):
-    for place, name in enumerate(("min", "max"), 1):
-        _attribute_to_input(op, name, place, dtype=op.inputs[0].dtype)
+    for k, name in enumerate(("min", "max"), 1):
+        _attribute_to_input(op, name, k, dtype=op.inputs[0].dtype)
 
 
 @until(11, "Pad")
@@ -169,8 +174,8 @@ def _dropout(op):
 
 
 @until(13, "Softmax", "LogSoftmax", "Hardmax")
-def _over_all_axes_behind(op):
-    """Until opset 12 these took their input as a matrix."""
+def _flattened_softmax(op):
+    """Until opset 12 these flattened their input to a matrix at `axis`."""
     x, axis = op.inputs[0], op.attributes.pop("axis", 1)
     axis %= max(x.rank, 1)
     op.attributes["axis"] = -1
@@ -187,7 +192,7 @@ def _batch_norm_per_channel(op):
 
 @until(14, "BatchNormalization")
 def _batch_norm_in_training(op):
-    """Until opset 13 more outputs said that it trains: the moved statistics, and the batch's."""
+    """Until opset 13 training mode is marked by more outputs: running and batch statistics."""
     if op.outputs > 1:
         op.attributes["training_mode"], op.outputs = 1, min(op.outputs, 3)
 
@@ -205,12 +210,12 @@ def _upsample(op):
 
 @until(11, "Upsample", "Resize")
 def _resize(op):
-    """Until opset 10 a pixel's place was its place in the result over the scale."""
+    """Until opset 10 coordinates were those of the result over the scale, "asymmetric"."""
     x, scales = op.inputs
-    smaller = scales.value is not None and (scales.value < 1).any()
+    shrinks = scales.value is not None and (scales.value < 1).any()
     op.op_type, op.inputs = "Resize", [x, None, scales]
     op.attributes["coordinate_transformation_mode"] = "asymmetric"
-    op.attributes["nearest_mode"] = "ceil" if smaller else "floor"
+    op.attributes["nearest_mode"] = "ceil" if shrinks else "floor"
 
 
 @until(99, "Scatter")
@@ -236,7 +241,7 @@ def _dft(op):
 
 @until(21, "GroupNormalization")
 def _group_norm(op):
-    """Until opset 20 scale and shift were one number for each group."""
+    """Until opset 20 scale and shift had one element for each group."""
     x, *factors = op.inputs
     groups = op.attributes["num_groups"]
     if not isinstance(x.dims[1], int):
@@ -251,20 +256,22 @@ def _repeated(v, groups, size):
 
 @until(99, "MaxUnpool")
 def _max_unpool(op):
-    """Indices count in the image without `output_shape`, which makes it larger; ONNX Runtime counts
-    in the larger one.
+    """Unpool without `output_shape`, then pad to it.
+
+    Indices are those of the image without `output_shape`, which makes it larger; ONNX Runtime takes
+    them as indices of the larger one.
     """
     x, index, target = (*op.inputs, None)[:3]
     if target is None:
         return None
     y = apply("MaxUnpool", x, index, **op.attributes)
-    more = target - ops.shape_of(y)
-    return apply("Pad", y, ops.concat([np.zeros(y.rank, np.int64), more]), known=op.declared)
+    missing = target - ops.shape_of(y)
+    return apply("Pad", y, ops.concat([np.zeros(y.rank, np.int64), missing]), known=op.declared)
 
 
 @until(99, "Mod")
 def _mod(op):
-    """Since opset 28 floats too may have the remainder with the sign of the divisor."""
+    """Since opset 28 floats may have the remainder with the sign of the divisor, as integers do."""
     a, b = op.inputs
     if a.dtype.kind != "f" or op.attributes.get("fmod", 0):
         return None
@@ -286,7 +293,7 @@ def _scan(op):
 
 @until(99, "OptionalGetElement", "Optional")
 def _present(op):
-    """A value that is there."""
+    """Return the value inside an optional."""
     if op.inputs and op.inputs[0] is not None:
         return op.inputs[0]
     raise ModelError("there is no value in this optional")

@@ -1,12 +1,15 @@
 """Which stored tensors of a file are trained: decided by what reads them, then by their values.
 
-What a linear operator, a recurrence, a normalisation or a table of embeddings reads is a weight;
-so is what is added to its result, or multiplied with it, feature by feature. Everything else is a
-constant, and so is a tensor in the place of a weight whose values say that it was computed:
-masks, grids, samples of sinusoids, filter banks, symmetric filters.
+A tensor is a weight if a linear operator, a recurrence, a normalisation or an embedding lookup
+reads it, or if it is added to their result or multiplied with it, feature by feature. All others
+are constants, and so are tensors whose values were computed: masks, grids, samples of sinusoids,
+filter banks, symmetric filters.
 """
 
 from dataclasses import dataclass
+
+import numpy as np
+from onnx import FunctionProto, GraphProto
 
 from . import patterns
 from .flow import Flow
@@ -16,7 +19,7 @@ _NORMALISATIONS = (
     *("BatchNormalization", "InstanceNormalization", "LayerNormalization"),
     *("GroupNormalization", "RMSNormalization"),
 )
-_ROLES = (  # what stands at these inputs of these operators
+_ROLES = (  # (role, operators, indices of their inputs)
     ("weight", ("Conv", "ConvTranspose", "DeformConv", "CausalConvWithState"), (1,)),
     ("weight", ("Gemm", "MatMul"), (0, 1)),
     ("weight", ("Einsum",), range(8)),
@@ -37,7 +40,7 @@ _LINEAR = {op for (op, _), role in PLACES.items() if role == "weight"}
 _STANDARDISED = {*_NORMALISATIONS, "MeanVarianceNormalization", "LpNormalization"}
 _DEVIATION = {"Sqrt", "ReduceL2", "Pow"}
 
-# Operators whose result is their first input elsewhere or in another form.
+# Operators that move, convert or copy the elements of their first input.
 _MOVES = {
     *("Identity", "Cast", "CastLike", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten"),
     *("Expand", "Tile", "Slice", "Split", "Pad", "Dropout", "Pass"),
@@ -48,9 +51,7 @@ _ADDS = {("Add", 0), ("Add", 1), ("Sub", 0)}
 
 @dataclass
 class Decision:
-    """Whether a stored tensor is trained: `use` says which operator reads it, `why` gives the
-    reason.
-    """
+    """Whether a stored tensor is trained, the operator and role of its use, and the reason."""
 
     name: str
     shape: tuple
@@ -61,8 +62,12 @@ class Decision:
     statistic: bool = False
 
 
-def decisions(graph, functions, arrays):
-    """{name: Decision} for float arrays by name, those that come out of DequantizeLinear too."""
+def decisions(
+    graph: GraphProto,
+    functions: dict[tuple[str, str], FunctionProto],
+    arrays: dict[str, np.ndarray],
+) -> dict[str, Decision]:
+    """Return {name: Decision} for float arrays by name, also the outputs of DequantizeLinear."""
     return _Decider(Flow(graph, functions, arrays), arrays).all()
 
 
@@ -70,23 +75,24 @@ class _Decider:
     def __init__(self, flow, arrays):
         self.flow, self.arrays = flow, arrays
         self.derived = self._derived()
-        self.uses = {name: self._followed(name) for name in arrays}
-        self.found = {}
+        self.uses = {name: self._uses(name) for name in arrays}
+        self.decisions = {}
 
     def all(self):
+        """Decide on every tensor: first by role, then by arithmetic with learnt features."""
         for name in self.arrays:
-            if name not in self.found:
-                self._by_place(name)
-        trained = {id(s) for n, d in self.found.items() if d.trained for s, _ in self.uses[n]}
-        self.learnt = self._behind(trained)
-        self.needed = self._before(trained)
+            if name not in self.decisions:
+                self._by_role(name)
+        trained = {id(s) for n, d in self.decisions.items() if d.trained for s, _ in self.uses[n]}
+        self.learnt = self._downstream(trained)
+        self.upstream = self._upstream(trained)
         for name in self.arrays:
-            if name not in self.found:
+            if name not in self.decisions:
                 self._by_arithmetic(name)
-        return self.found
+        return self.decisions
 
     def _derived(self):
-        """Values that are computed of stored tensors alone."""
+        """Return the names of values that are computed from stored tensors alone."""
         known = set(self.arrays)
         for step in self.flow.steps:
             inputs = [x for x in step.inputs if x]
@@ -95,29 +101,30 @@ class _Decider:
                 known.update(step.outputs)
         return known
 
-    def _followed(self, name):
-        """[(step, number of its input)] that read a tensor, behind moves and expressions of
-        stored tensors alone.
+    def _uses(self, name):
+        """Return [(step, index of its input)] that read a tensor.
+
+        Steps that only move it, or compute with stored tensors alone, are followed further.
         """
-        found, left, seen = [], [name], {name}
-        while left:
-            for step, k in self.flow.readers[left.pop()]:
-                if self._passes(step, k):
-                    left += [y for y in step.outputs if y and y not in seen]
+        uses, stack, seen = [], [name], {name}
+        while stack:
+            for step, k in self.flow.readers[stack.pop()]:
+                if self._is_transparent(step, k):
+                    stack += [y for y in step.outputs if y and y not in seen]
                     seen.update(step.outputs)
                 else:
-                    found.append((step, k))
-        return found
+                    uses.append((step, k))
+        return uses
 
-    def _passes(self, step, k):
+    def _is_transparent(self, step, k):
         if step.op_type in _MOVES:
             return k == 0
         return bool(step.outputs) and self.derived.issuperset(y for y in step.outputs if y)
 
-    # ---- by place
+    # ---- by role
 
-    def _by_place(self, name):
-        """The decision for a tensor in a place of PLACES or STATISTICS, if it is in one."""
+    def _by_role(self, name):
+        """Decide on a tensor that is an input of PLACES or STATISTICS."""
         places = [(s, PLACES[s.op_type, k]) for s, k in self.uses[name] if (s.op_type, k) in PLACES]
         if places:
             step, role = places[0]
@@ -125,10 +132,10 @@ class _Decider:
         elif any((s.op_type, k) in STATISTICS for s, k in self.uses[name]):
             use = "BatchNormalization statistic"
             self._decide(name, use, "moved by training=True, not by gradients")
-            self.found[name].statistic = True
+            self.decisions[name].statistic = True
 
     def _against(self, name, step, role):
-        """Why a tensor in the place of a weight is none, or None."""
+        """Return why a tensor in the role of a weight is not trained, or None."""
         array = self.arrays[name]
         if step.op_type in ("Gather", "GatherND"):
             if array.ndim < 2 or array.shape[-1] < 2:
@@ -149,15 +156,18 @@ class _Decider:
         return patterns.fixed_matrix(array)
 
     def _against_weight_of(self, step):
-        """A bias is trained with its weight."""
+        """Return why a bias is not trained: it is trained only with its weight."""
         name = step.inputs[1]
-        if name in self.arrays and name not in self.found:
-            self._by_place(name)
-        fixed = name in self.found and not self.found[name].trained
+        if name in self.arrays and name not in self.decisions:
+            self._by_role(name)
+        fixed = name in self.decisions and not self.decisions[name].trained
         return "its weight is not trained" if fixed else None
 
     def _only_normalises(self, step):
-        """Exporters write normalisation by groups as one of instances, scaled by 1, moved by 0."""
+        """Return why scale and shift of an InstanceNormalization without effect are not trained.
+
+        Exporters write GroupNormalization as such a one, scaled by 1 and shifted by 0.
+        """
         scale, shift = (self.arrays.get(x) for x in step.inputs[1:3])
         if scale is None or shift is None or (scale != 1).any() or shift.any():
             return None
@@ -166,7 +176,7 @@ class _Decider:
     # ---- by arithmetic
 
     def _by_arithmetic(self, name):
-        """The decision for a tensor that is only added, multiplied or joined to features."""
+        """Decide on a tensor that is only added to, multiplied with or joined to features."""
         against = "read by no operator"
         for step, k in self.uses[name]:
             use = f"{step.op_type} operand"
@@ -177,7 +187,7 @@ class _Decider:
         return self._decide(name, use, against)
 
     def _role(self, name, step, k):
-        """(what it is, why it is not trained or None) for one reader of a tensor."""
+        """Return (role, why it is not trained or None) for one reader of a tensor."""
         array, op = self.arrays[name], step.op_type
         adds = (op, k) in _ADDS
         if not adds and op not in ("Mul", "Concat"):
@@ -195,30 +205,30 @@ class _Decider:
         against = patterns.computed(array) or patterns.grid(array)
         if against is None and step.inputs[1 - k] not in self.learnt:
             against = "its other operand holds no learnt features"
-        if against is None and self.needed.isdisjoint(step.outputs):
+        if against is None and self.upstream.isdisjoint(step.outputs):
             against = "no weights behind it"
         return role, against
 
     def _against_token(self, array, step):
         if array.ndim < 2 or array.size < 2:
             return "a list of numbers"
-        if self.needed.isdisjoint(step.outputs):
+        if self.upstream.isdisjoint(step.outputs):
             return "no weights behind it"
         if patterns.uniform(array):
             return "one value everywhere"
         return patterns.computed(array) or patterns.grid(array)
 
     def _origin(self, name):
-        """The operator that computes a value, before it is moved."""
+        """Return the operator that computes a value, behind operators that only move it."""
         for _ in range(64):
-            step = self.flow.maker.get(name)
+            step = self.flow.producer.get(name)
             if step is None or step.op_type not in _MOVES:
                 return step
             name = step.inputs[0] if step.inputs else ""
         return None
 
     def _is_bias(self, array, origin):
-        """Whether it has a number for each result of a linear operator with stored weights."""
+        """Check whether an array has an element for each output feature of a linear operator."""
         if origin is None or origin.op_type not in _LINEAR:
             return False
         if self.derived.isdisjoint(x for x in origin.inputs if x):
@@ -230,7 +240,7 @@ class _Decider:
         return len(axes) == 1 and array.ndim > 0 and axes[0] == (width or axes[0])
 
     def _width(self, step):
-        """The output features of a linear operator, None if they are not known."""
+        """Return the number of output features of a linear operator, None if it is not known."""
         stored = self.arrays.get(step.inputs[1])
         if stored is None or step.op_type not in ("Conv", "MatMul", "Gemm"):
             return None
@@ -240,7 +250,7 @@ class _Decider:
         return shape[-1]
 
     def _is_standardised(self, origin, adds):
-        """Whether features come out of a normalisation, or out of its scale."""
+        """Check whether features are the output of a normalisation, or of its scale."""
         if origin is None:
             return False
         if origin.op_type in _STANDARDISED:
@@ -253,14 +263,14 @@ class _Decider:
         return False
 
     def _is_scale(self, name):
-        decided = self.found.get(name)
-        if decided is None and name in self.arrays:
+        decision = self.decisions.get(name)
+        if decision is None and name in self.arrays:
             self._by_arithmetic(name)
-            decided = self.found[name]
-        return decided is not None and decided.trained and decided.use == "Mul scale"
+            decision = self.decisions[name]
+        return decision is not None and decision.trained and decision.use == "Mul scale"
 
     def _is_deviation(self, name, depth=4):
-        """Whether a value is a root of squares, something small added, or one over it."""
+        """Check whether a value is a standard deviation, perhaps with an epsilon, or inverted."""
         step = self._origin(name)
         if step is None or not depth:
             return False
@@ -271,25 +281,25 @@ class _Decider:
 
     # ---- over the graph
 
-    def _behind(self, trained):
-        """Values that weights went into; `trained` are the operators that read some."""
-        found = set()
+    def _downstream(self, trained):
+        """Return the values that depend on weights; `trained` are the ids of steps with weights."""
+        values = set()
         for step in self.flow.steps:
-            if id(step) in trained or not found.isdisjoint(step.inputs):
-                found.update(step.outputs)
-        return found
+            if id(step) in trained or not values.isdisjoint(step.inputs):
+                values.update(step.outputs)
+        return values
 
-    def _before(self, trained):
-        """Values that go where weights are."""
-        found = set()
+    def _upstream(self, trained):
+        """Return the values that steps with weights depend on."""
+        values = set()
         for step in reversed(self.flow.steps):
-            if id(step) in trained or not found.isdisjoint(step.outputs):
-                found.update(step.inputs)
-        return found
+            if id(step) in trained or not values.isdisjoint(step.outputs):
+                values.update(step.inputs)
+        return values
 
     def _decide(self, name, use, against):
         array = self.arrays[name]
         trained = against is None
-        self.found[name] = Decision(
+        self.decisions[name] = Decision(
             name, array.shape, str(array.dtype), use, trained, against or "a weight by its use"
         )

@@ -1,46 +1,48 @@
-"""Derivatives of activation functions: of what each of them computes."""
+"""Derivatives of activation functions, by rules or from the formula of the function."""
 
 import math
 
 from ... import ops
-from ...graph.variable import constant
+from ...graph.node import Node
+from ...graph.variable import Variable, constant
 from ..expression import expression
-from ..registry import gradient
+from ..registry import Attributes, Gradients, gradient
 
 _SELU = 1.67326319217681884765625, 1.05070102214813232421875  # alpha, gamma
 
 
 @expression("PRelu")
-def prelu(a, x, slope):
+def prelu(a: Attributes, x: Variable, slope: Variable) -> Variable:
     return ops.where(x > 0.0, x, x * slope)
 
 
 @expression("Elu")
-def elu(a, x):
-    return _bent(x, a.get("alpha", 1.0), 1.0)
+def elu(a: Attributes, x: Variable) -> Variable:
+    return _exponential_below_zero(x, a.get("alpha", 1.0), 1.0)
 
 
 @expression("Celu")
-def celu(a, x):
+def celu(a: Attributes, x: Variable) -> Variable:
     alpha = a.get("alpha", 1.0)
-    return _bent(x, alpha, alpha)
+    return _exponential_below_zero(x, alpha, alpha)
 
 
 @expression("Selu")
-def selu(a, x):
+def selu(a: Attributes, x: Variable) -> Variable:
     alpha, gamma = _SELU
-    return _bent(x, a.get("alpha", alpha), 1.0) * a.get("gamma", gamma)
+    return _exponential_below_zero(x, a.get("alpha", alpha), 1.0) * a.get("gamma", gamma)
 
 
-def _bent(x, height, width):
-    """x where positive, height (e^(x / width) - 1) elsewhere."""
+def _exponential_below_zero(x, height, width):
+    """Return x where positive, height (e^(x / width) - 1) elsewhere."""
+    # the exponent is 0 where x is positive: e^x may overflow there, and inf * 0 is NaN
     below = ops.exp(ops.where(x > 0.0, 0.0, x) * (1.0 / width)) - 1.0
     return ops.where(x > 0.0, x, below * height)
 
 
 @expression("Gelu")
-def gelu(a, x):
-    """x times the share of the normal distribution below it (Hendrycks & Gimpel 2016)."""
+def gelu(a: Attributes, x: Variable) -> Variable:
+    """x times the normal distribution function of x (Hendrycks & Gimpel 2016)."""
     if a.get("approximate", "none") == "tanh":
         inner = math.sqrt(2.0 / math.pi) * (x + 0.044715 * x * x * x)
         return 0.5 * x * (1.0 + ops.tanh(inner))
@@ -48,39 +50,39 @@ def gelu(a, x):
 
 
 @expression("Swish")
-def swish(a, x):
+def swish(a: Attributes, x: Variable) -> Variable:
     return x * ops.sigmoid(x * a.get("alpha", 1.0))
 
 
 @expression("Mish")
-def mish(a, x):
+def mish(a: Attributes, x: Variable) -> Variable:
     return x * ops.tanh(ops.softplus(x))
 
 
 @gradient("HardSigmoid")
-def hard_sigmoid(node, dy):
+def hard_sigmoid(node: Node, dy: Variable) -> Gradients:
     y, slope = node.outputs[0], node.attributes.get("alpha", 0.2)
-    within = ops.logical_and(ops.greater_than(y, 0.0), ops.less_than(y, 1.0))
+    within = ops.logical_and(y > 0.0, y < 1.0)
     return [ops.where(within, dy * slope, 0.0)]
 
 
 @gradient("HardSwish")
-def hard_swish(node, dy):
+def hard_swish(node: Node, dy: Variable) -> Gradients:
     (x,) = node.inputs
-    bent = ops.where(ops.less_than(x, 3.0), dy * (x * (1.0 / 3.0) + 0.5), dy)
-    return [ops.where(ops.less_equal(x, -3.0), 0.0, bent)]
+    dx = ops.where(x < 3.0, dy * (x * (1.0 / 3.0) + 0.5), dy)
+    return [ops.where(x <= -3.0, 0.0, dx)]
 
 
 @gradient("ThresholdedRelu")
-def thresholded_relu(node, dy):
+def thresholded_relu(node: Node, dy: Variable) -> Gradients:
     (x,), alpha = node.inputs, node.attributes.get("alpha", 1.0)
     return [ops.where(x > alpha, dy, 0.0)]
 
 
 @gradient("Shrink")
-def shrink(node, dy):
+def shrink(node: Node, dy: Variable) -> Gradients:
     (x,), width = node.inputs, node.attributes.get("lambd", 0.5)
-    return [ops.where(ops.abs(x) > width, dy, 0.0)]
+    return [ops.where(abs(x) > width, dy, 0.0)]
 
 
 @gradient("Dropout")
@@ -96,16 +98,18 @@ def dropout(node, dy, _=None):
 
 
 @expression("DequantizeLinear")
-def dequantize(a, x, scale, zero_point=None):
+def dequantize(
+    a: Attributes, x: Variable, scale: Variable, zero_point: Variable | None = None
+) -> Variable:
     """(x - zero point) scale, along an axis, by blocks of it, or as a whole."""
     centred = ops.cast(x, scale.dtype)
     if zero_point is not None:
-        centred = centred - _stretched(a, ops.cast(zero_point, scale.dtype), x)
-    return centred * _stretched(a, scale, x)
+        centred = centred - _broadcastable(a, ops.cast(zero_point, scale.dtype), x)
+    return centred * _broadcastable(a, scale, x)
 
 
-def _stretched(a, v, x):
-    """A scale beside x."""
+def _broadcastable(a, v, x):
+    """Bring a scale or zero point into a shape that broadcasts against x."""
     axis, block = a.get("axis", 1) % max(x.rank, 1), a.get("block_size", 0)
     if v.rank == 0 or v.dims == (1,):
         return ops.reshape(v, [])
@@ -116,7 +120,7 @@ def _stretched(a, v, x):
 
 
 @expression("DynamicQuantizeLinear")
-def dynamic_quantize(a, x):
-    """Of the three outputs only the scale changes smoothly with x."""
+def dynamic_quantize(a: Attributes, x: Variable) -> list[Variable]:
+    """Only the scale is smooth in x: x stands in for the quantized values and the zero point."""
     low, high = ops.minimum(ops.reduce_min(x), 0.0), ops.maximum(ops.reduce_max(x), 0.0)
     return [x, (high - low) * (1.0 / 255.0), x]

@@ -1,29 +1,30 @@
 """Derivatives of reading and writing by index: what one gathers, the other scatters."""
 
 from ... import ops
-from ...graph.node import refined
+from ...graph.node import Node, refined
+from ...graph.variable import Variable
 from ..expression import expression
-from ..registry import again, gradient
-from .selection import places
+from ..registry import Attributes, Gradients, gradient, reapply
+from .selection import flat_indices
 
 
 @gradient("Gather")
-def gather(node, dy):
-    """Rows of dy added up at their index; ScatterElements, since ScatterND races on duplicates."""
+def gather(node: Node, dy: Variable) -> Gradients:
+    """Sum rows of dy at their index, with ScatterElements: ScatterND races on duplicates."""
     x, index = node.inputs
     axis = node.attributes.get("axis", 0) % x.rank
 
-    def added_up():  # not built where the rows alone are wanted: x may be a huge table
-        flat, values = (index, dy) if index.rank == 1 else _one_axis(x, index, dy, axis)
+    def dense():  # not built for a row-sparse gradient: x may be a huge table
+        flat, values = (index, dy) if index.rank == 1 else _flatten_index(x, index, dy, axis)
         column = ops.reshape(flat, [-1 if k == axis else 1 for k in range(x.rank)])
         column = ops.expand_like(column, values)
         return ops.scatter_add(ops.zeros_like(x), column, values, axis)
 
-    return [added_up, None]
+    return [dense, None]
 
 
-def _one_axis(x, index, dy, axis):
-    """The index as a vector, and dy with the axes that the index gave it made one."""
+def _flatten_index(x, index, dy, axis):
+    """Flatten the index to a vector, and the axes of dy that come from it to one."""
     rows = ops.reshape(index, [-1])
     sizes = [ops.size_of(rows if k == axis else x, 0 if k == axis else k) for k in range(x.rank)]
     flat = ops.reshape(dy, ops.concat(sizes))
@@ -32,14 +33,14 @@ def _one_axis(x, index, dy, axis):
 
 
 @gradient("GatherElements")
-def gather_elements(node, dy):
+def gather_elements(node: Node, dy: Variable) -> Gradients:
     x, index = node.inputs
     return [ops.scatter_add(ops.zeros_like(x), index, dy, node.attributes.get("axis", 0)), None]
 
 
 @gradient("ScatterElements")
-def scatter_elements(node, dy):
-    """The base keeps what was not overwritten, a value sees where it went."""
+def scatter_elements(node: Node, dy: Variable) -> Gradients:
+    """The base gets dy where it was not overwritten, a value gets dy at its index."""
     x, index, values = node.inputs
     axis, reduction = (node.attributes.get(k, v) for k, v in (("axis", 0), ("reduction", "none")))
     if reduction in ("max", "min"):
@@ -57,19 +58,19 @@ def scatter_elements(node, dy):
 
 
 def _other_factors(node, axis, read):
-    """For each value the product of all else at its place, also where some of it is zero."""
+    """Return, for each value, the product of all other factors at its index, zeros included."""
     x, index, values = node.inputs
-    zero, blank = ops.equal(values, 0.0), ops.equal(x, 0.0)
-    count = ops.cast(blank, x.dtype)
+    zero, zero_base = ops.equal(values, 0.0), ops.equal(x, 0.0)
+    count = ops.cast(zero_base, x.dtype)
     count = read(ops.scatter_add(count, index, ops.cast(zero, x.dtype), axis))
     nonzero = ops.where(zero, 1.0, values)
-    product = read(ops.scatter(ops.where(blank, 1.0, x), index, nonzero, axis, "mul"))
+    product = read(ops.scatter(ops.where(zero_base, 1.0, x), index, nonzero, axis, "mul"))
     alone = ops.where(ops.logical_and(zero, ops.equal(count, 1.0)), product, 0.0)
     return ops.where(ops.equal(count, 0.0), product / nonzero, alone)
 
 
 def _extreme(node, dy, axis):
-    """Shared evenly by the elements and values that are the extreme, as by scatter_reduce."""
+    """Shared evenly by the elements and values that are the extreme, as in torch.scatter_reduce."""
     (x, index, values), y = node.inputs, node.outputs[0]
     base = ops.cast(ops.equal(x, y), x.dtype)
     hit = ops.cast(ops.equal(values, ops.gather_elements(y, index, axis)), x.dtype)
@@ -78,16 +79,18 @@ def _extreme(node, dy, axis):
 
 
 @expression("ScatterND")
-def scatter_nd(a, x, index, values):
-    """A scatter of single elements, which knows no races."""
-    flat = ops.reshape(ops.gather_nd(places(x), index), [-1])
+def scatter_nd(a: Attributes, x: Variable, index: Variable, values: Variable) -> Variable:
+    """Scatter single elements with ScatterElements, which has no races."""
+    flat = ops.reshape(ops.gather_nd(flat_indices(x), index), [-1])
     base, values = ops.reshape(x, [-1]), ops.reshape(values, [-1])
     return ops.reshape_like(ops.scatter(base, flat, values, 0, a.get("reduction", "none")), x)
 
 
 @expression("TensorScatter")
-def tensor_scatter(a, x, values, first=None):
-    """Rows of each sequence of a batch in the place of those from a first one on."""
+def tensor_scatter(
+    a: Attributes, x: Variable, values: Variable, first: Variable | None = None
+) -> Variable:
+    """Overwrite the rows of each sequence from `first` on: an update of a key-value cache."""
     axis = a.get("axis", -2) % x.rank
     rows = ops.arange(ops.size_of(values, axis))
     rows = ops.reshape(rows, [-1 if k == axis else 1 for k in range(x.rank)])
@@ -100,25 +103,25 @@ def tensor_scatter(a, x, values, first=None):
 
 
 @gradient("TopK")
-def top_k(node, dy, _):
-    """Back to where the chosen elements stood."""
+def top_k(node: Node, dy: Variable, _: Variable | None) -> Gradients:
+    """Scatter dy to the indices of the selected elements."""
     x, axis = node.inputs[0], node.attributes.get("axis", -1)
     return [ops.scatter_add(ops.zeros_like(x), node.outputs[1], dy, axis), None]
 
 
 @gradient("OneHot")
-def one_hot(node, dy):
-    """To the two values: what stands where the index is, and what elsewhere."""
+def one_hot(node: Node, dy: Variable) -> Gradients:
+    """The gradient of the two values: dy summed where the index is hit, and elsewhere."""
     index, depth, _ = node.inputs
-    hit = ops.cast(again(node, index, depth, [0.0, 1.0], known=dy.dims), dy.dtype)
+    hit = ops.cast(reapply(node, index, depth, [0.0, 1.0], known=dy.dims), dy.dtype)
     on = ops.reduce_sum(dy * hit)
-    both = [ops.reshape(v, [1]) for v in (ops.reduce_sum(dy) - on, on)]
-    return [None, None, ops.concat(both)]
+    off_on = [ops.reshape(v, [1]) for v in (ops.reduce_sum(dy) - on, on)]
+    return [None, None, ops.concat(off_on)]
 
 
 @gradient("MaxUnpool")
-def max_unpool(node, dy):
-    """An element sees where its index put it."""
+def max_unpool(node: Node, dy: Variable) -> Gradients:
+    """Gather dy at the indices of the elements."""
     x, index, *shape = node.inputs
     flat = ops.gather(ops.reshape(dy, [-1]), ops.reshape(index, [-1]))
     return [ops.reshape_like(flat, x), None, *[None] * len(shape)]

@@ -1,14 +1,15 @@
-"""Derivatives of costs: ONNX's, and those that are operators of ours for the sake of log space."""
+"""Derivatives of costs: ONNX's losses, and our own composites, which are stable in log space."""
 
 import numpy as np
 
 from ... import ops
+from ...graph.variable import Variable
 from ..expression import expression
-from ..registry import elementwise
+from ..registry import Attributes, elementwise
 
 
 def _logit(p):
-    """ln (1-p) - ln p."""
+    """Return ln (1-p) - ln p."""
     return ops.log_probability(1.0 - p) - ops.log_probability(p)
 
 
@@ -29,18 +30,25 @@ elementwise("BinaryCrossEntropyGrad",
 
 
 @expression("NegativeLogLikelihoodLoss")
-def negative_log_likelihood(a, logp, label, weights=None):
+def negative_log_likelihood(
+    a: Attributes, logp: Variable, label: Variable, weights: Variable | None = None
+) -> Variable:
     return _likelihood(a, logp, label, weights)
 
 
 @expression("SoftmaxCrossEntropyLoss")
-def softmax_cross_entropy(a, scores, label, weights=None):
+def softmax_cross_entropy(
+    a: Attributes, scores: Variable, label: Variable, weights: Variable | None = None
+) -> list[Variable]:
     logp = ops.log_softmax(scores, 1)
     return [_likelihood(a, logp, label, weights), logp]
 
 
 def _likelihood(a, logp, label, weights):
-    """-w[label] log p[label] for [N, C, ...] and labels [N, ...]; the mean is over the weights."""
+    """Return -w[label] log p[label] for [N, C, ...] and labels [N, ...].
+
+    The mean is weighted; labels equal to `ignore_index` have weight 0.
+    """
     index, ignored, factor = ops.cast(label, np.int64), a.get("ignore_index"), None
     counted = None if ignored is None else ops.logical_not(ops.equal(index, ignored))
     if counted is not None:

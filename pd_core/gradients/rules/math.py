@@ -6,8 +6,9 @@ import math
 import numpy as np
 
 from ... import ops
-from ...graph.variable import constant
-from ..registry import elementwise, gradient, unbroadcast
+from ...graph.node import Node
+from ...graph.variable import Variable, constant
+from ..registry import Gradients, elementwise, gradient, unbroadcast
 
 # fmt: off
 elementwise("Neg",        lambda x, y, dy: -dy)
@@ -33,7 +34,7 @@ elementwise("Sigmoid",    lambda x, y, dy: dy * (y * (1.0 - y)))
 elementwise("Relu",       lambda x, y, dy: ops.relu_grad(y, dy))
 elementwise("ReluGrad",   None, lambda y, dy, dx, u: ops.relu_grad(y, u))
 elementwise("Softplus",   lambda x, y, dy: dy * ops.sigmoid(x))
-elementwise("Softsign",   lambda x, y, dy: dy / ops.square(1.0 + ops.abs(x)))
+elementwise("Softsign",   lambda x, y, dy: dy / ops.square(1.0 + abs(x)))
 elementwise("Add",        lambda a, b, y, dy: dy,     lambda a, b, y, dy: dy)
 elementwise("Sub",        lambda a, b, y, dy: dy,     lambda a, b, y, dy: -dy)
 elementwise("Mul",        lambda a, b, y, dy: dy * b, lambda a, b, y, dy: dy * a)
@@ -49,63 +50,63 @@ elementwise("Identity",   lambda x, y, dy: dy)
 
 
 def _power_below(a, b):
-    """a^(b-1), and anything finite where b is 0: x^0 is 1 at 0 too, without a slope."""
+    """Return a^(b-1), and a finite number where b is 0: the slope of x^0 is 0, also at x = 0."""
     if b.value is not None:
-        return ops.pow(a, constant(np.where(b.value == 0, 0, b.value - 1), b.dtype))
-    return ops.pow(a, ops.where(ops.equal(b, 0), 1, b) - 1)
+        return a ** constant(np.where(b.value == 0, 0, b.value - 1), b.dtype)
+    return a ** (ops.where(ops.equal(b, 0), 1, b) - 1)
 
 
 def _log_of_base(a, b):
-    """ln a, and 0 where a is 0 and b not negative: 0^b does not change with b."""
+    """Return ln a, and 0 where a is 0 and b not negative: 0^b is constant in b."""
     if a.value is not None and a.value.all():
         return ops.log(a)
-    still = ops.equal(a, 0)
+    constant_in_b = ops.equal(a, 0)
     if b.value is None or (b.value < 0).any():
-        still = ops.logical_and(still, ops.greater_equal(b, 0))
-    return ops.log(ops.where(still, 1, a))
+        constant_in_b = ops.logical_and(constant_in_b, b >= 0)
+    return ops.log(ops.where(constant_in_b, 1, a))
 
 
 @gradient("LeakyRelu")
-def leaky_relu(node, dy):
+def leaky_relu(node: Node, dy: Variable) -> Gradients:
     (x,), alpha = node.inputs, node.attributes.get("alpha", 0.01)
     return [ops.where(x > 0.0, dy, dy * alpha)]
 
 
 @gradient("Clip")
-def clip(node, dy):
-    """To x within the bounds and at them, as torch.clamp; else to the bound that holds it, the
-    upper one if they cross.
+def clip(node: Node, dy: Variable) -> Gradients:
+    """To x within the bounds and at them, as torch.clamp; else to the bound that was applied.
+
+    Where the bounds cross, that is the upper one.
     """
     x, low, high = (*node.inputs, None, None)[:3]
-    inside, at_low, at_high = dy, None, None
+    dx, dlow, dhigh = dy, None, None
     raised = x
     if low is not None:
-        held = ops.less_than(x, low)
-        at_low, inside = ops.where(held, dy, 0.0), ops.where(held, 0.0, dy)
+        below = x < low
+        dlow, dx = ops.where(below, dy, 0.0), ops.where(below, 0.0, dy)
         raised = ops.maximum(x, low)
     if high is not None:
-        held = ops.greater_than(raised, high)
-        at_high, inside = ops.where(held, dy, 0.0), ops.where(held, 0.0, inside)
-        at_low = at_low if at_low is None else ops.where(held, 0.0, at_low)
-    found = [(low, at_low), (high, at_high)]
-    bounds = [None if v is None else unbroadcast(g, v) for v, g in found]
-    return [inside, *bounds][: len(node.inputs)]
+        above = raised > high
+        dhigh, dx = ops.where(above, dy, 0.0), ops.where(above, 0.0, dx)
+        dlow = dlow if dlow is None else ops.where(above, 0.0, dlow)
+    bounds = [None if v is None else unbroadcast(g, v) for v, g in ((low, dlow), (high, dhigh))]
+    return [dx, *bounds][: len(node.inputs)]
 
 
 @gradient("Sum")
-def sum(node, dy):
+def sum(node: Node, dy: Variable) -> Gradients:
     return [lambda x=x: unbroadcast(dy, x) for x in node.inputs]
 
 
 @gradient("Mean")
-def mean(node, dy):
+def mean(node: Node, dy: Variable) -> Gradients:
     share = dy * (1.0 / len(node.inputs))
     return [lambda x=x: unbroadcast(share, x) for x in node.inputs]
 
 
 @gradient("Max", "Min")
-def extreme(node, dy):
-    """Shared evenly by the operands that are the result, as by torch.maximum."""
+def extreme(node: Node, dy: Variable) -> Gradients:
+    """Shared evenly by the operands that equal the result, as in torch.maximum."""
     y = node.outputs[0]
     if len(node.inputs) == 1:
         return [dy]
@@ -118,21 +119,21 @@ def extreme(node, dy):
 
 
 @gradient("Cast")
-def cast(node, dy):
+def cast(node: Node, dy: Variable) -> Gradients:
     return [ops.cast(dy, node.inputs[0].dtype)]
 
 
 @gradient("StraightThrough")
-def straight_through(node, dy):
+def straight_through(node: Node, dy: Variable) -> Gradients:
     return [None, dy]
 
 
 @gradient("ClipGradient")
-def clip_gradient(node, dy):
+def clip_gradient(node: Node, dy: Variable) -> Gradients:
     limit = node.attributes["limit"]
     return [ops.clip(dy, -limit, limit)]
 
 
 @gradient("ScaleGradient")
-def scale_gradient(node, dy):
+def scale_gradient(node: Node, dy: Variable) -> Gradients:
     return [dy * node.attributes["factor"]]

@@ -3,41 +3,43 @@
 from string import ascii_letters
 
 from ... import ops
+from ...graph.node import Node
+from ...graph.variable import Variable
 from ..expression import expression
-from ..registry import gradient, unbroadcast
+from ..registry import Attributes, Gradients, gradient, unbroadcast
 
 
 @gradient("MatMul")
-def matmul(node, dy):
+def matmul(node: Node, dy: Variable) -> Gradients:
     a, b = node.inputs
     if a.rank == 1 or b.rank == 1:
-        return _vectors(a, b, dy)
+        return _vector_product(a, b, dy)
     return [
-        lambda: _unstack(ops.matmul(dy, ops.swap_last(b)), a),
-        lambda: _right(a, b, dy),
+        lambda: _sum_batch_axes(dy @ ops.swap_last(b), a),
+        lambda: _right_gradient(a, b, dy),
     ]
 
 
-def _right(a, b, dy):
-    """aᵀ dy; a stack of rows against one matrix is a single product."""
+def _right_gradient(a, b, dy):
+    """Return aᵀ dy; for a batch against one matrix as a single product instead of a batched one."""
     if b.rank == 2 and a.rank > 2:
-        a, dy = map(_rows, (a, dy))
-    return _unstack(ops.matmul(ops.swap_last(a), dy), b)
+        a, dy = map(_flatten_batch, (a, dy))
+    return _sum_batch_axes(ops.swap_last(a) @ dy, b)
 
 
-def _rows(x):
-    """A stack of matrices as one, their rows below each other."""
+def _flatten_batch(x):
+    """Reshape a batch of matrices to one matrix of all their rows."""
     last = x.dims[-1]
     return ops.reshape(x, [-1, last]) if isinstance(last, int) else ops.flatten(x, x.rank - 1)
 
 
-def _unstack(g, x):
-    """Sum over leading axes along which x was stretched."""
+def _sum_batch_axes(g, x):
+    """Sum over the batch axes along which x was broadcast."""
     return g if g.rank == x.rank and g.dims[:-2] == x.dims[:-2] else unbroadcast(g, x)
 
 
-def _vectors(a, b, dy):
-    """A vector is a row on the left, a column on the right."""
+def _vector_product(a, b, dy):
+    """Differentiate a product with a vector: a row on the left, a column on the right."""
     row, column = a.rank == 1, b.rank == 1
     a2 = ops.unsqueeze(a, 0) if row else a
     b2 = ops.unsqueeze(b, 1) if column else b
@@ -45,24 +47,24 @@ def _vectors(a, b, dy):
         dy = ops.unsqueeze(dy, max(dy.rank - 1, 0) if not column else 0)
     if column:
         dy = ops.unsqueeze(dy, dy.rank)
-    da = ops.matmul(dy, ops.swap_last(b2))
-    db = ops.matmul(ops.swap_last(a2), dy)
-    da, db = _unstack(da, a2), _unstack(db, b2)
+    da = dy @ ops.swap_last(b2)
+    db = ops.swap_last(a2) @ dy
+    da, db = _sum_batch_axes(da, a2), _sum_batch_axes(db, b2)
     return [ops.squeeze(da, 0) if row else da, ops.squeeze(db, 1) if column else db]
 
 
 @gradient("Transpose")
-def transpose(node, dy):
+def transpose(node: Node, dy: Variable) -> Gradients:
     order = node.attributes.get("perm") or list(reversed(range(dy.rank)))
     return [ops.transpose(dy, [order.index(k) for k in range(dy.rank)])]
 
 
 @expression("Gemm")
-def gemm(a, x, w, bias=None):
-    """alpha x w + beta bias, each of the matrices perhaps turned."""
+def gemm(a: Attributes, x: Variable, w: Variable, bias: Variable | None = None) -> Variable:
+    """alpha x w + beta bias, with either matrix transposed if so asked."""
     x = ops.transpose(x) if a.get("transA", 0) else x
     w = ops.transpose(w) if a.get("transB", 0) else w
-    y, alpha, beta = ops.matmul(x, w), a.get("alpha", 1.0), a.get("beta", 1.0)
+    y, alpha, beta = x @ w, a.get("alpha", 1.0), a.get("beta", 1.0)
     y = y if alpha == 1.0 else y * alpha
     if bias is None:
         return y
@@ -70,8 +72,8 @@ def gemm(a, x, w, bias=None):
 
 
 @gradient("Det")
-def det(node, dy):
-    """The cofactor of an element is the determinant with its row made zero but for a 1 there."""
+def det(node: Node, dy: Variable) -> Gradients:
+    """dy times the cofactors, that is the determinants with one row replaced by a unit vector."""
     (x,) = node.inputs
     rows = ops.arange(ops.size_of(x, x.rank - 1))
     i, j, k, m = (ops.reshape(rows, [-1 if a == b else 1 for b in range(4)]) for a in range(4))
@@ -81,29 +83,29 @@ def det(node, dy):
 
 
 @gradient("Einsum")
-def einsum(node, dy):
-    """For each operand the product of the others with dy, summed to its own letters."""
-    terms, result = _letters(node)
-    return [lambda k=k: _operand(node, dy, terms, result, k) for k in range(len(terms))]
+def einsum(node: Node, dy: Variable) -> Gradients:
+    """For each operand the product of the others with dy, summed to its own subscripts."""
+    terms, result = _subscripts(node)
+    return [lambda k=k: _operand_gradient(node, dy, terms, result, k) for k in range(len(terms))]
 
 
-def _operand(node, dy, terms, result, k):
+def _operand_gradient(node, dy, terms, result, k):
     x, own = node.inputs[k], terms[k]
     others = [t for j, t in enumerate(terms) if j != k]
     operands = [v for j, v in enumerate(node.inputs) if j != k]
     letters = list(dict.fromkeys(own))
-    found = [c for c in letters if c in result or any(c in t for t in others)]
-    g = ops.einsum(",".join([result, *others]) + "->" + "".join(found), dy, *operands)
-    summed = [n for n, c in enumerate(letters) if c not in found]
+    shared = [c for c in letters if c in result or any(c in t for t in others)]
+    g = ops.einsum(",".join([result, *others]) + "->" + "".join(shared), dy, *operands)
+    summed = [n for n, c in enumerate(letters) if c not in shared]
     g = ops.unsqueeze(g, summed) if summed else g
     g = _on_diagonal(g, letters, own, x) if len(letters) < len(own) else g
-    stretched = [n for n, (d, e) in enumerate(zip(x.dims, g.dims, strict=True)) if d == 1 != e]
-    g = ops.reduce_sum(g, stretched, keep_dim=True) if stretched else g
+    broadcast = [n for n, (d, e) in enumerate(zip(x.dims, g.dims, strict=True)) if d == 1 != e]
+    g = ops.reduce_sum(g, broadcast, keep_dim=True) if broadcast else g
     return ops.expand_like(g, x)
 
 
 def _on_diagonal(g, letters, own, x):
-    """g where all places of a letter agree, zero elsewhere."""
+    """Return g where the indices of a repeated letter agree, zero elsewhere."""
     first = [own.index(c) for c in letters]
     repeated = [n for n in range(x.rank) if n not in first]
     g = ops.unsqueeze(g, repeated)
@@ -116,17 +118,17 @@ def _on_diagonal(g, letters, own, x):
     return g
 
 
-def _letters(node):
-    """The letters of each operand and of the result, an ellipsis made letters too."""
+def _subscripts(node):
+    """Return the subscripts of each operand and of the result, an ellipsis replaced by letters."""
     equation = node.attributes["equation"].replace(" ", "")
     left, arrow, result = equation.partition("->")
     terms = left.split(",")
-    spare = [c for c in ascii_letters if c not in equation]
+    unused = [c for c in ascii_letters if c not in equation]
     hidden = [x.rank - len(t.replace("...", "")) for t, x in zip(terms, node.inputs, strict=True)]
-    most = max((n for t, n in zip(terms, hidden, strict=True) if "..." in t), default=0)
-    dots = spare[:most]
+    longest = max((n for t, n in zip(terms, hidden, strict=True) if "..." in t), default=0)
+    dots = unused[:longest]
     terms = [
-        t.replace("...", "".join(dots[most - n :])) for t, n in zip(terms, hidden, strict=True)
+        t.replace("...", "".join(dots[longest - n :])) for t, n in zip(terms, hidden, strict=True)
     ]
     if not arrow:
         once = [c for c in sorted(left) if c.isalpha() and left.count(c) == 1]

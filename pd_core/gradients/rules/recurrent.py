@@ -1,7 +1,7 @@
-"""Derivatives of RNN, GRU and LSTM: of the scan that each of them is.
+"""Derivatives of RNN, GRU and LSTM, each expressed as a scan.
 
-The inputs' share of the gates is one product before the loop. The weights' gradients are one
-product each after it: see `control`.
+The product of the inputs with W is one matrix product before the loop. The weights' gradients are
+one product each after it: see `control`.
 """
 
 import numpy as np
@@ -10,12 +10,21 @@ from ... import ops
 from ...graph.checks import whole
 from ...graph.errors import NoGradient
 from ...graph.node import refined
-from ...graph.variable import constant
+from ...graph.variable import Variable, constant
 from ..expression import expression
+from ..registry import Attributes
 
 
 @expression("RNN")
-def rnn(a, x, w, r, b=None, lengths=None, h=None):
+def rnn(
+    a: Attributes,
+    x: Variable,
+    w: Variable,
+    r: Variable,
+    b: Variable | None = None,
+    lengths: Variable | None = None,
+    h: Variable | None = None,
+) -> list[Variable]:
     """H = f(x Wᵀ + h Rᵀ + b)."""
     layer = _Layer(a, x, w, r, b, lengths, 1, ["Tanh"])
 
@@ -25,16 +34,24 @@ def rnn(a, x, w, r, b=None, lengths=None, h=None):
 
         def step(states, x):
             (h,) = states
-            return [part.activated(0, x + ops.matmul(h, r))]
+            return [part.activated(0, x + h @ r)]
 
-        return part.before(part.bias), step
+        return part.projected(part.bias), step
 
     return layer.outputs([h], cell)
 
 
 @expression("GRU")
-def gru(a, x, w, r, b=None, lengths=None, h=None):
-    """H = (1 - z) n + z h, where the new state n sees the old one through the reset gate."""
+def gru(
+    a: Attributes,
+    x: Variable,
+    w: Variable,
+    r: Variable,
+    b: Variable | None = None,
+    lengths: Variable | None = None,
+    h: Variable | None = None,
+) -> list[Variable]:
+    """H = (1 - z) n + z h, with the candidate n and the reset gate r (Cho et al. 2014)."""
     layer = _Layer(a, x, w, r, b, lengths, 3, ["Sigmoid", "Tanh"])
     sizes = [2 * layer.width, layer.width]
     after = a.get("linear_before_reset", 0)
@@ -42,57 +59,67 @@ def gru(a, x, w, r, b=None, lengths=None, h=None):
     def cell(k):
         part = layer.part(k)
         gates, candidate = (ops.transpose(r) for r in ops.split(part.r, sizes))
-        bias, kept = part.bias, None
+        bias, candidate_bias = part.bias, None
         if after and bias is not None:  # the reset gate acts on the recurrent bias of n too
-            both, _ = ops.split(bias, sizes)
-            _, own = ops.split(part.own, sizes)
-            _, kept = ops.split(part.recurrent, sizes)
-            bias = ops.concat([both, own])
+            gates_bias, _ = ops.split(bias, sizes)
+            _, input_bias = ops.split(part.input_bias, sizes)
+            _, candidate_bias = ops.split(part.recurrent_bias, sizes)
+            bias = ops.concat([gates_bias, input_bias])
 
         def reset(h, r):
             if not after:
-                return ops.matmul(r * h, candidate)
-            seen = ops.matmul(h, candidate)
-            return r * (seen if kept is None else seen + kept)
+                return (r * h) @ candidate
+            hidden = h @ candidate
+            return r * (hidden if candidate_bias is None else hidden + candidate_bias)
 
         def step(states, x):
             (h,) = states
             x, x_n = ops.split(x, sizes, 1)
-            z, r = ops.split(part.activated(0, x + ops.matmul(h, gates)), [layer.width] * 2, 1)
+            z, r = ops.split(part.activated(0, x + h @ gates), [layer.width] * 2, 1)
             return [(1.0 - z) * part.activated(1, x_n + reset(h, r)) + z * h]
 
-        return part.before(bias), step
+        return part.projected(bias), step
 
     return layer.outputs([h], cell)
 
 
 @expression("LSTM")
-def lstm(a, x, w, r, b=None, lengths=None, h=None, c=None, p=None):
+def lstm(
+    a: Attributes,
+    x: Variable,
+    w: Variable,
+    r: Variable,
+    b: Variable | None = None,
+    lengths: Variable | None = None,
+    h: Variable | None = None,
+    c: Variable | None = None,
+    p: Variable | None = None,
+) -> list[Variable]:
     """C = f c + i g, H = o tanh C (Hochreiter & Schmidhuber 1997), peepholes of Gers et al. 2002.
 
-    ONNX Runtime does not clip C on its way to H, nor do we.
+    ONNX Runtime does not clip C before it computes H, nor do we.
     """
     layer = _Layer(a, x, w, r, b, lengths, 4, ["Sigmoid", "Tanh", "Tanh"])
-    peepholes = None if p is None else layer.parts_of(p)
+    peepholes = None if p is None else layer.by_direction(p)
     coupled = a.get("input_forget", 0)
 
     def cell(k):
         part, n = layer.part(k), layer.width
         r = ops.transpose(part.r)
-        peep = [None] * 3 if p is None else ops.split(peepholes[k], [n] * 3)
+        weights = [None] * 3 if p is None else ops.split(peepholes[k], [n] * 3)
 
         def gate(x, c, weight):
             return part.activated(0, x if weight is None else x + weight * c)
 
         def step(states, x):
             h, c = states
-            i, o, f, g = ops.split(x + ops.matmul(h, r), [n] * 4, 1)
-            i = gate(i, c, peep[0])
-            f = 1.0 - i if coupled else gate(f, c, peep[2])
+            i, o, f, g = ops.split(x + h @ r, [n] * 4, 1)
+            i = gate(i, c, weights[0])
+            f = 1.0 - i if coupled else gate(f, c, weights[2])
             c = f * c + i * part.activated(1, g)
-            return [gate(o, c, peep[1]) * part.functions[2](c), c]
+            return [gate(o, c, weights[1]) * part.functions[2](c), c]
 
-        return part.before(part.bias), step
+        return part.projected(part.bias), step
 
     return layer.outputs([h, c], cell)
 
@@ -101,7 +128,7 @@ _DIRECTIONS = {"forward": [False], "reverse": [True], "bidirectional": [False, T
 
 
 class _Layer:
-    """What the three have in common: directions, layout, lengths, and the loop."""
+    """What the three layers share: directions, layout, lengths, and the loop."""
 
     def __init__(self, a, x, w, r, b, lengths, gates, activations):
         self.width, self.gates, self.clip = a.get("hidden_size", r.dims[-1]), gates, a.get("clip")
@@ -109,59 +136,60 @@ class _Layer:
             raise NoGradient(f"only layers of known width have a gradient, not R {r!r}")
         self.batch_first = a.get("layout", 0)
         self.x = ops.transpose(x, [1, 0, 2]) if self.batch_first else x
-        self.going = None if lengths is None else _going(self.x, lengths)
+        self.mask = None if lengths is None else _sequence_mask(self.x, lengths)
         self.reversed = _DIRECTIONS[a.get("direction", "forward")]
         self.functions = _activations(a, activations * len(self.reversed))
-        self.w, self.r = self.parts_of(w), self.parts_of(r)
-        self.b = None if b is None else self.parts_of(b)
+        self.w, self.r = self.by_direction(w), self.by_direction(r)
+        self.b = None if b is None else self.by_direction(b)
 
-    def parts_of(self, x):
-        """One Variable for each direction, the first axis."""
+    def by_direction(self, x):
+        """Split the first axis into one Variable for each direction."""
         count = len(self.reversed)
         return [ops.squeeze(part, 0) for part in ([x] if count == 1 else ops.split(x, [1] * count))]
 
     def part(self, k):
+        """Return the weights of the k-th direction."""
         return _Part(self, k)
 
     def outputs(self, initial, cell):
-        """Y, then the last of each state, for one initial state or None each."""
-        found = [self._run(k, initial, *cell(k)) for k in range(len(self.reversed))]
-        y = ops.concat([ops.unsqueeze(every, 1) for every, _ in found], 1)
+        """Return Y, then the final value of each state; an initial state of None is zeros."""
+        runs = [self._run(k, initial, *cell(k)) for k in range(len(self.reversed))]
+        y = ops.concat([ops.unsqueeze(hidden, 1) for hidden, _ in runs], 1)
         final = [
             ops.concat([ops.unsqueeze(s, 0) for s in states])
-            for states in zip(*(last for _, last in found), strict=True)
+            for states in zip(*(last for _, last in runs), strict=True)
         ]
         if self.batch_first:
             return [ops.transpose(y, [2, 0, 1, 3]), *(ops.transpose(s, [1, 0, 2]) for s in final)]
         return [y, *final]
 
     def _run(self, k, initial, xs, step):
-        """The first state of all steps, and the last of each."""
+        """Return the hidden state of all steps, and the final value of each state."""
         states = [self._zeros() if s is None else self._state(s, k) for s in initial]
-        if self.going is None:
+        if self.mask is None:
 
-            def free(states, x):
+            def unmasked(states, x):
                 new = step(states, x)
                 return new, new[0]
 
-            final, every = ops.scan(free, states, xs, self.reversed[k])
-            return every, final
+            final, hidden = ops.scan(unmasked, states, xs, self.reversed[k])
+            return hidden, final
 
-        def held(states, inputs):
-            x, going = inputs
+        def masked(states, inputs):
+            x, mask = inputs
             pairs = zip(step(states, x), states, strict=True)
-            new = [ops.where(going, moved, old) for moved, old in pairs]
+            new = [ops.where(mask, stepped, old) for stepped, old in pairs]
             return new, new[0]
 
-        final, every = ops.scan(held, states, [xs, self.going], self.reversed[k])
-        return ops.where(self.going, every, 0.0), final
+        final, hidden = ops.scan(masked, states, [xs, self.mask], self.reversed[k])
+        return ops.where(self.mask, hidden, 0.0), final
 
     def _state(self, state, k):
-        return self.parts_of(ops.transpose(state, [1, 0, 2]) if self.batch_first else state)[k]
+        return self.by_direction(ops.transpose(state, [1, 0, 2]) if self.batch_first else state)[k]
 
     def _zeros(self):
-        rows = ops.concat([ops.size_of(self.x, 1), whole([self.width])])
-        zeros = ops.expand(constant(0, self.x.dtype), rows)
+        sizes = ops.concat([ops.size_of(self.x, 1), whole([self.width])])
+        zeros = ops.expand(constant(0, self.x.dtype), sizes)
         zeros = refined(zeros, (self.x.dims[1], self.width))
         return zeros
 
@@ -171,28 +199,29 @@ class _Part:
 
     def __init__(self, layer, k):
         self.layer, self.w, self.r = layer, layer.w[k], layer.r[k]
-        self.bias = self.own = self.recurrent = None
+        self.bias = self.input_bias = self.recurrent_bias = None
         if layer.b is not None:
             size = layer.gates * layer.width
-            self.own, self.recurrent = ops.split(layer.b[k], [size, size])
-            self.bias = self.own + self.recurrent
+            self.input_bias, self.recurrent_bias = ops.split(layer.b[k], [size, size])
+            self.bias = self.input_bias + self.recurrent_bias
         count = len(layer.functions) // len(layer.reversed)
         self.functions = layer.functions[count * k : count * (k + 1)]
 
-    def before(self, bias):
-        """The inputs' share of the gates, for all steps."""
-        x = ops.matmul(self.layer.x, ops.transpose(self.w))
+    def projected(self, bias):
+        """Return the input projections x Wᵀ + bias of all steps."""
+        x = self.layer.x @ ops.transpose(self.w)
         return x if bias is None else x + bias
 
     def activated(self, k, x):
+        """Apply the k-th activation function, to clipped values if the node clips."""
         limit = self.layer.clip
         return self.functions[k](x if limit is None else ops.clip(x, -limit, limit))
 
 
-def _going(x, lengths):
-    """Whether a sequence reaches a step, bool [T, B, 1]."""
+def _sequence_mask(x, lengths):
+    """Return whether a step lies within its sequence, bool [T, B, 1]."""
     steps = ops.reshape(ops.arange(ops.size_of(x, 0)), [-1, 1, 1])
-    going = ops.less_than(steps, ops.reshape(ops.cast(lengths, np.int64), [1, -1, 1]))
+    going = steps < ops.reshape(ops.cast(lengths, np.int64), [1, -1, 1])
     going = refined(going, (x.dims[0], x.dims[1], 1))
     return going
 
@@ -201,18 +230,18 @@ def _going(x, lengths):
 
 
 def _activations(a, defaults):
-    """The activation functions; each takes its alpha and beta, if it has them, off the lists."""
+    """Return the activation functions; each takes the alpha and beta it has from ONNX's lists."""
     names = [name.lower() for name in a.get("activations") or defaults]
-    left = [list(a.get(f"activation_{key}") or []) for key in ("alpha", "beta")]
-    found = []
+    lists = [list(a.get(f"activation_{key}") or []) for key in ("alpha", "beta")]
+    functions = []
     for name in names:
         if name not in _FUNCTIONS:
             raise NoGradient(f"there is no activation {name!r}, only {', '.join(_FUNCTIONS)}")
         function, *numbers = _FUNCTIONS[name]
-        for k, values in enumerate(left[: len(numbers)]):
+        for k, values in enumerate(lists[: len(numbers)]):
             numbers[k] = values.pop(0) if values else numbers[k]
-        found.append(lambda x, f=function, numbers=numbers: f(x, *numbers))
-    return found
+        functions.append(lambda x, f=function, numbers=numbers: f(x, *numbers))
+    return functions
 
 
 def _thresholded_relu(x, alpha):
@@ -223,7 +252,7 @@ def _elu(x, alpha):
     return ops.where(x < 0.0, alpha * (ops.exp(ops.minimum(x, 0.0)) - 1.0), x)
 
 
-# Each with the alpha and beta that ONNX Runtime takes where the lists are too short.
+# Each with ONNX Runtime's defaults of alpha and beta, for lists that are too short.
 _FUNCTIONS = {
     "relu": (ops.relu,),
     "tanh": (ops.tanh,),

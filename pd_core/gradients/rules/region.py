@@ -3,17 +3,19 @@
 import numpy as np
 
 from ... import ops
+from ...graph.variable import Variable
 from ..expression import expression
+from ..registry import Attributes
 
 
 @expression("MaxRoiPool")
-def max_roi_pool(a, x, regions):
+def max_roi_pool(a: Attributes, x: Variable, regions: Variable) -> Variable:
     return ops.roi_max_pool(x, regions, a["pooled_shape"], a.get("spatial_scale", 1.0))
 
 
 @expression("RoiAlign")
-def roi_align(a, x, regions, image):
-    """Samples between the pixels of each cell of a region, averaged (He et al. 2017)."""
+def roi_align(a: Attributes, x: Variable, regions: Variable, image: Variable) -> Variable:
+    """Average or maximum of bilinear samples in each cell of a region (He et al. 2017)."""
     scale, count = a.get("spatial_scale", 1.0), a.get("sampling_ratio", 0)
     half = a.get("coordinate_transformation_mode", "half_pixel") == "half_pixel"
     sides = []
@@ -28,80 +30,85 @@ def roi_align(a, x, regions, image):
 
 
 class _Side:
-    """The samples along one axis of each region: places [R, cells, samples] within the image."""
+    """The samples along one axis of each region: coordinates [R, cells, samples] in the image.
+
+    `exists` masks the samples that a cell has, `inside` those of them within the image.
+    """
 
     def __init__(self, first, size, cells, count, pixels):
         width, dtype = size * (1.0 / cells), size.dtype
         if count:
-            number, most = ops.ones_like(width) * float(count), count
-        else:  # as many as a cell has pixels
+            number, largest = ops.ones_like(width) * float(count), count
+        else:  # sampling_ratio 0: one sample for each pixel of a cell
             number = ops.stop_gradient(-ops.floor(-width))
-            most = ops.cast(ops.reduce_max(number), np.int64)
-        numbers = ops.cast(ops.arange(most), dtype)
+            largest = ops.cast(ops.reduce_max(number), np.int64)
+        samples = ops.cast(ops.arange(largest), dtype)
         first, width, number = (ops.unsqueeze(v, 2) for v in (first, width, number))
         self.number, self.pixels, self.cells = ops.maximum(number, 1.0), pixels, cells
-        made = ops.less_than(numbers, number)
+        exists = samples < number
         cell = np.arange(cells, dtype=dtype).reshape(1, -1, 1)
-        at = first + width * cell + (numbers + 0.5) * width / self.number
-        seen = ops.logical_and(ops.greater_equal(at, -1.0), ops.less_equal(at, pixels))
-        self.made = ops.expand_like(made, at)
-        self.seen = ops.logical_and(seen, made)
+        at = first + width * cell + (samples + 0.5) * width / self.number
+        inside = ops.logical_and(at >= -1.0, at <= pixels)
+        self.exists = ops.expand_like(exists, at)
+        self.inside = ops.logical_and(inside, exists)
         self.at = ops.clip(at, 0.0, pixels - 1.0)
 
-    def shares(self):
-        """[R, cells, pixels]: how much each pixel counts in a cell's average."""
+    def weights(self):
+        """Return the weight of each pixel in a cell's average, [R, cells, pixels]."""
         pixel = ops.cast(ops.arange(ops.cast(self.pixels, np.int64)), self.at.dtype)
-        weights = ops.relu(1.0 - ops.abs(ops.unsqueeze(self.at, 3) - pixel))
-        weights = ops.where(ops.unsqueeze(self.seen, 3), weights, 0.0)
+        weights = ops.relu(1.0 - abs(ops.unsqueeze(self.at, 3) - pixel))
+        weights = ops.where(ops.unsqueeze(self.inside, 3), weights, 0.0)
         return ops.reduce_sum(weights, [2]) / self.number
 
-    def around(self):
-        """The pixels before and behind each sample, with their weights: [R, cells samples]."""
-        before = ops.stop_gradient(ops.floor(self.at))
-        behind = ops.minimum(before + 1.0, self.pixels - 1.0)
-        part = self.at - before
-        return [tuple(map(_flat, pair)) for pair in ((before, 1.0 - part), (behind, part))]
+    def neighbours(self):
+        """Return the pixels on both sides of each sample with their weights, [R, cells samples]."""
+        lower = ops.stop_gradient(ops.floor(self.at))
+        upper = ops.minimum(lower + 1.0, self.pixels - 1.0)
+        fraction = self.at - lower
+        pairs = (lower, 1.0 - fraction), (upper, fraction)
+        return [tuple(map(_flatten, pair)) for pair in pairs]
 
 
-def _flat(v):
+def _flatten(v):
     return ops.reshape(v, ops.concat([ops.size_of(v, 0), np.array([-1])]))
 
 
 def _average(x, rows, columns):
-    """Rows times image times columns, for each region."""
-    along = ops.unsqueeze(rows.shares(), 1), ops.unsqueeze(columns.shares(), 1)
-    return ops.matmul(ops.matmul(along[0], x), ops.swap_last(along[1]))
+    """Multiply the weights of rows, the image, and the weights of columns, for each region."""
+    vertical, horizontal = (ops.unsqueeze(side.weights(), 1) for side in (rows, columns))
+    return vertical @ x @ ops.swap_last(horizontal)
 
 
 def _largest(x, rows, columns):
-    """The largest weighted pixel around the samples of each cell."""
+    """Return the largest weighted pixel around the samples of each cell."""
     pixels, largest = ops.reshape(x, [0, 0, -1]), None
-    there = _beside(_flat(rows.seen), _flat(columns.seen), ops.logical_and)
-    for row, across in rows.around():
-        for column, along in columns.around():
-            at = ops.cast(_beside(row * columns.pixels, column, ops.add), np.int64)
-            weight = ops.where(there, _beside(across, along, ops.mul), 0.0)
-            found = _read(pixels, at) * ops.unsqueeze(weight, 1)
-            largest = found if largest is None else ops.maximum(largest, found)
+    inside = _outer(_flatten(rows.inside), _flatten(columns.inside), ops.logical_and)
+    for row, vertical in rows.neighbours():
+        for column, horizontal in columns.neighbours():
+            index = ops.cast(_outer(row * columns.pixels, column, ops.add), np.int64)
+            weight = ops.where(inside, _outer(vertical, horizontal, ops.mul), 0.0)
+            weighted = _gather_pixels(pixels, index) * ops.unsqueeze(weight, 1)
+            largest = weighted if largest is None else ops.maximum(largest, weighted)
     sizes = [ops.slice(ops.shape_of(pixels), [0], [2], [0])]
     for side in (rows, columns):
-        sizes += [np.array([side.cells]), ops.size_of(side.made, 2)]
+        sizes += [np.array([side.cells]), ops.size_of(side.exists, 2)]
     largest = ops.reshape(largest, ops.concat(sizes))
-    made = _beside(_flat(rows.made), _flat(columns.made), ops.logical_and)
-    made = ops.reshape(made, ops.concat([ops.size_of(made, 0), np.array([1]), *sizes[1:]]))
+    exists = _outer(_flatten(rows.exists), _flatten(columns.exists), ops.logical_and)
+    exists = ops.reshape(exists, ops.concat([ops.size_of(exists, 0), np.array([1]), *sizes[1:]]))
     lowest = float(np.finfo(x.dtype).min)
-    found = ops.reduce_max(ops.where(made, largest, lowest), [3, 5])
-    return ops.where(ops.greater_than(found, lowest), found, 0.0)
+    maximum = ops.reduce_max(ops.where(exists, largest, lowest), [3, 5])
+    return ops.where(maximum > lowest, maximum, 0.0)  # 0 for cells without samples
 
 
-def _beside(a, b, join):
-    return join(ops.unsqueeze(a, 2), ops.unsqueeze(b, 1))
+def _outer(a, b, function):
+    """Combine rows and columns as an outer product does: [R, rows, columns]."""
+    return function(ops.unsqueeze(a, 2), ops.unsqueeze(b, 1))
 
 
-def _read(pixels, at):
-    """[R, C, rows, columns]: pixels [R, C, H W] by their numbers [R, rows, columns]."""
+def _gather_pixels(pixels, at):
+    """Gather from pixels [R, C, H W] by flat indices [R, rows, columns]: [R, C, rows, columns]."""
     lead = ops.slice(ops.shape_of(pixels), [0], [2], [0])
     index = ops.reshape(at, ops.concat([ops.size_of(at, 0), np.array([1, -1])]))
     index = ops.expand(index, ops.concat([lead, ops.size_of(index, 2)]))
-    found = ops.gather_elements(pixels, index, 2)
-    return ops.reshape(found, ops.concat([lead, ops.slice(ops.shape_of(at), [1], [3], [0])]))
+    values = ops.gather_elements(pixels, index, 2)
+    return ops.reshape(values, ops.concat([lead, ops.slice(ops.shape_of(at), [1], [3], [0])]))

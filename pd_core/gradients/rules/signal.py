@@ -1,19 +1,20 @@
-"""Derivatives of spectra: the transform turned is the one in the other direction."""
+"""Derivatives of spectra: the adjoint of a transform is the one in the other direction."""
 
 import numpy as np
 
 from ... import ops
 from ...graph.errors import NoGradient
-from ...graph.variable import constant
+from ...graph.node import Node
+from ...graph.variable import Variable, constant
 from ..expression import expression
-from ..registry import again, gradient
+from ..registry import Attributes, Gradients, gradient, reapply
 
 
 @gradient("DFT")
-def dft(node, dy):
+def dft(node: Node, dy: Variable) -> Gradients:
     x, length, axis = (*node.inputs, None, None)[:3]
     if not isinstance(x.dims[-1], int):
-        raise NoGradient(f"whether {x!r} holds numbers or complex ones is not known")
+        raise NoGradient(f"whether {x!r} is real or complex is not known")
     rest = [None] * (len(node.inputs) - 1)
     axis = constant(np.int64(x.rank - 2)) if axis is None else axis
     size = ops.reshape(ops.gather(ops.shape_of(x), axis), [])
@@ -21,33 +22,33 @@ def dft(node, dy):
     if length is None:
         length = (size - 1) * 2 if inverse and onesided else size
     length = ops.reshape(length, [])
-    g = again(node, dy, length, axis, inverse=1 - inverse, onesided=0, known=_dims(x, dy, 2))
+    known = (*dy.dims[:-1], 2) if x.rank == 2 else None
+    g = reapply(node, dy, length, axis, inverse=1 - inverse, onesided=0, known=known)
     count = ops.cast(length, dy.dtype)
     g = g / count if inverse else g * count
     if inverse and onesided:
-        g = g * _twice(g, length, axis)
-    g = _resized(g, x, size, length, axis)
+        g = g * _onesided_factors(g, length, axis)
+    g = _fit(g, x, size, length, axis)
     return [ops.slice(g, [0], [1], [x.rank - 1]) if x.dims[-1] == 1 else g, *rest]
 
 
-def _dims(x, dy, last):
-    return (*dy.dims[:-2], *dy.dims[-2:-1], last) if x.rank == 2 else None
+def _onesided_factors(g, length, axis):
+    """Return a factor for each frequency of a one-sided spectrum.
 
-
-def _twice(g, length, axis):
-    """2 for the frequencies that stand for two, 1 for the lowest and the middle one, 0 beyond."""
+    2 for those with a conjugate that is not stored, 1 for frequency 0 and Nyquist's, 0 above it.
+    """
     k = ops.arange(ops.gather(ops.shape_of(g), axis))
-    alone = ops.logical_or(ops.equal(k, 0), ops.equal(k * 2, length))
-    factor = ops.where(alone, constant(1.0, g.dtype), 2.0)
-    factor = ops.where(ops.greater_than(k * 2, length), 0.0, factor)
-    along = ops.equal(np.arange(g.rank), ops.reshape(axis, [1]))
-    return ops.reshape(factor, ops.where(along, constant(np.int64(-1)), 1))
+    single = ops.logical_or(ops.equal(k, 0), ops.equal(k * 2, length))
+    factor = ops.where(single, constant(1.0, g.dtype), 2.0)
+    factor = ops.where(k * 2 > length, 0.0, factor)
+    is_axis = ops.equal(np.arange(g.rank), ops.reshape(axis, [1]))
+    return ops.reshape(factor, ops.where(is_axis, constant(np.int64(-1)), 1))
 
 
-def _resized(g, x, size, length, axis):
-    """g cut to the size of x along the axis, or with zeros behind it."""
-    size, at = ops.reshape(size, [1]), ops.reshape(axis, [1])
-    g = ops.slice(g, [0], size, at)
+def _fit(g, x, size, length, axis):
+    """Cut or zero-pad g to the size of x along the axis."""
+    size, axes = ops.reshape(size, [1]), ops.reshape(axis, [1])
+    g = ops.slice(g, [0], size, axes)
     if axis.value is None:
         return g
     n = int(axis.value) % x.rank
@@ -59,8 +60,14 @@ def _resized(g, x, size, length, axis):
 
 
 @expression("STFT")
-def stft(a, signal, step, window=None, length=None):
-    """Transforms of what is seen through a window that moves on by a step."""
+def stft(
+    a: Attributes,
+    signal: Variable,
+    step: Variable,
+    window: Variable | None = None,
+    length: Variable | None = None,
+) -> Variable:
+    """DFT of each frame of a window that moves by a step."""
     if length is None:
         length = ops.size_of(signal if window is None else window, 1 if window is None else 0)
     length, step = (ops.reshape(v, [1]) for v in (length, step))

@@ -1,31 +1,31 @@
-"""Operators whose derivative is zero, and those that have none."""
+"""Operators whose derivative is zero, and operators without one."""
 
 from ..registry import undefined, zero
 
-# steps: constant between their jumps
+# piecewise constant
 zero("Sign", "Floor", "Ceil", "Round", "Hardmax", "QuantizeLinear")
-# questions, answered by bools and indices
+# comparisons and indices
 zero("Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal", "IsNaN", "IsInf")
 zero("And", "Or", "Xor", "Not", "ArgMax", "ArgMin", "NonZero", "NonMaxSuppression")
-# whole numbers
+# integers
 zero("BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot", "BitCast")
 zero("ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul", "TfIdfVectorizer")
-# sizes, and what is made of sizes or of nothing
+# sizes, and values that depend on sizes or on attributes alone
 zero("Shape", "Size", "Constant", "ConstantOfShape", "EyeLike", "OptionalHasElement")
 zero("BlackmanWindow", "HammingWindow", "HannWindow", "MelWeightMatrix", "SequenceLength")
-# random draws, as drawn
+# random draws: each is a constant of its step
 zero("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform")
 zero("RandomUniformLike", "StopGradient", "Uniform")
 # text and files
 zero("ImageDecoder", "RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit")
 
 undefined(
-    "a list of values; `import_onnx` takes it apart",
+    "a sequence of tensors; `import_onnx` unrolls it",
     *("ConcatFromSequence", "SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase"),
     *("SequenceInsert", "SequenceMap", "SplitToSequence"),
 )
-undefined("a value or none; `import_onnx` takes it apart", "Optional", "OptionalGetElement")
+undefined("an optional value; `import_onnx` resolves it", "Optional", "OptionalGetElement")
 undefined(
-    "no runtime loads it; `import_onnx` reads its body",
+    "no runtime has a kernel; `import_onnx` expands it to its body",
     *("CausalConvWithState", "LinearAttention", "SwiGLU"),
 )

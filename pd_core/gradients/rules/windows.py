@@ -1,17 +1,23 @@
-"""The geometry of sliding windows, whichever way a node gives it."""
+"""The geometry of sliding windows: strides, dilations and pads of convolution and pooling."""
+
+from collections.abc import Sequence
 
 import numpy as np
 
 from ...graph.errors import NoGradient
+from ...graph.node import Node
+from ...graph.variable import Variable
+
+Geometry = dict[str, list[int]]  # strides, dilations, pads
 
 
-def known_sizes(x):
-    """Whether the spatial sizes of an image are known."""
+def known_sizes(x: Variable) -> bool:
+    """Check whether the spatial sizes of an image are known."""
     return all(isinstance(d, int) for d in x.dims[2:])
 
 
-def geometry(node, x, window):
-    """Strides, dilations and pads of a convolution or pooling of images x, all written out."""
+def geometry(node: Node, x: Variable, window: Sequence[int]) -> Geometry:
+    """Return strides, dilations and explicit pads of a convolution or pooling of images x."""
     n, a = len(window), node.attributes
     strides, dilations = (list(a.get(k) or [1] * n) for k in ("strides", "dilations"))
     pads = _pads(node, x, window, strides, dilations)
@@ -33,28 +39,31 @@ def _pads(node, x, window, strides, dilations):
     return split_pads(total, kind)
 
 
-def split_pads(total, kind):
-    """Pads before and after; the odd one is after with SAME_UPPER, else before."""
+def split_pads(total: Sequence[int], kind: str) -> list[int]:
+    """Split total pads into those before and after; the odd one is after with SAME_UPPER."""
     small, large = [t // 2 for t in total], [t - t // 2 for t in total]
     return [*small, *large] if kind == "SAME_UPPER" else [*large, *small]
 
 
-def reached(node, x, window):
-    """The geometry of a pooling: cells that its last windows hang over the image are padding."""
-    found = geometry(node, x, window)
-    n, pads = len(window), list(found["pads"])
-    for k, (s, d) in enumerate(zip(found["strides"], found["dilations"], strict=True)):
+def pool_geometry(node: Node, x: Variable, window: Sequence[int]) -> Geometry:
+    """Return `geometry` of a pooling, its pads enlarged where ceil_mode lets windows overhang."""
+    own = geometry(node, x, window)
+    n, pads = len(window), list(own["pads"])
+    for k, (s, d) in enumerate(zip(own["strides"], own["dilations"], strict=True)):
         end = (node.outputs[0].dims[2 + k] - 1) * s + (window[k] - 1) * d + 1
         pads[n + k] = max(pads[n + k], end - x.dims[2 + k] - pads[k])
-    return {**found, "pads": pads}
+    return {**own, "pads": pads}
 
 
-def counts(node, x, window):
-    """How many cells each window of an average counts, [*result]; never what it hangs over."""
-    found, total, n = geometry(node, x, window), np.ones(()), len(window)
+def counts(node: Node, x: Variable, window: Sequence[int]) -> np.ndarray:
+    """Return the number of cells that each window of an average counts, [*result].
+
+    Cells that only ceil_mode adds are never counted.
+    """
+    own, total, n = geometry(node, x, window), np.ones(()), len(window)
     include = node.attributes.get("count_include_pad", 0)
-    for k, (s, d) in enumerate(zip(found["strides"], found["dilations"], strict=True)):
-        size, before, after = x.dims[2 + k], found["pads"][k], found["pads"][n + k]
+    for k, (s, d) in enumerate(zip(own["strides"], own["dilations"], strict=True)):
+        size, before, after = x.dims[2 + k], own["pads"][k], own["pads"][n + k]
         low, high = (-before, size + after) if include else (0, size)
         first = np.arange(node.outputs[0].dims[2 + k]) * s - before
         cells = first[:, None] + np.arange(window[k]) * d
@@ -62,26 +71,26 @@ def counts(node, x, window):
     return total
 
 
-def transposed_geometry(node, x, window):
-    """Strides, dilations and pads of a transposed convolution of x, all written out."""
+def transposed_geometry(node: Node, x: Variable, window: Sequence[int]) -> Geometry:
+    """Return strides, dilations and explicit pads of a transposed convolution of x."""
     a, n = node.attributes, len(window)
-    kind, wanted = a.get("auto_pad", "NOTSET"), a.get("output_shape")
-    found = geometry(node, x, window) if kind in ("NOTSET", "VALID") else {}
+    kind, sizes = a.get("auto_pad", "NOTSET"), a.get("output_shape")
+    own = geometry(node, x, window) if kind in ("NOTSET", "VALID") else {}
     strides, dilations = (list(a.get(k) or [1] * n) for k in ("strides", "dilations"))
-    if wanted is None and found:
-        return found
+    if sizes is None and own:
+        return own
     if not known_sizes(x):
-        raise NoGradient(f"a wanted size has a gradient for images of known sizes, not {x!r}")
-    wanted = wanted or [size * s for size, s in zip(x.dims[2:], strides, strict=True)]
+        raise NoGradient(f"a given output size needs images of known sizes, not {x!r}")
+    sizes = sizes or [size * s for size, s in zip(x.dims[2:], strides, strict=True)]
     total = [
-        max(0, (size - 1) * s + more + (k - 1) * d + 1 - result)
-        for size, s, more, k, d, result in zip(
+        max(0, (size - 1) * s + extra + (k - 1) * d + 1 - result)
+        for size, s, extra, k, d, result in zip(
             x.dims[2:],
             strides,
             a.get("output_padding") or [0] * n,
             window,
             dilations,
-            wanted,
+            sizes,
             strict=True,
         )
     ]

@@ -39,7 +39,7 @@ def attention(*samples, past=False, filled=None, opset=24, **options):
 
 
 def together(heads, size):
-    """Samples with all heads in one axis; 2 heads of keys."""
+    """Samples [B, T, features] with the heads in one axis, 2 of them of keys."""
     return [normal(2, QUERIES, heads * 4), normal(2, KEYS, 8), normal(2, KEYS, 2 * size)]
 
 
@@ -98,7 +98,7 @@ ROTARY = [
 
 
 def lengths(_, rank):
-    """The batch and the number of positions have no size."""
+    """The batch and the number of positions are unknown."""
     return {4: (0, 2), 3: (0, 1)}.get(rank, ())
 
 
@@ -171,7 +171,7 @@ def test_gradients_are_those_of_torch(causal, rng):
 
 
 def test_a_hidden_key_gets_no_gradient():
-    """Nor does a query that may see no key, whatever its scores are."""
+    """Nor does a query whose keys are all masked, whatever its scores are."""
     arrays = attention(Q, K, V).arrays()[:3]
     flags = np.array([[True, True, False, True], [False] * 4, [True, True, False, True]])
     arrays[1][:, :, 2] = 1e30

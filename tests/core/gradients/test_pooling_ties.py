@@ -1,4 +1,4 @@
-"""Which of equal elements a max pooling gives its gradient to, in every form that it runs in."""
+"""Ties in max pooling: which of equal elements gets the gradient, in every form that it runs in."""
 
 import numpy as np
 import onnxruntime
@@ -37,7 +37,7 @@ named = {"argvalues": GEOMETRIES.values(), "ids": GEOMETRIES.keys()}
 
 
 def tied(rng, *shape):
-    """Few different values, and some windows of nothing but -inf."""
+    """Return an image with few different values, and some windows of -inf alone."""
     x = rng.integers(-1, 3, shape).astype("float32")
     return np.where(x < 0, -np.inf, x).astype("float32")
 

@@ -35,7 +35,7 @@ TORCH = {"RNN": [0], "GRU": [1, 0, 2], "LSTM": [0, 3, 1, 2]}  # where torch keep
 
 
 def layer(op_type, *, bias=True, lengths=None, state=True, peepholes=False, **attributes):
-    """A row with every output kept, and the optional inputs that are asked for."""
+    """Return a row that reads every output, with the optional inputs that are given."""
     count, gates = 2 if attributes.get("direction") == "bidirectional" else 1, GATES[op_type]
     states = STATES[op_type]
     first, initial = (STEPS, BATCH), (count, BATCH, WIDTH)
@@ -162,7 +162,7 @@ def test_gradients_on_cpu_with_unknown_sizes(row):
 
 
 def torch_layer(kind, width, rng):
-    """A torch layer of random weights, and the same as ONNX's W, R and B."""
+    """Return a torch layer of random weights, and these weights as ONNX's W, R and B."""
     torch = pytest.importorskip("torch")
     net = getattr(torch.nn, kind)(INPUTS, width, bidirectional=True)
     stacked = {}
@@ -251,7 +251,7 @@ def exported(net, tokens):
 
 @pytest.mark.parametrize("kind", ["GRU", "LSTM"])
 def test_a_classifier_of_torch_learns_as_it_does_there(kind, rng):
-    """20 steps of SGD on all weights of an imported file, beside the same in torch."""
+    """20 steps of SGD on all weights of an imported file, compared with torch."""
     torch = pytest.importorskip("torch")
     torch.manual_seed(0)
 
@@ -300,7 +300,7 @@ def test_loops_multiply_by_recurrent_weights_only(op_type):
 
 @pytest.mark.parametrize("row", BATCH_FIRST, ids=str)
 def test_a_layer_with_the_batch_in_front_runs(row):
-    """ONNX Runtime refuses it as it is."""
+    """ONNX Runtime refuses the original."""
     arrays = row.arrays()
     feeds = {pd.Variable([None] * a.ndim, dtype=a.dtype): a for a in arrays if a is not None}
     y = pd.apply(row.op_type, *feeds, outputs=len(row.kept), **row.attributes)
@@ -322,7 +322,7 @@ def test_each_output_alone_has_a_gradient(rng):
 
 
 def test_an_input_that_depends_on_another_counts_once():
-    """Each input has its own gradient; the way from one to the other is the graph's."""
+    """An input that depends on another one: their gradients are combined by the graph."""
     x = pd.Variable(data=[[[0.5, -0.3]], [[0.2, 0.7]]])
     R = pd.Variable(shape=[1, 2, 2])
 
@@ -366,7 +366,7 @@ def test_an_exported_step_runs_as_plain_onnx(op_type, tmp_path, rng):
 
 @pytest.mark.parametrize("op_type", GATES)
 def test_a_layer_in_the_body_of_a_loop(op_type, rng):
-    """A stack along depth: each level reads what the last one gave, with the same weights."""
+    """A stack of layers with shared weights: each reads the output of the one below."""
     x, (W, R) = pd.Variable([STEPS, BATCH, WIDTH], dtype="float64"), weights_of(op_type, "float64")
     depths = pd.Variable([2, 1], dtype="float64")
 

@@ -12,7 +12,7 @@ LENGTH, STEP, WIDTH = 40, 6, 16
 
 
 def checked(y, x, feeds, wanted, xt):
-    """The value of y, its declared sizes, and the gradient of its squares."""
+    """Return the value of y, its dims, and the gradient of the sum of its squares."""
     value = pd.eval(y, feeds)
     assert all(isinstance(d, str) or d == n for d, n in zip(y.dims, value.shape, strict=True))
     np.testing.assert_allclose(value, wanted.detach().numpy(), atol=1e-4)

@@ -1,4 +1,4 @@
-"""Where a function has no derivative, its slope is that of PyTorch: of equal elements, at bends."""
+"""Gradients at points without a derivative, ties and kinks, are those of PyTorch."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ functions = torch.nn.functional
 
 
 def slopes(function, *arrays):
-    """Gradients of the sum of a function, by each of its inputs."""
+    """Return the gradients of the sum of a function by each of its inputs."""
     slots = [pd.Variable(a.shape) for a in arrays]
     found = pd.gradients(function(*slots), slots)
     return pd.eval(found, dict(zip(slots, arrays, strict=True)))

@@ -1,4 +1,4 @@
-"""Models of any origin: what ONNX Runtime computes from the file, the imported graph computes."""
+"""Imported models compute what ONNX Runtime computes from the file."""
 
 import numpy as np
 import onnx
@@ -165,14 +165,14 @@ def model_of(opset, inputs, outputs, nodes):
 
 
 def arrays_of(model, rng):
-    """Samples for the inputs; an unknown size is 4."""
+    """Return random samples for the inputs; an unknown size is 4."""
     sizes = [[d.dim_value or 4 for d in i.type.tensor_type.shape.dim] for i in model.graph.input]
     names = [i.name for i in model.graph.input]
     return {n: rng.standard_normal(s).astype("float32") for n, s in zip(names, sizes, strict=True)}
 
 
 def compared(model, feeds, **options):
-    """The imported model and ONNX Runtime on the file agree; slots and outputs of the former."""
+    """Compare an imported model with ONNX Runtime; return its slots and outputs."""
     imported = pd.import_onnx(model, **options)
     known = {n: list(dims) for n, (dims, _) in imported.inputs.items()}
     slots = {n: pd.Variable(known[n], dtype=a.dtype) for n, a in feeds.items()}
@@ -510,7 +510,7 @@ def test_branches_of_ranks_that_nothing_reconciles(rng):
 
 
 def names_of(model):
-    """The sizes of inputs and outputs by name."""
+    """Return the sizes of inputs and outputs by name."""
     return {
         i.name: [d.dim_param or d.dim_value for d in i.type.tensor_type.shape.dim]
         for i in (*model.graph.input, *model.graph.output)
@@ -550,7 +550,7 @@ def test_sizes_of_two_files_keep_apart(rng):
 
 
 def test_a_size_that_the_file_says_is_another_input_s(rng):
-    """Equal by the file's word, though the graph cannot see it."""
+    """Sizes that the file declares equal, although inference cannot know it."""
     nodes = "k = NonZero(x) t = Transpose(k) y = GatherND(x, t)"
     model = model_of(17, "float[rows] x", "float[?] y", nodes)
     model.graph.output[0].type.CopyFrom(helper.make_tensor_type_proto(TensorProto.FLOAT, ("rows",)))

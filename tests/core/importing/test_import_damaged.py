@@ -1,4 +1,4 @@
-"""Files that contradict themselves or ONNX, and files that ask for more than there is."""
+"""Files that contradict themselves or ONNX, and files that would take too much memory or time."""
 
 import inspect
 import resource
@@ -17,7 +17,7 @@ X = "float[2,3] x"
 
 
 def built(model):
-    """The outputs of a model on slots of the sizes that it declares."""
+    """Build the outputs of a model on slots of the declared sizes."""
     f = pd.import_onnx(model)
     return f(*(pd.Variable(list(dims), dtype=dtype) for dims, dtype in f.inputs.values()))
 
@@ -129,7 +129,7 @@ def test_numbers_that_are_not_imported():
 
 
 def test_mutated_files_are_refused_or_read():
-    """Numbers of a valid file changed at random: nothing but our errors comes out."""
+    """A valid file with random bytes changed raises no errors but our own."""
     rng = np.random.default_rng(1)
     models = [network(rng), *(model_of(*row) for row in WHOLE)]
     verdicts = set()

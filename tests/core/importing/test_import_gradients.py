@@ -38,7 +38,7 @@ NESTED = [
 
 
 def projected(model, rng):
-    """A projection of the float outputs of a model, its inputs, and values for these."""
+    """Return a projection of the float outputs of a model, its inputs, and values for them."""
     f = pd.import_onnx(model)
     feeds = {n: a.astype("float64") for n, a in arrays_of(model, rng).items()}
     slots = {n: pd.Variable(list(f.inputs[n][0]), dtype="float64") for n in feeds}
@@ -49,7 +49,7 @@ def projected(model, rng):
 
 
 def along(cost, variables, directions):
-    """The derivative of a cost along directions."""
+    """Return the derivative of a cost along directions."""
     pairs = zip(pd.gradients(cost, variables), directions, strict=True)
     return sum(pd.reduce_sum(g * v) for g, v in pairs if g is not None)
 

@@ -1,4 +1,4 @@
-"""What a file has in training mode: another thing in a training step than in inference."""
+"""Operators in training mode in a file: they differ in a training step and in inference."""
 
 import io
 import warnings
@@ -76,7 +76,7 @@ def with_output(model, name):
 
 @pytest.mark.parametrize("chosen", [True, None])
 def test_statistics_in_a_branch(chosen, rng):
-    """Where the branch is known they move; where it is not, nothing could say when."""
+    """Statistics move in a branch that is certain to run; in any other they are refused."""
 
     def body(name, *node, **attributes):
         y = helper.make_tensor_value_info(name, TensorProto.FLOAT, None)
@@ -110,7 +110,7 @@ def test_dropout_in_training_mode(rng):
 
 
 def test_training_goes_on_as_in_pytorch(rng):
-    """A network exported in training mode, trained here and there on the same batches."""
+    """A network exported in training mode, trained by pd and by torch on the same batches."""
     torch = pytest.importorskip("torch")
     torch.manual_seed(0)
     network = torch.nn.Sequential(

@@ -1,4 +1,4 @@
-"""Which stored tensors of a file are trained, and what the user may say about it."""
+"""Which stored tensors of a file are trained by default, and how a user overrides it."""
 
 import io
 import math
@@ -41,7 +41,7 @@ def trained(f):
 
 
 def step_on(f, feeds, **options):
-    """(outputs, names that a training step changed): the outputs are those of ONNX Runtime."""
+    """Compare outputs with ONNX Runtime; return them and the names that a training step changed."""
     slots = {n: pd.Variable([None, *a.shape[1:]], dtype=a.dtype) for n, a in feeds.items()}
     y = f(**slots, **options)
     y = y[0] if isinstance(y, tuple) else y
@@ -53,7 +53,7 @@ def step_on(f, feeds, **options):
 
 
 def checked(model, feeds, weights):
-    """These weights are trained, nothing else changes, and the outputs are ONNX Runtime's."""
+    """Check that these weights are trained and no others, and that outputs equal ONNX Runtime's."""
     f = pd.import_onnx(model)
     assert trained(f) == set(weights)
     found, changed = step_on(f, feeds)
@@ -178,7 +178,7 @@ def test_weights_in_constant_nodes(rng):
 
 
 def test_weights_in_branches(rng):
-    """Each branch has its own, under one name."""
+    """Each branch has its own tensor under the same name."""
 
     def body(name, seed):
         w = numpy_helper.from_array(normal(np.random.default_rng(seed), 3, 2), "w")
@@ -252,6 +252,14 @@ def test_weights_stored_as_integers_are_trained_as_floats(rng):
         assert TensorProto.INT8 in {t.data_type for t in stored}
 
 
+def test_weights_stored_as_integers_are_found_if_the_domain_is_spelled_out(rng):
+    nodes, tensors = quantized(rng)
+    model = model_of([("Identity", "x", "h"), *nodes], tensors, {"x": ("float32", ["N", 6])}, "y")
+    for node in model.graph.node:
+        node.domain = "ai.onnx"
+    assert set(pd.import_onnx(model).parameters) == {"w", "b"}
+
+
 @pytest.mark.parametrize("symmetric", [True, False])
 def test_rounding_lets_gradients_through_where_it_does_not_clip(symmetric, rng):
     nodes, tensors = quantized(rng, symmetric)
@@ -287,7 +295,7 @@ def test_equal_statistics_are_stored_once_and_moved_apart(rng):
 
 
 def test_what_was_computed_stays(rng):
-    """Banks, bases, windows and tables in the places of weights, beside weights."""
+    """Filter banks, bases, windows and tables as inputs that weights usually have."""
     n = np.arange(16)
     window = np.pad(np.hanning(13), (1, 2))  # shorter than the frame, as speech features have it
     waves = [f(2 * np.pi * k * n / 16) * window for f in (np.cos, np.sin) for k in range(1, 8)]

@@ -1,4 +1,4 @@
-"""Models that other packages write, imported and trained: their own training is the truth."""
+"""Models that other packages export, imported and trained: compared with their own training."""
 
 import io
 import warnings
@@ -130,7 +130,7 @@ def test_training_is_that_of_pytorch(make, shape, rng):
 
 
 def by_pytorch(torch, network, rows, labels):
-    """The costs of the same steps in PyTorch."""
+    """Return the costs of the same steps in PyTorch."""
     rows, labels, costs = torch.from_numpy(rows), torch.from_numpy(labels), []
     optimizer = torch.optim.SGD(network.train().parameters(), RATE)
     for _ in range(STEPS):

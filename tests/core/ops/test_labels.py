@@ -1,4 +1,4 @@
-"""Labels that are no class are refused; none of them is taken for another class."""
+"""Labels out of range are refused; none of them wraps around to another class."""
 
 import numpy as np
 import pytest

@@ -18,12 +18,12 @@ from onnx.reference.ops.op_scatter_elements import ScatterElements
 
 from pd_core.backend.evaluator import evaluator
 
-# Numbers that say what an operator does, not what it is applied to: (operator, input).
+# Inputs that act as attributes, and are held fixed: (operator, index of the input).
 HELD = {
     *(("Dropout", 1), ("OneHot", 0), ("OneHot", 1), ("Resize", 1), ("Resize", 2)),
     ("Upsample", 1),
 }
-STEPS = ((1e-6, 1e-3), (1e-4, 1e-3), (1e-2, 2e-2))  # (step, how exact the slope then is)
+STEPS = ((1e-6, 1e-3), (1e-4, 1e-3), (1e-2, 2e-2))  # (step, relative error of the slope)
 ZERO = 1e-9
 
 
@@ -31,7 +31,7 @@ ZERO = 1e-9
 class Case:
     """A node test: `inputs` by name, `direction` of those that move, `weights` of the outputs.
 
-    `slope` is exact to `rtol` times `scale`; `outputs` are what the evaluator gives.
+    `slope` is accurate to `rtol`; `outputs` are those of the evaluator.
     """
 
     name: str
@@ -53,7 +53,7 @@ def tests():
     """All single-operator float32 tests of the installed onnx: (operator, name, model, data)."""
     from onnx.backend.test.case.node import collect_testcases
 
-    with warnings.catch_warnings():  # some of the cases are made of overflows
+    with warnings.catch_warnings():  # some of the cases overflow on purpose
         warnings.simplefilter("ignore")
         found = collect_testcases(None)
     return [
@@ -73,14 +73,14 @@ def _single(x):
 
 
 def case(op_type, name, model, data):
-    """The Case of a test, or the reason why it is none."""
+    """Return the Case of a test, or the reason why it has none."""
     rng = np.random.default_rng(crc32(name.encode()))
     names = [i.name for i in model.graph.input]
     inputs = {n: _double(x) for n, x in zip(names, data[0], strict=True)}
     free = [n for n in _free(model.graph.node[0]) if _is_double(inputs.get(n))]
     direction = {n: rng.standard_normal(inputs[n].shape) for n in free}
     away = {n: inputs[n] + 0.02 * rng.standard_normal(inputs[n].shape) for n in free}
-    reason = "nothing can be moved"
+    reason = "no input can be moved"
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         for point in (inputs, {**inputs, **away}):
@@ -107,7 +107,7 @@ def _is_double(x):
 
 
 def _slope(model, point, direction, rng):
-    """(weights, outputs, slope, rtol), or the reason why there is no slope."""
+    """Return (weights, outputs, slope, rtol), or the reason why there is no slope."""
     run = evaluator(model, more=[DynamicQuantizeLinear, MeanVarianceNormalization, Scatter])
 
     def outputs(h):
@@ -139,7 +139,7 @@ def _is_float_array(y):
 
 
 def doubled(model):
-    """A model with every float32 in it made float64."""
+    """Return a copy of a model with float64 for float32."""
     model = ModelProto.FromString(model.SerializeToString())
     _double_graph(model.graph)
     return model

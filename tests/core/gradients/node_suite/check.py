@@ -6,20 +6,20 @@ import pd_core as pd
 from pd_core.backend import ort, program
 from pd_core.backend.lowering import lower
 
-# Linear operators that ONNX Runtime and the evaluator compute differently, so that the runtime
-# itself says what their slope is: random draws, and where the ends of a shrunken image lie.
+# Linear operators that ONNX Runtime and the evaluator compute differently, so that their slope is
+# computed by the runtime: random draws, and the ends of an image that is made smaller.
 DROPOUT = "test_training_dropout"
 OTHER = {
     "test_resize_downsample_scales_cubic_align_corners",
     "test_resize_downsample_scales_linear_align_corners",
 }
-FLOOR = 2e-6  # what float32 makes of a slope of zero
+FLOOR = 2e-6  # rounding error of float32 in a slope of zero
 
 
 def failures(case, levels=(False, True), late=False):
-    """{optimised: what is wrong} at the levels of ONNX Runtime's graph optimisation that fail.
+    """Return {optimised: error} for the levels of ONNX Runtime's graph optimisation that fail.
 
-    With `late` the first size of the first input is known only at run time.
+    With `late` the first size of the first input is unknown until it runs.
     """
     try:
         with pd.fresh():
@@ -32,7 +32,7 @@ def failures(case, levels=(False, True), late=False):
 
 
 def build(case, late):
-    """(outputs and gradients, {name: slot}) of a case, for a random projection of its outputs."""
+    """Return ((outputs, gradients), {name: slot}) of a case, by a projection of its outputs."""
     slots = {n: _slot(x) for n, x in case.inputs.items()}
     first = case.model.graph.node[0].input[0]
     if late and first in case.direction and slots[first].rank:
@@ -71,7 +71,7 @@ def _lowered(targets, slots, case):
 
 
 def _failure(case, lowered, feeds, optimise):
-    """What is wrong, or None."""
+    """Return the error of a case, or None."""
     (lowered, places), count = lowered, len(case.outputs)
     try:
         session = ort.session(lowered.model.SerializeToString(), optimize=optimise)
@@ -104,7 +104,7 @@ def _close(y, want):
 
 
 def _by_runtime(case):
-    """(outputs, slope) of a linear operator by ONNX Runtime; each session draws the same."""
+    """Return (outputs, slope) of a linear operator by ONNX Runtime; sessions draw equal numbers."""
 
     def outputs(inputs):
         session = ort.session(case.model.SerializeToString(), optimize=False)
