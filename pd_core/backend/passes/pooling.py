@@ -234,7 +234,7 @@ def _per_place(windows, v):
 def _scatter_add(size, index, values, axis):
     """Zeros of a size, with values added at their index along an axis."""
     zeros = ops.expand(constant(0, values.dtype), size)
-    return apply("ScatterElements", zeros, index, values, axis=axis, reduction="add")
+    return ops.scatter_add(zeros, index, values, axis)
 
 
 def _vector(x):

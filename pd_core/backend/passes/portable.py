@@ -50,7 +50,11 @@ def conv(node, inputs, context):
     width = w.dims[0] // groups if all(isinstance(d, int) for d in w.dims[:2]) else 0
     if groups == 1 or width < _VECTOR or width % _VECTOR == 0 or w.dims[0] % _VECTOR:
         return None
-    parts = zip(_split(x, 1, groups, w.dims[1]), _split(w, 0, groups, width), strict=True)
+    parts = zip(
+        ops.split(x, [w.dims[1]] * groups, axis=1),
+        ops.split(w, [width] * groups, axis=0),
+        strict=True,
+    )
     y = apply("Concat", *(apply("Conv", *part, **a) for part in parts), axis=1)
     if bias and bias[0] is not None:
         column = np.array([1, w.dims[0], *[1] * (x.rank - 2)], np.int64)
@@ -80,11 +84,6 @@ def _padded(x, axis):
     widths[x.rank + axis] = 1
     known = (*x.dims[:axis], f"{x.dims[axis]}+1", *x.dims[axis + 1 :])
     return apply("Pad", x, widths, constant(0, x.dtype), known=known)
-
-
-def _split(x, axis, count, size):
-    """x split along an axis into `count` parts of one size."""
-    return apply("Split", x, np.full(count, size, np.int64), outputs=count, axis=axis)
 
 
 LOWERINGS = {

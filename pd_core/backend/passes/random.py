@@ -13,7 +13,7 @@ def uniform(node, inputs, context):
     (shape, *counters), key = inputs, node.attributes["key"]
     first, second = _keys(context.seed_row(key), key, counters)
     count = apply("ReduceProd", shape, keepdims=0)
-    h = ops.cast(apply("Range", np.int64(0), count, np.int64(1)), np.uint32)
+    h = ops.cast(ops.arange(count), np.uint32)
     h = _mix(_mix(_mix(h + first) + second))
     unit = ops.cast(h / _U([256]), np.float32) * np.float32([2.0**-24])  # the upper 24 bits
     return (apply("Reshape", unit, shape, known=node.outputs[0].dims, allowzero=1),)

@@ -1,6 +1,7 @@
 """Rows added to a table by an index: the gradient of an embedding."""
 
 import numpy as np
+from onnx import TensorProto
 
 from ... import ops
 from ...graph.node import apply
@@ -70,9 +71,10 @@ def add_rows(node, inputs, context):
     if isinstance(height, int):
         total = height * width
         if total <= _LARGEST:
-            column, columns = ops.cast(column, np.int32), columns.astype(np.int32)
+            column = apply("Cast", column, to=TensorProto.INT32)
+            columns = columns.astype(np.int32)
     index = _flat(column * width + columns)
-    y = apply("ScatterElements", _flat(x, total), index, _flat(values), axis=0, reduction="add")
+    y = ops.scatter_add(_flat(x, total), index, _flat(values))
     return (apply("Reshape", y, np.array([-1, width], np.int64), known=x.dims),)
 
 
