@@ -421,6 +421,32 @@ def test_other_sums_stay_as_they_are(rng):
         assert each_node(add_rows)([y], Context()) == [y]
 
 
+# ---- the contract
+
+
+def test_a_table_of_rules_is_one_walk():
+    """What a rule has built is not visited in the same walk."""
+    table = {
+        "Neg": lambda node, inputs, context: (ops.abs(inputs[0]),),
+        "Abs": lambda node, inputs, context: (-inputs[0],),
+        "Exp": lambda node, inputs, context: None,
+    }
+    x = pd.Variable([2])
+    (y,) = each_node(table)([pd.exp(abs(-x))], Context())
+    assert op_types(y) == ["Abs", "Neg", "Exp"]
+
+
+def test_a_context_counts_reads_and_knows_sizes():
+    counts = []
+    x = pd.Variable(["n"])
+    y = x * x
+    each_node(lambda node, inputs, context: counts.append(context.uses))([y, x], Context())
+    assert counts[0][x] == 3 and counts[0][y] == 1
+    context = Context(sizes={"n": 7})
+    assert (context.size(3), context.size("n"), context.size("m")) == (3, 7, None)
+    assert context.size("m", default=1) == 1
+
+
 # ---- programs as a whole
 
 
