@@ -16,8 +16,8 @@ class MaxPool(OpRun):
         flat = x.reshape(*x.shape[:2], -1)
         cells = np.where(inside, flat[:, :, at], _lowest(x.dtype))
         y = cells.max(-1)
-        won = (inside & (cells == y[..., None])).argmax(-1)
-        pixel = np.take_along_axis(np.broadcast_to(at, cells.shape), won[..., None], -1)[..., 0]
+        winners = (inside & (cells == y[..., None])).argmax(-1)
+        pixel = np.take_along_axis(np.broadcast_to(at, cells.shape), winners[..., None], -1)[..., 0]
         if storage_order:
             pixel = np.ravel_multi_index(
                 np.unravel_index(pixel, x.shape[2:]), x.shape[2:], order="F"

@@ -74,7 +74,7 @@ LOWERINGS = {
 }
 
 # Every program first: composites replaced by cheaper ones. Each rule has a walk of its own, since
-# it looks at what the one before has made.
+# it looks at what the one before has built.
 ALWAYS = (
     each_node(exchange_relu_and_pool),
     each_node(sum_of_max_pool_grad),
@@ -85,7 +85,7 @@ ALWAYS = (
 )
 # Then ONNX's own operators alone: what is exported, and what every backend starts from.
 EXPORT = (each_node(LOWERINGS), lighten_loops)
-# The same where the model shall run on WebGPU too (`export_step(portable=True)`).
+# In the place of EXPORT for models that shall run on WebGPU too (`export_step(portable=True)`).
 WEBGPU = (each_node(LOWERINGS | portable.LOWERINGS), lighten_loops)
 # On top for ONNX Runtime's kernels of a device; these may use operators that ONNX lacks.
 CPU = (
@@ -95,4 +95,4 @@ CPU = (
     each_node(momentum_gemm),
     each_node(blocked_kernels),
 )
-CUDA = ()  # nothing was found yet that its kernels gain from
+CUDA = ()  # none so far

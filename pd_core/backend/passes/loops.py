@@ -45,14 +45,14 @@ def _pruned(node, inputs, used):
     """A Loop without its unread stacked outputs; None if all are read."""
     block = node.blocks["body"]
     states = len(block.formals) - 2
-    kept = [k for k, y in enumerate(node.outputs) if k < states or y in used]
-    if len(kept) == len(node.outputs):
+    read = [k for k, y in enumerate(node.outputs) if k < states or y in used]
+    if len(read) == len(node.outputs):
         return None
-    outputs = (block.outputs[0], *(block.outputs[k + 1] for k in kept))
+    outputs = (block.outputs[0], *(block.outputs[k + 1] for k in read))
     blocks = {"body": Block(block.formals, block.captured, outputs)}
-    types = [(node.outputs[k].dims, node.outputs[k].dtype) for k in kept]
+    types = [(node.outputs[k].dims, node.outputs[k].dtype) for k in read]
     outputs = control("Loop", inputs, blocks, types, **node.attributes)
-    replaced = dict(zip(kept, outputs, strict=True))
+    replaced = dict(zip(read, outputs, strict=True))
     return [replaced.get(k, y) for k, y in enumerate(node.outputs)]
 
 
@@ -115,20 +115,20 @@ class _Motion:
     def _movable_after(self, ys):
         """Nodes that no state depends on, each with its plan for all steps, in order."""
         recurrent = set(ancestors(self.new, stop={*self.block.inputs, *self.stacked, *self.outer}))
-        behind = ancestors(ys, stop={*self.block.inputs, *self.stacked, *self.outer})
+        nodes = ancestors(ys, stop={*self.block.inputs, *self.stacked, *self.outer})
         moved = {}
-        for node in behind:
+        for node in nodes:
             if node not in recurrent:
                 build = plan(node, [self._steps(x) for x in node.inputs])
                 if build is not None:
                     moved[node] = build
         # a node that stays in the loop keeps what it reads there
-        for node in reversed(behind):
+        for node in reversed(nodes):
             if node not in moved:
                 for x in node.inputs:
                     if x is not None:
                         moved.pop(x.node, None)
-        return [(node, moved[node]) for node in behind if node in moved]
+        return [(node, moved[node]) for node in nodes if node in moved]
 
     def _steps(self, x):
         """Whether a value differs from step to step."""

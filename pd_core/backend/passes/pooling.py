@@ -65,8 +65,8 @@ def max_pool_grad_without_indices(node, inputs, context):
     """Lower `max_pool_grad` without the Indices of MaxPool, which some runtimes lack."""
     windows, (x, y, dy) = _windows(node, inputs), inputs
     if windows.tile:
-        won = _winners_of_tiles(windows, x, y, _all_ties(node))
-        return (windows.unpadded(masked(won, _upsampled(windows, dy))),)
+        winners = _winners_of_tiles(windows, x, y, _all_ties(node))
+        return (windows.unpadded(masked(winners, _upsampled(windows, dy))),)
     if not _all_ties(node):
         return (windows.unpadded(_at_first(windows, x, dy)),)
     spread = _at_each_tap if windows.count <= _FEW else _at_all
@@ -76,8 +76,8 @@ def max_pool_grad_without_indices(node, inputs, context):
 def max_pool_pick_without_indices(node, inputs, context):
     """Lower `max_pool_pick` without the Indices of MaxPool."""
     windows, (x, y, u) = _windows(node, inputs), inputs
-    won = _winners_of_cells(windows, x, _all_ties(node))
-    picked = masked(won, windows.cells(windows.padded(u, 0.0)))
+    winners = _winners_of_cells(windows, x, _all_ties(node))
+    picked = masked(winners, windows.cells(windows.padded(u, 0.0)))
     return (_in_shape_of(y, ops.reduce_sum(picked, 2)),)
 
 
@@ -120,10 +120,10 @@ def _first_of_tiles(windows, largest, bounded):
         ranks, otherwise = (np.concatenate([v] * height) for v in (ranks, otherwise))
     ranked = _ranked(largest, 2.0 * ranks[None, None], None if bounded else otherwise[None, None])
     first = apply("MaxPool", ranked, kernel_shape=windows.window, strides=windows.window)
-    won = ops.equal(ranked, _upsampled(windows, first, sizes))
+    winners = ops.equal(ranked, _upsampled(windows, first, sizes))
     if height == 1:
-        return won
-    return apply("Reshape", won, np.array([-1, *dims[1:]]), known=dims)
+        return winners
+    return apply("Reshape", winners, np.array([-1, *dims[1:]]), known=dims)
 
 
 def _stacked_channels(channels, pixels):
@@ -165,8 +165,8 @@ def _at_each_tap(windows, x, y, dy):
 
 def _at_all(windows, x, y, dy):
     """dy at all maxima, however many taps a window has."""
-    won = _winners_of_cells(windows, x, True)
-    return _col2im(windows, x, masked(won, _per_place(windows, dy)))
+    winners = _winners_of_cells(windows, x, True)
+    return _col2im(windows, x, masked(winners, _per_place(windows, dy)))
 
 
 def _col2im(windows, x, cells):
@@ -191,10 +191,10 @@ def _col2im(windows, x, cells):
 
 def _at_first(windows, x, dy):
     """dy at the first maximum, without Indices."""
-    won = _winners_of_cells(windows, x, False)
+    winners = _winners_of_cells(windows, x, False)
     if windows.count <= _SQUARE:
-        return _col2im(windows, x, masked(won, _per_place(windows, dy)))
-    at = ops.reduce_sum(masked(won, ops.cast(windows.index(), np.float32)), 2)
+        return _col2im(windows, x, masked(winners, _per_place(windows, dy)))
+    at = ops.reduce_sum(masked(winners, ops.cast(windows.index(), np.float32)), 2)
     at = apply("Reshape", ops.cast(at, np.int64), np.array([-1, windows.places]))
     values = apply("Reshape", dy, np.array([-1, windows.places]))
     images = apply("ReduceProd", apply("Shape", x, end=2), keepdims=1)
