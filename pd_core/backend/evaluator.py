@@ -1,9 +1,10 @@
-"""Operators that the evaluator of onnx 1.23 gets wrong or refuses."""
+"""Operators that onnx 1.23's reference evaluator gets wrong or refuses."""
 
+from collections.abc import Iterable
 from math import erf
 
 import numpy as np
-from onnx import NodeProto
+from onnx import ModelProto, NodeProto
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 from onnx.reference.ops.op_conv_transpose import ConvTranspose as OneGroup
@@ -15,7 +16,7 @@ from .recurrent_evaluator import GRU, LSTM, RNN
 
 
 class ConvTranspose(OneGroup):
-    """Any number of groups, each a call of its own; the evaluator reshapes all of them as one."""
+    """For any number of groups, one call each; onnx's own reshapes all of them as one."""
 
     op_domain = ""
 
@@ -27,7 +28,7 @@ class ConvTranspose(OneGroup):
 
 
 class Erf(OpRun):
-    """In the precision of x; the evaluator rounds to float32."""
+    """In the precision of x; onnx's own rounds to float32."""
 
     op_domain = ""
 
@@ -36,18 +37,18 @@ class Erf(OpRun):
 
 
 class GatherElements(OpRun):
-    """Any sizes; the evaluator takes at most 32 along the axis, and an index as wide as x."""
+    """For any sizes; onnx's own takes at most 32 along the axis, and an index as wide as x."""
 
     op_domain = ""
 
     def _run(self, x, index, axis=0):
         axis %= x.ndim
-        seen = tuple(slice(None) if k == axis else slice(n) for k, n in enumerate(index.shape))
-        return (np.take_along_axis(x[seen], index, axis),)
+        covered = tuple(slice(None) if k == axis else slice(n) for k, n in enumerate(index.shape))
+        return (np.take_along_axis(x[covered], index, axis),)
 
 
 class LogSoftmax(OpRun):
-    """Without underflow; the evaluator takes the logarithm of the softmax."""
+    """Without underflow; onnx's own takes the logarithm of the softmax."""
 
     op_domain = ""
 
@@ -57,7 +58,7 @@ class LogSoftmax(OpRun):
 
 
 class Resize(AnyResize):
-    """Whole pixels copied, infinite ones too, which the evaluator multiplies by 0."""
+    """Nearest by whole factors copies pixels; onnx's own multiplies them, infinite ones by 0."""
 
     op_domain = ""
 
@@ -77,7 +78,7 @@ class Resize(AnyResize):
 
 
 class Scan(Forward):
-    """In either direction; the evaluator knows the forward one only."""
+    """In either direction; onnx's own knows the forward one only."""
 
     op_domain = ""
 
@@ -96,13 +97,13 @@ class Scan(Forward):
         states = len(inputs) - self.num_scan_inputs
         if "scan_input_directions" in self._reversed:
             inputs = (*inputs[:states], *(x[::-1] for x in inputs[states:]))
-        found = super()._run(*inputs, **attributes)
+        outputs = super()._run(*inputs, **attributes)
         if "scan_output_directions" in self._reversed:
-            found = (*found[:states], *(y[::-1] for y in found[states:]))
-        return found
+            outputs = (*outputs[:states], *(y[::-1] for y in outputs[states:]))
+        return outputs
 
 
-def evaluator(model, more=()) -> ReferenceEvaluator:
-    """ONNX's evaluator of a model, with the operators above and `more` of their kind."""
+def evaluator(model: ModelProto, more: Iterable[type[OpRun]] = ()) -> ReferenceEvaluator:
+    """Return ONNX's evaluator of a model, with the operators above and `more` of their kind."""
     own = [ConvTranspose, Erf, GatherElements, LogSoftmax, MaxPool, Resize, Scan, RNN, GRU, LSTM]
     return ReferenceEvaluator(model, new_ops=[*own, *more])

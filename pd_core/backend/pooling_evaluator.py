@@ -1,12 +1,12 @@
-"""MaxPool in numpy: the evaluator of onnx 1.23 gives wrong Indices where windows are padded or
-strides are 1, and none for some geometries."""
+"""MaxPool in numpy: onnx 1.23's reference evaluator returns wrong Indices where windows are padded
+or strides are 1, and none for some geometries."""
 
 import numpy as np
 from onnx.reference.op_run import OpRun
 
 
 class MaxPool(OpRun):
-    """The largest element of each window and its number; of equal ones the first, row by row."""
+    """The maximum of each window and its flat index; of equal ones the first, row by row."""
 
     op_domain = ""
 
@@ -16,8 +16,8 @@ class MaxPool(OpRun):
         flat = x.reshape(*x.shape[:2], -1)
         cells = np.where(inside, flat[:, :, at], _lowest(x.dtype))
         y = cells.max(-1)
-        won = (inside & (cells == y[..., None])).argmax(-1)
-        pixel = np.take_along_axis(np.broadcast_to(at, cells.shape), won[..., None], -1)[..., 0]
+        winners = (inside & (cells == y[..., None])).argmax(-1)
+        pixel = np.take_along_axis(np.broadcast_to(at, cells.shape), winners[..., None], -1)[..., 0]
         if storage_order:
             pixel = np.ravel_multi_index(
                 np.unravel_index(pixel, x.shape[2:]), x.shape[2:], order="F"
@@ -33,35 +33,35 @@ def _lowest(dtype):
 
 
 def _axes(image, window, strides=None, dilations=None, pads=None, auto_pad="NOTSET", ceil_mode=0):
-    """The cells of each window along each axis, [windows, cells]."""
+    """The pixels of each window along each axis, [windows, cells]."""
     n = len(window)
     pads = pads or [0] * (2 * n)
-    found = []
+    axes = []
     for k, (size, width) in enumerate(zip(image, window, strict=True)):
-        step, hole = (strides or [1] * n)[k], (dilations or [1] * n)[k]
-        reach, before, after = (width - 1) * hole + 1, pads[k], pads[k + n]
+        stride, dilation = (strides or [1] * n)[k], (dilations or [1] * n)[k]
+        reach, before, after = (width - 1) * dilation + 1, pads[k], pads[k + n]
         if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
-            total = max(0, (-(-size // step) - 1) * step + reach - size)
+            total = max(0, (-(-size // stride) - 1) * stride + reach - size)
             before = total // 2 if auto_pad == "SAME_UPPER" else total - total // 2
             after = total - before
         free = size + before + after - reach
-        count = (-(-free // step) if ceil_mode else free // step) + 1
-        count -= bool(ceil_mode and (count - 1) * step >= size + before)
-        found.append(np.arange(count)[:, None] * step + np.arange(width) * hole - before)
-    return found
+        count = (-(-free // stride) if ceil_mode else free // stride) + 1
+        count -= bool(ceil_mode and (count - 1) * stride >= size + before)  # none in the padding
+        axes.append(np.arange(count)[:, None] * stride + np.arange(width) * dilation - before)
+    return axes
 
 
 def _cells(image, axes):
-    """The pixel of each cell of each window, whether it lies in the image, and all windows."""
+    """The flat index of each window cell, whether it is in the image, and the result's shape."""
     at, inside = np.zeros((1, 1), np.int64), np.ones((1, 1), bool)
     for size, cells in zip(image, axes, strict=True):
-        here = (cells >= 0) & (cells < size)
-        at = _beside(at * size, np.where(here, cells, 0), np.add)
-        inside = _beside(inside, here, np.logical_and)
+        valid = (cells >= 0) & (cells < size)
+        at = _outer(at * size, np.where(valid, cells, 0), np.add)
+        inside = _outer(inside, valid, np.logical_and)
     return at, inside, [len(cells) for cells in axes]
 
 
-def _beside(a, b, join):
-    """Every row of a with every row of b, and so for their columns."""
-    joined = join(a[:, None, :, None], b[None, :, None, :])
-    return joined.reshape(len(a) * len(b), -1)
+def _outer(a, b, function):
+    """The function of every row of a and every row of b, and of every two of their columns."""
+    pairs = function(a[:, None, :, None], b[None, :, None, :])
+    return pairs.reshape(len(a) * len(b), -1)

@@ -1,51 +1,54 @@
 """From targets to a Graph: modes resolved, composites lowered, only what the targets need."""
 
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
 import numpy as np
 
 from ..graph.broadcast import meetings
 from ..graph.errors import MissingFeed
 from ..graph.names import fresh_names
-from ..graph.node import ancestors, apply
+from ..graph.node import ancestors
 from ..graph.rewrite import rewrite
 from ..graph.site import site_text
-from ..graph.variable import Variable
+from ..graph.variable import Dim, Variable
 from .base import Graph
-from .passes import lowerings, rewrites
-from .passes.loops import lighten_loops
-from .passes.portable import for_webgpu
-from .passes.unread import without_unread
+from .passes import ALWAYS, EXPORT, WEBGPU
+from .passes.context import Context, apply_passes
 
 _FORWARD_IDENTITY = {
     *("Identity", "StopGradient", "StraightThrough", "ClipGradient", "ScaleGradient")
 }
 
 
-def select(training):
-    """Which inputs of a node count: one side of a mode switch, all of any other node."""
-    side = 0 if training else 1
-    return lambda node: (node.inputs[side],) if node.op_type == "ModeSwitch" else node.inputs
+def build(
+    fetches: Iterable[Variable],
+    updates: Iterable[tuple[Variable, Variable]],
+    feeds: Iterable[Variable],
+    training: bool,
+    sizes: dict[str, int],
+    complete: bool = True,
+    portable: bool = False,
+) -> Graph:
+    """Return the Graph of these targets. Feeds that it does not need are left out.
 
-
-def build(fetches, updates, feeds, training, sizes, complete=True, portable=False) -> Graph:
-    """The Graph of these targets. Feeds that it does not need are not in it.
-
-    `portable` takes the forms that run on WebGPU too.
+    `updates` are pairs of (persistent variable, its new value); `sizes` are run-time sizes seen
+    so far, a hint. Unless `complete` is False, a missing feed is an error (MissingFeed).
+    `portable` chooses forms that run on WebGPU too.
     """
-    rules = dict(lowerings)
-    if portable:
-        rules |= for_webgpu({d for v in feeds for d in v.dims})
     fetches, updates = list(fetches), list(updates)
     slots = {v: Variable.of(v.dims, v.dtype, v.name) for v in feeds}
     targets = [*fetches, *(new for _, new in updates)]
-    with fresh_names():  # what is built here takes no name from the user's world
-        targets = _resolved(targets, slots, training)
+    context = Context(sizes=sizes, fed=frozenset(d for v in slots for d in v.dims))
+    with fresh_names():  # automatic names drawn here do not shift those of the user's graph
+        targets = _resolve_modes(targets, slots, training)
+        targets = apply_passes(targets, ALWAYS, context)
         equal = _equal_sizes(targets)
-        draws = tuple(dict.fromkeys(_draws(targets)))
-        seed = Variable.of((len(draws), 2), np.int64, "random_seed")
-        targets = lighten_loops(rewrite(targets, _expansion(rules, draws, seed, sizes)))
+        context = _with_seed(context, targets)
+        targets = apply_passes(targets, WEBGPU if portable else EXPORT, context)
     used = leaves(targets)
     if complete:
-        _check_fed(used, {seed, *slots.values()})
+        _check_fed(used, {context.seed, *slots.values()})
     count = len(fetches)
     return Graph(
         fed=tuple(v for v, slot in slots.items() if slot in used),
@@ -53,30 +56,36 @@ def build(fetches, updates, feeds, training, sizes, complete=True, portable=Fals
         states=tuple(v for v in used if v.is_persistent),
         fetches=tuple(targets[:count]),
         updates=tuple((v, new) for (v, _), new in zip(updates, targets[count:], strict=True)),
-        seed=seed if seed in used else None,
-        draws=draws,
+        seed=context.seed if context.seed in used else None,
+        draws=context.draws,
         sizes=sizes,
         equal=tuple(dict.fromkeys([*equal, *_equal_sizes(targets)])),
     )
 
 
-def _resolved(targets, slots, training):
-    """The targets in one mode, cut at the feeds, after the rewrites that every program gets."""
+def _resolve_modes(targets, slots, training):
+    """The targets for training or for inference, with slots in the place of the fed variables."""
     side = 0 if training else 1
+
+    def select(node):
+        return (node.inputs[side],) if node.op_type == "ModeSwitch" else node.inputs
 
     def resolve(node, inputs):
         if node.op_type == "ModeSwitch":
             return (inputs[side],)
         return inputs[:1] if node.op_type in _FORWARD_IDENTITY else None
 
-    targets = rewrite(targets, resolve, set(slots), select(training), given=slots)
-    targets = without_unread(targets)
-    for change in rewrites:
-        targets = rewrite(targets, change)
-    return targets
+    return rewrite(targets, resolve, set(slots), select, given=slots)
 
 
-def _draws(targets):
+def _with_seed(context, targets):
+    """The context with a seed input that has a row for each random draw behind the targets."""
+    draws = tuple(dict.fromkeys(_draws(targets)))
+    seed = Variable.of((len(draws), 2), np.int64, "random_seed")
+    return replace(context, draws=draws, seed=seed)
+
+
+def _draws(targets) -> Iterator[int]:
     """The keys of the random draws behind the targets, bodies included."""
     for node in ancestors(targets):
         if node.op_type == "Uniform":
@@ -85,42 +94,27 @@ def _draws(targets):
             yield from _draws(block.outputs)
 
 
-def _expansion(rules, draws, seed, sizes):
-    """The rule that lowers composites; a random draw gets its own row of the seed."""
-
-    def expand(node, inputs):
-        lowering = rules.get(node.op_type)
-        if lowering is None:
-            return None
-        row = None
-        if node.op_type == "Uniform":
-            row = apply("Gather", seed, np.int64(draws.index(node.attributes["key"])), axis=0)
-        return lowering(node, inputs, sizes, row)
-
-    return expand
-
-
-def leaves(targets):
-    """What the targets read: slots, persistent variables and the seed, in order of use."""
+def leaves(targets: Sequence[Variable]) -> dict[Variable, None]:
+    """Return what the targets read: slots, persistent variables and the seed, in order of use."""
     inputs = (x for node in ancestors(targets) for x in node.inputs if x is not None)
     return dict.fromkeys(v for v in (*inputs, *targets) if v.node is None and v.value is None)
 
 
-def _check_fed(used, given):
+def _check_fed(used, inputs):
     for v in used:
         if v.unfit is not None:
             raise type(v.unfit)(str(v.unfit))
-        if v not in given and not v.is_persistent:
-            made = f"\n  made at {site_text(v.site)}" if v.site else ""
-            raise MissingFeed(f"the targets need a value for {v!r}, which is not fed{made}")
+        if v not in inputs and not v.is_persistent:
+            line = f"\n  made at {site_text(v.site)}" if v.site else ""
+            raise MissingFeed(f"the targets need a value for {v!r}, which is not fed{line}")
 
 
-def feed_slots(targets, training=False):
-    """The variables that must be fed for these targets, by order of use."""
+def feed_slots(targets: Sequence[Variable], training: bool = False) -> list[Variable]:
+    """Return the variables that must be fed for these targets, by order of use."""
     graph = build(targets, [], [], training, sizes={}, complete=False)
     return [v for v in leaves(graph.outputs) if v.is_feed and v is not graph.seed]
 
 
-def _equal_sizes(targets):
+def _equal_sizes(targets) -> list[tuple[Dim, Dim]]:
     """Pairs of sizes that these targets take to be equal at run time."""
     return [pair for node in ancestors(targets) for pair in meetings(node)]

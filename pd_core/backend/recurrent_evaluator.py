@@ -1,43 +1,44 @@
-"""RNN, GRU and LSTM in numpy: the evaluator of onnx 1.23 leaves out lengths, activation functions,
-clipping and coupled gates without a word."""
+"""RNN, GRU and LSTM in numpy: onnx 1.23's reference evaluator silently ignores lengths, activation
+functions, clipping and coupled gates."""
 
 from functools import partial
 
 import numpy as np
 from onnx.reference.op_run import OpRun
 
-_WAYS = {"forward": [1], "reverse": [-1], "bidirectional": [1, -1]}
+_DIRECTIONS = {"forward": [1], "reverse": [-1], "bidirectional": [1, -1]}  # order of the steps
 
 
 class _Recurrent(OpRun):
-    """A layer; `step(x, states, r, b, p, functions, attributes)` gives the states after a step."""
+    """A layer; `step(x, states, r, b, p, functions, attributes)` returns the next states."""
 
     op_domain = ""
     states, defaults = 1, ("Tanh",)
 
     def _run(self, x, w, r, b=None, lengths=None, *more, direction="forward", layout=0, **a):
         more = [*more, *[None] * (self.states + 1 - len(more))]
-        p, ways = more[self.states], _WAYS[direction]
-        functions = _functions(a, self.defaults * len(ways))
-        count, size = len(functions) // len(ways), r.shape[2]
+        p, directions = more[self.states], _DIRECTIONS[direction]
+        functions = _functions(a, self.defaults * len(directions))
+        count, size = len(functions) // len(directions), r.shape[2]
         x = x.swapaxes(0, 1) if layout else x
-        starts = [_start(s, layout, (len(ways), x.shape[1], size), x.dtype) for s in more[:-1]]
+        shape = len(directions), x.shape[1], size
+        states = [_initial(s, layout, shape, x.dtype) for s in more[:-1]]
         steps = np.full(x.shape[1], len(x)) if lengths is None else lengths
-        every = np.zeros((len(x), len(ways), x.shape[1], size), x.dtype)
-        for k, way in enumerate(ways):
-            own, kept = np.zeros((2, len(w[k])), x.dtype) if b is None else np.split(b[k], 2)
-            peep = None if p is None else np.split(p[k], 3)
-            part = functions[count * k : count * (k + 1)]
-            part[:2] = [_clipped(function, a.get("clip")) for function in part[:2]]
-            for t in range(len(x))[::way]:
-                old, going = [s[k] for s in starts], (t < steps)[:, None]
-                new = self.step(x[t] @ w[k].T + own, old, r[k], kept, peep, part, a)
-                for s, before, after in zip(starts, old, new, strict=True):
-                    s[k] = np.where(going, after, before)
-                every[t, k] = np.where(going, new[0], 0)
+        ys = np.zeros((len(x), *shape), x.dtype)
+        for k, order in enumerate(directions):
+            wb, rb = np.zeros((2, len(w[k])), x.dtype) if b is None else np.split(b[k], 2)
+            peepholes = None if p is None else np.split(p[k], 3)
+            own = functions[count * k : count * (k + 1)]
+            own[:2] = [_clipped(function, a.get("clip")) for function in own[:2]]
+            for t in range(len(x))[::order]:
+                old, active = [s[k] for s in states], (t < steps)[:, None]
+                new = self.step(x[t] @ w[k].T + wb, old, r[k], rb, peepholes, own, a)
+                for s, before, after in zip(states, old, new, strict=True):
+                    s[k] = np.where(active, after, before)
+                ys[t, k] = np.where(active, new[0], 0)
         if layout:
-            every, starts = every.transpose(2, 0, 1, 3), [s.swapaxes(0, 1) for s in starts]
-        return (every, *starts)[: len(self.onnx_node.output)]
+            ys, states = ys.transpose(2, 0, 1, 3), [s.swapaxes(0, 1) for s in states]
+        return (ys, *states)[: len(self.onnx_node.output)]
 
 
 class RNN(_Recurrent):
@@ -53,8 +54,8 @@ class GRU(_Recurrent):
         (h,) = states
         (xz, xr, xn), (rz, rr, rn), (bz, br, bn) = np.split(x, 3, 1), np.split(r, 3), np.split(b, 3)
         z, reset = f(xz + h @ rz.T + bz), f(xr + h @ rr.T + br)
-        seen = reset * (h @ rn.T + bn) if a.get("linear_before_reset") else reset * h @ rn.T + bn
-        return [(1 - z) * g(xn + seen) + z * h]
+        hn = reset * (h @ rn.T + bn) if a.get("linear_before_reset") else reset * h @ rn.T + bn
+        return [(1 - z) * g(xn + hn) + z * h]
 
 
 class LSTM(_Recurrent):
@@ -69,29 +70,29 @@ class LSTM(_Recurrent):
         return [f(xo + po * c) * out(c), c]
 
 
-def _start(state, layout, shape, dtype):
+def _initial(state, layout, shape, dtype):
     if state is None:
         return np.zeros(shape, dtype)
     return np.array(state.swapaxes(0, 1) if layout else state)
 
 
 def _functions(a, defaults):
-    """The activation functions, each with its alpha and beta off the lists."""
-    left = [list(a.get(f"activation_{key}") or []) for key in ("alpha", "beta")]
-    found = []
+    """The activation functions, each with its alpha and beta taken off the lists."""
+    parameters = [list(a.get(f"activation_{key}") or []) for key in ("alpha", "beta")]
+    functions = []
     for name in a.get("activations") or defaults:
         function, *numbers = _ACTIVATIONS[name.lower()]
-        for k, values in enumerate(left[: len(numbers)]):
+        for k, values in enumerate(parameters[: len(numbers)]):
             numbers[k] = values.pop(0) if values else numbers[k]
-        found.append(partial(function, *numbers))
-    return found
+        functions.append(partial(function, *numbers))
+    return functions
 
 
 def _clipped(function, limit):
     return function if limit is None else lambda x: function(np.clip(x, -limit, limit))
 
 
-# Each with the alpha and beta that ONNX Runtime takes where the lists are too short.
+# Each with the alpha and beta that ONNX Runtime uses where the lists are too short.
 _ACTIVATIONS = {
     "relu": (lambda x: np.maximum(x, 0),),
     "tanh": (np.tanh,),

@@ -1,11 +1,20 @@
-"""What happens to a graph before it is an ONNX model.
+"""What happens to a graph before it is an ONNX model: ordered lists of passes.
 
-`rewrites` replace a composite by a faster one, rewrite(node, inputs) -> outputs or None;
-`lowerings` turn composites into ONNX operators, lowering(node, inputs, sizes, seed) -> outputs.
+A pass is a function (targets, context) -> targets. Most are made by `each_node` from rules,
+`rule(node, inputs, context) -> outputs`, or None to keep the node; a table {op_type: rule} is one
+walk. `context` is a `context.Context`. `program.build` runs ALWAYS, then EXPORT or WEBGPU; a
+backend adds the passes of its device.
 """
 
-from .attention import full_mask
+from . import portable
+from .affine import channel_affine
+from .attention import attention
+from .blocked import blocked_kernels
+from .bytes import in_bytes
+from .context import each_node
 from .convolution import conv_filter_grad, conv_input_grad
+from .crops import pad_of_crop
+from .loops import lighten_loops
 from .loss import (
     binary_cross_entropy,
     binary_cross_entropy_grad,
@@ -14,11 +23,12 @@ from .loss import (
     log_probability_grad,
     softmax_grad,
 )
+from .momentum import momentum_gemm
 from .normalization import batch_norm
-from .pooling import avg_pool_grad, max_pool, max_pool_grad, max_pool_pick, sum_of_gradient
+from .pooling import avg_pool_grad, max_pool, max_pool_grad, max_pool_pick, sum_of_max_pool_grad
 from .random import uniform
 from .recurrent import steps_first
-from .relu import exchange, relu_grad
+from .relu import exchange_relu_and_pool, relu_grad
 from .scatter import add_rows, scattered_once
 from .sequence import (
     exchange_rows,
@@ -32,9 +42,10 @@ from .sequence import (
     segment_sum,
 )
 from .signal import dft, stft
+from .unread import without_unread_outputs
 
-rewrites = (exchange, sum_of_gradient, in_log_space, scattered_once, add_rows, padded_again)
-lowerings = {
+# A rule for each composite, and for ONNX operators that ONNX Runtime has in one form only.
+LOWERINGS = {
     "BinaryCrossEntropy": binary_cross_entropy,
     "BinaryCrossEntropyGrad": binary_cross_entropy_grad,
     "LogProbability": log_probability,
@@ -59,6 +70,31 @@ lowerings = {
     "DFT": dft,
     "STFT": stft,
     "Uniform": uniform,
-    "Attention": full_mask,
+    "Attention": attention,
     **dict.fromkeys(("RNN", "GRU", "LSTM"), steps_first),
 }
+
+# Every program first: outputs that it does not read are dropped, and composites replaced by cheaper
+# ones. Each rule has a walk of its own, since it looks at what the one before has built.
+ALWAYS = (
+    without_unread_outputs,
+    each_node(exchange_relu_and_pool),
+    each_node(sum_of_max_pool_grad),
+    each_node(in_log_space),
+    each_node(scattered_once),
+    each_node(add_rows),
+    each_node(padded_again),
+)
+# Then ONNX's own operators alone: what is exported, and what every backend starts from.
+EXPORT = (each_node(LOWERINGS), lighten_loops)
+# In the place of EXPORT for models that shall run on WebGPU too (`export_step(portable=True)`).
+WEBGPU = (each_node(LOWERINGS | portable.LOWERINGS), lighten_loops)
+# On top for ONNX Runtime's kernels of a device; these may use operators that ONNX lacks.
+CPU = (
+    each_node(pad_of_crop),
+    each_node(in_bytes),
+    each_node(channel_affine),
+    each_node(momentum_gemm),
+    each_node(blocked_kernels),
+)
+CUDA = ()  # none so far

@@ -1,31 +1,33 @@
-"""Gradients of convolution in ONNX operators: no one lowering wins, so it is chosen by shape."""
+"""Gradients of convolution in ONNX operators: no form is fastest for all shapes, so that the shape
+decides."""
 
 import math
 from itertools import product
 
 import numpy as np
 
+from ... import ops
 from ...graph.node import apply, refined
 from ...graph.variable import constant
 from .factored import factored_filter_grad
-from .windows import Windows, merged, reshape, resized
+from .windows import Windows, merged, pad_or_crop, reshape_dims
 
-_SMALL = 5_000_000  # elements of all images' products up to which they are summed afterwards
+_SMALL = 5_000_000  # elements of all images' products up to which these are summed afterwards
 _NARROW = 16  # channels of an image below which its shifts are stacked
-_CUTS = 12  # columns of a filter up to which copying is faster than convolving
+_CUTS = 12  # columns of a filter up to which im2col by slices is faster than by convolving
 _MOST = 80  # operators, beyond which a product of all taps is built at once
 _PRODUCTS = 9  # beyond which shifts of any number of channels are stacked
 _FEW = 64  # columns of an im2col matrix up to which one product with all of them is fastest
 
 
-def conv_input_grad(node, inputs, sizes, seed):
-    """A transposed convolution; where no more positions go in than come out, an ordinary one."""
+def conv_input_grad(node, inputs, context):
+    """Lower to a transposed convolution, or to an ordinary one where that makes as few products."""
     w, dy, x = inputs
     a = node.attributes
     geometry = {k: a[k] for k in ("strides", "pads", "dilations", "group")}
     windows = Windows(node, x, dy, w.dims[2:])
     if _stays_in_size(windows, geometry["group"]):
-        return (_turned(windows, w, dy, node.outputs[0].dims),)
+        return (_flipped_conv(windows, w, dy, node.outputs[0].dims),)
     missing = [
         size + p + q - r
         for size, p, q, r in zip(
@@ -48,21 +50,21 @@ def _stays_in_size(windows, group):
     return whole and group == 1 and image <= 1.2 * result
 
 
-def _turned(windows, w, dy, dims):
-    """dy convolved with the filters turned around: ConvTranspose is slower on CPU kernels."""
+def _flipped_conv(windows, w, dy, dims):
+    """dy convolved with the flipped filters: ConvTranspose is slower on CPU kernels."""
     n = windows.n
     axes, ends = np.arange(2, 2 + n), np.full(n, np.iinfo(np.int64).min)
-    turned = apply("Slice", w, np.full(n, -1), ends, axes, np.full(n, -1), known=w.dims)
-    turned = apply("Transpose", turned, perm=[1, 0, *range(2, 2 + n)])
+    flipped = apply("Slice", w, np.full(n, -1), ends, axes, np.full(n, -1), known=w.dims)
+    flipped = ops.transpose(flipped, [1, 0, *range(2, 2 + n)])
     before = [k - 1 - p for k, p in zip(windows.window, windows.pads, strict=False)]
     after = [
         size - r - b + k - 1
         for size, r, b, k in zip(windows.image, windows.result, before, windows.window, strict=True)
     ]
     if min(before) >= 0 and min(after) >= 0:
-        return _of(dims, apply("Conv", dy, turned, pads=[*before, *after]))
-    widened = resized(dy, before, after, 0.0)
-    return _of(dims, apply("Conv", widened, turned))
+        return _of(dims, apply("Conv", dy, flipped, pads=[*before, *after]))
+    resized = pad_or_crop(dy, before, after, 0.0)
+    return _of(dims, apply("Conv", resized, flipped))
 
 
 def _of(dims, grad):
@@ -70,31 +72,30 @@ def _of(dims, grad):
     return grad
 
 
-def conv_filter_grad(node, inputs, sizes, seed):
-    """dy against the windows of x, in the form that moves least for these sizes."""
+def conv_filter_grad(node, inputs, context):
+    """Lower to products of dy with the windows of x, in the form that copies least."""
     x, dy, w = inputs
     windows = Windows(node, x, dy, w.dims[2:])
     taps = len(windows.taps())
     if taps == 1 or x.dims[1] * taps > _FEW:
-        return conv_filter_grad_of_rows(node, inputs, sizes, seed)
-    grad = _columns(windows, windows.padded(x, 0.0), dy, node.attributes["group"])
+        return conv_filter_grad_of_rows(node, inputs, context)
+    grad = _by_im2col(windows, windows.padded(x, 0.0), dy, node.attributes["group"])
     return (_of(node.outputs[0].dims, grad),)
 
 
-def conv_filter_grad_of_rows(node, inputs, sizes, seed):
-    """The same by slices and products alone, without a convolution."""
+def conv_filter_grad_of_rows(node, inputs, context):
+    """Lower to slices and products alone, without a convolution."""
     x, dy, w = inputs
     windows = Windows(node, x, dy, w.dims[2:])
     group = node.attributes["group"]
     if len(windows.taps()) == 1 and not any(windows.pads):
-        grad = reshape(_per_image(dy, windows.slice(x, [0] * windows.n), group), w.dims)
+        grad = reshape_dims(_per_image(dy, windows.slice(x, [0] * windows.n), group), w.dims)
     elif _operators(windows, x, dy, group) > _MOST:
         grad = factored_filter_grad(windows, x, dy, group, _per_image)
     elif group == 1 and _shifts_well(windows):
-        rows = x.dims[0] if isinstance(x.dims[0], int) else sizes.get(x.dims[0], 1)
-        grad = _shifted(windows, x, dy, rows)
+        grad = _by_shifts(windows, x, dy, images=context.size(x.dims[0], default=1))
     else:
-        grad = _rows(windows, windows.padded(x, 0.0), dy, group)
+        grad = _by_rows(windows, windows.padded(x, 0.0), dy, group)
     return (_of(node.outputs[0].dims, grad),)
 
 
@@ -128,30 +129,30 @@ def _shifts_well(windows):
     return dense and np.prod(windows.image[:-1]) <= 1.3 * np.prod(windows.result[:-1])
 
 
-def _columns(windows, padded, dy, group):
+def _by_im2col(windows, padded, dy, group):
     """im2col, then a product per image."""
     outputs, channels = dy.dims[1], padded.dims[1]
     if windows.n != 2 or windows.strides[1] != 1 or group > 1 or windows.window[1] > _CUTS:
-        total = _per_image(dy, _convolved(windows, padded), group)
-        return reshape(total, [outputs, channels // group, *windows.window])
+        total = _per_image(dy, _im2col_by_conv(windows, padded), group)
+        return reshape_dims(total, [outputs, channels // group, *windows.window])
     rows, columns = windows.window
-    total = _per_image(dy, _copied(windows, padded))
-    total = reshape(total, [outputs, columns, channels, rows])
-    return apply("Transpose", total, perm=[0, 2, 3, 1])
+    total = _per_image(dy, _im2col_by_slices(windows, padded))
+    total = reshape_dims(total, [outputs, columns, channels, rows])
+    return ops.transpose(total, [0, 2, 3, 1])
 
 
-def _copied(windows, padded):
-    """Whole rows copied: for each column of the window, channel, and row of the window."""
+def _im2col_by_slices(windows, padded):
+    """Cells [N, columns of the window * C * rows of the window, *result]: whole rows are copied."""
     taps = range(windows.window[1])
-    wide = _joined([windows.slice_axis(padded, 1, tap) for tap in taps], 1)
-    (rows, _), (steps, _), (holes, _) = windows.window, windows.strides, windows.dilations
-    at = np.arange(rows)[:, None] * holes + np.arange(windows.result[0]) * steps
-    cells = apply("Gather", wide, at, axis=2)
-    return reshape(cells, [cells.dims[0], wide.dims[1] * rows, *windows.result])
+    wide = _concat([windows.slice_axis(padded, 1, tap) for tap in taps], 1)
+    (rows, _), (stride, _), (dilation, _) = windows.window, windows.strides, windows.dilations
+    at = np.arange(rows)[:, None] * dilation + np.arange(windows.result[0]) * stride
+    cells = ops.gather(wide, at, axis=2)
+    return reshape_dims(cells, [cells.dims[0], wide.dims[1] * rows, *windows.result])
 
 
-def _convolved(windows, padded):
-    """The taps of each channel together: a convolution with one filter for each, a single 1."""
+def _im2col_by_conv(windows, padded):
+    """Cells [N, C * taps, *result]: a convolution with one filter for each tap, a single 1."""
     channels, count = padded.dims[1], len(windows.taps())
     filters = np.eye(count).reshape(count, 1, *windows.window)
     return apply(
@@ -164,30 +165,30 @@ def _convolved(windows, padded):
     )
 
 
-def _shifted(windows, x, dy, rows):
-    """A product for each tap: of x moved along the last axis, and of dy moved along the others.
+def _by_shifts(windows, x, dy, images):
+    """A product for each tap: of x shifted along the last axis, and of dy along the others.
 
-    Per image while the products of all images are small, else over all images at once. Moved
+    Per image while the products of all images are small, else over all images at once. Shifted
     images of few channels are stacked, which makes one product of several.
     """
     n, channels, outputs = windows.n, x.dims[1], dy.dims[1]
     shifts, taps = _products(windows, x, dy)
-    per_image = rows * channels * outputs * len(windows.taps()) <= _SMALL
+    per_image = images * channels * outputs * len(windows.taps()) <= _SMALL
     if not per_image:
-        x, dy = (apply("Transpose", v, perm=[1, 0, *range(2, v.rank)]) for v in (x, dy))
+        x, dy = (ops.transpose(v, [1, 0, *range(2, v.rank)]) for v in (x, dy))
     axis, flat = (1, _flat_images) if per_image else (0, _flat_channels)
-    moved = [_joined([_moved(windows, dy, shift) for shift in part], axis) for part in shifts]
-    side = [_joined([_beside(windows, x, tap) for tap in part], axis) for part in taps]
-    moved, side = [flat(v) for v in moved], [_turned_over(flat(v)) for v in side]
-    total = _joined([_joined([_product(a, b) for b in side], 1) for a in moved], 0)
-    total = reshape(total, [*windows.window[:-1], outputs, windows.window[-1], channels])
-    return apply("Transpose", total, perm=[n - 1, n + 1, *range(n - 1), n])
+    left = [_concat([_shifted(windows, dy, shift) for shift in part], axis) for part in shifts]
+    right = [_concat([_columns(windows, x, tap) for tap in part], axis) for part in taps]
+    left, right = [flat(v) for v in left], [_transposed(flat(v)) for v in right]
+    total = _concat([_concat([_product(a, b) for b in right], 1) for a in left], 0)
+    total = reshape_dims(total, [*windows.window[:-1], outputs, windows.window[-1], channels])
+    return ops.transpose(total, [n - 1, n + 1, *range(n - 1), n])
 
 
-def _moved(windows, dy, shift):
-    """dy where the image is that it meets at a tap: moved along all axes but the last.
+def _shifted(windows, dy, shift):
+    """dy shifted to the pixels that it meets at a tap, along all axes but the last.
 
-    The last two axes are one on the way, so that whole planes are copied, not rows.
+    The last two axes are merged meanwhile, so that whole planes are copied, not rows.
     """
     image, result = windows.image[:-1], windows.result[:-1]
     offsets = zip(shift, windows.dilations, windows.pads, strict=False)
@@ -197,72 +198,73 @@ def _moved(windows, dy, shift):
         return dy
     *lead, rows, columns = dy.dims
     before[-1], after[-1] = before[-1] * columns, after[-1] * columns
-    moved = resized(reshape(dy, [*lead, rows * columns]), before, after, 0.0)
-    return reshape(moved, [*moved.dims[:-1], image[-1], columns])
+    planes = pad_or_crop(reshape_dims(dy, [*lead, rows * columns]), before, after, 0.0)
+    return reshape_dims(planes, [*planes.dims[:-1], image[-1], columns])
 
 
-def _beside(windows, x, tap):
+def _columns(windows, x, tap):
     """The columns of x that the result meets at a tap of the last axis."""
     last = windows.n - 1
     stride, result = windows.strides[last], windows.result[last]
     before = windows.pads[last] - tap * windows.dilations[last]
     after = (result - 1) * stride + 1 - windows.image[last] - before
-    x = resized(x, [*[0] * last, before], [*[0] * last, after], 0.0)
+    x = pad_or_crop(x, [*[0] * last, before], [*[0] * last, after], 0.0)
     return x if stride == 1 else windows.slice_axis(x, last, 0)
 
 
-def _joined(parts, axis):
-    return parts[0] if len(parts) == 1 else apply("Concat", *parts, axis=axis)
+def _concat(parts, axis):
+    return parts[0] if len(parts) == 1 else ops.concat(parts, axis)
 
 
-def _rows(windows, padded, dy, group):
-    """The taps of the last axis side by side as channels, then a product per image for each tap
-    of the other axes: every copy moves whole rows.
+def _by_rows(windows, padded, dy, group):
+    """The taps of the last axis stacked as channels, then a product per image for each tap of the
+    other axes: every copy moves whole rows.
     """
     n, channels = padded.dims[:2]
     per, last = channels // group, windows.window[-1]
     parts = []
     for tap in range(last):
         part = windows.slice_axis(padded, windows.n - 1, tap)
-        parts.append(reshape(part, [n, group, 1, per, *part.dims[2:]]))
-    wide = apply("Concat", *parts, axis=2)
-    wide = reshape(wide, [n, channels * last, *wide.dims[4:]])
+        parts.append(reshape_dims(part, [n, group, 1, per, *part.dims[2:]]))
+    wide = ops.concat(parts, axis=2)
+    wide = reshape_dims(wide, [n, channels * last, *wide.dims[4:]])
     rows, products = _flat_images(dy, group), []
     for tap in product(*(range(k) for k in windows.window[:-1])):
         cells = wide
         for axis, t in enumerate(tap):
             cells = windows.slice_axis(cells, axis, t)
-        products.append(_product(rows, _turned_over(_flat_images(cells, group))))
-    total = _joined(products, products[0].rank - 1)
-    total = reshape(total, [dy.dims[1], *windows.window, per])
-    return apply("Transpose", total, perm=[0, windows.n + 1, *range(1, windows.n + 1)])
+        products.append(_product(rows, _transposed(_flat_images(cells, group))))
+    total = _concat(products, products[0].rank - 1)
+    total = reshape_dims(total, [dy.dims[1], *windows.window, per])
+    return ops.transpose(total, [0, windows.n + 1, *range(1, windows.n + 1)])
 
 
 def _per_image(a, b, group=1):
     """a bᵀ over the positions of each image and group, summed over the images: [A, B / group]."""
     height, width = a.dims[1], b.dims[1] // group
-    total = _product(_flat_images(a, group), _turned_over(_flat_images(b, group)))
-    return reshape(total, [height, width])
+    total = _product(_flat_images(a, group), _transposed(_flat_images(b, group)))
+    return reshape_dims(total, [height, width])
 
 
 def _product(a, b):
-    """The product of two matrices, or of those of each image, which is summed over the images."""
-    y = apply("MatMul", a, b)
-    return apply("ReduceSum", y, np.array([0]), keepdims=0) if y.rank > 2 else y
+    """The product of two matrices, or the sum of the products of each image's."""
+    y = a @ b
+    return ops.reduce_sum(y, 0) if y.rank > 2 else y
 
 
-def _turned_over(x):
-    return apply("Transpose", x, perm=[*range(x.rank - 2), x.rank - 1, x.rank - 2])
+def _transposed(x):
+    """x with its last two axes exchanged."""
+    return ops.transpose(x, [*range(x.rank - 2), x.rank - 1, x.rank - 2])
 
 
 def _flat_images(x, group=1):
     """A matrix of channels by positions for each image, and group if there are several."""
     n, channels, *sizes = x.dims
     groups = [group] if group > 1 else []
-    return reshape(x, [n, *groups, channels // group, math.prod(sizes)])
+    return reshape_dims(x, [n, *groups, channels // group, math.prod(sizes)])
 
 
 def _flat_channels(x):
-    """A matrix of channels by the positions of all images, which stand behind the channels."""
+    """A matrix of channels by the positions of all images, for an image [C, N, *S]."""
     channels, n, *sizes = x.dims
-    return reshape(x, [channels, merged(n, math.prod(sizes))])
+    return reshape_dims(x, [channels, merged(n, math.prod(sizes))])

@@ -1,26 +1,26 @@
-"""What a program becomes for ONNX Runtime's own CPU kernels; no exported model gets this."""
+"""Programs for a device: the passes on top of those that every program gets."""
 
-from collections import Counter
 from dataclasses import replace
 
 from ...graph.names import fresh_names
-from ...graph.node import ancestors
-from ...graph.rewrite import rewrite
-from .affine import ChannelAffine
-from .blocked import BlockedKernels
-from .bytes import in_bytes
-from .crops import merged_crop
-from .momentum import MomentumGemm
+from ..base import Graph
+from . import CPU
+from .context import Context, Pass, apply_passes
 
 
-def for_cpu(graph, block):
-    """The same Graph in faster forms; `block` is the size that BlockedKernels takes."""
+def for_cpu(graph: Graph, block: int) -> Graph:
+    """Return the same program in forms that ONNX Runtime's CPU kernels compute faster.
+
+    `block` is the number of channels in a block of its convolution kernels, 0 if it has none.
+    """
+    return for_device(graph, CPU, block)
+
+
+def for_device(graph: Graph, passes: tuple[Pass, ...], block: int = 0) -> Graph:
+    """Return the same program after the passes of a device."""
+    context = Context(sizes=graph.sizes, block=block)
     with fresh_names():
-        outputs = rewrite(graph.outputs, merged_crop)
-        outputs = rewrite(outputs, in_bytes)
-        outputs = rewrite(outputs, ChannelAffine(_uses(outputs)))
-        outputs = rewrite(outputs, MomentumGemm(graph.sizes, _uses(outputs)))
-        outputs = rewrite(outputs, BlockedKernels(block, graph.sizes, _uses(outputs)))
+        outputs = apply_passes(graph.outputs, passes, context)
     count = len(graph.fetches)
     updates = zip(graph.updates, outputs[count:], strict=True)
     return replace(
@@ -28,10 +28,3 @@ def for_cpu(graph, block):
         fetches=tuple(outputs[:count]),
         updates=tuple((v, new) for (v, _), new in updates),
     )
-
-
-def _uses(outputs):
-    """How often each variable is read, as an output or by a node outside of bodies."""
-    uses = Counter(x for node in ancestors(outputs) for x in node.inputs)
-    uses.update(outputs)
-    return uses

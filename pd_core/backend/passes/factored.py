@@ -1,34 +1,45 @@
 """Filter gradients of many taps as one product, whatever the size of the filter.
 
-A tap is the sum of a small offset and a multiple of a block, axis by axis. x is unfolded by the
-offsets and dy by the blocks: of 1,024 taps 32 copies of each are made, not 1,024 of one.
+A tap is the sum of a small offset and a multiple of a block, axis by axis. x is unfolded (im2col)
+by the offsets and dy by the blocks: 1,024 taps take 32 copies of each, not 1,024 copies of one.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 
+from ... import ops
 from ...graph.node import apply
-from .windows import reshape, resized
+from ...graph.variable import Variable
+from .windows import Windows, pad_or_crop, reshape_dims
 
-_DIGIT = 8  # slices of one step of unfolding: 64 taps are two steps
-_COPY = 12  # products that take as long as one copied element
+_DIGIT = 8  # slices joined in one step of unfolding: 64 taps take two steps
+_COPY = 12  # multiplications that take as long as copying an element
 
 
-def factored_filter_grad(windows, x, dy, group, per_image):
-    """`per_image(a, b, group)` sums a bᵀ over positions and images."""
+def factored_filter_grad(
+    windows: Windows,
+    x: Variable,
+    dy: Variable,
+    group: int,
+    per_image: Callable[[Variable, Variable, int], Variable],
+) -> Variable:
+    """Return the gradient of the filters; `per_image(a, b, group)` sums a bᵀ over all positions."""
     form = _Form.of(windows)
     x = _phases(windows, form, x)
     split = min(form.splits(), key=lambda s: s.cost(x.dims[1], dy.dims[1], group))
     far = [t * (b - 1) for t, b in zip(split.steps, split.blocks, strict=True)]
     more = [p - size for p, size in zip(split.reach, x.dims[2:], strict=True)]
-    columns = _unfolded(resized(x, [0] * form.n, more, 0.0), group, split.offsets, form.dilations)
-    columns = _every(columns, split.positions, form.strides)
-    moved = _unfolded(resized(dy, far, far, 0.0), group, split.blocks, split.steps, backward=True)
-    total = per_image(_merged(moved), _merged(columns), group)
-    return _in_order(windows, form, split, total, group)
+    columns = pad_or_crop(x, [0] * form.n, more, 0.0)
+    columns = _unfolded(columns, group, split.offsets, form.dilations)
+    columns = _strided(columns, split.positions, form.strides)
+    shifted = pad_or_crop(dy, far, far, 0.0)
+    shifted = _unfolded(shifted, group, split.blocks, split.steps, backward=True)
+    total = per_image(_merged(shifted), _merged(columns), group)
+    return _as_filters(windows, form, split, total, group)
 
 
 @dataclass
@@ -66,13 +77,13 @@ class _Form:
 
 @dataclass
 class _Split:
-    """So many offsets and blocks along each axis; dy is moved over `positions`, by `steps`."""
+    """The number of offsets and blocks along each axis; blocks shift dy by multiples of `steps`."""
 
     offsets: list
     blocks: list
     steps: list
-    positions: list
-    reach: list  # of the offsets, from all positions
+    positions: list  # of dy, after the shifts
+    reach: list  # pixels that the offsets cover, from all positions
 
     @classmethod
     def of(cls, form, offsets):
@@ -86,13 +97,13 @@ class _Split:
         return cls(list(offsets), blocks, steps, positions, reach)
 
     def cost(self, channels, outputs, group):
-        """Products and copies, for one image."""
+        """An estimate of the time for one image: multiplications and copies."""
         rows, columns = outputs * math.prod(self.blocks), channels * math.prod(self.offsets)
         return math.prod(self.positions) * (rows * columns / group + _COPY * (rows + columns))
 
 
 def _phases(windows, form, x):
-    """x from the first cell on that a window reaches, each phase of a stride a channel."""
+    """The reach of the windows in x, with each phase of a stride as a channel."""
     sizes = [
         (r - 1) * s * p + (k - 1) * d * p + p
         for r, s, p, k, d in zip(
@@ -101,67 +112,66 @@ def _phases(windows, form, x):
     ]
     before = windows.pads[: form.n]
     after = [r - p - size for r, p, size in zip(sizes, before, windows.image, strict=True)]
-    x = resized(x, before, after, 0.0)
+    x = pad_or_crop(x, before, after, 0.0)
     if set(form.phases) == {1}:
         return x
     n, channels = x.dims[:2]
     counts = [size // p for size, p in zip(sizes, form.phases, strict=True)]
-    x = reshape(
+    x = reshape_dims(
         x, [n, channels, *(v for pair in zip(counts, form.phases, strict=True) for v in pair)]
     )
     axes = range(form.n)
-    x = apply("Transpose", x, perm=[0, 1, *(3 + 2 * k for k in axes), *(2 + 2 * k for k in axes)])
-    return reshape(x, [n, channels * math.prod(form.phases), *counts])
+    x = ops.transpose(x, [0, 1, *(3 + 2 * k for k in axes), *(2 + 2 * k for k in axes)])
+    return reshape_dims(x, [n, channels * math.prod(form.phases), *counts])
 
 
 def _unfolded(x, group, counts, steps, backward=False):
-    """x at so many taps along each axis: [N, group, taps of all axes and channels, *positions]."""
-    x = reshape(x, [x.dims[0], group, x.dims[1] // group, *x.dims[2:]])
+    """x at `counts` taps along each axis: [N, group, taps of all axes and channels, *positions]."""
+    x = reshape_dims(x, [x.dims[0], group, x.dims[1] // group, *x.dims[2:]])
     for axis in reversed(range(len(counts))):
         step = steps[axis]
         for digit in _digits(counts[axis]):
             size = x.dims[3 + axis] - (digit - 1) * step
-            parts = [_from(x, 3 + axis, k * step, size) for k in range(digit)]
-            x = apply("Concat", *(reversed(parts) if backward else parts), axis=2)
+            parts = [_part(x, 3 + axis, k * step, size) for k in range(digit)]
+            x = ops.concat(reversed(parts) if backward else parts, axis=2)
             step *= digit
     return x
 
 
-def _from(x, axis, start, size):
+def _part(x, axis, start, size):
     return apply("Slice", x, *(np.array([v]) for v in (start, start + size, axis)))
 
 
-def _every(x, positions, strides):
-    """Positions a stride apart, where that is not 1 after all."""
+def _strided(x, positions, strides):
+    """Positions a stride apart, along the axes whose stride is not 1."""
     axes = [k for k, s in enumerate(strides) if s > 1]
     if not axes:
         return x
     ends = [(positions[k] - 1) * strides[k] + 1 for k in axes]
-    places = ([0] * len(axes), ends, [3 + k for k in axes], [strides[k] for k in axes])
-    return apply("Slice", x, *map(np.array, places))
+    return ops.slice(x, [0] * len(axes), ends, [3 + k for k in axes], [strides[k] for k in axes])
 
 
 def _merged(x):
     """[N, group, rows, *positions] with groups and rows in one axis."""
-    return reshape(x, [x.dims[0], x.dims[1] * x.dims[2], *x.dims[3:]])
+    return reshape_dims(x, [x.dims[0], x.dims[1] * x.dims[2], *x.dims[3:]])
 
 
-def _in_order(windows, form, split, total, group):
-    """[groups, blocks, outputs of a group] by [offsets, channels, phases]: as the filters are."""
+def _as_filters(windows, form, split, total, group):
+    """[groups, blocks, outputs of a group] by [offsets, channels, phases] in the filters' order."""
     n, (a, b) = form.n, (split.offsets, split.blocks)
     outputs = total.dims[0] // math.prod(b)
     channels = total.dims[1] // math.prod(a) // math.prod(form.phases)
-    total = reshape(total, [group, *b, outputs // group, *a, channels, *form.phases])
+    total = reshape_dims(total, [group, *b, outputs // group, *a, channels, *form.phases])
     first = n + 2  # of the offsets
     taps = [k for axis in range(n) for k in (1 + axis, first + axis, first + n + 1 + axis)]
-    total = apply("Transpose", total, perm=[0, n + 1, first + n, *taps])
+    total = ops.transpose(total, [0, n + 1, first + n, *taps])
     widths = [math.prod(v) for v in zip(a, b, form.phases, strict=True)]
     more = [k - w for k, w in zip(windows.window, widths, strict=True)]
-    return resized(reshape(total, [outputs, channels, *widths]), [0] * n, more, 0.0)
+    return pad_or_crop(reshape_dims(total, [outputs, channels, *widths]), [0] * n, more, 0.0)
 
 
 def _digits(count):
-    """Factors of a count up to _DIGIT, none where there is one tap."""
+    """Factors of a count, each at most _DIGIT; none for a single tap."""
     digits = []
     while count > 1:
         digit = max(k for k in range(2, _DIGIT + 1) if count % k == 0)
@@ -171,7 +181,7 @@ def _digits(count):
 
 
 def _counts(limit):
-    """Counts with small factors only, from 1 to the first that is not below a limit."""
+    """Counts with small factors only, from 1 to the first that is at least the limit."""
     counts = {j * _DIGIT**m for j in range(1, _DIGIT + 1) for m in range(5)}
     return [c for c in sorted(counts) if c < limit] + [_rounded(limit)]
 

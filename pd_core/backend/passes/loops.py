@@ -1,20 +1,23 @@
-"""Motion out of loops: a compiled Scan holds only the true recurrence.
+"""Loop-invariant code motion and more: a compiled Scan holds only the true recurrence.
 
 What depends on no state is computed for all steps before the loop, what no state depends on after
-it, each as one operator over all steps. Outputs that nobody reads are dropped.
+it, each as one operator over all steps. Unread outputs are dropped.
 """
+
+from collections.abc import Sequence
 
 from ...graph.loop import scan_node
 from ...graph.node import Block, ancestors, control, rebuilt
 from ...graph.rewrite import close, rewrite, substitute
 from ...graph.variable import Variable
+from .context import Context
 from .regroup import regroup
 from .vectorize import plan
 
 
-def lighten_loops(targets):
-    """The targets with lighter loops."""
-    used = _used(targets)
+def lighten_loops(targets: Sequence[Variable], context: Context) -> list[Variable]:
+    """Return the targets with as little as possible inside their loops."""
+    used = _read_in_loops(targets)
 
     def rule(node, inputs):
         if node.op_type == "Scan":
@@ -23,38 +26,39 @@ def lighten_loops(targets):
             return _pruned(node, inputs, used)
         return None
 
-    return rewrite(targets, rule) if used else targets
+    return rewrite(targets, rule) if used else list(targets)
 
 
-def _used(targets):
-    """What the nodes of all levels read; empty if there is no loop."""
-    used, loops, left = set(), False, [(targets, ())]
-    while left:
-        outputs, stop = left.pop()
+def _read_in_loops(targets):
+    """All variables that are read, in bodies too; empty if there is no loop."""
+    used, loops, pending = set(), False, [(targets, ())]
+    while pending:
+        outputs, stop = pending.pop()
         used.update(outputs)
         for node in ancestors(outputs, stop=set(stop)):
             used.update(x for x in node.inputs if x is not None)
             loops = loops or node.op_type in ("Scan", "Loop")
-            left += [(block.outputs, block.inputs) for block in node.blocks.values()]
+            pending += [(block.outputs, block.inputs) for block in node.blocks.values()]
     return used if loops else set()
 
 
 def _pruned(node, inputs, used):
-    """A Loop without the stacked outputs that nobody reads; None if all are read."""
+    """A Loop without its unread stacked outputs; None if all are read."""
     block = node.blocks["body"]
     states = len(block.formals) - 2
-    kept = [k for k, y in enumerate(node.outputs) if k < states or y in used]
-    if len(kept) == len(node.outputs):
+    read = [k for k, y in enumerate(node.outputs) if k < states or y in used]
+    if len(read) == len(node.outputs):
         return None
-    outputs = (block.outputs[0], *(block.outputs[k + 1] for k in kept))
+    outputs = (block.outputs[0], *(block.outputs[k + 1] for k in read))
     blocks = {"body": Block(block.formals, block.captured, outputs)}
-    types = [(node.outputs[k].dims, node.outputs[k].dtype) for k in kept]
-    found = dict(zip(kept, control("Loop", inputs, blocks, types, **node.attributes), strict=True))
-    return [found.get(k, y) for k, y in enumerate(node.outputs)]
+    types = [(node.outputs[k].dims, node.outputs[k].dtype) for k in read]
+    outputs = control("Loop", inputs, blocks, types, **node.attributes)
+    replaced = dict(zip(read, outputs, strict=True))
+    return [replaced.get(k, y) for k, y in enumerate(node.outputs)]
 
 
 class _Motion:
-    """The parts of a Scan, and where each of its nodes goes."""
+    """The parts of a Scan, and the place of each of its nodes: before, inside or after the loop."""
 
     def __init__(self, node, inputs, used):
         self.node, self.block = node, node.blocks["body"]
@@ -67,32 +71,32 @@ class _Motion:
         self.outer = dict(zip(self.block.captured, inputs[explicit:], strict=True))
         self.body = regroup(self.block.outputs, self.states, self.block.inputs)
         self.new = self.body[: self.count]
-        self.wanted = [k for k, y in enumerate(node.outputs) if k >= self.count and y in used]
+        self.read = [k for k, y in enumerate(node.outputs) if k >= self.count and y in used]
         self.direction = node.attributes["scan_input_directions"][0]
         self.order = ancestors(self.body, stop=set(self.block.inputs))
 
     def outputs(self):
-        """What takes the place of the node's outputs; None if nothing moves."""
-        ys = {k: self.body[k] for k in self.wanted}
-        before = len(self.stacked), len(self.outer)
+        """The outputs in the place of the node's own; None if nothing moves."""
+        ys = {k: self.body[k] for k in self.read}
+        counts = len(self.stacked), len(self.outer)
         self._move_before()
         after = self._movable_after(ys.values())
-        moved = after or (len(self.stacked), len(self.outer)) != before
+        moved = after or (len(self.stacked), len(self.outer)) != counts
         if not moved and len(ys) == len(self.node.outputs) - self.count:
             return None
         final, emitted = self._loop(self._emitted(after, ys.values()))
         self.stacked.update(emitted)
         for node, build in after:
             self._build(node, build)
-        found = {**dict(enumerate(final)), **{k: self.stacked[y] for k, y in ys.items()}}
-        return [found.get(k, y) for k, y in enumerate(self.node.outputs)]
+        replaced = {**dict(enumerate(final)), **{k: self.stacked[y] for k, y in ys.items()}}
+        return [replaced.get(k, y) for k, y in enumerate(self.node.outputs)]
 
     def _move_before(self):
-        """Compute what depends on no state from the stacked inputs, or once if from none."""
-        stays = set(self.states)
+        """Compute what depends on no state for all steps, or once if it is the same in each."""
+        inside = set(self.states)
         for node in self.order:
             stacked = [x in self.stacked for x in node.inputs]
-            free = stays.isdisjoint(node.inputs)
+            free = inside.isdisjoint(node.inputs)
             build = plan(node, stacked) if free and any(stacked) else None
             if build is not None:
                 self._build(node, build)
@@ -100,7 +104,7 @@ class _Motion:
                 inputs = tuple(self.outer.get(x, x) for x in node.inputs)
                 self.outer.update(zip(node.outputs, rebuilt(node, inputs).outputs, strict=True))
             else:
-                stays.update(node.outputs)
+                inside.update(node.outputs)
 
     def _build(self, node, build):
         inputs = [
@@ -110,35 +114,35 @@ class _Motion:
         self.stacked.update(zip(node.outputs, build(inputs), strict=True))
 
     def _movable_after(self, ys):
-        """Nodes that no state needs, with how to compute them for all steps, in order."""
+        """Nodes that no state depends on, each with its plan for all steps, in order."""
         recurrent = set(ancestors(self.new, stop={*self.block.inputs, *self.stacked, *self.outer}))
-        behind = ancestors(ys, stop={*self.block.inputs, *self.stacked, *self.outer})
+        nodes = ancestors(ys, stop={*self.block.inputs, *self.stacked, *self.outer})
         moved = {}
-        for node in behind:
+        for node in nodes:
             if node not in recurrent:
                 build = plan(node, [self._steps(x) for x in node.inputs])
                 if build is not None:
                     moved[node] = build
-        # what a node that stays reads cannot move either
-        for node in reversed(behind):
+        # a node that stays in the loop keeps what it reads there
+        for node in reversed(nodes):
             if node not in moved:
                 for x in node.inputs:
                     if x is not None:
                         moved.pop(x.node, None)
-        return [(node, moved[node]) for node in behind if node in moved]
+        return [(node, moved[node]) for node in nodes if node in moved]
 
     def _steps(self, x):
         """Whether a value differs from step to step."""
         return x is not None and x.value is None and x not in self.outer
 
     def _emitted(self, after, ys):
-        """Values of the loop that are read behind it."""
-        made = {y for node, _ in after for y in node.outputs}
+        """Values of the loop that are read after it."""
+        computed = {y for node, _ in after for y in node.outputs}
         read = [x for node, _ in after for x in node.inputs if self._steps(x)] + list(ys)
-        return list(dict.fromkeys(x for x in read if x not in made and x not in self.stacked))
+        return list(dict.fromkeys(x for x in read if x not in computed and x not in self.stacked))
 
     def _loop(self, emitted):
-        """The remaining Scan: final states, and {body value: all its steps}."""
+        """The remaining Scan: its final states, and {body value: all its steps}."""
         inside = ancestors([*self.new, *emitted], stop={*self.states, *self.stacked, *self.outer})
         read = {x for node in inside for x in node.inputs} | {*self.new, *emitted}
         slices = [v for v in self.stacked if v in read]

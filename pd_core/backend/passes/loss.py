@@ -1,19 +1,20 @@
 """Costs of a softmax or a sigmoid in log space, where no probability underflows.
 
-The graph says what is meant: a logarithm of probabilities, which may be fed or come from anywhere.
-Where they are a softmax or sigmoid, the two are one operator, and so are their derivatives.
+A cost is the logarithm of probabilities, which may be fed or come from anywhere. Where they are a
+softmax or sigmoid, the two become one operator, and so do their derivatives.
 """
 
 import numpy as np
 
+from ... import ops
 from ...graph.node import apply
 from ...graph.rewrite import is_output_of
 from ...graph.variable import constant
 from .scatter import is_zero
 
 
-def in_log_space(node, inputs):
-    """The operator and the probabilities before it as one; None where they do not meet."""
+def in_log_space(node, inputs, context):
+    """Fuse a logarithm, or the gradient of one, with the softmax or sigmoid before it."""
     fuse = _FUSED.get(node.op_type)
     return None if fuse is None else fuse(node, inputs)
 
@@ -23,15 +24,15 @@ def _log_of(node, inputs):
     (p,) = inputs
     if is_output_of(p, "Softmax"):
         axis = p.node.attributes.get("axis", -1)
-        return (apply("LogSoftmax", p.node.inputs[0], axis=axis),)
+        return (ops.log_softmax(p.node.inputs[0], axis),)
     if is_output_of(p, "Sigmoid"):
-        return (apply("Neg", apply("Softplus", apply("Neg", p.node.inputs[0]))),)
+        return (-ops.softplus(-p.node.inputs[0]),)
     if (
         is_output_of(p, "Sub")
         and is_output_of(p.node.inputs[1], "Sigmoid")
         and _is_one(p.node.inputs[0])
     ):
-        return (apply("Neg", apply("Softplus", p.node.inputs[1].node.inputs[0])),)
+        return (-ops.softplus(p.node.inputs[1].node.inputs[0]),)
     return None
 
 
@@ -43,13 +44,12 @@ def _softmax_of_log(node, inputs):
     dy, axis = d.node.inputs[1], node.attributes["axis"]
     if _is_one_each(dy, p, axis):
         _, index, values = dy.node.inputs
-        base = apply("Mul", p, apply("Neg", values))
-        return (apply("ScatterElements", base, index, values, axis=axis, reduction="add"),)
-    return (apply("Sub", dy, apply("Mul", p, _sum(dy, axis))),)
+        return (apply("ScatterElements", p * -values, index, values, axis=axis, reduction="add"),)
+    return (dy - p * _sum(dy, axis),)
 
 
 def _is_one_each(dy, p, axis):
-    """Whether dy is zero but for one added number in each row: what a picked ln p gets."""
+    """Whether dy is zero but for one added number in each row: the gradient of a picked ln p."""
     if not is_output_of(dy, "ScatterElements") or dy.node.attributes.get("reduction") != "add":
         return False
     zeros, index, _ = dy.node.inputs
@@ -63,11 +63,11 @@ def _binary_of_sigmoid(node, inputs):
     if not is_output_of(p, "Sigmoid"):
         return None
     z = p.node.inputs[0]
-    return (apply("Sub", apply("Softplus", z), apply("Mul", z, t)),)
+    return (ops.softplus(z) - z * t,)
 
 
 def _sigmoid_of_binary(node, inputs):
-    """dy (p - t), of the product of both derivatives."""
+    """dy (p - t), from the product of both derivatives."""
     d, slope = inputs
     if not is_output_of(d, "BinaryCrossEntropyGrad") or not is_output_of(slope, "Mul"):
         return None
@@ -75,7 +75,7 @@ def _sigmoid_of_binary(node, inputs):
     y, rest = slope.node.inputs
     if y is not p or not is_output_of(rest, "Sub") or rest.node.inputs[1] is not p:
         return None
-    return (apply("Mul", dy, apply("Sub", p, t)),)
+    return (dy * (p - t),)
 
 
 _FUSED = {
@@ -86,41 +86,38 @@ _FUSED = {
 }
 
 
-# ---- what remains
+# ---- elsewhere
 
 
-def log_probability(node, inputs, sizes, seed):
+def log_probability(node, inputs, context):
     """ln p."""
-    return (apply("Log", *inputs),)
+    (p,) = inputs
+    return (ops.log(p),)
 
 
-def log_probability_grad(node, inputs, sizes, seed):
+def log_probability_grad(node, inputs, context):
     """dy / p."""
     p, dy = inputs
-    return (apply("Div", dy, p),)
+    return (dy / p,)
 
 
-def softmax_grad(node, inputs, sizes, seed):
+def softmax_grad(node, inputs, context):
     """y (dy - sum(dy y))."""
     y, dy = inputs
-    total = _sum(apply("Mul", dy, y), node.attributes["axis"])
-    return (apply("Mul", y, apply("Sub", dy, total)),)
+    return (y * (dy - _sum(dy * y, node.attributes["axis"])),)
 
 
-def binary_cross_entropy(node, inputs, sizes, seed):
+def binary_cross_entropy(node, inputs, context):
     """-(t ln p + (1 - t) ln(1 - p))."""
     p, t = inputs
     one = constant(1, p.dtype)
-    on = apply("Mul", t, apply("Log", p))
-    off = apply("Mul", apply("Sub", one, t), apply("Log", apply("Sub", one, p)))
-    return (apply("Neg", apply("Add", on, off)),)
+    return (-(t * ops.log(p) + (one - t) * ops.log(one - p)),)
 
 
-def binary_cross_entropy_grad(node, inputs, sizes, seed):
+def binary_cross_entropy_grad(node, inputs, context):
     """dy (p - t) / (p (1 - p))."""
     p, t, dy = inputs
-    spread = apply("Sub", p, apply("Mul", p, p))
-    return (apply("Mul", dy, apply("Div", apply("Sub", p, t), spread)),)
+    return (dy * ((p - t) / (p - p * p)),)
 
 
 def _is_one(x):

@@ -1,54 +1,54 @@
-"""Steps of a matrix whose gradient is a product, in fewer passes over the matrix."""
+"""Updates of a matrix whose gradient is a product, in fewer passes over the matrix."""
 
 from ...graph.node import apply
 from ...graph.rewrite import is_output_of
 
 
-class MomentumGemm:
-    """The rule that makes c v - rate (a b) one Gemm, c v + a (-rate b), and so with a b + c' w.
+def momentum_gemm(node, inputs, context):
+    """Replace c v - rate (a b) by one Gemm, c v + a (-rate b); so too with a b + c' w.
 
     c is the momentum, or 1 where there is none. It costs a pass over b, so b must not be larger
-    than the product: `sizes` are run-time sizes seen so far. `uses` counts who reads a variable.
+    than the product.
     """
+    if node.op_type != "Sub" or inputs != node.inputs:
+        return None
+    momentum, step = map(_scaled, inputs)
+    if step is None or not _read_once(context, inputs[1], step[0]):
+        return None
+    v, c = inputs[0], 1.0
+    if momentum is not None and momentum[1].value is not None:
+        v, c = momentum[0], float(momentum[1].value)
+    gradient, rate = step
+    product, penalty = _summands(context, gradient)
+    if product is None or v.dims != product.dims:
+        return None
+    a, b = product.node.inputs
+    if product.dtype != "float32" or not _is_small(context, b, product):
+        return None
+    updated = _gemm(a, b * -rate, v, c)
+    return (updated if penalty is None else updated - _times(penalty, rate),)
 
-    def __init__(self, sizes, uses):
-        self.sizes, self.uses = sizes, uses
 
-    def __call__(self, node, inputs):
-        if node.op_type != "Sub" or inputs != node.inputs:
-            return None
-        kept, moved = map(_scaled, inputs)
-        if moved is None or not self._alone(inputs[1], moved[0]):
-            return None
-        v, c = inputs[0], 1.0
-        if kept is not None and kept[1].value is not None:
-            v, c = kept[0], float(kept[1].value)
-        g, rate = moved
-        product, penalty = self._parts(g)
-        if product is None or v.dims != product.dims:
-            return None
-        a, b = product.node.inputs
-        if product.dtype != "float32" or not self._is_small(b, product):
-            return None
-        moved = _gemm(a, apply("Mul", b, apply("Neg", rate)), v, c)
-        return (moved if penalty is None else apply("Sub", moved, _times(penalty, rate)),)
+def _summands(context, gradient):
+    """(product, None), (product, what is added to it) or (None, None)."""
+    if is_output_of(gradient, "MatMul"):
+        return gradient, None
+    if is_output_of(gradient, "Add"):
+        a, b = gradient.node.inputs
+        for product, other in ((a, b), (b, a)):
+            if is_output_of(product, "MatMul") and _read_once(context, product):
+                return product, other
+    return None, None
 
-    def _parts(self, g):
-        """(product, None), (product, what is added to it) or (None, None)."""
-        if is_output_of(g, "MatMul"):
-            return g, None
-        if is_output_of(g, "Add"):
-            for product, other in (g.node.inputs, g.node.inputs[::-1]):
-                if is_output_of(product, "MatMul") and self._alone(product):
-                    return product, other
-        return None, None
 
-    def _alone(self, *variables):
-        return all(self.uses[x] == 1 for x in variables)
+def _read_once(context, *variables):
+    return all(context.uses[x] == 1 for x in variables)
 
-    def _is_small(self, b, product):
-        rows = self.sizes.get(b.dims[0], b.dims[0])
-        return b.rank == 2 and isinstance(rows, int) and rows <= product.dims[0]
+
+def _is_small(context, b, product):
+    """Whether b has at most as many rows as the product; its columns are the same number."""
+    rows = context.size(b.dims[0])
+    return b.rank == 2 and rows is not None and rows <= product.dims[0]
 
 
 def _scaled(x):
@@ -62,13 +62,11 @@ def _scaled(x):
 def _times(x, rate):
     """x rate, in one pass if x is a number times a matrix."""
     scaled = _scaled(x)
-    if scaled is None:
-        return apply("Mul", x, rate)
-    return apply("Mul", scaled[0], apply("Mul", scaled[1], rate))
+    return x * rate if scaled is None else scaled[0] * (scaled[1] * rate)
 
 
 def _gemm(a, b, v, c):
     """a b + c v."""
-    turned = is_output_of(a, "Transpose")
-    a = a.node.inputs[0] if turned else a
-    return apply("Gemm", a, b, v, transA=int(turned), beta=c, known=v.dims)
+    transposed = is_output_of(a, "Transpose")
+    a = a.node.inputs[0] if transposed else a
+    return apply("Gemm", a, b, v, transA=int(transposed), beta=c, known=v.dims)

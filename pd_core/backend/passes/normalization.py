@@ -1,28 +1,27 @@
-"""Batch normalisation by the statistics of the batch, in ONNX operators."""
+"""Batch normalization by the statistics of the batch, in ONNX operators."""
 
 import numpy as np
 
+from ... import ops
 from ...graph.node import apply, refined
-from ...graph.variable import constant
-from .windows import reshape
+from .windows import reshape_dims
 
 
-def batch_norm(node, inputs, sizes, seed):
-    """The result, the mean and the biased variance of each channel.
+def batch_norm(node, inputs, context):
+    """Lower to the normalized image, and the mean and biased variance of each channel.
 
-    The variance is that of centred values: a difference of mean squares would cancel.
+    The variance is that of centred values: E[x²] - E[x]² would cancel where the mean is large.
     """
     x, scale, shift = inputs
     channels = x.dims[1]
     axes = np.array([0, *range(2, x.rank)])
     column = [1, channels] + [1] * (x.rank - 2)
     mean = apply("ReduceMean", x, axes)
-    centred = apply("Sub", x, mean)
-    variance = apply("ReduceMean", apply("Mul", centred, centred), axes)
-    epsilon = constant(node.attributes["epsilon"], x.dtype)
-    deviation = apply("Sqrt", apply("Add", variance, epsilon))
-    factor = apply("Div", reshape(scale, column), deviation)
-    offset = apply("Sub", reshape(shift, column), apply("Mul", mean, factor))
+    centred = x - mean
+    variance = apply("ReduceMean", centred * centred, axes)
+    deviation = ops.sqrt(variance + node.attributes["epsilon"])
+    factor = reshape_dims(scale, column) / deviation
+    offset = reshape_dims(shift, column) - mean * factor
     y = apply("Add", apply("Mul", x, factor), offset)
     y = refined(y, x.dims)
-    return (y, reshape(mean, [channels]), reshape(variance, [channels]))
+    return (y, reshape_dims(mean, [channels]), reshape_dims(variance, [channels]))

@@ -1,81 +1,84 @@
 """Gradients of pooling in ONNX operators.
 
-Of equal elements the first of a window, row by row, has the whole gradient, as in PyTorch and by
-the Indices of ONNX's MaxPool; with ties="all" each of them has it.
+Of equal elements the first of a window, row by row, gets the whole gradient, as in PyTorch and by
+the Indices of ONNX's MaxPool; with ties="all" each of them gets it.
 """
 
 import numpy as np
 
+from ... import ops
 from ...graph.node import apply
 from ...graph.rewrite import is_output_of
 from ...graph.variable import constant
 from .relu import masked
-from .windows import Windows, merged, reshape
+from .windows import Windows, merged, reshape_dims
 
 _LOWEST = float(np.finfo(np.float32).min)
-_FEW = 9  # taps up to which windows that overlap are read tap by tap, five operators each
-_SQUARE = 64  # taps up to which a convolution adds them up, whose filters hold the square of that
+_FEW = 9  # taps up to which overlapping windows are read tap by tap, five operators each
+_SQUARE = 64  # taps up to which a convolution adds them up; its filters hold the square of that
 _PIXELS = 16_384  # of an image up to which channels are stacked
-_FLOAT32, _INT64 = 1, 7
 
 
-def max_pool(node, inputs, sizes, seed):
-    """ONNX's own operator, which does not say how ties are resolved."""
+def max_pool(node, inputs, context):
+    """Lower to ONNX's own operator, which has no attribute for ties."""
     attributes = {k: v for k, v in node.attributes.items() if k != "ties"}
     return (apply("MaxPool", *inputs, known=node.outputs[0].dims, **attributes),)
 
 
-def max_pool_grad(node, inputs, sizes, seed):
-    """dy at the winners of each window.
+def max_pool_grad(node, inputs, context):
+    """Lower to dy scattered to the maximum of each window.
 
     By the Indices of a MaxPool where windows overlap. Where they tile the image a comparison of
     whole images is faster: ONNX Runtime's pooling with Indices takes 10 times as long on a CPU.
     """
     windows, (x, _, dy) = _windows(node, inputs), inputs
-    if _every(node) or windows.tile or not windows.onnx_pads:
-        return max_pool_grad_without_indices(node, inputs, sizes, seed)
+    if _all_ties(node) or windows.tile or not windows.onnx_pads:
+        return max_pool_grad_without_indices(node, inputs, context)
     index = _indices(windows, x)
-    size = apply("ReduceProd", apply("Shape", x), keepdims=1)
-    flat = _added_up(size, _vector(index), _vector(dy), axis=0)
-    return (_like(flat, x),)
+    size = apply("ReduceProd", ops.shape_of(x), keepdims=1)
+    flat = _scatter_add(size, _vector(index), _vector(dy), axis=0)
+    return (_in_shape_of(x, flat),)
 
 
-def sum_of_gradient(node, inputs):
-    """The sum of `max_pool_grad` over whole images is that of dy: each window has one winner."""
+def sum_of_max_pool_grad(node, inputs, context):
+    """Replace the sum of `max_pool_grad` over whole images by that of dy: one winner a window."""
     if node.op_type != "ReduceSum" or len(inputs) < 2 or not is_output_of(inputs[0], "MaxPoolGrad"):
         return None
     (dx, axes), pool = inputs, inputs[0].node
-    if _every(pool) or axes.value is None or not set(range(2, dx.rank)) <= set(axes.value.tolist()):
+    if _all_ties(pool) or axes.value is None:
+        return None
+    if not set(range(2, dx.rank)) <= set(axes.value.tolist()):
         return None
     return (apply("ReduceSum", pool.inputs[2], axes, **node.attributes),)
 
 
-def max_pool_pick(node, inputs, sizes, seed):
-    """The sum over the winners of each window of u: `max_pool_grad` transposed."""
+def max_pool_pick(node, inputs, context):
+    """Lower to u at the maximum of each window: the transpose of `max_pool_grad`."""
     windows, (x, y, u) = _windows(node, inputs), inputs
-    if _every(node) or not windows.onnx_pads:
-        return max_pool_pick_without_indices(node, inputs, sizes, seed)
-    return (_like(apply("Gather", _vector(u), _vector(_indices(windows, x))), y),)
+    if _all_ties(node) or not windows.onnx_pads:
+        return max_pool_pick_without_indices(node, inputs, context)
+    picked = apply("Gather", _vector(u), _vector(_indices(windows, x)))
+    return (_in_shape_of(y, picked),)
 
 
-def max_pool_grad_without_indices(node, inputs, sizes, seed):
-    """The same for runtimes whose MaxPool gives no Indices."""
+def max_pool_grad_without_indices(node, inputs, context):
+    """Lower `max_pool_grad` without the Indices of MaxPool, which some runtimes lack."""
     windows, (x, y, dy) = _windows(node, inputs), inputs
     if windows.tile:
-        won = _winners_of_tiles(windows, x, y, _every(node))
-        return (windows.unpadded(masked(won, _enlarged(windows, dy))),)
-    if not _every(node):
+        winners = _winners_of_tiles(windows, x, y, _all_ties(node))
+        return (windows.unpadded(masked(winners, _upsampled(windows, dy))),)
+    if not _all_ties(node):
         return (windows.unpadded(_at_first(windows, x, dy)),)
     spread = _at_each_tap if windows.count <= _FEW else _at_all
     return (windows.unpadded(spread(windows, x, y, dy)),)
 
 
-def max_pool_pick_without_indices(node, inputs, sizes, seed):
-    """The same for runtimes whose MaxPool gives no Indices."""
+def max_pool_pick_without_indices(node, inputs, context):
+    """Lower `max_pool_pick` without the Indices of MaxPool."""
     windows, (x, y, u) = _windows(node, inputs), inputs
-    won = _winners_of_cells(windows, x, _every(node))
-    picked = masked(won, windows.cells(windows.padded(u, 0.0)))
-    return (_like(apply("ReduceSum", picked, np.array([2]), keepdims=0), y),)
+    winners = _winners_of_cells(windows, x, _all_ties(node))
+    picked = masked(winners, windows.cells(windows.padded(u, 0.0)))
+    return (_in_shape_of(y, ops.reduce_sum(picked, 2)),)
 
 
 def _windows(node, inputs):
@@ -83,30 +86,30 @@ def _windows(node, inputs):
     return Windows(node, x, y, node.attributes["kernel_shape"])
 
 
-def _every(node):
-    """Whether all elements that equal the maximum win."""
+def _all_ties(node):
+    """Whether all elements that equal the maximum win, not the first alone."""
     return node.attributes.get("ties", "first") == "all"
 
 
 def _indices(windows, x):
-    """The number of each window's first largest element among all elements of x."""
+    """The flat index in x of the first maximum of each window."""
     geometry = {k: getattr(windows, k) for k in ("strides", "dilations", "pads")}
     return apply("MaxPool", x, outputs=2, kernel_shape=windows.window, **geometry)[1]
 
 
-def _winners_of_tiles(windows, x, y, every):
-    """Which elements win, in an image as large as the reach."""
-    bounded = is_output_of(x, "Relu")
+def _winners_of_tiles(windows, x, y, all_ties):
+    """A mask of the elements that win, as large as the reach."""
+    bounded = is_output_of(x, "Relu")  # neither NaN nor -inf
     x = windows.padded(x, _LOWEST)
-    largest = apply("GreaterOrEqual", x, _enlarged(windows, y))
-    return largest if every else _first_of_tiles(windows, largest, bounded)
+    largest = x >= _upsampled(windows, y)
+    return largest if all_ties else _first_of_tiles(windows, largest, bounded)
 
 
 def _first_of_tiles(windows, largest, bounded):
-    """The first element of each window of a mask; of a window without any, the first at all.
+    """The first element of each window of a mask; of a window without any, its first cell.
 
-    Each has a rank, and the largest rank is pooled. Images of a few channels stand one above the
-    other meanwhile: kernels take their time for each image.
+    Each has a rank, and the largest rank is pooled. Channels are stacked into larger images
+    meanwhile: kernels have a cost per image.
     """
     dims, ranks = largest.dims, windows.ranks()
     otherwise, sizes = windows.firsts(ranks), windows.reach
@@ -115,12 +118,12 @@ def _first_of_tiles(windows, largest, bounded):
         sizes = [height * sizes[0], *sizes[1:]]
         largest = apply("Reshape", largest, np.array([-1, 1, *sizes]))
         ranks, otherwise = (np.concatenate([v] * height) for v in (ranks, otherwise))
-    found = _ranked(largest, 2.0 * ranks[None, None], None if bounded else otherwise[None, None])
-    first = apply("MaxPool", found, kernel_shape=windows.window, strides=windows.window)
-    won = apply("Equal", found, _enlarged(windows, first, sizes))
+    ranked = _ranked(largest, 2.0 * ranks[None, None], None if bounded else otherwise[None, None])
+    first = apply("MaxPool", ranked, kernel_shape=windows.window, strides=windows.window)
+    winners = ops.equal(ranked, _upsampled(windows, first, sizes))
     if height == 1:
-        return won
-    return apply("Reshape", won, np.array([-1, *dims[1:]]), known=dims)
+        return winners
+    return apply("Reshape", winners, np.array([-1, *dims[1:]]), known=dims)
 
 
 def _stacked_channels(channels, pixels):
@@ -132,12 +135,12 @@ def _stacked_channels(channels, pixels):
 
 
 def _ranked(largest, ranks, otherwise):
-    """The rank of what is largest, plus 1 somewhere: windows of NaN or -inf have nothing else."""
-    found = apply("Mul", apply("Cast", largest, to=_FLOAT32), constant(ranks, np.float32))
-    return found if otherwise is None else apply("Add", found, constant(otherwise, np.float32))
+    """The rank of what is largest, plus 1 at `otherwise`: it decides where all is NaN or -inf."""
+    ranked = ops.cast(largest, np.float32) * ranks
+    return ranked if otherwise is None else ranked + otherwise
 
 
-def _enlarged(windows, v, sizes=None):
+def _upsampled(windows, v, sizes=None):
     """The value of each window at all of its elements, where windows tile the image."""
     return apply(
         "Resize",
@@ -152,27 +155,26 @@ def _enlarged(windows, v, sizes=None):
 
 
 def _at_each_tap(windows, x, y, dy):
-    """dy at all largest elements, a mask for each place within a window."""
+    """dy at all maxima, by a mask for each tap."""
     x, (n, c), cells = windows.padded(x, _LOWEST), x.dims[:2], []
     for tap in windows.taps():
-        cell = masked(apply("GreaterOrEqual", windows.slice(x, tap), y), dy)
-        cells.append(reshape(cell, [merged(n, c), 1, *windows.result]))
-    return windows.scatter(apply("Concat", *cells, axis=1), (n, c))
+        cell = masked(windows.slice(x, tap) >= y, dy)
+        cells.append(reshape_dims(cell, [merged(n, c), 1, *windows.result]))
+    return windows.scatter(ops.concat(cells, axis=1), (n, c))
 
 
 def _at_all(windows, x, y, dy):
-    """dy at all largest elements, however many places a window has."""
-    return _summed(
-        windows, x, masked(_winners_of_cells(windows, x, True), _beside_taps(windows, dy))
-    )
+    """dy at all maxima, however many taps a window has."""
+    winners = _winners_of_cells(windows, x, True)
+    return _col2im(windows, x, masked(winners, _per_place(windows, dy)))
 
 
-def _summed(windows, x, cells):
-    """The sum of the window cells at their pixels (col2im): [N, C, *reach]."""
+def _col2im(windows, x, cells):
+    """The sum of the window cells [N, C, taps, places] at their pixels: [N, C, *reach]."""
     n, c = x.dims[:2]
     if windows.count <= _SQUARE:
         return windows.scatter(
-            reshape(cells, [merged(n, c), windows.count, *windows.result]), (n, c)
+            reshape_dims(cells, [merged(n, c), windows.count, *windows.result]), (n, c)
         )
     taps = c * windows.count if isinstance(c, int) else None
     columns = apply("Reshape", cells, np.array([0, taps or -1, windows.places]))
@@ -184,39 +186,35 @@ def _summed(windows, x, cells):
         strides=windows.strides,
         dilations=windows.dilations,
     )
-    return reshape(image, [n, c, *windows.reach])
+    return reshape_dims(image, [n, c, *windows.reach])
 
 
 def _at_first(windows, x, dy):
-    """dy at the first largest element, without Indices."""
-    won = _winners_of_cells(windows, x, False)
+    """dy at the first maximum, without Indices."""
+    winners = _winners_of_cells(windows, x, False)
     if windows.count <= _SQUARE:
-        return _summed(windows, x, masked(won, _beside_taps(windows, dy)))
-    at = apply("Cast", windows.index(), to=_FLOAT32)
-    at = apply("ReduceSum", masked(won, at), np.array([2]), keepdims=0)
-    at = apply("Reshape", apply("Cast", at, to=_INT64), np.array([-1, windows.places]))
+        return _col2im(windows, x, masked(winners, _per_place(windows, dy)))
+    at = ops.reduce_sum(masked(winners, ops.cast(windows.index(), np.float32)), 2)
+    at = apply("Reshape", ops.cast(at, np.int64), np.array([-1, windows.places]))
     values = apply("Reshape", dy, np.array([-1, windows.places]))
     images = apply("ReduceProd", apply("Shape", x, end=2), keepdims=1)
-    size = apply("Concat", images, np.array([windows.pixels]), axis=0)
-    flat = _added_up(size, at, values, axis=1)
-    shape = apply("Concat", apply("Shape", x, end=2), np.array(windows.reach), axis=0)
+    size = ops.concat([images, np.array([windows.pixels])])
+    flat = _scatter_add(size, at, values, axis=1)
+    shape = ops.concat([apply("Shape", x, end=2), np.array(windows.reach)])
     known = (*x.dims[:2], *windows.reach)
     return apply("Reshape", flat, shape, known=known, allowzero=1)
 
 
-def _winners_of_cells(windows, x, every):
-    """Which cells of each window win, [N, C, taps, places]."""
-    taps = np.array([2], np.int64)
+def _winners_of_cells(windows, x, all_ties):
+    """A mask of the cells of each window that win, [N, C, taps, places]."""
     cells = windows.cells(windows.padded(x, _LOWEST))
-    largest = apply("GreaterOrEqual", cells, apply("ReduceMax", cells, taps, keepdims=1))
+    largest = cells >= ops.reduce_max(cells, 2, keep_dim=True)
     ranks = _ranks_of_cells(windows)
-    if every:
-        found = apply("Mul", apply("Cast", largest, to=_FLOAT32), ranks)
-        return apply("Greater", found, np.float32(0))
-    first = apply("Equal", ranks, apply("ReduceMax", ranks, np.array([0]), keepdims=1))
-    first = apply("Cast", first, to=_FLOAT32)
-    found = _ranked(largest, apply("Mul", ranks, np.float32(2)), first)
-    return apply("Equal", found, apply("ReduceMax", found, taps, keepdims=1))
+    if all_ties:
+        return ops.cast(largest, np.float32) * ranks > 0
+    first = ops.equal(ranks, ops.reduce_max(ranks, 0, keep_dim=True))
+    ranked = _ranked(largest, ranks * 2, ops.cast(first, np.float32))
+    return ops.equal(ranked, ops.reduce_max(ranked, 2, keep_dim=True))
 
 
 def _ranks_of_cells(windows):
@@ -225,45 +223,45 @@ def _ranks_of_cells(windows):
     if not any(windows.pads):
         return ranks
     inside = constant(windows.inside().reshape(-1), np.float32)
-    return apply("Mul", ranks, apply("Gather", inside, windows.index()))
+    return ranks * apply("Gather", inside, windows.index())
 
 
-def _beside_taps(windows, v):
+def _per_place(windows, v):
     """A value of each window as [N, C, 1, places]."""
     return apply("Reshape", v, np.array([0, 0, 1, windows.places]))
 
 
-def _added_up(size, index, values, axis):
+def _scatter_add(size, index, values, axis):
     """Zeros of a size, with values added at their index along an axis."""
-    zeros = apply("Expand", constant(0, values.dtype), size)
-    return apply("ScatterElements", zeros, index, values, axis=axis, reduction="add")
+    zeros = ops.expand(constant(0, values.dtype), size)
+    return ops.scatter_add(zeros, index, values, axis)
 
 
 def _vector(x):
     return apply("Reshape", x, np.array([-1]))
 
 
-def _like(flat, x):
-    """Elements in the shape of x."""
-    return apply("Reshape", flat, apply("Shape", x), known=x.dims, allowzero=1)
+def _in_shape_of(x, flat):
+    """Flat elements in the shape of x."""
+    return apply("Reshape", flat, ops.shape_of(x), known=x.dims, allowzero=1)
 
 
-def avg_pool_grad(node, inputs, sizes, seed):
-    """dy over the number of cells averaged, at every cell of its window."""
+def avg_pool_grad(node, inputs, context):
+    """Lower to dy over the number of cells averaged, at every cell of its window."""
     x, dy = inputs
     windows = Windows(node, x, dy, node.attributes["kernel_shape"])
     n, c = x.dims[:2]
-    share = apply("Mul", dy, constant(1.0 / _counts(windows, node), dy.dtype))
+    share = dy * (1.0 / _counts(windows, node))
     if windows.reach == list(windows.image) and set(windows.result) == {1}:
-        return (apply("Mul", share, constant(np.ones((1, 1, *windows.image)), dy.dtype)),)
-    share = reshape(share, [merged(n, c), 1, *windows.result])
+        return (share * np.ones((1, 1, *windows.image)),)
+    share = reshape_dims(share, [merged(n, c), 1, *windows.result])
     ones = constant(np.ones((1, 1, *windows.window)), dy.dtype)
     image = apply("ConvTranspose", share, ones, strides=windows.strides)
-    return (windows.unpadded(reshape(image, [n, c, *windows.reach])),)
+    return (windows.unpadded(reshape_dims(image, [n, c, *windows.reach])),)
 
 
 def _counts(windows, node):
-    """How many cells each window averages, [*result]."""
+    """The number of cells that each window averages, [*result]."""
     include = node.attributes.get("count_include_pad", 0)
     total = np.ones(())
     for axis in range(windows.n):

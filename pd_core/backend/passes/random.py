@@ -1,38 +1,35 @@
-"""Uniform draws as a counter-based hash, in products and sums of uint32 that every runtime has."""
+"""Uniform random numbers by a counter-based hash, in uint32 arithmetic that every runtime has."""
 
 import numpy as np
 
+from ... import ops
 from ...graph.node import apply
 
 _U = np.uint32
 
 
-def uniform(node, inputs, sizes, seed):
-    """float32 on [0, 1): the hash of (seed, step, key, steps of the loops around, element)."""
+def uniform(node, inputs, context):
+    """Lower to float32 on [0, 1): the hash of (seed, step, key, loop counters, element)."""
     (shape, *counters), key = inputs, node.attributes["key"]
-    first, second = _keys(seed, key, counters)
+    first, second = _keys(context.seed_row(key), key, counters)
     count = apply("ReduceProd", shape, keepdims=0)
-    h = apply("Cast", apply("Range", np.int64(0), count, np.int64(1)), to=12)
-    h = _mix(apply("Add", h, first))
-    h = _mix(apply("Add", h, second))
-    h = _mix(h)
-    unit = apply("Mul", apply("Cast", apply("Div", h, _U([256])), to=1), np.float32([2.0**-24]))
+    h = ops.cast(ops.arange(count), np.uint32)
+    h = _mix(_mix(_mix(h + first) + second))
+    unit = ops.cast(h / _U([256]), np.float32) * np.float32([2.0**-24])  # the upper 24 bits
     return (apply("Reshape", unit, shape, known=node.outputs[0].dims, allowzero=1),)
 
 
 def _keys(seed, key, counters):
     """Two words, uint32[1] each, from seed, step, key and the counters of loops."""
-    words = apply("Cast", seed, to=12)
+    words = ops.cast(seed, np.uint32)
     session, step = (apply("Slice", words, np.array([k]), np.array([k + 1])) for k in (0, 1))
-    h = _mix(apply("Add", session, _U([key])))
-    first = _mix(apply("Add", _mix(h), step))
-    for number in counters:
-        first = _mix(apply("Add", _mix(first), apply("Cast", number, to=12)))
-    return first, _mix(apply("Add", first, _U([0x9E3779B9])))
+    first = _mix(_mix(_mix(session + _U([key]))) + step)
+    for counter in counters:
+        first = _mix(_mix(first) + ops.cast(counter, np.uint32))
+    return first, _mix(first + _U([0x9E3779B9]))  # 2^32 over the golden ratio
 
 
 def _mix(h):
-    """x (2x + 1), a permutation of the words (Rivest et al. 1998, RC6), then half a rotation."""
-    h = apply("Mul", h, apply("Add", apply("Mul", h, _U([2])), _U([1])))
-    low = apply("Mul", h, _U([65536]))
-    return apply("Add", apply("Div", h, _U([65536])), low)
+    """x (2x + 1), a permutation of the words (Rivest et al. 1998, RC6), rotated by half a word."""
+    h = h * (h * _U([2]) + _U([1]))
+    return h / _U([65536]) + h * _U([65536])

@@ -1,112 +1,111 @@
-"""Packed sequences as ONNX operators: gathers, after a row for the places that hold no token."""
+"""Packed sequences as ONNX operators: gathers, with a row appended for the padding."""
 
 import math
 
 import numpy as np
 
+from ... import ops
 from ...graph.node import apply, refined
 from ...graph.variable import constant, fresh_dim
 
 
-def padded_again(node, inputs):
-    """What was padded, packed and padded once more: fill where there is no token."""
+def padded_again(node, inputs, context):
+    """Mask a padded tensor that was packed and is padded once more, instead of two gathers."""
     if node.op_type != "PadRows":
         return None
     packed, index, places = inputs
     if packed.node is None or packed.node.op_type != "PackRows":
         return None
-    padded, *where = packed.node.inputs
-    if where[0] is not index or where[1] is not places:
+    padded, other_index, other_places = packed.node.inputs
+    if other_index is not index or other_places is not places:
         return None
-    there = apply("Less", index, apply("Size", places))
+    is_token = index < ops.size(places)
     if padded.rank > index.rank:
-        there = apply("Unsqueeze", there, np.arange(index.rank, padded.rank))
+        is_token = ops.unsqueeze(is_token, np.arange(index.rank, padded.rank))
     fill = constant(node.attributes["fill"], padded.dtype)
-    made = apply("Where", there, padded, fill)
+    made = apply("Where", is_token, padded, fill)
     made = refined(made, node.outputs[0].dims)
     return (made,)
 
 
-def pad_rows(node, inputs, sizes, seed):
-    """The rows and one of `fill`, gathered."""
+def pad_rows(node, inputs, context):
+    """Lower to a gather of the rows and a row of `fill`."""
     values, index, _ = inputs
     return (_padded(values, index, node.attributes["fill"]),)
 
 
-def pack_rows(node, inputs, sizes, seed):
-    """The rows of the flattened places, gathered."""
+def pack_rows(node, inputs, context):
+    """Lower to a gather from the flattened positions."""
     padded, index, places = inputs
     padded = _flattened(padded, index) if index.rank > 1 else padded
     return (apply("Gather", padded, places),)
 
 
-def pad_parts(node, inputs, sizes, seed):
-    """The rows and one of zeros, gathered for each part; without zeros, the last row for that."""
+def pad_parts(node, inputs, context):
+    """Lower to a gather for each part; padding is a row of zeros, or any row without `zeros`."""
     values, _, *indices = inputs
     if node.attributes["zeros"]:
         values = _with_row(values, 0.0)
     else:
-        last = apply("Sub", apply("Shape", values, start=0, end=1), np.int64(1))
-        indices = [apply("Min", index, last) for index in indices]
+        last = ops.size_of(values, 0) - 1
+        indices = [ops.minimum(index, last) for index in indices]
     return tuple(apply("Gather", values, index) for index in indices)
 
 
-def pack_parts(node, inputs, sizes, seed):
-    """The rows of all parts back to back, gathered."""
+def pack_parts(node, inputs, context):
+    """Lower to a gather from the concatenated parts."""
     places, *rest = inputs
     half = len(rest) // 2
     parts = [_flattened(*pair) for pair in zip(rest[:half], rest[half:], strict=True)]
-    return (apply("Gather", apply("Concat", *parts, axis=0), places),)
+    return (apply("Gather", ops.concat(parts), places),)
 
 
-def exchange_rows(node, inputs, sizes, seed):
-    """The rows and one of zeros, gathered."""
+def exchange_rows(node, inputs, context):
+    """Lower to a gather of the rows and a row of zeros."""
     values, index, _ = inputs
     return (_padded(values, index, 0.0),)
 
 
-def segment_sum(node, inputs, sizes, seed):
-    """The sum over the padded form."""
+def segment_sum(node, inputs, context):
+    """Lower to the sum over the padded form."""
     values, index, _ = inputs
-    axes = np.array([1], np.int64)
-    return (apply("ReduceSum", _padded(values, index, 0.0), axes, keepdims=0),)
+    return (ops.reduce_sum(_padded(values, index, 0.0), 1),)
 
 
-def repeat_rows(node, inputs, sizes, seed):
-    """The row of each owner; after a row of zeros where there may be none."""
+def repeat_rows(node, inputs, context):
+    """Lower to a gather by owner, with a row of zeros where there may be none."""
     rows, _, owner = inputs
     if node.attributes["holes"]:
         return (_padded(rows, owner, 0.0),)
     return (apply("Gather", rows, owner),)
 
 
-def segment_max(node, inputs, sizes, seed):
-    """The maximum over the padded form; zero where there is nothing."""
+def segment_max(node, inputs, context):
+    """Lower to the maximum over the padded form; zero for empty sequences."""
     values, index, _, _, lengths = inputs
-    axes = np.array([1], np.int64)
-    found = apply("ReduceMax", _padded(values, index, -np.inf), axes, keepdims=0)
-    some = apply("Greater", lengths, np.int64(0))
+    largest = ops.reduce_max(_padded(values, index, -np.inf), 1)
+    has_tokens = lengths > 0
     if values.rank > 1:
-        some = apply("Unsqueeze", some, np.arange(1, values.rank))
-    return (apply("Where", some, found, constant(0, values.dtype)),)
+        has_tokens = ops.unsqueeze(has_tokens, np.arange(1, values.rank))
+    return (ops.where(has_tokens, largest, 0),)
 
 
 def _flattened(padded, index):
-    """The axes of a padded tensor that are those of its index, as one."""
-    rows = apply("Reshape", apply("Size", index), np.array([1]))
-    shape = apply("Concat", rows, apply("Shape", padded, start=index.rank), axis=0)
+    """A padded tensor with the axes of its index merged into one."""
+    rows = ops.reshape(ops.size(index), [1])
+    shape = ops.concat([rows, apply("Shape", padded, start=index.rank)])
     known = (fresh_dim(), *padded.dims[index.rank :])
     return apply("Reshape", padded, shape, known=known, allowzero=1)
 
 
 def _padded(values, index, fill):
-    """The rows and one of `fill`, gathered."""
+    """The rows and one of `fill`, gathered by an index in which the padding is the last row."""
     return apply("Gather", _with_row(values, fill), index)
 
 
 def _with_row(values, fill):
-    """The rows, and one more of `fill`."""
-    return apply("Concat", values, _row(values, fill), axis=0)
+    """The rows and one of `fill`."""
+    return ops.concat([values, _row(values, fill)])
 
 
 def _row(values, fill):
@@ -114,7 +113,7 @@ def _row(values, fill):
     if all(isinstance(d, int) for d in sizes) and math.prod(sizes) <= _SMALL:
         return constant(np.full((1, *sizes), fill), values.dtype)
     tail = apply("Shape", values, start=1) if values.rank > 1 else np.zeros(0, np.int64)
-    shape = apply("Concat", np.array([1], np.int64), tail, axis=0)
+    shape = ops.concat([np.array([1], np.int64), tail])
     return apply("Expand", constant(fill, values.dtype), shape, known=(1, *sizes))
 
 

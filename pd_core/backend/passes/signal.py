@@ -1,32 +1,33 @@
-"""Spectra in forms that all runtimes understand alike."""
+"""Fourier transforms in forms that all runtimes compute alike."""
 
 import numpy as np
 
+from ... import ops
 from ...graph.node import apply
 from ...graph.variable import constant
 
 
-def stft(node, inputs, sizes, seed):
-    """With `onesided` written out: the shape inference of runtimes takes it to be 0 by default."""
+def stft(node, inputs, context):
+    """Write `onesided` out: the shape inference of runtimes takes it to be 0 by default."""
     if "onesided" in node.attributes:
         return None
     return (apply("STFT", *inputs, known=node.outputs[0].dims, onesided=1, **node.attributes),)
 
 
-def dft(node, inputs, sizes, seed):
-    """The inverse of a real signal, of as many frequencies as it has.
+def dft(node, inputs, context):
+    """Crop or pad the frequencies of an inverse real transform to those of its length.
 
-    ONNX Runtime 1.31 mixes those beyond into the result, and takes those missing for no zeros.
+    ONNX Runtime 1.31 mixes those beyond into the result, and does not take missing ones as zero.
     """
     x, length, axis = (*inputs, None, None)[:3]
     if length is None or not all(node.attributes.get(k, 0) for k in ("inverse", "onesided")):
         return None
     axis = constant(np.int64(x.rank - 2)) if axis is None else axis
     one, zero = np.array([1], np.int64), np.array([0], np.int64)
-    along = apply("Reshape", axis, one)
-    count = apply("Add", apply("Div", apply("Reshape", length, one), np.int64(2)), one)
+    along = ops.reshape(axis, one)
+    count = ops.reshape(length, one) / 2 + one
     x = apply("Slice", x, zero, count, along)
-    missing = apply("Sub", count, apply("Gather", apply("Shape", x), along))
-    widths = apply("Concat", zero, missing, axis=0)
+    missing = count - apply("Gather", ops.shape_of(x), along)
+    widths = ops.concat([zero, missing])
     x = apply("Pad", x, widths, constant(0, x.dtype), along, mode="constant")
     return (apply("DFT", x, length, axis, known=node.outputs[0].dims, **node.attributes),)

@@ -1,11 +1,15 @@
-"""Outputs that nobody reads: what loops give for gradients that a program does not compute."""
+"""Unread outputs: values of all steps of a loop that only its gradient would read."""
 
 from ...graph.node import Block, Node, ancestors
 from ...graph.rewrite import rewrite
 
 
-def without_unread(targets, stop=()):
-    """The targets behind nodes without the unread ones of the outputs that nobody asked for."""
+def without_unread_outputs(targets, context):
+    """Drop the outputs that nothing reads of those that only gradients ask for."""
+    return _without_unread(targets)
+
+
+def _without_unread(targets, stop=()):
     order = ancestors(targets, stop)
     if not any(node.blocks or node.visible < len(node.outputs) for node in order):
         return targets
@@ -25,15 +29,15 @@ def without_unread(targets, stop=()):
 
 
 def _lighter(node, block, kept):
-    """The body of a node of whose outputs only some are kept."""
+    """The body of a node that keeps only some of its outputs."""
     lead = len(block.outputs) - len(node.outputs)  # the condition of a Loop comes first
     outputs = (*block.outputs[:lead], *(block.outputs[lead + k] for k in kept))
-    lighter = tuple(without_unread(outputs, block.inputs))
+    lighter = tuple(_without_unread(outputs, block.inputs))
     return block if lighter == block.outputs else Block(block.formals, block.captured, lighter)
 
 
 def _with_outputs(node, inputs, blocks, kept):
-    """The outputs of the node without some; these stay what they were, for nobody reads them."""
+    """Rebuild a node with some of its outputs; the others stay, since nothing reads them."""
     attributes = dict(node.attributes)
     if node.op_type == "Scan":
         states = len(node.outputs) - len(attributes["scan_output_directions"])

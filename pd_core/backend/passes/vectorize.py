@@ -1,26 +1,32 @@
 """One operator for all steps of a loop: the same operator over an added first axis.
 
-plan(node, stacked) says how, for inputs of which some are stacked over steps: a function of the
-outer inputs, or None where the operator cannot be moved as it is.
+plan(node, stacked) returns, for inputs of which some are stacked over steps, a function of the
+outer inputs, or None where the operator has no such form.
 """
+
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ... import ops
 from ...graph.broadcast import BROADCASTING
-from ...graph.node import Node, apply
-from ...graph.variable import constant
+from ...graph.node import Node
+from ...graph.variable import Variable, constant
 
 _UNARY = {
     *("Abs", "Cast", "Ceil", "Cos", "Erf", "Exp", "Floor", "Identity", "LeakyRelu", "Log"),
     *("Neg", "Not", "Reciprocal", "Relu", "Round", "Sigmoid", "Sign", "Sin", "Softplus"),
     *("Softsign", "Sqrt", "Tanh"),
 }
-_NORMALISED = {"Softmax", "LogSoftmax"}
+_NORMALIZED = {"Softmax", "LogSoftmax"}
 _REDUCED = {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd"}
 
 
-def plan(node, stacked):
-    """A function(outer inputs) -> outputs stacked over steps, or None."""
+Outer = Sequence[tuple[Variable, bool]]  # each input of a node, and whether it is stacked
+
+
+def plan(node: Node, stacked: list[bool]) -> Callable[[Outer], Sequence[Variable]] | None:
+    """Return a function(outer inputs) -> outputs stacked over steps, or None."""
     rule = _RULES.get(node.op_type)
     return None if rule is None or node.blocks else rule(node, stacked)
 
@@ -44,16 +50,16 @@ def _elementwise(node, stacked):
 
 
 def _ranked(x, rank):
-    """A stacked value with axes of size 1 behind the steps, for a result of that rank a step."""
+    """A stacked value with axes of size 1 after the steps, as a result of that rank needs them."""
     missing = rank + 1 - x.rank
-    return apply("Unsqueeze", x, np.arange(1, missing + 1)) if missing else x
+    return ops.unsqueeze(x, np.arange(1, missing + 1)) if missing else x
 
 
 def _matmul(node, stacked):
     ranks = [x.rank for x in node.inputs]
-    most = max(r for r, s in zip(ranks, stacked, strict=True) if s)
-    fits = all(r == most if s else 2 <= r <= most for r, s in zip(ranks, stacked, strict=True))
-    return (lambda inputs: _same(node, inputs)) if fits and most >= 2 else None
+    rank = max(r for r, s in zip(ranks, stacked, strict=True) if s)
+    fits = all(r == rank if s else 2 <= r <= rank for r, s in zip(ranks, stacked, strict=True))
+    return (lambda inputs: _same(node, inputs)) if fits and rank >= 2 else None
 
 
 def _transpose(node, stacked):
@@ -61,13 +67,13 @@ def _transpose(node, stacked):
     return lambda inputs: _same(node, inputs, perm=[0, *(k + 1 for k in order)])
 
 
-def _normalised(node, stacked):
+def _normalized(node, stacked):
     axis = node.attributes.get("axis", -1) % node.inputs[0].rank
     return lambda inputs: _same(node, inputs, axis=axis + 1)
 
 
 def _on_axes(node, stacked):
-    """Reductions, Squeeze: constant axes of the first input."""
+    """Reductions and Squeeze: constant axes of the first input."""
     axes = node.inputs[1].value if len(node.inputs) > 1 else None
     if stacked != [True, False] or axes is None:
         return None
@@ -125,7 +131,7 @@ def _reshape(node, stacked):
 
 _RULES = {
     **dict.fromkeys((*_UNARY, *BROADCASTING), _elementwise),
-    **dict.fromkeys(_NORMALISED, _normalised),
+    **dict.fromkeys(_NORMALIZED, _normalized),
     **dict.fromkeys((*_REDUCED, "Squeeze"), _on_axes),
     "MatMul": _matmul,
     "Transpose": _transpose,

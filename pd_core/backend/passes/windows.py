@@ -1,19 +1,21 @@
-"""Sliding windows as slices: what pooling and convolution gradients are written with."""
+"""Geometry of sliding windows, as the gradients of pooling and convolution need it."""
 
 import math
+from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
 
+from ... import ops
 from ...graph.errors import GraphError
-from ...graph.node import apply
-from ...graph.variable import constant
+from ...graph.node import Node, apply
+from ...graph.variable import Dim, Variable, constant
 
 
 class Windows:
     """The geometry of windows over images [N, C, *S] of known spatial sizes."""
 
-    def __init__(self, node, image, result, window):
+    def __init__(self, node: Node, image: Variable, result: Variable, window: Sequence[int]):
         self.n = len(window)
         self.window = list(window)
         a = node.attributes
@@ -30,94 +32,94 @@ class Windows:
         ]
 
     @property
-    def count(self):
+    def count(self) -> int:
         """The number of cells (kernel taps) of a window."""
         return math.prod(self.window)
 
     @property
-    def places(self):
+    def places(self) -> int:
         """The number of windows (output positions) of an image."""
         return math.prod(self.result)
 
     @property
-    def pixels(self):
+    def pixels(self) -> int:
         """The number of pixels that the windows of an image cover."""
         return math.prod(self.reach)
 
     @property
-    def tile(self):
-        """Whether the windows lie side by side."""
+    def tile(self) -> bool:
+        """Whether the windows lie side by side: no overlap, no gap."""
         axes = zip(self.window, self.strides, self.dilations, self.result, strict=True)
         return all((d == 1 or k == 1) and (s == k or r == 1) for k, s, d, r in axes)
 
     @property
-    def onnx_pads(self):
-        """Whether an operator of ONNX takes these pads: below the window on each side."""
+    def onnx_pads(self) -> bool:
+        """Whether ONNX's pooling takes these pads: less than the window on each side."""
         return all(p < k for p, k in zip(self.pads, self.window * 2, strict=True))
 
-    def inside(self):
-        """1 for what the windows reach of the image, 0 for padding: [*reach]."""
-        found = np.ones(())
+    def inside(self) -> np.ndarray:
+        """Return a mask [*reach]: 1 for pixels of the image, 0 for padding."""
+        mask = np.ones(())
         for r, p, size in zip(self.reach, self.pads, self.image, strict=False):
             at = np.arange(r) - p
-            found = np.multiply.outer(found, (at >= 0) & (at < size))
-        return found
+            mask = np.multiply.outer(mask, (at >= 0) & (at < size))
+        return mask
 
-    def ranks(self):
-        """Numbers that fall from cell to cell of a window, row by row, and are 0 in the padding:
-        [*reach], where windows tile the image.
+    def ranks(self) -> np.ndarray:
+        """Return numbers [*reach] that fall from cell to cell of each window, row by row, and are
+        0 in the padding, where windows tile the image.
         """
         at = np.zeros((), np.int64)
         for r, k in zip(self.reach, self.window, strict=True):
             at = np.add.outer(at * k, np.arange(r) % k)
         return (self.count - at) * self.inside()
 
-    def firsts(self, ranks):
-        """1 for the first cell of each window that lies in the image, by their ranks, else 0."""
+    def firsts(self, ranks: np.ndarray) -> np.ndarray:
+        """Return a mask of the first cell of each window inside the image, by their ranks."""
         split = [n for pair in zip(self.result, self.window, strict=True) for n in pair]
         cells = ranks.reshape(split)
         within = tuple(range(1, 2 * self.n, 2))
         return (cells == cells.max(within, keepdims=True)).reshape(ranks.shape)
 
-    def index(self):
-        """The number of each cell among those that the windows reach over, [taps, places]."""
+    def index(self) -> Variable:
+        """Return the flat index of each cell within the reach, [taps, places]."""
         taps, places = np.zeros((), np.int64), np.zeros((), np.int64)
         axes = (self.reach, self.window, self.dilations, self.result, self.strides)
         for size, k, d, r, s in zip(*axes, strict=True):
             taps = np.add.outer(taps * size, np.arange(k) * d)
             places = np.add.outer(places * size, np.arange(r) * s)
-        return apply("Add", taps.reshape(-1, 1), places.reshape(1, -1))
+        return ops.add(taps.reshape(-1, 1), places.reshape(1, -1))
 
-    def cells(self, padded):
-        """The cells of each window, [N, C, taps, places]."""
+    def cells(self, padded: Variable) -> Variable:
+        """Return the cells of each window (im2col), [N, C, taps, places]."""
         flat = apply("Reshape", padded, _i64([0, 0, self.pixels]))
-        return apply("Gather", flat, self.index(), axis=2)
+        return ops.gather(flat, self.index(), axis=2)
 
-    def padded(self, x, value):
-        """x cropped or padded to exactly what the windows reach over."""
+    def padded(self, x: Variable, value: float) -> Variable:
+        """Return x cropped or padded to the reach of the windows."""
         after = [
             r - p - size for r, p, size in zip(self.reach, self.pads, self.image, strict=False)
         ]
-        return resized(x, self.pads[: self.n], after, value)
+        return pad_or_crop(x, self.pads[: self.n], after, value)
 
-    def unpadded(self, x):
-        """The contrary: an image as large as the reach, back to the size of the image."""
+    def unpadded(self, x: Variable) -> Variable:
+        """Return an image as large as the reach, cropped or padded to the size of the image."""
         before = [-p for p in self.pads[: self.n]]
         after = [
             size - (r - p) for r, p, size in zip(self.reach, self.pads, self.image, strict=False)
         ]
-        return resized(x, before, after, 0.0)
+        return pad_or_crop(x, before, after, 0.0)
 
-    def taps(self):
-        """The places within a window, row by row."""
+    def taps(self) -> list[tuple[int, ...]]:
+        """Return the positions within a window, row by row."""
         return list(product(*(range(k) for k in self.window)))
 
-    def slice(self, padded, tap):
-        """The cell at `tap` of every window, [N, C, *result]."""
+    def slice(self, padded: Variable, tap: Sequence[int]) -> Variable:
+        """Return the cell at `tap` of every window, [N, C, *result]."""
         return self._cells(padded, list(range(self.n)), tap)
 
-    def slice_axis(self, padded, axis, tap):
-        """The same along one spatial axis; the others stay whole."""
+    def slice_axis(self, padded: Variable, axis: int, tap: int) -> Variable:
+        """Return the cells at `tap` along one spatial axis; the others stay whole."""
         return self._cells(padded, [axis], [tap])
 
     def _cells(self, padded, axes, taps):
@@ -127,26 +129,27 @@ class Windows:
             starts.append(start)
             ends.append(start + (count - 1) * self.strides[axis] + 1)
             dims[2 + axis] = count
-        places = (starts, ends, [2 + axis for axis in axes], [self.strides[k] for k in axes])
+        steps = [self.strides[k] for k in axes]
         if dims == list(padded.dims):
             return padded
-        return apply("Slice", padded, *map(_i64, places), known=tuple(dims))
+        bounds = (starts, ends, [2 + axis for axis in axes], steps)
+        return apply("Slice", padded, *map(_i64, bounds), known=tuple(dims))
 
-    def scatter(self, cells, channels_dims):
-        """Add up cells [N*C, taps, *result] at their places: an image as large as the reach.
+    def scatter(self, cells: Variable, lead: Sequence[Dim]) -> Variable:
+        """Return the sum of cells [N*C, taps, *result] at their pixels (col2im): [*lead, *reach].
 
-        A transposed convolution with one filter per tap, each a single 1.
+        It is a transposed convolution with one filter per tap, each a single 1.
         """
         count = len(self.taps())
         filters = constant(np.eye(count).reshape(count, 1, *self.window), cells.dtype)
         image = apply(
             "ConvTranspose", cells, filters, strides=self.strides, dilations=self.dilations
         )
-        return reshape(image, [*channels_dims, *self.reach])
+        return reshape_dims(image, [*lead, *self.reach])
 
 
-def resized(x, before, after, value):
-    """Spatial axes with `before`/`after` cells of `value` more, or less where negative."""
+def pad_or_crop(x: Variable, before: Sequence[int], after: Sequence[int], value: float) -> Variable:
+    """Pad the last axes by `before` and `after` cells of `value`; crop where these are negative."""
     lead = x.rank - len(before)
     sizes = [d + b + a for d, b, a in zip(x.dims[lead:], before, after, strict=True)]
     if any(v < 0 for v in (*before, *after)):
@@ -160,17 +163,17 @@ def resized(x, before, after, value):
     return x
 
 
-def reshape(x, dims):
-    """Reshape to dims of which at most one is a name: that one is what remains."""
+def reshape_dims(x: Variable, dims: Sequence[Dim]) -> Variable:
+    """Reshape to dims of which at most one is a name: that axis takes what remains."""
     named = [d for d in dims if isinstance(d, str)]
     if len(named) > 1:
-        raise GraphError(f"a lowering met more than one unknown size in {dims}")
+        raise GraphError(f"a pass met more than one unknown size in {dims}")
     target = [-1 if isinstance(d, str) else int(d) for d in dims]
     return apply("Reshape", x, _i64(target), known=tuple(dims))
 
 
-def merged(a, b):
-    """The size of two axes in one."""
+def merged(a: Dim, b: Dim) -> Dim:
+    """Return the size of two axes in one."""
     if isinstance(a, int) and isinstance(b, int):
         return a * b
     return f"{a}*{b}"

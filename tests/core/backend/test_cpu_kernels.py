@@ -9,14 +9,14 @@ import pd_core as pd
 from pd_core import ops
 from pd_core.backend import ort, program
 from pd_core.backend.passes import blocked
-from pd_core.backend.passes.affine import ChannelAffine
+from pd_core.backend.passes.affine import channel_affine
 from pd_core.backend.passes.blocked import DOMAIN, block_of
 from pd_core.backend.passes.bytes import in_bytes
+from pd_core.backend.passes.context import Context, each_node
 from pd_core.backend.passes.cpu import for_cpu
-from pd_core.backend.passes.crops import merged_crop
-from pd_core.backend.passes.momentum import MomentumGemm
+from pd_core.backend.passes.crops import pad_of_crop
+from pd_core.backend.passes.momentum import momentum_gemm
 from pd_core.graph.node import ancestors, apply
-from pd_core.graph.rewrite import rewrite
 
 BLOCK = 16  # a multiple of the blocks of every CPU that has them
 
@@ -42,6 +42,11 @@ def network(x, w, options):
     image, filters, bias = slots
     y = pd.relu(pd.conv(image, filters, bias, **options))
     return slots, [y, *pd.gradients(y * y, slots)]
+
+
+def rewritten(targets, rule, **context):
+    """The targets after one rule at every node."""
+    return each_node(rule)(targets, Context(**context))
 
 
 def tuned(targets, feeds, block=BLOCK):
@@ -146,7 +151,7 @@ def test_padding_of_a_crop_is_one_pad(starts, ends, widths, merges, rng):
     x = pd.Variable([7, 5])
     crop = apply("Slice", x, np.array(starts), np.array(ends), np.array([0, 1]))
     y = apply("Pad", crop, np.array(widths), np.float32(-1.0))
-    (found,) = rewrite([y], merged_crop)
+    (found,) = rewritten([y], pad_of_crop)
     assert [n.op_type for n in ancestors([found])] == (["Pad"] if merges else ["Slice", "Pad"])
     data = drawn(rng, 7, 5)
     wanted = data[starts[0] : ends[0], starts[1] : ends[1]]
@@ -159,10 +164,10 @@ def test_crops_at_places_of_the_run_stay(rng):
     x, start = pd.Variable([7]), pd.Variable([1], dtype="int64")
     crop = apply("Slice", x, start, np.array([7]), np.array([0]))
     y = apply("Pad", crop, np.array([0, 2]), np.float32(0.0))
-    assert rewrite([y], merged_crop) == [y]
+    assert rewritten([y], pad_of_crop) == [y]
     step = apply("Slice", x, np.array([0]), np.array([7]), np.array([0]), np.array([2]))
     z = apply("Pad", step, np.array([0, 2]), np.float32(0.0))
-    assert rewrite([z], merged_crop) == [z]
+    assert rewritten([z], pad_of_crop) == [z]
 
 
 # ---- a number per channel
@@ -172,7 +177,7 @@ def test_product_and_sum_per_channel_are_one_pass(rng):
     x, a, b = pd.Variable([None, 3, 4, 5]), pd.Variable([3, 1, 1]), pd.Variable([1, 3, 1, 1])
     arrays = drawn(rng, 2, 3, 4, 5), drawn(rng, 3, 1, 1), drawn(rng, 1, 3, 1, 1)
     for y in (x * a + b, b + a * x):
-        (found,) = rewrite([y], ChannelAffine(Counter(y.node.inputs)))
+        (found,) = rewritten([y], channel_affine)
         assert "BatchNormalization" in {n.op_type for n in ancestors([found])}
         value = pd.eval(found, dict(zip((x, a, b), arrays, strict=True)))
         np.testing.assert_allclose(value, arrays[0] * arrays[1] + arrays[2], rtol=1e-5, atol=1e-6)
@@ -183,9 +188,9 @@ def test_other_sums_of_products_stay():
     row, flat = pd.Variable([1, 1, 1, 4]), pd.Variable([None, 3])
     product = x * column
     for y in (x * row + column, product + row, x * x + column, flat * flat + flat):
-        assert rewrite([y], ChannelAffine(Counter(y.node.inputs))) == [y]
+        assert rewritten([y], channel_affine) == [y]
     y = product + column
-    assert rewrite([y], ChannelAffine(Counter([product, product]))) == [y]
+    assert rewritten([y, product], channel_affine) == [y, product]
 
 
 # ---- momentum
@@ -206,10 +211,7 @@ class Momentum:
         self.wanted = 0.75 * v - 0.5 * more(x.T @ d, w)
 
     def tuned(self, targets=(), sizes=()):
-        targets = [self.new, *targets]
-        uses = Counter(x for node in ancestors(targets) for x in node.inputs)
-        uses.update(targets)
-        return rewrite(targets, MomentumGemm(dict(sizes), uses))
+        return rewritten([self.new, *targets], momentum_gemm, sizes=dict(sizes))
 
     def value(self, target):
         pairs = zip([*self.slots, self.rate], [*self.arrays, np.float32(0.5)], strict=True)
@@ -247,9 +249,7 @@ def test_momentum_stays_where_a_gemm_is_no_gain(rng):
     new = v * 0.75 - (pd.transpose(x, [1, 0]) @ d) * pd.Variable([])
     for rows, gains in ((7, True), (8, False), (None, False)):
         sizes = {} if rows is None else {x.dims[0]: rows, d.dims[0]: rows}
-        (found,) = rewrite(
-            [new], MomentumGemm(sizes, Counter({x: 1 for n in ancestors([new]) for x in n.inputs}))
-        )
+        (found,) = rewritten([new], momentum_gemm, sizes=sizes)
         assert (kinds(found)["Gemm"] == 1) is gains
 
 
@@ -304,7 +304,7 @@ def test_the_ranks_of_a_pooling_are_bytes(rng):
 def test_sums_of_bytes_do_not_overflow(factor, more, as_bytes, rng):
     x = pd.Variable([3])
     y = ops.cast(ops.greater_than(x, 0.0), "float32") * float(factor) + float(more)
-    (made,) = rewrite([y], in_bytes)
+    (made,) = rewritten([y], in_bytes)
     found = [n.op_type for n in ancestors([made]) if n.outputs[0].dtype == np.uint8]
     assert len([op_type for op_type in found if op_type != "Cast"]) == as_bytes
     np.testing.assert_array_equal(

@@ -6,10 +6,11 @@ import pytest
 import pd_core as pd
 from pd_core import ops
 from pd_core.backend import program
-from pd_core.backend.passes import lowerings
+from pd_core.backend.passes import LOWERINGS
+from pd_core.backend.passes.context import Context, each_node
+from pd_core.backend.passes.relu import exchange_relu_and_pool
 from pd_core.backend.passes.scatter import add_rows
 from pd_core.graph.node import ancestors
-from pd_core.graph.rewrite import rewrite
 
 from ..ops import reference_conv as naive
 from ..ops.random import stream
@@ -335,7 +336,7 @@ def test_relu_behind_a_pooling_is_masked_where_it_is_small(options, monkeypatch)
     gradient = pooled_relu(x, **options)
     exchanged = pd.eval(gradient, {x: data})
     assert masked_sizes(gradient) == {(2, *naive.Geometry((8, 8), *pairs(options)).result)}
-    monkeypatch.setattr(program, "rewrites", ())
+    monkeypatch.setattr(program, "ALWAYS", ())
     pd.reset()
     y = pd.Variable([None, 2, 8, 8])
     gradient = pooled_relu(y, **options)
@@ -358,10 +359,10 @@ def test_exchange_is_of_one_image_only():
     geometry = {"kernel_shape": [2, 2], "strides": [2, 2], "pads": [0] * 4, "ceil_mode": 0}
     y = pd.max_pool(x, 2, 2)
     dx = ops.max_pool_grad(x, y, pd.Variable(y.shape), **geometry)
-    (exchange,) = program.rewrites[:1]
-    (same,) = rewrite([ops.relu_grad(x, dx)], exchange)
+    exchange = each_node(exchange_relu_and_pool)
+    (same,) = exchange([ops.relu_grad(x, dx)], Context())
     assert [n.op_type for n in ancestors([same])] == ["MaxPool", "ReluGrad", "MaxPoolGrad"]
-    (kept,) = rewrite([ops.relu_grad(other, dx)], exchange)
+    (kept,) = exchange([ops.relu_grad(other, dx)], Context())
     assert [n.op_type for n in ancestors([kept])] == ["MaxPool", "MaxPoolGrad", "ReluGrad"]
 
 
@@ -384,7 +385,7 @@ def test_rows_are_added_along_one_axis(height, index, rng):
     table = pd.Variable([height, 3])
     column = ops.expand_like(ops.reshape(rows, [-1, 1]), added)
     y = ops.scatter_add(table, column, added)
-    (z,) = rewrite([y], add_rows)
+    (z,) = each_node(add_rows)([y], Context())
     (scatter,) = (node for node in ancestors([z]) if node.op_type == "ScatterElements")
     large = height * 3 >= 2**31
     assert [v.rank for v in scatter.inputs] == [1, 1, 1]
@@ -417,7 +418,33 @@ def test_other_sums_stay_as_they_are(rng):
     index = pd.constant([[0, 1, 2], [3, 3, 3]])
     for axis in (0, 1):
         y = ops.scatter_add(x, index, values, axis)
-        assert rewrite([y], add_rows) == [y]
+        assert each_node(add_rows)([y], Context()) == [y]
+
+
+# ---- the contract
+
+
+def test_a_table_of_rules_is_one_walk():
+    """What a rule has built is not visited in the same walk."""
+    table = {
+        "Neg": lambda node, inputs, context: (ops.abs(inputs[0]),),
+        "Abs": lambda node, inputs, context: (-inputs[0],),
+        "Exp": lambda node, inputs, context: None,
+    }
+    x = pd.Variable([2])
+    (y,) = each_node(table)([pd.exp(abs(-x))], Context())
+    assert op_types(y) == ["Abs", "Neg", "Exp"]
+
+
+def test_a_context_counts_reads_and_knows_sizes():
+    counts = []
+    x = pd.Variable(["n"])
+    y = x * x
+    each_node(lambda node, inputs, context: counts.append(context.uses))([y, x], Context())
+    assert counts[0][x] == 3 and counts[0][y] == 1
+    context = Context(sizes={"n": 7})
+    assert (context.size(3), context.size("n"), context.size("m")) == (3, 7, None)
+    assert context.size("m", default=1) == 1
 
 
 # ---- programs as a whole
@@ -443,7 +470,7 @@ def test_a_program_holds_operators_of_onnx_only():
     (g,) = pd.gradients(y, [w])
     nodes = pd.subgraph(g, training=True)
     assert {node.domain for node in nodes} == {""}
-    assert not {node.op_type for node in nodes} & set(lowerings)
+    assert not {node.op_type for node in nodes} & set(LOWERINGS)
 
 
 def test_lowered_nodes_keep_the_line_that_was_written():
