@@ -1,30 +1,30 @@
-"""How many items an iterator holds: it can be asked for these before their turn, and nothing tells.
+"""The number of items that an iterator has available: reading these early has no side effects.
 
-All that is left of a list or a tuple is held; other iterators say so themselves, in an attribute
-`held`. One that says nothing may do anything when it is asked, so it holds nothing.
+Of a list or a tuple all items are available; other iterators have an attribute `available`. Without
+one, `next` may have side effects, so that no items are available.
 """
 
 import functools
 import math
 from collections.abc import Iterator
 
-_ALL_HELD = type(iter([])), type(iter(()))
+_LIST_ITERATORS = type(iter([])), type(iter(()))
 
 
-def held(items):
-    """How many items, math.inf for all and the end after them."""
-    return math.inf if type(items) in _ALL_HELD else getattr(items, "held", 0)
+def available(items):
+    """Return the number of available items; math.inf includes the end."""
+    return math.inf if type(items) in _LIST_ITERATORS else getattr(items, "available", 0)
 
 
 def close(items):
-    """Close an iterator that can be closed."""
-    end = getattr(items, "close", None)
-    if end is not None:
-        end()
+    """Close an iterator, if it has a method close()."""
+    method = getattr(items, "close", None)
+    if method is not None:
+        method()
 
 
-class Holding(Iterator):
-    """An iterator over what `reader` gives, which is called when the first item is asked for."""
+class ReaderIterator(Iterator):
+    """Base of iterators over a reader, which is called when the first item is requested."""
 
     def __init__(self, reader):
         self._reader, self._samples = reader, None
@@ -37,20 +37,20 @@ class Holding(Iterator):
         return self._samples
 
     def close(self):
-        """Close what the reader gave, if that can be closed; it is called no more."""
+        """Close the iterator of the reader; there are no more samples."""
         close(self._samples)
         self._samples = iter(())
 
 
-class Ahead(Holding):
-    """The samples of a reader that works ahead of its consumer, which may do the same."""
+class PrefetchIterator(ReaderIterator):
+    """The samples of a reader that prefetches, so that all of them count as available."""
 
-    held = math.inf
+    available = math.inf
 
     def __next__(self):
         return next(self.samples)
 
 
-def ahead(read):
-    """The reader `read`, a generator function that works ahead, with iterators that say so."""
-    return functools.wraps(read)(lambda: Ahead(read))
+def prefetching(read):
+    """Decorate a reader, a generator function, that prefetches its samples."""
+    return functools.wraps(read)(lambda: PrefetchIterator(read))

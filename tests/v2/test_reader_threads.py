@@ -1,4 +1,4 @@
-"""Readers that work ahead: order, bounds, failures, and threads that end."""
+"""Prefetching readers: order, bounds, failures, and threads that end."""
 
 import _thread
 import itertools
@@ -270,7 +270,10 @@ def forgets(frame):
 
 
 ROOT = dirname(reader.__file__)
-FILES = (join(ROOT, "threads.py"), join(ROOT, "ahead.py"), join(dirname(ROOT), "batches.py"))
+FILES = (
+    *(join(ROOT, "threads.py"), join(ROOT, "prefetch.py")),
+    join(dirname(ROOT), "training", "batches.py"),
+)
 
 
 @pytest.mark.parametrize(
@@ -288,7 +291,7 @@ def test_wherever_an_interrupt_comes_no_thread_is_left(made_of):
     def train():
         with Batches(made_of(itertools.count), lambda samples: {}) as batches:
             for _ in range(3):
-                next(batches).feeds()
+                next(batches).to_feeds()
                 batches.read_ahead()
 
     before, count = _thread._count(), 1
