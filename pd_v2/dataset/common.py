@@ -17,7 +17,7 @@ from pd_core import DamagedFile, atomic_write
 from pd_v2 import pickles
 from pd_v2.dataset.transfer import md5file, transfer
 from pd_v2.dataset.trust import trusted
-from pd_v2.reader import order
+from pd_v2.reader import shuffling
 from pd_v2.reader.protocol import require_reader
 from pd_v2.recordio.chunks import matching, write_records
 
@@ -164,7 +164,7 @@ def convert(output_path, reader, line_count, name_prefix):
     """
     require_reader("convert", reader)
     for number, samples in enumerate(_blocks("convert", reader(), line_count)):
-        order.shuffle(samples)
+        shuffling.shuffle(samples)
         records = (pickle.dumps(sample, protocol=2) for sample in samples)
         write_records(os.path.join(output_path, f"{name_prefix}-{number:05d}"), records)
 

@@ -19,7 +19,7 @@ import numpy as np
 from pd_core import DamagedFile
 from pd_v2.dataset import archive, common
 from pd_v2.dataset.samples import Samples
-from pd_v2.reader import order
+from pd_v2.reader import shuffling
 
 URL = (
     "http://www.bigdatalab.ac.cn/benchmark/upload/download_source/"
@@ -128,7 +128,7 @@ def load_from_text(filepath, shuffle=True, fill_missing=-1):
                 querylists.append(QueryList())
             querylists[-1]._add_query(query)
     if shuffle:
-        order.shuffle(querylists)
+        shuffling.shuffle(querylists)
     return querylists
 
 

@@ -6,7 +6,7 @@ Nothing is read before the new reader is iterated.
 import itertools
 import operator
 
-from pd_v2.reader import order
+from pd_v2.reader import shuffling
 from pd_v2.reader.pipe import PipeReader, pipe_reader
 from pd_v2.reader.prefetch import ReaderIterator
 from pd_v2.reader.protocol import require_reader, wrapping
@@ -62,7 +62,7 @@ class _Shuffled(ReaderIterator):
         for sample in self._window:
             return sample
         window = list(itertools.islice(self.samples, self._size))
-        order.shuffle(window)
+        shuffling.shuffle(window)
         self._window = iter(window)
         return next(self._window)
 
