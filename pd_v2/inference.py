@@ -87,12 +87,12 @@ class Inference:
 
     def _results(self, feeds):
         """Return {'value', 'id', 'prob'} of each output for some feeds."""
-        wanted = variables_of(self._outputs)
+        fetches = variables_of(self._outputs)
         session = self._shared.session_of(self)
-        targets = [wanted, fetched(self._printers)]
+        targets = [fetches, fetched(self._printers)]
         arrays, printed = session.eval(targets, feeds, training=False)
         Accumulator(self._printers).update(printed)
-        values = dict(zip(wanted, arrays, strict=True))
+        values = dict(zip(fetches, arrays, strict=True))
         return [as_result(fields, values) for fields in self._outputs]
 
     def iter_infer_field(self, field, **kwargs):

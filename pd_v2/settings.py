@@ -96,8 +96,8 @@ def init(**kwargs):
     only. With `use_gpu` the process trains on the GPU `gpu_id`, if that is set before any parameter
     has a value.
     """
-    given = {**_from_environment(), **kwargs}
-    parsed = {name: _parsed(name, value) for name, value in given.items()}
+    options = {**_from_environment(), **kwargs}
+    parsed = {name: _parsed(name, value) for name, value in options.items()}
     _warn_of_no_effect(parsed)
     before = _process.settings
     flags = {**before.flags, **parsed}

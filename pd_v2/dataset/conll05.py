@@ -1,7 +1,7 @@
 """CoNLL-2005 semantic roles: the test sentences of the Wall Street Journal, 5,267 predicates.
 
 A sample is nine lists of the length of a sentence: word ids; the ids of the words two and one
-before the predicate, of the predicate, one and two behind it, each repeated; the id of the
+before the predicate, of the predicate, one and two after it, each repeated; the id of the
 predicate's base form, repeated; 1 at the predicate and up to two words around it, else 0; and label
 ids. Labels are in IOB form: B-A0 begins a phrase of role A0, I-A0 continues it, O is outside.
 """

@@ -1,4 +1,4 @@
-"""Minibatches between reader and step: in turn, or ahead of it; errors in their places."""
+"""Minibatches between reader and step: on demand or prefetched; order of errors."""
 
 import math
 import threading
@@ -15,7 +15,7 @@ A, L, T = paddle.activation, paddle.layer, paddle.data_type
 
 
 class Journal(list):
-    """What happened, in its order."""
+    """The list of events, in their order."""
 
     def reader(self, *items, prefetches=False, error=None):
         def read():
@@ -35,14 +35,14 @@ class Journal(list):
 
 
 def each(batches):
-    """The batches as a training goes through them: while one is used the next may be prepared."""
+    """Iterate like a trainer: while one batch is used the next ones may be prefetched."""
     with batches:
         for batch in batches:
             batches.read_ahead()
             yield batch
 
 
-def test_a_batch_is_read_and_converted_when_it_is_asked_for():
+def test_a_batch_is_read_and_converted_on_demand():
     seen = Journal()
     for batch in each(Batches(seen.reader("a", "b"), seen.convert)):
         seen.append(("got", batch.samples))
@@ -51,14 +51,14 @@ def test_a_batch_is_read_and_converted_when_it_is_asked_for():
     assert seen == [(step, name) for name in "ab" for step in steps]
 
 
-def test_a_reader_that_works_ahead_is_asked_while_the_last_batch_is_used():
+def test_a_prefetching_reader_is_read_while_the_last_batch_is_used():
     seen = Journal()
     batches = Batches(seen.reader("a", "b", "c", prefetches=True), seen.convert)
     first = next(batches)
     assert first.to_feeds() == {"feeds of": "a"} and len(first) == 1
-    assert seen == [("read", "a"), ("convert", "a")]  # nobody has said yet that it may run ahead
+    assert seen == [("read", "a"), ("convert", "a")]  # read_ahead was not called yet
     batches.read_ahead()
-    batches.read_ahead()  # says nothing new
+    batches.read_ahead()  # without effect while the worker is busy
     wait_for(lambda: ("convert", "c") in seen)
     assert [batch.samples for batch in each(batches)] == ["b", "c"]
     assert seen == [(step, name) for name in "abc" for step in ("read", "convert")]

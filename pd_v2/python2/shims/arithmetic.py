@@ -17,7 +17,7 @@ def divide(a, b):
 
 
 def divide_in_place(a, b):
-    """The value that `a /= b` assigns to a."""
+    """Return the value that `a /= b` assigns to a."""
     are_integers = _is_integer(a) and _is_integer(b)
     return (operator.ifloordiv if are_integers else operator.itruediv)(a, b)
 

@@ -168,7 +168,7 @@ def _urllib(request):
 
 @overrides("json")
 def _json(json):
-    """The argument `encoding`, which is gone, and integers of numpy, which were int."""
+    """Functions with the argument `encoding`, and with numpy's integers, which were int."""
 
     def reading(function):
         @functools.wraps(function)
