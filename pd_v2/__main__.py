@@ -1,8 +1,8 @@
-"""`python -m pd_v2 script.py args`: runs a program of 2017 as it is; also the command pd-v2.
+"""`python -m pd_v2 script.py args`: run an unchanged program of 2017; also the command pd-v2.
 
-`-m module` and `-c text` are run as Python runs them, and a folder or zip file with a __main__.
+`-m module` and `-c text` work as with Python, and so does a folder or zip file with a __main__.py.
 `python -m pd_v2 export …` writes a network with its parameters as ONNX, `python -m pd_v2 check …`
-lists what programs use that pd_v2 lacks.
+lists the names that programs use and pd_v2 lacks.
 """
 
 import argparse
@@ -12,7 +12,7 @@ import sys
 
 _NAME = "python -m pd_v2"
 
-# Words that are no script: each the module with the main function for the rest of the line.
+# First arguments that are not a script: the module whose main() takes the other arguments.
 _SUBCOMMANDS = {
     "check": "pd_v2.check",
     "export": "pd_v2.export",
@@ -20,7 +20,7 @@ _SUBCOMMANDS = {
 
 
 def main(argv=None):
-    """Run a program, or show its translation. Errors of the program are left to the interpreter."""
+    """Run a program, or show its translation. Errors of the program are not caught."""
     argv = sys.argv[1:] if argv is None else list(argv)
     if argv and argv[0] in _SUBCOMMANDS:
         return importlib.import_module(_SUBCOMMANDS[argv[0]]).main(argv[1:])
@@ -59,7 +59,7 @@ def _parser():
 
 
 def _can_open(path):
-    """Whether there is something to run; otherwise say so."""
+    """Return whether a script can be opened; if not, print the error."""
     try:
         if not os.path.isdir(path):
             open(path, "rb").close()
@@ -71,7 +71,7 @@ def _can_open(path):
 
 
 def _launch(command):
-    import pd_v2.as_paddle  # noqa: F401  the program's names for pd_v2
+    import pd_v2.as_paddle  # noqa: F401  makes `paddle` importable
     from pd_v2.python2 import launch
 
     launch(command)

@@ -1,10 +1,10 @@
-"""Importing this module makes `paddle` and `paddle.v2` names of pd_v2, in this process only.
+"""Importing this module makes `paddle` and `paddle.v2` aliases of pd_v2, in this process only.
 
     import pd_v2.as_paddle
     import paddle.v2 as paddle
 
 The modules are the same objects under both names: `paddle.v2.dataset.mnist is pd_v2.dataset.mnist`.
-A pickle of 2017 therefore loads too, where it names a class by its place in paddle.
+Pickles of 2017 that name a class in paddle therefore load too.
 """
 
 import importlib
@@ -13,8 +13,8 @@ import sys
 import types
 from importlib.machinery import ModuleSpec
 
-# A name of 2017 and the module that now has its contents; the submodules follow. In 2018 the
-# readers and data sets moved out of v2.
+# Modules of 2017 and the modules with their contents here; submodules are included. In 2018 the
+# readers and datasets moved out of v2.
 _MODULES = {
     "paddle.v2": "pd_v2",
     "paddle.batch": "pd_v2.minibatch",
@@ -33,10 +33,10 @@ _MODULES = {
     "py_paddle": "pd_v2.py_paddle",
 }
 
-# The same of other packages that paddle required.
-_BROUGHT_ALONG = {"recordio": "pd_v2.recordio.package"}
+# The same for other packages that paddle depended on.
+_DEPENDENCIES = {"recordio": "pd_v2.recordio.package"}
 
-# What `import paddle` alone has as attributes.
+# The attributes of `paddle` after `import paddle` alone.
 _ATTRIBUTES = (
     *("paddle.v2", "paddle.reader", "paddle.dataset", "paddle.dataset.image", "paddle.batch"),
 )
@@ -46,23 +46,23 @@ _PACKAGES = ("paddle", "paddle.proto", "paddle.trainer", "paddle.utils")
 
 
 class _Finder:
-    """Finds the modules of paddle; told apart from another paddle by its type."""
+    """Finder of the modules of paddle."""
 
     def find_spec(self, name, path=None, target=None):
         if name in _PACKAGES:
             return ModuleSpec(name, _PackageLoader(), is_package=True)
-        today = _name_today(name)
-        if today is None or not _exists(today):
+        actual = _actual_name(name)
+        if actual is None or not _exists(actual):
             return None
-        return ModuleSpec(name, _AliasLoader(today))
+        return ModuleSpec(name, _AliasLoader(actual))
 
 
 class _LastFinder:
-    """Finds what paddle brought along, where it is not installed."""
+    """Finder of the dependencies of paddle, where they are not installed."""
 
     def find_spec(self, name, path=None, target=None):
-        today = _BROUGHT_ALONG.get(name)
-        return None if today is None else ModuleSpec(name, _AliasLoader(today))
+        actual = _DEPENDENCIES.get(name)
+        return None if actual is None else ModuleSpec(name, _AliasLoader(actual))
 
 
 class _PackageLoader:
@@ -79,23 +79,23 @@ class _PackageLoader:
 
 
 class _AliasLoader:
-    """Gives a module that has another name of its own."""
+    """Loader of a module under another name."""
 
-    def __init__(self, today):
-        self.today = today
+    def __init__(self, actual):
+        self.actual = actual
 
     def create_module(self, spec):
-        module = importlib.import_module(self.today)
-        self.spec_of_its_own = module.__spec__
+        module = importlib.import_module(self.actual)
+        self.original_spec = module.__spec__
         return module
 
     def exec_module(self, module):
-        # The import system has just stored the alias's spec in the module.
-        module.__spec__ = self.spec_of_its_own
+        # the import system has just replaced the module's spec by that of the alias
+        module.__spec__ = self.original_spec
 
 
-def _name_today(name):
-    """The name in pd_v2 of a module of paddle, or None."""
+def _actual_name(name):
+    """Return the name in pd_v2 of a module of paddle, or None."""
     for old, new in _MODULES.items():
         if name == old or name.startswith(old + "."):
             return new + name.removeprefix(old)
@@ -107,7 +107,7 @@ def _exists(name):
 
 
 def install():
-    """Put the finder before all others; importing this module has done it."""
+    """Put the finder before all others; importing this module does so."""
     if any(isinstance(finder, _Finder) for finder in sys.meta_path):
         return
     if "paddle" in sys.modules:

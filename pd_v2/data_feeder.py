@@ -1,4 +1,4 @@
-"""From a minibatch, a list of samples, to one packed array per data layer."""
+"""Conversion of a minibatch, a list of samples, to one packed array per data layer."""
 
 import itertools
 import struct
@@ -22,7 +22,7 @@ _LEVEL_NAMES = {
 
 
 class MissingColumn(KeyError):
-    """A data layer that `feeding` does not mention."""
+    """Raised for a data layer that `feeding` does not mention."""
 
     def __str__(self):
         return self.args[0]
@@ -30,46 +30,46 @@ class MissingColumn(KeyError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slot:
-    """The rows of one data layer in a minibatch, back to back.
+    """The rows of one data layer in a minibatch, packed: without padding, back to back.
 
-    value is float32 [rows, dim] or, for ids, int64 [rows]. For sparse rows it is the columns that
-    are not zero, int64 [N]; counts says how many each row has, numbers what stands there, if not
-    1, width how many columns there are. lengths holds an int64 array per level of sequence, the
-    outermost first: steps per sample; or sub-sequences per sample and steps per sub-sequence.
-    frame is (height, width) where a sample was an image of 2 or 3 axes.
+    value is float32 [rows, dim] or, for ids, int64 [rows]. For sparse rows it is the column indices
+    of the nonzeros, int64 [N]; counts is the number of nonzeros of each row, numbers their values,
+    or None if all are 1, and width the number of columns. lengths holds an int64 array per level of
+    sequence, the outermost first: steps per sample; or sub-sequences per sample and steps per
+    sub-sequence. image_size is (height, width) where samples were images of 2 or 3 axes.
     """
 
     value: np.ndarray
     lengths: tuple[np.ndarray, ...] = ()
-    frame: tuple[int, int] | None = None
+    image_size: tuple[int, int] | None = None
     counts: np.ndarray | None = None
     numbers: np.ndarray | None = None
     width: int | None = None
 
     @property
     def matrix(self):
-        """The rows as a Matrix, None of ids."""
+        """The rows as a Matrix; None if they are ids."""
         if self.counts is not None:
             return SparseMatrix(self.value, self.counts, self.numbers, self.width)
         return None if self.value.ndim == 1 else Matrix(self.value)
 
     @property
     def ids(self):
-        """int64 [rows], None of rows of numbers."""
+        """The ids, int64 [rows]; None if the rows are not ids."""
         return self.value if self.value.ndim == 1 and self.counts is None else None
 
     @property
     def arrays(self):
-        """What is fed, in the order of a data layer's `inputs`."""
-        beside = [a for a in (self.counts, self.numbers) if a is not None]
-        return [self.value, *beside, *self.lengths]
+        """The arrays to feed, in the order of a data layer's `inputs`."""
+        sparse = [a for a in (self.counts, self.numbers) if a is not None]
+        return [self.value, *sparse, *self.lengths]
 
 
 class DataFeeder:
-    """Converts minibatches for data layers given as (name, InputType) pairs.
+    """Converter of minibatches for data layers, given as (name, InputType) pairs.
 
-    feeding says which field of a sample a layer gets: names in the order of the fields, or a dict
-    {name: field number}; by default the fields come in the order of data_types.
+    feeding maps layers to fields of a sample: a list of names in the order of the fields, or a dict
+    {name: field number}; by default the fields are in the order of data_types.
     """
 
     def __init__(self, data_types, feeding=None):
@@ -84,9 +84,9 @@ class DataFeeder:
         return self.convert(dat, argument)
 
     def convert(self, dat, argument=None):
-        """The Arguments of a list of samples, {data layer name: Slot}.
+        """Convert a list of samples to Arguments, {data layer name: Slot}.
 
-        If `argument` is given it is filled and returned.
+        `argument`, if given, is filled and returned.
         """
         batch = _as_tuples(dat if isinstance(dat, list) else list(dat))
         slots = Arguments() if argument is None else argument
@@ -96,16 +96,16 @@ class DataFeeder:
         return slots
 
 
-def feeds(layers, slots):
-    """{Variable: array} for the Slots of data layers, both by name."""
-    found = {}
+def feed_dict(layers, slots):
+    """Return {Variable: array} from {name: data layer} and {name: Slot}."""
+    feeds = {}
     for name, slot in slots.items():
-        found.update(zip(layers[name].inputs, slot.arrays, strict=True))
-    return found
+        feeds.update(zip(layers[name].inputs, slot.arrays, strict=True))
+    return feeds
 
 
 def default_feeding_map(data_types):
-    """{name: field number} for fields in the order of data_types."""
+    """Return {name: field number} for fields in the order of data_types."""
     return {name: number for number, (name, _) in enumerate(data_types)}
 
 
@@ -144,13 +144,16 @@ def _check_field_number(name, number):
 
 
 def _as_tuples(batch):
-    """Samples that have fields. 2017 asked for them by number, so that an array has some too."""
+    """Return the samples as tuples or lists.
+
+    2017 indexed samples, so an array works too: its elements are the fields.
+    """
     others = [kind for kind in set(map(type, batch)) if not issubclass(kind, tuple | list)]
     if not others:
         return batch
     for number, sample in enumerate(batch):
         if not isinstance(sample, tuple | list | np.ndarray) or np.ndim(sample) == 0:
-            raise _no_tuple(number, sample)
+            raise _not_a_tuple(number, sample)
     warn(
         "DataFeeder: a sample is an array, whose elements are its fields\n"
         "  hint: a reader of a single column yields (x,), not x"
@@ -158,7 +161,7 @@ def _as_tuples(batch):
     return [tuple(sample) for sample in batch]
 
 
-def _no_tuple(number, sample):
+def _not_a_tuple(number, sample):
     return TypeError(
         f"DataFeeder: a sample is a tuple with one field per column, "
         f"sample {number} is of type {type(sample).__name__}\n"
@@ -168,14 +171,14 @@ def _no_tuple(number, sample):
 
 @dataclass(frozen=True)
 class _Column:
-    """One data layer and the field of a sample that it gets."""
+    """A data layer and the field of a sample that it receives."""
 
     name: str
     number: int
     type: InputType
 
     def of(self, fields, batch):
-        """The field of each sample that is this column's; an error if a sample has none."""
+        """Return this column's field of each sample; ValueError if a sample lacks it."""
         if not batch:
             return ()
         if self.number < len(fields):
@@ -184,21 +187,21 @@ class _Column:
         raise self.error(f"sample {short}", f"the sample has only {len(batch[short])} fields")
 
     def convert(self, items):
-        """The Slot of a column, from what each sample has for it."""
+        """Convert this column's field of each sample to a Slot."""
         rows, lengths = self._unpack(items)
         if self.type.type == DataType.Index:
             return Slot(self._ids(rows, lengths), lengths)
         if self.type.type != DataType.Dense:
             return self._sparse(rows, lengths)
-        value, frame = self._vectors(rows, lengths)
-        return Slot(value, lengths, frame)
+        value, image_size = self._dense(rows, lengths)
+        return Slot(value, lengths, image_size)
 
     def error(self, place, problem):
-        """The ValueError for a place in a minibatch."""
+        """Return the ValueError for a problem at a place in a minibatch."""
         return ValueError(f"data layer {self.name!r} (column {self.number}), {place}: {problem}")
 
     def _unpack(self, items):
-        """Rows back to back, and the lengths of each level of sequence."""
+        """Flatten the levels of sequence; return the rows and the lengths of each level."""
         lengths = ()
         for _ in range(self.type.seq_type):
             items = [self._elements(i, item, lengths) for i, item in enumerate(items)]
@@ -214,8 +217,8 @@ class _Column:
             problem = f"expected a sequence with a {level} per element, got {_shown(item)}"
             raise self.error(self._place(index, lengths), problem) from None
 
-    def _vectors(self, rows, lengths):
-        """Rows as float32 [rows, dim], and (height, width) if they are images."""
+    def _dense(self, rows, lengths):
+        """Return rows as float32 [rows, dim], and (height, width) if they are images."""
         if not rows:
             return np.zeros((0, self.type.dim), np.float32), None
         pack = _joined if isinstance(rows[0], np.ndarray) else _packed
@@ -228,19 +231,19 @@ class _Column:
         if block is None or block.shape[1:] in ((), (1,)):
             block = _broadcast(rows, block, self.type.dim)
         if block is None or _vector_problem(block[0], self.type.dim):
-            raise self._first_fault(rows, lengths, _vector_problem)
+            raise self._row_error(rows, lengths, _vector_problem)
         value = np.ascontiguousarray(block.reshape(len(rows), -1), np.float32)
         return value, block.shape[-2:] if block.ndim > 2 else None
 
     def _refuse_masked(self, rows, lengths):
-        """A masked element has no value: ValueError for the first row that has one."""
+        """Raise ValueError for the first row with a masked element, which has no value."""
         for index, row in enumerate(rows):
             if _is_masked(row):
                 problem = "the array has masked elements\n  hint: filled() gives them a value"
                 raise self.error(self._place(index, lengths), problem)
 
     def _sparse(self, rows, lengths):
-        """Rows as the columns that are not zero, with their values if they have any."""
+        """Return the Slot of sparse rows: lists of columns, or of (column, value) pairs."""
         if any(isinstance(row, np.ma.MaskedArray) for row in rows):
             self._refuse_masked(rows, lengths)
         rows = [self._entries(i, row, lengths) for i, row in enumerate(rows)]
@@ -252,13 +255,13 @@ class _Column:
             problem = _pair_problem
             pairs = _stacked(entries) if entries else np.zeros((0, 2))
             if pairs is None or pairs.ndim != 2 or pairs.shape[1] != 2:
-                raise self._entry_fault(rows, lengths, problem)
+                raise self._entry_error(rows, lengths, problem)
             entries, numbers = pairs[:, 0], np.ascontiguousarray(pairs[:, 1], np.float32)
         block = _stacked(entries) if len(entries) else np.zeros(0, np.int64)
         if block is None or block.ndim != 1 or (block != np.floor(block)).any():
-            raise self._entry_fault(rows, lengths, problem)
+            raise self._entry_error(rows, lengths, problem)
         if ((block < 0) | (block >= self.type.dim)).any():
-            raise self._entry_fault(rows, lengths, problem)
+            raise self._entry_error(rows, lengths, problem)
         return Slot(block.astype(np.int64), lengths, None, counts, numbers, self.type.dim)
 
     def _entries(self, index, row, lengths):
@@ -268,8 +271,8 @@ class _Column:
             problem = f"expected the columns of a sparse row, got {_shown(row)}"
             raise self.error(self._place(index, lengths), problem) from None
 
-    def _entry_fault(self, rows, lengths, problem_of):
-        """The error for the first entry of a sparse row that is wrong."""
+    def _entry_error(self, rows, lengths, problem_of):
+        """Return the error for the first invalid entry of a sparse row."""
         for index, row in enumerate(rows):
             for number, entry in enumerate(row):
                 problem = problem_of(entry, self.type.dim)
@@ -279,28 +282,28 @@ class _Column:
         return self.error("all samples", "the entries have no common type")
 
     def _ids(self, rows, lengths):
-        """Rows as int64 [rows], each in range(dim)."""
+        """Return ids as int64 [rows], each in range(dim)."""
         if not rows:
             return np.zeros(0, np.int64)
-        # scripts of 2017 say integer_value(1) of positions, whose range they do not know
+        # scripts of 2017 write integer_value(1) for positions, whose range they do not know
         limit = self.type.dim if self.type.dim > 1 else np.iinfo(np.int64).max
         try:
             ids = np.frombuffer(array("q", rows), np.int64)
-            if ids.view(np.uint64).max() < limit:  # what is negative is large there
+            if ids.view(np.uint64).max() < limit:  # negative ids are huge as uint64
                 return ids
         except (TypeError, OverflowError):
             pass
         self._refuse_masked(rows, lengths)
         block = _stacked(rows)
         if block is None or block.ndim != 1 or block.dtype.kind == "f":
-            raise self._first_fault(rows, lengths, _id_problem, limit)
+            raise self._row_error(rows, lengths, _id_problem, limit)
         outside = (block < 0) | (block >= limit)
         if outside.any():
-            raise self._first_fault(rows, lengths, _id_problem, limit)
+            raise self._row_error(rows, lengths, _id_problem, limit)
         return block.astype(np.int64)
 
-    def _first_fault(self, rows, lengths, problem_of, limit=None):
-        """The error for the first row that is wrong in itself or unlike row 0."""
+    def _row_error(self, rows, lengths, problem_of, limit=None):
+        """Return the error for the first row that is invalid or shaped unlike row 0."""
         for index, row in enumerate(rows):
             problem = problem_of(row, self.type.dim if limit is None else limit)
             if problem is None and _unlike(row, rows[0]):
@@ -311,7 +314,7 @@ class _Column:
         return self.error("all samples", "the values have no common type")
 
     def _place(self, index, lengths):
-        """Where a row stands: 'sample 3, sub-sequence 1, step 0'."""
+        """Return the place of a row as text: 'sample 3, sub-sequence 1, step 0'."""
         steps = []
         for level in reversed(lengths):
             ends = np.cumsum(level)
@@ -319,8 +322,8 @@ class _Column:
             steps.append(int(index - ends[owner] + level[owner]))
             index = owner
         names = _LEVEL_NAMES[self.type.seq_type]
-        inside = [f", {name} {step}" for name, step in zip(names, reversed(steps), strict=False)]
-        return f"sample {index}{''.join(inside)}"
+        levels = [f", {name} {step}" for name, step in zip(names, reversed(steps), strict=False)]
+        return f"sample {index}{''.join(levels)}"
 
 
 _FLOAT32 = np.dtype(np.float32)
@@ -328,13 +331,13 @@ _dtype, _rank = attrgetter("dtype"), attrgetter("ndim")
 
 
 def _joined(rows, dim):
-    """float32 arrays [dim] as float32 [rows, dim], None if there is anything else.
+    """Stack float32 arrays [dim] to float32 [rows, dim]; None if any row is something else.
 
-    Their memory is joined in half the time that numpy takes for an array of arrays.
+    Joining their buffers takes half the time that numpy takes for an array of arrays.
     """
     try:
         if any(issubclass(kind, np.ma.MaskedArray) for kind in {*map(type, rows)}):
-            return None  # their memory holds the masked elements too
+            return None  # their buffers include the masked elements
         alike = [*map(_dtype, rows)].count(_FLOAT32), [*map(_rank, rows)].count(1)
         if (*alike, [*map(len, rows)].count(dim)) != (len(rows),) * 3:
             return None
@@ -345,9 +348,9 @@ def _joined(rows, dim):
 
 
 def _packed(rows, dim):
-    """Lists of dim numbers as float32 [rows, dim], None if there is anything else.
+    """Stack lists of dim numbers to float32 [rows, dim]; None if any row is something else.
 
-    For Python's own numbers it takes a third of the time of an array of lists.
+    For Python's own numbers `struct` takes a third of the time of an array of lists.
     """
     if not all(issubclass(kind, list | tuple) for kind in set(map(type, rows))):
         return None
@@ -360,7 +363,7 @@ def _packed(rows, dim):
 
 
 def _stacked(rows):
-    """Rows as one array of numbers; None if they are ragged or no numbers."""
+    """Stack rows to one array of numbers; None if they are ragged or not numbers."""
     try:
         block = np.asarray(rows)
     except ValueError:
@@ -369,8 +372,9 @@ def _stacked(rows):
 
 
 def _broadcast(rows, block, dim):
-    """Rows of dim numbers, or of one for all, as float32 [rows, dim], None if there is anything
-    else. `block` is all of them as one array, if they are alike.
+    """Return rows of dim numbers, or of one for all columns, as float32 [rows, dim].
+
+    `block` is the stacked rows, if they have one shape. None if any row is something else.
     """
     if block is not None:
         return np.broadcast_to(np.reshape(block, (-1, 1)), (len(rows), dim)).astype(np.float32)
@@ -384,12 +388,12 @@ def _broadcast(rows, block, dim):
 
 
 def _unlike(row, other):
-    """Whether the shapes differ of rows that are right in themselves, and one is an image."""
+    """Return whether the shapes of two valid rows differ where one is an image."""
     return max(np.ndim(row), np.ndim(other)) > 1 and np.shape(row) != np.shape(other)
 
 
 def _is_masked(value):
-    """Whether an array has masked elements, or one in nested lists."""
+    """Return whether an array, or one in nested lists, has masked elements."""
     if isinstance(value, np.ma.MaskedArray):
         return bool(np.ma.is_masked(value))
     if not isinstance(value, list | tuple):
@@ -400,7 +404,7 @@ def _is_masked(value):
 
 
 def _vector_problem(row, dim):
-    """What is wrong with a dense row, or None."""
+    """Return what is wrong with a dense row, or None."""
     block = _stacked(row)
     if block is None:
         return f"expected {dim} numbers, got {_shown(row)}"
@@ -412,7 +416,7 @@ def _vector_problem(row, dim):
 
 
 def _id_problem(row, dim):
-    """What is wrong with an integer row, or None."""
+    """Return what is wrong with an id, or None."""
     block = np.asarray(row) if np.isscalar(row) else _stacked(row)
     if block is None or block.ndim or block.dtype.kind not in "biuO" or not 0 <= row < dim:
         return f"expected an integer from 0 to {dim - 1}, got {_shown(row)}"
@@ -420,13 +424,13 @@ def _id_problem(row, dim):
 
 
 def _column_problem(entry, dim):
-    """What is wrong with a column of a sparse row, or None."""
+    """Return what is wrong with a column index of a sparse row, or None."""
     problem = _id_problem(entry, dim)
     return problem and problem.replace("an integer", "a column")
 
 
 def _pair_problem(entry, dim):
-    """What is wrong with a (column, value) pair, or None."""
+    """Return what is wrong with a (column, value) pair, or None."""
     pair = _stacked(entry)
     if pair is None or pair.shape != (2,):
         return f"expected a pair (column, value), got {_shown(entry)}"
@@ -434,7 +438,7 @@ def _pair_problem(entry, dim):
 
 
 def _shown(value):
-    """A value as an error shows it: type and shape, or a few characters."""
+    """Return a value as text for an error: type and shape, or a few characters."""
     if isinstance(value, np.ndarray) and value.ndim:
         return f"an array of {value.dtype}{list(value.shape)}"
     text = repr(value)

@@ -1,6 +1,6 @@
-"""What a trainer tells its event handler.
+"""The events that a trainer passes to its event handler.
 
-Numbers of passes and batches start at 0, those of batches anew in each pass.
+Passes and batches are numbered from 0, batches anew in each pass.
 """
 
 import numbers
@@ -17,9 +17,9 @@ __all__ = [
 
 
 class WithMetric:
-    """An event with the values of the evaluators.
+    """An event with the metrics of the evaluators.
 
-    The evaluator is alive: the metrics of an event kept for later are those of a later batch.
+    Metrics are computed when they are read: an event that is kept shows those of a later batch.
     """
 
     def __init__(self, evaluator):
@@ -32,7 +32,7 @@ class WithMetric:
 
     @property
     def metrics(self):
-        """A new dict {metric name: float}."""
+        """A new dict {metric name: float} of the current metrics."""
         return {name: float(value) for name, value in self.__evaluator__.metrics().items()}
 
 
@@ -47,14 +47,14 @@ class TestResult(WithMetric):
 
 
 class BeginPass:
-    """A pass over the training data starts."""
+    """Start of a pass over the training data."""
 
     def __init__(self, pass_id):
         self.pass_id = _number(self, "pass_id", pass_id)
 
 
 class EndPass(WithMetric):
-    """A pass has ended; metrics are over the whole pass."""
+    """End of a pass, with the metrics over the whole pass."""
 
     def __init__(self, pass_id, evaluator, gm):
         super().__init__(evaluator)
@@ -63,7 +63,7 @@ class EndPass(WithMetric):
 
 
 class BeginIteration:
-    """A minibatch is about to be used."""
+    """Start of a minibatch."""
 
     def __init__(self, pass_id, batch_id):
         self.pass_id = _number(self, "pass_id", pass_id)
@@ -71,7 +71,7 @@ class BeginIteration:
 
 
 class EndForwardBackward:
-    """The gradients of a minibatch are there, parameters are not updated yet."""
+    """End of the backward pass: gradients are available, parameters are not updated yet."""
 
     def __init__(self, pass_id, batch_id, gm):
         self.pass_id = _number(self, "pass_id", pass_id)
@@ -80,7 +80,7 @@ class EndForwardBackward:
 
 
 class EndIteration(WithMetric):
-    """Parameters are updated; cost per sample and metrics are those before the update."""
+    """End of a minibatch, after the update; cost per sample and metrics are from before it."""
 
     def __init__(self, pass_id, batch_id, cost, evaluator, gm):
         super().__init__(evaluator)

@@ -20,7 +20,7 @@ NAME = "python -m pd_v2 export"
 
 
 def main(argv):
-    """Write the file, and say what is in it. What is wrong with a file is said in one line."""
+    """Write the file and print its inputs and outputs, or the error of a file in one line."""
     options = _options(argv)
     try:
         parameters = Parameters.from_tar(options.parameters)
@@ -37,7 +37,7 @@ def main(argv):
 
 
 def export_topology(path, topology, parameters):
-    """The model of a stored topology or of a merged model, written to a path."""
+    """Export a stored topology or a merged model; return the ONNX model."""
     with open(topology, "rb") as f:
         model = model_of(read_stored(f), parameters)
     with building(topology):
@@ -48,22 +48,23 @@ def export_topology(path, topology, parameters):
 
 
 def export_script(path, script, layers, parameters):
-    """The model of some layers of a script, written to a path; see `script_layer`.
+    """Export some layers of a script; return the ONNX model. See `script_layer`.
 
-    The script is imported: what it does as a main program is not done.
+    The script is imported, so what is below `if __name__ == "__main__"` does not run.
     """
     module = _imported(script)
-    found = [script_layer(module, layer) for layer in layers]
-    return Topology(found).export_onnx(path, parameters)
+    outputs = [script_layer(module, layer) for layer in layers]
+    return Topology(outputs).export_onnx(path, parameters)
 
 
 def script_layer(module, text):
-    """The layer that has this name, or that this expression in the names of a script gives."""
-    named = build.current().layers.get(text)
-    found = eval(text, vars(module)) if named is None else named
-    if not isinstance(found, Layer):
-        raise ValueError(f"{text!r} is no layer of {module.__file__}, but {found!r}")
-    return found
+    """Return the layer with a name, or the value of an expression in the namespace of a script."""
+    layer = build.current().layers.get(text)
+    if layer is None:
+        layer = eval(text, vars(module))
+    if not isinstance(layer, Layer):
+        raise ValueError(f"{text!r} is no layer of {module.__file__}, but {layer!r}")
+    return layer
 
 
 def _options(argv):
@@ -89,7 +90,7 @@ def _options(argv):
 
 
 def _imported(script):
-    import pd_v2.as_paddle  # noqa: F401  the script's names for pd_v2
+    import pd_v2.as_paddle  # noqa: F401  makes `paddle` importable
     from pd_v2.python2 import importer
 
     path = os.path.realpath(script)

@@ -1,6 +1,6 @@
 """Photographs as arrays: uint8 [height, width, 3] with the channels blue, green, red, as in 2017.
 
-Files are decoded by Pillow, which is installed apart from this package.
+Files are decoded by Pillow, which is an optional dependency.
 """
 
 import io
@@ -13,7 +13,7 @@ import numpy as np
 
 from pd_core import atomic_write
 from pd_v2.dataset import archive
-from pd_v2.dataset.words import as_data, lines
+from pd_v2.dataset.words import lines, to_bytes
 from pd_v2.pillow import pixels
 
 __all__ = [
@@ -22,24 +22,24 @@ __all__ = [
     *("to_chw",),
 ]
 
-_KEYS_A = -0.75  # the free parameter of the cubic kernel, which OpenCV sets so
+_KEYS_A = -0.75  # the free parameter of the cubic convolution kernel, as in OpenCV
 
 
 def load_image_bytes(bytes, is_color=True):
-    """The image in an encoded file's bytes: uint8 [H, W, 3], or [H, W] with is_color=False."""
-    content = as_data(bytes) if isinstance(bytes, str) else bytes  # read in text mode
+    """Decode the bytes of an image file: uint8 [H, W, 3], or [H, W] with is_color=False."""
+    content = to_bytes(bytes) if isinstance(bytes, str) else bytes  # str if read in text mode
     return _decoded(io.BytesIO(content), f"a file of {len(content)} bytes", is_color)
 
 
 def load_image(file, is_color=True):
-    """The image in a file: uint8 [H, W, 3], or [H, W] with is_color=False."""
+    """Read an image file: uint8 [H, W, 3], or [H, W] with is_color=False."""
     return _decoded(file, repr(file), is_color)
 
 
 def resize_short(im, size):
-    """The image with its shorter side `size` long, by bicubic interpolation.
+    """Resize an image so that its shorter side is `size`, by bicubic interpolation.
 
-    As in 2017, an image that is not square comes out with the two sides swapped: 600 x 800 becomes
+    As in 2017, the sides of an image that is not square come out swapped: 600 x 800 becomes
     341 x 256.
     """
     _require_image("resize_short", im)
@@ -50,36 +50,36 @@ def resize_short(im, size):
 
 
 def to_chw(im, order=(2, 0, 1)):
-    """The image with its axes in another order: from [H, W, C] to [C, H, W]."""
+    """Permute the axes of an image, by default from [H, W, C] to [C, H, W]."""
     if im.ndim != len(order):
         raise ValueError(f"to_chw: {len(order)} axes are ordered, the image has {list(im.shape)}")
     return im.transpose(order)
 
 
 def center_crop(im, size, is_color=True):
-    """The square of a side length in the middle."""
-    _require_room("center_crop", im, size)
+    """Crop the central square of a side length."""
+    _require_fits("center_crop", im, size)
     return _square(im, (im.shape[0] - size) // 2, (im.shape[1] - size) // 2, size)
 
 
 def random_crop(im, size, is_color=True):
-    """A square of a side length, at a place drawn with numpy.random."""
-    _require_room("random_crop", im, size)
+    """Crop a square of a side length, at a position drawn with numpy.random."""
+    _require_fits("random_crop", im, size)
     top = np.random.randint(0, im.shape[0] - size + 1)
     left = np.random.randint(0, im.shape[1] - size + 1)
     return _square(im, top, left, size)
 
 
 def left_right_flip(im):
-    """The mirror image."""
+    """Flip an image horizontally."""
     return im[:, ::-1]
 
 
 def simple_transform(im, resize_size, crop_size, is_train, is_color=True, mean=None):
-    """What a network takes: float32 [C, crop_size, crop_size] of an image, minus the mean.
+    """Preprocess an image for a network: float32 [C, crop_size, crop_size], minus the mean.
 
-    The shorter side is made resize_size long; training takes a square at random, half of the time
-    mirrored, and testing the one in the middle. mean has a value for each channel or each element.
+    The shorter side is resized to resize_size; training takes a random crop, flipped half of the
+    time, testing the central one. mean has a value for each channel or each element.
     """
     im = resize_short(im, resize_size)
     if is_train:
@@ -95,27 +95,28 @@ def simple_transform(im, resize_size, crop_size, is_train, is_color=True, mean=N
 
 
 def load_and_transform(filename, resize_size, crop_size, is_train, is_color=True, mean=None):
-    """simple_transform of the image in a file."""
+    """Read an image file and apply simple_transform."""
     im = load_image(filename, is_color)
     return simple_transform(im, resize_size, crop_size, is_train, is_color, mean)
 
 
 def batch_images_from_tar(data_file, dataset_name, img2label, num_per_batch=1024):
-    """Write the images of a tar that img2label {member name: label} names to pickles.
+    """Write the images of a tar that are keys of img2label {member name: label} to pickles.
 
-    Each is {"label": labels, "data": encoded files} of num_per_batch images. Returns the path of a
-    file that lists them, data_file_batch/dataset_name.txt; if it is there already, nothing is done.
+    Each pickle is {"label": labels, "data": encoded files} of num_per_batch images. Returns the
+    path of a file that lists them, data_file_batch/dataset_name.txt; if that exists already and is
+    complete, nothing is written.
     """
     folder = os.path.abspath(f"{data_file}_batch")
     listing = os.path.join(folder, f"{dataset_name}.txt")
     if _is_complete(listing):
         return listing
     batches = os.path.join(folder, dataset_name)
-    partial = f"{batches}.{uuid.uuid4().hex[:8]}.part"  # two processes may do this at once
+    partial = f"{batches}.{uuid.uuid4().hex[:8]}.part"  # unique: two processes may write
     os.makedirs(partial)
     try:
         count = _write_batches(partial, data_file, img2label, num_per_batch)
-        shutil.rmtree(batches, ignore_errors=True)  # what an earlier process did not finish
+        shutil.rmtree(batches, ignore_errors=True)  # left by an interrupted process
         os.rename(partial, batches)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
@@ -136,7 +137,7 @@ def _require_image(who, im):
         raise ValueError(f"{who}: an image is [H, W], [H, W, 1] or [H, W, 3], got {list(im.shape)}")
 
 
-def _require_room(who, im, size):
+def _require_fits(who, im, size):
     _require_image(who, im)
     if not 0 < size <= min(im.shape[:2]):
         raise ValueError(f"{who}: a square of {size} is not inside of {list(im.shape[:2])}")
@@ -152,17 +153,17 @@ def _broadcast(mean, im):
 
 
 def _resized(im, width, height):
-    """Bicubic interpolation; results that have to be integers are rounded once."""
+    """Resize by bicubic interpolation, in float32; integer results are rounded once, at the end."""
     columns, column_weights = _taps(im.shape[1], width)
     rows, row_weights = _taps(im.shape[0], height)
     values = im.reshape(*im.shape[:2], -1).astype(np.float32)
     wide = sum(values[:, columns[k]] * column_weights[k][:, None] for k in range(4))
     values = sum(wide[rows[k]] * row_weights[k][:, None, None] for k in range(4))
-    return _of_type(values, im.dtype).reshape(height, width, *im.shape[2:])
+    return _cast(values, im.dtype).reshape(height, width, *im.shape[2:])
 
 
-def _of_type(values, dtype):
-    """Numbers in a type of pixels, the nearest that it has."""
+def _cast(values, dtype):
+    """Convert to a pixel type; integers are rounded and saturated."""
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
         values = np.clip(np.rint(values), limits.min, limits.max)
@@ -170,15 +171,15 @@ def _of_type(values, dtype):
 
 
 def _taps(old_size, new_size):
-    """For each new pixel of an axis four old ones and their weights, both [4, new_size].
+    """Return the four source indices of each new pixel along an axis and their weights.
 
-    Keys, Cubic convolution interpolation for digital image processing, 1981; beyond the border the
-    outermost pixel is repeated.
+    Both are [4, new_size]. Keys, Cubic convolution interpolation for digital image processing,
+    1981; beyond the border the outermost pixel is repeated.
     """
     scale = 1 / (new_size / old_size)
-    place = ((np.arange(new_size) + 0.5) * scale - 0.5).astype(np.float32)
-    first = np.floor(place)
-    distance = np.abs(place - first - np.arange(-1, 3, dtype=np.float32)[:, None])
+    position = ((np.arange(new_size) + 0.5) * scale - 0.5).astype(np.float32)
+    first = np.floor(position)
+    distance = np.abs(position - first - np.arange(-1, 3, dtype=np.float32)[:, None])
     old = first.astype(int) + np.arange(-1, 3)[:, None]
     return np.clip(old, 0, old_size - 1), _keys_kernel(distance)
 
@@ -190,7 +191,7 @@ def _keys_kernel(x):
 
 
 def _is_complete(listing):
-    """Whether a listing is there and every file that it lists."""
+    """Return whether a listing and every file that it lists exist."""
     if not os.path.exists(listing):
         return False
     with open(listing, "rb") as file:
@@ -198,20 +199,20 @@ def _is_complete(listing):
 
 
 def _write_batches(folder, data_file, img2label, num_per_batch):
-    """The number of pickles written into a folder."""
-    found, count = [], 0
+    """Write the pickles into a folder; return their number."""
+    samples, count = [], 0
     for name, content in archive.tar_files(data_file, img2label.__contains__):
-        found.append((img2label[name], content))
-        if len(found) == num_per_batch:
-            _write_batch(folder, count, found)
-            found, count = [], count + 1
-    if found:
-        _write_batch(folder, count, found)
+        samples.append((img2label[name], content))
+        if len(samples) == num_per_batch:
+            _write_batch(folder, count, samples)
+            samples, count = [], count + 1
+    if samples:
+        _write_batch(folder, count, samples)
         count += 1
     return count
 
 
-def _write_batch(folder, number, found):
-    labels, contents = ([*column] for column in zip(*found, strict=True))
+def _write_batch(folder, number, samples):
+    labels, contents = ([*column] for column in zip(*samples, strict=True))
     with open(os.path.join(folder, f"batch_{number}"), "wb") as file:
         pickle.dump({"label": labels, "data": contents}, file, protocol=2)

@@ -6,7 +6,7 @@ import numpy as np
 
 import pd_core as pd
 
-from .data_feeder import DataFeeder, feeds
+from .data_feeder import DataFeeder, feed_dict
 from .earlier_keywords import earlier_keywords
 from .evaluator import Accumulator, fetched
 from .formats.stored_network import network_of, read_stored
@@ -17,19 +17,22 @@ from .training.layer_outputs import FIELDS, as_result, fields_of, variables_of
 __all__ = ["Inference", "infer"]
 
 
-# Of releases before 0.10. How many samples were computed at once changes no result.
+# Keywords of releases before 0.10. The batch size changed no result.
 _earlier_input = earlier_keywords(reader="input", reader_dict="feeding", batch_size=lambda size: {})
 
 
 @dataclass
 class _Compiled:
-    """The compiled program of some output layers, and whose values are in it."""
+    """The session of some output layers, and the Inference whose values it holds.
+
+    Several Inferences of the same layers share one compiled session.
+    """
 
     session: pd.Session
     user: "Inference | None" = None
 
     def session_of(self, user):
-        """The session with the values of one Inference."""
+        """Return the session, loaded with the values of an Inference."""
         if self.user is not user:
             self.session.load_values(user._values)
             self.user = user
@@ -46,7 +49,7 @@ class Inference:
 
     @earlier_keywords(output="output_layer")
     def __init__(self, parameters, output_layer=None, fileobj=None):
-        if isinstance(output_layer, Parameters):  # until 2017-08 they came in the other order
+        if isinstance(output_layer, Parameters):  # their order until 2017-08
             parameters, output_layer = output_layer, parameters
         if output_layer is not None:
             self._take_layers(parameters, Topology(output_layer))
@@ -58,7 +61,7 @@ class Inference:
     def _take_layers(self, parameters, topology):
         topology.check_fit()
         key = tuple(topology.outputs)
-        compiled = vars(key[0]).setdefault("compiled", {})  # which goes when the layer goes
+        compiled = vars(key[0]).setdefault("compiled", {})  # lives as long as the layer
         if key not in compiled:
             compiled[key] = _Compiled(pd.Session())
         self._shared = compiled[key]
@@ -74,26 +77,26 @@ class Inference:
 
     @_earlier_input
     def iter_infer(self, input, feeding=None):
-        """For the whole input as one batch: a list of {'value', 'id', 'prob'}, one per output.
+        """Yield, for the whole input as one batch, a list of {'value', 'id', 'prob'} per output.
 
-        Of an input that is a reader of batches, one list a batch.
+        If the input is a reader of batches, yield one such list per batch.
         """
         feeder = DataFeeder(self._data_types, feeding)
         for batch in input() if callable(input) else [input]:
-            yield self._results(feeds(self._inputs, feeder(list(batch))))
+            yield self._results(feed_dict(self._inputs, feeder(list(batch))))
 
-    def _results(self, given):
-        """{'value', 'id', 'prob'} of each output for some feeds."""
-        wanted = variables_of(self._outputs)
+    def _results(self, feeds):
+        """Return {'value', 'id', 'prob'} of each output for some feeds."""
+        fetches = variables_of(self._outputs)
         session = self._shared.session_of(self)
-        targets = [wanted, fetched(self._printers)]
-        found, seen = session.eval(targets, given, training=False)
-        Accumulator(self._printers).update(seen)
-        values = dict(zip(wanted, found, strict=True))
+        targets = [fetches, fetched(self._printers)]
+        arrays, printed = session.eval(targets, feeds, training=False)
+        Accumulator(self._printers).update(printed)
+        values = dict(zip(fetches, arrays, strict=True))
         return [as_result(fields, values) for fields in self._outputs]
 
     def iter_infer_field(self, field, **kwargs):
-        """For each output a list of the fields asked for."""
+        """Yield for each output a list of the requested fields."""
         names = _field_names(field)
         for results in self.iter_infer(**kwargs):
             for result in results:
@@ -101,18 +104,18 @@ class Inference:
 
     @_earlier_input
     def infer(self, input, field="value", flatten_result=True, **kwargs):
-        """The field of every output: rows of several outputs one below the other.
+        """Return a field of all outputs, the rows of several outputs concatenated.
 
-        `field` is a name or several; several give a list. flatten_result=False keeps a list with
-        one array per output.
+        `field` is a name or several; several give a list. With flatten_result=False the result is
+        a list with one array per output.
         """
         names = _field_names(field)
-        found = list(self.iter_infer_field(field=names, input=input, **kwargs))
-        if not found:
+        results = list(self.iter_infer_field(field=names, input=input, **kwargs))
+        if not results:
             raise ValueError("infer: the reader gave no batches")
-        count = len(self._outputs)  # that many results a batch
+        count = len(self._outputs)  # results per batch
         columns = [
-            [_of_batches(name, [result[i] for result in found[k::count]]) for k in range(count)]
+            [_of_batches(name, [result[i] for result in results[k::count]]) for k in range(count)]
             for i, name in enumerate(names)
         ]
         if flatten_result:
@@ -123,7 +126,7 @@ class Inference:
 @earlier_keywords(output="output_layer")
 @_earlier_input
 def infer(output_layer, parameters, input, feeding=None, field="value"):
-    """The outputs of some layers for a list of samples, each a tuple; the list is one batch.
+    """Compute the outputs of some layers for a list of samples, each a tuple, as one batch.
 
     The input may also be a reader of such lists.
     """

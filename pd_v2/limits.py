@@ -4,7 +4,7 @@ import os
 
 
 def limit(variable, default):
-    """A number of bytes: that of an environment variable, or the default."""
+    """Return a number of bytes: the value of an environment variable, or the default."""
     text = os.environ.get(variable)
     if not text:
         return default
@@ -14,5 +14,5 @@ def limit(variable, default):
 
 
 def raise_hint(variable):
-    """The hint of an error message that says how to raise a limit."""
+    """Return the hint of an error message that a limit can be raised."""
     return f"\n  hint: set the environment variable {variable} to a larger number of bytes"

@@ -1,4 +1,4 @@
-"""Where NaN and infinite values of a training step come from."""
+"""The search for NaN and infinite values in a training step."""
 
 from itertools import chain
 
@@ -8,32 +8,32 @@ from .training.layer_outputs import fields_of
 
 
 def first_not_finite(machine, feeds):
-    """The first such value of the step that a GradientMachine has just made, as a text, or None.
+    """Describe the first value that is not finite in the last step of a GradientMachine, or None.
 
-    Data come first, then parameters as they were before the update, then layers in their order.
+    Data are searched first, then parameters before the update, then layers in their order.
     """
     topology = machine.topology
     for who, array in chain(_data(topology, feeds), _parameters(machine), _layers(machine)):
-        wrong = np.argwhere(~np.isfinite(array))
-        if len(wrong):
-            place = wrong[0].tolist()
-            return f"{array[tuple(place)]} at {place} of {who}"
+        indices = np.argwhere(~np.isfinite(array))
+        if len(indices):
+            index = indices[0].tolist()
+            return f"{array[tuple(index)]} at {index} of {who}"
     return None
 
 
 def names_not_finite(values):
-    """The names of the arrays that hold such values, of pairs (name, array)."""
+    """Return the names of the arrays with values that are not finite, from (name, array) pairs."""
     return [name for name, array in values if not np.isfinite(array).all()]
 
 
 def _data(topology, feeds):
-    """(what to call it, array) of what is fed."""
+    """Yield (description, array) of the feeds."""
     for name, layer in topology.data_layers().items():
         yield from ((f"data layer {name!r}", feeds[v]) for v in layer.inputs if v in feeds)
 
 
 def _parameters(machine):
-    """The same of parameters, but for those of which a step writes rows."""
+    """Yield (description, array) of parameters, without tables that are updated by rows."""
     for p in machine.parameters:
         if not p.variable.row_sparse:
             before = machine.session.before(p.variable)
@@ -42,13 +42,13 @@ def _parameters(machine):
 
 
 def _layers(machine):
-    """The same of layers outside of groups, all computed at once; none where they cannot be."""
+    """Return (description, array) of layers outside of groups; empty if they cannot be computed."""
     topology = machine.topology
-    named = {}
+    descriptions = {}
     for config in topology.proto().layers:
         layer = topology.member(config.name)
         value = None if layer.within is not None else fields_of(layer)["value"]
         if value is not None and value.node is not None:
-            named[value] = f"layer {config.name!r} ({config.type})"
-    values = machine.step_values(list(named))
-    return [] if values is None else zip(named.values(), values, strict=True)
+            descriptions[value] = f"layer {config.name!r} ({config.type})"
+    values = machine.step_values(list(descriptions))
+    return [] if values is None else zip(descriptions.values(), values, strict=True)

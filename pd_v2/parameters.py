@@ -1,7 +1,8 @@
-"""Parameters: the values of a network by name, and the tar files that keep them."""
+"""Parameters: the values of a network by name, and the tar files that store them."""
 
 import math
 import os
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -17,14 +18,15 @@ from .warning import warn
 
 __all__ = ["Parameters", "create"]
 
-_CUT = "  hint: a tar that was cut between two members looks like a smaller one"
+_CUT_HINT = "  hint: a tar that was cut between two members looks like a smaller one"
 
 
 def create(layers, *more):
-    """The Parameters of the network behind some cost or output layers, in a list or one by one.
+    """Create the Parameters of the network behind some cost or output layers.
 
-    What a trainer learns shows here, and what is set here is what it trains on. Another pool for
-    the same network has values of its own.
+    Layers are passed in a list or one by one. The pool shares its values with a trainer that is
+    given it: updates show here, and what is set here is trained on. Another pool for the same
+    network has values of its own.
     """
     pool = Parameters()
     pool.bind(Topology([layers, *more] if more else layers).parameters)
@@ -32,32 +34,32 @@ def create(layers, *more):
 
 
 class Parameters:
-    """Values by name, in the order of creation.
+    """Parameter values by name, in the order of creation.
 
-    A pool made by `create` or bound by a trainer is a view on the network's variables; one that
-    was read from a file holds values of its own until a trainer or an inference takes them.
+    A pool from `create`, or bound by a trainer, is a view of the network's variables; one that was
+    read from a file holds its own values until a trainer or an inference takes them over.
     """
 
     def __init__(self):
         self.__param_conf__ = {}
         self._own = {}  # values of names that no network holds
-        self._given = set()  # names whose value is from a file, an initializer or `set`
-        self._is_read = self._is_strict = False  # whether a file was read, and must have all
+        self._assigned = set()  # names whose value is from a file, an initializer or `set`
+        self._is_read = self._is_strict = False  # whether a file was read, and has to be complete
         self._bound = {}  # layer parameters by name
-        self._session = None  # where the bound variables have their values
+        self._session = None  # which holds the values of the bound variables
         self._flat = False  # as in 2017, get() is one-dimensional once a trainer exists
-        self._gradient = None  # name -> gradient of the batch at hand, while there is one
+        self._gradient_of = None  # name -> gradient of the current batch, while there is one
 
     @property
     def session(self):
-        """The session that has the values of the networks this pool is bound to."""
+        """The session with the values of the networks that this pool is bound to."""
         return self._session
 
     def bind(self, parameters, session=None):
-        """Make this pool a view on the parameters of a network; its own values move there.
+        """Make this pool a view of the parameters of a network; its own values move there.
 
         They move to the session of the networks that it is bound to already, else to the given
-        one, else to one that no other pool keeps values of these parameters in.
+        one, else to one in which no other pool holds values of these parameters.
         """
         if self._session is None:
             variables = [p.variable for p in parameters]
@@ -76,36 +78,40 @@ class Parameters:
                 self.set(name, p.initializer(name))
 
     def _value_to_move(self, parameter):
-        """The value that a variable gets when the pool is bound to it, None if it keeps its own.
+        """Return the value to store in a newly bound variable, or None to keep its own.
 
-        A network that was described anew may have another variable of that name.
+        A network that was built again may have another variable of the same name.
         """
         name = parameter.config.name
         if name in self._own:
             return self._own[name]
-        known = self._bound.get(name, parameter).variable
-        moves = known is not parameter.variable and self._session.has(known)
-        return self._session.get(known) if moves else None
+        bound = self._bound.get(name, parameter).variable
+        moves = bound is not parameter.variable and self._session.has(bound)
+        return self._session.get(bound) if moves else None
 
     def check_read(self, who, parameters):
-        """Name the parameters of a network that the file of this pool lacked: they are random.
+        """Warn, once, of parameters of a network that the file of this pool lacks.
 
-        A warning, once; ValueError if the file was read with `strict`.
+        Their values are random. ValueError if the file was read with `strict`.
         """
-        given, new = self._given, {p.config.name: p for p in parameters}
-        lacking = [n for n, p in new.items() if n not in given and p.initializer is None]
-        if not self._is_read or not lacking:
+        by_name = {p.config.name: p for p in parameters}
+        missing = [
+            name
+            for name, p in by_name.items()
+            if name not in self._assigned and p.initializer is None
+        ]
+        if not self._is_read or not missing:
             return
-        message = f"{who}: the file lacks parameters of the network: {_listed(lacking)}"
+        message = f"{who}: the file lacks parameters of the network: {_comma_separated(missing)}"
         if self._is_strict:
             raise ValueError(message)
-        given.update(lacking)
-        warn(f"{message}; their values are random\n{_CUT}")
+        self._assigned.update(missing)
+        warn(f"{message}; their values are random\n{_CUT_HINT}")
 
     def draw(self, parameters=None):
-        """Initial values, as 2017's stream gives them, for variables that have none yet.
+        """Draw initial values, from 2017's random stream, for variables that have none yet.
 
-        Every parameter takes its share of the stream, also one whose value is set already.
+        Every parameter advances the stream, also one whose value is set already.
         """
         session = self._session
         for p in self._bound.values() if parameters is None else parameters:
@@ -116,20 +122,20 @@ class Parameters:
                 session.set(p.variable, values.reshape(p.variable.dims), copy=False)
 
     def use_flat_values(self):
-        """A trainer has all values: from here on `get` gives one-dimensional arrays."""
+        """Let `get` return one-dimensional arrays from now on: a trainer holds all values."""
         self._flat = True
-        self._given.update(self.__param_conf__)
+        self._assigned.update(self.__param_conf__)
 
     # ---- names
 
     def keys(self):
-        """The names, in the order of creation."""
+        """Return the names, in the order of creation."""
         return list(self.__param_conf__)
 
     names = keys
 
     def has_key(self, key):
-        """Whether there is a parameter of that name."""
+        """Return whether there is a parameter of that name."""
         return key in self.__param_conf__
 
     __contains__ = has_key
@@ -143,12 +149,12 @@ class Parameters:
     # ---- values
 
     def get_shape(self, key):
-        """The recorded dims; (1, size) for a parameter without dims, such as filters."""
+        """Return the recorded dims; (1, size) for a parameter without dims, such as filters."""
         config = self._config(key)
         return tuple(int(d) for d in config.dims) or (1, int(config.size))
 
     def get(self, parameter_name):
-        """A float32 copy: of `get_shape` before a trainer exists, one-dimensional afterwards."""
+        """Return a float32 copy, of `get_shape` until a trainer exists, then one-dimensional."""
         self._config(parameter_name)
         value = self._value(parameter_name)
         return value.reshape(-1 if self._flat else self.get_shape(parameter_name))
@@ -165,25 +171,34 @@ class Parameters:
         self.set(key, value)
 
     def get_grad(self, key):
-        """The gradient of the batch at hand, summed over it; zeros outside EndForwardBackward."""
+        """Return the gradient summed over the current batch; zeros outside EndForwardBackward."""
         if key not in self.__param_conf__:
             raise KeyError(f"No such parameter {key}")
-        if self._gradient is None:
+        if self._gradient_of is None:
             return np.zeros(int(self.__param_conf__[key].size), np.float32)
-        return self._gradient(key)
+        return self._gradient_of(key)
+
+    @contextmanager
+    def gradients_from(self, gradient_of):
+        """Let `get_grad` return gradient_of(name) within the `with` block."""
+        self._gradient_of = gradient_of
+        try:
+            yield
+        finally:
+            self._gradient_of = None
 
     def values_of(self, parameters):
-        """{core variable: copy of its value} for these parameters of a network."""
+        """Return {variable: copy of its value} for some parameters of a network."""
         missing = [p.config.name for p in parameters if p.config.name not in self.__param_conf__]
         if missing:
             raise ValueError(f"there is no value for the parameters {missing}")
         self.check_read("infer", parameters)
-        found = {}
+        values = {}
         for p in parameters:
             value = self._value(p.config.name)
             self._check_size(p, value)
-            found[p.variable] = value.reshape(p.variable.dims)
-        return found
+            values[p.variable] = value.reshape(p.variable.dims)
+        return values
 
     def update_param_conf(self, model_config):
         """Take over the configurations of a ModelConfig."""
@@ -191,7 +206,7 @@ class Parameters:
             self.__param_conf__[config.name] = config
 
     def append_gradient_machine(self, gradient_machine):
-        """Become a view on the network of a GradientMachine, such as an event's `gm`."""
+        """Become a view of the network of a GradientMachine, such as an event's `gm`."""
         self.bind(gradient_machine.parameters, gradient_machine.session)
         self.use_flat_values()
 
@@ -229,22 +244,22 @@ class Parameters:
     def _value(self, name):
         if name in self._own:
             return self._own[name].copy()
-        if name not in self._bound:  # it is configured only; 2017 gave whatever was in memory
+        if name not in self._bound:  # only configured; 2017 returned uninitialized memory
             return np.zeros(int(self._config(name).size), np.float32)
         session, variable = self._session, self._bound[name].variable
         if not session.has(variable):
-            self._draw_ahead()
+            self._draw_without_advancing()
         return session.get(variable).reshape(-1)
 
-    def _draw_ahead(self):
-        """The values that a trainer would draw now, who still finds the stream as it is."""
+    def _draw_without_advancing(self):
+        """Draw the values that a trainer would draw now, and put the stream back for it."""
         stream = build.current().random
         state = stream.state
         self.draw()
         stream.state = state
 
     def _store(self, name, value):
-        self._given.add(name)
+        self._assigned.add(name)
         if name in self._bound:
             variable = self._bound[name].variable
             self._session.set(variable, value.reshape(variable.dims))
@@ -262,15 +277,16 @@ class Parameters:
         self.set(name, read_value(f))
 
     def to_tar(self, f):
-        """Write all values and configurations as a tar; a warning names values that are not finite.
+        """Write all values and configurations as a tar; warn of values that are not finite.
 
-        `f` is a binary file, or a path: then what was there stays until the new file is complete,
-        even if the process is killed.
+        `f` is a binary file, or a path, which is written atomically: an existing file stays until
+        the new one is complete, even if the process is killed.
         """
         items = [(self._config(name), self.get(name)) for name in self.keys()]
         bad = names_not_finite((config.name, value) for config, value in items)
         if bad:
-            warn(f"to_tar: there are values that are not finite in the parameters {_listed(bad)}")
+            names = _comma_separated(bad)
+            warn(f"to_tar: there are values that are not finite in the parameters {names}")
         if isinstance(f, (str, os.PathLike)):
             with pd.atomic_write(f) as file:
                 write_tar(file, items)
@@ -279,10 +295,10 @@ class Parameters:
 
     @staticmethod
     def from_tar(f, strict=False):
-        """The Parameters of a tar, with values of their own.
+        """Read the Parameters of a tar.
 
-        `f` is a binary file, or the path of a tar that may be compressed. A trainer draws what the
-        file lacks of its network, with a warning; with `strict` that is a ValueError.
+        `f` is a binary file, or the path of a tar, which may be gzipped. A trainer draws parameters
+        of its network that the file lacks, with a warning; with `strict` that is a ValueError.
         """
         pool = Parameters()
         for config, value in _items_of_tar(f):
@@ -295,32 +311,33 @@ class Parameters:
         """Set the values of the names that a tar has in common with this pool.
 
         ValueError, and nothing is set, if one of them has another shape; with `strict` also if the
-        tar lacks a name that is not excluded, of which a trainer or an inference warns otherwise.
+        tar lacks a name that is not excluded. Without `strict`, a trainer or an inference warns of
+        these.
         """
-        found = {config.name: value for config, value in _items_of_tar(f)}
-        wanted = [name for name in found if name in self and name not in exclude_params]
-        lacking = [name for name in self if name not in found and name not in exclude_params]
-        if strict and lacking:
-            raise ValueError(f"init_from_tar: the file lacks {_listed(lacking)}")
-        for name in wanted:
+        values = {config.name: value for config, value in _items_of_tar(f)}
+        common = [name for name in values if name in self and name not in exclude_params]
+        missing = [name for name in self if name not in values and name not in exclude_params]
+        if strict and missing:
+            raise ValueError(f"init_from_tar: the file lacks {_comma_separated(missing)}")
+        for name in common:
             shape = self.get_shape(name)
-            if found[name].shape != shape:
-                raise ValueError(f"parameter {name!r} is {shape}, the value {found[name].shape}")
-        for name in wanted:
-            self.set(name, found[name])
-        self._given.update(exclude_params)
+            if values[name].shape != shape:
+                raise ValueError(f"parameter {name!r} is {shape}, the value {values[name].shape}")
+        for name in common:
+            self.set(name, values[name])
+        self._assigned.update(exclude_params)
         self._is_read = True
-        if lacking and self._flat:
-            kept = f"init_from_tar: the file lacks {_listed(lacking)}; they keep their values"
-            warn(f"{kept}\n{_CUT}")
+        if missing and self._flat:
+            names = _comma_separated(missing)
+            warn(f"init_from_tar: the file lacks {names}; they keep their values\n{_CUT_HINT}")
 
 
-def _listed(names):
+def _comma_separated(names):
     return ", ".join(map(repr, names))
 
 
 def _items_of_tar(f):
-    """The pairs in a tar: an open file, or a path to one that may be compressed."""
+    """Return the (config, value) pairs of a tar: an open file, or a path, gzipped or not."""
     if not isinstance(f, (str, os.PathLike)):
         return read_tar(f)
     with open_plain(f) as file:

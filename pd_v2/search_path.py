@@ -1,7 +1,7 @@
-"""Keeps files beside a script, such as a queue.py, out of the imports of this package.
+"""Protection of the imports of this package from files beside a script, such as a queue.py.
 
-`python -m pd_v2` puts the current folder first on sys.path, and imports the package before it knows
-of a script.
+`python -m pd_v2` puts the current folder first on sys.path, and imports this package before it
+knows the script.
 """
 
 import os
@@ -9,7 +9,7 @@ import sys
 
 
 def _is_command():
-    """Whether the package is imported because Python is to run it."""
+    """Return whether the package is being imported for `python -m pd_v2`."""
     if sys.argv[:1] != ["-m"]:
         return False
     return sys.orig_argv[len(sys.orig_argv) - len(sys.argv)].endswith("pd_v2")

@@ -2,11 +2,12 @@
 
 import logging
 import os
-import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pd_core as pd
+
+from .warning import warn
 
 __all__ = ["Settings", "configure_logging", "current", "gpu_available", "init"]
 
@@ -26,13 +27,12 @@ _INTEGERS = {
     "beam_size", "gpu_id", "num_gradient_servers", "port", "ports_num", "ports_num_for_sparse",
     "seed", "trainer_count", "trainer_id",
 }
-# What would change results in 2017, or where they are computed, and does not here, with its
-# default.
+# Options with their defaults that changed results or their device in 2017, and do not here.
 _WITHOUT_EFFECT = {
     "beam_size": 1, "diy_beam_search_prob_so": "", "parallel_nn": False, "prev_batch_state": False,
 }
-# Other flags of 2017's core, kept as given: they are about `paddle train`, parameter servers,
-# libraries, speed and logs, so nothing that a script of v2 computes depended on them.
+# Other flags of 2017's core, stored as they are given: they concern `paddle train`, parameter
+# servers, libraries, speed and logs, and changed no result of a v2 script.
 _OTHERS = {
     "allow_inefficient_sparse_update", "allow_only_one_model_on_one_gpu", "alsologtostderr",
     "async_count", "async_lagged_ratio_default", "async_lagged_ratio_min", "average_test_period",
@@ -62,10 +62,10 @@ _OTHERS = {
 
 @dataclass(frozen=True)
 class Settings:
-    """What init() has set, where `flags` is all that was given.
+    """The options that init() has set; `flags` holds all of them.
 
-    `use_gpu` is that of the keyword, which the configuration of some layers depends on, and holds
-    only where there is a GPU.
+    `use_gpu` is that of the keyword, on which the configuration of some layers depends; it is False
+    where there is no GPU.
     """
 
     use_gpu: bool = False
@@ -84,20 +84,20 @@ _process = _Process()
 
 
 def current():
-    """The Settings of this process; the defaults before init()."""
+    """Return the Settings of this process; the defaults before init()."""
     return _process.settings
 
 
 def init(**kwargs):
-    """Set options of the process; keywords win over PADDLE_INIT_* environment variables.
+    """Set options of the process; keywords override PADDLE_INIT_* environment variables.
 
-    Calling it again changes the options it is given and keeps the others. Any option is taken; one
-    warning names those that mean nothing here. As in 2017 only keywords reach the thread counts
-    and the configuration of layers. With `use_gpu` the process trains on the GPU `gpu_id`, if it
-    says so before any parameter has a value.
+    Calling it again changes only the given options. Any option is accepted; one warning names those
+    without effect. As in 2017 thread counts and the configuration of layers depend on keywords
+    only. With `use_gpu` the process trains on the GPU `gpu_id`, if that is set before any parameter
+    has a value.
     """
-    given = {**_from_environment(), **kwargs}
-    parsed = {name: _parsed(name, value) for name, value in given.items()}
+    options = {**_from_environment(), **kwargs}
+    parsed = {name: _parsed(name, value) for name, value in options.items()}
     _warn_of_no_effect(parsed)
     before = _process.settings
     flags = {**before.flags, **parsed}
@@ -112,18 +112,18 @@ def init(**kwargs):
 
 
 def configure_logging():
-    """The format of 2017's log lines, to stderr; the logger 'paddle' reports from INFO on."""
+    """Log to stderr in 2017's format; the level of the logger 'paddle' is INFO."""
     logging.basicConfig(format="[%(levelname)s %(asctime)s %(filename)s:%(lineno)s] %(message)s")
     logging.getLogger("paddle").setLevel(logging.INFO)
 
 
 def gpu_available():
-    """Whether ONNX Runtime can use a GPU here."""
+    """Return whether ONNX Runtime can use a GPU here."""
     return len(pd.devices()) > 1
 
 
 def set_omp_mkl_env_vars(trainer_count):
-    """Thread counts and affinity for OpenMP and MKL libraries, where the user has not set them."""
+    """Set the thread counts and affinity of OpenMP and MKL, unless the user has set them."""
     hyper_threading = _SMT_STATE.exists() and _SMT_STATE.read_text().strip() == "1"
     threads = str(max(1, (os.cpu_count() or 1) // trainer_count))
     os.environ.setdefault("OMP_NUM_THREADS", threads)
@@ -142,7 +142,7 @@ def _from_environment():
 
 
 def _parsed(name, value):
-    """The value of an option as its type, written like on gflags' command line."""
+    """Parse the value of an option, which may be text as on gflags' command line."""
     if name in _BOOLEANS:
         truth = _TRUTH.get(str(value).lower())
         if truth is None:
@@ -163,30 +163,30 @@ def _integer(name, value):
     return number
 
 
-def _warn_of_no_effect(given):
+def _warn_of_no_effect(options):
     changed = [
-        f"{name}={given[name]!r}"
+        f"{name}={options[name]!r}"
         for name, default in _WITHOUT_EFFECT.items()
-        if given.get(name, default) != default
+        if options.get(name, default) != default
     ]
-    unknown = sorted(given.keys() - _BOOLEANS - _INTEGERS - _OTHERS - _WITHOUT_EFFECT.keys())
-    named = [*changed, *(f"{name} (unknown)" for name in unknown)]
-    if named:
-        warnings.warn(f"init: options without effect: {', '.join(named)}", stacklevel=3)
+    unknown = sorted(options.keys() - _BOOLEANS - _INTEGERS - _OTHERS - _WITHOUT_EFFECT.keys())
+    ineffective = [*changed, *(f"{name} (unknown)" for name in unknown)]
+    if ineffective:
+        warn(f"init: options without effect: {', '.join(ineffective)}")
 
 
 def _use_device(device):
-    """Train there from now on, unless parameters have values elsewhere already."""
+    """Train on a device from now on, unless parameters have values on another one already."""
     try:
         pd.use_device(device)
     except pd.PlaceError as error:
-        warnings.warn(f"init: {error}", stacklevel=3)
+        warn(f"init: {error}")
 
 
 def _gpu_or_warning():
-    """Whether there is a GPU; the first time that there is none, say so."""
-    found = gpu_available()
-    if not found and not _process.warned_of_no_gpu:
+    """Return whether there is a GPU; warn the first time that there is none."""
+    available = gpu_available()
+    if not available and not _process.warned_of_no_gpu:
         _process.warned_of_no_gpu = True
-        warnings.warn("init: use_gpu=True, but there is no GPU: the CPU is used", stacklevel=3)
-    return found
+        warn("init: use_gpu=True, but there is no GPU: the CPU is used")
+    return available

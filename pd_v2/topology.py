@@ -14,7 +14,7 @@ from .unfit import check_fit
 
 __all__ = ["Topology"]
 
-# The configured types of layers that are costs whatever depends on them.
+# The types of layers that are trained on even as extra layers.
 _COSTS = {
     *("crf", "cross_entropy_over_beam", "ctc", "hsigmoid", "huber_classification"),
     *("huber_regression", "lambda_cost", "multi-class-cross-entropy"),
@@ -26,39 +26,39 @@ _COSTS = {
 class Topology:
     """The layers behind some outputs, in the order in which they were defined.
 
-    `extra_layers` are kept as well, but are no outputs. An evaluator belongs to the topology if
-    all its layers do, and so does a print layer, whose work is among the `printers`. `configs` are
-    its own ParameterConfigs, by name: a trainer fills them in.
+    `extra_layers` belong to the network too, but are not outputs. An evaluator belongs to the
+    topology if all its layers do; so does a print layer, whose evaluator is among the `printers`.
+    `configs` are copies of the ParameterConfigs, by name, which a trainer completes.
     """
 
     def __init__(self, layers, extra_layers=None):
         self.outputs = _layers(layers)
         self.layers = [*self.outputs, *_layers([] if extra_layers is None else extra_layers)]
-        behind = _reachable(self.layers)
-        known = build.current()
-        if any(x.build is not known.layers for x in behind):
+        reachable = _reachable(self.layers)
+        current = build.current()
+        if any(x.build is not current.layers for x in reachable):
             raise ValueError("Topology: the layers were built in another build")
-        for x in behind:
+        for x in reachable:
             x.naming.in_use = True
-        prints = [x for x in known.printers if behind.issuperset(x.parents)]
-        self._members = _in_order(behind.union(prints))
+        prints = [x for x in current.printers if reachable.issuperset(x.parents)]
+        self._members = _in_order(reachable.union(prints))
         self.printers = [x.evaluator for x in prints]
-        self.evaluators = [e for e in known.evaluators if set(e.inputs) <= behind]
+        self.evaluators = [e for e in current.evaluators if set(e.inputs) <= reachable]
         self.parameters = _parameters(self._members)
         self.configs = {p.config.name: copy.deepcopy(p.config) for p in self.parameters}
 
     @property
     def costs(self):
-        """What training descends: the outputs, and those extra layers that are costs."""
+        """The layers that training minimizes: the outputs, and extra layers that are costs."""
         extra = self.layers[len(self.outputs) :]
         return [*self.outputs, *(x for x in extra if x.config.type in _COSTS)]
 
     def check_fit(self):
-        """Raise the error of a layer or an evaluator that is described but cannot be computed."""
+        """Raise the error of any layer or evaluator that is configured but cannot be computed."""
         check_fit([*self._members, *self.evaluators])
 
     def proto(self):
-        """The ModelConfig message."""
+        """Return the ModelConfig message."""
         groups = [x.group for x in self._members if x.group is not None]
         model = ModelConfig(type="recurrent_nn" if groups else "nn")
         model.layers.extend(x.config for x in self._members)
@@ -81,60 +81,57 @@ class Topology:
         return model
 
     def update_from_default(self, update_equation=None):
-        """Fill what the ParameterConfigs leave open with an optimizer's settings.
-
-        Without one it is the optimizer that was made last.
-        """
+        """Complete the ParameterConfigs with the settings of an optimizer, by default the last."""
         update_equation = update_equation or build.current().update_equation
         for config in self.configs.values() if update_equation else ():
             update_equation.configure(config)
 
     def get_layer(self, name):
-        """The layer of that name, or None."""
+        """Return the layer of that name, or None."""
         return get_layer(name)
 
     def get_layer_proto(self, name):
-        """The LayerConfig of that name, or None."""
+        """Return the LayerConfig of that name, or None."""
         layer = self.member(name)
         return None if layer is None else layer.config
 
     def member(self, name):
-        """The layer of that name in this network, or None."""
+        """Return the layer of that name in this network, or None."""
         return next((x for x in self._members if x.full_name == name), None)
 
     def data_layers(self):
-        """{name: data layer}."""
+        """Return {name: data layer}."""
         return {x.name: x for x in self._members if x.data_type is not None}
 
     def data_inputs(self):
-        """The Variables that are fed for all data layers."""
+        """Return the Variables that are fed for all data layers."""
         return [v for x in self.data_layers().values() for v in x.inputs]
 
     def data_type(self):
-        """[(name, InputType)] of the data layers, in the order of their definition."""
+        """Return [(name, InputType)] of the data layers, in the order of their definition."""
         return [(name, x.data_type) for name, x in self.data_layers().items()]
 
     def read_by_inference(self, targets):
-        """The Variables that inference reads for some targets.
+        """Return the Variables that the nodes of some targets read.
 
-        A target that needs no node is its input itself.
+        A target without nodes is an input itself.
         """
         bare = [y for y in targets if not pd.subgraph(y)]
         return _reachable(bare).union(*(node.inputs for node in pd.subgraph(targets)))
 
     def use_sparse_updater(self):
-        """Whether a parameter asks for row-sparse updates."""
+        """Return whether any parameter has row-sparse updates."""
         return any(p.config.sparse_update or p.config.sparse_remote_update for p in self.parameters)
 
     def serialize_for_inference(self, stream):
-        """Pickle the network, for `Inference(parameters, fileobj=...)` here and in 2017."""
+        """Pickle the network for `Inference(parameters, fileobj=...)`, here and in 2017."""
         self.check_fit()
         write_topology(self, stream)
 
     def export_onnx(self, path, parameters):
-        """Write the outputs as one ONNX model, with the values of `parameters` inside it.
+        """Write the outputs as one ONNX model, which includes the values of `parameters`.
 
-        Inputs and outputs are named after the layers; the batch size stays open.
+        Inputs and outputs are named after the layers; the batch size is dynamic.
         """
         self.check_fit()
         read = self.read_by_inference(self.outputs)
@@ -153,18 +150,18 @@ def _layers(layers):
 
 
 def _reachable(layers):
-    """The layers and all that they are made from."""
-    found, left = set(), list(layers)
-    while left:
-        x = left.pop().original
-        if x not in found:
-            found.add(x)
-            left += x.parents
-    return found
+    """Return the set of some layers and of all their ancestors."""
+    reached, pending = set(), list(layers)
+    while pending:
+        x = pending.pop().original
+        if x not in reached:
+            reached.add(x)
+            pending += x.parents
+    return reached
 
 
 def _in_order(layers):
-    """The layers in the order of their definition. NameConflict if two of them have one name."""
+    """Sort layers in the order of their definition. NameConflict if two of them share a name."""
     members = {}
     for x in sorted(layers, key=attrgetter("order")):
         first = members.setdefault(x.full_name, x)
@@ -175,7 +172,7 @@ def _in_order(layers):
 
 
 def _parameters(layers):
-    """Parameters of these layers, in the order of their creation."""
+    """Return the parameters of some layers, in the order of their creation."""
     members = {}
     for p in sorted((p for x in layers for p in x.parameters), key=attrgetter("order")):
         first = members.setdefault(p.config.name, p)
@@ -188,14 +185,14 @@ def _parameters(layers):
 
 
 def get_layer(name):
-    """The layer of that full name in this process, or None."""
+    """Return the layer of that full name in the current build, or None."""
     return build.current().layers.get(name)
 
 
 def parse_network(output_layers, extra_layers=None, *outputs):
-    """The ModelConfig of the network behind some layers.
+    """Return the ModelConfig of the network behind some layers.
 
-    More than two arguments are all outputs, as they were before 0.10.
+    With more than two arguments all are outputs, as before 0.10.
     """
     if outputs:
         return Topology([output_layers, extra_layers, *outputs]).proto()

@@ -1,4 +1,4 @@
-"""The trainer: passes over a reader, one compiled step a batch, events in between."""
+"""The trainer: passes over a reader, one compiled step per batch, and events in between."""
 
 from collections.abc import Iterator
 from math import isfinite
@@ -9,7 +9,7 @@ import pd_core as pd
 
 from . import event as events
 from . import settings
-from .data_feeder import DataFeeder, feeds
+from .data_feeder import DataFeeder, feed_dict
 from .earlier_keywords import earlier_keywords
 from .evaluator import Accumulator, LastBatch, fetched
 from .not_finite import first_not_finite
@@ -28,13 +28,13 @@ def default_event_handler(event):
 
 
 class SGD:
-    """Trains the parameters behind some cost layers with any of `paddle.optimizer`.
+    """Trainer of the network behind some cost layers, with any optimizer of `paddle.optimizer`.
 
-    Gradients are summed over the batch; the cost of an event is the sum of the cost layers'
-    values over the number of samples, before the update. `extra_layers` are computed as well: for
-    their evaluators and, those that are costs, for their gradients, but no event's cost has them.
-    `is_local=False` of a job with one trainer is the same as local training; there are no
-    parameter servers.
+    Gradients are summed over the batch. The cost of an event is the sum of the cost layers' values,
+    before the update, divided by the number of samples. `extra_layers` are computed as well, for
+    their evaluators; those that are costs are also trained on, but are not part of the reported
+    cost. `is_local=False` is accepted for a job with one trainer, and is the same as local
+    training; there are no parameter servers.
     """
 
     def __init__(
@@ -62,13 +62,13 @@ class SGD:
         self._build()
 
     def get_topology_proto(self):
-        """The ModelConfig of what is trained."""
+        """Return the ModelConfig of the trained network."""
         return self.__topology__.proto()
 
     def save_parameter_to_tar(self, f):
         """Write the parameters as a tar; see `Parameters.to_tar`.
 
-        Of an optimizer with a ModelAverage it holds the averages, once there are any.
+        With a ModelAverage the averages are written, as soon as there are any.
         """
         self._updater.catch_up()
         with self._updater.applied():
@@ -78,8 +78,8 @@ class SGD:
     def train(self, reader, num_passes=1, event_handler=None, feeding=None):
         """Train for some passes over a reader of minibatches.
 
-        `reader` is a function that gives an iterator of lists of samples; `feeding` says which
-        field of a sample a data layer gets. The handler sees BeginPass, then for each batch
+        `reader` is a function that returns an iterator of lists of samples; `feeding` maps data
+        layers to fields of a sample. The handler sees BeginPass, then for each batch
         BeginIteration, EndForwardBackward and EndIteration, then EndPass.
         """
         handler = default_event_handler if event_handler is None else event_handler
@@ -88,8 +88,8 @@ class SGD:
         batch_metrics = LastBatch(self._evaluators)
         pass_metrics = Accumulator(self._evaluators, prints=False)
         gm = self.__gradient_machine__
-        # gm may be asked for layers after the first update, for the first time
-        remembers = handler is not default_event_handler
+        # a handler may ask gm for a layer for the first time after the first update
+        keep_rows = handler is not default_event_handler
         self._updater.start()
         self._is_warned = False
         for pass_id in range(num_passes):
@@ -99,9 +99,9 @@ class SGD:
                 for batch_id, batch in enumerate(batches):
                     batch_metrics.reset()
                     handler(events.BeginIteration(pass_id, batch_id))
-                    feeds = self._started(batch, remembers)
-                    remembers = False
-                    self._hand_out(handler, events.EndForwardBackward(pass_id, batch_id, gm))
+                    feeds = self._started(batch, keep_rows)
+                    keep_rows = False
+                    self._handle_backward(handler, events.EndForwardBackward(pass_id, batch_id, gm))
                     batches.read_ahead()
                     cost, statistics = self._step(feeds, batch)
                     for metrics in (batch_metrics, pass_metrics):
@@ -113,14 +113,14 @@ class SGD:
 
     @earlier_keywords(reader_dict="feeding")
     def test(self, reader, feeding=None):
-        """Cost and metrics over a reader, in inference mode, as a TestResult."""
+        """Compute cost and metrics over a reader, in inference mode, as a TestResult."""
         if not callable(reader):
             raise TypeError(f"test: the reader is a function that gives batches, not {reader!r}")
         convert, gm = self._converter(feeding), self.__gradient_machine__
         metrics, total, samples = Accumulator(self._evaluators), 0.0, 0
         with Batches(reader, convert) as batches:
             for batch in batches:
-                feeds = batch.feeds()
+                feeds = batch.to_feeds()
                 batches.read_ahead()
                 gm.begin(feeds, training=False)
                 cost, statistics = self._session.eval(list(self._targets), feeds, training=False)
@@ -131,7 +131,7 @@ class SGD:
         return events.TestResult(metrics, total / samples)
 
     def _adopt_parameters(self):
-        """The pool becomes a view on the network's variables; what has no value is drawn."""
+        """Make the pool a view of the network's variables; draw the values that it lacks."""
         pool, members = self.__parameters__, self.__topology__.parameters
         pool.check_read("SGD", members)
         self.__topology__.update_from_default(self.__optimizer__)
@@ -142,7 +142,7 @@ class SGD:
         pool.use_flat_values()
 
     def _build(self):
-        """The update, the cost and the statistics, as targets of the core."""
+        """Build the targets of a step: the update, the cost and the evaluators' statistics."""
         topology = self.__topology__
         costs, members = topology.costs, topology.parameters
         self._updater = self.__optimizer__.create_updater(
@@ -160,20 +160,20 @@ class SGD:
         self._targets = total, fetched(self._evaluators)
         self._training_targets = total, fetched(self._evaluators, costs)
 
-    def _started(self, batch, remembers):
-        """The feeds of a batch that is to be trained on."""
-        feeds = batch.feeds()
+    def _started(self, batch, keep_rows):
+        """Start the training step of a batch; return its feeds."""
+        feeds = batch.to_feeds()
         feeds[self._updater.rate] = self._updater.start_batch(len(batch))
-        self.__gradient_machine__.begin(feeds, training=True, remembers=remembers)
+        self.__gradient_machine__.begin(feeds, training=True, keep_rows=keep_rows)
         return feeds
 
     def _step(self, feeds, batch):
-        """Make the step of a batch: its cost, and what its evaluators collect."""
+        """Run the training step of a batch; return its cost and its evaluators' statistics."""
         gm = self.__gradient_machine__
         fetches = gm.fetches
         targets = [self._update, *self._training_targets, fetches]
         _, total, statistics, values = self._session.eval(targets, feeds)
-        gm.stepped(fetches, values)
+        gm.end_step(fetches, values)
         cost = float(total)
         if not (isfinite(cost) or self._is_warned):
             self._warn(cost, batch, feeds)
@@ -181,32 +181,29 @@ class SGD:
         return cost, statistics
 
     def _warn(self, cost, batch, feeds):
-        """Say, once in a training, that it goes on with a cost that is no number."""
+        """Warn, once per call of `train`, of a cost that is NaN or infinite."""
         self._is_warned = True
         first = first_not_finite(self.__gradient_machine__, feeds)
         where = "" if first is None else f"\n  the first value that is not finite: {first}"
         warn(f"train: the cost is {cost} in {batch.place}{where}")
 
-    def _hand_out(self, handler, event):
-        """The event; while it is handled `Parameters.get_grad` computes gradients of the batch.
+    def _handle_backward(self, handler, event):
+        """Call the handler; meanwhile `Parameters.get_grad` computes the gradients of the batch.
 
-        Nobody pays for them who does not ask: the step itself keeps its gradients inside.
+        They are computed on request only: the step itself does not output its gradients.
         """
-        self.__parameters__._gradient = self._gradient_value
-        try:
+        with self.__parameters__.gradients_from(self._gradient_value):
             handler(event)
-        finally:
-            self.__parameters__._gradient = None
 
     def _gradient_value(self, name):
-        """The gradient of one parameter, flat; with the random draws of the coming step."""
+        """Return the gradient of a parameter, flat, for the random draws of the coming step."""
         gradient = self._gradient_of(name)
         if gradient is None:
             return np.zeros(int(self.__parameters__.__param_conf__[name].size), np.float32)
         return self.__gradient_machine__.gradient(gradient).reshape(-1)
 
     def _gradient_of(self, name):
-        """The gradient of a parameter as a Variable of its shape, None if it has none."""
+        """Return the gradient of a parameter as a Variable of its shape, or None."""
         found = self._updater.gradients
         if isinstance(found.get(name), pd.optimizers.RowGradient):
             variables = {p.config.name: p.variable for p in self.__topology__.parameters}
@@ -214,10 +211,10 @@ class SGD:
         return found.get(name)
 
     def _converter(self, feeding):
-        """The function from the samples of a batch to its feeds."""
+        """Return the function that converts the samples of a batch to feeds."""
         feeder = DataFeeder(self.__topology__.data_type(), feeding)
-        inputs = self._inputs  # a thread that converts does not hold the trainer
-        return lambda samples: feeds(inputs, feeder(samples))
+        inputs = self._inputs  # so that the converting thread does not keep the trainer alive
+        return lambda samples: feed_dict(inputs, feeder(samples))
 
 
 def _check_arguments(reader, handler):
@@ -228,7 +225,7 @@ def _check_arguments(reader, handler):
 
 
 def _check_single_trainer(pserver_spec):
-    """What `is_local=False` may mean where there are no parameter servers."""
+    """Check that `is_local=False` describes a job with a single trainer."""
     flags = settings.current().flags
     trainers, number = flags.get("num_gradient_servers", 1), flags.get("trainer_id", 0)
     if pserver_spec is not None:

@@ -1,7 +1,7 @@
-"""Compressed bytes, unpacked within bounds: a file of a megabyte may announce a terabyte.
+"""Decompression with a size limit, as a file of a megabyte may unpack to a terabyte.
 
-What unpacks to more than 256 MB and to more than 100 times its size is refused; PD_UNPACK_LIMIT
-sets another number of bytes.
+Data that unpack to more than 256 MB and to more than 100 times their size are refused;
+PD_UNPACK_LIMIT sets another limit, in bytes.
 """
 
 import gzip
@@ -18,11 +18,11 @@ _PACKED_PIECE = 1 << 16
 
 
 class TooLarge(ValueError):
-    """Something unpacks to more than it may."""
+    """Raised for data that unpack to more than the limit."""
 
 
 def most_unpacked(packed):
-    """The largest allowed size, in bytes, of `packed` bytes after decompression."""
+    """Return the largest allowed size, in bytes, of `packed` bytes after decompression."""
     return limit("PD_UNPACK_LIMIT", max(SMALL, RATIO * packed))
 
 
@@ -33,10 +33,10 @@ def require_unpacked(size, packed):
 
 
 class Bounded:
-    """A stream of which no more is read than `packed` bytes may unpack to.
+    """A stream that reads no more than `packed` bytes may unpack to.
 
-    It is read in pieces, so that a length that a file announces allocates nothing. Without `packed`
-    the stream is a file as it is, which ends where it ends.
+    It is read in pieces, so that a forged length in a file allocates nothing. Without `packed` the
+    stream is an uncompressed file, and there is no limit.
     """
 
     def __init__(self, stream, packed=None):
@@ -53,7 +53,7 @@ class Bounded:
         self.close()
 
     def read(self, size=-1):
-        """Up to `size` bytes, all of them if it is negative."""
+        """Read up to `size` bytes, or all if it is negative."""
         pieces, left = [], float("inf") if size < 0 else size
         while left and (piece := self._stream.read(min(left, _PIECE))):
             pieces.append(piece)
@@ -62,7 +62,7 @@ class Bounded:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def seek(self, position, whence=os.SEEK_SET):
-        """Go to a position, from the start unless `whence` says otherwise."""
+        """Go to a position, relative to the start unless `whence` says otherwise."""
         if whence == os.SEEK_SET:
             self._check(position)
         return self._stream.seek(position, whence)
@@ -73,7 +73,7 @@ class Bounded:
 
 
 def open_plain(path):
-    """A file as a stream, gzipped or not."""
+    """Open a file for reading, gzipped or not."""
     with open(path, "rb") as file:
         is_gzip = file.read(2) == b"\x1f\x8b"
     if is_gzip:
@@ -82,23 +82,23 @@ def open_plain(path):
 
 
 def bounded(stream):
-    """A stream that is being read, within bounds if it is a gzip stream whose file has a size."""
+    """Return the stream, with a size limit if it is a GzipFile over a seekable file."""
     if not isinstance(stream, gzip.GzipFile) or not stream.fileobj.seekable():
         return stream
-    here = stream.fileobj.tell()
+    position = stream.fileobj.tell()
     packed = stream.fileobj.seek(0, os.SEEK_END)
-    stream.fileobj.seek(here)
+    stream.fileobj.seek(position)
     return Bounded(stream, packed)
 
 
 def gunzip(content):
-    """The content of a gzip file."""
+    """Decompress the bytes of a gzip file."""
     with Bounded(gzip.GzipFile(fileobj=io.BytesIO(content)), len(content)) as stream:
         return stream.read()
 
 
 def inflate(content):
-    """The content of a zlib stream."""
+    """Decompress a zlib stream."""
     stream, pieces, size = zlib.decompressobj(), [], 0
     for start in range(0, len(content), _PACKED_PIECE):
         packed = content[start : start + _PACKED_PIECE]

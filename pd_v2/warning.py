@@ -1,4 +1,4 @@
-"""Warnings that name the line of the program which uses this package."""
+"""Warnings that are attributed to the line of the program that uses this package."""
 
 import sys
 import warnings
@@ -8,7 +8,7 @@ _PACKAGE = join(dirname(__file__), "")
 
 
 def warn(message):
-    """Issue a UserWarning, or the given Warning, at the innermost line outside this package."""
+    """Issue a UserWarning, or the given Warning, at the innermost line outside of this package."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back

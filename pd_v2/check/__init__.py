@@ -1,8 +1,8 @@
-"""`python -m pd_v2 check`: what programs ask of paddle that pd_v2 lacks. None of them is run.
+"""`python -m pd_v2 check`: static analysis of programs for names of paddle that pd_v2 lacks.
 
-A program is parsed, as Python 3 or as Python 2 (`sources`); its names are followed to what they
-are bound to (`scopes`), which tells each use of paddle (`uses`); these are looked up in pd_v2
-(`lookup`), and what is found is told in words or as JSON (`report`).
+A program is parsed as Python 3 or Python 2 (`sources`); the bindings of its names (`scopes`) give
+the uses of paddle (`uses`), which are looked up in pd_v2 (`lookup`) and reported as text or JSON
+(`report`).
 """
 
 from .main import main

@@ -1,4 +1,4 @@
-"""Whether pd_v2 has a dotted name of paddle, and which keywords it takes there."""
+"""Lookup of dotted names of paddle and their keywords in pd_v2."""
 
 import functools
 import importlib
@@ -6,53 +6,51 @@ import inspect
 import types
 
 from .. import (
-    as_paddle,  # noqa: F401  paddle's modules are those of pd_v2
+    as_paddle,  # noqa: F401  makes `paddle` importable
     dataset,
 )
 
 OTHER_API = ("paddle.fluid", "paddle.v2.fluid")
-_UNKNOWN = object()  # what is only known when the program runs
-_DATA_SETS = {f"{dataset.__name__}.{name}" for name in dataset.__all__ if name != "common"}
+_UNKNOWN = object()  # a value that is only known at run time
+_DATASETS = {f"{dataset.__name__}.{name}" for name in dataset.__all__ if name != "common"}
 
 
 def missing(name):
-    """The part of a dotted name that pd_v2 lacks, up to the first that is not there; None if it
-    has all.
-    """
-    return _followed(name)[1]
+    """Return the shortest prefix of a dotted name that pd_v2 lacks, or None."""
+    return _resolve(name)[1]
 
 
 @functools.cache
 def unknown_keywords(name, keywords):
-    """Those keywords that the function or class of a dotted name does not take."""
-    thing, lacking = _followed(name)
-    if lacking or thing is _UNKNOWN or not callable(thing):
+    """Return the keywords that the function or class of a dotted name does not accept."""
+    value, lacking = _resolve(name)
+    if lacking or value is _UNKNOWN or not callable(value):
         return ()
-    taken = _keywords_of(thing)
-    return () if taken is None else tuple(k for k in keywords if k not in taken)
+    accepted = _keywords_of(value)
+    return () if accepted is None else tuple(k for k in keywords if k not in accepted)
 
 
 @functools.cache
 def exports(module):
-    """The names that `from module import *` gives."""
-    thing, lacking = _followed(module)
-    if lacking or not isinstance(thing, types.ModuleType):
+    """Return the names that `from module import *` binds."""
+    value, lacking = _resolve(module)
+    if lacking or not isinstance(value, types.ModuleType):
         return frozenset()
-    public = (name for name in vars(thing) if not name.startswith("_"))
-    return frozenset(getattr(thing, "__all__", public))
+    public = (name for name in vars(value) if not name.startswith("_"))
+    return frozenset(getattr(value, "__all__", public))
 
 
 def other_api(name):
-    """The API that is not covered which a name belongs to, or None."""
+    """Return the API of a name that pd_v2 does not cover, or None."""
     return next((api for api in OTHER_API if f"{name}.".startswith(f"{api}.")), None)
 
 
 def data_set(name):
-    """The data set whose module a dotted name is, or is in; None of anything else."""
-    for part in _prefixes(name):
-        thing = _followed(part)[0]
-        if isinstance(thing, types.ModuleType) and thing.__name__ in _DATA_SETS:
-            return thing.__name__.split(".")[-1]
+    """Return the dataset whose module a dotted name is, or is in, or None."""
+    for prefix in _prefixes(name):
+        value = _resolve(prefix)[0]
+        if isinstance(value, types.ModuleType) and value.__name__ in _DATASETS:
+            return value.__name__.split(".")[-1]
     return None
 
 
@@ -62,27 +60,30 @@ def _prefixes(name):
 
 
 @functools.cache
-def _followed(name):
-    """(what a dotted name is, None), or (None, the part of it that is not there)."""
-    thing, instance = None, False
-    for part in _prefixes(name):
-        word = part.rsplit(".", 1)[-1]
-        attribute = word.removesuffix("()")
-        found = _member(thing, attribute, part)
-        if found is _UNKNOWN:
-            known = thing is _UNKNOWN or instance
-            return (_UNKNOWN, None) if known else (None, part.removesuffix("()"))
-        instance = word.endswith("()")
-        thing = found if not instance or inspect.isclass(found) else _UNKNOWN
-    return thing, None
+def _resolve(name):
+    """Return (value of a dotted name, None), or (None, the prefix of it that is missing).
+
+    A call of a class resolves to the class, for its methods; other calls have unknown values.
+    """
+    value, is_instance = None, False
+    for prefix in _prefixes(name):
+        word = prefix.rsplit(".", 1)[-1]
+        member = _member(value, word.removesuffix("()"), prefix)
+        if member is _UNKNOWN:
+            # attributes that an instance gets at run time are not missing
+            is_dynamic = value is _UNKNOWN or is_instance
+            return (_UNKNOWN, None) if is_dynamic else (None, prefix.removesuffix("()"))
+        is_instance = word.endswith("()")
+        value = member if not is_instance or inspect.isclass(member) else _UNKNOWN
+    return value, None
 
 
-def _member(thing, attribute, dotted):
-    if thing is _UNKNOWN:
+def _member(value, attribute, dotted):
+    if value is _UNKNOWN:
         return _UNKNOWN
-    if thing is not None and hasattr(thing, attribute):
-        return getattr(thing, attribute)
-    if thing is None or isinstance(thing, types.ModuleType):
+    if value is not None and hasattr(value, attribute):
+        return getattr(value, attribute)
+    if value is None or isinstance(value, types.ModuleType):
         try:
             return importlib.import_module(dotted.removesuffix("()"))
         except ImportError:
@@ -90,19 +91,19 @@ def _member(thing, attribute, dotted):
     return _UNKNOWN
 
 
-def _keywords_of(thing):
-    """The keywords that something takes, None if it takes any."""
-    functions = [c.__init__ for c in thing.__mro__] if inspect.isclass(thing) else [thing]
-    taken = set()
+def _keywords_of(value):
+    """Return the keywords that a function or class accepts; None if it accepts any."""
+    functions = [c.__init__ for c in value.__mro__] if inspect.isclass(value) else [value]
+    accepted = set()
     for function in functions:
         try:
             parameters = inspect.signature(function).parameters.values()
         except (TypeError, ValueError):
             return None
-        taken.update(
+        accepted.update(
             p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
         )
-        taken.update(getattr(function, "earlier_keywords", ()))
+        accepted.update(getattr(function, "earlier_keywords", ()))
         if not any(p.kind is p.VAR_KEYWORD for p in parameters):
-            return taken
+            return accepted
     return None

@@ -1,4 +1,4 @@
-"""The command line of the check."""
+"""The command line `python -m pd_v2 check`."""
 
 import argparse
 import json
@@ -11,7 +11,7 @@ NAME = "python -m pd_v2 check"
 
 
 def main(argv):
-    """Print the report. 0 if nothing is lacking, 1 if something is, 2 if a path does not exist."""
+    """Print the report; return 0 if nothing is lacking, else 1, or 2 if a path does not exist."""
     options = _parser().parse_args(argv)
     missing = [path for path in options.paths if not os.path.lexists(path)]
     if missing:

@@ -6,12 +6,12 @@ from .lookup import data_set, exports, missing, other_api, unknown_keywords
 from .sources import Unread, programs
 from .uses import uses_of
 
-_SHOWN = 3  # places that the text names of each
+_MAX_PLACES = 3  # per name, in the text
 
 
 @dataclass
 class Report:
-    """Places by what stands there; the lists are in the order in which they were found."""
+    """The results: lists of places by name, in the order of the programs."""
 
     files: int = 0
     names: set = field(default_factory=set)
@@ -23,27 +23,27 @@ class Report:
 
     @property
     def complete(self):
-        """Whether nothing is lacking, as far as every file could be read."""
+        """Whether nothing is lacking, and every file could be read."""
         return not (self.lacking or self.keywords or self.other_apis or self.unread)
 
     def add(self, program):
-        """Look up what one program uses."""
-        said = set()  # once a program is enough
+        """Add the uses of one program."""
+        other_apis = set()  # each is reported once per program
         for use in uses_of(program.tree, exports):
             place = program.place(use.node)
             name = next((name for name in use.names if not missing(name)), use.names[0])
             api = other_api(name)
             if api is None:
                 self._add_use(use, name, place)
-            elif api not in said:
-                said.add(api)
+            elif api not in other_apis:
+                other_apis.add(api)
                 self.other_apis.setdefault(api, []).append(place)
 
     def _add_use(self, use, name, place):
         if use.keywords is not None:
             for keyword in unknown_keywords(name, use.keywords):
-                called = f"{name.replace('()', '')}({keyword}=)"
-                self.keywords.setdefault(called, []).append(place)
+                call = f"{name.replace('()', '')}({keyword}=)"
+                self.keywords.setdefault(call, []).append(place)
         else:
             self._add_name(name, place)
 
@@ -56,7 +56,7 @@ class Report:
             self.data_sets.setdefault(data_set(name), []).append(place)
 
     def as_json(self):
-        """The report as lists of dicts."""
+        """Return the report as lists of dicts."""
         return {
             "files": self.files,
             "names": len(self.names),
@@ -68,20 +68,20 @@ class Report:
         }
 
     def as_text(self):
-        """The report in words; a summary ends it."""
+        """Return the report as text, which ends with a summary."""
         unread = [f"  {each.path}: {each.reason}" for each in self.unread]
-        parts = [
-            _part("names that pd_v2 lacks", _lines(self.lacking)),
-            _part("keywords that are not taken", _lines(self.keywords)),
-            _part("another API, which pd_v2 does not cover", _lines(self.other_apis)),
-            _part("data sets, downloaded unless they are in the cache", _lines(self.data_sets)),
-            _part("files that could not be read", unread),
+        sections = [
+            _section("names that pd_v2 lacks", _lines(self.lacking)),
+            _section("keywords that are not taken", _lines(self.keywords)),
+            _section("another API, which pd_v2 does not cover", _lines(self.other_apis)),
+            _section("data sets, downloaded unless they are in the cache", _lines(self.data_sets)),
+            _section("files that could not be read", unread),
             [self.summary()],
         ]
-        return "\n".join(line for part in parts for line in part)
+        return "\n".join(line for section in sections for line in section)
 
     def summary(self):
-        """One line: files, names used, names lacking."""
+        """Return one line: files, names used, names lacking."""
         lacking = f"{len(self.lacking)} lacking"
         if self.keywords:
             lacking += f", {len(self.keywords)} keywords not taken"
@@ -90,7 +90,7 @@ class Report:
 
 
 def check(paths):
-    """The Report on the programs at some paths."""
+    """Check the programs at some paths; return a Report."""
     report = Report()
     for program in programs(paths):
         report.files += 1
@@ -107,18 +107,19 @@ def _most_frequent(places):
 
 def _counted(places):
     return [
-        {"name": name, "count": len(where), "places": where}
-        for name, where in _most_frequent(places)
+        {"name": name, "count": len(locations), "places": locations}
+        for name, locations in _most_frequent(places)
     ]
 
 
 def _lines(places):
     width = max((len(name) for name in places), default=0)
-    for name, where in _most_frequent(places):
-        shown = ", ".join(where[:_SHOWN]) + (", ..." if len(where) > _SHOWN else "")
-        yield f"  {len(where):5}  {name:{width}}  {shown}"
+    for name, locations in _most_frequent(places):
+        ellipsis = ", ..." if len(locations) > _MAX_PLACES else ""
+        shown = ", ".join(locations[:_MAX_PLACES]) + ellipsis
+        yield f"  {len(locations):5}  {name:{width}}  {shown}"
 
 
-def _part(title, lines):
+def _section(title, lines):
     lines = list(lines)
     return [f"{title}:", *lines, ""] if lines else []

@@ -1,4 +1,4 @@
-"""What the names of a program are bound to: dotted names of paddle, or anything else."""
+"""The bindings of names in a program: to dotted names of paddle, or to anything else."""
 
 import ast
 from dataclasses import dataclass, field
@@ -13,8 +13,8 @@ _ALIASES = (ast.Name, ast.Attribute, ast.Call)
 class Scope:
     """The names that a module, a function or a class binds.
 
-    `imports` has the dotted names of paddle that a name was imported as, `aliases` the expressions
-    that were assigned to it, `others` the names that are bound in any other way.
+    `imports` maps a name to the dotted names of paddle that it is imported from, `aliases` to the
+    expressions that are assigned to it; `others` are names that are bound in any other way.
     """
 
     parent: "Scope | None" = None
@@ -23,19 +23,19 @@ class Scope:
     aliases: dict = field(default_factory=dict)
     others: set = field(default_factory=set)
     stars: list = field(default_factory=list)
-    elsewhere: set = field(default_factory=set)  # names that belong to the module: `global`
+    global_names: set = field(default_factory=set)  # of `global` statements
 
     @property
     def module(self):
         return self if self.parent is None else self.parent.module
 
     def binds(self, name):
-        """Whether this scope itself binds a name."""
+        """Return whether this scope itself binds a name."""
         return name in self.imports or name in self.aliases or name in self.others
 
     def owner(self, name):
-        """The scope that a name belongs to where it is used here, None if nothing binds it."""
-        scope = self.module if name in self.elsewhere else self
+        """Return the scope that binds a name which is used here, or None."""
+        scope = self.module if name in self.global_names else self
         while scope is not None and (
             not scope.binds(name) or (scope.is_class and scope is not self)
         ):
@@ -43,17 +43,17 @@ class Scope:
         return scope
 
     def candidates(self, node, seen=()):
-        """The dotted names that an expression may be, none if it may be anything else.
+        """Return the dotted names that an expression may be; none if it may be anything else.
 
-        What a call gives is written with `()`: `paddle.v2.trainer.SGD()`.
+        The result of a call is written with `()`: `paddle.v2.trainer.SGD()`.
         """
         if isinstance(node, ast.Attribute):
             return [f"{base}.{node.attr}" for base in self.candidates(node.value, seen)]
         if isinstance(node, ast.Call):
             return [f"{function}()" for function in self.candidates(node.func, seen)]
-        return self._named(node.id, seen) if isinstance(node, ast.Name) else []
+        return self._candidates_of_name(node.id, seen) if isinstance(node, ast.Name) else []
 
-    def _named(self, name, seen):
+    def _candidates_of_name(self, name, seen):
         scope = self.owner(name)
         if scope is None or (id(scope), name) in seen:
             return []
@@ -62,36 +62,36 @@ class Scope:
         if name in scope.others:
             return []
         seen = (*seen, (id(scope), name))
-        found = [scope.candidates(value, seen) for value in scope.aliases[name]]
-        return [dotted for each in found for dotted in each] if all(found) else []
+        candidates = [scope.candidates(value, seen) for value in scope.aliases[name]]
+        return [dotted for each in candidates for dotted in each] if all(candidates) else []
 
 
 def scope_of(node, parent=None):
-    """The Scope that a module, function or class opens, with the names that its body binds."""
+    """Return the Scope of a module, function or class, with the names that its body binds."""
     scope = Scope(parent, isinstance(node, ast.ClassDef))
     if isinstance(node, _FUNCTIONS):
         arguments = node.args
-        named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-        named += [a for a in (arguments.vararg, arguments.kwarg) if a is not None]
-        scope.others.update(argument.arg for argument in named)
+        parameters = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+        parameters += [a for a in (arguments.vararg, arguments.kwarg) if a is not None]
+        scope.others.update(parameter.arg for parameter in parameters)
     body = node.body if isinstance(node.body, list) else [node.body]
-    inside = list(_own(body))
-    for each in inside:
-        if isinstance(each, ast.Global):
-            scope.elsewhere.update(each.names)
-    aliased = {id(target) for each in inside if _is_alias(each) for target in each.targets}
-    for each in inside:
-        if id(each) not in aliased:
-            _bind(scope, each)
+    nodes = list(_walk_scope(body))
+    for node in nodes:
+        if isinstance(node, ast.Global):
+            scope.global_names.update(node.names)
+    aliased = {id(target) for node in nodes if _is_alias(node) for target in node.targets}
+    for node in nodes:
+        if id(node) not in aliased:
+            _bind(scope, node)
     return scope
 
 
-def _own(nodes):
-    """The nodes below some, but for what is inside of functions and classes there."""
+def _walk_scope(nodes):
+    """Walk syntax trees, without the inside of functions and classes."""
     for node in nodes:
         yield node
         if not isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
-            yield from _own(ast.iter_child_nodes(node))
+            yield from _walk_scope(ast.iter_child_nodes(node))
 
 
 def _bind(scope, node):
@@ -114,14 +114,14 @@ def _bind(scope, node):
 
 
 def _is_alias(node):
-    """Whether an assignment gives names to something that may be of paddle."""
+    """Return whether an assignment binds plain names to an expression that may be of paddle."""
     if not isinstance(node, ast.Assign) or not isinstance(node.value, _ALIASES):
         return False
     return all(isinstance(target, ast.Name) for target in node.targets)
 
 
 def _owner(scope, name):
-    return scope.module if name in scope.elsewhere else scope
+    return scope.module if name in scope.global_names else scope
 
 
 def _bind_member(scope, node, alias):

@@ -1,4 +1,4 @@
-"""Programs below some paths, as syntax trees."""
+"""The programs in files and folders, parsed to syntax trees."""
 
 import ast
 import json
@@ -13,21 +13,21 @@ from ..python2 import translate
 from ..python2.syntax import modernize
 
 MAX_BYTES = 4 << 20
-_ENDS = (".py", ".ipynb")
-# A line of a notebook that is a command of the notebook itself: `%matplotlib inline`, `x = !ls`.
+_SUFFIXES = (".py", ".ipynb")
+# Commands of a notebook: `%matplotlib inline`, `x = !ls`.
 _COMMAND = re.compile(r"^(\s*)(?:\w+\s*=\s*)?[%!?].*")
 
 
 @dataclass(frozen=True)
 class Program:
-    """A program that was parsed; `cells` has (cell, line) for each line of a notebook."""
+    """A parsed program; `cells` has (cell, line) for each line of a notebook."""
 
     path: str
     tree: ast.Module
     cells: tuple[tuple[int, int], ...] = ()
 
     def place(self, node):
-        """The location of a node: `train.py:12`, or `train.ipynb, cell 3:2`."""
+        """Return the location of a node: `train.py:12`, or `train.ipynb, cell 3:2`."""
         if not self.cells:
             return f"{self.path}:{node.lineno}"
         cell, line = self.cells[node.lineno - 1]
@@ -36,14 +36,14 @@ class Program:
 
 @dataclass(frozen=True)
 class Unread:
-    """A file that could not be read or parsed, and why."""
+    """A file that could not be read or parsed, and the reason."""
 
     path: str
     reason: str
 
 
 def programs(paths):
-    """A Program or an Unread for each file, in the order of the paths; a file comes once."""
+    """Yield a Program or an Unread for each file, in the order of the paths, without duplicates."""
     seen = set()
     for path in paths:
         for file in _files(path):
@@ -54,7 +54,7 @@ def programs(paths):
 
 
 def _files(path):
-    """The programs below a folder; any other path itself."""
+    """Yield the paths of the programs in a folder; any other path itself."""
     if not os.path.isdir(path):
         yield path
         return
@@ -62,14 +62,15 @@ def _files(path):
     for folder, inner, names in os.walk(path, followlinks=True):
         folders.add(os.path.realpath(folder))
         inner[:] = [name for name in sorted(inner) if _is_new(os.path.join(folder, name), folders)]
-        yield from (os.path.join(folder, name) for name in sorted(names) if name.endswith(_ENDS))
+        matching = (name for name in sorted(names) if name.endswith(_SUFFIXES))
+        yield from (os.path.join(folder, name) for name in matching)
 
 
-def _is_new(folder, known):
+def _is_new(folder, visited):
     name = os.path.basename(folder)
     installed = os.path.exists(os.path.join(folder, "pyvenv.cfg"))
     skipped = name.startswith(".") or name == "__pycache__" or installed
-    return not skipped and os.path.realpath(folder) not in known
+    return not skipped and os.path.realpath(folder) not in visited
 
 
 def _program(path):
@@ -108,7 +109,7 @@ def _parsed(path, content):
 
 
 def _tree(text, path):
-    """The syntax tree. Names mean the same in both Pythons, so what parses as it is stays so."""
+    """Parse as Python 3, else as Python 2; the scopes of names are the same in both."""
     with warnings.catch_warnings(action="ignore"):
         try:
             return ast.parse(text, path)
@@ -117,12 +118,12 @@ def _tree(text, path):
         try:
             return ast.parse(modernize(text, path), path)
         except SyntaxError:
-            translate(text, path)  # its error is that of the parser which came further
+            translate(text, path)  # raises the error of the parser that got further
             raise
 
 
 def _notebook(content):
-    """The code cells of a notebook below one another, and (cell, line) for each line."""
+    """Return the concatenated code cells of a notebook, and (cell, line) for each line."""
     lines, cells = [], []
     for number, cell in enumerate(_cells(json.loads(content)), 1):
         source = cell.get("source", "")
@@ -136,7 +137,7 @@ def _notebook(content):
 
 
 def _cells(notebook):
-    """The cells, which older notebooks keep in worksheets, with other words."""
+    """Return the cells; older notebooks have them in worksheets, with the key "input"."""
     try:
         sheets = notebook.get("worksheets", [notebook])
         cells = [cell for sheet in sheets for cell in sheet["cells"]]
@@ -146,7 +147,7 @@ def _cells(notebook):
 
 
 def _dedented(lines):
-    """The lines without the indentation of the first, as a notebook runs them."""
+    """Remove the indentation of the first line, as a notebook does."""
     first = next((line for line in lines if line.strip()), "")
     indent = first[: len(first) - len(first.lstrip())]
     return [line.removeprefix(indent) for line in lines]

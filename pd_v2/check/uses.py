@@ -1,4 +1,4 @@
-"""Where a program uses names of paddle, and which keywords it gives to them."""
+"""The uses of names of paddle in a program, with the keywords of calls."""
 
 import ast
 import builtins
@@ -16,9 +16,9 @@ _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 @dataclass(frozen=True)
 class Use:
-    """A dotted name of paddle, or what it may be of several, at a node of the program.
+    """A use of a dotted name of paddle, or of one of several candidates, at a node of the program.
 
-    `keywords` is None where the name itself is meant, not a call with keywords.
+    `keywords` is None for a use of the name itself, or has the keywords of a call.
     """
 
     names: tuple[str, ...]
@@ -28,14 +28,14 @@ class Use:
 
 @dataclass
 class _Collector:
-    """Walks over a program, a scope inside the other."""
+    """Visitor of a program with nested scopes."""
 
     exports: object
     uses: list = field(default_factory=list)
 
     def program(self, tree):
         scope = scope_of(tree)
-        self._imports_everything = scope.stars
+        self._star_imports = scope.stars
         self._visit_all(tree.body, scope)
 
     def _visit_all(self, nodes, scope):
@@ -46,22 +46,22 @@ class _Collector:
         if isinstance(node, _SCOPES):
             self._visit_scope(node, scope)
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            self._imported(node)
+            self._visit_import(node)
         elif isinstance(node, ast.Call):
-            self._called(node, scope)
+            self._visit_call(node, scope)
         elif isinstance(node, (ast.Name, ast.Attribute)):
-            self._named(node, scope)
+            self._visit_name(node, scope)
         else:
             self._visit_all(ast.iter_child_nodes(node), scope)
 
     def _visit_scope(self, node, scope):
         inner = scope_of(node, scope)
         body = node.body if isinstance(node.body, list) else [node.body]
-        inside = {id(each) for each in body}
+        in_body = {id(child) for child in body}
         for child in ast.iter_child_nodes(node):
-            self._visit(child, inner if id(child) in inside else scope)
+            self._visit(child, inner if id(child) in in_body else scope)
 
-    def _imported(self, node):
+    def _visit_import(self, node):
         base = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
         if isinstance(node, ast.ImportFrom) and (node.level or not node.module):
             return
@@ -70,7 +70,7 @@ class _Collector:
             if dotted.split(".")[0] in ROOTS:
                 self.uses.append(Use((dotted,), node))
 
-    def _called(self, node, scope):
+    def _visit_call(self, node, scope):
         self._visit(node.func, scope)
         names = self._candidates(node.func, scope)
         keywords = tuple(keyword.arg for keyword in node.keywords if keyword.arg)
@@ -78,7 +78,7 @@ class _Collector:
             self.uses.append(Use(tuple(names), node, keywords))
         self._visit_all([*node.args, *(keyword.value for keyword in node.keywords)], scope)
 
-    def _named(self, node, scope):
+    def _visit_name(self, node, scope):
         names = self._candidates(node, scope)
         if isinstance(node.ctx, ast.Load) and names and not any("()" in name for name in names):
             self.uses.append(Use(tuple(names), node))
@@ -86,28 +86,28 @@ class _Collector:
             self._visit(node.value, scope)
 
     def _candidates(self, node, scope):
-        """Those of the scope, else what `*` imports of paddle may have given."""
-        first = node
-        while isinstance(first, ast.Attribute):
-            first = first.value
-        if isinstance(first, ast.Name) and scope.owner(first.id) is None:
-            return self._from_star(ast.unparse(node), first.id)
+        """Return the candidates of the scope, or those of star imports for an unbound name."""
+        base = node
+        while isinstance(base, ast.Attribute):
+            base = base.value
+        if isinstance(base, ast.Name) and scope.owner(base.id) is None:
+            return self._from_star(ast.unparse(node), base.id)
         return scope.candidates(node)
 
     def _from_star(self, text, name):
-        stars = self._imports_everything
-        ours = [module for module in stars if module.split(".")[0] in ROOTS]
-        giving = [module for module in ours if name in self.exports(module)]
-        if giving:
-            return [f"{giving[-1]}.{text}"]
-        unclear = len(ours) < len(stars) or name in _BUILTINS
-        return [] if unclear else [f"{module}.{text}" for module in ours]
+        stars = self._star_imports
+        paddle = [module for module in stars if module.split(".")[0] in ROOTS]
+        exporting = [module for module in paddle if name in self.exports(module)]
+        if exporting:
+            return [f"{exporting[-1]}.{text}"]
+        is_ambiguous = len(paddle) < len(stars) or name in _BUILTINS
+        return [] if is_ambiguous else [f"{module}.{text}" for module in paddle]
 
 
 def uses_of(tree, exports):
-    """The Uses of a program, in the order of its text.
+    """Return the Uses of a program, in the order of its text.
 
-    `exports(module)` are the names that `from module import *` gives.
+    `exports(module)` returns the names that `from module import *` binds.
     """
     collector = _Collector(exports)
     collector.program(tree)

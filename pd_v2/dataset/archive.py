@@ -1,4 +1,4 @@
-"""The members of downloaded archives: read in place, or unpacked into the cache."""
+"""Members of downloaded archives: read in memory, or unpacked into the cache."""
 
 import errno
 import os
@@ -14,72 +14,73 @@ from contextlib import contextmanager
 from pd_core import DamagedFile
 from pd_v2.unpacking import Bounded, gunzip, open_plain, require_unpacked
 
-AGAIN = "\n  hint: delete the archive to download it again"
+DELETE_HINT = "\n  hint: delete the archive to download it again"
 
-# What Python's readers of archives raise of damaged ones.
-_DAMAGE = (
+# Raised by Python's archive modules for damaged files.
+_DAMAGE_ERRORS = (
     *(tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, struct.error),
     *(ValueError, LookupError, OverflowError, RuntimeError),
 )
-_NOT_READABLE = (None, errno.EINVAL)  # gzip's errors have no number; a place before the start
-_NO_PLACE = {errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EINVAL}
+_DAMAGE_ERRNOS = (None, errno.EINVAL)  # gzip's errors have none; EINVAL: a negative offset
+_BAD_NAME_ERRNOS = {errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EINVAL}
 _ZIP_METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
 _ENCRYPTED = 1
 
 
 def damaged(where, problem):
-    """The error for an archive, or a part of one, that is not what it should be."""
-    return DamagedFile(f"dataset: {where} is damaged: {problem}{AGAIN}")
+    """Return the DamagedFile error for an archive, or for a part of one."""
+    return DamagedFile(f"dataset: {where} is damaged: {problem}{DELETE_HINT}")
 
 
 @contextmanager
 def naming(where):
-    """Errors of damaged data inside are DamagedFile, and say where."""
+    """Convert errors of damaged data to DamagedFile, with the place."""
     try:
         yield
     except DamagedFile:
         raise
-    except _DAMAGE as error:
+    except _DAMAGE_ERRORS as error:
         raise damaged(where, _described(error)) from error
     except OSError as error:
-        if error.errno not in _NOT_READABLE:
+        if error.errno not in _DAMAGE_ERRNOS:
             raise
         raise damaged(where, _described(error)) from error
 
 
 def _described(error):
-    """An error's text; with its type where that is Python's own, which says little of files."""
+    """Return the text of an error, with the type of built-in errors, whose texts are terse."""
     if type(error).__module__ == "builtins" and not isinstance(error, (EOFError, OSError)):
         return f"{type(error).__name__}: {error}"
     return str(error) or type(error).__name__
 
 
 def tar_files(path, wanted):
-    """Yield name and content of the files of a tar, gzipped or not, whose name is wanted(name).
+    """Yield (name, content) of the files of a tar, gzipped or not, where wanted(name) is true.
 
     The order is the archive's. A damaged archive raises DamagedFile, at its end at the latest.
     """
     with naming(path), open_plain(path) as stream:
         with tarfile.open(fileobj=stream, mode="r:") as archive:
             while member := archive.next():
-                archive.members.clear()  # it keeps all it has seen
+                archive.members.clear()  # else it keeps every member in memory
                 if member.isfile() and wanted(member.name):
                     yield member.name, _tar_content(archive, member)
-        while stream.read(1 << 20):  # gzip's checksum comes after what tarfile needs
+        while stream.read(1 << 20):  # up to gzip's checksum, beyond what tarfile reads
             pass
 
 
 def tar_file(path, name):
-    """The content of one file of a tar; a leading "./" of its name makes no difference."""
-    plain = name.removeprefix("./")
-    contents = [c for _, c in tar_files(path, lambda member: member.removeprefix("./") == plain)]
+    """Return the content of one file of a tar; a leading "./" of its name is ignored."""
+    name_part = name.removeprefix("./")
+    files = tar_files(path, lambda member: member.removeprefix("./") == name_part)
+    contents = [content for _, content in files]
     if not contents:
         raise damaged(path, f"no file in it is named {name!r}")
-    return contents[-1]  # what comes later in a tar replaces what came before
+    return contents[-1]  # later members replace earlier ones
 
 
 class OpenTar:
-    """A tar that is not compressed, whose files are read in any order."""
+    """An uncompressed tar, whose files can be read in any order."""
 
     def __init__(self, path):
         self.path = path
@@ -99,7 +100,7 @@ class OpenTar:
         self._file.close()
 
     def read(self, name):
-        """The content of one file."""
+        """Return the content of one file."""
         with naming(f"{self.path}: {name}"):
             try:
                 member = self._archive.getmember(name)
@@ -109,7 +110,7 @@ class OpenTar:
 
 
 def _tar_content(archive, member):
-    """The content of a member, which has as many bytes in the archive as it announces."""
+    """Return the content of a member; ReadError if it is shorter than its header says."""
     if not member.isreg() or member.issparse():
         raise tarfile.ReadError(f"{member.name!r} is no plain file")
     content = archive.extractfile(member).read()
@@ -119,7 +120,7 @@ def _tar_content(archive, member):
 
 
 def zip_file(path, name):
-    """The content of one file of a zip."""
+    """Return the content of one file of a zip."""
     with naming(path), zipfile.ZipFile(path) as archive:
         try:
             member = archive.getinfo(name)
@@ -130,16 +131,16 @@ def zip_file(path, name):
 
 
 def gunzipped(where, content):
-    """The content of a gzip file that is a member of an archive."""
+    """Decompress a gzip file that is a member of an archive."""
     with naming(where):
         return gunzip(content)
 
 
 def unpack(archive, top, folder):
-    """Unpack what is below `top` in an open ZipFile or RarFile into `folder`.
+    """Unpack the folder `top` of an open ZipFile or RarFile into `folder`.
 
-    The folder appears complete or not at all. DamagedFile, and nothing is unpacked, if a member
-    would be written outside of it, or if all together are too large.
+    The folder is renamed into place when it is complete. DamagedFile, and nothing is unpacked, if a
+    member would be written outside of it, or if the total size is too large.
     """
     members = [member for member in archive.infolist() if not member.is_dir()]
     for member in members:
@@ -150,13 +151,13 @@ def unpack(archive, top, folder):
     with naming(archive.filename):
         packed = os.path.getsize(archive.filename)
         require_unpacked(sum(member.file_size for member in inside), packed)
-    partial = f"{folder}.{uuid.uuid4().hex[:8]}.part"  # two processes may unpack at once
+    partial = f"{folder}.{uuid.uuid4().hex[:8]}.part"  # unique, as two processes may unpack at once
     try:
         for member in inside:
             path = os.path.join(partial, *_parts(member.filename.removeprefix(top)))
             with naming(f"{archive.filename}: {member.filename}"):
                 _unpack_member(archive, member, path)
-        _put_in_place(partial, folder)
+        _rename(partial, folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
@@ -167,13 +168,13 @@ def _unpack_member(archive, member, path):
         with open(path, "wb") as file:
             file.writelines(_pieces(archive, member))
     except OSError as error:
-        if error.errno not in _NO_PLACE:
+        if error.errno not in _BAD_NAME_ERRNOS:
             raise
         raise ValueError(f"its name is that of no file: {error.strerror}") from error
 
 
 def _pieces(archive, member):
-    """Yield the content of a member, which is not more than it announces."""
+    """Yield the content of a member in pieces, no more than its header says."""
     if isinstance(member, zipfile.ZipInfo):
         _require_readable(archive, member)
     read = 0
@@ -181,7 +182,7 @@ def _pieces(archive, member):
         while read < member.file_size and (piece := file.read(1 << 20)):
             read += len(piece)
             yield piece
-        file.read(1)  # the checksum is looked at where the file ends
+        file.read(1)  # at its end the checksum is verified
     if read != member.file_size:
         raise zipfile.BadZipFile(f"it ends after {read} of {member.file_size} bytes")
 
@@ -205,8 +206,8 @@ def _require_inside(path, name):
         )
 
 
-def _put_in_place(partial, folder):
-    """Rename, unless another process has put the same there meanwhile."""
+def _rename(partial, folder):
+    """Rename a folder, unless another process has created the same one meanwhile."""
     try:
         os.rename(partial, folder)
     except OSError:

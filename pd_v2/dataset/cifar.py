@@ -24,9 +24,9 @@ _VALUES = 3 * 32 * 32
 
 
 def reader_creator(filename, sub_name):
-    """Samples of the batches in a tar.gz whose member names contain sub_name, in the tar's order.
+    """Return the samples of the members of a tar.gz whose names contain sub_name, in its order.
 
-    The bytes are kept in memory from the first pass on.
+    The pixels are kept in memory from the first pass on.
     """
     batches = functools.cache(lambda: _batches(filename, sub_name))
 
@@ -39,22 +39,22 @@ def reader_creator(filename, sub_name):
 
 
 def train100():
-    """The training samples of CIFAR-100."""
+    """Return the training samples of CIFAR-100."""
     return reader_creator(_cifar100_file(), "train")
 
 
 def test100():
-    """The test samples of CIFAR-100."""
+    """Return the test samples of CIFAR-100."""
     return reader_creator(_cifar100_file(), "test")
 
 
 def train10():
-    """The training samples of CIFAR-10."""
+    """Return the training samples of CIFAR-10."""
     return reader_creator(_cifar10_file(), "data_batch")
 
 
 def test10():
-    """The test samples of CIFAR-10."""
+    """Return the test samples of CIFAR-10."""
     return reader_creator(_cifar10_file(), "test_batch")
 
 
@@ -81,7 +81,7 @@ def _cifar100_file():
 
 
 def _batches(filename, sub_name):
-    """Pairs of uint8 images [n, 3072] and a list of n labels, one pair per member."""
+    """Return for each member uint8 images [n, 3072] and a list of n labels."""
     members = list(archive.tar_files(filename, lambda name: sub_name in name))
     if not members:
         raise archive.damaged(filename, f"no file in it has {sub_name!r} in its name")
@@ -89,8 +89,8 @@ def _batches(filename, sub_name):
 
 
 def _batch(where, content):
-    """The images and labels of a pickled batch."""
-    batch = load(where, content, hint=archive.AGAIN)
+    """Unpickle the images and labels of a batch."""
+    batch = load(where, content, hint=archive.DELETE_HINT)
     if not isinstance(batch, dict):
         raise archive.damaged(where, f"expected a dict, found {type(batch).__name__}")
     labels = batch.get("labels", batch.get("fine_labels"))
@@ -103,13 +103,13 @@ def _batch(where, content):
             where, f"data must be uint8 [n, {_VALUES}], found {_described(images)}"
         )
     if labels.dtype.kind not in "iu" or labels.shape != images.shape[:1]:
-        found = _described(labels)
-        raise archive.damaged(where, f"expected {len(images)} labels, all integers, found {found}")
+        actual = _described(labels)
+        raise archive.damaged(where, f"expected {len(images)} labels, all integers, found {actual}")
     return images, labels.tolist()
 
 
 def _array(where, values):
-    """An array as it is, or one of a list of numbers."""
+    """Return an array unchanged, a list of numbers as an array."""
     if isinstance(values, list) and all(type(value) in (int, float) for value in values):
         return np.array(values)
     if not isinstance(values, np.ndarray):

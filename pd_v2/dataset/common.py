@@ -1,8 +1,8 @@
-"""The cache of downloaded datasets, and samples kept in numbered files.
+"""The cache of downloaded datasets, and samples stored in numbered files.
 
 The cache is the folder DATA_HOME: $PD_DATASET_HOME, or ~/.cache/paddle/dataset. A cached file whose
-md5 is neither the published one nor one that the user names (see `trust`) is downloaded again;
-PD_DATASET_CHECK=0 takes it as it is.
+md5 is neither the published one nor one that the user allows (see `trust`) is downloaded again;
+PD_DATASET_CHECK=0 turns this check off.
 """
 
 import functools
@@ -17,7 +17,7 @@ from pd_core import DamagedFile, atomic_write
 from pd_v2 import pickles
 from pd_v2.dataset.transfer import md5file, transfer
 from pd_v2.dataset.trust import trusted
-from pd_v2.reader import order
+from pd_v2.reader import shuffling
 from pd_v2.reader.protocol import require_reader
 from pd_v2.recordio.chunks import matching, write_records
 
@@ -38,15 +38,15 @@ _log = logging.getLogger("paddle")
 
 
 def must_mkdirs(path):
-    """Make a folder and its parents where they are missing."""
+    """Create a folder and its parents, unless they exist."""
     os.makedirs(path, exist_ok=True)
 
 
 def in_cache(*parts):
-    """The path of a file or a folder in the cache; DamagedFile if a link leads out of it.
+    """Return the path of a file or a folder in the cache; DamagedFile if a link leads out of it.
 
-    The default cache is shared with other programs. In a folder that the user names, links are the
-    user's.
+    Links are checked in the default cache only, which is shared with other programs, and not in a
+    folder that the user has set.
     """
     path = os.path.join(DATA_HOME, *parts)
     if os.environ.get("PD_DATASET_HOME") != DATA_HOME:
@@ -57,10 +57,10 @@ def in_cache(*parts):
 
 def require_inside(path, folder):
     """Raise DamagedFile if a path leads out of a folder."""
-    place, top = os.path.realpath(path), os.path.realpath(folder)
-    if not place.startswith(os.path.join(top, "")):
+    target, top = os.path.realpath(path), os.path.realpath(folder)
+    if not target.startswith(os.path.join(top, "")):
         raise DamagedFile(
-            f"dataset: {path} leads out of {folder}, to {place}, and is not read\n"
+            f"dataset: {path} leads out of {folder}, to {target}, and is not read\n"
             "  hint: put the file itself there, or set PD_DATASET_HOME, whose links are followed"
         )
 
@@ -72,42 +72,42 @@ def _require_plain(path):
 
 
 def download(url, module_name, md5sum, save_name=None):
-    """The path of a file of dataset module_name in the cache, downloaded if it is not there.
+    """Return the path of a file in the cache, after downloading it if it is not there.
 
-    save_name is its name in the cache where it is not the last part of the url.
+    save_name is its name in the cache, by default the last part of the url.
     """
     path = in_cache(module_name, save_name or url.split("/")[-1])
-    found = md5file(path) if os.path.exists(path) else None
+    cached = md5file(path) if os.path.exists(path) else None
     expected = trusted(path, md5sum)
-    if found and (found in expected or not expected):
-        if expected and found != expected[0]:
-            _report(path, found, md5sum, "as the user says")
+    if cached and (cached in expected or not expected):
+        if expected and cached != expected[0]:
+            _report(path, cached, md5sum, "as the user says")
         return path
-    if found and os.environ.get("PD_DATASET_CHECK") == "0":
-        _report(path, found, md5sum, "PD_DATASET_CHECK=0")
+    if cached and os.environ.get("PD_DATASET_CHECK") == "0":
+        _report(path, cached, md5sum, "PD_DATASET_CHECK=0")
         return path
     try:
         must_mkdirs(os.path.dirname(path))
         transfer(url, path, *expected)
     except OSError as error:
-        raise RuntimeError(_unavailable(url, path, found, expected, error)) from error
+        raise RuntimeError(_unavailable(url, path, cached, expected, error)) from error
     return path
 
 
 @functools.cache
-def _report(path, found, md5sum, reason):
-    """Cached, so that each file is reported once."""
-    _log.info("%s is used with md5 %s, not %s (%s)", path, found, md5sum, reason)
+def _report(path, cached, md5sum, reason):
+    """Log that an unpublished file is used, once per file (hence functools.cache)."""
+    _log.info("%s is used with md5 %s, not %s (%s)", path, cached, md5sum, reason)
 
 
-def _unavailable(url, path, found, expected, error):
-    """Why a file of a dataset is not to be had, and what the user can do."""
+def _unavailable(url, path, cached, expected, error):
+    """Return the error text for an unavailable file, with a hint for the user."""
     folder, name = os.path.split(path)
     module_name = os.path.basename(folder)
-    if found:
-        wanted = " or ".join(expected)
-        problem = f"the cached {name} has md5 {found}, expected {wanted}, and cannot be replaced"
-        hint = f"to use the cached file, set PD_DATASET_MD5={found}, or write that into {name}.md5"
+    if cached:
+        sums = " or ".join(expected)
+        problem = f"the cached {name} has md5 {cached}, expected {sums}, and cannot be replaced"
+        hint = f"to use the cached file, set PD_DATASET_MD5={cached}, or write that into {name}.md5"
     else:
         problem = f"{name} is not in the cache and cannot be downloaded"
         hint = f"put the file there, or set PD_DATASET_HOME to a folder with {module_name}/{name}"
@@ -134,7 +134,7 @@ def fetch_all_recordio(path):
 
 
 def _datasets(function):
-    """The dataset modules that have a function."""
+    """Return the dataset modules that have a function of this name."""
     package = importlib.import_module("pd_v2.dataset")
     names = [f"{package.__name__}.{info.name}" for info in pkgutil.iter_modules(package.__path__)]
     modules = [importlib.import_module(name) for name in names if name != __name__]
@@ -142,10 +142,10 @@ def _datasets(function):
 
 
 def split(reader, line_count, suffix="%05d.pickle", dumper=pickle.dump):
-    """Write the samples of a reader to numbered files, each one pickled list.
+    """Write the samples of a reader to numbered files, each a pickled list.
 
-    The first file holds line_count + 1 samples, the others line_count: 2017's count, which
-    decides what each trainer of a cluster reads.
+    The first file holds line_count + 1 samples, the others line_count, as in 2017; it determines
+    which samples each trainer of a cluster reads.
     """
     require_reader("split", reader)
     if not callable(dumper):
@@ -159,18 +159,18 @@ def split(reader, line_count, suffix="%05d.pickle", dumper=pickle.dump):
 def convert(output_path, reader, line_count, name_prefix):
     """Write a reader's samples to RecordIO files output_path/name_prefix-00000 and so on.
 
-    Samples are shuffled within a file, files are cut as by `split`. The last file is the one that
-    is not full, and may have no samples.
+    Samples are shuffled within a file; files have the sizes of `split`. The last file is not full,
+    and may be empty.
     """
     require_reader("convert", reader)
     for number, samples in enumerate(_blocks("convert", reader(), line_count)):
-        order.shuffle(samples)
+        shuffling.shuffle(samples)
         records = (pickle.dumps(sample, protocol=2) for sample in samples)
         write_records(os.path.join(output_path, f"{name_prefix}-{number:05d}"), records)
 
 
 def _blocks(who, samples, line_count):
-    """Lists of line_count + 1 samples, then of line_count; the last is not full, or empty."""
+    """Yield lists of line_count + 1 samples, then of line_count; the last is not full, or empty."""
     if line_count < 1:
         raise ValueError(f"{who}: line_count must be at least 1, got {line_count}")
     samples = iter(samples)
@@ -182,12 +182,12 @@ def _blocks(who, samples, line_count):
 
 
 def cluster_files_reader(files_pattern, trainer_count, trainer_id, loader=None, trusted=False):
-    """A reader of the samples in every trainer_count-th file of a pattern, from the trainer_id-th.
+    """Return a reader of every trainer_count-th file of a pattern, from number trainer_id on.
 
-    Files are in the order of their names, and hold pickled lists of samples as `split` writes them,
-    of numbers, text, containers and arrays; DamagedFile of anything else. With trusted=True samples
-    may be of any class, and unpickling runs what a file names, as does a `loader` that unpickles:
-    only for files you made yourself.
+    Files are sorted by name, and are pickled lists of samples from `split`: numbers, text,
+    containers and arrays; DamagedFile for anything else. With trusted=True samples may be of any
+    class, and unpickling runs code that a file names, as does a `loader` that unpickles: only for
+    files you made yourself.
     """
     loader = functools.partial(_load_samples, trusted=trusted) if loader is None else loader
     if not callable(loader):
@@ -208,12 +208,10 @@ def cluster_files_reader(files_pattern, trainer_count, trainer_id, loader=None, 
 
 
 def _load_samples(file, trusted):
-    """A pickled list; Python 2 pickled arrays and strings as text, a character for each byte."""
+    """Unpickle a list of samples; Python 2 pickled bytes as text, one character per byte."""
     name = file.name
     samples = pickles.load_samples(f"cluster_files_reader: {name}", file.read(), trusted)
     if not (trusted or isinstance(samples, (list, tuple))):
-        found = type(samples).__name__
-        raise DamagedFile(
-            f"cluster_files_reader: {name}: expected a list of samples, found {found}"
-        )
+        kind = type(samples).__name__
+        raise DamagedFile(f"cluster_files_reader: {name}: expected a list of samples, found {kind}")
     return samples

@@ -1,7 +1,7 @@
 """CoNLL-2005 semantic roles: the test sentences of the Wall Street Journal, 5,267 predicates.
 
 A sample is nine lists of the length of a sentence: word ids; the ids of the words two and one
-before the predicate, of the predicate, one and two behind it, each repeated; the id of the
+before the predicate, of the predicate, one and two after it, each repeated; the id of the
 predicate's base form, repeated; 1 at the predicate and up to two words around it, else 0; and label
 ids. Labels are in IOB form: B-A0 begins a phrase of role A0, I-A0 continues it, O is outside.
 """
@@ -32,13 +32,13 @@ _NO_PREDICATE = "-"
 
 
 def load_dict(filename):
-    """{line: line number} of a text file."""
+    """Return {line: line number} of a text file."""
     with open(filename, "rb") as file:
-        return words.numbered(words.as_text(line.strip()) for line in words.lines(file.read()))
+        return words.indexed(words.to_text(line.strip()) for line in words.lines(file.read()))
 
 
 def corpus_reader(data_path, words_name, props_name):
-    """Samples (words, predicate, labels) of an archive, one for each predicate of a sentence."""
+    """Return the samples (words, predicate, labels) of an archive, one per predicate."""
 
     def samples():
         for where, sentence, rows in _sentences(data_path, words_name, props_name):
@@ -54,9 +54,9 @@ def corpus_reader(data_path, words_name, props_name):
 
 
 def reader_creator(corpus_reader, word_dict=None, predicate_dict=None, label_dict=None):
-    """Samples of a corpus_reader in ids.
+    """Return the samples of a corpus_reader as ids.
 
-    Unknown words have the id UNK_IDX; an unknown predicate or label is None.
+    Unknown words have the id UNK_IDX; the id of an unknown predicate or label is None.
     """
 
     def samples():
@@ -68,7 +68,7 @@ def reader_creator(corpus_reader, word_dict=None, predicate_dict=None, label_dic
                 [word_dict.get(word, UNK_IDX) for word in sentence],
                 *([word_dict.get(word, UNK_IDX)] * size for word in context),
                 [predicate_dict.get(predicate)] * size,
-                [int(abs(place - verb) <= 2) for place in range(size)],
+                [int(abs(i - verb) <= 2) for i in range(size)],
                 [label_dict.get(label) for label in labels],
             )
 
@@ -76,17 +76,17 @@ def reader_creator(corpus_reader, word_dict=None, predicate_dict=None, label_dic
 
 
 def get_dict():
-    """Dictionaries {name: id} of words, predicates and labels."""
+    """Return dictionaries {name: id} of words, predicates and labels."""
     return tuple(load_dict(_dictionary(*file)) for file in _DICTIONARIES)
 
 
 def get_embedding():
-    """The path of word vectors float32[44068, 32] behind a header of 16 bytes."""
+    """Return the path of word vectors: a header of 16 bytes, then float32[44068, 32]."""
     return common.download(EMB_URL, "conll05st", EMB_MD5)
 
 
 def test():
-    """The samples; there are no others without a licence."""
+    """Return the samples; others require a licence."""
     corpus = corpus_reader(_file(), _WORDS, _ROLES)
     return reader_creator(corpus, *get_dict())
 
@@ -100,7 +100,7 @@ def fetch():
 
 
 def convert(path):
-    """Write the samples as RecordIO files, twice as in 2017; "conl105" is its spelling."""
+    """Write the samples as RecordIO files, twice as in 2017; "conl105" is 2017's spelling."""
     common.convert(path, test(), 1000, "conl105_train")
     common.convert(path, test(), 1000, "conl105_test")
 
@@ -121,7 +121,7 @@ def _dictionary(url, md5sum):
 
 
 def _sentences(data_path, words_name, props_name):
-    """Where it is, the words and the rows of columns of each sentence."""
+    """Yield (place for errors, words, rows of columns) of each sentence."""
     tokens, rows = (_column_lines(data_path, name) for name in (words_name, props_name))
     if [bool(token) for token in tokens] != [bool(row) for row in rows]:
         raise archive.damaged(data_path, f"lines of {words_name} and {props_name} do not match")
@@ -137,22 +137,22 @@ def _sentences(data_path, words_name, props_name):
 
 def _column_lines(data_path, name):
     content = archive.gunzipped(f"{data_path}: {name}", archive.tar_file(data_path, name))
-    return [words.as_text(line).split() for line in words.lines(content)]
+    return [words.to_text(line).split() for line in words.lines(content)]
 
 
 def _labels(where, column):
-    """IOB labels of a column of brackets such as (A0*, * and *)."""
+    """Convert a column of brackets such as (A0*, * and *) to IOB labels."""
     labels, role = [], None
     for cell in column:
-        begins, inside, rest = cell.partition("*")
-        if inside and begins.startswith("("):
-            role = begins[1:]
+        opening, star, closing = cell.partition("*")
+        if star and opening.startswith("("):
+            role = opening[1:]
             labels.append(f"B-{role}")
         elif cell == "*" or (cell == "*)" and role is not None):
             labels.append("O" if role is None else f"I-{role}")
         else:
             raise archive.damaged(where, f"a cell {cell!r} fits no bracket")
-        if rest.startswith(")"):
+        if closing.startswith(")"):
             role = None
     return labels
 
@@ -163,7 +163,7 @@ def _verb(sentence, labels):
     return labels.index("B-V")
 
 
-def _word_at(sentence, place):
-    if place < 0:
+def _word_at(sentence, i):
+    if i < 0:
         return "bos"
-    return sentence[place] if place < len(sentence) else "eos"
+    return sentence[i] if i < len(sentence) else "eos"

@@ -1,8 +1,8 @@
-"""Oxford 102 Flowers: 8,189 photographs of 102 kinds of flowers.
+"""Oxford 102 Flowers: 8,189 photographs of 102 species of flowers.
 
 A sample is (pixels, label): float32[3 * 224 * 224], blue, green, then red, minus the mean of each;
-and an int from 0 to 101. As in 2017 the 6,149 photographs that the authors test with are the
-training samples, and their 1,020 for training are the test samples.
+and an int from 0 to 101. As in 2017 the authors' test set of 6,149 photographs is the training set,
+and their training set of 1,020 the test set.
 """
 
 import functools
@@ -33,7 +33,7 @@ _MEAN = [103.94, 116.78, 123.68]
 
 
 def default_mapper(is_train, sample):
-    """A sample of (encoded file, label): a square at random for training, else the middle."""
+    """Convert (encoded file, label) to a sample: a random crop for training, else a central one."""
     content, label = sample
     pixels = image.load_image_bytes(content)
     return image.simple_transform(pixels, 256, 224, is_train, mean=_MEAN).flatten(), label
@@ -46,10 +46,10 @@ test_mapper = functools.partial(default_mapper, False)
 def reader_creator(
     data_file, label_file, setid_file, dataset_name, mapper, buffered_size=1024, use_xmap=True
 ):
-    """mapper((encoded file, label)) of the photographs that dataset_name lists in setid_file.
+    """Return mapper((encoded file, label)) of the photographs of the split dataset_name.
 
-    With use_xmap they are mapped in threads, in the order in which they are ready: as many as
-    there are processors, or as the environment variable CPU_NUM says.
+    With use_xmap they are mapped in threads, in the order of completion; the number of threads is
+    the environment variable CPU_NUM, by default the number of processors.
     """
     batches = functools.cache(lambda: _batches(data_file, label_file, setid_file, dataset_name))
 
@@ -67,17 +67,17 @@ def reader_creator(
 
 
 def train(mapper=train_mapper, buffered_size=1024, use_xmap=True):
-    """The training samples."""
+    """Return the training samples."""
     return reader_creator(*_files(), TRAIN_FLAG, mapper, buffered_size, use_xmap)
 
 
 def test(mapper=test_mapper, buffered_size=1024, use_xmap=True):
-    """The test samples."""
+    """Return the test samples."""
     return reader_creator(*_files(), TEST_FLAG, mapper, buffered_size, use_xmap)
 
 
 def valid(mapper=test_mapper, buffered_size=1024, use_xmap=True):
-    """The validation samples."""
+    """Return the validation samples."""
     return reader_creator(*_files(), VALID_FLAG, mapper, buffered_size, use_xmap)
 
 
@@ -95,7 +95,7 @@ def _files():
 
 
 def _batches(data_file, label_file, setid_file, dataset_name):
-    """The paths of pickled batches of encoded files, made on first use beside the archive."""
+    """Return the paths of pickled batches of encoded files, which are created on first use."""
     labels, numbers = _array(label_file, "labels"), _array(setid_file, dataset_name)
     if numbers.size and not 1 <= numbers.min() <= numbers.max() <= labels.size:
         raise DamagedFile(
@@ -111,7 +111,7 @@ def _batches(data_file, label_file, setid_file, dataset_name):
 
 
 def _mapped(mapper, item):
-    """mapper(sample) of a pair (where the sample is from, sample)."""
+    """Apply the mapper to the sample of a (place for errors, sample) pair."""
     where, sample = item
     try:
         return mapper(sample)
@@ -120,7 +120,7 @@ def _mapped(mapper, item):
 
 
 def _array(path, name):
-    """A list of whole numbers in a MATLAB file."""
+    """Read a vector of integers from a MATLAB file."""
     arrays = matlab.read_arrays(path)
     if name not in arrays or arrays[name].dtype.kind not in "iu":
         raise DamagedFile(f"flowers: {path} has no whole numbers named {name!r}")
@@ -128,7 +128,7 @@ def _array(path, name):
 
 
 def _batch(path):
-    """Pairs of an encoded file and a label, 1 or more."""
+    """Read (encoded file, label) pairs; labels start at 1."""
     with open(path, "rb") as file:
         batch = load(path, file.read())
     columns = [batch.get(key) for key in ("data", "label")] if isinstance(batch, dict) else []
@@ -136,6 +136,6 @@ def _batch(path):
     if len(kinds) != 2 or not kinds[0] <= {bytes, str} or not kinds[1] <= {int}:
         raise DamagedFile(f"flowers: {path}: expected a list of files and one of their labels")
     if len(columns[0]) != len(columns[1]):
-        found = f"{len(columns[0])} files and {len(columns[1])} labels"
-        raise DamagedFile(f"flowers: {path}: {found}")
+        counts = f"{len(columns[0])} files and {len(columns[1])} labels"
+        raise DamagedFile(f"flowers: {path}: {counts}")
     return zip(*columns, strict=True)

@@ -1,4 +1,4 @@
-"""IMDB: 25,000 + 25,000 film reviews that praise or damn.
+"""IMDB: 25,000 + 25,000 film reviews, positive or negative.
 
 A sample is (word ids, label): a list of ints, and 0 for a positive or 1 for a negative review.
 """
@@ -26,24 +26,24 @@ _MISSING = object()
 def tokenize(pattern):
     """Yield the words of each review whose name in the archive matches a compiled pattern."""
     for tokens in _tokens(_file(), pattern):
-        yield [words.as_text(token) for token in tokens]
+        yield [words.to_text(token) for token in tokens]
 
 
 def build_dict(pattern, cutoff):
-    """{word: id} of the words that occur more than cutoff times in the reviews of a pattern.
+    """Return {word: id} of the words with more than cutoff occurrences in the reviews of a pattern.
 
-    The most frequent come first, <unk> has the last id.
+    Ids are in the order of falling frequency; <unk> has the last one.
     """
     counts = Counter(itertools.chain.from_iterable(_tokens(_file(), pattern)))
     frequent = {word: count for word, count in counts.items() if count > cutoff}
-    return words.numbered([*words.ranked(frequent), "<unk>"])
+    return words.indexed([*words.by_frequency(frequent), "<unk>"])
 
 
 def reader_creator(pos_pattern, neg_pattern, word_idx, buffer_size):
-    """Positive and negative reviews in turns, then what is left of the longer list.
+    """Return positive and negative reviews in turns, then the rest of the longer list.
 
-    buffer_size is the queue of 2017's reading threads, of which there are none. The ids are kept
-    in memory from the first pass on.
+    buffer_size has no effect; it was the queue size of 2017's reading threads. The ids are kept in
+    memory from the first pass on.
     """
     path = _file()
     reviews = functools.cache(lambda: _reviews(path, (pos_pattern, neg_pattern), word_idx))
@@ -58,17 +58,17 @@ def reader_creator(pos_pattern, neg_pattern, word_idx, buffer_size):
 
 
 def train(word_idx):
-    """The training samples."""
+    """Return the training samples."""
     return _part("train", word_idx)
 
 
 def test(word_idx):
-    """The test samples."""
+    """Return the test samples."""
     return _part("test", word_idx)
 
 
 def word_dict():
-    """{word: id} of the words that occur more than 150 times in all reviews."""
+    """Return {word: id} of the words that occur more than 150 times in all reviews."""
     return build_dict(re.compile(r"aclImdb/((train)|(test))/((pos)|(neg))/.*\.txt$"), _CUTOFF)
 
 
@@ -96,7 +96,7 @@ def _part(name, word_idx):
 
 
 def _tokens(path, pattern):
-    """The words of each review as bytes: without punctuation, in small letters."""
+    """Yield the words of each review as bytes, lowercase and without punctuation."""
     for _, content in archive.tar_files(path, pattern.match):
         yield _words(content)
 
@@ -106,16 +106,16 @@ def _words(content):
 
 
 def _reviews(path, patterns, word_idx):
-    """For each pattern the list of its reviews' word ids, from one walk through the archive."""
+    """Return for each pattern the word ids of its reviews, in one pass over the archive."""
     if "<unk>" not in word_idx:
         raise ValueError(f"imdb: the dictionary has no <unk> among {len(word_idx)} words")
-    ids, unknown = words.of_bytes(word_idx), word_idx["<unk>"]
+    ids, unknown = words.with_bytes_keys(word_idx), word_idx["<unk>"]
     reviews = [[] for _ in patterns]
     for name, content in archive.tar_files(path, lambda name: _matches(patterns, name)):
         review = array("q", (ids.get(word, unknown) for word in _words(content)))
-        for pattern, found in zip(patterns, reviews, strict=True):
+        for pattern, matching in zip(patterns, reviews, strict=True):
             if pattern.match(name):
-                found.append(review)
+                matching.append(review)
     if not any(reviews):
         names = " or ".join(pattern.pattern for pattern in patterns)
         raise archive.damaged(path, f"no file in it matches {names}")

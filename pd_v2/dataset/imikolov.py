@@ -1,7 +1,8 @@
-"""The Penn Treebank in Mikolov's preparation: 42,068 + 3,370 sentences of newspaper text.
+"""The Penn Treebank as preprocessed by Mikolov: 42,068 + 3,370 sentences of newspaper text.
 
-A sample is a tuple of n consecutive word ids (DataType.NGRAM), or a pair of the ids of a sentence
-behind <s> and of the sentence before <e> (DataType.SEQ). Test samples are the validation file's.
+A sample is a tuple of n consecutive word ids (DataType.NGRAM), or a pair of lists (DataType.SEQ):
+the ids of <s> and the sentence, those of the sentence and <e>. The test samples are those of the
+validation file.
 """
 
 import functools
@@ -20,44 +21,44 @@ _VALID_FILE = "./simple-examples/data/ptb.valid.txt"
 
 
 class DataType:
-    """What a sample is: n words, or a sentence."""
+    """The kind of a sample: n words, or a sentence."""
 
     NGRAM = 1
     SEQ = 2
 
 
 def word_count(f, word_freq=None):
-    """Occurrences of each word in the lines of a file of bytes or text, added to word_freq.
+    """Count the words in a binary or text file; counts are added to word_freq.
 
-    <s> and <e> occur once a line.
+    <s> and <e> count once per line.
     """
     word_freq = Counter() if word_freq is None else word_freq
     for line in f:
         for word in [*line.strip().split(), "<s>", "<e>"]:
-            word = words.as_text(word) if isinstance(word, bytes) else word
+            word = words.to_text(word) if isinstance(word, bytes) else word
             word_freq[word] = word_freq.get(word, 0) + 1
     return word_freq
 
 
 def build_dict(min_word_freq=50):
-    """{word: id} of the words that occur more than min_word_freq times, the most frequent first.
+    """Return {word: id} of the words that occur more than min_word_freq times in both files.
 
-    Words are counted in both files; <unk> has the last id.
+    Ids are in the order of falling frequency; <unk> has the last one.
     """
     counts = word_count(_lines(_file(), _TRAIN_FILE))
     word_count(_lines(_file(), _VALID_FILE), counts)
     frequent = {
-        words.as_data(word): count
+        words.to_bytes(word): count
         for word, count in counts.items()
         if count > min_word_freq and word != "<unk>"
     }
-    return words.numbered([*words.ranked(frequent), "<unk>"])
+    return words.indexed([*words.by_frequency(frequent), "<unk>"])
 
 
 def reader_creator(filename, word_idx, n, data_type):
-    """Samples of a file in the archive; NGRAM needs n >= 1, SEQ drops sentences over n > 0 words.
+    """Return the samples of a file in the archive.
 
-    The <s> of a sentence counts as one of its n words.
+    NGRAM needs n >= 1. SEQ with n > 0 drops sentences of more than n words, including <s>.
     """
     if data_type not in _SAMPLES_OF:
         raise ValueError(
@@ -80,12 +81,12 @@ def reader_creator(filename, word_idx, n, data_type):
 
 
 def train(word_idx, n, data_type=DataType.NGRAM):
-    """The training samples."""
+    """Return the training samples."""
     return reader_creator(_TRAIN_FILE, word_idx, n, data_type)
 
 
 def test(word_idx, n, data_type=DataType.NGRAM):
-    """The test samples."""
+    """Return the test samples."""
     return reader_creator(_VALID_FILE, word_idx, n, data_type)
 
 
@@ -110,8 +111,8 @@ def _lines(path, filename):
 
 
 def _sentences(path, filename, word_idx):
-    """The word ids of each line, in a list of tuples."""
-    ids, unknown = words.of_bytes(word_idx), word_idx["<unk>"]
+    """Return the word ids of each line, in a list of tuples."""
+    ids, unknown = words.with_bytes_keys(word_idx), word_idx["<unk>"]
     return [
         tuple(ids.get(word, unknown) for word in line.split()) for line in _lines(path, filename)
     ]

@@ -1,4 +1,4 @@
-"""A lock for each file of the cache, so that of two processes one downloads and the other waits."""
+"""File locks for the cache: of two processes, one downloads a file and the other waits."""
 
 import logging
 import os
@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 
 try:
     import fcntl
-except ImportError:  # Windows: both download, and the last to end wins
+except ImportError:  # Windows: both download, and the last one wins
     fcntl = None
 
 _log = logging.getLogger("paddle")
@@ -14,9 +14,9 @@ _log = logging.getLogger("paddle")
 
 @contextmanager
 def locked(path):
-    """Hold the lock of a path; gives whether another thread or process has held it meanwhile.
+    """Hold the lock of a path; the value is whether this had to wait for another holder.
 
-    The lock of a process ends with it, however that ends.
+    The lock is released when the process ends, even if it is killed.
     """
     if fcntl is None:
         yield False
@@ -27,7 +27,7 @@ def locked(path):
         yield waited
     finally:
         with suppress(OSError):
-            os.unlink(name)  # before the lock is given up: whoever waits for it makes a new one
+            os.unlink(name)  # before the release: waiting processes then create a new file
         os.close(handle)
 
 
@@ -36,8 +36,8 @@ def _acquire(name, path):
     while True:
         handle = os.open(name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         try:
-            waited = not _lock_at_once(handle, path) or waited
-            if _is_still_there(name, handle):
+            waited = not _lock_without_waiting(handle, path) or waited
+            if _is_linked(name, handle):
                 return handle, waited
         except BaseException:
             os.close(handle)
@@ -45,8 +45,8 @@ def _acquire(name, path):
         os.close(handle)
 
 
-def _lock_at_once(handle, path):
-    """Whether there was no waiting; a file system without locks has none."""
+def _lock_without_waiting(handle, path):
+    """Lock a file; return whether this did not wait. File systems without locks are ignored."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -58,8 +58,8 @@ def _lock_at_once(handle, path):
     return True
 
 
-def _is_still_there(name, handle):
-    """Whether an open file is the one of this name, not one that its last holder has removed."""
+def _is_linked(name, handle):
+    """Return whether an open file still has its name, i.e. was not removed by its last holder."""
     try:
         return os.path.samestat(os.stat(name), os.fstat(handle))
     except FileNotFoundError:

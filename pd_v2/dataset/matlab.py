@@ -1,4 +1,4 @@
-"""Numeric arrays in MATLAB files of level 5, which scientific datasets keep their tables in.
+"""Numeric arrays in MATLAB files of level 5.
 
 The format is MathWorks' "MAT-File Format": a header of 128 bytes, then elements of a type, a size
 and data, padded to 8 bytes; up to 4 bytes of data may share the first 8 with type and size.
@@ -24,7 +24,7 @@ _NUMBERS = {
 
 
 def read_arrays(path):
-    """{name: array} of the real numeric arrays in a file, which have two axes or more."""
+    """Read {name: array} of the real numeric arrays in a file, with two axes or more."""
     with open(path, "rb") as file:
         content = file.read()
     order = {b"IM": "<", b"MI": ">"}.get(content[126:_HEADER_BYTES])
@@ -49,7 +49,7 @@ def _refuse(data):
 
 
 def _elements(content, order):
-    """Type and data of each element."""
+    """Yield (type, data) of each element."""
     start = 0
     while start < len(content):
         kind, size = struct.unpack_from(f"{order}II", content, start)
@@ -66,7 +66,7 @@ def _elements(content, order):
 
 
 def _array(data, order):
-    """The name and value of one matrix; none where it is no real numeric one."""
+    """Yield (name, value) of a matrix, or nothing if it is not real and numeric."""
     (_, flags), (_, dims), (_, name), *parts = _elements(data, order)
     (flags,) = struct.unpack_from(f"{order}I", flags)
     if flags & 0xFF not in _NUMERIC_CLASSES or flags & _COMPLEX_FLAG:

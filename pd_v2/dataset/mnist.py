@@ -28,14 +28,14 @@ TRAIN_LABEL_URL = URL_PREFIX + "train-labels-idx1-ubyte.gz"
 TRAIN_LABEL_MD5 = "d53e105ee54ea40749a09fcbcd1e9432"
 
 _PIXELS = 28 * 28
-_READ_AT_ONCE = 100
+_BLOCK_SIZE = 100
 
 
 def reader_creator(image_filename, label_filename, buffer_size):
-    """Samples of a pair of gzipped IDX files, in blocks of buffer_size.
+    """Return the samples of a pair of gzipped IDX files, in blocks of buffer_size.
 
-    A last block that is not full is dropped, as it was in 2017. The bytes are kept in memory from
-    the first pass on.
+    As in 2017 an incomplete last block is dropped. The bytes are kept in memory from the first pass
+    on.
     """
     digits = functools.cache(lambda: _digits(image_filename, label_filename))
 
@@ -50,13 +50,13 @@ def reader_creator(image_filename, label_filename, buffer_size):
 
 
 def train():
-    """The training samples."""
-    return reader_creator(*_train_files(), _READ_AT_ONCE)
+    """Return the training samples."""
+    return reader_creator(*_train_files(), _BLOCK_SIZE)
 
 
 def test():
-    """The test samples."""
-    return reader_creator(*_test_files(), _READ_AT_ONCE)
+    """Return the test samples."""
+    return reader_creator(*_test_files(), _BLOCK_SIZE)
 
 
 def fetch():
@@ -86,7 +86,7 @@ def _test_files():
 
 
 def _digits(image_filename, label_filename):
-    """uint8 images [n, 784] and labels [n]."""
+    """Read uint8 images [n, 784] and labels [n]."""
     images = _idx_bytes(image_filename, axes=3).reshape(-1, _PIXELS)
     labels = _idx_bytes(label_filename, axes=1)
     if len(images) != len(labels):
@@ -98,9 +98,10 @@ def _digits(image_filename, label_filename):
 
 
 def _idx_bytes(filename, axes):
-    """What follows the header of a gzipped IDX file: uint8 [n * 784] or [n].
+    """Read the data of a gzipped IDX file, without its header: uint8 [n * 784] or [n].
 
-    Only a header that is one is believed: 2017 skipped it, and homemade files have any bytes there.
+    The count in the header is checked only if the magic number is right: 2017 skipped the header,
+    and homemade files have arbitrary bytes there.
     """
     content = _gunzip(filename)
     header_bytes = 4 + 4 * axes

@@ -3,7 +3,7 @@
 A sample is [user id, gender (0 male, 1 female), index into age_table, job id, film id, category
 ids, title word ids, [rating]]; one to five stars are ratings of -3, -1, 1, 3 and 5.
 
-Categories and title words are numbered in the order of their letters; 2017 took the order of a set.
+Categories and title words are numbered in alphabetical order; 2017 took the order of a set.
 """
 
 import functools
@@ -24,7 +24,7 @@ MD5 = "c4d9eecfca2ab87c1945afe126590906"
 
 age_table = [1, 18, 25, 35, 45, 50, 56]
 
-# Filled when first asked for.
+# Filled on first use.
 MOVIE_INFO = None
 MOVIE_TITLE_DICT = None
 CATEGORIES_DICT = None
@@ -43,7 +43,7 @@ class MovieInfo:
         self.title = title
 
     def value(self):
-        """[id, category ids, title word ids], the film's part of a sample."""
+        """Return [id, category ids, title word ids], the film's part of a sample."""
         _load()
         return [
             self.index,
@@ -68,7 +68,7 @@ class UserInfo:
         self.job_id = int(job_id)
 
     def value(self):
-        """[id, gender, age, job id], the person's part of a sample."""
+        """Return [id, gender, age, job id], the person's part of a sample."""
         return [self.index, 0 if self.is_male else 1, self.age, self.job_id]
 
     def __str__(self):
@@ -79,7 +79,7 @@ class UserInfo:
 
 
 def __reader_creator__(rand_seed=0, test_ratio=0.1, is_test=False):
-    """Samples of the ratings that a random draw for each puts on one side of test_ratio."""
+    """Return the samples of the training or test set, split by one random draw per rating."""
     _load()
     ratings = functools.cache(_ratings)
     people = {index: user.value() for index, user in USER_INFO.items()}
@@ -100,46 +100,46 @@ test = functools.partial(__reader_creator__, is_test=True)
 
 
 def get_movie_title_dict():
-    """{word in small letters: id} of all titles."""
+    """Return {lowercase word: id} of all titles."""
     _load()
     return MOVIE_TITLE_DICT
 
 
 def movie_categories():
-    """{category: id}"""
+    """Return {category: id}."""
     _load()
     return CATEGORIES_DICT
 
 
 def movie_info():
-    """{film id: MovieInfo}"""
+    """Return {film id: MovieInfo}."""
     _load()
     return MOVIE_INFO
 
 
 def user_info():
-    """{user id: UserInfo}"""
+    """Return {user id: UserInfo}."""
     _load()
     return USER_INFO
 
 
 def max_movie_id():
-    """The largest film id."""
+    """Return the largest film id."""
     return max(movie_info())
 
 
 def max_user_id():
-    """The largest user id."""
+    """Return the largest user id."""
     return max(user_info())
 
 
 def max_job_id():
-    """The largest job id."""
+    """Return the largest job id."""
     return max(user.job_id for user in user_info().values())
 
 
 def unittest():
-    """Print how many samples train and test have, and what describes users and films."""
+    """Print the numbers of training and test samples, users, films, categories and title words."""
     counts = [sum(1 for _ in reader()) for reader in (train(), test())]
     print("train {}, test {}".format(*counts))
     print(
@@ -179,40 +179,40 @@ def _movies():
     for number, (index, title, categories) in enumerate(_rows("movies.dat", 3), 1):
         parts = _TITLE.match(title)
         if parts is None:
-            raise _wrong_line("movies.dat", number, f"the title {title!r} ends without (year)")
+            raise _line_error("movies.dat", number, f"the title {title!r} ends without (year)")
         movie = MovieInfo(_number("movies.dat", number, index), categories.split("|"), parts[1])
         movies[movie.index] = movie
-    return _some("movies.dat", movies)
+    return _require_rows("movies.dat", movies)
 
 
 def _users():
     users = {}
     for number, (index, gender, age, job, _) in enumerate(_rows("users.dat", 5), 1):
         if not age.isdigit() or int(age) not in age_table:
-            raise _wrong_line("users.dat", number, f"the age {age} is none of {age_table}")
+            raise _line_error("users.dat", number, f"the age {age} is none of {age_table}")
         index, age, job = (_number("users.dat", number, text) for text in (index, age, job))
         users[index] = UserInfo(index, gender, age, job)
-    return _some("users.dat", users)
+    return _require_rows("users.dat", users)
 
 
 def _rows(name, fields):
-    """The fields of each line of a file in the archive."""
+    """Yield the fields of each line of a file in the archive."""
     content = archive.zip_file(_file(), f"ml-1m/{name}")
     for number, line in enumerate(words.lines(content), 1):
         row = line.strip().decode(_ENCODING).split("::")
         if len(row) != fields:
-            raise _wrong_line(name, number, f"it has {len(row)} fields, expected {fields}")
+            raise _line_error(name, number, f"it has {len(row)} fields, expected {fields}")
         yield row
 
 
 def _ratings():
-    """Of all ratings the user ids, the film ids and the values, as arrays."""
+    """Read the user ids, film ids and values of all ratings, as arrays."""
     users, movies, values = array("q"), array("q"), array("d")
     for number, (user, movie, stars, _) in enumerate(_rows("ratings.dat", 4), 1):
         user, movie, stars = (_number("ratings.dat", number, text) for text in (user, movie, stars))
-        for name, index, known in (("user", user, USER_INFO), ("film", movie, MOVIE_INFO)):
-            if index not in known:
-                raise _wrong_line("ratings.dat", number, f"there is no {name} {index}")
+        for name, index, table in (("user", user, USER_INFO), ("film", movie, MOVIE_INFO)):
+            if index not in table:
+                raise _line_error("ratings.dat", number, f"there is no {name} {index}")
         users.append(user)
         movies.append(movie)
         values.append(stars * 2.0 - 5)
@@ -220,26 +220,26 @@ def _ratings():
 
 
 def _number(name, number, text):
-    """A whole number of at most 9 digits in a line."""
+    """Parse an integer of at most 9 digits."""
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
-        raise _wrong_line(name, number, f"{text!r} is no number")
+        raise _line_error(name, number, f"{text!r} is no number")
     return int(text)
 
 
-def _some(name, rows):
+def _require_rows(name, rows):
     if not rows:
         raise archive.damaged(f"{_file()}: ml-1m/{name}", "it has no lines")
     return rows
 
 
-def _wrong_line(name, number, problem):
+def _line_error(name, number, problem):
     return archive.damaged(f"{_file()}: ml-1m/{name}, line {number}", problem)
 
 
 def _title_words(title):
-    """Words in small letters, split and lowered as bytes."""
+    """Return the lowercase words of a title, split and lowered as bytes."""
     return [word.decode(_ENCODING) for word in title.encode(_ENCODING).lower().split()]
 
 
 def _numbers(names):
-    return words.numbered(sorted(set(names)))
+    return words.indexed(sorted(set(names)))

@@ -1,14 +1,14 @@
 """MQ2007 of LETOR 4.0: 1,692 search queries, each with about 40 judged documents.
 
-A document is 46 numbers and a relevance from 0 to 2. What a sample is says `format`:
+A document is 46 features and a relevance from 0 to 2. The kind of a sample is set by `format`:
 
 - pairwise: (array [1], the better document, the worse one), for each pair of unequal relevance
 - listwise: (relevances [n, 1], documents [n, 46]) of a query, the most relevant first
 - pointwise: (relevance, document), plain_txt: (query id, relevance, document), of only the most
   relevant document of each query, as in 2017
 
-Queries none of whose documents is relevant are left out. Unpacking the original needs the package
-rarfile and a program such as unrar.
+Queries without a relevant document are left out. Unpacking the original needs the package rarfile
+and a program such as unrar.
 """
 
 import functools
@@ -19,7 +19,7 @@ import numpy as np
 from pd_core import DamagedFile
 from pd_v2.dataset import archive, common
 from pd_v2.dataset.samples import Samples
-from pd_v2.reader import order
+from pd_v2.reader import shuffling
 
 URL = (
     "http://www.bigdatalab.ac.cn/benchmark/upload/download_source/"
@@ -71,25 +71,25 @@ class QueryList:
         self.query_id = query.query_id
         self.querylist.append(query)
 
-    def _ranked(self):
-        """A list with the most relevant first, equally relevant ones in their order."""
+    def ranked(self):
+        """Return the list sorted by falling relevance; the sort is stable."""
         return QueryList(sorted(self.querylist, key=lambda query: -query.relevance_score))
 
 
 def gen_plain_txt(querylist):
-    """(query id, relevance, features) of each document, the most relevant first."""
+    """Yield (query id, relevance, features) of each document, the most relevant first."""
     for query in _ranked(querylist):
         yield query.query_id, query.relevance_score, np.array(query.feature_vector)
 
 
 def gen_point(querylist):
-    """(relevance, features) of each document, the most relevant first."""
+    """Yield (relevance, features) of each document, the most relevant first."""
     for query in _ranked(querylist):
         yield query.relevance_score, np.array(query.feature_vector)
 
 
 def gen_pair(querylist, partial_order="full"):
-    """(array [1], better features, worse features) of each pair of unequal relevance."""
+    """Yield (array [1], better features, worse features) of each pair of unequal relevance."""
     if partial_order != "full":
         raise ValueError(f"mq2007: partial_order must be 'full', got {partial_order!r}")
     ranked = _ranked(querylist)
@@ -101,41 +101,42 @@ def gen_pair(querylist, partial_order="full"):
 
 
 def gen_list(querylist):
-    """(relevances [n, 1], features [n, 46]) of all documents, the most relevant first."""
+    """Yield (relevances [n, 1], features [n, 46]) of all documents, the most relevant first."""
     ranked = _ranked(querylist)
     relevances = [[query.relevance_score] for query in ranked]
     yield np.array(relevances), np.array([query.feature_vector for query in ranked])
 
 
 def query_filter(querylists):
-    """The queries with a relevant document."""
+    """Return the queries with a relevant document."""
     return [queries for queries in querylists if sum(q.relevance_score for q in queries) > 0]
 
 
 def load_from_text(filepath, shuffle=True, fill_missing=-1):
-    """The QueryLists of a file in the cache, in random order with shuffle.
+    """Read the QueryLists of a file in the cache, in random order with shuffle.
 
-    Lines that follow each other with the same query id make a list. A feature NULL is fill_missing.
+    Consecutive lines with the same query id make a list. The value of a feature NULL is
+    fill_missing.
     """
     fetch()
     querylists = []
-    place = _place(filepath)
-    with open(place, encoding="utf-8", errors="surrogateescape") as file:
+    path = _path(filepath)
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
         for number, line in enumerate(file, 1):
-            query = _parsed(f"{place}, line {number}", line, fill_missing)
+            query = _parsed(f"{path}, line {number}", line, fill_missing)
             if not querylists or querylists[-1].query_id != query.query_id:
                 querylists.append(QueryList())
             querylists[-1]._add_query(query)
     if shuffle:
-        order.shuffle(querylists)
+        shuffling.shuffle(querylists)
     return querylists
 
 
 def __reader__(filepath, format="pairwise", shuffle=True, fill_missing=-1):
-    """Samples of a file in the cache."""
+    """Return the samples of a file in the cache."""
     if format not in _SAMPLES_OF:
-        known = ", ".join(_SAMPLES_OF)
-        raise ValueError(f"mq2007: the format {format!r} is unknown, there are {known}")
+        formats = ", ".join(_SAMPLES_OF)
+        raise ValueError(f"mq2007: the format {format!r} is unknown, there are {formats}")
     fetch()
 
     def samples():
@@ -173,17 +174,17 @@ def _rarfile(path, folder):
     return rarfile
 
 
-def _place(filepath):
-    """The path of a file: archives with one folder MQ2007 in another are known, and with one."""
-    places = [common.in_cache(*top, filepath) for top in ([_FOLDER], [])]
-    return next(filter(os.path.exists, places), places[-1])
+def _path(filepath):
+    """Return the path of a file in the cache, with one folder MQ2007 or with two nested ones."""
+    paths = [common.in_cache(*top, filepath) for top in ([_FOLDER], [])]
+    return next(filter(os.path.exists, paths), paths[-1])
 
 
 def _unpack_by_hand(path, folder, error):
-    place = os.path.dirname(folder)
+    parent = os.path.dirname(folder)
     return (
         f"dataset MQ2007: {path} cannot be unpacked: {error}\n"
-        f"  hint: pip install rarfile and install unrar, or unpack it into {place}"
+        f"  hint: pip install rarfile and install unrar, or unpack it into {parent}"
     )
 
 
@@ -201,11 +202,11 @@ _SAMPLES_OF = {
 
 def _ranked(queries):
     queries = queries if isinstance(queries, QueryList) else QueryList(queries)
-    return queries._ranked()
+    return queries.ranked()
 
 
 def _parsed(where, line, fill_missing):
-    """The Query of a line `2 qid:10 1:0.5 ... 46:0.25 #comment`."""
+    """Parse the Query of a line `2 qid:10 1:0.5 ... 46:0.25 #comment`."""
     values, _, comment = line.partition("#")
     relevance, *fields = values.split() or [""]
     if len(fields) != _FEATURES + 1:

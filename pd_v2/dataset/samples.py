@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Samples:
-    """Samples of a dataset, to be called like a reader or iterated; each time from the start.
+    """Samples of a dataset, to be called like a reader or iterated, each time from the start.
 
-    Some 2017 datasets returned a function and others its samples; scripts may treat this as either.
+    Some datasets of 2017 returned a reader and others its samples; scripts may use this as either.
     """
 
     read: Callable[[], Iterable]

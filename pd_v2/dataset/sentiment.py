@@ -1,4 +1,4 @@
-"""Movie reviews of Pang and Lee as NLTK has them: 1,600 + 400 that praise or damn.
+"""Movie reviews of Pang and Lee, from NLTK: 1,600 + 400, positive or negative.
 
 A sample is (word ids, label): a list of ints, and 0 for a negative or 1 for a positive review.
 The reviews are plain text files in corpora/movie_reviews of the cache.
@@ -24,7 +24,7 @@ NUM_TRAINING_INSTANCES = 1600
 NUM_TOTAL_INSTANCES = 2000
 
 _FOLDER = ("corpora", "movie_reviews")
-_SIDES = ("neg", "pos")
+_CLASSES = ("neg", "pos")
 _TOKEN = re.compile(r"\w+|[^\w\s]+", re.ASCII)
 
 
@@ -38,38 +38,38 @@ def download_data_if_not_yet():
 
 
 def get_word_dict():
-    """Pairs (word, id) of all words, the most frequent first."""
-    names = itertools.chain.from_iterable(map(_names, _SIDES))
+    """Return (word, id) pairs of all words, the most frequent first."""
+    names = itertools.chain.from_iterable(map(_names, _CLASSES))
     counts = Counter(itertools.chain.from_iterable(map(_words, names)))
-    return list(words.numbered(words.ranked(counts)).items())
+    return list(words.indexed(words.by_frequency(counts)).items())
 
 
 def sort_files():
-    """The names of the reviews, neg/... and pos/... in turns, each in the order of the names."""
-    return [name for turn in zip(*map(_names, _SIDES), strict=False) for name in turn]
+    """Return the names of the reviews, neg/... and pos/... in turns, each sorted."""
+    return [name for turn in zip(*map(_names, _CLASSES), strict=False) for name in turn]
 
 
 def load_sentiment_data():
-    """All samples, in a list. A word with capitals has the id of the one without, if there is."""
-    ids = words.of_bytes(dict(get_word_dict()))
+    """Read all samples. A word has the id of its lowercase form, if that occurs."""
+    ids = words.with_bytes_keys(dict(get_word_dict()))
     return [
-        ([ids.get(word.lower(), ids[word]) for word in _words(name)], _side(name))
+        ([ids.get(word.lower(), ids[word]) for word in _words(name)], _label(name))
         for name in sort_files()
     ]
 
 
 def reader_creator(data):
-    """The samples in a list."""
+    """Return the samples of a list."""
     return Samples(lambda: ((list(ids), label) for ids, label in data))
 
 
 def train():
-    """The training samples."""
+    """Return the training samples."""
     return _part(slice(NUM_TRAINING_INSTANCES))
 
 
 def test():
-    """The test samples."""
+    """Return the test samples."""
     return _part(slice(NUM_TRAINING_INSTANCES, None))
 
 
@@ -89,16 +89,16 @@ def _folder():
 
 
 def _names(side):
-    """The reviews of a side, in the order of their names."""
+    """Return the names of the positive or of the negative reviews, sorted."""
     download_data_if_not_yet()
     folder = common.in_cache(*_FOLDER, side)
     if not os.path.isdir(folder):
-        raise DamagedFile(f"sentiment: {folder} is not there{archive.AGAIN}")
+        raise DamagedFile(f"sentiment: {folder} is not there{archive.DELETE_HINT}")
     return [f"{side}/{name}" for name in sorted(os.listdir(folder))]
 
 
-def _side(name):
-    return _SIDES.index(name.split("/")[0])
+def _label(name):
+    return _CLASSES.index(name.split("/")[0])
 
 
 def _part(rows):
@@ -107,6 +107,6 @@ def _part(rows):
 
 
 def _words(name):
-    """The words and the runs of punctuation in a review."""
+    """Return the words and the runs of punctuation of a review."""
     with open(common.in_cache(*_FOLDER, *name.split("/")), "rb") as file:
-        return [words.as_data(token) for token in _TOKEN.findall(words.as_text(file.read()))]
+        return [words.to_bytes(token) for token in _TOKEN.findall(words.to_text(file.read()))]

@@ -1,7 +1,7 @@
-"""Download of one file: it appears under its name complete and verified, or not at all.
+"""Atomic download of one file, which is verified before it appears under its name.
 
-What has arrived of it is in NAME.*.part, so that a later download can go on from there. Not more
-than 8 GB are taken, or PD_DOWNLOAD_LIMIT bytes.
+The received part is kept in NAME.*.part, so that a later download can resume. The limit is 8 GB, or
+PD_DOWNLOAD_LIMIT bytes.
 """
 
 import contextlib
@@ -24,15 +24,15 @@ TRIES = 3
 LARGEST = 8 << 30
 _BLOCK_BYTES = 1 << 16
 _TIMEOUT_SECONDS = 30
-_ABANDONED_SECONDS = 300  # a download that lives has written or given up long before
+_ABANDONED_SECONDS = 300  # without a write; far beyond the timeout of a live download
 
 
 class TransferError(OSError):
-    """A file did not arrive in TRIES tries, or is too large."""
+    """Raised for a file that cannot be downloaded in TRIES attempts, or is too large."""
 
 
 def md5file(fname):
-    """The md5 of a file's content, in hexadecimal."""
+    """Compute the md5 of a file's content, in hexadecimal."""
     digest = hashlib.md5(usedforsecurity=False)
     with open(fname, "rb") as file:
         while block := file.read(_BLOCK_BYTES):
@@ -41,22 +41,23 @@ def md5file(fname):
 
 
 def transfer(url, path, *md5sums):
-    """Download url to path, with one of the md5sums if any are given.
+    """Download url to path; the content must have one of the md5sums, if any are given.
 
-    With md5sums, it begins with what an interrupted download has left. While another process
-    downloads to the same path, this one waits, and takes what the other has got.
+    With md5sums, an interrupted download is resumed. While another process downloads to the same
+    path, this one waits and uses its result.
     """
     with locked(path) as waited:
-        if not (waited and _has_arrived(path, md5sums)):
+        if not (waited and _is_downloaded(path, md5sums)):
             _transfer(url, path, md5sums)
 
 
-def _has_arrived(path, md5sums):
+def _is_downloaded(path, md5sums):
     return os.path.exists(path) and (not md5sums or md5file(path) in md5sums)
 
 
 def _transfer(url, path, md5sums):
-    partial = f"{path}.{uuid.uuid4().hex[:8]}.part"  # where there are no locks, two may write
+    # not pd_core's atomic_write: what has arrived has to survive for a later download
+    partial = f"{path}.{uuid.uuid4().hex[:8]}.part"  # unique, for file systems without locks
     if md5sums:
         _claim_abandoned(path, partial)
     try:
@@ -71,15 +72,15 @@ def _transfer(url, path, md5sums):
 
 
 def _claim_abandoned(path, partial):
-    """Rename the largest of what was left to `partial`, and forget the rest."""
+    """Rename the largest part of abandoned downloads to `partial`, and remove the others."""
     now = time.time()
-    left = [
+    leftovers = [
         name
         for name in (f"{path}.part", *glob.glob(f"{glob.escape(path)}.*.part"))
-        if name == f"{path}.part" or now - _changed(name, now) > _ABANDONED_SECONDS
+        if name == f"{path}.part" or now - _mtime(name, now) > _ABANDONED_SECONDS
         if _is_plain(name)
     ]
-    for name in sorted(left, key=_size):
+    for name in sorted(leftovers, key=_size):
         with contextlib.suppress(FileNotFoundError):  # another process was faster
             os.replace(name, partial)
 
@@ -100,7 +101,7 @@ def _try_repeatedly(url, partial, md5sums):
 
 
 def _receive(url, partial):
-    """Append to the partial file what it lacks; a server that cannot resume sends all again."""
+    """Append the missing bytes to the partial file; a server that cannot resume sends all."""
     have = _size(partial)
     request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
     try:
@@ -131,7 +132,7 @@ def _copy(response, file, title, have):
 
 
 def _announced(headers):
-    """The length that a server announces, 0 if it announces none."""
+    """Return the Content-Length of a response, 0 if it has none."""
     text = headers.get("Content-Length") or "0"
     if not (text.isascii() and text.isdecimal()):
         raise OSError(f"the server announces a length of {text!r}")
@@ -139,14 +140,14 @@ def _announced(headers):
 
 
 def _require_small(file, size):
-    if size > (most := limit("PD_DOWNLOAD_LIMIT", LARGEST)):
+    if size > (largest := limit("PD_DOWNLOAD_LIMIT", LARGEST)):
         _remove(file.name)
         hint = raise_hint("PD_DOWNLOAD_LIMIT")
-        raise TransferError(f"the file has {size} bytes or more, {most} are allowed{hint}")
+        raise TransferError(f"the file has {size} bytes or more, {largest} are allowed{hint}")
 
 
 def _open_plain(path, flags):
-    """Open what is no link; the mode of a new file is the umask's."""
+    """Open a file, but no link; the mode of a new file follows the umask."""
     return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
 
@@ -162,12 +163,12 @@ def _verify(partial, md5sums):
 
 
 def _size(path):
-    """In bytes; 0 where there is no file."""
+    """Return the size of a file in bytes, 0 if there is none."""
     return os.path.getsize(path) if os.path.exists(path) else 0
 
 
 def _is_plain(path):
-    """Whether a file is one, under this name only: what is appended to it goes nowhere else."""
+    """Return whether a path is a regular file without hard links, safe to append to."""
     try:
         status = os.lstat(path)
     except FileNotFoundError:
@@ -175,11 +176,11 @@ def _is_plain(path):
     return stat.S_ISREG(status.st_mode) and status.st_nlink == 1
 
 
-def _changed(path, otherwise):
+def _mtime(path, default):
     try:
         return os.path.getmtime(path)
     except FileNotFoundError:
-        return otherwise
+        return default
 
 
 def _remove(path):

@@ -1,7 +1,7 @@
-"""Which content of a dataset's file is taken: what was published, and what the user names.
+"""The md5 sums that are accepted for a file of a dataset: the published one and the user's.
 
-The user names md5 sums in $PD_DATASET_MD5, or in a file NAME.md5 beside the file, which may be one
-that `md5sum` wrote.
+The user lists md5 sums in $PD_DATASET_MD5, or in a file NAME.md5 beside the file, e.g. one that
+`md5sum` wrote.
 """
 
 import os
@@ -16,16 +16,16 @@ _LINES = (
 
 
 def trusted(path, published):
-    """The md5 sums of what may be used as the file at `path`, the published one first.
+    """Return the md5 sums that are accepted for the file at `path`, the published one first.
 
-    None published means that anything may, and gives none.
+    An empty tuple, if none was published, means that any content is accepted.
     """
     if published is None:
         return ()
-    return tuple(dict.fromkeys((published.lower(), *_in_environment(), *_beside(path))))
+    return tuple(dict.fromkeys((published.lower(), *_from_environment(), *_from_file(path))))
 
 
-def _in_environment():
+def _from_environment():
     for word in re.split(r"[,\s]+", os.environ.get("PD_DATASET_MD5", "").strip(", \t\n")):
         if word and not _DIGEST.fullmatch(word):
             raise ValueError(
@@ -35,18 +35,18 @@ def _in_environment():
             yield word.lower()
 
 
-def _beside(path):
+def _from_file(path):
     listing = f"{path}.md5"
     if not os.path.exists(listing):
         return
     with open(listing, encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(map(str.strip, file), 1):
             if line and not line.startswith("#"):
-                yield from _of_line(f"{listing}:{number}", line, os.path.basename(path))
+                yield from _from_line(f"{listing}:{number}", line, os.path.basename(path))
 
 
-def _of_line(place, line, name):
-    """The sum that a line has for the file `name`, if it is of that file."""
+def _from_line(place, line, name):
+    """Yield the sum in a line, if it is for the file `name`."""
     match = next(filter(None, (form.fullmatch(line) for form in _LINES)), None)
     if match is None:
         raise ValueError(f"{place}: expected an md5 sum, or a line of md5sum, got {line[:60]!r}")

@@ -1,6 +1,6 @@
 """UCI Boston housing: 506 districts, 13 features and the median price of a home.
 
-A sample is (features, price): float64[13], each feature minus its mean over its range, and
+A sample is (features, price): float64[13], each feature minus its mean, divided by its range, and
 float64[1] in 1,000 dollars.
 """
 
@@ -22,7 +22,7 @@ MD5_MODEL = "52fc3da8ef3937822fcdd87ee05c0c9b"
 # fmt: off
 feature_names = [
     "CRIM", "ZN", "INDUS", "CHAS", "NOX", "RM", "AGE", "DIS", "RAD", "TAX", "PTRATIO", "B", "LSTAT",
-    "convert",  # no feature; 2017's list has it
+    "convert",  # not a feature, but in 2017's list
 ]
 # fmt: on
 
@@ -35,7 +35,8 @@ UCI_TEST_DATA = None
 def load_data(filename, feature_num=14, ratio=0.8):
     """Set UCI_TRAIN_DATA and UCI_TEST_DATA from a table of feature_num columns, the last the price.
 
-    The first `ratio` of the rows train. As in 2017, features are scaled over all rows.
+    The first fraction `ratio` of the rows is the training set. As in 2017, features are normalized
+    over all rows.
     """
     global UCI_TRAIN_DATA, UCI_TEST_DATA
     table = _table(filename, feature_num)
@@ -52,19 +53,19 @@ def load_data(filename, feature_num=14, ratio=0.8):
 
 
 def train():
-    """The training samples: the first 404 rows of the original."""
+    """Return the training samples: the first 404 rows of the original."""
     load_data(_file())
     return _samples(UCI_TRAIN_DATA)
 
 
 def test():
-    """The test samples: the last 102 rows of the original."""
+    """Return the test samples: the last 102 rows of the original."""
     load_data(_file())
     return _samples(UCI_TEST_DATA)
 
 
 def model():
-    """The Parameters of a trained regression."""
+    """Return the Parameters of a trained regression."""
     from pd_v2.parameters import Parameters
 
     with open(common.download(URL_MODEL, "fit_a_line.tar", MD5_MODEL), "rb") as file:
@@ -83,7 +84,7 @@ def convert(path):
 
 
 def feature_range(maximums, minimums):
-    """Draw the range of each feature as a bar into image/ranges.png; needs matplotlib."""
+    """Plot the range of each feature as a bar to image/ranges.png; needs matplotlib."""
     from matplotlib.figure import Figure
 
     common.must_mkdirs("image")
@@ -105,13 +106,13 @@ def _samples(table):
 
 def _table(filename, columns):
     with open(filename, encoding="latin-1") as file:
-        words = file.read().split()
-    if not words or len(words) % columns:
+        numbers = file.read().split()
+    if not numbers or len(numbers) % columns:
         raise DamagedFile(
-            f"uci_housing: {filename}: {len(words)} numbers are no whole rows of {columns}"
+            f"uci_housing: {filename}: {len(numbers)} numbers are no whole rows of {columns}"
         )
     try:
-        table = np.array(words, np.float64).reshape(-1, columns)
+        table = np.array(numbers, np.float64).reshape(-1, columns)
     except ValueError as error:
         raise DamagedFile(f"uci_housing: {filename}: {error}") from error
     usable = (np.abs(table) < _LARGEST).all(axis=0)

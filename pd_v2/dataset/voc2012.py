@@ -1,4 +1,4 @@
-"""PASCAL VOC 2012 segmentation: photographs whose pixels belong to 20 kinds of objects.
+"""PASCAL VOC 2012 segmentation: photographs with pixels labelled by 20 classes of objects.
 
 A sample is (photograph, classes): uint8[H, W, 3] in red, green and blue, and uint8[H, W] with 0 for
 the background, 1 to 20 for objects and 255 along their outlines. Reading needs Pillow.
@@ -21,30 +21,31 @@ CACHE_DIR = "voc2012"
 
 
 def reader_creator(filename, sub_name):
-    """Samples of the photographs that one of the archive's lists names, in its order."""
+    """Return the samples of one of the archive's image sets, in its order."""
 
     def samples():
         with archive.OpenTar(filename) as tar:
             listing = tar.read(SET_FILE.format(sub_name))
             for line in words.lines(listing):
-                name = words.as_text(line.strip())
-                yield tuple(_pixels(tar, form.format(name)) for form in (DATA_FILE, LABEL_FILE))
+                name = words.to_text(line.strip())
+                paths = (DATA_FILE.format(name), LABEL_FILE.format(name))
+                yield tuple(_pixels(tar, path) for path in paths)
 
     return Samples(samples)
 
 
 def train():
-    """The 2,913 photographs that have classes."""
+    """Return the 2,913 photographs with segmentation labels, "trainval"."""
     return reader_creator(_file(), "trainval")
 
 
 def test():
-    """The 1,464 that the authors train with."""
+    """Return the 1,464 samples of the authors' training set; 2017 tested with them."""
     return reader_creator(_file(), "train")
 
 
 def val():
-    """The 1,449 that the authors validate with."""
+    """Return the 1,449 samples of the authors' validation set."""
     return reader_creator(_file(), "val")
 
 

@@ -1,7 +1,7 @@
 """WMT 2014: pairs of a French and an English sentence, a sample of 191,155 + 5,957 + 3.
 
-A sample is three lists of word ids: the source between <s> and <e>, the target behind <s>, and the
-target before <e>, which is what a decoder predicts. Pairs with more than 80 words are left out.
+A sample is three lists of word ids: the source between <s> and <e>; <s> and the target, the input
+of a decoder; the target and <e>, its labels. Pairs with more than 80 words are left out.
 """
 
 import gzip
@@ -29,43 +29,43 @@ _DICT_SIZE = 30000
 
 
 def reader_creator(tar_file, file_name, dict_size):
-    """Samples of the files in an archive whose names end in file_name.
+    """Return the samples of the files in an archive whose names end in file_name.
 
     Words beyond the first dict_size of a dictionary have the id UNK_IDX.
     """
 
     def samples():
-        source_ids, target_ids = map(words.of_bytes, _dictionaries(tar_file, dict_size))
-        found = False
+        source_ids, target_ids = map(words.with_bytes_keys, _dictionaries(tar_file, dict_size))
+        is_empty = True
         for _, content in _files_ending(tar_file, file_name):
-            found = True
+            is_empty = False
             for line in words.lines(content):
                 pair = line.strip().split(b"\t")
                 if len(pair) == 2:
                     yield from _samples(*pair, source_ids, target_ids)
-        if not found:
+        if is_empty:
             raise archive.damaged(tar_file, f"no file in it ends in {file_name!r}")
 
     return Samples(samples)
 
 
 def train(dict_size):
-    """The training samples."""
+    """Return the training samples."""
     return reader_creator(_file(), "train/train", dict_size)
 
 
 def test(dict_size):
-    """The test samples."""
+    """Return the test samples."""
     return reader_creator(_file(), "test/test", dict_size)
 
 
 def gen(dict_size):
-    """Samples to translate."""
+    """Return samples to translate."""
     return reader_creator(_file(), "gen/gen", dict_size)
 
 
 def get_dict(dict_size, reverse=True):
-    """The dictionaries of source and target: {id: word}, or {word: id} with reverse=False."""
+    """Return dictionaries of source and target: {id: word}, or {word: id} with reverse=False."""
     dictionaries = _dictionaries(_file(), dict_size)
     if not reverse:
         return dictionaries
@@ -73,7 +73,7 @@ def get_dict(dict_size, reverse=True):
 
 
 def model():
-    """The Parameters of a trained translator."""
+    """Return the Parameters of a trained translator."""
     from pd_v2.parameters import Parameters
 
     with gzip.open(common.download(URL_MODEL, "wmt14", MD5_MODEL)) as file:
@@ -97,7 +97,7 @@ def _file():
 
 
 def _dictionaries(tar_file, size):
-    """{word: id} of source and target; a word's id is the number of its line."""
+    """Return {word: id} of source and target; a word's id is its line number."""
     files = list(_files_ending(tar_file, ".dict"))
     return tuple(_dictionary(tar_file, files, f"{side}.dict", size) for side in ("src", "trg"))
 
@@ -110,18 +110,18 @@ def _dictionary(tar_file, files, suffix, size):
     contents = [content for name, content in files if name.endswith(suffix)]
     if len(contents) != 1:
         raise archive.damaged(tar_file, f"{len(contents)} files end in {suffix!r}, expected one")
-    found = words.numbered(words.as_text(line.strip()) for line in words.lines(contents[0])[:size])
-    if found.get(START) is None or found.get(END) is None:
+    ids = words.indexed(words.to_text(line.strip()) for line in words.lines(contents[0])[:size])
+    if ids.get(START) is None or ids.get(END) is None:
         error = DamagedFile if size > UNK_IDX else ValueError
         raise error(
             f"wmt14: {tar_file}: the first {size} words of {suffix} have no {START} or no {END}; "
             "a dictionary begins with <s>, <e> and <unk>"
         )
-    return found
+    return ids
 
 
 def _samples(source, target, source_ids, target_ids):
-    """One sample, or none of a pair that is too long."""
+    """Return a list of one sample, empty for a pair that is too long."""
     start, end = START.encode(), END.encode()
     source = [source_ids.get(word, UNK_IDX) for word in (start, *source.split(), end)]
     target = [target_ids.get(word, UNK_IDX) for word in target.split()]

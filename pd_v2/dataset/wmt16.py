@@ -1,7 +1,7 @@
 """WMT 2016 multimodal: 29,000 + 1,014 + 1,000 captions of photographs in English and German.
 
-A sample is three lists of word ids: the source between <s> and <e>, the target behind <s>, and the
-target before <e>. Dictionaries are made from the training sentences and kept beside the archive.
+A sample is three lists of word ids: the source between <s> and <e>; <s> and the target; the target
+and <e>. Dictionaries are built from the training sentences and stored beside the archive.
 """
 
 import os
@@ -26,7 +26,7 @@ _MARKS = [START_MARK, END_MARK, UNK_MARK]
 
 
 def reader_creator(file_name, src_dict_size, trg_dict_size, src_lang):
-    """Samples of a file in the archive, from src_lang, "en" or "de", to the other language.
+    """Return the samples of a file in the archive, from src_lang, "en" or "de", to the other one.
 
     Words beyond the sizes of the dictionaries have the id of <unk>.
     """
@@ -37,7 +37,7 @@ def reader_creator(file_name, src_dict_size, trg_dict_size, src_lang):
     dictionaries = get_dict(src_lang, src_dict_size), get_dict(trg_lang, trg_dict_size)
 
     def samples():
-        source_ids, target_ids = map(words.of_bytes, dictionaries)
+        source_ids, target_ids = map(words.with_bytes_keys, dictionaries)
         for line in words.lines(archive.tar_file(path, file_name)):
             pair = line.strip().split(b"\t")
             if len(pair) == 2:
@@ -49,24 +49,24 @@ def reader_creator(file_name, src_dict_size, trg_dict_size, src_lang):
 
 
 def train(src_dict_size, trg_dict_size, src_lang="en"):
-    """The training samples."""
+    """Return the training samples."""
     return reader_creator("wmt16/train", src_dict_size, trg_dict_size, src_lang)
 
 
 def test(src_dict_size, trg_dict_size, src_lang="en"):
-    """The test samples."""
+    """Return the test samples."""
     return reader_creator("wmt16/test", src_dict_size, trg_dict_size, src_lang)
 
 
 def validation(src_dict_size, trg_dict_size, src_lang="en"):
-    """The validation samples."""
+    """Return the validation samples."""
     return reader_creator("wmt16/val", src_dict_size, trg_dict_size, src_lang)
 
 
 def get_dict(lang, dict_size, reverse=False):
-    """{word: id} of a language's most frequent words, or {id: word} with reverse.
+    """Return {word: id} of a language's most frequent words, or {id: word} with reverse.
 
-    It has at most dict_size words, <s>, <e> and <unk> first among them.
+    There are at most dict_size words, including <s>, <e> and <unk>, which come first.
     """
     _require_language(lang)
     size = min(dict_size, _LARGEST[lang])
@@ -76,13 +76,13 @@ def get_dict(lang, dict_size, reverse=False):
     if not os.path.exists(path):
         _write_dictionary(path, lang, size)
     with open(path, "rb") as file:
-        found = [words.as_text(line.strip()) for line in words.lines(file.read())]
-    if found[: len(_MARKS)] != _MARKS:
+        vocabulary = [words.to_text(line.strip()) for line in words.lines(file.read())]
+    if vocabulary[: len(_MARKS)] != _MARKS:
         marks = ", ".join(_MARKS)
         raise DamagedFile(
             f"wmt16: {path} does not begin with {marks}\n  hint: delete it to make it again"
         )
-    return dict(enumerate(found)) if reverse else words.numbered(found)
+    return dict(enumerate(vocabulary)) if reverse else words.indexed(vocabulary)
 
 
 def fetch():
@@ -112,12 +112,12 @@ def _write_dictionary(path, lang, size):
         pair = line.strip().split(b"\t")
         if len(pair) == 2:
             counts.update(pair[column].split())
-    found = [*_MARKS, *words.ranked(counts)][:size]
+    vocabulary = [*_MARKS, *words.by_frequency(counts)][:size]
     with atomic_write(path) as file:
-        file.writelines(words.as_data(word) + b"\n" for word in found)
+        file.writelines(words.to_bytes(word) + b"\n" for word in vocabulary)
 
 
 def _ids(sentence, ids):
-    """The word ids of a sentence, <s> before and <e> behind it."""
-    inside = (ids.get(word, ids[UNK_MARK.encode()]) for word in sentence.split())
-    return [ids[START_MARK.encode()], *inside, ids[END_MARK.encode()]]
+    """Return the word ids of a sentence between <s> and <e>."""
+    inner = (ids.get(word, ids[UNK_MARK.encode()]) for word in sentence.split())
+    return [ids[START_MARK.encode()], *inner, ids[END_MARK.encode()]]

@@ -1,41 +1,38 @@
-"""Words of text files, taken as bytes and given as str.
+"""Words of text files, processed as bytes and returned as str.
 
-Python 2 split, lowered and sorted bytes, and what str does to letters beyond ASCII differs. Bytes
-that are no UTF-8 stay in a str as lone surrogates, as in the scripts that the launcher runs.
+Python 2 split, lowered and sorted bytes; the methods of str treat letters beyond ASCII otherwise.
+Bytes that are not UTF-8 become lone surrogates, as in the scripts that `python -m pd_v2` runs.
 """
 
 _LOSSLESS = ("utf-8", "surrogateescape")
 
 
-def as_text(data):
-    """The str of bytes."""
+def to_text(data):
+    """Decode bytes to str."""
     return data.decode(*_LOSSLESS)
 
 
-def as_data(text):
-    """The bytes of a str."""
+def to_bytes(text):
+    """Encode a str to bytes."""
     return text.encode(*_LOSSLESS)
 
 
 def lines(content):
-    """The lines of a file's bytes; only a newline ends one."""
-    found = content.split(b"\n")
-    return found if found[-1] else found[:-1]
+    """Split the bytes of a file into lines, at newlines only."""
+    parts = content.split(b"\n")
+    return parts if parts[-1] else parts[:-1]
 
 
-def ranked(counts):
-    """The words of a {word: count}, bytes, from the most to the least frequent as str.
-
-    Equally frequent words are in the order of their bytes.
-    """
-    return [as_text(word) for word in sorted(counts, key=lambda word: (-counts[word], word))]
+def by_frequency(counts):
+    """Sort the words of {bytes: count} by falling frequency, then by their bytes; return str."""
+    return [to_text(word) for word in sorted(counts, key=lambda word: (-counts[word], word))]
 
 
-def numbered(words):
-    """{word: its place in the list}."""
+def indexed(words):
+    """Return {word: its index in the list}."""
     return {word: number for number, word in enumerate(words)}
 
 
-def of_bytes(ids):
-    """A dictionary of words whose keys are the bytes that files have."""
-    return {as_data(word): number for word, number in ids.items()}
+def with_bytes_keys(ids):
+    """Return {word as bytes: id} from {word: id}."""
+    return {to_bytes(word): number for word, number in ids.items()}

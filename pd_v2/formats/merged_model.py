@@ -1,4 +1,4 @@
-"""What 2017's C library loaded: a network and its parameters in one file, or its configuration."""
+"""Files of 2017's C library: a network with its parameters, or its configuration alone."""
 
 import struct
 
@@ -18,10 +18,10 @@ _LENGTH = struct.Struct("<q")
 
 
 def merge_v2_model(net, param_file, output_file):
-    """Write one output layer and the parameters in a tar, compressed or not, as one file.
+    """Merge the network of one output layer and a tar of parameters, gzipped or not, into one file.
 
-    It holds the length of the ModelConfig as an int64, the ModelConfig, then the value of each of
-    its parameters in their order, as `Parameters.serialize` writes one.
+    The file is the length of the ModelConfig as an int64, the ModelConfig, then the value of each
+    of its parameters in their order, in the format of `Parameters.serialize`.
     """
     topology = Topology(net)
     if len(topology.outputs) != 1 or isinstance(net, (list, tuple)):
@@ -37,10 +37,10 @@ def merge_v2_model(net, param_file, output_file):
 
 
 def read_merged(data, where="the file"):
-    """The StoredTopology of a merged model's bytes, or None if they begin with no length.
+    """Parse the bytes of a merged model to a StoredTopology; None if they begin with no length.
 
-    2017's trainer program wrote a TrainerConfig in the place of the ModelConfig. The values are
-    not read, and what the data layers take is told from the layers that read them.
+    `paddle train` wrote a TrainerConfig in place of the ModelConfig. The values are not read. The
+    data types are inferred from the layers that consume the data.
     """
     start = _LENGTH.size
     length = _LENGTH.unpack_from(data)[0] if len(data) > start else 0
@@ -66,7 +66,7 @@ def _config(data, where):
 
 
 def dump_v2_config(topology, save_path, binary=False):
-    """Write the ModelConfig of some output layers, as protobuf text or in binary."""
+    """Write the ModelConfig of some output layers, as protobuf text or binary."""
     config = parse_network(topology)
     text = config.SerializeToString() if binary else text_format.MessageToString(config).encode()
     with pd.atomic_write(save_path) as f:

@@ -1,8 +1,8 @@
-"""The files that 2017 kept parameters in: a value with its header, and a tar of many.
+"""2017's parameter files: a value with its header, and a tar of many.
 
 A tar holds two members for each parameter, in the order of the pool: `name` with the value and
-`name.protobuf` with its ParameterConfig. What is written here equals 2017's file to the byte; what
-is read may come from any tar program.
+`name.protobuf` with its ParameterConfig. Files are written byte for byte as in 2017; those that are
+read may come from any tar program.
 """
 
 import gzip
@@ -37,7 +37,7 @@ _WITHOUT_DATA = {
 
 
 class ParameterFileError(DamagedFile):
-    """A parameter file that is damaged, or whose parts contradict each other."""
+    """Raised for a parameter file that is damaged or inconsistent."""
 
 
 def write_value(f, array):
@@ -49,18 +49,18 @@ def write_value(f, array):
 
 
 def read_value(f):
-    """Read what `write_value` wrote, as a 1-D float32 array; what follows it stays unread."""
-    with _naming(f):
+    """Read one value as a 1-D float32 array; what follows it in the file stays unread."""
+    with _naming_file(f):
         file = bounded(_byte_stream(f))
-        head = _take(file, _HEADER.size)
-        count = _element_count(head, "parameter value")
-        return _elements(head + _take(file, 4 * count), "parameter value")
+        header = _read(file, _HEADER.size)
+        count = _element_count(header, "parameter value")
+        return _elements(header + _read(file, 4 * count), "parameter value")
 
 
 def write_tar(f, items):
-    """Write pairs (ParameterConfig, array) as an uncompressed tar.
+    """Write (ParameterConfig, array) pairs as an uncompressed tar.
 
-    2017 never closed its archive: the two empty blocks that end a tar are missing here as well.
+    As in 2017 the two empty blocks at the end of a tar are missing: it never closed its archive.
     """
     file = _byte_writer(f)
     for config, array in items:
@@ -72,26 +72,26 @@ def write_tar(f, items):
             )
         data = config.SerializeToString()
         value_bytes = _HEADER.size + 4 * size
-        file.write(_member_head(config.name, value_bytes))
+        file.write(_member_header(config.name, value_bytes))
         write_value(file, array)
         file.write(bytes(-value_bytes % _BLOCK))
-        file.write(_member_head(config.name + _CONFIG_SUFFIX, len(data)) + _padded(data))
+        file.write(_member_header(config.name + _CONFIG_SUFFIX, len(data)) + _padded(data))
 
 
 def read_tar(f):
-    """The list of (ParameterConfig, float32 array of its shape) in a tar, all of it or an error.
+    """Read a tar as a list of (ParameterConfig, float32 array of its shape).
 
     The order is that of the configurations. A parameter without dims has shape (1, size). Of two
-    members with one name the last counts, as for every tar program; members that are no values
-    are ignored.
+    members with one name the last counts, as for every tar program; other members are ignored.
+    ParameterFileError if a value or a configuration is missing or damaged.
     """
-    with _naming(f):
+    with _naming_file(f):
         return _items(dict(_members(bounded(_byte_stream(f)))))
 
 
 @contextmanager
-def _naming(f):
-    """Errors inside name the file, if it has a name."""
+def _naming_file(f):
+    """Prefix errors with the name of the file, if it has one."""
     try:
         yield
     except ParameterFileError as error:
@@ -113,17 +113,17 @@ def _items(members):
         raise ParameterFileError(
             f"no parameters: none of the {len(members)} members ends in {_CONFIG_SUFFIX!r}"
         )
-    found = [(config, _shaped_value(config, members)) for config in configs.values()]
+    items = [(config, _shaped_value(config, members)) for config in configs.values()]
     for name, data in members.items():
         if name not in configs and _is_value(data):
             raise ParameterFileError(
                 f"parameter {name!r}: its value is there, the member with its configuration is not"
             )
-    return found
+    return items
 
 
 def _byte_stream(f):
-    """The bytes under a handle: scripts of 2017 open binary files in text mode."""
+    """Return the binary stream of a file: scripts of 2017 open binary files in text mode."""
     return getattr(f, "buffer", f)
 
 
@@ -133,8 +133,8 @@ def _byte_writer(f):
     return _byte_stream(f)
 
 
-def _take(file, size):
-    """Up to `size` bytes. Read in pieces: a forged size costs no more memory than the file has."""
+def _read(file, size):
+    """Read up to `size` bytes, in pieces: a forged size costs no more memory than the file has."""
     data = bytearray()
     try:
         while len(data) < size:
@@ -164,7 +164,7 @@ def _element_count(data, who):
 
 
 def _elements(data, who):
-    """The float32 array in `data`, which begins with a header."""
+    """Parse the float32 array in `data`, which begins with a header."""
     count = _element_count(data, who)
     data_bytes = len(data) - _HEADER.size
     if data_bytes != 4 * count:
@@ -209,7 +209,7 @@ def _shaped_value(config, members):
         )
     try:
         return values.reshape(shape)
-    except ValueError as error:  # too many of them, or too large beside a 0
+    except ValueError as error:  # too many axes, or a huge one beside an empty one
         raise ParameterFileError(f"{who}: dims {list(shape)}: {error}") from error
 
 
@@ -221,44 +221,44 @@ def _padded(data):
 
 
 def _number(value, width):
-    """Octal digits and a NUL; the GNU form, base 256, where the digits do not suffice."""
+    """Encode a number as octal digits and a NUL, or in GNU's base 256 where it is too large."""
     if value < 8 ** (width - 1):
         return b"%0*o\0" % (width - 1, value)
     return b"\x80" + value.to_bytes(width - 1, "big")
 
 
-def _head_block(name, size, kind=tarfile.REGTYPE, mode=0o644):
-    # Not `tarfile`: since 3.8 it leaves both device numbers of a regular file blank, the tarfile of
-    # Python 2 wrote zeros, and the bytes are to be the same.
+def _header_block(name, size, kind=tarfile.REGTYPE, mode=0o644):
+    # Not `tarfile`: since 3.8 it leaves both device numbers of a regular file blank, but the files
+    # of 2017, which have to be equal byte for byte, have zeros from the tarfile of Python 2.
     numbers = [_number(mode, 8), _number(0, 8), _number(0, 8), _number(size, 12), _number(0, 12)]
-    head = struct.pack(
+    header = struct.pack(
         "100s8s8s8s12s12s8sc100s8s64x8s8s167x",
         *(name, *numbers, b" " * 8, kind, b"", tarfile.GNU_MAGIC, _number(0, 8), _number(0, 8)),
     )
-    return head[:148] + b"%06o\0" % sum(head) + head[155:]
+    return header[:148] + b"%06o\0" % sum(header) + header[155:]
 
 
-def _member_head(name, size):
-    """What stands before the data of a member: its header, and its name where that is long."""
+def _member_header(name, size):
+    """Return the header of a member, preceded by a long name block if the name needs one."""
     encoded = name.encode("utf-8", "surrogateescape")
-    head = _head_block(encoded, size)
+    header = _header_block(encoded, size)
     if len(encoded) <= tarfile.LENGTH_NAME:
-        return head
+        return header
     long_name = encoded + b"\0"
-    link = _head_block(b"././@LongLink", len(long_name), tarfile.GNUTYPE_LONGNAME, mode=0)
-    return link + _padded(long_name) + head
+    link = _header_block(b"././@LongLink", len(long_name), tarfile.GNUTYPE_LONGNAME, mode=0)
+    return link + _padded(long_name) + header
 
 
 def _members(file):
-    """Yield (name, data) of each regular file; the blocks that end an archive may be missing."""
+    """Yield (name, data) of each regular file; the empty blocks at the end may be missing."""
     position, long_name, is_closed = 0, None, False
-    while (block := _take(file, _BLOCK)) and any(block):
-        info = _parsed_head(block, position)
-        # tar programs say whose file it was and when; they always end an archive, 2017 never did
+    while (block := _read(file, _BLOCK)) and any(block):
+        info = _parsed_header(block, position)
+        # tar programs write owner and time, and always close an archive; 2017 did neither
         is_closed = is_closed or bool(info.mtime or info.uname)
         size = 0 if info.type in _WITHOUT_DATA else info.size
         stored = size + -size % _BLOCK
-        data = _take(file, stored)
+        data = _read(file, stored)
         name = long_name or info.name
         if len(data) < stored:
             raise ParameterFileError(
@@ -279,7 +279,7 @@ def _members(file):
             f"the tar ends at byte {position} without the empty blocks that close an archive: it "
             "may have been cut between two members, and parameters be missing"
         )
-    while piece := _take(file, _READ_BYTES):
+    while piece := _read(file, _READ_BYTES):
         if any(piece):
             raise ParameterFileError(
                 f"damaged: the block at byte {position} is empty, but data follow it"
@@ -287,16 +287,16 @@ def _members(file):
 
 
 def _long_name(kind, data):
-    """The name in a GNU or POSIX block that precedes a member, None if it tells something else."""
+    """Parse the name in a GNU or POSIX block that precedes a member; None if it has no name."""
     if kind == tarfile.GNUTYPE_LONGNAME:
-        found = data.rstrip(b"\0")
+        name = data.rstrip(b"\0")
     else:
         match = re.search(rb"(?:\A|\n)\d+ path=(.*)\n", data)
-        found = match[1] if match else b""
-    return found.decode("utf-8", "surrogateescape") or None
+        name = match[1] if match else b""
+    return name.decode("utf-8", "surrogateescape") or None
 
 
-def _parsed_head(block, position):
+def _parsed_header(block, position):
     if len(block) < _BLOCK and position:
         raise ParameterFileError(
             f"truncated: {len(block)} bytes of a {_BLOCK}-byte header are left"

@@ -1,17 +1,17 @@
-"""The protobuf messages of 2017: a network, its parameters and how it is trained.
+"""The protobuf messages of 2017 for networks, parameters and training.
 
-Checkpoints and topologies of that time are these messages, so the wire format here is theirs to
-the byte. They are built at import from the schema below, in a descriptor pool of their own: a
-process may load another `paddle` package beside this one.
+Checkpoints and topologies of that time are these messages, so the wire format is the same. The
+classes are built at import from the schema below, in their own descriptor pool, as a process may
+load another `paddle` package beside this one.
 """
 
 import re
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-# A message a paragraph, a field as `number name[! required | * repeated]:type[=default] [packed]`.
-# DataConfig described the data files of the trainer program; scripts of paddle.v2 never fill it
-# in, and as an empty message it still carries the fields of an old file through unread.
+# A message per paragraph, fields as `number name[! required | * repeated]:type[=default] [packed]`.
+# DataConfig described the data files of `paddle train`; scripts of paddle.v2 never set it, and as
+# an empty message it preserves the fields of an old file as unknown fields.
 _SCHEMA = """
 ParameterUpdaterHookConfig: 1 type!:string; 2 sparsity_ratio:double=0.6
 ParameterConfig: 1 name!:string; 2 size!:uint64; 3 learning_rate:double=1.0; 4 momentum:double=0;
@@ -170,7 +170,7 @@ def _add_field(message, text, package):
 
 
 def _file_of(schema, package):
-    """The FileDescriptorProto (proto2) of a schema text."""
+    """Return the FileDescriptorProto (proto2) of a schema text."""
     file = descriptor_pb2.FileDescriptorProto(
         name=f"{package}/schema.proto", package=package, syntax="proto2"
     )

@@ -1,4 +1,4 @@
-"""A network from the file of its topology, without the program that described it."""
+"""Networks from the file of their topology, without the program that built them."""
 
 import io
 import json
@@ -18,7 +18,7 @@ from .topology_file import building, program_of, read_topology
 
 
 def read_stored(stream):
-    """The StoredTopology of a file of `Topology.serialize_for_inference`, or of a merged model."""
+    """Read a file of `Topology.serialize_for_inference`, or a merged model, as a StoredTopology."""
     content = getattr(stream, "buffer", stream).read()
     name = getattr(stream, "name", None)
     where = name if isinstance(name, str) and name else "the file"
@@ -27,25 +27,25 @@ def read_stored(stream):
 
 
 def network_of(stored, parameters):
-    """(data layers by name, fields of each output) of a StoredTopology.
+    """Build the network of a StoredTopology; return (data layers by name, fields of each output).
 
-    It holds the values of `parameters`: ValueError if there are none, or of another size.
+    The values of `parameters` become constants: ValueError if one is missing or of another size.
     """
     model = model_of(stored, parameters)
     metadata = {entry.key: entry.value for entry in model.metadata_props}
     with building(stored.where), build.fresh():
         layers = {name: data(name, kind) for name, kind in stored.data_types}
         imported = pd.import_onnx(model, trainable=False)
-        fed = {v.name: v for x in layers.values() for v in x.inputs}
-        given = {name: fed[name] for name in imported.inputs}
-        outputs = imported(**given, output=list(imported.outputs))
-        found = dict(zip(imported.outputs, outputs, strict=True))
+        variables = {v.name: v for x in layers.values() for v in x.inputs}
+        inputs = {name: variables[name] for name in imported.inputs}
+        outputs = imported(**inputs, output=list(imported.outputs))
+        by_name = dict(zip(imported.outputs, outputs, strict=True))
         fields = json.loads(metadata["pd.fields"])
-        return layers, [{f: found.get(each.get(f)) for f in FIELDS} for each in fields]
+        return layers, [{f: by_name.get(each.get(f)) for f in FIELDS} for each in fields]
 
 
 def model_of(stored, parameters):
-    """The ONNX model of a StoredTopology, with the values of `parameters`."""
+    """Return the ONNX model of a StoredTopology, with the values of `parameters`."""
     names = {config.name for config in stored.config.parameters}
     model = onnx.ModelProto()
     with building(stored.where, (UnknownLayer,)):
@@ -65,7 +65,7 @@ def model_of(stored, parameters):
 
 
 def _described_program(stored):
-    """The computation of layers that are only described, as in a file of 2017."""
+    """Build the ONNX program of layers that are only configured, as in a file of 2017."""
     with build.fresh():
         try:
             outputs = outputs_of(stored.config, dict(stored.data_types))
@@ -78,7 +78,7 @@ def _described_program(stored):
 
 
 def _tensor(info, value, where):
-    """The initializer in the place of an input."""
+    """Return the initializer that replaces an input."""
     dims = [d.dim_value for d in info.type.tensor_type.shape.dim]
     if value.size != math.prod(dims) or min(dims, default=0) < 0:
         raise ValueError(

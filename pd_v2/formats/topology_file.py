@@ -1,7 +1,7 @@
-"""The file of `Topology.serialize_for_inference`: a network that is read without its program.
+"""The file of `Topology.serialize_for_inference`: a network that can be read without its program.
 
-It is 2017's pickle, {'protobin': ModelConfig, 'data_type': [(name, InputType)]}, with one entry
-more: 'onnx' is the computation itself, whose inputs are the data and the parameters.
+It is 2017's pickle, {'protobin': ModelConfig, 'data_type': [(name, InputType)]}, with one more
+entry: 'onnx' is the computation, an ONNX model whose inputs are the data and the parameters.
 """
 
 import json
@@ -20,8 +20,8 @@ from ..pickles import load
 from ..training.layer_outputs import fields_of, variables_of
 from .proto import ModelConfig
 
-# What is raised of a description that fits nothing.
-_REFUSALS = (
+# Raised while the network of an invalid configuration is built.
+_BUILD_ERRORS = (
     *(ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError),
     *(DecodeError, onnx.checker.ValidationError, onnx.shape_inference.InferenceError),
 )
@@ -29,7 +29,7 @@ _MODULE_OF_2017 = "paddle.trainer.PyDataProvider2"
 
 
 class TopologyFileError(pd.DamagedFile):
-    """A file that holds no topology, or one whose network cannot be built."""
+    """Raised for a file without a topology, or one whose network cannot be built."""
 
 
 def write_topology(topology, stream):
@@ -43,18 +43,21 @@ def write_topology(topology, stream):
 
 
 def program_of(topology):
-    """The outputs as a model whose parameters are inputs; its metadata say which field is which."""
+    """Export the outputs as an ONNX model whose parameters are inputs.
+
+    Its metadata map the fields of each layer's output to outputs of the model.
+    """
     fields = [fields_of(x) for x in topology.outputs]
     names = [{f: v.name for f, v in each.items() if v is not None} for each in fields]
     targets = variables_of(fields)
-    given = [*topology.data_inputs(), *(p.variable for p in topology.parameters)]
+    inputs = [*topology.data_inputs(), *(p.variable for p in topology.parameters)]
     metadata = {"pd.fields": json.dumps(names)}
     read = topology.read_by_inference(targets)
-    return pd.export_onnx(None, targets, [v for v in given if v in read], metadata=metadata)
+    return pd.export_onnx(None, targets, [v for v in inputs if v in read], metadata=metadata)
 
 
 def _as_in_2017(pickled):
-    """A pickle with the class of the data types under the name that it had in 2017."""
+    """Replace the class of the data types in a pickle by its name in 2017."""
     ours, theirs = (f"{module} InputType" for module in (InputType.__module__, _MODULE_OF_2017))
     for opcode, argument, start in pickletools.genops(pickled):
         if opcode.name == "GLOBAL" and argument == ours:
@@ -65,7 +68,7 @@ def _as_in_2017(pickled):
 
 @dataclass
 class StoredTopology:
-    """What such a file holds: the ModelConfig, [(name, InputType)], the model unless of 2017."""
+    """The content of a file: the ModelConfig, [(name, InputType)], the model (None in 2017)."""
 
     config: ModelConfig
     data_types: list
@@ -74,7 +77,7 @@ class StoredTopology:
 
 
 def read_topology(stream, where="the file"):
-    """The StoredTopology of a file, or TopologyFileError; `where` is what errors call the file."""
+    """Read a StoredTopology, or raise TopologyFileError; `where` names the file in errors."""
     try:
         content = load("it", getattr(stream, "buffer", stream).read(), _CLASSES)
         config = ModelConfig.FromString(_bytes(content["protobin"]))
@@ -90,18 +93,18 @@ def read_topology(stream, where="the file"):
 
 @contextmanager
 def building(where, passing=()):
-    """Errors while the network of a file is built are TopologyFileError, and name the file."""
+    """Convert errors while the network of a file is built to TopologyFileError, with its name."""
     try:
         yield
     except (pd.DamagedFile, *passing):
         raise
-    except _REFUSALS as error:
+    except _BUILD_ERRORS as error:
         what = "describes no network that can be built"
         raise TopologyFileError(f"{where} {what}: {type(error).__name__}: {error}") from error
 
 
 def _input_type(fields):
-    """The InputType of {"dim": ..., "seq_type": ..., "type": ...}."""
+    """Return the InputType of {"dim": ..., "seq_type": ..., "type": ...}."""
     return InputType(fields["dim"], fields["seq_type"], fields["type"])
 
 

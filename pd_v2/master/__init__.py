@@ -1,4 +1,4 @@
-"""The master of 2017's clusters, which handed out the records of a dataset, within one process."""
+"""The master of 2017's clusters, which distributes records of a dataset, within one process."""
 
 from pd_v2.master.client import client, get_c_lib
 

@@ -1,4 +1,4 @@
-"""The client of a master. Nothing is connected to: the queue of tasks is in this process."""
+"""The client of a master, which is a queue of tasks in this process: there is no connection."""
 
 import functools
 import threading
@@ -11,10 +11,10 @@ _PASS_FINISHED = -2
 
 
 class client:
-    """Reads records of a dataset; no two clients get the same one in the same pass.
+    """Client that reads records of a dataset; in each pass every record goes to one client.
 
-    Clients with the same etcd_endpoints, any text, belong to one job. timeout_sec and buf_size were
-    for the connection, of which there is none.
+    Clients with the same etcd_endpoints, any text, belong to one job. timeout_sec and buf_size have
+    no effect, as there is no connection.
     """
 
     def __init__(self, etcd_endpoints, timeout_sec, buf_size=0):
@@ -24,9 +24,9 @@ class client:
         self._records = None
 
     def set_dataset(self, paths):
-        """Say which RecordIO files to read: a list of names or patterns.
+        """Set the RecordIO files to read: a list of names or patterns.
 
-        The first client of a job that does it decides which chunks there are.
+        Patterns are expanded once per job, by its first client.
         """
         paths = (paths,) if isinstance(paths, str) else tuple(paths)
         if self._paths not in (None, paths):
@@ -34,20 +34,20 @@ class client:
         self._queue, self._paths = self._job.queue(paths), paths
 
     def paddle_start_get_records(self, pass_id):
-        """Begin a pass, from 0, with the next record."""
+        """Start a pass, numbered from 0, with the next call of `next_record`."""
         if self._queue is None:
             raise RuntimeError("master: set_dataset comes before paddle_start_get_records")
         self._records = self.records(pass_id)
 
     def next_record(self):
-        """(record, 0), or (None, -2) at the end of the pass."""
+        """Return (record, 0), or (None, -2) at the end of the pass."""
         if self._records is None:
             raise RuntimeError("master: paddle_start_get_records comes before next_record")
         record = next(self._records, None)
         return (None, _PASS_FINISHED) if record is None else (record, 0)
 
     def records(self, pass_id):
-        """Yield this client's records of a pass; waits until no client is in an earlier one."""
+        """Yield this client's records of a pass, after all clients have left the earlier one."""
         self._queue.enter(self, pass_id)
         try:
             while (task := self._queue.take(self, pass_id)) is not None:
@@ -57,28 +57,28 @@ class client:
             self._queue.leave(self, pass_id)
 
     def request_save_model(self, trainer_id, block_ms):
-        """1 if this trainer should save the model; 0 if another one has been asked to.
+        """Return 1 if this trainer should save the model, 0 if another one is about to.
 
-        That was less than its block_ms milliseconds ago.
+        Another one is about to for block_ms milliseconds after its own request returned 1.
         """
         if not str(trainer_id):
             raise ValueError("master: request_save_model needs a trainer_id")
         return int(self._job.may_save(str(trainer_id), block_ms / 1000))
 
     def release(self):
-        """Give back what has been begun; the client reads no more."""
+        """Return unfinished tasks to the queue and stop reading."""
         if self._records is not None:
             self._records.close()
         self._records = None
 
 
 def get_c_lib():
-    """Raises OSError: 2017's client was a native library, this one is not."""
+    """Raise OSError: unlike in 2017 there is no native library."""
     raise OSError("paddle_master: there is no native library, paddle.v2.master.client is Python")
 
 
 class _Job:
-    """What the clients of a job share: queues of tasks, and who saves the model."""
+    """The state that the clients of a job share: queues of tasks, and the saving trainer."""
 
     def __init__(self):
         self._lock = threading.Lock()
@@ -106,7 +106,7 @@ def _job(etcd_endpoints):
 
 
 def _tasks(paths):
-    """(file name, offset) of each chunk."""
+    """Return (file name, offset) of each chunk."""
     tasks = []
     for pattern in paths:
         names = matching("master", pattern)

@@ -1,35 +1,35 @@
-"""A queue of tasks that several clients work off together, pass after pass."""
+"""A queue of tasks that is shared by several clients, pass after pass."""
 
 import sys
 import threading
 import time
 from collections import deque
 
-_THREADS_SECONDS = 1.0  # how often who waits looks which threads there still are
+_POLL_SECONDS = 1.0  # interval at which a waiting client checks which threads are alive
 
 
 class TaskQueue:
-    """Hands out each task to one client in each pass.
+    """Queue that gives each task to one client in each pass.
 
-    A pass is over when all tasks are finished, or when no client is in it any more: clients that
-    are ahead wait for that. They do not wait for one that cannot go on: it was last used in the
-    thread that would wait, or in one that has ended. A task that is not finished within
-    lease_seconds goes to another.
+    A pass is over when all tasks are finished, or when no client is in it any more; clients that
+    want to enter the next one wait for that. They do not wait for a client that cannot go on, as it
+    was last used in the waiting thread, or in one that has ended. A task that is not finished
+    within lease_seconds goes to another client.
     """
 
     def __init__(self, tasks, lease_seconds=1200):
         self._tasks = list(tasks)
         self._lease_seconds = lease_seconds
-        self._lock = threading.RLock()  # entered as it is: an interrupt leaves it in one piece
+        self._lock = threading.RLock()  # its `with` is C code, safe against KeyboardInterrupt
         self._changed = threading.Condition(self._lock)
         self._begin(0)
 
     def enter(self, client, pass_id):
-        """Take part in a pass; waits while clients are in an earlier one."""
+        """Enter a pass, after waiting for the clients in an earlier one."""
         with self._lock:
             self._give_back(client)
-            while self._pass < pass_id and self._others_go_on():
-                self._changed.wait(min(self._seconds_to_next_expiry(), _THREADS_SECONDS))
+            while self._pass < pass_id and self._has_live_clients():
+                self._changed.wait(min(self._seconds_to_next_expiry(), _POLL_SECONDS))
                 self._expire()
             if self._pass < pass_id:
                 self._begin(pass_id)
@@ -37,7 +37,7 @@ class TaskQueue:
                 self._clients[client] = threading.get_ident()
 
     def take(self, client, pass_id):
-        """The next task of a pass, or None when there is no more for this client."""
+        """Return the next task of a pass, or None if there is none for this client."""
         with self._lock:
             self._expire()
             if self._pass != pass_id or client not in self._clients:
@@ -51,7 +51,7 @@ class TaskQueue:
             return task
 
     def finish(self, client, task):
-        """Say that a task is done; later than its lease, that changes nothing."""
+        """Mark a task as finished; after its lease has expired this has no effect."""
         with self._lock:
             holder, _ = self._pending.get(task, (None, None))
             if holder is not client:
@@ -61,7 +61,7 @@ class TaskQueue:
                 self._begin(self._pass + 1)
 
     def leave(self, client, pass_id):
-        """Give back the tasks of a client, which takes part in a pass no longer."""
+        """Leave a pass; the client's unfinished tasks return to the queue."""
         with self._lock:
             if self._pass == pass_id:
                 self._give_back(client)
@@ -75,15 +75,15 @@ class TaskQueue:
             self._changed.notify_all()
 
     def _give_back(self, client):
-        held = [task for task, (holder, _) in self._pending.items() if holder is client]
-        for task in held:
+        unfinished = [task for task, (holder, _) in self._pending.items() if holder is client]
+        for task in unfinished:
             del self._pending[task]
-        self._todo.extend(held)
+        self._todo.extend(unfinished)
         self._clients.pop(client, None)
         self._changed.notify_all()
 
-    def _others_go_on(self):
-        """Whether clients are in this pass, once those are left out that cannot go on."""
+    def _has_live_clients(self):
+        """Return whether clients are in this pass; those that cannot go on are removed."""
         threads = sys._current_frames().keys() - {threading.get_ident()}
         for client in [c for c, thread in self._clients.items() if thread not in threads]:
             self._give_back(client)
@@ -96,4 +96,4 @@ class TaskQueue:
 
     def _seconds_to_next_expiry(self):
         ends = [end for _, end in self._pending.values()]
-        return max(0.0, min(ends) - time.monotonic()) if ends else _THREADS_SECONDS
+        return max(0.0, min(ends) - time.monotonic()) if ends else _POLL_SECONDS

@@ -1,4 +1,4 @@
-"""Learning rates as 2017 changed them: by samples seen so far, or by passes."""
+"""2017's learning rate schedules, by the number of samples seen or by passes."""
 
 import math
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def _real(x):
-    """x rounded as 2017 did after every operation but powers, which were float64."""
+    """Round to float32, as 2017 did after every operation except powers, which were float64."""
     return float(np.float32(x))
 
 
@@ -25,31 +25,31 @@ _BY_SEGMENTS = ("manual", "pass_manual")
 
 
 class Schedule:
-    """`rate` changed by the schedule `kind` with its numbers a and b, or its text `segments`."""
+    """The schedule `kind` of a learning rate, with its numbers a and b, or its text `segments`."""
 
     def __init__(self, kind, rate, a, b, segments):
         if kind not in (*_BY_SAMPLES, *_BY_SEGMENTS):
-            known = ", ".join((*_BY_SAMPLES, *_BY_SEGMENTS))
-            raise ValueError(f"there is no learning_rate_schedule {kind!r}, there is {known}")
+            kinds = ", ".join((*_BY_SAMPLES, *_BY_SEGMENTS))
+            raise ValueError(f"there is no learning_rate_schedule {kind!r}, there is {kinds}")
         if kind in _DIVIDING_BY_B and not b:
             raise ValueError(
                 f"learning_rate_schedule {kind!r} divides by learning_rate_decay_b, which is 0"
             )
         self.kind, self.rate, self.a, self.b = kind, rate, a, b
         self._numbers = _real(rate), _real(a), _real(b)
-        # the default is a polynomial of nothing
+        # the default is "poly" with a = b = 0
         self._is_constant = kind == "constant" or (kind == "poly" and not (a and b))
         self.segments = _segments(segments) if kind in _BY_SEGMENTS else []
 
     def rate_at(self, samples, pass_id):
-        """The rate after `samples` samples, in pass `pass_id`: a float that float32 holds."""
+        """Return the rate after `samples` samples, in pass `pass_id`, rounded to float32."""
         rate, a, b = self._numbers
         if self._is_constant:
             return rate
         if self.segments:
-            reached = pass_id if self.kind == "pass_manual" else samples
+            position = pass_id if self.kind == "pass_manual" else samples
             last = self.segments[-1][1]
-            return _real(rate * next((r for end, r in self.segments if reached <= end), last))
+            return _real(rate * next((r for end, r in self.segments if position <= end), last))
         try:
             return _real(_BY_SAMPLES[self.kind](rate, a, b, samples))
         except (ValueError, ArithmeticError) as error:
@@ -60,7 +60,7 @@ class Schedule:
 
 
 def _segments(text):
-    """[(end, factor)] of `end:factor,end:factor,…`."""
+    """Parse `end:factor,end:factor,…` to [(end, factor)]."""
     try:
         pairs = [part.split(":") for part in text.split(",")]
         return [(float(end), _real(factor)) for end, factor in pairs]

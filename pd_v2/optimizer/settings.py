@@ -1,4 +1,4 @@
-"""What all optimizers are told alike: rates, penalties, clipping and averages."""
+"""The settings that all optimizers share: learning rate, decay, clipping and averages."""
 
 from .. import build
 from ..formats.proto import OptimizationConfig
@@ -7,26 +7,26 @@ from .updater import Updater
 
 
 class L2Regularization:
-    """rate/2 |w|² for every parameter that has no `l2_rate` of its own, biases included."""
+    """L2 penalty rate/2 |w|² of each parameter without its own `l2_rate`, biases included."""
 
     def __init__(self, rate):
         self.rate = float(rate)
 
     def to_setting_kwargs(self):
-        """Nothing for the optimizer's own settings."""
+        """Return the fields of the OptimizationConfig: none."""
         return {}
 
     def extra_settings(self):
-        """The default decay of parameters."""
+        """Return the fields of a ParameterConfig to set by default."""
         return {"decay_rate": self.rate}
 
 
 class ModelAverage:
-    """Means of the parameters over a window of batches, which `save_parameter_to_tar` writes.
+    """Averages of the parameters over a window of batches, written by `save_parameter_to_tar`.
 
-    The window is the part `average_window` of all batches so far, at least 10000 batches or one
-    pass, at most `max_average_window` batches or one pass; 0 or less is no average.
-    `do_average_in_cpu` is accepted and has no meaning.
+    The window is the fraction `average_window` of all batches so far, at least 10000 batches or one
+    pass, at most `max_average_window` batches or one pass; 0 or less turns averaging off.
+    `do_average_in_cpu` is accepted and has no effect.
     """
 
     def __init__(self, average_window, max_average_window=None, do_average_in_cpu=False):
@@ -35,26 +35,26 @@ class ModelAverage:
         self.do_average_in_cpu = bool(do_average_in_cpu)
 
     def to_setting_kwargs(self):
-        """The fields of the OptimizationConfig that say so."""
-        given = {
+        """Return the fields of the OptimizationConfig."""
+        fields = {
             "average_window": self.average_window,
             "max_average_window": self.max_average_window,
             "do_average_in_cpu": self.do_average_in_cpu,
         }
-        return {name: value for name, value in given.items() if value is not None}
+        return {name: value for name, value in fields.items() if value is not None}
 
 
 class Optimizer:
-    """What the optimizers share.
+    """Base class of the optimizers.
 
-    `learning_rate_schedule` and its `_decay_a`, `_decay_b` and `_args` change the rate with the
+    `learning_rate_schedule` with its `_decay_a`, `_decay_b` and `_args` changes the rate with the
     number of samples seen; `regularization` is an L2Regularization or a list with one,
     `model_average` a ModelAverage; `gradient_clipping_threshold` clips each element of the
-    gradient of a batch. `batch_size` is accepted and has no meaning.
+    gradient of a batch. `batch_size` is accepted and has no effect.
     """
 
     method = None
-    buffers = ()  # what is kept beside a parameter and its gradient
+    buffers = ()  # the slots of the method, such as a momentum
 
     def __init__(
         self,
@@ -86,14 +86,14 @@ class Optimizer:
         build.current().update_equation = self
 
     def rate_at(self, samples, pass_id):
-        """The learning rate after `samples` samples of this training, in pass `pass_id`."""
+        """Return the learning rate after `samples` samples of this training, in pass `pass_id`."""
         return self.schedule.rate_at(samples, pass_id)
 
     def configure(self, config):
-        """Fill what a ParameterConfig leaves open, as 2017's trainer did; 0 counts as open.
+        """Set unset fields of a ParameterConfig to this optimizer's defaults; 0 counts as unset.
 
-        It did so for static parameters too, which no step reads: it shows in their files. So does
-        that no parameter server updates rows.
+        As in 2017 static parameters are included, although no step reads their fields, since these
+        are written to files; so is the fact that no parameter server updates rows.
         """
         for field, value in self.defaults.items():
             if getattr(config, field) == 0.0 and value:
@@ -102,17 +102,17 @@ class Optimizer:
             config.sparse_remote_update = False
 
     def enable_types(self):
-        """The buffers of a parameter: its value, its gradient, and those of the method."""
+        """Return the buffers of a parameter: value, gradient, and those of the method."""
         return ["value", "gradient", *self.buffers]
 
     def create_updater(self, is_local, num_passes, use_sparse_updater, pserver_spec, use_etcd):
-        """The Updater of one trainer; of `is_local=False` only the single trainer is there."""
+        """Create the Updater of one trainer; `is_local=False` is not supported."""
         if not is_local:
             raise ValueError("create_updater: is_local=False, but only local training is supported")
         return Updater(self)
 
     def proto(self):
-        """The OptimizationConfig message."""
+        """Return the OptimizationConfig message."""
         config = OptimizationConfig(
             batch_size=1,
             algorithm="async_sgd" if self.is_async else "sgd",
@@ -134,13 +134,13 @@ class Optimizer:
 
 
 def _defaults(regularization, clipping):
-    """Fields of a ParameterConfig that the optimizer fills in."""
-    given = regularization if isinstance(regularization, (list, tuple)) else [regularization]
-    found = {"gradient_clipping_threshold": clipping}
-    for r in given:
+    """Return the fields of a ParameterConfig that the optimizer sets by default."""
+    penalties = regularization if isinstance(regularization, (list, tuple)) else [regularization]
+    fields = {"gradient_clipping_threshold": clipping}
+    for r in penalties:
         if r is None:
             continue
         if not isinstance(r, L2Regularization):
             raise TypeError(f"regularization is an L2Regularization, not {r!r}")
-        found.update(r.extra_settings())
-    return found
+        fields.update(r.extra_settings())
+    return fields

@@ -1,8 +1,8 @@
-"""Pickles as data: containers, numbers, strings and arrays are built, and nothing is run.
+"""Safe unpickling of containers, numbers, strings and arrays, which runs no code of the file.
 
-Python's own unpickler imports and calls whatever a file names. Here each opcode is carried out by
-a few lines of this package, on lengths and numbers that are checked against the file's size before
-anything is allocated.
+Python's own unpickler imports and calls whatever a file names. Here each opcode has a handler in
+this package, which checks lengths and numbers against the size of the file before anything is
+allocated.
 """
 
 from pd_v2.pickles.load import load, load_samples

@@ -1,8 +1,8 @@
-"""The error inside this package; `load` says of which file it is."""
+"""The error inside this package; `load` adds the name of the file."""
 
 
 class Refused(ValueError):
-    """A pickle uses something that is not allowed."""
+    """Raised for a pickle that uses something that is not allowed."""
 
 
 def require(condition, problem):

@@ -1,4 +1,4 @@
-"""From the bytes of a pickle to its object, within bounds."""
+"""Unpickling with limits on depth and memory."""
 
 import pickle
 import pickletools
@@ -9,20 +9,20 @@ from contextlib import suppress
 from pd_core import DamagedFile
 from pd_v2.limits import limit, raise_hint
 from pd_v2.pickles.errors import Refused, require
-from pd_v2.pickles.names import KNOWN, Name, Unbuilt, class_name
+from pd_v2.pickles.names import ALLOWED, Name, Unbuilt, class_name
 from pd_v2.pickles.opcodes import HANDLERS, Machine
 from pd_v2.pickles.plain import is_plain, load_plain
 
-DEEPEST = 100
-MEMORY = 400 << 20  # bytes of objects, unless PD_PICKLE_LIMIT is another number of them
-_EXPANSION = 1000
+MAX_DEPTH = 100
+MAX_MEMORY = 400 << 20  # bytes of objects; PD_PICKLE_LIMIT sets another limit
+_MAX_EXPANSION = 1000  # values per byte of the file, counting shared ones repeatedly
 _HINT = "\n  hint: with trusted=True, samples of any class are read, and run what the file names"
 
 _STOP = b"."[0]
-_STEPS = [HANDLERS.get(bytes([code])) for code in range(256)]
+_HANDLERS = [HANDLERS.get(bytes([code])) for code in range(256)]
 _CONTAINERS = {list, tuple, dict, OrderedDict, set, frozenset}
 _INSPECTED = _CONTAINERS | {Unbuilt, Name}
-_FAILURES = (
+_DAMAGE_ERRORS = (
     pickle.UnpicklingError,
     AttributeError,
     EOFError,
@@ -35,7 +35,7 @@ _FAILURES = (
 
 
 def _costs():
-    """About how many bytes of memory an opcode takes beyond the bytes that it has in the file."""
+    """Estimate the bytes of memory of each opcode's object, beyond its bytes in the file."""
     costs = [48] * 256
     for codes, cost in ((b"}]l", 128), (b"\x8fd\x91", 256), (b"q\x94pr(", 100), (b"sue\x90a", 64)):
         for code in codes:
@@ -47,87 +47,88 @@ _COSTS = _costs()
 
 
 def load(where, content, classes=None, hint=""):
-    """The object in a pickle of numbers, text, containers and arrays; DamagedFile of another.
+    """Load a pickle of numbers, text, containers and arrays; DamagedFile for anything else.
 
-    Strings of Python 2 become str, a character for each byte. `classes` are objects to be made
-    besides: {(module, name): function of the {field: value} of one}. `where` and `hint` are for
-    the message.
+    Strings of Python 2 become str, one character per byte. `classes` are further classes that are
+    allowed: {(module, name): function that creates an object from its {field: value}}. `where` and
+    `hint` are for the message.
     """
-    content, memory = bytes(content), limit("PD_PICKLE_LIMIT", MEMORY)
+    content, memory = bytes(content), limit("PD_PICKLE_LIMIT", MAX_MEMORY)
     names = {key: class_name(*key, make) for key, make in (classes or {}).items()}
-    machine = Machine(content, KNOWN | names)
+    machine = Machine(content, ALLOWED | names)
     try:
-        value = _object(machine, memory)
-        machine.at = len(content)
+        value = _load(machine, memory)
+        machine.position = len(content)
         _require_bounded(value, len(content))
-    except _FAILURES as error:
+    except _DAMAGE_ERRORS as error:
         problem = str(error) if isinstance(error, Refused) else f"{type(error).__name__}: {error}"
         raise DamagedFile(
-            f"{where} is damaged: byte {machine.at} of the pickle: {problem}{hint}"
+            f"{where} is damaged: byte {machine.position} of the pickle: {problem}{hint}"
         ) from error
     return value
 
 
 def load_samples(where, content, trusted):
-    """The object in a pickle of samples; a trusted one may hold any class, and run anything.
+    """Load a pickle of samples; a trusted one may hold any class, and run any code.
 
-    Python 2 pickled arrays and strings as text, a character for each byte.
+    Python 2 pickled arrays and strings as text, one character per byte.
     """
     return pickle.loads(content, encoding="latin1") if trusted else load(where, content, hint=_HINT)
 
 
-def _object(machine, memory):
+def _load(machine, memory):
     if is_plain(machine.data, memory):
-        with suppress(*_FAILURES):
+        with suppress(*_DAMAGE_ERRORS):
             return load_plain(machine.data)
-    return _run(machine, memory)  # which also says where a plain one is wrong
+    return _run(machine, memory)  # also to locate the error in a plain pickle
 
 
 def _run(machine, memory):
-    data, steps, costs = machine.data, _STEPS, _COSTS
-    left, size = memory, len(data)
-    while machine.at < size:
-        code = data[machine.at]
+    data, handlers, costs = machine.data, _HANDLERS, _COSTS
+    remaining, size = memory, len(data)
+    while machine.position < size:
+        code = data[machine.position]
         if code == _STOP:
             return machine.stack.pop()
-        step = steps[code]
-        if step is None:
+        handler = handlers[code]
+        if handler is None:
             raise Refused(f"the opcode {_opcode(code)} is not carried out")
-        machine.at += 1
-        step(machine)
-        left -= costs[code]
-        if left < 0:
-            more = f"its objects take more than {memory} bytes"
-            raise Refused(more + raise_hint("PD_PICKLE_LIMIT"))
+        machine.position += 1
+        handler(machine)
+        remaining -= costs[code]
+        if remaining < 0:
+            problem = f"its objects take more than {memory} bytes"
+            raise Refused(problem + raise_hint("PD_PICKLE_LIMIT"))
     raise Refused("it ends before the opcode STOP")
 
 
 def _opcode(code):
-    known = pickletools.code2op.get(chr(code))
-    return known.name if known else f"{code:#04x}"
+    """Return the name of an opcode, or its number if it is unknown."""
+    info = pickletools.code2op.get(chr(code))
+    return info.name if info else f"{code:#04x}"
 
 
 def _require_bounded(value, size):
-    """Refuse what is too deep, holds itself, or is so often the same that a walk never ends."""
+    """Refuse a value that is too deep, holds itself, or expands too much by shared containers."""
     level, expanded = {id(value): (value, 1)}, 0
-    for _ in range(DEEPEST):
-        below = {}
+    for _ in range(MAX_DEPTH):
+        next_level = {}
         for item, times in level.values():
             require(type(item) not in (Unbuilt, Name), "it holds a name, or half an object")
             if type(item) in _CONTAINERS:
                 expanded += times * len(item)
-                _count_below(below, item, times)
-        require(expanded <= _EXPANSION * size, f"it holds {expanded} values in {size} bytes")
-        level = below
+                _count_children(next_level, item, times)
+        require(expanded <= _MAX_EXPANSION * size, f"it holds {expanded} values in {size} bytes")
+        level = next_level
         if not level:
             return
-    raise Refused(f"it is more than {DEEPEST} levels deep, or holds itself")
+    raise Refused(f"it is more than {MAX_DEPTH} levels deep, or holds itself")
 
 
-def _count_below(below, container, times):
-    """Add the containers inside of one to {id: (container, how often it occurs)}."""
+def _count_children(level, container, times):
+    """Add the containers in a container to {id: (container, number of occurrences)}."""
     children = container.values() if isinstance(container, dict) else container
     for child in children:
         if type(child) in _INSPECTED:
-            _, before = below.get(id(child), (None, 0))
-            below[id(child)] = child, before + times
+            _, count = level.get(id(child), (None, 0))
+            level[id(child)] = child, count + times

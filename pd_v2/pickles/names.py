@@ -17,7 +17,7 @@ _LARGEST_KEY = 1 << 64
 
 @dataclass(frozen=True)
 class Name:
-    """A module's name for something, and what calling it with arguments gives."""
+    """A name in a module, and the function that replaces calls of it."""
 
     module: str
     name: str
@@ -29,14 +29,14 @@ class Name:
 
 @dataclass
 class Unbuilt:
-    """An object whose state has not been read; `places` are its numbers in the memo."""
+    """An object whose state has not been read, with its indices in the memo."""
 
     build: Callable
-    places: list = field(default_factory=list)
+    memo_indices: list = field(default_factory=list)
 
 
 def require_keys(values):
-    """Refuse keys whose hash could take long: containers, and numbers made to collide."""
+    """Refuse keys with slow hashes: containers, and numbers that may be chosen to collide."""
     for value in values:
         kind = type(value)
         require(kind in _SCALARS, f"a {kind.__name__} is a key or in a set")
@@ -48,13 +48,13 @@ def require_keys(values):
 
 
 def _dtype(kind, align, copy):
-    """An element type from its type string; the state only adds the order of the bytes."""
+    """Create a dtype from its type string; the state only adds the byte order."""
     text = _text(kind)
     require(_TYPE.fullmatch(text), f"arrays of the type {text!r} are not read")
 
     def build(state):
-        _, order, *inside = state
-        require(inside[:3] == [None] * 3 and inside[6:] in ([], [None]), "a structured array")
+        _, order, *fields = state
+        require(fields[:3] == [None] * 3 and fields[6:] in ([], [None]), "a structured array")
         require(_text(order) in ("<", ">", "|", "="), "bytes in an unknown order")
         return np.dtype(text).newbyteorder(_text(order))
 
@@ -72,13 +72,13 @@ def _array_of_state(version, shape, dtype, is_fortran, raw):
 
 
 def _array(raw, dtype, shape, order):
-    """An array of its own memory, whose size is that of the bytes that the file has for it."""
+    """Create an array, whose size has to match the number of its bytes in the file."""
     require(isinstance(dtype, np.dtype), "an array without a type")
     require(isinstance(raw, (bytes, bytearray, str)), "an array whose data are no bytes")
     require(type(shape) is tuple and all(type(n) is int and n >= 0 for n in shape), "no shape")
     raw = _as_bytes(raw)
-    announced = math.prod(shape) * dtype.itemsize
-    require(announced == len(raw), f"an array of {announced} bytes has data of {len(raw)}")
+    size = math.prod(shape) * dtype.itemsize
+    require(size == len(raw), f"an array of {size} bytes has data of {len(raw)}")
     values = np.frombuffer(raw, dtype)
     if dtype.kind == "b":
         require(not (values.view(np.uint8) > 1).any(), "a truth value that is neither 0 nor 1")
@@ -93,7 +93,7 @@ def _scalar(dtype, raw):
 
 
 def _encoded(text, encoding):
-    """The bytes that Python 3 pickles for Python 2 as text; no codec but latin1 occurs."""
+    """Encode text to the bytes that Python 3 pickles as text for Python 2, always in latin1."""
     encoding = _text(encoding)
     require(encoding in ("latin1", "latin-1"), f"bytes are encoded as {encoding!r}, not latin1")
     return text.encode("latin1")
@@ -125,7 +125,7 @@ def _complex(real, imaginary):
     return complex(real, imaginary)
 
 
-def _nothing(*args):
+def _empty_bytes(*args):
     require(not args, "bytes of something else")
     return b""
 
@@ -135,14 +135,14 @@ def _not_called(*args):
 
 
 def _reconstructed(kind, base, state):
-    """Build an object of an allowed class, as protocols 0 and 1 do."""
+    """Create an object of an allowed class, as protocols 0 and 1 do."""
     require(isinstance(kind, Name) and isinstance(base, Name), "an object of no class")
     require(base.name == "object" and state is None, f"an object that is a {base}")
     return kind.call()
 
 
 def _text(value):
-    """The str of a name: Python 3 may have it as bytes."""
+    """Return a name as str; it may be bytes in Python 3."""
     require(isinstance(value, (str, bytes)), f"a {type(value).__name__} in the place of a name")
     return value.decode("latin1") if isinstance(value, bytes) else value
 
@@ -151,7 +151,7 @@ def _as_bytes(raw):
     return raw.encode("latin1") if isinstance(raw, str) else bytes(raw)
 
 
-def _known_names():
+def _allowed_names():
     names = {
         ("numpy", "ndarray"): _not_called,
         ("numpy", "dtype"): _dtype,
@@ -163,7 +163,7 @@ def _known_names():
         names[f"{core}.multiarray", "scalar"] = _scalar
         names[f"{core}.numeric", "_frombuffer"] = _array
     for builtins in ("__builtin__", "builtins"):
-        names[builtins, "bytes"] = _nothing
+        names[builtins, "bytes"] = _empty_bytes
         names[builtins, "bytearray"] = _bytearray
         names[builtins, "set"] = _set_of(set)
         names[builtins, "frozenset"] = _set_of(frozenset)
@@ -174,11 +174,11 @@ def _known_names():
     return {key: Name(*key, call) for key, call in names.items()}
 
 
-KNOWN = _known_names()
+ALLOWED = _allowed_names()
 
 
 def class_name(module, name, make):
-    """The Name of a class: make(state) gives an object from the {field: value} of one."""
+    """Return the Name of a class, where make({field: value}) creates an object."""
 
     def call(*args):
         require(not args, f"{module}.{name} is made of arguments")
@@ -188,7 +188,7 @@ def class_name(module, name, make):
 
 
 def _fields(state):
-    """{field: value} of the state of an object, which has slots or a __dict__."""
+    """Return {field: value} of the state of an object, with slots or a __dict__."""
     parts = state if type(state) is tuple else (state,)
     require(all(part is None or type(part) is dict for part in parts), "a state of no fields")
     return {_text(key): value for part in parts if part for key, value in part.items()}

@@ -14,37 +14,37 @@ _ESCAPED = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"\\": b"\\", b"'": b"'", b'"
 
 
 class Machine:
-    """The stack, the memo and the place in the bytes of a pickle that is being read."""
+    """The state of the unpickler: the stack, the memo and the position in the bytes."""
 
     def __init__(self, data, names):
         self.data = data
         self.names = names
-        self.at = 0
+        self.position = 0
         self.stack = []
         self.marks = []
         self.memo = {}
 
-    def take(self, size):
-        """The next bytes."""
-        end = self.at + size
+    def read(self, size):
+        """Read the next bytes."""
+        end = self.position + size
         if size < 0 or end > len(self.data):
-            raise Refused(f"{size} bytes are announced, {len(self.data) - self.at} are left")
-        piece = self.data[self.at : end]
-        self.at = end
+            raise Refused(f"{size} bytes are announced, {len(self.data) - self.position} are left")
+        piece = self.data[self.position : end]
+        self.position = end
         return piece
 
     def number(self, width, signed=False):
-        return int.from_bytes(self.take(width), "little", signed=signed)
+        return int.from_bytes(self.read(width), "little", signed=signed)
 
     def line(self):
-        end = self.data.find(b"\n", self.at)
+        end = self.data.find(b"\n", self.position)
         require(end >= 0, "a line does not end")
-        line = self.data[self.at : end]
-        self.at = end + 1
+        line = self.data[self.position : end]
+        self.position = end + 1
         return line
 
-    def since_mark(self):
-        """Pop the items that were pushed since the last mark."""
+    def pop_mark(self):
+        """Pop the items above the last mark."""
         require(self.marks, "there is no mark")
         start = self.marks.pop()
         values = self.stack[start:]
@@ -57,22 +57,22 @@ class Machine:
             raise Refused(f"a {type(value).__name__} takes no such values")
         return value
 
-    def remember(self, number):
+    def memo_put(self, number):
         if not 0 <= number <= len(self.data):
             raise Refused(f"the memo has no place {number}")
         value = self.memo[number] = self.stack[-1]
         if type(value) is Unbuilt:
-            value.places.append(number)
+            value.memo_indices.append(number)
 
-    def recall(self, number):
+    def memo_get(self, number):
         if number not in self.memo:
             raise Refused(f"the memo has nothing in place {number}")
         self.stack.append(self.memo[number])
 
     def name(self, module, name):
-        found = self.names.get((module, name))
-        require(found, f"{module}.{name} is not allowed, only numbers, text and arrays are")
-        self.stack.append(found)
+        allowed = self.names.get((module, name))
+        require(allowed, f"{module}.{name} is not allowed, only numbers, text and arrays are")
+        self.stack.append(allowed)
 
     def call(self, function, arguments):
         require(type(function) is Name and type(arguments) is tuple, "what is called is no name")
@@ -82,7 +82,7 @@ class Machine:
         state, target = self.stack.pop(), self.stack[-1]
         require(type(target) is Unbuilt, f"a {type(target).__name__} has no state")
         self.stack[-1] = value = target.build(state)
-        for number in target.places:
+        for number in target.memo_indices:
             self.memo[number] = value
 
 
@@ -95,7 +95,7 @@ def _decimal(line):
 
 
 def _unescaped(line):
-    """The text in quotes that Python 2 wrote, a character for each byte."""
+    """Parse a quoted string of Python 2, one character per byte."""
     line = line.strip()
     quoted = len(line) > 1 and line[:1] == line[-1:] and line[:1] in (b"'", b'"')
     require(quoted, "a string without its quotes")
@@ -131,7 +131,7 @@ def _new(make):
 
 
 def _integer(width, signed=False):
-    return lambda m: m.stack.append(int.from_bytes(m.take(width), "little", signed=signed))
+    return lambda m: m.stack.append(int.from_bytes(m.read(width), "little", signed=signed))
 
 
 def _of_line(convert):
@@ -139,8 +139,8 @@ def _of_line(convert):
 
 
 def _counted(width, convert, signed=False):
-    """Read bytes that follow their length, a number of `width` bytes."""
-    return lambda m: m.stack.append(convert(m.take(m.number(width, signed))))
+    """Read bytes that are preceded by their length, a number of `width` bytes."""
+    return lambda m: m.stack.append(convert(m.read(m.number(width, signed))))
 
 
 # ---- containers
@@ -160,7 +160,7 @@ def _append(m):
 
 
 def _appends(m):
-    values = m.since_mark()
+    values = m.pop_mark()
     m.top(list).extend(values)
 
 
@@ -178,18 +178,18 @@ def _setitem(m):
 
 
 def _setitems(m):
-    values = m.since_mark()
+    values = m.pop_mark()
     m.top(dict, OrderedDict).update(_pairs(values))
 
 
 def _additems(m):
-    values = m.since_mark()
+    values = m.pop_mark()
     require_keys(values)
     m.top(set).update(values)
 
 
 def _frozenset(m):
-    values = m.since_mark()
+    values = m.pop_mark()
     require_keys(values)
     m.stack.append(frozenset(values))
 
@@ -211,7 +211,7 @@ def _protocol(m):
 
 def _frame(m):
     size = m.number(8)
-    left = len(m.data) - m.at
+    left = len(m.data) - m.position
     require(size <= left, f"a frame of {size} bytes is announced, {left} are left")
 
 
@@ -244,7 +244,7 @@ HANDLERS = {
     b"M": _integer(2),
     b"\x8a": _counted(1, _little),
     b"\x8b": _counted(4, _little, signed=True),
-    b"G": lambda m: m.stack.append(_FLOAT.unpack(m.take(8))[0]),
+    b"G": lambda m: m.stack.append(_FLOAT.unpack(m.read(8))[0]),
     # text and bytes
     b"S": _of_line(_unescaped),
     b"T": _counted(4, _latin1, signed=True),
@@ -259,16 +259,16 @@ HANDLERS = {
     b"\x96": _counted(8, bytearray),
     # containers
     b"]": _new(list),
-    b"l": lambda m: m.stack.append(m.since_mark()),
+    b"l": lambda m: m.stack.append(m.pop_mark()),
     b"a": _append,
     b"e": _appends,
     b")": _value(()),
-    b"t": lambda m: m.stack.append(tuple(m.since_mark())),
+    b"t": lambda m: m.stack.append(tuple(m.pop_mark())),
     b"\x85": _tuple_of(1),
     b"\x86": _tuple_of(2),
     b"\x87": _tuple_of(3),
     b"}": _new(dict),
-    b"d": lambda m: m.stack.append(dict(_pairs(m.since_mark()))),
+    b"d": lambda m: m.stack.append(dict(_pairs(m.pop_mark()))),
     b"s": _setitem,
     b"u": _setitems,
     b"\x8f": _new(set),
@@ -277,16 +277,16 @@ HANDLERS = {
     # the stack and the memo
     b"(": lambda m: m.marks.append(len(m.stack)),
     b"0": _pop,
-    b"1": lambda m: m.since_mark(),
+    b"1": lambda m: m.pop_mark(),
     b"2": lambda m: m.stack.append(m.stack[-1]),
-    b"p": lambda m: m.remember(int(m.line())),
-    b"q": lambda m: m.remember(m.number(1)),
-    b"r": lambda m: m.remember(m.number(4)),
-    b"\x94": lambda m: m.remember(len(m.memo)),
-    b"g": lambda m: m.recall(int(m.line())),
-    b"h": lambda m: m.recall(m.number(1)),
-    b"j": lambda m: m.recall(m.number(4)),
-    # names, and what they make
+    b"p": lambda m: m.memo_put(int(m.line())),
+    b"q": lambda m: m.memo_put(m.number(1)),
+    b"r": lambda m: m.memo_put(m.number(4)),
+    b"\x94": lambda m: m.memo_put(len(m.memo)),
+    b"g": lambda m: m.memo_get(int(m.line())),
+    b"h": lambda m: m.memo_get(m.number(1)),
+    b"j": lambda m: m.memo_get(m.number(4)),
+    # names and objects
     b"\x80": _protocol,
     b"\x95": _frame,
     b"c": _global,

@@ -18,15 +18,15 @@ class PlotData:
         self.value.append(value)
 
     def reset(self):
-        """Forget all points."""
+        """Remove all points."""
         self.step.clear()
         self.value.clear()
 
 
 class Ploter:
-    """One curve per title, drawn by plot() into a notebook or a file.
+    """Plotter of one curve per title, drawn by plot() into a notebook or a file.
 
-    With the environment variable DISABLE_PLOT=True points are kept and nothing is drawn.
+    With the environment variable DISABLE_PLOT=True points are recorded, but nothing is drawn.
     No display is needed: a figure is rendered in memory.
     """
 
@@ -45,14 +45,14 @@ class Ploter:
         """Add a point to a curve."""
         _require_str(title)
         if title not in self.__plot_data__:
-            known = ", ".join(map(repr, self.__plot_data__)) or "none"
-            raise ValueError(f"Ploter: no curve {title!r}, the titles are {known}")
+            titles = ", ".join(map(repr, self.__plot_data__)) or "none"
+            raise ValueError(f"Ploter: no curve {title!r}, the titles are {titles}")
         self.__plot_data__[title].append(step, value)
 
     def plot(self, path=None):
-        """Draw into the file `path`, or in place of the last drawing in a notebook.
+        """Draw into the file `path`, or replace the last drawing in a notebook.
 
-        Without a path and outside a notebook there is nowhere to draw, and nothing is done.
+        Without a path and outside of a notebook nothing is drawn.
         """
         if self.__plot_is_disabled__():
             return
@@ -62,7 +62,7 @@ class Ploter:
             _display(_figure(self.__plot_data__))
 
     def reset(self):
-        """Forget the points of all curves."""
+        """Remove the points of all curves."""
         for data in self.__plot_data__.values():
             data.reset()
 
@@ -84,7 +84,7 @@ def _require_matplotlib():
 
 
 def _figure(curves):
-    """A figure outside pyplot, so that no window and no interactive backend is involved."""
+    """Return a figure made without pyplot, so that no interactive backend is involved."""
     from matplotlib.figure import Figure
 
     figure = Figure()

@@ -1,1 +1,1 @@
-"""The parts of 2017's native library that programs of `paddle.v2` reach for."""
+"""The parts of 2017's native library that programs of `paddle.v2` use."""

@@ -34,22 +34,22 @@ def initPaddle(*options):
 
 
 def isGpuVersion():
-    """Whether there is a GPU to use."""
+    """Return whether there is a GPU."""
     return settings.gpu_available()
 
 
 def isUsingGpu():
-    """Whether a GPU is used."""
+    """Return whether a GPU is used."""
     return settings.current().use_gpu
 
 
 def setUseGpu(useGpu):
-    """Use a GPU from now on, or none."""
+    """Use a GPU from now on, or the CPU."""
     settings.init(use_gpu=useGpu)
 
 
 def getTrainerCount():
-    """The option `trainer_count`."""
+    """Return the option `trainer_count`."""
     return settings.current().trainer_count
 
 

@@ -1,8 +1,8 @@
-"""Whether a program that parses as Python 3 can be nothing else."""
+"""Detection of programs that are Python 3, and not Python 2."""
 
 import ast
 
-_ONLY_TODAY = (
+_PYTHON3_NODES = (
     ast.AnnAssign,
     ast.AsyncFor,
     ast.AsyncFunctionDef,
@@ -19,20 +19,19 @@ _ONLY_TODAY = (
 
 
 def is_python3(tree):
-    """Whether a syntax tree has what Python 2 would have rejected.
+    """Return whether a syntax tree has something that Python 2 would have rejected.
 
-    That is syntax, super() without its arguments and the built-in open() with an encoding.
-    Everything else a Python 2 program can have.
+    That is new syntax, super() without arguments, or the built-in open() with an encoding.
     """
     nodes = list(ast.walk(tree))
     opens_encoded = any(_opens_encoded(node) for node in nodes)
     imports_open = any(isinstance(n, ast.alias) and "open" in (n.name, n.asname) for n in nodes)
-    return any(map(_is_only_today, nodes)) or (opens_encoded and not imports_open)
+    return any(map(_is_python3_node, nodes)) or (opens_encoded and not imports_open)
 
 
-def _is_only_today(node):
+def _is_python3_node(node):
     test = _TESTS.get(type(node))
-    return isinstance(node, _ONLY_TODAY) or (test is not None and test(node))
+    return isinstance(node, _PYTHON3_NODES) or (test is not None and test(node))
 
 
 def _opens_encoded(node):
@@ -45,14 +44,14 @@ def _called_name(call):
 
 
 def _call(node):
-    """super(), f(*a, *b)."""
+    """Return whether a call is super() or f(*a, *b)."""
     stars = sum(isinstance(argument, ast.Starred) for argument in node.args)
     return stars > 1 or (_called_name(node) == "super" and not node.args)
 
 
 def _arguments(node):
-    named = [*node.posonlyargs, *node.args, *node.kwonlyargs]
-    annotated = any(argument.annotation is not None for argument in named)
+    arguments = [*node.posonlyargs, *node.args, *node.kwonlyargs]
+    annotated = any(argument.annotation is not None for argument in arguments)
     return bool(annotated or node.kwonlyargs or node.posonlyargs)
 
 

@@ -1,4 +1,4 @@
-"""exec, eval, execfile and compile for text that is Python 2 itself."""
+"""exec, eval, execfile, input and compile for Python 2 source."""
 
 import ast
 import builtins
@@ -9,7 +9,7 @@ from pd_v2.python2.translate import compile_program, parse
 
 
 def compile_source(source, filename, mode="exec", flags=0, dont_inherit=False):
-    """`compile(...)`: code of Python 2 source, or of a syntax tree as it is."""
+    """`compile(...)` of Python 2 source, or of a syntax tree, which is not translated."""
     if not isinstance(source, str | bytes):
         return builtins.compile(source, filename, mode, flags, dont_inherit)
     if mode == "eval":
@@ -35,7 +35,7 @@ def evaluate(expression, names=None, local_names=None):
 
 
 def evaluate_input(prompt=""):
-    """`input()`, which evaluates what is typed."""
+    """`input()`, which evaluated its input."""
     frame = sys._getframe(1)
     code = _compile_expression(builtins.input(prompt), "<string>")
     return builtins.eval(code, *_scope(frame, None, None))
@@ -57,7 +57,7 @@ def _compile_expression(text, filename):
 
 
 def _scope(frame, names, local_names):
-    """The namespaces of the caller where none are given, with its built-in names."""
+    """Return the namespaces, by default the caller's, with the caller's built-in names."""
     if names is None:
         names, local_names = frame.f_globals, frame.f_locals
     names.setdefault("__builtins__", frame.f_builtins)

@@ -1,4 +1,4 @@
-"""The import statement of a translated module: old names are found, and neighbours first."""
+"""The import statement of a translated module: Python 2's module names, and implicit siblings."""
 
 import builtins
 import functools
@@ -8,9 +8,9 @@ from importlib.util import find_spec, module_from_spec
 
 from pd_v2.python2.shims import views
 
-# What Python 2 had imported itself before it came to a program, and so no program replaced.
+# Modules that Python 2 imported at startup, so that no program could replace them.
 # fmt: off
-_EARLIEST = {
+_STARTUP_MODULES = {
     *sys.builtin_module_names, "UserDict", "abc", "codecs", "copy_reg", "encodings", "genericpath",
     "linecache", "os", "posixpath", "re", "site", "sitecustomize", "stat", "sysconfig", "traceback",
     "types", "usercustomize", "warnings",
@@ -19,12 +19,12 @@ _EARLIEST = {
 
 
 def import_module(implicit, name, globals=None, locals=None, fromlist=(), level=0):
-    """`__import__` of a translated module; implicit says that a neighbour comes before the rest."""
+    """`__import__` of a translated module; with `implicit`, siblings come first."""
     top = name.partition(".")[0]
     package = (globals or {}).get("__package__")
     if level <= 0 and implicit and package in sys.modules and _exists(f"{package}.{top}"):
         level = 1
-    level = max(level, 0)  # -1 said implicit to Python 2
+    level = max(level, 0)  # -1 meant implicit in Python 2
     if level == 0 and name == top:
         module = _own_module(name)
         if module is not None:
@@ -35,12 +35,12 @@ def import_module(implicit, name, globals=None, locals=None, fromlist=(), level=
 
 
 def _own_module(name):
-    """The program's module of a name under which somebody else has imported another before.
+    """Return the program's module, if another one is in sys.modules under its name, or None.
 
-    That is one of the standard library of today or a package of ours, of which the program knows
-    nothing; and whoever imports it again wants that one.
+    The other one is in Python 3's standard library or among this package's dependencies; it stays
+    in sys.modules for the code that needs it.
     """
-    if name not in sys.modules or name in _EARLIEST or _is_own(name):
+    if name not in sys.modules or name in _STARTUP_MODULES or _is_own(name):
         return None
     if name not in _own_modules:
         spec = _own_spec(name, tuple(sys.path))
@@ -60,14 +60,14 @@ _own_modules = {}
 
 @functools.lru_cache(maxsize=1024)
 def _own_spec(name, path):
-    """The spec of the program's module that is the first of its name on sys.path."""
+    """Return the spec of the first module of a name on sys.path, if it is the program's."""
     spec = PathFinder.find_spec(name, path)
     is_module = spec is not None and spec.submodule_search_locations is None
     return spec if is_module and _is_of_program(spec) else None
 
 
 def _is_own(name):
-    """Whether the program has a module of that name itself."""
+    """Return whether the program has its own module of a name."""
     if sys.modules.get(name) is not None:
         spec = getattr(sys.modules[name], "__spec__", None)
         return spec is None or _is_of_program(spec)
@@ -80,25 +80,25 @@ def _is_of_program(spec):
 
 
 def _exists(name):
-    """Whether a module can be imported, or has been; a program may have made it itself."""
+    """Return whether a module can be imported, or is in sys.modules."""
     return name in sys.modules or find_spec(name) is not None
 
 
 def _import_view(name, from_list):
-    """A view, or what a dotted name leads to in it where names are to be taken from that."""
+    """Import a view; return its submodule of a dotted name if there is a from list."""
     top, *rest = name.split(".")
-    found = view = views.view(top)
+    module = view = views.view(top)
     for i, part in enumerate(rest, 2):
-        if not hasattr(found, part):
+        if not hasattr(module, part):
             builtins.__import__(".".join(name.split(".")[:i]))
-        found = getattr(found, part)
+        module = getattr(module, part)
     for part in from_list or ():
-        if part != "*" and not hasattr(found, part) and hasattr(found, "__path__"):
-            _import_submodule(f"{found.__name__}.{part}")
-    return found if from_list else view
+        if part != "*" and not hasattr(module, part) and hasattr(module, "__path__"):
+            _import_submodule(f"{module.__name__}.{part}")
+    return module if from_list else view
 
 
 def _import_submodule(name):
-    """`from package import module`, where the module has not been imported yet."""
+    """Import a submodule for `from package import module`, if there is one."""
     if _exists(name):
         builtins.__import__(name)

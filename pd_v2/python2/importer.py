@@ -1,8 +1,7 @@
-"""Finds and loads the modules of a program, which are translated; installed ones are not.
+"""Import of the modules of a program, which are translated; installed modules are not.
 
-They are found by importlib's own PathFinder, wherever sys.path leads it: a hook makes the finders
-of folders, zip files and scripts that are no part of the standard library or of an installed
-distribution.
+Modules are found by importlib's own PathFinder: a path hook creates the finders for folders, zip
+files and scripts outside of the standard library and of installed distributions.
 """
 
 import os
@@ -24,12 +23,12 @@ from pd_v2.python2 import installed, process, sources
 from pd_v2.python2.namespace import builtins_of
 from pd_v2.python2.translate import compile_program
 
-# A folder that has changed a moment ago may change again without a new time of its own.
-_FRESH_SECONDS = 2
+# A folder changed within this time may change again with the same modification time.
+_MTIME_RESOLUTION_SECONDS = 2
 
 
 def install_finder():
-    """Find and translate the modules of programs, from now on."""
+    """Install the path hook that finds and translates the modules of programs."""
     if _finder_of not in sys.path_hooks:
         sys.path_hooks.insert(0, _finder_of)
     for entry in list(sys.path_importer_cache):
@@ -38,7 +37,7 @@ def install_finder():
 
 
 def _finder_of(entry):
-    """The finder of modules in an entry of sys.path. ImportError leaves it to other hooks."""
+    """Create the finder for an entry of sys.path; ImportError leaves it to other hooks."""
     if installed.is_library(entry):
         raise ImportError(f"{entry} is not a program's")
     if os.path.isdir(entry):
@@ -49,7 +48,7 @@ def _finder_of(entry):
 
 
 def is_zip(path):
-    """Whether modules can be imported from a file."""
+    """Return whether a file is a zip file that modules can be imported from."""
     try:
         zipimport.zipimporter(path)
     except ImportError:
@@ -58,22 +57,22 @@ def is_zip(path):
 
 
 def loader_of(name, path):
-    """The loader of the module in a file: one that translates it, if it is the program's."""
+    """Create the loader of the module in a file, which translates it unless it is installed."""
     is_installed = installed.is_installed(path, name)
     return SourceFileLoader(name, path) if is_installed else LocalLoader(name, path)
 
 
-class _OldFinder:
-    """The method that finders had in 2017."""
+class _LegacyFinder:
+    """Mixin with the method that finders had in 2017."""
 
     def find_module(self, fullname, path=None):
-        """The loader of a module, or None."""
+        """Return the loader of a module, or None."""
         spec = self.find_spec(fullname)
         return spec and spec.loader
 
 
-class _Folder(_OldFinder, FileFinder):
-    """Finds modules in a folder of a program."""
+class _Folder(_LegacyFinder, FileFinder):
+    """Finder of modules in a folder of a program."""
 
     def __init__(self, path):
         super().__init__(
@@ -85,29 +84,29 @@ class _Folder(_OldFinder, FileFinder):
         self.entry = path
 
     def find_spec(self, fullname, target=None):
-        """Find a module, also one that was written after the last look into the folder."""
-        self.path = os.path.abspath(self.entry)  # relative to the current folder of now
-        if os.path.isdir(self.path) and _is_fresh(self.path):
+        """Find a module, even if the folder was modified since its listing was cached."""
+        self.path = os.path.abspath(self.entry)  # the current folder may have changed
+        if os.path.isdir(self.path) and _was_just_modified(self.path):
             self.invalidate_caches()
         return super().find_spec(fullname, target)
 
 
-def _is_fresh(folder):
-    return time.time() - os.stat(folder).st_mtime < _FRESH_SECONDS
+def _was_just_modified(folder):
+    return time.time() - os.stat(folder).st_mtime < _MTIME_RESOLUTION_SECONDS
 
 
-class Archive(_OldFinder, zipimport.zipimporter):
-    """Finds modules in a zip file of a program."""
+class Archive(_LegacyFinder, zipimport.zipimporter):
+    """Finder of modules in a zip file of a program."""
 
     def __init__(self, path):
         super().__init__(os.path.abspath(path))
 
     def find_spec(self, fullname, target=None):
-        """Find a module by its source, which zipimport would compile to tell its name."""
-        place = os.path.join(self.archive, self.prefix + fullname.rpartition(".")[2])
-        for path in (os.path.join(place, "__init__.py"), place + ".py"):
+        """Find a module; zipimport itself would compile its source, which may be Python 2."""
+        base = os.path.join(self.archive, self.prefix + fullname.rpartition(".")[2])
+        for path in (os.path.join(base, "__init__.py"), base + ".py"):
             if self._has(path):
-                packages = None if path == place + ".py" else [place]
+                packages = None if path == base + ".py" else [base]
                 loader = _ArchiveLoader(fullname, path, self)
                 return spec_from_file_location(
                     fullname, path, loader=loader, submodule_search_locations=packages
@@ -115,7 +114,7 @@ class Archive(_OldFinder, zipimport.zipimporter):
         return super().find_spec(fullname, target)
 
     def load_module(self, fullname):
-        """Import a module, as loaders did it in 2017."""
+        """Import a module, as loaders did in 2017."""
         spec = self.find_spec(fullname)
         if spec is None:
             raise zipimport.ZipImportError(f"can't find module {fullname!r}", name=fullname)
@@ -129,8 +128,8 @@ class Archive(_OldFinder, zipimport.zipimporter):
         return True
 
 
-class _Script(_OldFinder):
-    """Finds in a script the main module that it is, for runpy."""
+class _Script(_LegacyFinder):
+    """Finder of a script as `__main__`, for runpy."""
 
     def __init__(self, path):
         self.path = path
@@ -144,18 +143,18 @@ class _Script(_OldFinder):
 
 
 class LocalLoader(SourceFileLoader):
-    """Loads a module of the program. Nothing is written beside it."""
+    """Loader of a module of the program; it writes no bytecode."""
 
     is_of_program = True
 
     def get_code(self, fullname):
-        """Code that runs the module in the namespace it is executed in."""
+        """Return code that runs the module in the namespace it is executed in."""
         run = f"__import__({__name__!r}, fromlist=['run_in']).run_in(globals(), {self.path!r})"
         _loaders[self.path] = self
         return compile(run, __file__, "exec")
 
     def load(self):
-        """The Program."""
+        """Parse the module to a Program."""
         return sources.parse_data(self.get_data(self.path), self.path)
 
     def exec_module(self, module):
@@ -163,12 +162,12 @@ class LocalLoader(SourceFileLoader):
         execute(self.load(), self.path, module)
 
     def load_module(self, fullname=None):
-        """Import the module, as loaders did it in 2017."""
+        """Import the module, as loaders did in 2017."""
         return load_source(fullname or self.name, self.path, self)
 
 
 class _ArchiveLoader(LocalLoader):
-    """Loads a module of the program from a zip file."""
+    """Loader of a module of the program in a zip file."""
 
     def __init__(self, fullname, path, archive):
         super().__init__(fullname, path)
@@ -180,15 +179,15 @@ class _ArchiveLoader(LocalLoader):
 
 
 class _ScriptLoader(LocalLoader):
-    """Loads a script for runpy: it is in no package and has no spec."""
+    """Loader of a script for runpy, without a package and a spec."""
 
 
-# The loaders whose code was asked for, by path.
+# The loaders whose get_code was called, by path.
 _loaders = {}
 
 
 def load_source(name, path, loader=None):
-    """Import the module in a file under a name; a module of that name is run again."""
+    """Import the module in a file under a name; an imported one is run again."""
     spec = spec_from_file_location(name, path, loader=loader or loader_of(name, path))
     before = sys.modules.get(name)
     module = sys.modules[name] = before or module_from_spec(spec)
@@ -202,13 +201,13 @@ def load_source(name, path, loader=None):
 
 
 def run_in(names, path):
-    """Run a module of the program in a namespace of somebody else's making."""
+    """Run a module of the program in a given namespace."""
     loader = _loaders[path]
     program = loader.load()
     if isinstance(loader, _ScriptLoader):
         names.update(__spec__=None, __loader__=None, __package__=None)
     if names["__name__"] in ("__main__", "__mp_main__"):
-        process.adapt_to(program)
+        process.configure_for(program)
     execute_in(program, path, names)
 
 

@@ -1,7 +1,7 @@
 """The built-in names of a translated module.
 
-Each module has its own __builtins__, so that `open`, `map` or `import` mean what they meant without
-a word of it being rewritten, and nobody else sees it.
+Each module has its own __builtins__ with Python 2's `open`, `map`, `import` and so on. So the
+source needs no rewriting, and no other module is affected.
 """
 
 import builtins
@@ -14,9 +14,9 @@ from pd_v2.python2.shims import (
     arithmetic,
     attributes,
     classes,
-    elements,
+    comparison,
     files,
-    order,
+    formatting,
     printing,
     sequences,
     text,
@@ -26,7 +26,7 @@ from pd_v2.python2.shims.views import View, overrides
 
 
 def builtins_of(program):
-    """The __builtins__ of a module made from a Program."""
+    """Return the __builtins__ of a module with a Program."""
     if not program.is_python2:
         return builtins
     names = dict(vars(builtins), **_NAMES)
@@ -42,7 +42,7 @@ def _apply(function, args=(), keywords=None):
 
 
 def _reload(module):
-    """`reload(sys)` was there to get at setdefaultencoding; it did no more."""
+    """`reload(...)`, without effect for a view: `reload(sys)` restored setdefaultencoding."""
     return module if isinstance(module, View) else importlib.reload(module)
 
 
@@ -54,11 +54,11 @@ _NAMES = {
     "_py2_attribute": attributes.attribute,
     "_py2_bytes": text.literal,
     "_py2_class": classes.adapt_class,
-    "_py2_compare": order.compare,
-    "_py2_convert": elements.converted,
+    "_py2_compare": comparison.compare,
+    "_py2_convert": formatting.convert,
     "_py2_divide": arithmetic.divide,
     "_py2_divide_in_place": arithmetic.divide_in_place,
-    "_py2_fill": elements.fill,
+    "_py2_fill": formatting.format_percent,
     "_py2_text": text.as_text,
     "StandardError": Exception,
     "apply": _apply,
@@ -67,7 +67,7 @@ _NAMES = {
     "bytearray": bytearray_of,
     "bytes": bytes_of,
     "chr": text.chr_of_byte,
-    "cmp": order.three_way,
+    "cmp": comparison.three_way,
     "compile": evaluation.compile_source,
     "eval": evaluation.evaluate,
     "exec": evaluation.execute,
@@ -82,8 +82,8 @@ _NAMES = {
     "isinstance": is_instance,
     "long": int,
     "map": sequences.map_list,
-    "max": order.max_any,
-    "min": order.min_any,
+    "max": comparison.max_any,
+    "min": comparison.min_any,
     "oct": arithmetic.octal,
     "open": files.File,
     "ord": text.ord_of_byte,
@@ -92,7 +92,7 @@ _NAMES = {
     "reduce": functools.reduce,
     "reload": _reload,
     "round": arithmetic.round_away,
-    "sorted": order.sorted_any,
+    "sorted": comparison.sorted_any,
     "unichr": chr,
     "unicode": unicode,
     "xrange": range,

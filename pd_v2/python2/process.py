@@ -1,4 +1,4 @@
-"""What is the same for a whole process that runs a program, and for those that it starts."""
+"""Settings of a process that runs a program, and of the processes that it starts."""
 
 import functools
 import multiprocessing
@@ -10,27 +10,27 @@ import numpy as np
 
 STARTUP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "startup")
 
-# In which Python `startup.sitecustomize` has something to do.
+# Identifies the Python for which `startup.sitecustomize` is active.
 VARIABLE = "PD_V2_PYTHON"
 
 _state = types.SimpleNamespace(
-    chose_fork=False,  # here, not in the program
-    shares=False,
+    chose_fork=False,  # whether this package has set the start method, not the program
+    shares_translation=False,
 )
 
 
-def adapt_to(program):
-    """Print numbers, read lines and start processes as the Python of a program did."""
+def configure_for(program):
+    """Set how numbers are printed, lines read and processes started for a Python 2 Program."""
     if not program.is_python2:
         return
-    np.set_printoptions(legacy="1.13")  # arrays and their elements look as they did
+    np.set_printoptions(legacy="1.13")  # the format of arrays and scalars in 2017
     if hasattr(sys.stdin, "reconfigure"):
-        sys.stdin.reconfigure(newline="\n")  # a carriage return is a character
+        sys.stdin.reconfigure(newline="\n")  # no newline translation
     _start_processes_by_fork()
 
 
 def _start_processes_by_fork():
-    """Make multiprocessing fork, which was the only way on POSIX: functions need no pickle."""
+    """Let multiprocessing fork, the only method in 2017 on POSIX; functions need no pickle."""
     methods = multiprocessing.get_all_start_methods()
     chosen = multiprocessing.get_start_method(allow_none=True)
     if chosen is None and "fork" in methods and methods[0] != "fork":
@@ -39,33 +39,33 @@ def _start_processes_by_fork():
 
 
 def set_start_method(method, force=False):
-    """`multiprocessing.set_start_method(...)`, which a program may call once."""
+    """`multiprocessing.set_start_method(...)`, which the program may still call once."""
     multiprocessing.set_start_method(method, force or _state.chose_fork)
     _state.chose_fork = False
 
 
-def let_bytes_through():
-    """Text of the program may hold bytes that are no UTF-8, which go out as they came in."""
+def set_lossless_streams():
+    """Let stdin and stdout preserve bytes that are not UTF-8, as lone surrogates."""
     for stream in (sys.stdin, sys.stdout):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="surrogateescape")
 
 
-def share():
-    """Let the Python processes that this one starts translate what they run, from now on."""
-    _state.shares = True
-    os.environ.update(_shared(os.environ))
+def share_translation():
+    """Let the Python processes that this one starts translate their programs, from now on."""
+    _state.shares_translation = True
+    os.environ.update(_sharing_variables(os.environ))
 
 
-def sharing(environment):
-    """The environment of a process to start: None, for this one's, or a mapping."""
-    if not _state.shares:
+def child_environment(environment):
+    """Return the environment of a child process, from a mapping or None for this process's."""
+    if not _state.shares_translation:
         return environment
-    share()  # the program may have set PYTHONPATH
-    return environment and {**environment, **_shared(environment)}
+    share_translation()  # the program may have set PYTHONPATH
+    return environment and {**environment, **_sharing_variables(environment)}
 
 
-def _shared(environment):
+def _sharing_variables(environment):
     path = environment.get("PYTHONPATH")
     entries = path.split(os.pathsep) if path else []
     entries = [STARTUP, *(entry for entry in entries if entry != STARTUP)]
@@ -73,12 +73,12 @@ def _shared(environment):
     return {"PYTHONPATH": os.pathsep.join(entries), VARIABLE: python}
 
 
-def with_sharing(function):
-    """A function that starts processes, which are to translate what they run."""
+def sharing_translation(function):
+    """Decorate a function that starts processes, which then translate their programs."""
 
     @functools.wraps(function)
     def starting(*args, **keywords):
-        sharing(None)
+        child_environment(None)
         return function(*args, **keywords)
 
     return starting

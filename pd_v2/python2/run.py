@@ -1,7 +1,7 @@
 """Run a script, a module or a command as Python would have done in 2017.
 
-SystemExit and every other error leave these functions as they would leave the program. The process
-is the program's afterwards: sys.path, sys.argv, the main module and how errors are shown.
+SystemExit and all other errors propagate. The process belongs to the program afterwards: sys.path,
+sys.argv, the main module and sys.excepthook are set for it.
 """
 
 import os
@@ -17,7 +17,7 @@ from pd_v2.python2.translate import parse
 
 
 def launch(command):
-    """Run what a command line says: ["script.py", …], ["-m", "module", …], ["-c", "text", …]."""
+    """Run a command line: ["script.py", …], ["-m", "module", …], ["-c", "text", …] or ["-", …]."""
     if command[0] == "-m":
         run_module(command[1], command[2:])
     elif command[0] == "-c":
@@ -32,27 +32,27 @@ def run(path, arguments=()):
     """Run a script, or the `__main__` of a folder or zip file, with its arguments in sys.argv."""
     if os.path.isdir(path) or importer.is_zip(path):
         return _run_folder(os.path.abspath(path), [path, *arguments])
-    module = _take_over([path, *arguments], os.path.dirname(os.path.realpath(path)))
+    module = _set_up([path, *arguments], os.path.dirname(os.path.realpath(path)))
     module.__file__ = os.path.abspath(path)
     _execute(lambda: sources.load_program(module.__file__), module)
 
 
 def run_text(text, filename, argv):
     """Run the text of a program."""
-    _execute(lambda: parse(text + "\n", filename), _take_over(argv, ""), filename)
+    _execute(lambda: parse(text + "\n", filename), _set_up(argv, ""), filename)
 
 
 def run_module(name, arguments=()):
-    """Run a module that is found by its name, with its arguments in sys.argv."""
-    module = _take_over(["-m", *arguments], os.getcwd())
+    """Run a module by its name, with its arguments in sys.argv."""
+    module = _set_up(["-m", *arguments], os.getcwd())
     spec = _spec_to_run(name, name)
     sys.argv[0] = spec.origin
     _run_spec(spec, module)
 
 
 def _run_folder(path, argv):
-    """A folder or a zip file comes first on sys.path, where its modules are."""
-    module = _take_over(argv, path)
+    """Run the `__main__` of a folder or zip file, which is put first on sys.path."""
+    module = _set_up(argv, path)
     if sys.flags.safe_path:
         sys.path.insert(0, path)
     spec = PathFinder.find_spec("__main__", [path])
@@ -61,30 +61,30 @@ def _run_folder(path, argv):
     _run_spec(spec, module)
 
 
-def _take_over(argv, folder):
-    """Make the process one that runs a program. The module is the one to run."""
+def _set_up(argv, folder):
+    """Set up the process for a program; return its main module."""
     module = types.ModuleType("__main__")
-    sys.modules["__main__"] = sys.modules["__mp_main__"] = module  # as multiprocessing knows it
+    sys.modules["__main__"] = sys.modules["__mp_main__"] = module  # multiprocessing's name for it
     sys.argv = list(argv)
     if not sys.flags.safe_path:
         sys.path[0] = folder
     importer.install_finder()
-    tracebacks.show_as_of(module)
-    process.let_bytes_through()
-    process.share()
+    tracebacks.install_excepthook(module)
+    process.set_lossless_streams()
+    process.share_translation()
     return module
 
 
-def _spec_to_run(name, wanted):
-    """The spec of a module, or of the `__main__` of a package."""
+def _spec_to_run(name, requested):
+    """Return the spec of a module, or of the `__main__` of a package."""
     try:
         spec = find_spec(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise
         spec = None
-    if spec is None and name != wanted:
-        _fail(f"No module named {name}; {wanted!r} is a package and cannot be directly executed")
+    if spec is None and name != requested:
+        _fail(f"No module named {name}; {requested!r} is a package and cannot be directly executed")
     if spec is None:
         _fail(f"No module named {name}")
     if spec.submodule_search_locations is not None:
@@ -93,7 +93,7 @@ def _spec_to_run(name, wanted):
 
 
 def _fail(message):
-    """End as Python does that cannot find what to run."""
+    """Exit like Python if it cannot find a module to run."""
     print(f"{sys.executable}: {message}", file=sys.stderr)
     sys.exit(1)
 
@@ -108,7 +108,7 @@ def _run_spec(spec, module):
 
 def _execute(load, module, filename=None):
     program = load()
-    process.adapt_to(program)
+    process.configure_for(program)
     try:
         importer.execute(program, filename or module.__file__, module)
     finally:

@@ -1,4 +1,4 @@
-"""Programs in files."""
+"""Source files of programs."""
 
 from importlib.util import decode_source
 
@@ -6,18 +6,18 @@ from pd_v2.python2.translate import parse
 
 
 def read_source(path):
-    """The text of a program, in the encoding that it declares."""
+    """Read the source of a program, in its declared encoding."""
     with open(path, "rb") as file:
         return _decoded(file.read(), path)
 
 
 def load_program(path):
-    """The Program in a file."""
+    """Parse the Program in a file."""
     return parse(read_source(path), path)
 
 
 def parse_data(data, path):
-    """The Program in the bytes of a file."""
+    """Parse the Program in the bytes of a file."""
     return parse(_decoded(data, path), path)
 
 

@@ -1,6 +1,6 @@
-"""Python 2 syntax written as Python 3: the same lines, under the same numbers.
+"""Conversion of Python 2 syntax to Python 3, with the same line numbers.
 
-What the program means is left to pd_v2.python2.meaning; here it only has to parse.
+The result has to parse only; the semantics are left to pd_v2.python2.semantics.
 """
 
 import functools
@@ -11,18 +11,18 @@ from fissix.pgen2.parse import ParseError
 from fissix.pgen2.tokenize import TokenError
 from fissix.refactor import RefactoringTool
 
-_OURS = ("except_target", "byte_strings", "tuple_parameters")
-_THEIRS = ("exec", "ne", "numliterals", "paren", "print", "raise", "repr", "throw")
+_OWN_FIXERS = ("except_target", "byte_strings", "tuple_parameters")
+_FISSIX_FIXERS = ("exec", "ne", "numliterals", "paren", "print", "raise", "repr", "throw")
 
 
 @functools.cache
 def _tool():
-    ours = [f"pd_v2.python2.fixers.fix_{name}" for name in _OURS]
-    return RefactoringTool(ours + [f"fissix.fixes.fix_{name}" for name in _THEIRS])
+    own = [f"pd_v2.python2.fixers.fix_{name}" for name in _OWN_FIXERS]
+    return RefactoringTool(own + [f"fissix.fixes.fix_{name}" for name in _FISSIX_FIXERS])
 
 
 def modernize(source, filename):
-    """The lines of a Python 2 program as Python 3. SyntaxError if it is no Python 2."""
+    """Convert the source of a Python 2 program; SyntaxError if it is not Python 2."""
     try:
         tree = _tool().refactor_string(source + "\n", filename)
     except (ParseError, TokenError, IndentationError) as error:
@@ -31,7 +31,7 @@ def modernize(source, filename):
 
 
 def _syntax_error(error, source, filename):
-    """What Python 2 would have reported."""
+    """Return the error that Python 2 would have reported."""
     if isinstance(error, IndentationError):
         message, (_, line, column, _) = error.args
         kind = IndentationError
@@ -46,13 +46,13 @@ def _syntax_error(error, source, filename):
 
 
 def _without_tabs(tree):
-    """The text of the tree. Python 2 took a tab as 8 columns, Python 3 wants tabs or spaces."""
-    inside = set()
+    """Return the text of a tree, indented by spaces: Python 3 rejects a mix of tabs and spaces."""
+    string_lines = set()  # continuation lines of strings
     for leaf in tree.leaves():
         if leaf.type == token.STRING:
-            inside.update(range(leaf.lineno + 1, leaf.lineno + leaf.value.count("\n") + 1))
+            string_lines.update(range(leaf.lineno + 1, leaf.lineno + leaf.value.count("\n") + 1))
     lines = str(tree).split("\n")
     for number, line in enumerate(lines, 1):
-        if number not in inside:
+        if number not in string_lines:
             lines[number - 1] = re.sub(r"^[ \t]+", lambda tabs: tabs[0].expandtabs(8), line)
     return "\n".join(lines)

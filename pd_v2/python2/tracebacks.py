@@ -1,17 +1,17 @@
-"""Tracebacks of a program as it would have got them without a launcher."""
+"""Tracebacks of a program without the frames of this package."""
 
 import os
 import sys
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__))
-_BESIDE = ("__main__.py", "as_paddle.py")
-_OURS = (_PACKAGE + os.sep, *(os.path.join(os.path.dirname(_PACKAGE), name) for name in _BESIDE))
+_MODULES = ("__main__.py", "as_paddle.py")  # of pd_v2
+_HIDDEN = (_PACKAGE + os.sep, *(os.path.join(os.path.dirname(_PACKAGE), m) for m in _MODULES))
 
 
 def strip_error(error, first_globals=None):
-    """Take the frames of this package from an error and from those that led to it.
+    """Remove the frames of this package from an error, its causes and its contexts.
 
-    With first_globals, also all frames before the first of the module with those globals.
+    With first_globals, also remove all frames before the first with those globals.
     """
     seen = set()
     while error is not None and id(error) not in seen:
@@ -21,38 +21,38 @@ def strip_error(error, first_globals=None):
 
 
 def _stripped(traceback, first_globals):
-    steps = list(_steps(traceback))
-    own = [i for i, step in enumerate(steps) if step.tb_frame.f_globals is first_globals]
-    kept = [step for step in steps[own[0] if own else 0 :] if not _is_ours(step)]
+    entries = list(_entries(traceback))
+    own = [i for i, entry in enumerate(entries) if entry.tb_frame.f_globals is first_globals]
+    kept = [entry for entry in entries[own[0] if own else 0 :] if not _is_hidden(entry)]
     following = None
-    for step in reversed(kept):
-        step.tb_next = following
-        following = step
+    for entry in reversed(kept):
+        entry.tb_next = following
+        following = entry
     return following
 
 
-def _steps(traceback):
+def _entries(traceback):
     while traceback is not None:
         yield traceback
         traceback = traceback.tb_next
 
 
-def _is_ours(step):
-    filename = step.tb_frame.f_code.co_filename
-    return filename.startswith((*_OURS, "<frozen importlib", "<frozen runpy"))
+def _is_hidden(entry):
+    filename = entry.tb_frame.f_code.co_filename
+    return filename.startswith((*_HIDDEN, "<frozen importlib", "<frozen runpy"))
 
 
-def show_as_of(module):
-    """Let uncaught errors be shown as those of a main module."""
+def install_excepthook(module):
+    """Print uncaught errors as if a module had been run by Python itself."""
 
-    def show(kind, error, traceback):
+    def excepthook(kind, error, traceback):
         strip_error(error, vars(module))
         if isinstance(error, SyntaxError) and not _ran(error, module):
             error.__traceback__ = None
         sys.__excepthook__(kind, error, error.__traceback__)
 
-    sys.excepthook = show
+    sys.excepthook = excepthook
 
 
 def _ran(error, module):
-    return any(step.tb_frame.f_globals is vars(module) for step in _steps(error.__traceback__))
+    return any(entry.tb_frame.f_globals is vars(module) for entry in _entries(error.__traceback__))

@@ -1,16 +1,16 @@
-"""A program of 2017 as a syntax tree of today."""
+"""Translation of a program of 2017 to a Python 3 syntax tree."""
 
 import ast
 import warnings
 from dataclasses import dataclass
 
-from pd_v2.python2 import meaning, syntax
+from pd_v2.python2 import semantics, syntax
 from pd_v2.python2.dialect import is_python3
 
 
 @dataclass(frozen=True)
 class Program:
-    """What to run: the tree, and how its names and imports are to be understood."""
+    """A parsed program: its tree, and the dialect of its names and imports."""
 
     tree: ast.Module
     is_python2: bool
@@ -19,26 +19,26 @@ class Program:
 
 
 def parse(source, filename):
-    """The Program of a source text: Python 2, unless it is clearly Python 3.
+    """Parse source text to a Program: Python 2, unless it is clearly Python 3.
 
-    Lines keep their numbers. SyntaxError, with a place in the source, if it is neither.
+    Line numbers are preserved. SyntaxError, with the location in the source, if it is neither.
     """
-    today, error_today = _parsed(source, filename)
-    if today is not None and is_python3(today):
-        return Program(today, is_python2=False)
+    python3, python3_error = _parse(source, filename)
+    if python3 is not None and is_python3(python3):
+        return Program(python3, is_python2=False)
     try:
         text = syntax.modernize(source, filename)
     except SyntaxError as error:
-        if today is not None:
-            return Program(today, is_python2=False)
-        raise _later(error_today, error) from None
-    tree, error = _parsed(text, filename)
+        if python3 is not None:
+            return Program(python3, is_python2=False)
+        raise _later(python3_error, error) from None
+    tree, error = _parse(text, filename)
     if tree is None:
-        raise _of_source(error, source) from None
+        raise _with_source_line(error, source) from None
     _widen_changed_lines(tree, source, text)
-    features = meaning.future_features(tree)
+    features = semantics.future_features(tree)
     return Program(
-        meaning.give_meaning(tree),
+        semantics.convert_semantics(tree),
         True,
         "print_function" in features,
         "absolute_import" in features,
@@ -46,19 +46,19 @@ def parse(source, filename):
 
 
 def translate(source, filename="<string>"):
-    """The source of a program as it is run: Python 3, which a Python 3 program stays."""
+    """Translate the source of a program to Python 3; a Python 3 program is returned unchanged."""
     program = parse(source, filename)
     return ast.unparse(program.tree) + "\n" if program.is_python2 else source
 
 
 def compile_program(program, filename):
-    """The code of a Program. It has the features of its own __future__ imports only."""
+    """Compile a Program, with the features of its own __future__ imports only."""
     with _without_warnings():
         return compile(program.tree, filename, "exec", dont_inherit=True)
 
 
-def _parsed(text, filename):
-    """(tree, None) or (None, the SyntaxError)."""
+def _parse(text, filename):
+    """Return (tree, None) or (None, the SyntaxError)."""
     with _without_warnings():
         try:
             return compile(text, filename, "exec", ast.PyCF_ONLY_AST, dont_inherit=True), None
@@ -67,21 +67,21 @@ def _parsed(text, filename):
 
 
 def _without_warnings():
-    """Today's warnings about yesterday's habits, such as '\\d' and `is 0`, help nobody."""
+    """Suppress warnings about the source, such as of '\\d' and `is 0`, which 2017 did not issue."""
     return warnings.catch_warnings(action="ignore")
 
 
 def _later(first, second):
-    """Of the errors of two parsers the one that is further down: it got past the other's."""
-    return first if _place(first) >= _place(second) else second
+    """Return the error of the parser that got further in the source."""
+    return first if _location(first) >= _location(second) else second
 
 
-def _place(error):
+def _location(error):
     return (error.lineno or 0, error.offset or 0)
 
 
-def _of_source(error, source):
-    """The error with the line as its author wrote it."""
+def _with_source_line(error, source):
+    """Replace the line in an error by the original one."""
     lines = source.splitlines()
     if error.lineno and error.lineno <= len(lines) and error.text is not None:
         error.text = lines[error.lineno - 1] + "\n"
@@ -89,9 +89,9 @@ def _of_source(error, source):
 
 
 def _widen_changed_lines(tree, source, text):
-    """Let nodes on rewritten lines span whole lines: the columns there are not those of the source.
+    """Let nodes on rewritten lines span whole lines, as their columns are not those of the source.
 
-    A traceback marks the columns of an error only where they are less than the line.
+    A traceback does not mark the columns of an error that spans the line.
     """
     before, after = source.split("\n"), text.split("\n")
     changed = {n for n, (a, b) in enumerate(zip(before, after, strict=False), 1) if a != b}

@@ -1,4 +1,4 @@
-"""Readers made from data: arrays and files."""
+"""Readers of arrays and files."""
 
 import contextlib
 
@@ -10,11 +10,11 @@ from pd_v2.recordio.chunks import matching, read_records
 
 __all__ = ["cloud_reader", "np_array", "recordio", "text_file"]
 
-pass_num = 0  # of the next pass through any cloud_reader
+pass_num = 0  # number of the next pass over any cloud_reader; 2017's name
 
 
 def np_array(x):
-    """The elements of a vector, the rows of a matrix, the slices along axis 0 of more axes."""
+    """Return a reader of the slices of an array along axis 0, such as the rows of a matrix."""
     x = np.asarray(x)
 
     def rows():
@@ -24,9 +24,9 @@ def np_array(x):
 
 
 def text_file(path):
-    """The lines of a file of UTF-8 text, without the newlines that end them.
+    """Return a reader of the lines of a UTF-8 text file, without their newlines.
 
-    Bytes that are no UTF-8 are kept, as in the strings of a script that the launcher runs.
+    Bytes that are not UTF-8 become lone surrogates, as in a script that `python -m pd_v2` runs.
     """
 
     def lines():
@@ -38,11 +38,11 @@ def text_file(path):
 
 
 def recordio(paths, buf_size=100, trusted=False):
-    """The pickled samples in RecordIO files, read up to buf_size ahead.
+    """Return a reader of the pickled samples in RecordIO files, which prefetches buf_size samples.
 
-    paths is a list of file names or patterns, or a string of them with commas between. Samples are
-    numbers, text, containers and arrays; DamagedFile of anything else. With trusted=True they may
-    be of any class, and unpickling runs what a file names: only for files you made yourself.
+    paths is a list of file names or patterns, or a comma-separated string. Samples are numbers,
+    text, containers and arrays; DamagedFile for anything else. With trusted=True they may be of any
+    class, and unpickling runs code that the file names: only for files you made yourself.
     """
     patterns = paths.split(",") if isinstance(paths, str) else list(paths)
 
@@ -56,10 +56,10 @@ def recordio(paths, buf_size=100, trusted=False):
 
 
 def cloud_reader(paths, etcd_endpoints, timeout_sec=5, buf_size=64, trusted=False):
-    """The pickled samples in RecordIO files, shared among all readers with these etcd_endpoints.
+    """Return a reader of RecordIO files that shares samples with others of these etcd_endpoints.
 
-    paths is a file name or pattern, or a list of them. In each pass a reader gets samples that no
-    other one gets; all readers are in this process (pd_v2.master). `trusted` is that of `recordio`.
+    paths is a file name or pattern, or a list of them. In each pass every sample goes to one of the
+    readers; all of them are in this process (pd_v2.master). `trusted` is as in `recordio`.
     """
     client = master.client(etcd_endpoints, timeout_sec, buf_size)
     client.set_dataset(paths)
@@ -75,5 +75,5 @@ def cloud_reader(paths, etcd_endpoints, timeout_sec=5, buf_size=64, trusted=Fals
 
 
 def _sample(where, record, trusted):
-    """The object in a pickled record; Python 2 wrote bytes as text."""
+    """Unpickle a record; Python 2 pickled bytes as text."""
     return pickles.load_samples(where, record, trusted)

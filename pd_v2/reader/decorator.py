@@ -1,14 +1,14 @@
-"""Readers made from readers.
+"""Reader decorators: functions that take readers and return a new one.
 
-Each function takes readers and returns a new one; nothing is read before the new one is iterated.
+Nothing is read before the new reader is iterated.
 """
 
 import itertools
 import operator
 
-from pd_v2.reader import order
-from pd_v2.reader.ahead import Holding
+from pd_v2.reader import shuffling
 from pd_v2.reader.pipe import PipeReader, pipe_reader
+from pd_v2.reader.prefetch import ReaderIterator
 from pd_v2.reader.protocol import require_reader, wrapping
 from pd_v2.reader.threads import buffered, xmap_readers
 
@@ -29,11 +29,11 @@ _MISSING = object()
 
 
 class ComposeNotAligned(ValueError):
-    """Readers composed with check_alignment gave different numbers of samples."""
+    """Raised if readers composed with check_alignment have different numbers of samples."""
 
 
 def map_readers(func, *readers):
-    """func(a, b, ...) over the samples of the readers in lock-step, up to the shortest."""
+    """Apply func(a, b, ...) to the samples of readers in lockstep, up to the shortest."""
     if not callable(func):
         raise TypeError(f"map_readers: func must be a function, got {type(func).__name__}")
     _require_readers("map_readers", readers)
@@ -45,14 +45,14 @@ def map_readers(func, *readers):
 
 
 def shuffle(reader, buf_size):
-    """Samples in random order within windows of buf_size, drawn with the `random` module."""
+    """Shuffle samples within windows of buf_size, with the `random` module."""
     require_reader("shuffle", reader)
 
     return wrapping(reader, lambda: _Shuffled(reader, max(buf_size, 1)))
 
 
-class _Shuffled(Holding):
-    """Samples in random order, a window at a time; it holds what is left of a window."""
+class _Shuffled(ReaderIterator):
+    """Samples shuffled within windows; the rest of the current window is available."""
 
     def __init__(self, reader, size):
         super().__init__(reader)
@@ -62,13 +62,13 @@ class _Shuffled(Holding):
         for sample in self._window:
             return sample
         window = list(itertools.islice(self.samples, self._size))
-        order.shuffle(window)
+        shuffling.shuffle(window)
         self._window = iter(window)
         return next(self._window)
 
     @property
-    def held(self):
-        """How many samples are left of the window."""
+    def available(self):
+        """The number of samples left in the window."""
         return operator.length_hint(self._window)
 
     def close(self):
@@ -77,7 +77,7 @@ class _Shuffled(Holding):
 
 
 def chain(*readers):
-    """All samples of the first reader, then all of the second, and so on."""
+    """Concatenate readers: all samples of the first, then all of the second, and so on."""
     _require_readers("chain", readers)
 
     def chained():
@@ -87,10 +87,9 @@ def chain(*readers):
 
 
 def compose(*readers, check_alignment=True):
-    """One flat tuple from a sample of each reader: (1, 2) and 3 make (1, 2, 3).
+    """Zip readers; samples are joined to one flat tuple: (1, 2) and 3 make (1, 2, 3).
 
-    Readers of different lengths raise ComposeNotAligned; with check_alignment=False the surplus
-    is dropped.
+    ComposeNotAligned if their lengths differ; with check_alignment=False the surplus is dropped.
     """
     _require_readers("compose", readers)
 
@@ -104,7 +103,7 @@ def compose(*readers, check_alignment=True):
 
 
 def firstn(reader, n):
-    """The first n samples."""
+    """Limit a reader to the first n samples."""
     require_reader("firstn", reader)
     if n < 0:
         raise ValueError(f"firstn: n must not be negative, got {n}")
@@ -127,7 +126,7 @@ def _as_tuple(sample):
 
 
 def _aligned(streams):
-    """zip, but a stream that ends before the others is an error."""
+    """Zip streams; ComposeNotAligned if one ends before the others."""
     for count, row in enumerate(itertools.zip_longest(*streams, fillvalue=_MISSING)):
         ended = [str(i) for i, sample in enumerate(row) if sample is _MISSING]
         if ended:

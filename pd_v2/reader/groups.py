@@ -1,16 +1,16 @@
-"""Samples grouped into lists, the minibatches."""
+"""`paddle.batch`: samples grouped into minibatches."""
 
 import itertools
 import operator
 
-from pd_v2.reader.ahead import Holding, held
+from pd_v2.reader.prefetch import ReaderIterator, available
 from pd_v2.reader.protocol import require_reader, wrapping
 
 __all__ = ["batch"]
 
 
 def batch(reader, batch_size):
-    """A reader of lists of batch_size samples; the last list holds what is left."""
+    """Return a reader of lists of batch_size samples; the last list may be shorter."""
     require_reader("batch", reader)
     try:
         size = operator.index(batch_size)
@@ -19,10 +19,10 @@ def batch(reader, batch_size):
     if size < 1:
         raise ValueError(f"batch: batch_size must be at least 1, got {size}")
 
-    return wrapping(reader, lambda: _Groups(reader, size))
+    return wrapping(reader, lambda: _Minibatches(reader, size))
 
 
-class _Groups(Holding):
+class _Minibatches(ReaderIterator):
     """Lists of `size` samples."""
 
     def __init__(self, reader, size):
@@ -30,12 +30,12 @@ class _Groups(Holding):
         self._size = size
 
     def __next__(self):
-        group = list(itertools.islice(self.samples, self._size))
-        if not group:
+        samples = list(itertools.islice(self.samples, self._size))
+        if not samples:
             raise StopIteration
-        return group
+        return samples
 
     @property
-    def held(self):
-        """The number of batches that the held samples make, a fraction for the last."""
-        return held(self._samples) / self._size
+    def available(self):
+        """The number of available batches, which may be a fraction."""
+        return available(self._samples) / self._size

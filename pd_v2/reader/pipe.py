@@ -10,10 +10,10 @@ _GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
 
 
 class PipeReader:
-    """The output of a command as UTF-8 text, in which bytes that are no UTF-8 are kept.
+    """The output of a command as UTF-8 text; other bytes become lone surrogates.
 
-    The command is split into words like a shell would do, and starts anew for each iteration.
-    file_type "gzip" decompresses its output. bufsize is the largest chunk read, in bytes.
+    The command is split into words as by a shell, and runs again for each iteration. file_type
+    "gzip" decompresses its output. bufsize is the maximal size of a chunk, in bytes.
     """
 
     def __init__(self, command, bufsize=8192, file_type="plain"):
@@ -26,7 +26,7 @@ class PipeReader:
         self.file_type = file_type
 
     def get_line(self, cut_lines=True, line_break="\n"):
-        """Yield lines without their break, the last one even if it has none.
+        """Yield lines without their line break; the last line may lack one.
 
         With cut_lines=False, yield text in the chunks in which it arrives.
         """
@@ -34,7 +34,7 @@ class PipeReader:
         return itertools.chain.from_iterable(chunks) if cut_lines else chunks
 
     def chunks(self, cut_lines=True, line_break="\n"):
-        """What one read of the pipe gives, again and again: a list of lines, or a string."""
+        """Yield for each read of the pipe a list of lines, or text with cut_lines=False."""
         output = _output(self.command, self.bufsize)
         if self.file_type == "gzip":
             output = _gunzipped(output, self.command)
@@ -43,9 +43,9 @@ class PipeReader:
 
 
 def pipe_reader(left_cmd, parser, bufsize=8192, file_type="plain", cut_lines=True, line_break="\n"):
-    """Samples that parser(lines) returns for each list of lines a command prints.
+    """Return a reader of the samples that parser(lines) returns for the output of a command.
 
-    With cut_lines=False the parser gets the text of each chunk instead.
+    The parser is called with lists of lines, or with cut_lines=False with chunks of text.
     """
     if not callable(parser):
         raise TypeError(f"pipe_reader: parser must be a function, got {type(parser).__name__}")
@@ -59,7 +59,7 @@ def pipe_reader(left_cmd, parser, bufsize=8192, file_type="plain", cut_lines=Tru
 
 
 def _output(command, bufsize):
-    """Bytes of a command's standard output; a bad exit status is an error, leaving early kills."""
+    """Yield chunks of a command's output; RuntimeError if it fails. Closing this kills it."""
     with subprocess.Popen(shlex.split(command), stdout=subprocess.PIPE) as process:
         try:
             while chunk := process.stdout.read1(bufsize):
@@ -72,7 +72,7 @@ def _output(command, bufsize):
 
 
 def _gunzipped(chunks, command):
-    """Decompress gzip members that follow each other."""
+    """Decompress chunks of concatenated gzip members."""
     decoder = zlib.decompressobj(_GZIP_OR_ZLIB)
     for chunk in chunks:
         while chunk:
@@ -88,10 +88,10 @@ def _gunzipped(chunks, command):
 
 
 def _lines(text, line_break):
-    rest = ""
+    remainder = ""
     for chunk in text:
-        *lines, rest = (rest + chunk).split(line_break)
+        *lines, remainder = (remainder + chunk).split(line_break)
         if lines:
             yield lines
-    if rest:
-        yield [rest]
+    if remainder:
+        yield [remainder]

@@ -1,4 +1,4 @@
-"""What a reader is: a function without arguments that returns an iterable of samples."""
+"""The reader protocol: a function without arguments that returns an iterable of samples."""
 
 import functools
 import inspect
@@ -8,7 +8,7 @@ _PACKAGE = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
 
 
 def require_reader(who, reader):
-    """Raise TypeError unless `reader` can be called."""
+    """Raise TypeError unless `reader` is callable."""
     if callable(reader):
         return
     message = f"{who}: a reader is a function that returns samples, got {type(reader).__name__}"
@@ -18,13 +18,13 @@ def require_reader(who, reader):
 
 
 def wrapping(reader, read):
-    """The reader `read`, which is made from `reader` alone and called like it in errors."""
+    """Return `read`, marked as derived from `reader`, whose name it takes in errors."""
     read.__wrapped__ = reader
     return read
 
 
 def reader_name(reader):
-    """The name of a reader in errors: the function that it was made from, with file and line."""
+    """Return the name of a reader for errors: its original function, with file and line."""
     reader = inspect.unwrap(reader)
     while isinstance(reader, functools.partial):
         reader = inspect.unwrap(reader.func)

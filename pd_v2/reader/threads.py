@@ -1,8 +1,8 @@
-"""Readers that work ahead of their consumer in daemon threads.
+"""Readers that prefetch samples in daemon threads.
 
-The threads start when the reader is iterated and stop when it ends, fails, is closed or forgotten.
-The consumer may be the main thread, where a KeyboardInterrupt may come between any two steps: it
-takes no lock that Python code would have to release, only queues whose operations are single steps.
+The threads start when the reader is iterated and stop when it ends, fails, is closed or garbage
+collected. The consumer may be the main thread, where a KeyboardInterrupt can come between any two
+bytecodes: so it takes no locks that Python code has to release, only queues with atomic operations.
 """
 
 import _thread
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
 
-from pd_v2.reader.ahead import ahead
+from pd_v2.reader.prefetch import prefetching
 from pd_v2.reader.protocol import require_reader, wrapping
 
 _END = object()
@@ -19,97 +19,97 @@ _END = object()
 
 @dataclass(frozen=True)
 class _Failure:
-    """An exception on its way from a worker to the consumer."""
+    """An exception in a worker, to be raised in the consumer."""
 
     error: BaseException
 
 
-class _Room:
-    """A semaphore for samples in flight, 0: unlimited. One thread acquires, another releases."""
+class _Semaphore:
+    """A semaphore for samples in flight (0: unlimited); one thread acquires, another releases."""
 
     def __init__(self, size):
         self._bounded, self._free = bool(size), size
-        self._given = SimpleQueue()
+        self._released = SimpleQueue()
         self.closed = False
 
-    def take(self):
-        """Wait until there is room; False once it is closed."""
+    def acquire(self):
+        """Wait for a slot; return False once the semaphore is closed."""
         if self._bounded and not self._free:
-            self._given.get()
+            self._released.get()
         elif self._bounded:
             self._free -= 1
         return not self.closed
 
-    def give(self):
-        """A sample has arrived."""
+    def release(self):
+        """Free the slot of a sample that the consumer has received."""
         if self._bounded:
-            self._given.put(None)
+            self._released.put(None)
 
     def close(self):
-        """Nothing is taken any more."""
+        """Let `acquire` return False from now on."""
         self.closed = True
-        self._given.put(None)
+        self._released.put(None)
 
 
-class _Ending:
-    """A `with` that ends threads when it is left; they also end when nobody holds it.
+class _Cleanup:
+    """A context manager that calls functions on exit, to stop threads, or when it is deleted.
 
-    That is what an interrupt on the way into the block leaves to do.
+    The latter happens if a KeyboardInterrupt comes before the block is entered.
     """
 
-    _steps = ()  # an interrupt may come before there are any
+    _functions = ()  # __del__ may run before __init__
 
-    def __init__(self, *steps):
-        self._steps = steps
+    def __init__(self, *functions):
+        self._functions = functions
 
     def __enter__(self):
         return self
 
     def __exit__(self, *exc):
-        for step in self._steps:
-            step()
+        for function in self._functions:
+            function()
 
     def __del__(self):
         self.__exit__()
 
 
 def buffered(reader, size):
-    """Reads up to `size` samples ahead in a thread (0: without limit)."""
+    """Prefetch up to `size` samples in a thread (0: without limit)."""
     require_reader("buffered", reader)
     _require_size("buffered: size", size, 0)
 
-    @ahead
+    @prefetching
     def read():
-        room, ready = _Room(size), SimpleQueue()
-        with _Ending(room.close):
-            _start(_pump, reader, room, ready)
-            yield from _delivered(_received(ready), room)
+        slots, ready = _Semaphore(size), SimpleQueue()
+        with _Cleanup(slots.close):
+            _start(_read, reader, slots, ready)
+            yield from _samples(_received(ready), slots)
 
     return wrapping(reader, read)
 
 
 def xmap_readers(mapper, reader, process_num, buffer_size, order=False):
-    """mapper(sample) in process_num threads, fed by another thread that reads.
+    """Apply mapper(sample) in process_num threads; another thread reads.
 
-    Samples come in the order in which they are ready; with order=True, in the reader's order.
+    Samples come in the order of completion; with order=True, in the reader's order.
     """
     require_reader("xmap_readers", reader)
     if not callable(mapper):
         raise TypeError(f"xmap_readers: mapper must be a function, got {type(mapper).__name__}")
     _require_size("xmap_readers: process_num", process_num, 1)
     _require_size("xmap_readers: buffer_size", buffer_size, 0)
-    # a buffer before the mappers, one behind them, and what they have at hand
+    # a buffer before the mappers, one behind them, and one sample in each mapper
     size = 2 * buffer_size + process_num if buffer_size else 0
 
-    @ahead
+    @prefetching
     def read():
-        room, raw, ready = _Room(size), SimpleQueue(), SimpleQueue()
-        with _Ending(room.close, partial(raw.put, _END)):
-            _start(_pump, reader, room, raw)
+        slots, raw, ready = _Semaphore(size), SimpleQueue(), SimpleQueue()
+        with _Cleanup(slots.close, partial(raw.put, _END)):
+            _start(_read, reader, slots, raw)
             for _ in range(process_num):
-                _start(_map, mapper, room, raw, ready)
+                _start(_map, mapper, slots, raw, ready)
             items = _received(ready, process_num)
-            yield from _delivered(_in_order(items) if order else items, room)
+            yield from _samples(_in_order(items) if order else items, slots)
 
     return wrapping(reader, read)
 
@@ -123,33 +123,33 @@ def _start(work, *args):
     thread = threading.Thread(
         target=work, args=args, name=f"pd_v2.reader{work.__name__}", daemon=True
     )
-    # `start` waits until it runs, with a lock: not in a thread that may be interrupted
+    # `start` waits for the new thread with a lock: not in a thread that may be interrupted
     _thread.start_new_thread(thread.start, ())
 
 
-def _pump(reader, room, raw):
-    """Put (turn, sample) of a reader, or its failure, and an end mark."""
-    turn = 0
+def _read(reader, slots, raw):
+    """Put (index, sample) of a reader, or its failure, then an end mark."""
+    index = 0
     try:
-        for turn, sample in enumerate(reader(), 1):
-            if not room.take():
+        for index, sample in enumerate(reader(), 1):
+            if not slots.acquire():
                 return
-            raw.put((turn, sample))
+            raw.put((index, sample))
     except BaseException as error:
-        raw.put((turn + 1, _Failure(error)))
+        raw.put((index + 1, _Failure(error)))
     raw.put(_END)
 
 
-def _map(mapper, room, raw, ready):
-    """Pass outcomes on, up to the end mark, which is left to the other mappers."""
-    while (received := raw.get()) is not _END and not room.closed:
-        turn, item = received
-        ready.put((turn, _outcome(mapper, item)))
+def _map(mapper, slots, raw, ready):
+    """Map samples up to the end mark, which is put back for the other mappers."""
+    while (received := raw.get()) is not _END and not slots.closed:
+        index, item = received
+        ready.put((index, _mapped(mapper, item)))
     raw.put(_END)
     ready.put(_END)
 
 
-def _outcome(mapper, item):
+def _mapped(mapper, item):
     if isinstance(item, _Failure):
         return item
     try:
@@ -159,7 +159,7 @@ def _outcome(mapper, item):
 
 
 def _received(ready, ends=1):
-    """The (turn, item) pairs in a queue, until all end marks have come."""
+    """Yield the (index, item) pairs in a queue, until all end marks have come."""
     while ends:
         received = ready.get()
         if received is _END:
@@ -169,19 +169,19 @@ def _received(ready, ends=1):
 
 
 def _in_order(received):
-    """(turn, item) pairs, sorted: each turn comes once, and none is left out."""
-    early, due = {}, 1
-    for turn, item in received:
-        early[turn] = item
-        while due in early:
-            yield due, early.pop(due)
-            due += 1
+    """Sort (index, item) pairs, whose indices are consecutive from 1."""
+    pending, expected = {}, 1
+    for index, item in received:
+        pending[index] = item
+        while expected in pending:
+            yield expected, pending.pop(expected)
+            expected += 1
 
 
-def _delivered(received, room):
-    """The samples; a worker's failure is raised here."""
+def _samples(received, slots):
+    """Yield the samples and free their slots; raise the failure of a worker."""
     for _, item in received:
-        room.give()
+        slots.release()
         if isinstance(item, _Failure):
             raise item.error
         yield item

@@ -1,7 +1,7 @@
-"""RecordIO files: chunks of records, each chunk compressed and behind a checksum.
+"""RecordIO files: chunks of records, compressed and with a checksum.
 
-A chunk is five little-endian uint32 (magic, crc32 of the payload, compressor, payload bytes,
-number of records) and the payload, which unpacked is a uint32 length and the bytes per record.
+A chunk is five little-endian uint32 (magic, crc32 of the payload, compressor, payload bytes, number
+of records) and the payload. Decompressed, that is a uint32 length and the bytes of each record.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ _RECORDS_PER_CHUNK = 1000
 
 
 def matching(who, pattern):
-    """The files that match a pattern, in the order of their names; FileNotFoundError for none."""
+    """Return the files that match a pattern, sorted by name; FileNotFoundError if none does."""
     names = sorted(glob.glob(pattern))
     if not names:
         raise FileNotFoundError(f"{who}: no file matches {pattern!r}")
@@ -33,27 +33,27 @@ def matching(who, pattern):
 
 
 def read_records(path):
-    """Yield the records of a file as bytes; DamagedFile where the file is damaged."""
+    """Yield the records of a file as bytes; DamagedFile if the file is damaged."""
     for offset in chunk_offsets(path):
         yield from read_chunk(path, offset)
 
 
 def chunk_offsets(path):
-    """Yield where each chunk of a file begins."""
+    """Yield the offset of each chunk of a file."""
     size = os.path.getsize(path)
     with open(path, "rb") as file:
         while (start := file.tell()) < size:
             yield start
-            with _naming(path, start):
+            with _naming_chunk(path, start):
                 _, _, payload_bytes, _ = _header(file)
             file.seek(payload_bytes, os.SEEK_CUR)
 
 
 def read_chunk(path, offset):
-    """An iterator over the records of the chunk that begins at an offset."""
-    with open(path, "rb") as file, _naming(path, offset):
+    """Return an iterator over the records of the chunk at an offset."""
+    with open(path, "rb") as file, _naming_chunk(path, offset):
         file.seek(offset)
-        return _cut(*_unpacked(file))
+        return _records(*_payload(file))
 
 
 def write_records(path, records):
@@ -69,8 +69,8 @@ def write_records(path, records):
 
 
 @contextlib.contextmanager
-def _naming(path, offset):
-    """Errors inside name the chunk."""
+def _naming_chunk(path, offset):
+    """Convert errors to DamagedFile, with the file and the chunk."""
     try:
         yield
     except (ValueError, OSError, EOFError, struct.error, zlib.error) as error:
@@ -80,15 +80,15 @@ def _naming(path, offset):
 
 
 def _header(file):
-    """Checksum, compressor, bytes and number of records of the chunk that begins here."""
+    """Read the header of a chunk: checksum, compressor, payload bytes, number of records."""
     magic, *rest = _HEADER.unpack(file.read(_HEADER.size))
     if magic != _MAGIC:
         raise ValueError(f"no RecordIO chunk: it starts with {magic:#010x}, not {_MAGIC:#010x}")
     return rest
 
 
-def _unpacked(file):
-    """The records of the chunk that begins here, in one piece, and their number."""
+def _payload(file):
+    """Read and decompress the payload of a chunk; return it and the number of records."""
     crc, compressor, size, count = _header(file)
     if compressor not in _UNPACK:
         raise ValueError(f"compressor {compressor} is unknown")
@@ -101,18 +101,18 @@ def _unpacked(file):
     return _UNPACK[compressor](payload), count
 
 
-def _cut(plain, count):
-    """An iterator over the records in an unpacked payload, once their lengths fit."""
-    found, end = 0, 0
-    for found, (_, end) in enumerate(_places(plain), 1):  # noqa: B007
+def _records(plain, count):
+    """Check the lengths of the records in a decompressed payload; return an iterator over them."""
+    number, end = 0, 0
+    for number, (_, end) in enumerate(_spans(plain), 1):  # noqa: B007
         pass
-    if end > len(plain) or found != count:
-        raise ValueError(f"{found} records in {len(plain)} bytes, announced {count}")
-    return (plain[start:end] for start, end in _places(plain))
+    if end > len(plain) or number != count:
+        raise ValueError(f"{number} records in {len(plain)} bytes, announced {count}")
+    return (plain[start:end] for start, end in _spans(plain))
 
 
-def _places(plain):
-    """Yield where each record begins and ends, the last one perhaps behind the payload."""
+def _spans(plain):
+    """Yield (start, end) of each record; the last end may be beyond the payload."""
     end = 0
     while end < len(plain):
         (length,) = _LENGTH.unpack_from(plain, end)

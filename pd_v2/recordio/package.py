@@ -1,4 +1,4 @@
-"""The package `recordio` of 2017, which paddle brought along, for the files of `paddle.reader`.
+"""2017's package `recordio`, on which paddle depended.
 
 `paddle.reader.creator.recordio` reads samples; this reads and writes the records themselves.
 """
@@ -9,10 +9,10 @@ __all__ = ["reader", "writer"]
 
 
 class reader:
-    """The records of files: `read()` gives the next as bytes, None after the last.
+    """Reader of the records of files: `read()` returns the next as bytes, None after the last.
 
-    `paths` is a file name or pattern, a string of them with commas between, or a list.
-    FileNotFoundError where nothing matches, DamagedFile where a file is damaged.
+    `paths` is a file name or pattern, a comma-separated string of them, or a list.
+    FileNotFoundError if nothing matches, DamagedFile if a file is damaged.
     """
 
     def __init__(self, paths):
@@ -21,30 +21,30 @@ class reader:
         self._records = (record for name in names for record in read_records(name))
 
     def read(self):
-        """The next record, None if there is no more."""
+        """Return the next record, None after the last."""
         return next(self._records, None)
 
     def __iter__(self):
         return self._records
 
     def close(self):
-        """Read no more."""
+        """Close the file."""
         self._records.close()
 
 
 class writer:
-    """A file of records: `write(bytes)` adds one, `close()` completes the file."""
+    """Writer of a file of records: `write(bytes)` adds one, `close()` writes the file."""
 
     def __init__(self, path):
         self._path, self._records = path, []
 
     def write(self, record):
-        """Add a record: bytes, or text in UTF-8."""
+        """Add a record: bytes, or text, which is encoded as UTF-8."""
         text = isinstance(record, str)
         self._records.append(record.encode("utf-8", "surrogateescape") if text else bytes(record))
 
     def close(self):
-        """Write the file; what was at its path stays until it is complete."""
+        """Write the file atomically."""
         write_records(self._path, self._records)
 
     def __enter__(self):

@@ -1,6 +1,6 @@
-"""Decompression of Snappy, which RecordIO files of 2017 use, without a native library.
+"""Snappy decompression in Python, for RecordIO files of 2017.
 
-Checksums inside are skipped: RecordIO has its own over the whole.
+Snappy's checksums are not verified: RecordIO has its own over the payload.
 """
 
 _CRC_BYTES = 4
@@ -9,7 +9,7 @@ _COMPRESSED, _UNCOMPRESSED, _FIRST_SKIPPABLE = 0x00, 0x01, 0x80
 
 
 def unpack_stream(stream):
-    """The content of a Snappy stream in the framing format."""
+    """Decompress a Snappy stream in the framing format."""
     content, start = bytearray(), 0
     while start < len(stream):
         kind, size = stream[start], int.from_bytes(stream[start + 1 : start + 4], "little")
@@ -26,13 +26,13 @@ def _frame(kind, body):
         return unpack_block(body[_CRC_BYTES:])
     if kind == _UNCOMPRESSED:
         return body[_CRC_BYTES:]
-    if kind >= _FIRST_SKIPPABLE:  # the stream identifier, padding, and what others may add
+    if kind >= _FIRST_SKIPPABLE:  # the stream identifier, padding, and reserved types
         return b""
     raise ValueError(f"Snappy frame type {kind:#04x} is unknown")
 
 
 def unpack_block(block):
-    """The content of one Snappy block: a size, then literals and copies of earlier output."""
+    """Decompress a Snappy block: a size, then literals and copies of earlier output."""
     try:
         size, start = _varint(block)
         content = bytearray()
@@ -46,7 +46,7 @@ def unpack_block(block):
 
 
 def _varint(block):
-    """A number of 7 bits per byte, low ones first, and where it ends."""
+    """Decode a varint, little-endian with 7 bits per byte; return it and its end."""
     number = 0
     for position in range(_VARINT_BYTES):
         byte = block[position]
@@ -57,7 +57,7 @@ def _varint(block):
 
 
 def _element(block, start, content):
-    """Add one literal or copy to the content; returns where the next element starts."""
+    """Append one literal or copy to the content; return the start of the next element."""
     tag = block[start]
     kind, upper = tag & 3, tag >> 2
     if kind == 0:
@@ -71,7 +71,7 @@ def _element(block, start, content):
 
 
 def _literal(block, start, upper, content):
-    """Bytes as they are; a length over 60 stands in 1 to 4 bytes of its own."""
+    """Append a literal; a length over 60 is encoded in 1 to 4 further bytes."""
     width = max(0, upper - 59)
     length = 1 + (_number(block, start, width) if width else upper)
     start += width
@@ -82,7 +82,7 @@ def _literal(block, start, upper, content):
 
 
 def _copy(content, offset, length):
-    """Repeat `length` bytes from `offset` back, which may run into what it writes."""
+    """Append `length` bytes from `offset` back; the source may overlap the destination."""
     if not 0 < offset <= len(content):
         raise ValueError(f"a Snappy copy goes {offset} bytes back after {len(content)}")
     start = len(content) - offset

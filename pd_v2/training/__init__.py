@@ -1,1 +1,1 @@
-"""The parts of a training step: batches, the gradient machine, layer outputs."""
+"""Parts of a training step: batches, the gradient machine, layer outputs."""

@@ -1,9 +1,9 @@
-"""Minibatches on their way into a training step: read in turn, converted, and ahead where fit.
+"""The minibatches of a pass: read from the reader, converted to feeds, prefetched where possible.
 
-A reader may do anything when it is asked for its next batch, and an event handler may change what
-it does. So the next batch is asked for when all events of the last one are over. Only where the
-reader holds it already (in a list, in the window of a shuffle, in a thread of its own) it is asked
-for while the step of the batch before runs, and converted, in another thread.
+Reading a batch may have side effects, and an event handler may change what a reader does. So the
+next batch is read after all events of the last one. Only if the reader has it buffered already (in
+a list, in the window of a shuffle, in a thread of its own) it is read and converted in another
+thread, while the step of the batch before runs.
 """
 
 import _thread
@@ -14,20 +14,20 @@ from itertools import count
 from queue import SimpleQueue
 from time import thread_time
 
-from ..reader.ahead import close, held
+from ..reader.prefetch import available, close
 from ..reader.protocol import reader_name
 
-# To wake a thread takes a while, so several batches are prepared together if they are quick.
-_AT_ONCE = 4
-_QUICK = 2e-4  # seconds of the thread itself
-# Python's own work takes a core from the step; on two it gains nothing where it takes long.
+# Waking a thread takes a while, so several batches are converted together if they are fast.
+_MAX_PREFETCHED = 4
+_FAST_SECONDS = 2e-4  # of CPU time of the thread
+# Conversion in Python takes a core from the step; with two cores, slow conversion gains nothing.
 _FEW_CORES = (os.cpu_count() or 1) <= 2
 
 
 class Batch:
-    """The samples of a minibatch, to be converted when their feeds are asked for."""
+    """The samples of a minibatch, converted on demand."""
 
-    place = "a batch"  # what errors call it
+    place = "a batch"  # for errors
 
     def __init__(self, samples, convert):
         self.samples, self._convert = samples, convert
@@ -35,34 +35,34 @@ class Batch:
     def __len__(self):
         return len(self.samples)
 
-    def feeds(self):
-        """The feeds of the batch; an error that names the batch if the samples do not fit."""
+    def to_feeds(self):
+        """Convert the samples to feeds; errors name the batch."""
         try:
-            return self._converted()
+            return self._feeds()
         except Exception as error:
             error.add_note(f"  in {self.place}")
             raise
 
-    def _converted(self):
+    def _feeds(self):
         _check(self.samples)
         return self._convert(self.samples)
 
 
-class _Converted(Batch):
-    """A minibatch whose conversion was tried already."""
+class _ConvertedBatch(Batch):
+    """A minibatch with the result of its conversion, feeds or an error."""
 
     def __init__(self, samples, convert):
         super().__init__(samples, convert)
-        self._feeds = self._error = None
+        self._result = self._error = None
         try:
-            self._feeds = super()._converted()
+            self._result = super()._feeds()
         except Exception as error:
             self._error = error
 
-    def _converted(self):
+    def _feeds(self):
         if self._error is not None:
             raise self._error
-        return self._feeds
+        return self._result
 
 
 def _check(samples):
@@ -74,10 +74,10 @@ def _check(samples):
 
 
 class Batches:
-    """The Batches of one pass over a reader.
+    """Iterator over the Batches of one pass over a reader.
 
-    Who uses one says `read_ahead` when it starts on something that leaves a core to spare; the
-    next batches may then be there, converted, when they are asked for.
+    The consumer calls `read_ahead` when it starts work that leaves a core idle; the next batches
+    may then be read and converted in the background.
     """
 
     def __init__(self, reader, convert, pass_id=0):
@@ -106,8 +106,8 @@ class Batches:
         return batch
 
     def read_ahead(self):
-        """The next batches may be read and converted from now on, if the reader holds them."""
-        count = min(held(self._samples), _AT_ONCE)
+        """Start to read and convert the next batches, as far as the reader has them buffered."""
+        count = min(available(self._samples), _MAX_PREFETCHED)
         if count < 1:
             return
         if self._worker is None:
@@ -116,21 +116,21 @@ class Batches:
 
 
 class _Place:
-    """Which batch, as errors say it."""
+    """The description of a batch for errors, formatted on demand."""
 
     def __init__(self, number, pass_id, reader):
-        self._of = number, pass_id, reader
+        self._number, self._pass_id, self._reader = number, pass_id, reader
 
     def __str__(self):
-        number, pass_id, reader = self._of
-        return f"batch {number} of pass {pass_id}, from the reader {reader_name(reader)}"
+        name = reader_name(self._reader)
+        return f"batch {self._number} of pass {self._pass_id}, from the reader {name}"
 
 
 class _Worker:
-    """A thread that reads and converts batches; `busy` while answers are to come.
+    """A thread that reads and converts batches; `busy` while answers are outstanding.
 
-    `stop` closes the reader, when what was asked for is done; so does nobody's holding it any
-    more, as after an interrupt that comes before it is stored.
+    `stop` finishes the requested batches and closes the reader. The finalizer does the same, e.g.
+    after a KeyboardInterrupt before the worker is assigned.
     """
 
     def __init__(self, samples, convert):
@@ -138,17 +138,17 @@ class _Worker:
         self.busy = self._slow = False
         self.stop = weakref.finalize(self, self._requests.put, 0)
         self.stop.atexit = False
-        # threading.Thread would wait until it runs, for as long as a small step takes
+        # threading.Thread.start waits until the thread runs, which takes as long as a small step
         _thread.start_new_thread(_work, (samples, convert, self._requests, self._answers))
 
     def ask(self, count):
-        """For so many batches at most, if it is not busy and does not take too long."""
+        """Request up to `count` batches, unless the thread is busy or too slow to be of use."""
         if not self.busy and not (self._slow and _FEW_CORES):
             self.busy = True
             self._requests.put(count)
 
     def answer(self):
-        """The next Batch, when it is there; or an error of the reader."""
+        """Wait for the next Batch; raise an error of the reader."""
         batch, error, self.busy, self._slow = self._answers.get()
         if error is not None:
             raise error
@@ -156,24 +156,24 @@ class _Worker:
 
 
 def _work(samples, convert, requests, answers):
-    """Answer (batch, error, whether more will come, whether this took long) until asked for 0."""
+    """Put (batch, error, whether more follow, whether it was slow) until 0 are requested."""
     while count := requests.get():
-        more, taken = True, 0.0
+        more, elapsed = True, 0.0
         while more:
             count -= 1
-            batch, error, seconds = _made(samples, convert)
-            taken += seconds
-            more = error is None and count > 0 and taken < _QUICK
-            answers.put((batch, error, more, taken > 2 * _QUICK))
-        batch = error = None  # the next may be long in coming
+            batch, error, seconds = _read_batch(samples, convert)
+            elapsed += seconds
+            more = error is None and count > 0 and elapsed < _FAST_SECONDS
+            answers.put((batch, error, more, elapsed > 2 * _FAST_SECONDS))
+        batch = error = None  # free the memory before waiting for the next request
     close(samples)
 
 
-def _made(samples, convert):
-    """(Batch, None, how long its conversion took) or (None, the reader's error, 0)."""
+def _read_batch(samples, convert):
+    """Return (Batch, None, seconds of its conversion), or (None, the reader's error, 0)."""
     try:
-        found = next(samples)
+        batch = next(samples)
     except BaseException as error:
         return None, error, 0.0
     start = thread_time()
-    return _Converted(found, convert), None, thread_time() - start
+    return _ConvertedBatch(batch, convert), None, thread_time() - start

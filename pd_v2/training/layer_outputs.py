@@ -1,4 +1,4 @@
-"""What a layer gives to the outside: its value, its ids, and the probabilities of these."""
+"""The fields of a layer's output: its value, its ids, and the probabilities of these."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ FIELDS = ("value", "id", "prob")
 
 
 def fields_of(layer):
-    """{field: the Variable that holds it, or None}: ids of integer layers, values of all others."""
+    """Return {field: its Variable, or None}: integer layers have ids, all others values."""
     value, ids = layer, layer.ids
     if layer.dtype.kind == "i":
         value, ids = layer.column, layer
@@ -14,14 +14,14 @@ def fields_of(layer):
 
 
 def variables_of(fields):
-    """The Variables of several layers' fields, each once."""
+    """Return the Variables in the fields of several layers, without duplicates."""
     return list(dict.fromkeys(v for each in fields for v in each.values() if v is not None))
 
 
 def as_result(fields, values):
-    """One layer's {field: array or None}, by the values of Variables.
+    """Return one layer's {field: array or None}, from {Variable: value}.
 
-    Ids are int32 [rows], all else is float32 [rows, columns].
+    Ids are int32 [rows], the other fields float32 [rows, columns].
     """
     return {name: None if v is None else _as_field(name, values[v]) for name, v in fields.items()}
 

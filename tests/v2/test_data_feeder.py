@@ -20,13 +20,13 @@ def feed(type_, *values):
     return DataFeeder([("x", type_)])([(value,) for value in values])["x"]
 
 
-def assert_slot(slot, value, lengths=(), frame=None):
+def assert_slot(slot, value, lengths=(), image_size=None):
     np.testing.assert_array_equal(slot.value, value)
     assert len(slot.lengths) == len(lengths)
     for got, expected in zip(slot.lengths, lengths, strict=True):
         np.testing.assert_array_equal(got, expected)
         assert got.dtype == np.int64
-    assert slot.frame == frame
+    assert slot.image_size == image_size
 
 
 @pytest.mark.parametrize("kind", [np.array, list, tuple, np.float32])
@@ -54,7 +54,7 @@ def test_the_batch_does_not_share_the_readers_memory():
 def test_an_image_is_flattened_and_keeps_its_frame(shape):
     images = np.random.default_rng(1).random((4, *shape)).astype(np.float32)
     slot = feed(dense_array(3 * 28 * 28), *images)
-    assert_slot(slot, images.reshape(4, -1), frame=shape[-2:])
+    assert_slot(slot, images.reshape(4, -1), image_size=shape[-2:])
 
 
 @pytest.mark.parametrize("kind", [int, np.int64, np.uint8, np.array])

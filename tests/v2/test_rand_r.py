@@ -171,10 +171,12 @@ def test_the_state_has_32_bits():
     assert RandR(2**32 + 3).state == 3
 
 
-@pytest.mark.parametrize("doubt", [rand_r._DOUBT, 2.0**-26], ids=["as it is", "for many values"])
+@pytest.mark.parametrize(
+    "bound", [rand_r._ERROR_BOUND, 2.0**-26], ids=["as it is", "for many values"]
+)
 @pytest.mark.parametrize(("mean", "std"), [(0.0, 0.02), (-0.7, 0.3)])
-def test_the_quick_cosine_rounds_as_the_exact_one(mean, std, doubt, monkeypatch):
-    monkeypatch.setattr(rand_r, "_DOUBT", doubt)
+def test_the_fast_cosine_rounds_as_the_exact_one(mean, std, bound, monkeypatch):
+    monkeypatch.setattr(rand_r, "_ERROR_BOUND", bound)
     stream, counter = RandR(11), RandR(11)
     values = stream.normal(mean, std, 300_000).reshape(-1, 2)
     draws = counter.draw(300_000).reshape(-1, 2)

@@ -1,1 +1,1 @@
-"""Fixers for fissix: Python 2 syntax that it would spread over more lines, or does not know."""
+"""Fixers for fissix, for syntax that its own do not handle, or would spread over more lines."""

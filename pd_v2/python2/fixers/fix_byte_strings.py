@@ -1,4 +1,4 @@
-r"""Escapes of Python 2 string literals, which stood for bytes: '\xe4\xb8\xad' is one character."""
+r"""Escapes in Python 2 string literals, which are bytes: '\xe4\xb8\xad' is one character."""
 
 import re
 
@@ -36,7 +36,7 @@ class FixByteStrings(BaseFix):
 
 
 def _as_text(escape):
-    """Bytes as the characters they are in UTF-8; \\u meant nothing in a byte string."""
+    """Decode escaped bytes as UTF-8; \\u was no escape in a byte string."""
     if escape[2]:
         return "\\\\" + escape[2]
     if not escape[1]:

@@ -1,4 +1,4 @@
-"""`except E, target:` as `except E as name:`."""
+"""Rewrites `except E, target:` as `except E as name:`."""
 
 from fissix.fixer_base import BaseFix
 from fissix.fixer_util import Name

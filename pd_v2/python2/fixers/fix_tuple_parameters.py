@@ -1,4 +1,4 @@
-"""`def f(a, (b, c)):` and `lambda (b, c):` with a name in place of each tuple."""
+"""Replaces each tuple in `def f(a, (b, c)):` and `lambda (b, c):` by a name."""
 
 from fissix.fixer_base import BaseFix
 
@@ -12,12 +12,12 @@ class FixTupleParameters(BaseFix):
     def transform(self, node, results):
         syms = self.syms
         if node.parent.type in (syms.tfpdef, syms.tfplist, syms.vfpdef, syms.vfplist):
-            return  # inside of a tuple that is replaced as a whole
+            return  # nested in a tuple that is replaced as a whole
         node.replace(name_of_target(_without_parentheses(node), node.prefix))
 
 
 def _without_parentheses(node):
-    """(x), with no comma, is x and no tuple."""
+    """Return x for (x), which is not a tuple without a comma."""
     inner = node
     while len(inner.children) == 3 and str(inner.children[0]).strip() == "(":
         inner = inner.children[1]

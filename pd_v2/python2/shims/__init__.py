@@ -1,6 +1,6 @@
-"""What Python 2 programs find in place of what is gone or has changed, by subject.
+"""Replacements for features of Python 2 that Python 3 lacks or has changed, by subject.
 
-The modules imported here add their overrides to the views of modules.
+The modules imported here register their overrides for the views of modules.
 """
 
 from pd_v2.python2.shims import (
@@ -8,13 +8,13 @@ from pd_v2.python2.shims import (
     binary_modules,
     doctests,
     finders,
-    packages,
     pickles,
     processes,
     standard_modules,
+    third_party,
 )
 
 __all__ = [
-    *("archives", "binary_modules", "doctests", "finders", "packages", "pickles", "processes"),
-    "standard_modules",
+    *("archives", "binary_modules", "doctests", "finders", "pickles", "processes"),
+    *("standard_modules", "third_party"),
 ]

@@ -1,4 +1,4 @@
-"""Numbers of Python 2: `/` of integers floors, round() is away from zero, hash() is fixed."""
+"""Python 2's arithmetic: floor division, round() half away from zero, a fixed hash()."""
 
 import builtins
 import math
@@ -12,18 +12,18 @@ _WORD = 0xFFFF_FFFF_FFFF_FFFF
 
 
 def divide(a, b):
-    """`a / b`, where no `from __future__ import division` was."""
+    """`a / b`, without `from __future__ import division`."""
     return a // b if _is_integer(a) and _is_integer(b) else a / b
 
 
 def divide_in_place(a, b):
-    """What `a /= b` assigns to a."""
-    whole = _is_integer(a) and _is_integer(b)
-    return (operator.ifloordiv if whole else operator.itruediv)(a, b)
+    """Return the value that `a /= b` assigns to a."""
+    are_integers = _is_integer(a) and _is_integer(b)
+    return (operator.ifloordiv if are_integers else operator.itruediv)(a, b)
 
 
 def _is_integer(value):
-    """An int, or an array of integers or one element of it: numpy's division floored as well."""
+    """Return whether a value is an int, or a numpy array or scalar of integers."""
     if isinstance(value, int):
         return True
     numpy = sys.modules.get("numpy")
@@ -32,7 +32,7 @@ def _is_integer(value):
 
 
 def round_away(number, ndigits=0):
-    """`round(...)`: halves away from zero, and the result is a float."""
+    """`round(...)`: rounds half away from zero, to a float."""
     if not math.isfinite(number):
         return float(number)
     exact, unit = Decimal(float(number)), Decimal(1).scaleb(-ndigits)
@@ -41,7 +41,7 @@ def round_away(number, ndigits=0):
 
 
 def octal(number):
-    """`oct(...)`: 0755."""
+    """`oct(...)`: written as 0755."""
     return builtins.oct(number).replace("0o", "0") if number else "0"
 
 
@@ -65,10 +65,10 @@ def _hash_of_bytes(data):
 
 def _hash_of_tuple(values):
     result, factor = 0x345678, 1000003
-    for left in range(len(values) - 1, -1, -1):
-        item = hash_fixed(values[len(values) - 1 - left]) & _WORD
+    for remaining in range(len(values) - 1, -1, -1):
+        item = hash_fixed(values[len(values) - 1 - remaining]) & _WORD
         result = (result ^ item) * factor & _WORD
-        factor += 82520 + 2 * left & _WORD
+        factor += 82520 + 2 * remaining & _WORD
     return _signed(result + 97531)
 
 

@@ -1,19 +1,19 @@
-"""Attributes that have another meaning today, or another name, or are gone.
+"""Attributes that were changed, renamed or removed in Python 3.
 
-In a translated program `x.keys` reads `_py2_attribute(x, "keys")`, for the names in ATTRIBUTES. An
-object that has its own attribute of that name keeps it.
+A translated program has `_py2_attribute(x, "keys")` for `x.keys`, for the names in ATTRIBUTES. An
+object that defines such an attribute itself keeps it.
 """
 
 import functools
 from collections.abc import Mapping
 
-from pd_v2.python2.shims import elements, order, text
+from pd_v2.python2.shims import comparison, formatting, text
 
 _MISSING = object()
 
 
 def attribute(obj, name):
-    """The attribute as a Python 2 program expects it."""
+    """Return an attribute as a Python 2 program expects it."""
     return ATTRIBUTES[name](obj, name)
 
 
@@ -33,24 +33,24 @@ def has_attribute(obj, name):
 
 
 def _renamed(*path):
-    """A name that is gone, found under another: `f.func_code.co_argcount`."""
+    """Return the lookup of a name that was replaced by another: `f.func_code.co_argcount`."""
 
     def find(obj, name):
-        found = getattr(obj, name, _MISSING)
-        if found is _MISSING and hasattr(obj, path[0]):
+        value = getattr(obj, name, _MISSING)
+        if value is _MISSING and hasattr(obj, path[0]):
             return functools.reduce(getattr, path, obj)
-        return getattr(obj, name) if found is _MISSING else found
+        return getattr(obj, name) if value is _MISSING else value
 
     return find
 
 
 def _superseded(new):
-    """A name that may still be there, with a warning, beside the one that replaced it."""
+    """Return the lookup of a deprecated name, which prefers the new one."""
     return lambda obj, name: getattr(obj, new if hasattr(obj, new) else name)
 
 
 def _computed(function, applies):
-    """A name that is gone, worked out from the object where it applies."""
+    """Return the lookup of a removed name, computed for the objects that it applies to."""
 
     def find(obj, name):
         if not hasattr(obj, name) and applies(obj):
@@ -60,8 +60,8 @@ def _computed(function, applies):
     return find
 
 
-def _listed(obj, name):
-    """`d.keys` of a mapping: a function that gives a list."""
+def _as_list(obj, name):
+    """Return `d.keys` of a mapping as a function that returns a list."""
     method = getattr(obj, name)
     kind = obj if isinstance(obj, type) else type(obj)
     return (lambda *args: list(method(*args))) if issubclass(kind, Mapping) else method
@@ -76,7 +76,7 @@ def _is_mapping(obj):
 
 
 def _of_strings(function, name):
-    """A method of strings, given the string it belongs to."""
+    """Return the lookup of a method of strings, as a function of the string."""
 
     def find(obj, _):
         is_string = isinstance(obj, str | bytes)
@@ -88,14 +88,14 @@ def _of_strings(function, name):
 def _translate(string, table, deleted=""):
     """`s.translate(table, deleted)`: the table is None, a string of 256 or a dict."""
     characters = text.as_text(string)
-    unwanted = set(text.as_text(deleted))
-    kept = "".join(c for c in characters if c not in unwanted) if unwanted else characters
+    removed = set(text.as_text(deleted))
+    kept = "".join(c for c in characters if c not in removed) if removed else characters
     return kept if table is None else kept.translate(table)
 
 
 def _sort(obj, name):
     is_plain = isinstance(obj, list) and type(obj).sort is list.sort
-    return functools.partial(order.sort, obj) if is_plain else getattr(obj, name)
+    return functools.partial(comparison.sort, obj) if is_plain else getattr(obj, name)
 
 
 def _is_array(obj):
@@ -119,9 +119,9 @@ def _is_iterator(obj):
 
 
 ATTRIBUTES = {
-    "keys": _listed,
-    "values": _listed,
-    "items": _listed,
+    "keys": _as_list,
+    "values": _as_list,
+    "items": _as_list,
     "iterkeys": _computed(_iterated("keys"), _is_mapping),
     "itervalues": _computed(_iterated("values"), _is_mapping),
     "iteritems": _computed(_iterated("items"), _is_mapping),
@@ -133,7 +133,7 @@ ATTRIBUTES = {
     "next": _computed(_next, _is_iterator),
     "decode": _of_strings(text.decode, "decode"),
     "encode": _of_strings(text.encode, "encode"),
-    "format": _of_strings(elements.format_text, "format"),
+    "format": _of_strings(formatting.format_braces, "format"),
     "join": _of_strings(text.join, "join"),
     "translate": _of_strings(_translate, "translate"),
     "tostring": _computed(lambda obj: lambda *order: text.Binary(obj.tobytes(*order)), _is_array),

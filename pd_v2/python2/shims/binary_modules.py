@@ -1,8 +1,8 @@
-"""Modules of functions from bytes to bytes: strings go in, a Binary or plain text comes out."""
+"""Modules with functions of bytes, which take any string and return a Binary or plain text."""
 
 import functools
 
-from pd_v2.python2.shims.files import Buffer, File, bytes_below
+from pd_v2.python2.shims.files import Buffer, File, raw_stream
 from pd_v2.python2.shims.text import Binary, as_binary, as_bytes, as_text
 from pd_v2.python2.shims.views import overrides
 
@@ -25,25 +25,25 @@ def _zlib(zlib):
 def _binascii(binascii):
     names = ("a2b_base64", "a2b_hex", "crc32", "unhexlify")
     to_text = ("b2a_base64", "b2a_hex", "hexlify")
-    found = {name: _of_bytes(getattr(binascii, name)) for name in names}
-    return found | {name: _of_bytes(getattr(binascii, name), as_text) for name in to_text}
+    functions = {name: _of_bytes(getattr(binascii, name)) for name in names}
+    return functions | {name: _of_bytes(getattr(binascii, name), as_text) for name in to_text}
 
 
 @overrides("base64")
 def _base64(base64):
     to_text = ("b64encode", "urlsafe_b64encode", "standard_b64encode", "b32encode", "b16encode")
     to_bytes = ("b64decode", "urlsafe_b64decode", "standard_b64decode", "b32decode", "b16decode")
-    found = {name: _of_bytes(getattr(base64, name), as_text) for name in to_text}
-    found |= {name: _of_bytes(getattr(base64, name)) for name in to_bytes}
-    found["encodestring"] = _of_bytes(base64.encodebytes, as_text)
-    found["decodestring"] = _of_bytes(base64.decodebytes)
-    return found
+    functions = {name: _of_bytes(getattr(base64, name), as_text) for name in to_text}
+    functions |= {name: _of_bytes(getattr(base64, name)) for name in to_bytes}
+    functions["encodestring"] = _of_bytes(base64.encodebytes, as_text)
+    functions["decodestring"] = _of_bytes(base64.decodebytes)
+    return functions
 
 
 @overrides("hashlib")
 def _hashlib(hashlib):
     class Hash:
-        """A running digest that takes text too."""
+        """A hash object that takes text too."""
 
         def __init__(self, new, *args):
             self._hash = new(*map(as_bytes, args))
@@ -104,10 +104,10 @@ def _codecs(codecs):
             coded = coder(encoding)
 
             def over(stream, errors="strict"):
-                # The standard streams take and give text already.
+                # the standard streams read and write text already
                 if hasattr(stream, "encoding"):
                     return stream
-                return coded(bytes_below(stream), errors)
+                return coded(raw_stream(stream), errors)
 
             return over
 

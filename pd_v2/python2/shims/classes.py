@@ -1,6 +1,6 @@
 """Classes with the special methods of Python 2."""
 
-_TODAY = {
+_RENAMED = {
     "__div__": "__truediv__",
     "__idiv__": "__itruediv__",
     "__nonzero__": "__bool__",
@@ -17,21 +17,21 @@ _RELATIONS = {
 
 
 def adapt_class(cls):
-    """Give a class the methods of today beside those that it has."""
+    """Add the special methods of Python 3 to a class."""
     own = set(vars(cls))
-    for old, new in _TODAY.items():
+    for old, new in _RENAMED.items():
         if old in own and new not in own:
             setattr(cls, new, vars(cls)[old])
     if "__cmp__" in own:
         for name in _RELATIONS.keys() - own:
             setattr(cls, name, _relation(name))
-    if own & {"__eq__", "__cmp__"} and "__hash__" not in own - _implied(cls):
+    if own & {"__eq__", "__cmp__"} and "__hash__" not in own - _implicit(cls):
         cls.__hash__ = next(base.__hash__ for base in cls.__mro__[1:] if base.__hash__)
     return cls
 
 
-def _implied(cls):
-    """Python 3 takes the hash from a class with __eq__, Python 2 kept it."""
+def _implicit(cls):
+    """Return {"__hash__"} if Python 3 has set it to None, as it does in a class with __eq__."""
     return {"__hash__"} if cls.__hash__ is None else set()
 
 

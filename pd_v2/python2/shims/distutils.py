@@ -1,4 +1,4 @@
-"""The parts of distutils that programs used, as setuptools is not there for them."""
+"""The parts of distutils that programs used, for a Python without setuptools."""
 
 import os
 import re
@@ -10,7 +10,7 @@ _FALSE = ("n", "no", "f", "false", "off", "0")
 
 
 def _strtobool(value):
-    """1 or 0, for a word that says yes or no."""
+    """Return 1 or 0 for a word such as yes or no."""
     word = value.lower()
     if word not in _TRUE + _FALSE:
         raise ValueError(f"invalid truth value {word!r}")
@@ -18,13 +18,13 @@ def _strtobool(value):
 
 
 def _mkpath(name, mode=0o777, verbose=1, dry_run=0):
-    """Make a folder and its parents where they are missing."""
+    """Create a folder and its parents, unless they exist."""
     if not dry_run:
         os.makedirs(name, mode, exist_ok=True)
 
 
 class _LooseVersion:
-    """A version number whose parts are compared as numbers where they are numbers."""
+    """A version number; its numeric parts are compared as numbers."""
 
     def __init__(self, text):
         self.vstring = text

@@ -18,14 +18,14 @@ def _doctest(doctest):
         m=None, name=None, globs=None, verbose=None, report=True, optionflags=0, extraglobs=None,
         raise_on_error=False, exclude_empty=False,
     ):  # fmt: skip
-        """Test the examples in the docstrings of a module, the main one if none is given."""
+        """Test the examples in the docstrings of a module, by default the main one."""
         import __main__
 
         module = m or __main__
         finder = doctest.DocTestFinder(parser=parser, exclude_empty=exclude_empty)
-        names = {**_built_in(), **(extraglobs or {})}
+        names = {**_builtins(), **(extraglobs or {})}
         tests = finder.find(module, name or module.__name__, globs=globs, extraglobs=names)
-        return _outcome(tests, verbose, optionflags, raise_on_error, report)
+        return _run_tests(tests, verbose, optionflags, raise_on_error, report)
 
     def testfile(
         filename, module_relative=True, name=None, package=None, globs=None, verbose=None,
@@ -36,12 +36,12 @@ def _doctest(doctest):
         if module_relative and package is None:
             package = doctest._normalize_module(None, 2)
         text, path = doctest._load_testfile(filename, package, module_relative, encoding)
-        names = {**_built_in(), **(globs or {}), **(extraglobs or {})}
+        names = {**_builtins(), **(globs or {}), **(extraglobs or {})}
         names.setdefault("__name__", "__main__")
         test = parser.get_doctest(text, names, name or os.path.basename(filename), path, 0)
-        return _outcome([test], verbose, optionflags, raise_on_error, report)
+        return _run_tests([test], verbose, optionflags, raise_on_error, report)
 
-    def _outcome(tests, verbose, optionflags, raise_on_error, report):
+    def _run_tests(tests, verbose, optionflags, raise_on_error, report):
         kind = doctest.DebugRunner if raise_on_error else runner_class
         runner = kind(verbose=verbose, optionflags=optionflags)
         for test in tests:
@@ -59,8 +59,8 @@ def _doctest(doctest):
     }
 
 
-def _built_in():
-    """The names that translated examples use."""
+def _builtins():
+    """Return the namespace of translated examples."""
     from pd_v2.python2.namespace import builtins_of
     from pd_v2.python2.translate import parse
 
@@ -69,7 +69,7 @@ def _built_in():
 
 def _parser_class(doctest):
     class DocTestParser(doctest.DocTestParser):
-        """Finds examples, and translates them."""
+        """Parser that translates the examples."""
 
         def get_examples(self, string, name="<string>"):
             return [part for part in self.parse(string, name) if isinstance(part, doctest.Example)]
@@ -78,7 +78,7 @@ def _parser_class(doctest):
             parts = super().parse(string, name)
             for part in parts:
                 if isinstance(part, doctest.Example):
-                    part.written, part.source = part.source, _translated(part.source)
+                    part.original, part.source = part.source, _translated(part.source)
             return parts
 
     return DocTestParser
@@ -97,19 +97,20 @@ def _translated(source):
 
 
 def _runner_class(doctest):
-    def of_written(method):
+    def with_original(method):
         def report(self, out, test, example, *args):
-            forget_space()  # what an example has printed is one text
-            return method(self, out, test, _as_written(example), *args)
+            forget_space()  # the output of each example is compared alone
+            return method(self, out, test, _original(example), *args)
 
         return report
 
     names = ("report_failure", "report_start", "report_success", "report_unexpected_exception")
-    methods = {name: of_written(getattr(doctest.DocTestRunner, name)) for name in names}
+    methods = {name: with_original(getattr(doctest.DocTestRunner, name)) for name in names}
     return type("DocTestRunner", (doctest.DocTestRunner,), methods)
 
 
-def _as_written(example):
-    written = copy.copy(example)
-    written.source = getattr(example, "written", example.source)
-    return written
+def _original(example):
+    """Return an example with its source before the translation, for reports."""
+    original = copy.copy(example)
+    original.source = getattr(example, "original", example.source)
+    return original

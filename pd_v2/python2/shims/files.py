@@ -1,8 +1,8 @@
-"""Python 2's file: it writes any string, its lines are text, its blocks what the mode says.
+"""Python 2's file, which writes any string, and reads lines of text and blocks.
 
 `open(path, "w")` took a tar, a pickle or a line of text alike, and `for line in gzip.open(path)`
-gave lines to split. So every file that a translated program opens is bytes below, under `.buffer`,
-which is what other packages are handed. A line is always text; read() gives text in text mode and a
+gave lines to split. So every file that a translated program opens wraps a binary file, `.buffer`,
+which is passed to other packages. A line is always text; read() returns text in text mode, and a
 Binary in binary mode, from an archive or a compressed file.
 """
 
@@ -13,11 +13,11 @@ from pd_v2.python2.shims.text import Binary, as_bytes, as_text
 
 
 class File:
-    """The built-in `file`, which is also `open`: of a path, a mode and a buffer size."""
+    """The built-in `file`, which is also `open`, with a path, a mode and a buffer size."""
 
     def __init__(self, name, mode="r", buffering=-1):
         letters = mode.replace("b", "").replace("t", "").replace("U", "") or "r"
-        unbuffered = buffering in (0, 1)  # 1 is by lines, which bytes do not have
+        unbuffered = buffering in (0, 1)  # 1 is line buffering, which binary files lack
         size = 0 if unbuffered else buffering
         self.buffer = builtins.open(name, letters + "b", size)  # noqa: SIM115  the caller closes
         self.mode = mode
@@ -25,14 +25,14 @@ class File:
         self._newlines = "U" in mode
 
     @classmethod
-    def over(cls, buffer, mode="rb"):
-        """A file that keeps its bytes in another, opened as bytes."""
+    def wrap(cls, buffer, mode="rb"):
+        """Wrap a binary file."""
         file = cls.__new__(cls)
         file.buffer, file.mode, file.softspace, file._newlines = buffer, mode, 0, False
         return file
 
     def __getattr__(self, name):
-        if name == "buffer":  # opening it has failed
+        if name == "buffer":  # __init__ has failed
             raise AttributeError(name)
         return getattr(self.buffer, name)
 
@@ -89,7 +89,7 @@ class File:
 
 
 class Buffer(File):
-    """StringIO and cStringIO: a file in memory, of text for as long as only text comes in."""
+    """StringIO and cStringIO: a file in memory, of text as long as only text is written."""
 
     def __init__(self, string=""):
         self.buffer = io.BytesIO(as_bytes(string))
@@ -110,6 +110,6 @@ class Buffer(File):
         self.seek(0)
 
 
-def bytes_below(file):
-    """The bytes under a file of a translated program; anything else as it is."""
+def raw_stream(file):
+    """Return the binary file in a File; anything else unchanged."""
     return file.buffer if isinstance(file, File) else file

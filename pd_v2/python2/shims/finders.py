@@ -1,11 +1,11 @@
-"""Modules that find and load modules: what they load for a program is translated."""
+"""Modules that find and load modules, which are translated if they belong to the program."""
 
 from pd_v2.python2.shims.views import overrides
 
 
 @overrides("importlib")
 def _importlib(_):
-    return {}  # the modules in it are seen as below
+    return {}  # its submodules are viewed as below
 
 
 @overrides("importlib.machinery")

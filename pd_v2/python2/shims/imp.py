@@ -21,7 +21,7 @@ _SUFFIXES = (
 
 
 class NullImporter:
-    """Finds nothing in a path that is no folder."""
+    """Finder for a path that is not a folder, which finds nothing."""
 
     def __init__(self, path):
         if path == "" or os.path.isdir(path):
@@ -32,7 +32,7 @@ class NullImporter:
 
 
 def get_suffixes():
-    """List (suffix, mode, type) of the files that are modules."""
+    """Return (suffix, mode, type) of each kind of module file."""
     return list(_SUFFIXES)
 
 
@@ -42,7 +42,7 @@ def get_magic():
 
 
 def new_module(name):
-    """Make an empty module, which is not in sys.modules."""
+    """Create an empty module, which is not in sys.modules."""
     return types.ModuleType(name)
 
 
@@ -71,8 +71,8 @@ def _spec(name, path):
 
 
 def _description(path):
-    fitting = [row for row in _SUFFIXES if path.endswith(row[0])]
-    return max(fitting, key=lambda row: len(row[0]))
+    matching = [row for row in _SUFFIXES if path.endswith(row[0])]
+    return max(matching, key=lambda row: len(row[0]))
 
 
 def _opened(path, description):
@@ -80,7 +80,7 @@ def _opened(path, description):
 
 
 def load_module(name, file, filename, description):
-    """Load what find_module has found. A module that is there already is run again."""
+    """Load a module from the result of find_module. An imported module is run again."""
     kind = description[2]
     if kind == PY_SOURCE:
         return load_source(name, filename, file)
@@ -121,7 +121,7 @@ def load_dynamic(name, pathname, file=None):
 
 
 def init_builtin(name):
-    """Import a module that is part of the interpreter; None if there is none of that name."""
+    """Import a built-in module; return None if there is none of that name."""
     return importlib.import_module(name) if is_builtin(name) or is_frozen(name) else None
 
 
@@ -129,17 +129,17 @@ init_frozen = init_builtin
 
 
 def is_builtin(name):
-    """Tell whether a module is part of the interpreter: 1, 0, or -1 if it cannot start again."""
+    """Return whether a module is built-in: -1 if it is and cannot be initialized again, else 0."""
     return -1 if name in sys.builtin_module_names else 0
 
 
 def is_frozen(name):
-    """Tell whether a module is frozen."""
+    """Return whether a module is frozen."""
     return machinery.FrozenImporter.find_spec(name) is not None
 
 
 def reload(module):
-    """Run a module that was imported again, from the file where it is now."""
+    """Run an imported module again, from its current file."""
     if not isinstance(module, types.ModuleType):
         raise TypeError("reload() argument must be module")
     name = module.__name__
@@ -149,7 +149,7 @@ def reload(module):
 
 
 def acquire_lock():
-    """Do nothing: imports have locks of their own, a module each."""
+    """Do nothing: imports are locked per module."""
 
 
 def release_lock():
@@ -157,5 +157,5 @@ def release_lock():
 
 
 def lock_held():
-    """Tell that no import is waited for."""
+    """Return False."""
     return False

@@ -1,9 +1,9 @@
-"""pickle and cPickle: from and to any file, also what Python 2 has written."""
+"""pickle and cPickle, for files of any kind and pickles of Python 2."""
 
 import io
 import pickle
 
-from pd_v2.python2.shims.files import bytes_below
+from pd_v2.python2.shims.files import raw_stream
 from pd_v2.python2.shims.text import Binary, as_bytes
 from pd_v2.python2.shims.views import overrides
 
@@ -11,7 +11,7 @@ _PROTOCOL = 2  # the last that Python 2 reads
 
 
 class _Loader(pickle.Unpickler):
-    """Gives a Binary for what was pickled as bytes."""
+    """Unpickler that returns pickled bytes as a Binary."""
 
     def find_class(self, module, name):
         if (module, name) == ("_codecs", "encode"):
@@ -22,8 +22,8 @@ class _Loader(pickle.Unpickler):
 
 
 def load(file):
-    """The next object in a file. Strings of Python 2 are text, the data of its arrays is not."""
-    file = bytes_below(file)
+    """Load the next object of a file. Python 2's strings are UTF-8, its arrays' data are not."""
+    file = raw_stream(file)
     if not (hasattr(file, "seekable") and file.seekable()):
         file = io.BytesIO(file.read())
     start = file.tell()
@@ -46,7 +46,7 @@ def loads(string):
 
 
 def dump(obj, file, protocol=_PROTOCOL):
-    pickle.dump(obj, bytes_below(file), _protocol(protocol))
+    pickle.dump(obj, raw_stream(file), _protocol(protocol))
 
 
 def dumps(obj, protocol=_PROTOCOL):
@@ -58,11 +58,11 @@ def _protocol(number):
 
 
 def _pickler(file, protocol=_PROTOCOL):
-    return pickle.Pickler(bytes_below(file), _protocol(protocol))
+    return pickle.Pickler(raw_stream(file), _protocol(protocol))
 
 
 class _Unpickler:
-    """Loads object after object."""
+    """Unpickler of consecutive objects in a file."""
 
     def __init__(self, file):
         self.file = file

@@ -1,4 +1,4 @@
-"""The print statement: a trailing comma leaves the space to whoever prints next."""
+"""The print statement: after a trailing comma the next one writes a space first."""
 
 import builtins
 import sys
@@ -7,32 +7,32 @@ from pd_v2.python2.shims.text import printed
 
 
 def print_statement(*values, end="\n", file=None):
-    """`print >>file, values`, where end=" " says that a comma came last."""
+    """`print >>file, values`; end=" " stands for a trailing comma."""
     file = sys.stdout if file is None else file
     space = bool(getattr(file, "softspace", 0))
     line = ""
     for text in builtins.map(printed, values):
         line += " " + text if space else text
-        # Text that ends in white space is followed by no further space; a plain space is.
+        # no space follows text that ends in white space, other than a plain space
         space = not text[-1:].isspace() or text[-1:] == " "
     file.write(line if end == " " else line + "\n")
     _set_softspace(file, space and end == " ")
 
 
 def finish_line():
-    """At its end, the program's last print gets the newline that a comma held back."""
+    """At the end of a program, write the newline that a trailing comma has suppressed."""
     if getattr(sys.stdout, "softspace", 0):
         sys.stdout.write("\n")
         _set_softspace(sys.stdout, False)
 
 
 def forget_space():
-    """Leave no space to whoever prints next."""
+    """Let the next print statement write no space first."""
     _set_softspace(sys.stdout, False)
 
 
-def _set_softspace(file, wanted):
+def _set_softspace(file, value):
     try:
-        file.softspace = int(wanted)
+        file.softspace = int(value)
     except AttributeError:
-        return  # as before: a file without the attribute has no such spaces
+        return  # as in Python 2: no spaces in files that cannot store the attribute

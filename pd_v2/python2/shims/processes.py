@@ -1,4 +1,4 @@
-"""Modules that start processes. Those of this Python translate what they run, too."""
+"""Modules that start processes; Python processes translate their programs too."""
 
 import errno
 import subprocess
@@ -23,7 +23,7 @@ def _os(os):
 
     starters = [name for name in _STARTERS if hasattr(os, name)]
     return {
-        **{name: process.with_sharing(getattr(os, name)) for name in starters},
+        **{name: process.sharing_translation(getattr(os, name)) for name in starters},
         "errno": errno,
         "fdopen": fdopen,
         "getcwdu": os.getcwd,
@@ -35,9 +35,9 @@ def _popen(command, mode="r", buffering=-1):
     """Open a pipe from a shell command, or to it with mode "w"."""
     end = "stdin" if mode.startswith("w") else "stdout"
     started = subprocess.Popen(
-        as_text(command), shell=True, env=process.sharing(None), **{end: subprocess.PIPE}
+        as_text(command), shell=True, env=process.child_environment(None), **{end: subprocess.PIPE}
     )
-    pipe = _Pipe.over(getattr(started, end), mode)
+    pipe = _Pipe.wrap(getattr(started, end), mode)
     pipe.process = started
     return pipe
 
@@ -46,7 +46,7 @@ class _Pipe(File):
     """One end of a pipe to a process."""
 
     def close(self):
-        """The exit status as os.wait() gives it, or None for success."""
+        """Close the pipe; return the exit status in the form of os.wait(), None for success."""
         self.buffer.close()
         status = self.process.wait()
         return (-status if status < 0 else status << 8) or None
@@ -54,22 +54,22 @@ class _Pipe(File):
 
 @overrides("subprocess")
 def _subprocess(subprocess):
-    """Pipes carry the bytes that are written to them, text among others."""
+    """Let pipes carry any string."""
 
     def adapted(keywords):
         if keywords.get("universal_newlines"):
             keywords = {**keywords, "encoding": "utf-8", "errors": "surrogateescape"}
-        return {**keywords, "env": process.sharing(keywords.get("env"))}
+        return {**keywords, "env": process.child_environment(keywords.get("env"))}
 
     class Popen(subprocess.Popen):
-        """A process whose pipes are files of a translated program."""
+        """A process whose pipes are Python 2 files."""
 
         def __init__(self, *args, **keywords):
             super().__init__(*args, **adapted(keywords))
             if not self.text_mode:
                 for name in ("stdin", "stdout", "stderr"):
                     pipe = getattr(self, name)
-                    setattr(self, name, pipe and File.over(pipe))
+                    setattr(self, name, pipe and File.wrap(pipe))
 
         def communicate(self, input=None):
             input = input if self.text_mode else as_bytes(input)
@@ -84,7 +84,7 @@ def _subprocess(subprocess):
     return {
         **{name: starting(getattr(subprocess, name)) for name in ("call", "check_call", "run")},
         **{
-            name: process.with_sharing(getattr(subprocess, name))
+            name: process.sharing_translation(getattr(subprocess, name))
             for name in ("getoutput", "getstatusoutput")
         },
         "Popen": Popen,

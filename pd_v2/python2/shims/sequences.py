@@ -1,4 +1,4 @@
-"""Built-in functions whose result was a list."""
+"""Built-in functions that returned lists."""
 
 import builtins
 import functools
@@ -6,7 +6,7 @@ import itertools
 
 
 def map_list(function, *sequences):
-    """`map(...)`: a list; the shorter sequences are continued with None."""
+    """`map(...)`: returns a list; shorter sequences are padded with None."""
     if len(sequences) == 1:
         return list(sequences[0]) if function is None else list(builtins.map(function, *sequences))
     rows = itertools.zip_longest(*sequences)
@@ -14,7 +14,7 @@ def map_list(function, *sequences):
 
 
 def filter_list(function, sequence):
-    """`filter(...)`: a string or a tuple of a string or a tuple, else a list."""
+    """`filter(...)`: returns a string or a tuple for a string or a tuple, else a list."""
     kept = [item for item in sequence if (item if function is None else function(item))]
     if isinstance(sequence, str):
         return "".join(kept)

@@ -9,12 +9,12 @@ from pd_v2.python2.shims.files import File
 from pd_v2.python2.shims.text import as_text
 from pd_v2.python2.shims.types import is_numpy_int
 from pd_v2.python2.shims.views import overrides
-from pd_v2.reader import order
+from pd_v2.reader import shuffling
 
 
 @overrides("sys")
 def _sys(sys):
-    # Every string is text or bytes in UTF-8: nothing is left to set.
+    # setdefaultencoding: strings are always UTF-8
     return {
         "exc_clear": lambda: None,
         "maxint": sys.maxsize,
@@ -24,7 +24,7 @@ def _sys(sys):
 
 @overrides("math")
 def _math(math):
-    """What rounds gave a float, and a quotient of that is no integer."""
+    """ceil and floor, which returned floats."""
 
     def of_float(function):
         return lambda x: math.copysign(function(x), x) if math.isfinite(x) else float(x)
@@ -146,7 +146,7 @@ _RE_ARGUMENTS = {
 
 @overrides("re")
 def _re(re):
-    """Letters were those of ASCII, unless re.UNICODE was given."""
+    """\\w and so on were ASCII, unless re.UNICODE was set."""
 
     def by_ascii(name, arguments):
         def matching(pattern, *args, **keywords):
@@ -163,12 +163,12 @@ def _re(re):
 
 @overrides("urllib.request")
 def _urllib(request):
-    return {"urlopen": lambda *args, **keywords: File.over(request.urlopen(*args, **keywords))}
+    return {"urlopen": lambda *args, **keywords: File.wrap(request.urlopen(*args, **keywords))}
 
 
 @overrides("json")
 def _json(json):
-    """The encoding of strings in a document is no argument any more."""
+    """Functions with the argument `encoding`, and with numpy's integers, which were int."""
 
     def reading(function):
         @functools.wraps(function)
@@ -201,7 +201,7 @@ def _no_json(value):
 
 
 class _Random(random.Random):
-    """A generator of its own, with Python 2's choices."""
+    """random.Random with Python 2's algorithms."""
 
     def __init__(self, x=None):
         super().__init__(_seed(x))
@@ -210,7 +210,7 @@ class _Random(random.Random):
         super().seed(_seed(a))
 
     def shuffle(self, x, random=None):
-        order.shuffle(x, random or self.random)
+        shuffling.shuffle(x, random or self.random)
 
     def sample(self, population, k):
         return super().sample(population if hasattr(population, "index") else list(population), k)
@@ -220,12 +220,12 @@ class _Random(random.Random):
 
 
 class _SharedRandom(_Random):
-    """Python 2's choices from the one generator that all modules share."""
+    """Python 2's algorithms over the generator that all modules share."""
 
-    _randbelow = _Random._randbelow  # a class with getrandbits would be given another one
+    _randbelow = _Random._randbelow  # random.Random replaces it in a class with getrandbits
 
     def __init__(self):
-        self.gauss_next = None  # the inherited one would seed the shared generator anew
+        self.gauss_next = None  # the inherited __init__ would seed the shared generator
 
     def random(self):
         return random.random()
@@ -249,7 +249,7 @@ def _seed(a):
 
 @overrides("random")
 def _random(_):
-    """A seed gives the sequences that it gave."""
+    """Functions with the same sequences for a seed as in Python 2."""
     generator = _SharedRandom()
     # fmt: off
     names = (

@@ -1,34 +1,33 @@
-"""Python 2's one string type, told apart again: text is str, a block of bytes is Binary.
+"""Python 2's str as two types: text is str, binary data is Binary.
 
-A str of a translated program is text in UTF-8; bytes that are no UTF-8 stay in it as lone
-surrogates (PEP 383), so that no byte is lost on the way from one file into another. What a program
-reads as a block (`read()` of a binary file, `struct.pack`, a pickle) is a Binary: bytes for whoever
-wants bytes, and equal to, hashed like and used like the text for a program that takes it for text.
+A str of a translated program is text in UTF-8; bytes that are not UTF-8 become lone surrogates
+(PEP 383), so that no byte is lost on the way from one file to another. Binary data (`read()` of a
+binary file, `struct.pack`, a pickle) are a Binary: bytes that compare, hash and behave like text.
 """
 
 import codecs
 
 _LOSSLESS = ("utf-8", "surrogateescape")
-_FROM_BYTES_TO_BYTES = {"hex", "base64", "zlib", "bz2", "uu", "quopri"}
+_BYTES_TO_BYTES = {"hex", "base64", "zlib", "bz2", "uu", "quopri"}
 
 
 def as_bytes(value):
-    """The bytes of a string of either type; anything else as it is."""
+    """Return a string of either type as bytes; anything else unchanged."""
     return value.encode(*_LOSSLESS) if isinstance(value, str) else value
 
 
 def as_text(value):
-    """The text of a string of either type; anything else as it is."""
+    """Return a string of either type as text; anything else unchanged."""
     return bytes(value).decode(*_LOSSLESS) if isinstance(value, bytes | bytearray) else value
 
 
 def as_binary(value):
-    """A Binary in place of bytes; anything else as it is."""
+    """Return bytes as a Binary; anything else unchanged."""
     return Binary(value) if type(value) is bytes else value
 
 
 def printed(value):
-    """`str(value)`: 12 digits of a float, and bytes as text."""
+    """`str(value)`: floats have 12 digits, bytes are text."""
     if type(value) is float:
         return _rounded(value)
     return as_text(value) if isinstance(value, bytes | bytearray) else str(value)
@@ -50,13 +49,13 @@ def chr_of_byte(code):
 
 
 def ord_of_byte(character):
-    """`ord(character)`, of a byte too that is no text."""
+    """`ord(character)`, also for a byte that is not UTF-8."""
     is_byte = isinstance(character, str) and _has_bytes(character)
     return ord(as_bytes(character) if is_byte else character)
 
 
 def _method_of_text(name):
-    """A method that answers as the text would."""
+    """Return a method of Binary that calls the method of the text."""
 
     def method(self, *args, **keywords):
         return getattr(as_text(self), name)(*map(as_text, args), **keywords)
@@ -66,7 +65,7 @@ def _method_of_text(name):
 
 
 class Binary(bytes):
-    """Bytes with Python 2's habits: an element is a string, and text may stand beside it."""
+    """Bytes that behave like Python 2's str: elements are strings, and operands may be text."""
 
     __slots__ = ()
 
@@ -145,7 +144,7 @@ for _name in (
 
 
 def join(separator, parts):
-    """`separator.join(parts)`: bytes as soon as a part is."""
+    """`separator.join(parts)`: a Binary if any part is bytes."""
     parts = list(parts)
     if any(isinstance(part, bytes) for part in parts):
         return Binary(as_bytes(separator).join(map(as_bytes, parts)))
@@ -153,37 +152,37 @@ def join(separator, parts):
 
 
 def literal(data):
-    """`b"..."`, which was a string like any other: text where it can be nothing else."""
+    """`b"..."`, which was a str: text if it is ASCII, else a Binary."""
     return data.decode("ascii") if data.isascii() else Binary(data)
 
 
 def decode(string, encoding="utf-8", errors="strict"):
-    """`string.decode(...)`: the characters that the bytes of a string stand for."""
+    """`string.decode(...)`: decodes the bytes of a string."""
     if _is_transformation(encoding):
         return Binary(codecs.decode(as_bytes(string), encoding))
-    if _plain(encoding) == "stringescape":
+    if _normalized(encoding) == "stringescape":
         return as_text(codecs.escape_decode(as_bytes(string))[0])
     return bytes(as_bytes(string)).decode(encoding, errors)
 
 
 def encode(string, encoding="utf-8", errors="strict"):
-    """`string.encode(...)`: a string of the bytes, which in UTF-8 is the same text."""
+    """`string.encode(...)`: the encoded bytes as a str; for UTF-8 this is the same text."""
     if _is_transformation(encoding):
         return as_text(codecs.encode(as_bytes(string), encoding))
-    if _plain(encoding) == "stringescape":
+    if _normalized(encoding) == "stringescape":
         return as_text(codecs.escape_encode(as_bytes(string))[0])
     text = as_text(string)
     return text if _has_bytes(text) else as_text(codecs.encode(text, encoding, errors))
 
 
-def _plain(encoding):
+def _normalized(encoding):
     return encoding.lower().replace("-", "").replace("_", "")
 
 
 def _is_transformation(encoding):
-    return _plain(encoding).removesuffix("codec") in _FROM_BYTES_TO_BYTES
+    return _normalized(encoding).removesuffix("codec") in _BYTES_TO_BYTES
 
 
 def _has_bytes(text):
-    """Whether it was encoded already, in something else than UTF-8."""
+    """Return whether text has bytes that are not UTF-8, so that it was encoded already."""
     return any("\udc80" <= character <= "\udcff" for character in text)

@@ -1,4 +1,4 @@
-"""The string types of Python 2, as names to call and to test with."""
+"""The string types of Python 2, to be called and used in isinstance()."""
 
 import sys
 
@@ -6,18 +6,18 @@ from pd_v2.python2.shims.text import Binary, as_bytes, decode, printed
 
 
 def is_instance(value, kinds):
-    """`isinstance(...)`: an element of an array of int64 was an int."""
+    """`isinstance(...)`: numpy.int64 was a subclass of int."""
     return isinstance(value, kinds) or (is_numpy_int(value) and isinstance(0, kinds))
 
 
 def is_numpy_int(value):
-    """Whether it is of the type that inherited from int."""
+    """Return whether a value is a numpy.int64, which was a subclass of int."""
     numpy = sys.modules.get("numpy")
     return numpy is not None and type(value) is numpy.int64
 
 
 class _Kind(type):
-    """A name for types of today: an instance of one of them is an instance of it."""
+    """Metaclass of a name for one or several types: instances of these are instances of it."""
 
     def __instancecheck__(cls, instance):
         return isinstance(instance, cls.kinds)
@@ -51,7 +51,7 @@ class unicode(metaclass=_Kind):
 
 
 class bytes_of(metaclass=_Kind):
-    """`bytes`, which was str: text is an instance of it."""
+    """`bytes`, which was str, so that text is an instance of it."""
 
     kinds = (bytes, str)
 
@@ -60,7 +60,7 @@ class bytes_of(metaclass=_Kind):
 
 
 class bytearray_of(metaclass=_Kind):
-    """`bytearray`, which took strings."""
+    """`bytearray`, which took a string."""
 
     kinds = (bytearray,)
 

@@ -1,13 +1,13 @@
-"""Modules as Python 2 had them: under the old name, with the old names inside.
+"""Views of modules, with the names of Python 2.
 
-A view stands in for a module in translated programs only; nothing of the module itself is changed.
-What the view does not override is the module's, also when it is assigned to.
+A view replaces a module in translated programs only; the module itself is not changed. Attributes
+that the view does not override are the module's, also in assignments.
 """
 
 import importlib
 import types
 
-# The old names of modules, and the modules of today that hold what they held.
+# Python 2's names of modules, and the modules of Python 3 with their contents.
 _RENAMED = {
     "__builtin__": ("builtins",),
     "anydbm": ("dbm",),
@@ -46,12 +46,12 @@ _RENAMED = {
     "xmlrpclib": ("xmlrpc.client",),
 }
 
-# By the name of a module of today: a function from the module to the names that differ.
+# {name of a module: function that returns the names to override in it}.
 _OVERRIDES = {}
 
 
 def overrides(*names):
-    """A decorator: the function gives the names in which Python 2's module of that name differs."""
+    """Decorate a function of a module that returns {name: value in Python 2's module}."""
 
     def register(function):
         _OVERRIDES.update(dict.fromkeys(names, function))
@@ -61,11 +61,11 @@ def overrides(*names):
 
 
 class View(types.ModuleType):
-    """One or several modules of today, seen as a module of Python 2."""
+    """A view of one or several modules as a module of Python 2."""
 
     def __init__(self, name, modules, names):
         super().__init__(name, modules[0].__doc__)
-        # Not by attribute, which would be stored in the module of today.
+        # not by setattr, which would store them in the module of Python 3
         vars(self).update(names, _modules=modules, _own={*names})
 
     def __getattr__(self, name):
@@ -97,7 +97,7 @@ def _public_names(view):
 
 
 def _viewed(value):
-    """A submodule is seen through its own view."""
+    """Return a value of a module; a submodule with overrides as its view."""
     is_viewed = isinstance(value, types.ModuleType) and value.__name__ in _OVERRIDES
     return view(value.__name__) if is_viewed else value
 
@@ -110,9 +110,9 @@ _views = {}
 
 
 def view(name):
-    """The view under a name of Python 2 or of today."""
+    """Return the view of a module by its name in Python 2 or Python 3."""
     if name not in _views:
-        modules = [importlib.import_module(today) for today in _RENAMED.get(name, (name,))]
+        modules = [importlib.import_module(target) for target in _RENAMED.get(name, (name,))]
         names = {}
         for module in modules:
             if module.__name__ in _OVERRIDES:

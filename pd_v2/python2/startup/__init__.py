@@ -1,1 +1,1 @@
-"""What the Python processes of a program start with: this folder is the first of PYTHONPATH."""
+"""Startup files of a program's Python processes: this folder is the first of PYTHONPATH."""

@@ -1,4 +1,4 @@
-"""Reads from the command line of an interpreter that starts whether it runs a part of a program.
+"""Decides from the command line of a starting interpreter whether it runs a part of a program.
 
 It is loaded by its path, before anything of this package is imported.
 """
@@ -10,39 +10,42 @@ from importlib.util import module_from_spec, spec_from_file_location
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 
-# Modules of the standard library that import and run a program's.
+# Modules of the standard library that import and run modules of a program.
 _RUNNERS = ("doctest", "unittest")
 
-_SPAWNED = ("multiprocessing.spawn import spawn_main", "multiprocessing.forkserver import main")
-_TRACKER = "multiprocessing.resource_tracker import main"
+_SPAWN_CODE = ("multiprocessing.spawn import spawn_main", "multiprocessing.forkserver import main")
+_TRACKER_CODE = "multiprocessing.resource_tracker import main"
 
 
-def beginning():
-    """What to do before the interpreter goes on: a function, or None if it runs nothing of ours."""
+def startup_action():
+    """Return the function to call before the interpreter goes on, or None outside of programs."""
     if not _is_interpreter(sys.orig_argv):
         return None
     options, target, arguments = split(sys.orig_argv, sys.argv)
-    if target[0] == "-c" and any(words in target[1] for words in (*_SPAWNED, _TRACKER)):
-        return _keep if _TRACKER in target[1] else _find_modules
+    if target[0] == "-c" and any(words in target[1] for words in (*_SPAWN_CODE, _TRACKER_CODE)):
+        return _do_nothing if _TRACKER_CODE in target[1] else _find_modules
     if _is_of_program(target):
-        return lambda: _start_anew(options, [*target, *arguments])
+        return lambda: _restart(options, [*target, *arguments])
     return None
 
 
 def _is_interpreter(command):
-    """Whether it is Python that was started, and not a program that Python is a part of."""
+    """Return whether Python was started, and not a program that embeds it."""
     return bool(command) and "py" in os.path.basename(command[0]).lower()
 
 
 def split(command, argv):
-    """The options of an interpreter, what it runs (["-m", name], …), and the arguments of that."""
+    """Split a command into the interpreter's options, its target and the target's arguments.
+
+    The target is [path], ["-m", name], ["-c", text] or ["-"].
+    """
     arguments = argv[1:]
-    before = command[1 : len(command) - len(arguments)]
+    leading = command[1 : len(command) - len(arguments)]
     if argv[0] not in ("-c", "-m"):
-        options = before[:-1] if argv[0] else before
+        options = leading[:-1] if argv[0] else leading
         return options, [argv[0] or "-"], arguments
     letter = argv[0][1]
-    *options, last = before
+    *options, last = leading
     if options and _ends_options(options[-1], letter):
         letters = options.pop()[:-1]
     else:  # -cpass
@@ -51,7 +54,7 @@ def split(command, argv):
 
 
 def _ends_options(word, letter):
-    """Whether a word such as -m or -um says that the next one is what to run."""
+    """Return whether the word after one such as -m or -um is the target."""
     return word[0] == "-" and word[1:2] != "-" and word.find(letter) == len(word) - 1
 
 
@@ -67,12 +70,12 @@ def _is_module_of_program(name):
     top = name.partition(".")[0]
     try:
         spec = PathFinder.find_spec(top, [os.getcwd(), *sys.path])
-    except SyntaxError:  # by zipimport, which compiles what it finds
+    except SyntaxError:  # zipimport compiles the source
         return True
     if spec is None:
         return False
-    places = [spec.origin] if spec.has_location else list(spec.submodule_search_locations or [])
-    return bool(places) and not _installed().is_installed(places[0], name)
+    paths = [spec.origin] if spec.has_location else list(spec.submodule_search_locations or [])
+    return bool(paths) and not _installed().is_installed(paths[0], name)
 
 
 def _installed():
@@ -86,17 +89,17 @@ def _loaded(name, path):
     return module
 
 
-def _start_anew(options, target):
+def _restart(options, target):
     command = [sys.executable, *options, os.path.join(_FOLDER, "launch.py"), *target]
-    if os.name == "nt":  # where exec ends the process that the program waits for
+    if os.name == "nt":  # exec would end the process that the program waits for
         import subprocess
 
         os._exit(subprocess.call(command))
     os.execv(sys.executable, command)
 
 
-def _keep():
-    """Go on: multiprocessing looks after itself here."""
+def _do_nothing():
+    """Do nothing: the resource tracker of multiprocessing runs no code of the program."""
 
 
 def _find_modules():

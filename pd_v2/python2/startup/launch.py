@@ -1,4 +1,4 @@
-"""Runs a part of a program in a process that the program has started."""
+"""Runs a script, module or command of a program in a process that the program has started."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ _ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."
 
 
 def main():
-    """Run what the arguments say: a path, or as in `-m module` and `-c text`."""
+    """Run the arguments: a path, `-m module` or `-c text`."""
     _import_package()
     from pd_v2.python2 import launch
 
@@ -15,20 +15,20 @@ def main():
 
 
 def find_modules():
-    """Find and translate modules in a child of multiprocessing, which says itself what it runs."""
+    """Install the finder of modules in a child of multiprocessing, which has its own main code."""
     _import_package()
     from pd_v2.python2 import importer, process
 
     importer.install_finder()
-    process.let_bytes_through()
-    process.share()
+    process.set_lossless_streams()
+    process.share_translation()
 
 
 def _import_package():
-    """Import the package of the parent, wherever it found it, and leave sys.path as it was."""
+    """Import the same package as the parent process, without changing sys.path."""
     sys.path.insert(0, _ROOT)
     try:
-        import pd_v2.as_paddle  # noqa: F401  the program's names for pd_v2
+        import pd_v2.as_paddle  # noqa: F401  makes `paddle` importable
     finally:
         sys.path.remove(_ROOT)
 

@@ -34,7 +34,7 @@ def test_a_dictionary_that_cannot_be_written_leaves_nothing(archive, home, monke
     def full(word):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(wmt16.words, "as_data", full)
+    monkeypatch.setattr(wmt16.words, "to_bytes", full)
     with pytest.raises(OSError, match="No space left"):
         wmt16.get_dict("en", 100)
     assert [p.name for p in (home / "wmt16").iterdir()] == ["wmt16.tar.gz"]

@@ -11,7 +11,7 @@ import pytest
 
 from pd_v2.formats.parameter_file import (
     ParameterFileError,
-    _head_block,
+    _header_block,
     read_tar,
     read_value,
     write_tar,
@@ -186,12 +186,12 @@ def test_a_whole_tar_as_python_2_wrote_it():
 
 
 def test_the_largest_size_in_octal():
-    assert _head_block(b"w", 8**11 - 1)[124:136] == b"77777777777\0"
+    assert _header_block(b"w", 8**11 - 1)[124:136] == b"77777777777\0"
 
 
 @pytest.mark.parametrize("size", [8**11, 2**36])
 def test_a_size_beyond_octal(size):
-    block = _head_block(b"w", size)
+    block = _header_block(b"w", size)
     assert block[124:136] == b"\x80" + size.to_bytes(11, "big")
     assert tarfile.TarInfo.frombuf(block, "utf-8", "strict").size == size
 

@@ -8,7 +8,7 @@ import pd_core as pd
 import pd_v2 as paddle
 from pd_core.graph.node import ancestors
 from pd_v2.attr import Extra, Param
-from pd_v2.data_feeder import DataFeeder, feeds
+from pd_v2.data_feeder import DataFeeder, feed_dict
 from pd_v2.topology import Topology
 
 A, L, P, T = paddle.activation, paddle.layer, paddle.pooling, paddle.data_type
@@ -45,7 +45,7 @@ def inferred(outputs, pool, samples):
 def slope_error(outputs, pool, samples, rng):
     """How far the gradient by all parameters is from a central difference, relative to it."""
     topology = Topology(outputs)
-    fed = feeds(topology.data_layers(), DataFeeder(topology.data_type())(samples))
+    fed = feed_dict(topology.data_layers(), DataFeeder(topology.data_type())(samples))
     session = pd.Session()
     session.load_values(pool.values_of(topology.parameters))
     found = session.eval(outputs, fed, training=False)

@@ -9,7 +9,7 @@ import pytest
 import pd_core as pd
 import pd_v2 as paddle
 from pd_v2.attr import Param
-from pd_v2.data_feeder import DataFeeder, feeds
+from pd_v2.data_feeder import DataFeeder, feed_dict
 from pd_v2.topology import Topology
 
 from ...core.ops import reference_structured as naive
@@ -32,7 +32,7 @@ def ids(name="y", size=SIZE, kind=T.integer_value_sequence):
 def fed(outputs, samples):
     """Feeds of data layers, in the order of their creation, for a list of samples."""
     topology = Topology(outputs)
-    return feeds(topology.data_layers(), DataFeeder(topology.data_type())(samples))
+    return feed_dict(topology.data_layers(), DataFeeder(topology.data_type())(samples))
 
 
 def slope(y, variables, feeds, formula, rng):

@@ -133,9 +133,9 @@ def test_fork_is_chosen_where_today_it_is_not_the_default(monkeypatch):
         multiprocessing, "set_start_method", lambda name, force=False: calls.append((name, force))
     )
     monkeypatch.setattr(np, "set_printoptions", lambda legacy: None)
-    process.adapt_to(parse("x: int = 1", "today.py"))
+    process.configure_for(parse("x: int = 1", "today.py"))
     assert calls == []
-    process.adapt_to(parse("print 1", "script.py"))
+    process.configure_for(parse("print 1", "script.py"))
     process.set_start_method("spawn")  # a program that chooses is not told that it is too late
     process.set_start_method("fork")
     assert calls == [("fork", False), ("spawn", True), ("fork", False)]
@@ -210,4 +210,4 @@ def test_a_program_that_embeds_python_is_not_started_anew(monkeypatch):
     for command in ([], ["/usr/bin/editor", "script.py"]):
         monkeypatch.setattr(sys, "orig_argv", command)
         monkeypatch.setattr(sys, "argv", command[1:] or [""])
-        assert command_line.beginning() is None
+        assert command_line.startup_action() is None

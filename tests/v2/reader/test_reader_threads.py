@@ -1,4 +1,4 @@
-"""Readers that work ahead: order, bounds, failures, and threads that end."""
+"""Prefetching readers: order, bounds, failures, and threads that end."""
 
 import _thread
 import itertools
@@ -250,7 +250,7 @@ class Interrupt:
         return self
 
     def during(self, work):
-        """Whether it came while `work` was done."""
+        """Run `work`; return whether the interrupt was raised."""
         before = sys.gettrace()
         sys.settrace(self)
         try:
@@ -263,14 +263,17 @@ class Interrupt:
 
 
 def forgets(frame):
-    """Whether an object is being deleted: there Python drops whatever is raised."""
+    """Return whether a frame is inside of __del__, where Python ignores exceptions."""
     while frame is not None and frame.f_code.co_name != "__del__":
         frame = frame.f_back
     return frame is not None
 
 
 ROOT = dirname(reader.__file__)
-FILES = (join(ROOT, "threads.py"), join(ROOT, "ahead.py"), join(dirname(ROOT), "batches.py"))
+FILES = (
+    *(join(ROOT, "threads.py"), join(ROOT, "prefetch.py")),
+    join(dirname(ROOT), "training", "batches.py"),
+)
 
 
 @pytest.mark.parametrize(
@@ -283,12 +286,12 @@ FILES = (join(ROOT, "threads.py"), join(ROOT, "ahead.py"), join(dirname(ROOT), "
     ids=["buffered", "xmap", "list"],
 )
 def test_wherever_an_interrupt_comes_no_thread_is_left(made_of):
-    """As a training reads: ahead, and not to the end."""
+    """Read like a trainer: with prefetching, and not to the end."""
 
     def train():
         with Batches(made_of(itertools.count), lambda samples: {}) as batches:
             for _ in range(3):
-                next(batches).feeds()
+                next(batches).to_feeds()
                 batches.read_ahead()
 
     before, count = _thread._count(), 1

@@ -1,4 +1,4 @@
-"""Minibatches between reader and step: in turn, or ahead of it; errors in their places."""
+"""Minibatches between reader and step: on demand or prefetched; order of errors."""
 
 import math
 import threading
@@ -8,17 +8,16 @@ import pytest
 
 import pd_v2 as paddle
 from pd_v2 import event as events
-from pd_v2.reader.ahead import ahead as working_ahead
-from pd_v2.reader.ahead import held
+from pd_v2.reader.prefetch import available, prefetching
 from pd_v2.training.batches import Batches
 
 A, L, T = paddle.activation, paddle.layer, paddle.data_type
 
 
 class Journal(list):
-    """What happened, in its order."""
+    """The list of events, in their order."""
 
-    def reader(self, *items, ahead=False, error=None):
+    def reader(self, *items, prefetches=False, error=None):
         def read():
             for item in items:
                 self.append(("read", item))
@@ -26,7 +25,7 @@ class Journal(list):
             if error is not None:
                 raise error
 
-        return working_ahead(read) if ahead else read
+        return prefetching(read) if prefetches else read
 
     def convert(self, samples):
         self.append(("convert", samples))
@@ -36,30 +35,30 @@ class Journal(list):
 
 
 def each(batches):
-    """The batches as a training goes through them: while one is used the next may be prepared."""
+    """Iterate like a trainer: while one batch is used the next ones may be prefetched."""
     with batches:
         for batch in batches:
             batches.read_ahead()
             yield batch
 
 
-def test_a_batch_is_read_and_converted_when_it_is_asked_for():
+def test_a_batch_is_read_and_converted_on_demand():
     seen = Journal()
     for batch in each(Batches(seen.reader("a", "b"), seen.convert)):
         seen.append(("got", batch.samples))
-        assert batch.feeds() == {"feeds of": batch.samples}
+        assert batch.to_feeds() == {"feeds of": batch.samples}
     steps = ("read", "got", "convert")
     assert seen == [(step, name) for name in "ab" for step in steps]
 
 
 def test_a_prefetching_reader_works_during_the_last_batch():
     seen = Journal()
-    batches = Batches(seen.reader("a", "b", "c", ahead=True), seen.convert)
+    batches = Batches(seen.reader("a", "b", "c", prefetches=True), seen.convert)
     first = next(batches)
-    assert first.feeds() == {"feeds of": "a"} and len(first) == 1
-    assert seen == [("read", "a"), ("convert", "a")]  # nobody has said yet that it may run ahead
+    assert first.to_feeds() == {"feeds of": "a"} and len(first) == 1
+    assert seen == [("read", "a"), ("convert", "a")]  # read_ahead was not called yet
     batches.read_ahead()
-    batches.read_ahead()  # says nothing new
+    batches.read_ahead()  # without effect while the worker is busy
     wait_for(lambda: ("convert", "c") in seen)
     assert [batch.samples for batch in each(batches)] == ["b", "c"]
     assert seen == [(step, name) for name in "abc" for step in ("read", "convert")]
@@ -74,32 +73,32 @@ def wait_for(condition):
     raise AssertionError("it did not happen")
 
 
-@pytest.mark.parametrize("ahead", [False, True])
-def test_errors_come_in_their_places(ahead):
+@pytest.mark.parametrize("prefetches", [False, True])
+def test_errors_come_in_their_places(prefetches):
     seen, got = Journal(), []
-    for batch in each(Batches(seen.reader("a", "bad", "c", ahead=ahead), seen.convert)):
+    for batch in each(Batches(seen.reader("a", "bad", "c", prefetches=prefetches), seen.convert)):
         got.append(batch.samples)
         if batch.samples == "bad":
             with pytest.raises(ValueError, match="do not fit"):
-                batch.feeds()
+                batch.to_feeds()
         else:
-            batch.feeds()
+            batch.to_feeds()
     assert got == ["a", "bad", "c"]
 
 
-@pytest.mark.parametrize("ahead", [False, True])
+@pytest.mark.parametrize("prefetches", [False, True])
 @pytest.mark.parametrize("error", [OSError("the disk"), SystemExit(3)])
-def test_what_a_reader_raises_comes_after_its_batches(ahead, error):
+def test_what_a_reader_raises_comes_after_its_batches(prefetches, error):
     seen, got = Journal(), []
-    batches = Batches(seen.reader("a", ahead=ahead, error=error), seen.convert)
+    batches = Batches(seen.reader("a", prefetches=prefetches, error=error), seen.convert)
     with pytest.raises(type(error)) as caught:
         got += (b.samples for b in each(batches))
     assert caught.value is error and got == ["a"]
 
 
-@pytest.mark.parametrize("ahead", [False, True])
-def test_an_empty_reader(ahead):
-    assert list(each(Batches(Journal().reader(ahead=ahead), None))) == []
+@pytest.mark.parametrize("prefetches", [False, True])
+def test_an_empty_reader(prefetches):
+    assert list(each(Batches(Journal().reader(prefetches=prefetches), None))) == []
 
 
 def test_a_closed_stream_reads_no_further_and_closes_the_reader():
@@ -113,7 +112,7 @@ def test_a_closed_stream_reads_no_further_and_closes_the_reader():
         finally:
             closed.set()
 
-    for _ in each(Batches(working_ahead(read), lambda samples: {})):
+    for _ in each(Batches(prefetching(read), lambda samples: {})):
         break
     assert closed.wait(5) and seen in ([*"abcde"[:n]] for n in range(1, 6))
 
@@ -139,10 +138,10 @@ READERS = {
 
 @pytest.mark.parametrize("reader, count", READERS.values(), ids=READERS)
 def test_what_readers_hold(reader, count):
-    assert held(reader()) == count
+    assert available(reader()) == count
     groups = paddle.batch(reader, 3)()
-    assert held(groups) == 0  # the reader is not even called yet
-    assert len(next(groups)) == 3 and held(groups) == count
+    assert available(groups) == 0  # the reader is not even called yet
+    assert len(next(groups)) == 3 and available(groups) == count
     found = each(Batches(paddle.batch(reader, 3), None))
     assert sorted(x for b in found for x in b.samples) == [0, 1, 2, 3]
 
@@ -151,11 +150,11 @@ def test_a_shuffle_holds_the_rest_of_its_window():
     """So what it shuffles is never asked before its turn, nor are random numbers drawn."""
     seen = Journal()
     shuffled = paddle.reader.shuffle(seen.reader(*range(14)), 7)()
-    assert held(shuffled) == 0
+    assert available(shuffled) == 0
     order = [next(shuffled)]
-    assert held(shuffled) == 6 and len(seen) == 7
+    assert available(shuffled) == 6 and len(seen) == 7
     order += [next(shuffled) for _ in range(6)]
-    assert held(shuffled) == 0 and len(seen) == 7
+    assert available(shuffled) == 0 and len(seen) == 7
     order += shuffled
     assert sorted(order[:7]) == list(range(7)) and sorted(order[7:]) == list(range(7, 14))
 
@@ -164,7 +163,7 @@ def test_a_shuffle_holds_the_rest_of_its_window():
     batches, counts = Batches(stream, len), []
     for batch in each(batches):
         counts.append((len(batch), len(seen)))
-        wait_for(lambda: held(batches._samples) == 0)
+        wait_for(lambda: available(batches._samples) == 0)
     assert counts == [(2, 6)] * 3 + [(2, 8)]
 
 
@@ -247,8 +246,8 @@ class Stop(Exception):
     pass
 
 
-@pytest.mark.parametrize("ahead", [False, True])
-def test_a_handler_that_stops_the_training(ahead):
+@pytest.mark.parametrize("prefetches", [False, True])
+def test_a_handler_that_stops_the_training(prefetches):
     trainer, pool = line()
     closed = threading.Event()
 
@@ -264,7 +263,8 @@ def test_a_handler_that_stops_the_training(ahead):
             raise Stop
 
     with pytest.raises(Stop):
-        trainer.train(paddle.reader.buffered(read, 2) if ahead else read, event_handler=handler)
+        source = paddle.reader.buffered(read, 2) if prefetches else read
+        trainer.train(source, event_handler=handler)
     assert closed.wait(5)
     assert pool["_y.w0"][0] == pytest.approx(0.36)
     trainer.train(lambda: iter([[([1.0], [1.0])]]))

@@ -1,7 +1,7 @@
-"""What a Python 2 program meant, in a syntax tree that parses as Python 3.
+"""Python 2 semantics for a syntax tree that parses as Python 3.
 
-Where the same words mean something else today, the tree gets a call of a function of
-pd_v2.python2.shims, by a name that starts with _py2_. Every node keeps its place in the source.
+Where an expression has another result in Python 3, it is replaced by the call of a function of
+pd_v2.python2.shims, whose name starts with _py2_. Every node keeps its location in the source.
 """
 
 import ast
@@ -14,15 +14,15 @@ _COMPARISONS = {ast.Lt: "less", ast.LtE: "at_most", ast.Gt: "more", ast.GtE: "at
 
 _CONVERSIONS = {"float", "int", "long", "str"}
 
-# A class with one of these methods has no use for it today, unless under another name.
+# Special methods that Python 3 does not call, or treats otherwise.
 _OLD_METHODS = {"__cmp__", "__div__", "__eq__", "__idiv__", "__nonzero__", "__rdiv__", "next"}
 
-# Replaced by what is assigned to them when the class is made.
+# In Python 3 a keyword of the class statement.
 _METACLASS = "__metaclass__"
 
 
 def future_features(tree):
-    """The names that a module imports from __future__."""
+    """Return the names that a module imports from __future__."""
     return {
         alias.name
         for node in tree.body
@@ -31,12 +31,12 @@ def future_features(tree):
     }
 
 
-def give_meaning(tree):
-    """Change the tree of a Python 2 module into the one of a Python 3 module that does the same."""
-    return ast.fix_missing_locations(_Meaning("division" in future_features(tree)).visit(tree))
+def convert_semantics(tree):
+    """Rewrite the tree of a Python 2 module as that of an equivalent Python 3 module."""
+    return ast.fix_missing_locations(_Transformer("division" in future_features(tree)).visit(tree))
 
 
-class _Meaning(ast.NodeTransformer):
+class _Transformer(ast.NodeTransformer):
     def __init__(self, true_division):
         self.true_division = true_division
 
@@ -51,26 +51,28 @@ class _Meaning(ast.NodeTransformer):
         return _call(node, "divide", node.left, node.right)
 
     def visit_AugAssign(self, node):
-        """`x[i] /= y` takes x and i once, then divides."""
+        """Rewrite `x[i] /= y`, so that x and i are evaluated once."""
         self.generic_visit(node)
         if self.true_division or not isinstance(node.op, ast.Div) or _is_float(node.value):
             return node
-        target, statements = _taken_once(node.target)
-        quotient = _call(node, "divide_in_place", _loaded(target), node.value)
+        target, statements = _evaluated_once(node.target)
+        quotient = _call(node, "divide_in_place", _as_load(target), node.value)
         return [*statements, _assignment(target, quotient, node)]
 
     def visit_Compare(self, node):
-        """A chain is taken apart where that evaluates nothing twice."""
+        """Split a chained comparison, unless this would evaluate an operand twice."""
         self.generic_visit(node)
         *inner, _ = node.comparators
         if not all(isinstance(operand, ast.Name | ast.Constant) for operand in inner):
             return node
         operands = [node.left, *node.comparators]
-        links = [
+        comparisons = [
             _comparison(node, left, operator, right)
             for left, operator, right in zip(operands, node.ops, operands[1:], strict=False)
         ]
-        return links[0] if len(links) == 1 else _at(node, ast.BoolOp(ast.And(), links))
+        if len(comparisons) == 1:
+            return comparisons[0]
+        return _at(node, ast.BoolOp(ast.And(), comparisons))
 
     def visit_Call(self, node):
         self.generic_visit(node)
@@ -90,7 +92,7 @@ class _Meaning(ast.NodeTransformer):
         return _call(node, "bytes", node) if isinstance(node.value, bytes) else node
 
     def visit_FunctionDef(self, node):
-        """`def f((a, b)):` takes a pair and unpacks it after the docstring."""
+        """Unpack the tuple parameters of `def f((a, b)):` after the docstring."""
         self.generic_visit(node)
         start = 0 if ast.get_docstring(node, clean=False) is None else 1
         node.body[start:start] = [
@@ -101,16 +103,16 @@ class _Meaning(ast.NodeTransformer):
         return node
 
     def visit_Lambda(self, node):
-        """`lambda (a, b): c` is `lambda pair: [c for a, b in [pair]][0]`."""
+        """Rewrite `lambda (a, b): c` as `lambda pair: [c for a, b in [pair]][0]`."""
         self.generic_visit(node)
         for arg in reversed(node.args.args):
             target = target_of_name(arg.arg)
             if target is not None:
-                node.body = _where(node.body, target, arg.arg)
+                node.body = _unpacking(node.body, target, arg.arg)
         return node
 
     def visit_ExceptHandler(self, node):
-        """The name of an error stays bound after the handler."""
+        """Keep the name of an error bound after the handler."""
         self.generic_visit(node)
         if node.name is not None:
             target = target_of_name(node.name) or ast.Name(node.name, ast.Store())
@@ -137,31 +139,31 @@ class _Meaning(ast.NodeTransformer):
         return node
 
 
-def _at(place, node):
-    """The node, placed where another is in the source."""
-    return ast.fix_missing_locations(ast.copy_location(node, place))
+def _at(location, node):
+    """Give a node the source location of another one."""
+    return ast.fix_missing_locations(ast.copy_location(node, location))
 
 
-def _comparison(place, left, operator, right):
+def _comparison(location, left, operator, right):
     name = _COMPARISONS.get(type(operator))
     if isinstance(operator, ast.In | ast.NotIn) and _is_text(right):
-        left = _call(place, "text", left)  # it may be a byte
+        left = _call(location, "text", left)  # the left operand may be a Binary
     if name is None:
-        return _at(place, ast.Compare(left, [operator], [right]))
-    return _call(place, "compare", ast.Constant(name), left, right)
+        return _at(location, ast.Compare(left, [operator], [right]))
+    return _call(location, "compare", ast.Constant(name), left, right)
 
 
-def _call(place, name, *arguments):
+def _call(location, name, *arguments):
     function = ast.Name(f"_py2_{name}", ast.Load())
-    return _at(place, ast.Call(function, list(arguments), []))
+    return _at(location, ast.Call(function, list(arguments), []))
 
 
-def _assignment(target, value, place):
-    return _at(place, ast.Assign([target], value))
+def _assignment(target, value, location):
+    return _at(location, ast.Assign([target], value))
 
 
-def _taken_once(target):
-    """A target that can be read and assigned to, and the statements that come before."""
+def _evaluated_once(target):
+    """Return a target whose parts are local names, and the statements that assign these."""
     statements = []
 
     def keep(name, value):
@@ -177,14 +179,15 @@ def _taken_once(target):
     return target, statements
 
 
-def _loaded(target):
-    """The same place, to be read."""
-    place = copy.copy(target)
-    place.ctx = ast.Load()
-    return place
+def _as_load(target):
+    """Return a target as an expression that reads it."""
+    expression = copy.copy(target)
+    expression.ctx = ast.Load()
+    return expression
 
 
-def _where(body, target, name):
+def _unpacking(body, target, name):
+    """Return the expression `[body for target in [name]][0]`."""
     values = ast.List([ast.Name(name, ast.Load())], ast.Load())
     bodies = ast.ListComp(body, [ast.comprehension(target, values, [], 0)])
     return _at(body, ast.Subscript(bodies, ast.Constant(0), ast.Load()))
@@ -201,5 +204,5 @@ def _is_text(node):
 
 
 def _is_float(node):
-    """Whether it is written as a float, so that a division by it does not floor."""
+    """Return whether a node is a float literal, so that a division by it does not floor."""
     return isinstance(node, ast.Constant) and type(node.value) is float

@@ -1,7 +1,7 @@
-"""Numbers where text is made of them, and arrays of one element where numbers are wanted.
+"""Formatting of floats, and arrays of one element in place of numbers.
 
-float(), int() and `%` took such arrays, numpy refuses today. str(), `%s` and `{}` of a float gave
-12 digits.
+float(), int() and `%` accepted such arrays, which numpy rejects now. str(), `%s` and `{}` of a
+float gave 12 digits.
 """
 
 import re
@@ -12,14 +12,14 @@ from pd_v2.python2.shims.text import as_text, printed
 _WIDTH = re.compile(r"(.?[<>^])?([1-9]\d*)?")
 
 
-def converted(kind, value):
-    """`float(value)`, `int(value)`, `str(value)`, or whatever else goes by that name."""
+def convert(kind, value):
+    """`kind(value)`, where kind is float, int, str or what a program has bound to these names."""
     if kind is str:
         return printed(value)
     return kind(value.reshape(-1)[0] if kind in (float, int) and _is_element(value) else value)
 
 
-def fill(template, values):
+def format_percent(template, values):
     """`template % values` for a string as template."""
     if isinstance(values, tuple):
         return template % tuple(map(_for_text, values))
@@ -28,7 +28,7 @@ def fill(template, values):
     return template % _for_text(values)
 
 
-def format_text(template, *values, **named):
+def format_braces(template, *values, **named):
     """`template.format(...)`"""
     named = {name: _rounded(value) for name, value in named.items()}
     return as_text(template).format(*map(_rounded, values), **named)
@@ -43,7 +43,7 @@ def _rounded(value):
 
 
 class _Float(float):
-    """A float whose text has 12 digits."""
+    """A float that is formatted with 12 digits."""
 
     __slots__ = ()
 
@@ -58,7 +58,7 @@ class _Float(float):
 
 
 class _Element:
-    """An array that is a number where a format wants one, and itself where it wants text."""
+    """An array of one element that formats as a number in %d and %f, and as an array in %s."""
 
     def __init__(self, array):
         self.array = array

@@ -3,7 +3,7 @@
 import functools
 import types
 
-from pd_v2.python2.shims.files import bytes_below
+from pd_v2.python2.shims.files import raw_stream
 from pd_v2.python2.shims.text import as_bytes
 from pd_v2.python2.shims.views import overrides
 
@@ -32,13 +32,13 @@ def _numpy(numpy):
 
 
 def _sctypes(numpy):
-    """Types of numbers by kind, the smallest first."""
+    """Return the number types of each kind, the smallest first."""
     codes = {"int": "bhiq", "uint": "BHIQ", "float": "efdg", "complex": "FDG"}
     return {kind: [numpy.dtype(code).type for code in each] for kind, each in codes.items()}
 
 
 def _numpy_files(numpy):
-    """Functions that read files or strings of bytes."""
+    """Return numpy functions that take files or strings of translated programs."""
 
     def fromstring(string, dtype=float, count=-1, sep=""):
         if sep:
@@ -49,16 +49,16 @@ def _numpy_files(numpy):
         return numpy.frombuffer(as_bytes(buffer), *args, **keywords)
 
     def fromfile(file, *args, **keywords):
-        return numpy.fromfile(bytes_below(file), *args, **keywords)
+        return numpy.fromfile(raw_stream(file), *args, **keywords)
 
     def load(file, mmap_mode=None):
-        return numpy.load(bytes_below(file), mmap_mode, allow_pickle=True, encoding="latin1")
+        return numpy.load(raw_stream(file), mmap_mode, allow_pickle=True, encoding="latin1")
 
     def asscalar(array):
         return array.item()
 
     def array(values, dtype=None, **keywords):
-        """Rows of different lengths were an array of lists."""
+        """`numpy.array(...)`, which made an array of lists from rows of different lengths."""
         try:
             return numpy.array(values, dtype, **keywords)
         except ValueError as error:
@@ -73,7 +73,7 @@ def _numpy_files(numpy):
 def _numpy_sum(numpy):
     @functools.wraps(numpy.sum)
     def sum_of(a, *args, **keywords):
-        """A generator was summed as Python sums it."""
+        """`numpy.sum(...)`, which summed a generator like Python's sum."""
         return sum(a) if isinstance(a, types.GeneratorType) else numpy.sum(a, *args, **keywords)
 
     return sum_of
@@ -81,22 +81,19 @@ def _numpy_sum(numpy):
 
 @overrides("PIL")
 def _pil(_):
-    return {}  # so that its module Image is found through its view
+    return {}  # so that its submodule Image is viewed
 
 
 @overrides("PIL.Image")
 def _image(image):
-    def renamed(name):
-        return getattr(image.Resampling, name)
-
     @functools.wraps(image.open)
     def open_image(file, mode="r"):
-        return image.open(bytes_below(file), mode)
+        return image.open(raw_stream(file), mode)
 
     return {
-        "ANTIALIAS": renamed("LANCZOS"),
-        "CUBIC": renamed("BICUBIC"),
-        "LINEAR": renamed("BILINEAR"),
+        "ANTIALIAS": image.Resampling.LANCZOS,
+        "CUBIC": image.Resampling.BICUBIC,
+        "LINEAR": image.Resampling.BILINEAR,
         "fromstring": image.frombytes,
         "open": open_image,
     }

@@ -1,4 +1,4 @@
-"""Python 2's order of all things: None before numbers, numbers before the rest, by type name."""
+"""Python 2's total order: None, then numbers, then the rest by type name."""
 
 import builtins
 import functools
@@ -14,7 +14,7 @@ _PLAIN = (type(None), int, float, str, bytes, list, tuple, dict, set)
 
 
 def compare(name, a, b):
-    """`a < b` and the like, also where Python 3 knows no order."""
+    """`a < b` and so on, also for types that Python 3 does not order."""
     relation = _OPERATORS[name]
     try:
         return relation(a, b)
@@ -25,7 +25,7 @@ def compare(name, a, b):
 
 
 def three_way(a, b):
-    """-1, 0 or 1: whether a comes before b, is equal or comes after."""
+    """`cmp(a, b)`: -1, 0 or 1."""
     method = getattr(type(a), "__cmp__", None)
     if method is not None:
         return method(a, b)
@@ -53,14 +53,14 @@ def _rank(value):
 
 
 def sorted_any(values, cmp=None, key=None, reverse=False):
-    """`sorted(...)`, with a function of two arguments too."""
+    """`sorted(...)`, which also takes a comparison function."""
     values = list(values)
     sort(values, cmp, key, reverse)
     return values
 
 
 def sort(values, cmp=None, key=None, reverse=False):
-    """`list.sort(...)`, with a function of two arguments too."""
+    """`list.sort(...)`, which also takes a comparison function."""
     if cmp is not None:
         values.sort(key=_key_of(cmp, key), reverse=reverse)
         return
@@ -68,7 +68,7 @@ def sort(values, cmp=None, key=None, reverse=False):
     try:
         values.sort(key=key, reverse=reverse)
     except TypeError:
-        values[:] = before  # a sort that fails has moved some
+        values[:] = before  # a failed sort leaves a partial order
         values.sort(key=_key_of(three_way, key), reverse=reverse)
 
 
