@@ -125,13 +125,6 @@ class Build:
             layer.within = self.groups[-1]
             layer.within.layers[layer] = None
 
-    def replace(self, layer):
-        """Put a layer in the place of the one of the same name."""
-        old, self.layers[layer.full_name] = self.layers[layer.full_name], layer
-        if self.groups:
-            group = self.groups[-1]
-            group.layers = dict.fromkeys(layer if x is old else x for x in group.layers)
-
     @property
     def random(self):
         """The stream of initial values, begun from init's seed at its first use."""

@@ -20,7 +20,7 @@ from pd_core.graph.site import site_text, user_site
 from .. import build
 from ..activation import Base
 from ..attr import ExtraLayerAttribute, ParameterAttribute
-from ..config_base import Layer
+from ..config_base import Layer, named_value
 from ..formats.proto import LayerConfig, ParameterConfig
 from ..unfit import warn_at_line
 
@@ -327,10 +327,10 @@ def _finish(y, scope, parents, values, layer_type):
         y = y if extra is None else step(y, extra, act)
     rows = _rows(y) if y.rank > 1 else y
     size = rows.dims[1] if scope.size is None else scope.size
-    out = pd.identity(
+    out = named_value(
         rows,
         scope.short_name,
-        Layer,
+        values.get("output") or Layer,
         layer_type=layer_type,
         parents=list(parents),
         activation=act,
@@ -358,7 +358,7 @@ def _unfit(error, scope, parents, values, layer_type):
     if all(x.unfit is None for x in parents):
         warn_at_line(error)
     size = 1 if layer_type == "cost" else scope.size or values.get("size") or parents[0].size
-    out = Layer.of(
+    out = (values.get("output") or Layer).of(
         (*parents[0].dims[:1], size),
         "float32",
         scope.short_name,

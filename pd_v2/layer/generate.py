@@ -8,7 +8,7 @@ import pd_core as pd
 
 from .. import build
 from ..attr import ParameterAttribute
-from ..config_base import Layer
+from ..config_base import Layer, named_value
 from ..formats.proto import LayerConfig
 from .dense import embedding
 from .group import Group, StaticInput, described, memory
@@ -185,7 +185,7 @@ def _outside(group, word, end, beams, results):
     else:
         ids, column, level = beams.framed(results)
         prob = pd.slice(beams.scores, [0], [results], [1])
-    out = pd.identity(
+    out = named_value(
         ids,
         _WORD,
         Layer,

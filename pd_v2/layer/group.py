@@ -6,7 +6,7 @@ import pd_core as pd
 
 from .. import build
 from ..activation import Linear
-from ..config_base import Layer
+from ..config_base import Layer, named_value
 from ..formats.proto import LayerConfig, SubModelConfig
 from .base import Scope
 
@@ -85,7 +85,7 @@ class Group:
         lengths = pd.Variable.of((self.rows,), np.int64, f"{x.name}.lengths")
         self.step.frames.update({rows: packed, lengths: inner.lengths})
         level = pd.PaddedSegments(lengths, inner.longest)
-        return pd.identity(level.ungrouped(rows), x.name, Layer, **record, levels=(level,))
+        return named_value(level.ungrouped(rows), x.name, Layer, **record, levels=(level,))
 
     def zeros(self, *sizes, dtype="float32"):
         """What a memory starts from that nothing else is said of."""
@@ -112,7 +112,7 @@ class Group:
         config = LayerConfig(name=f"{name or x.name}@{self.name}", type=kind, active_type="")
         config.size = x.size
         value, levels = self.whole(x)
-        agent = pd.identity(value, name or x.name, Layer, **_record(x, config), levels=levels)
+        agent = named_value(value, name or x.name, Layer, **_record(x, config), levels=levels)
         build.current().add(agent)
         if not x.levels:
             self.step.fixed.append(agent)
@@ -158,7 +158,7 @@ class Group:
         """Declare the evaluators of the step for the rows of all steps."""
         levels = self.levels[:1]
         outside = {
-            x: pd.identity(y, x.name, Layer, **_record(x, x.config), levels=levels, inside=x)
+            x: named_value(y, x.name, Layer, **_record(x, x.config), levels=levels, inside=x)
             for x, y in values.items()
         }
         for declare, arguments in self.evaluated:
@@ -209,7 +209,7 @@ class Group:
             used = pd.slice(value, [0], inner.longest, [1])
             used.dims = (value.dims[0], used.dims[1], *value.dims[2:])
             value, levels = inner.pack(used), (self.sequences, inner)
-        out = pd.identity(value, x.name, Layer, **record, levels=levels)
+        out = named_value(value, x.name, Layer, **record, levels=levels)
         build.current().add(out)
         return out
 
@@ -344,7 +344,7 @@ def _memory_of_sequences(group, name, size, layer, record):
     padded = level.pad(value)
     formal = pd.Variable.of((group.rows, *padded.dims[1:]), padded.dtype, name)
     room = group.with_room(layer.levels[0], level)
-    agent = pd.identity(room.ungrouped(formal), name, Memory, **record, levels=(room,))
+    agent = named_value(room.ungrouped(formal), name, Memory, **record, levels=(room,))
     build.current().add(agent)
     agent.record.boot_layer_name = layer.full_name
     agent.parents.append(layer)

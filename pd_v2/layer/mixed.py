@@ -178,12 +178,13 @@ def mixed(size=0, input=None, name=None, act=None, bias_attr=False, layer_attr=N
     """
     name = name or build.current().next_name("mixed")
 
-    def complete(items):
+    def complete(items, output=None):
         return _mixed(
             input=_layers_of(name, items, (Projection, Operator)),
             name=name,
             items=items,
             size=size,
+            output=output,
             act=act,
             bias_attr=bias_attr,
             layer_attr=layer_attr,
@@ -206,7 +207,7 @@ def _layers_of(name, items, kinds):
 
 
 @layer("mixed", "mixed", Linear, several=True, supports=_EXTRA, rows=(), sparse=("input",))
-def _mixed(scope, input, items, size, act=None, name=None, bias_attr=None, layer_attr=None):
+def _mixed(scope, input, items, size, output, act, name, bias_attr, layer_attr):
     size = _common_size(size, items)
     total, rest = None, len(items)
     for slot, item in enumerate(items):
