@@ -13,9 +13,9 @@ import pd_core as pd
 
 from . import activation, build
 from .config_base import Layer
-from .layer.arrange import repeat
 from .layer.math import scaling, slope_intercept
 from .layer.mixed import identity_projection, mixed
+from .layer.reshape import repeat
 
 __all__ = [
     *("abs", "exp", "log", "reciprocal", "relu", "sigmoid", "softmax", "sqrt", "square", "tanh"),
