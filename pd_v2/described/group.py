@@ -30,7 +30,7 @@ def agent_of(group, config, layer, layers):
     for link in config.in_links:
         if link.link_name == layer.name:
             x = layers[link.layer_name]
-            return group.frame(x) if x.levels else group.static(x)
+            return group.step_input(x) if x.levels else group.static(x)
     for record in config.memories:
         if record.link_name == layer.name:
             if record.layer_name == layer.name:

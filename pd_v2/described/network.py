@@ -2,7 +2,7 @@
 
 from .. import build
 from ..layer import data
-from ..layer.group import described
+from ..layer.group import building
 from . import cost, dense, image, mixed, rows, sequence
 from .comparison import differences
 from .errors import UnknownLayer
@@ -119,7 +119,7 @@ class _Network:
         if config.name not in self.groups:
             raise ValueError("nothing says what is in the group")
         group = group_of(self.groups[config.name], self.layers)
-        with described(group):
+        with building(group):
             self.build(config.name)
         finish(group, self.groups[config.name], self.layers)
         return group.layer
