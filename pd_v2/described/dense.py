@@ -42,14 +42,14 @@ def _machine(config):
 
 
 LAYERS = {
-    "addto": built_by(addto, listed="input", base=biased),
+    "addto": built_by(addto, as_list="input", base=biased),
     "clip": built_by(
         clip, "input", min=first_input("clip_conf.min"), max=first_input("clip_conf.max")
     ),
     "factorization_machine": built_by(
         factorization_machine, "input", base=_machine, factor_size="factor_size"
     ),
-    "fc": built_by(fc, listed="input", base=learned, size="size"),
+    "fc": built_by(fc, as_list="input", base=learned, size="size"),
     "interpolation": _interpolated,
     "power": built_by(power, "weight", "input"),
     "prelu": built_by(prelu, "input", base=weighted, partial_sum="partial_sum"),

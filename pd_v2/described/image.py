@@ -187,7 +187,7 @@ LAYERS = {
     "conv3d": _conv3d,
     "crop": built_by(
         crop,
-        listed="input",
+        as_list="input",
         offset=lambda config: list(config.offset),
         axis="axis",
         shape=lambda config: list(config.shape) or None,

@@ -107,7 +107,7 @@ def _conv(conf):
 
 
 LAYERS = {
-    "concat": built_by(concat, listed="input", base=acted),
+    "concat": built_by(concat, as_list="input", base=acted),
     "concat2": _concat,
     "mixed": _mixed,
 }

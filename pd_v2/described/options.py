@@ -16,18 +16,18 @@ _ACTIVATIONS = {
 _EXTRA = ("drop_rate", "error_clipping_threshold")
 
 
-def built_by(function, *arguments, listed=None, base=None, **own):
+def built_by(function, *arguments, as_list=None, base=None, **own):
     """Return the builder that calls a layer function.
 
-    The inputs become the `arguments` in turn, or as one list the argument `listed`. `base(config)`
+    The inputs become the `arguments` in turn, or as one list the argument `as_list`. `base(config)`
     gives the arguments that several layer types share, `options` if None; `own` maps any other
     argument to its source: a field of the configuration, or a function of it.
     """
 
     def build(config, inputs):
-        if len(inputs) > len(arguments) and not listed:
+        if len(inputs) > len(arguments) and not as_list:
             raise ValueError(f"it has {len(inputs)} inputs, at most {len(arguments)} are known")
-        values = {listed: inputs} if listed else dict(zip(arguments, inputs, strict=False))
+        values = {as_list: inputs} if as_list else dict(zip(arguments, inputs, strict=False))
         for argument, source in own.items():
             value = getattr(config, source) if isinstance(source, str) else source(config)
             values[argument] = value

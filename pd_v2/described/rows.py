@@ -50,7 +50,7 @@ LAYERS = {
     ),
     "l2_distance": built_by(l2_distance, "x", "y"),
     "maxid": _max_id,
-    "multiplex": built_by(multiplex, listed="input"),
+    "multiplex": built_by(multiplex, as_list="input"),
     "out_prod": built_by(out_prod, "input1", "input2"),
     "print": _printed,
     "resize": built_by(resize, "input", size="size"),

@@ -176,5 +176,5 @@ def _selected(select):
 def _in_rows(y, selected, select):
     """Reshape the flat products to [rows, columns]; rows that select unequally many do not fit."""
     shape = pd.concat([selected.segments.count, selected.segments.longest])
-    known = (selected.counts.dims[0], f"{select.name}.selected")
-    return pd.apply("Reshape", y, shape, known=known, allowzero=1)
+    dims = (selected.counts.dims[0], f"{select.name}.selected")
+    return pd.apply("Reshape", y, shape, known=dims, allowzero=1)

@@ -56,8 +56,8 @@ def per_axis(name, value, y=None, z=None, n=2, least=1):
     """Return [(z,) y, x] of a number or (x, y(, z)); a list overrides the separate y and z."""
     if isinstance(value, (list, tuple)):
         if len(value) != n:
-            wanted = "a pair (x, y)" if n == 2 else "three (x, y, z)"
-            raise pd.GraphError(f"{name} is one number or {wanted}, not {value!r}")
+            expected = "a pair (x, y)" if n == 2 else "three (x, y, z)"
+            raise pd.GraphError(f"{name} is one number or {expected}, not {value!r}")
         return [whole(name, v, least) for v in reversed(value)]
     others = [value if v is None else v for v in (z, y)][-(n - 1) :]
     return [whole(name, v, least) for v in (*others, value)]

@@ -89,7 +89,7 @@ def interpolation(scope, input, weight, name=None, layer_attr=None):
 @layer("power", "power_layer", inputs=("weight", "input"), rows=("weight", "input"))
 def power(scope, input, weight, name=None, layer_attr=None):
     """x to the power of w, with one number w per row."""
-    return pd.pow(input, _one_number(weight))
+    return input ** _one_number(weight)
 
 
 @layer("scaling", "scaling_layer", inputs=("weight", "input"), rows=("weight", "input"))

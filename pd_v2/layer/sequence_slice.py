@@ -76,12 +76,12 @@ def _seq_slice(scope, input, starts=None, ends=None, name=None):
         )
     if len(bounds) == 1:
         scope.config.select_first = starts is not None
-    listed = _before_end(*bounds)
+    valid = _before_end(*bounds)
     last = pd.unsqueeze(sequences.lengths - 1, 1)
     start = pd.zeros_like(bounds[0]) if starts is None else bounds[0]
     end = last if ends is None else pd.minimum(bounds[-1], last)
     count = pd.maximum(end - start + 1, 0)
-    slices, steps, y = pd.sequence_cut(sequences, input, start, pd.where(listed, count, -1))
+    slices, steps, y = pd.sequence_cut(sequences, input, start, pd.where(valid, count, -1))
     if len(input.levels) > 1:
         outer = input.levels[0].sum(slices.lengths)
         scope.levels = (pd.Segments(outer, slices.tokens), steps)
