@@ -1,4 +1,4 @@
-"""Activations: what a layer does to its result, elementwise or over a row."""
+"""Activations of layers: elementwise, over a row, or over a sequence."""
 
 import pd_core as pd
 
@@ -10,11 +10,11 @@ __all__ = [
 
 
 class Base:
-    """An activation by its name in the configuration.
+    """An activation, with its name in the configuration.
 
-    No element of a `bounded` one grows without limit.
-    `over_row` needs the whole row at once, `over_sequence` all rows of a sequence: it is called
-    with the Segments of the sequences too.
+    A `bounded` one has bounded values. `over_row` ones need the whole row at once, `over_sequence`
+    ones all rows of a sequence: they are also called with the Segments. `support_hppl` is 2017's
+    mark of those that recurrent cells take.
     """
 
     over_row = False
@@ -28,7 +28,7 @@ class Base:
         return self.name
 
     def __call__(self, x):
-        """The activation of a Variable."""
+        """Apply the activation to a Variable."""
         raise TypeError(f"activation {self.name!r} does not say what it computes")
 
 
@@ -58,7 +58,7 @@ class Tanh(Base):
 
 
 class Sigmoid(Base):
-    """1 / (1 + e^-x), x held within [-40, 13]; the derivative is y (1 - y) everywhere."""
+    """1 / (1 + e^-x), x clipped to [-40, 13]; the derivative is y (1 - y) everywhere."""
 
     bounded = True
 
@@ -66,11 +66,11 @@ class Sigmoid(Base):
         super().__init__("sigmoid", True)
 
     def __call__(self, x):
-        return pd.sigmoid(_held(x, -40.0, 13.0))
+        return pd.sigmoid(_clipped(x, -40.0, 13.0))
 
 
 class Softmax(Base):
-    """e^x over its sum, over the row."""
+    """Softmax over the row."""
 
     over_row = bounded = True
 
@@ -115,17 +115,17 @@ class BRelu(Base):
 
     def __call__(self, x):
         y = pd.relu(x)
-        return pd.where(pd.greater_equal(y, 24.0), 24.0, y)
+        return pd.where(y >= 24.0, 24.0, y)
 
 
 class SoftRelu(Base):
-    """ln(1 + e^x), x held within [-40, 40]; the derivative is 1 - e^-y everywhere."""
+    """ln(1 + e^x), x clipped to [-40, 40]; the derivative is 1 - e^-y everywhere."""
 
     def __init__(self):
         super().__init__("softrelu", False)
 
     def __call__(self, x):
-        return pd.softplus(_held(x, -40.0, 40.0))
+        return pd.softplus(_clipped(x, -40.0, 40.0))
 
 
 class STanh(Base):
@@ -137,7 +137,7 @@ class STanh(Base):
         super().__init__("stanh", False)
 
     def __call__(self, x):
-        return pd.mul(pd.tanh(pd.mul(x, 2.0 / 3.0)), 1.7159)
+        return pd.tanh(x * (2.0 / 3.0)) * 1.7159
 
 
 class Abs(Base):
@@ -210,6 +210,6 @@ class SoftSign(Base):
         return pd.softsign(x)
 
 
-def _held(x, low, high):
-    """x within [low, high], with the gradient of x: 2017 took derivatives from the result."""
+def _clipped(x, low, high):
+    """Clip x to [low, high], with the gradient of x: 2017 computed derivatives from the result."""
     return pd.straight_through(pd.clip(x, low, high), x)

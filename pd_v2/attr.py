@@ -1,4 +1,4 @@
-"""How parameters start and learn (`Param`, `Hook`), and what any layer may take (`Extra`)."""
+"""Attributes of parameters (`Param`, `Hook`) and common options of layers (`Extra`)."""
 
 import math
 import numbers
@@ -19,11 +19,11 @@ __all__ = [
 
 _HOOK_TYPES = ("pruning", "dpruning")
 
-# What a parameter starts from if only the other of the two is given.
+# The default of `initial_mean` and of `initial_std` if only the other is given.
 _DEFAULT_MEAN, _DEFAULT_STD = 0.0, 0.01
 _NORMAL, _UNIFORM = 0, 1
 
-# Rates whose argument has another name than their field of a ParameterConfig.
+# Arguments whose field of a ParameterConfig has another name.
 _CONFIG_NAMES = {"l1_rate": "decay_rate_l1", "l2_rate": "decay_rate"}
 _CONFIG_NUMBERS = (
     "decay_rate",
@@ -40,18 +40,18 @@ def _is_number(value):
 
 
 def _numbers(who, error, **settings):
-    """The settings that are given (not None), each of which must be a number."""
-    given = {name: value for name, value in settings.items() if value is not None}
-    for name, value in given.items():
+    """Return the settings that are not None; raise `error` if one is not a number."""
+    numbers_by_name = {name: value for name, value in settings.items() if value is not None}
+    for name, value in numbers_by_name.items():
         if not _is_number(value):
             raise error(f"{who}: {name} is {value!r}, not a number")
-    return given
+    return numbers_by_name
 
 
 class HookAttribute:
-    """A change to each update of a parameter; 'pruning' keeps its smallest values at zero.
+    """A hook on the updates of a parameter: 'pruning' keeps its smallest values at zero.
 
-    `sparsity_ratio` is the part of the values that is zeroed, 0.6 if not given.
+    `sparsity_ratio` is the share of the values that is zeroed, 0.6 by default.
     """
 
     def __init__(self, type, sparsity_ratio=None):
@@ -64,16 +64,17 @@ class HookAttribute:
         self.sparsity_ratio = sparsity_ratio
 
     def __call__(self):
-        """The ParameterUpdaterHookConfig of this hook."""
+        """Return the ParameterUpdaterHookConfig of this hook."""
         return ParameterUpdaterHookConfig(type=self.type, sparsity_ratio=self.sparsity_ratio)
 
 
 class ParameterAttribute:
-    """The settings of one parameter; those in force stand in the dict `attr`.
+    """The settings of one parameter; those that apply are in the dict `attr`.
 
-    The start is chosen by what is given: nothing, a normal distribution of std 1/sqrt(dims[0]);
-    `initial_std` or `initial_mean`, a normal one with them (bounds are then unused, as in 2017);
-    `initial_max` and `initial_min`, a uniform one. An `initializer` (name -> array) overrides all.
+    The initial distribution depends on the arguments: by default it is normal with std
+    1/sqrt(dims[0]); with `initial_std` or `initial_mean` normal with these (as in 2017 bounds are
+    then ignored); with `initial_max` and `initial_min` uniform. An `initializer` (name -> array)
+    overrides all.
 
     A static parameter is never updated, so its rates and its momentum are dropped.
     """
@@ -115,18 +116,18 @@ class ParameterAttribute:
             self.attr["initializer"] = initializer
 
     def set_default_parameter_name(self, name):
-        """Name the parameter, unless it has a name."""
+        """Set the name of the parameter if it has none."""
         self.attr.setdefault("parameter_name", name)
 
     @staticmethod
     def to_bias(bias_attr):
-        """`bias_attr` if it describes a parameter, otherwise False: no bias."""
+        """Return `bias_attr` if it is a Param, otherwise False: no bias."""
         return bias_attr if isinstance(bias_attr, ParameterAttribute) else False
 
     def configure(self, config, dims, size):
-        """Write these settings into a ParameterConfig. Its name is left to the caller.
+        """Write these settings into a ParameterConfig, except for the name.
 
-        A start that was left open (`initial_smart`) becomes numbers, and stays marked as such.
+        The default distribution (`initial_smart`) is written as numbers, with the flag kept.
         """
         attr = self.attr
         smart = attr.get("initial_smart", False)
@@ -148,7 +149,7 @@ class ParameterAttribute:
 
 
 def _initial_value(std, mean, high, low):
-    """The `attr` entries that say what a parameter starts from."""
+    """Return the `attr` entries of the initial distribution."""
     normal = _numbers("Param", RuntimeError, initial_std=std, initial_mean=mean)
     bounds = _numbers("Param", RuntimeError, initial_max=high, initial_min=low)
     if normal:
@@ -156,9 +157,9 @@ def _initial_value(std, mean, high, low):
     if not bounds:
         return {"initial_smart": True}
     if len(bounds) == 1:
-        (given,) = bounds
-        missing = "initial_min" if given == "initial_max" else "initial_max"
-        raise RuntimeError(f"Param: {given} is {bounds[given]}, {missing} is not given")
+        ((bound, value),) = bounds.items()
+        missing = "initial_min" if bound == "initial_max" else "initial_max"
+        raise RuntimeError(f"Param: {bound} is {value}, {missing} is not given")
     if not low < high:
         raise RuntimeError(f"Param: initial_min {low} is not below initial_max {high}")
     mean = (high + low) / 2
@@ -166,15 +167,15 @@ def _initial_value(std, mean, high, low):
 
 
 def _learning(**settings):
-    """The `attr` entries that say how a parameter is updated."""
-    given = _numbers("Param", TypeError, **settings)
-    l1_rate, momentum = given.get("l1_rate", 0), given.get("momentum", 0)
+    """Return the `attr` entries of the updates of a parameter."""
+    rates = _numbers("Param", TypeError, **settings)
+    l1_rate, momentum = rates.get("l1_rate", 0), rates.get("momentum", 0)
     if l1_rate and momentum:
-        # The soft threshold of L1 is part of the plain update only.
+        # The soft threshold of L1 exists in the update without momentum only.
         raise RuntimeError(
             f"Param: l1_rate {l1_rate} and momentum {momentum} exclude each other, one must be 0"
         )
-    return {_CONFIG_NAMES.get(name, name): value for name, value in given.items()}
+    return {_CONFIG_NAMES.get(name, name): value for name, value in rates.items()}
 
 
 def _smart_std(dims, size):
@@ -187,12 +188,12 @@ def _hook_configs(hooks):
 
 
 class ExtraLayerAttribute:
-    """What any layer may take besides its own arguments; those given stand in the dict `attr`.
+    """Options that any layer takes besides its own arguments; those set are in the dict `attr`.
 
-    `drop_rate` zeroes that part of the output, after the activation; `error_clipping_threshold`
-    clips each element of the gradient that arrives at the output; `device` is kept, not used.
+    `drop_rate` is the dropout rate, after the activation; `error_clipping_threshold` clips each
+    element of the gradient of the output; `device` is recorded and not used.
 
-    A layer that supports a setting marks this object with `can_<setting> = True`.
+    A layer that supports an option marks this object with `can_<option> = True`.
     """
 
     can_device = True
@@ -213,14 +214,14 @@ class ExtraLayerAttribute:
             self.attr["device"] = int(device)
 
     def check(self, layer_name):
-        """Refuse a setting that no layer has marked as supported."""
+        """Raise NotImplementedError for an option that no layer has marked as supported."""
         for setting in self.attr:
             if not getattr(self, f"can_{setting}", False):
                 raise NotImplementedError(f"Layer {layer_name} does not support {setting}")
 
     @staticmethod
     def to_kwargs(attr):
-        """The settings of an Extra as a dict, empty for None."""
+        """Return the options of an Extra as a dict, empty for None."""
         return {} if attr is None else attr.attr
 
 

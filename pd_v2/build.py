@@ -1,4 +1,4 @@
-"""What a v2 program has built so far: the only mutable object of the face."""
+"""The layers, parameters and names of a v2 program: its only global state."""
 
 import threading
 import time
@@ -20,31 +20,31 @@ from .rand_r import RandR
 
 @dataclass(eq=False)
 class Naming:
-    """The names of one network: automatic names count from 0, data layers of one name are one.
+    """The scope of names of one network: counters of automatic names, data layers by name.
 
-    Until May 2017 every topology that was made began another naming; later none did. Here a data
-    layer that recurs after a topology was made does: it shows that a network is described again.
+    Until May 2017 every new topology began another naming; later none did. Here a data layer that
+    is declared again after a topology was made does: it shows that a network is built anew.
     """
 
     counters: Counter = field(default_factory=Counter)  # next number of each name prefix
     data: dict = field(default_factory=dict)  # data layer by name
-    in_use: bool = False  # whether a topology was made of its layers
+    in_use: bool = False  # whether a topology has been made of its layers
 
 
-class Described(threading.local):
-    """The state of a description, separate for each thread."""
+class ThreadState(threading.local):
+    """The part of a Build that each thread has for itself."""
 
     def __init__(self):
         self.naming = Naming()
-        self.groups = ()  # recurrent groups whose step is being described, the outermost first
+        self.groups = ()  # open recurrent groups, outermost first
 
 
 @dataclass
 class Build:
-    """Names, layers and parameters of a program, and the numbers that tell their order.
+    """Names, layers and parameters of a program, in the order of their definition.
 
-    Names are judged by each topology, so they may recur: `layers` and `parameters` hold the latest
-    of each name. Threads describe networks of their own.
+    Names may recur, because only a topology has to have unique ones: `layers` and `parameters`
+    hold the latest of each name. Threads build networks of their own.
     """
 
     layers: dict = field(default_factory=dict)  # Layer by full name
@@ -52,7 +52,7 @@ class Build:
     evaluators: list = field(default_factory=list)
     printers: list = field(default_factory=list)  # print layers
     bound: WeakSet = field(default_factory=WeakSet)  # variables that a Parameters holds
-    here: Described = field(default_factory=Described)
+    thread: ThreadState = field(default_factory=ThreadState)
     order: Iterator = field(default_factory=count)
     lock: RLock = field(default_factory=RLock)
     stream: RandR | None = None
@@ -60,49 +60,49 @@ class Build:
 
     @property
     def naming(self):
-        """The Naming in force."""
-        return self.here.naming
+        """The current Naming."""
+        return self.thread.naming
 
     @property
     def groups(self):
-        """The recurrent groups whose step is being described, the outermost first."""
-        return self.here.groups
+        """The recurrent groups whose step is under construction, outermost first."""
+        return self.thread.groups
 
     def next_name(self, prefix):
-        """`__fc_layer_0__`, `__fc_layer_1__`, …: counted per prefix within a naming."""
+        """Return `__fc_layer_0__`, `__fc_layer_1__`, …: one counter per prefix and naming."""
         number = self.naming.counters[prefix]
         self.naming.counters[prefix] += 1
         return f"__{prefix}_{number}__"
 
     def begin_naming(self):
-        """Describe another network."""
-        self.here.naming = Naming()
+        """Start the names of another network."""
+        self.thread.naming = Naming()
 
     @contextmanager
     def inside(self, group):
-        """A `with` in which the step of a group is described."""
+        """Return a context in which layers are added to the step of a group."""
         groups = self.groups
-        self.here.groups = (*groups, group)
+        self.thread.groups = (*groups, group)
         try:
             with group.step.counted():
                 yield
         finally:
-            self.here.groups = groups
+            self.thread.groups = groups
 
     @contextmanager
     def outside(self, group):
-        """A `with` in which layers belong to `group`, None for no group, not to the innermost."""
+        """Return a context in which layers are added to an outer group, None for no group."""
         groups = self.groups
-        kept = 0 if group is None else groups.index(group) + 1
-        self.here.groups = groups[:kept]
+        depth = 0 if group is None else groups.index(group) + 1
+        self.thread.groups = groups[:depth]
         try:
-            with groups[kept].step.uncounted():
+            with groups[depth].step.uncounted():
                 yield
         finally:
-            self.here.groups = groups
+            self.thread.groups = groups
 
     def session_for(self, variables):
-        """The session of a new pool: the default one, or its own if another pool uses that."""
+        """Return the session of a new pool: the default one, or a new one if that is in use."""
         session = pd.default_session()
         with self.lock:
             if any(v in self.bound for v in variables):
@@ -111,13 +111,13 @@ class Build:
         return session
 
     def full_name(self, name):
-        """The name of a layer within the whole network: inside a group it carries the group's."""
+        """Return the name of a layer in the whole network: `name@group` inside a group."""
         if "@" in name:
             raise ValueError(f"layer {name!r}: '@' stands before the name of a group only")
         return f"{name}@{self.groups[-1].name}" if self.groups else name
 
     def add(self, layer):
-        """Register a layer, in the group that is being described if there is one."""
+        """Register a layer, in the current group if there is one."""
         layer.build, layer.naming = self.layers, self.naming
         layer.order, layer.site = next(self.order), user_site()
         self.layers[layer.full_name] = layer
@@ -125,16 +125,9 @@ class Build:
             layer.within = self.groups[-1]
             layer.within.layers[layer] = None
 
-    def replace(self, layer):
-        """Put a layer in the place of the one of the same name."""
-        old, self.layers[layer.full_name] = self.layers[layer.full_name], layer
-        if self.groups:
-            group = self.groups[-1]
-            group.layers = dict.fromkeys(layer if x is old else x for x in group.layers)
-
     @property
     def random(self):
-        """The stream of initial values, begun from init's seed at its first use."""
+        """The generator of initial values, seeded by `init` at its first use."""
         with self.lock:
             if self.stream is None:
                 seed = settings.current().seed or int(time.time())
@@ -147,13 +140,13 @@ _current = ContextVar("pd_v2.build")
 
 
 def current() -> Build:
-    """The build in force: the process's, or that of the innermost `fresh()`."""
+    """Return the current build: the process's, or that of the innermost `fresh()`."""
     return _current.get(_process)
 
 
 @contextmanager
 def fresh(seed=0):
-    """A build, names and session of its own for the length of a `with`."""
+    """Use a new build, new names and a new session within a `with` block."""
     with pd.fresh(seed):
         token = _current.set(Build())
         try:

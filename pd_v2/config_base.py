@@ -1,24 +1,26 @@
 """The object that every layer function returns."""
 
-import pd_core as pd
+import numpy as np
 
-from . import build
+import pd_core as pd
+from pd_core.graph.node import Node
 
 
 class Layer(pd.Variable):
-    """A layer's output: a core Variable [rows, size] with its legacy record.
+    """The output of a layer: a core Variable [rows, size] and the layer's record.
 
-    `levels` are the Segments of its sequences, the outermost first: none, those of the samples, or
-    of the samples in sub-sequences and of these in rows.
-    Integer data is [rows]; `prob` is the value that each id had where a layer computes it,
-    `column` a number for each where it computes that; `ids` are those of a layer with rows.
-    Sparse data is the columns [N] that are not zero, with `sparse`, the SparseRows they belong to.
-    `within` is the recurrent group that it is a layer of, `group` the one that it stands for;
-    `inside` is the layer of a group's step whose rows of all steps it has.
+    `levels` are the Segments of its sequences, outermost first: none for plain rows, one for
+    sequences of rows, two for samples of sub-sequences of rows.
+    Integer data is [rows]; `prob` is the score of each id (max_id) or path (beam_search), `column`
+    the ln p of each generated word; `ids` are the ids that a layer of rows computes besides.
+    Sparse data is the nonzero columns [N], with `sparse`, the SparseRows that they belong to.
+    `within` is the recurrent group that the layer belongs to, `group` the one that a
+    recurrent_layer_group layer represents; `inside` is the layer of a group's step whose rows of
+    all steps this layer holds.
     `outputs` are the names of its results, `results` the Variables of those besides the default.
     `image` is the same value as [rows, channels, height, width] where the layer computes one,
-    `config` the LayerConfig of `Topology.proto()`. `parameters` are the Parameters that it has of
-    its own.
+    `config` the LayerConfig of `Topology.proto()`. `parameters` are the Parameters that the layer
+    uses.
     """
 
     name = None
@@ -43,80 +45,100 @@ class Layer(pd.Variable):
     group = None
     parameters = ()
     inside = None
-    build = None  # the layers among which it was defined
+    build = None  # `Build.layers` of the build in which it was defined
     order = 0  # of definition
-    copied = None
-    naming = None  # the one it was named in
+    copied = None  # the layer that this one is a copy of
+    naming = None  # the Naming in which it was named
     declared = None  # of a data layer: its type and sizes
 
     def __bool__(self):
-        """True, like any object: a layer is no value."""
+        """Return True, as of any object: 2017's scripts write `if layer:`."""
         return True
 
     def __copy__(self):
-        """The same layer as another object, whose attributes are its own."""
-        made_anew = ("copied", "dims", "dtype", "name", "node", "parents")
-        own = {key: value for key, value in vars(self).items() if key not in made_anew}
-        twin = pd.identity(self, self.name, Layer, **own, parents=[self], copied=self.original)
+        """Return the same layer as another object with attributes of its own."""
+        replaced = ("copied", "dims", "dtype", "name", "node", "parents")
+        record = {key: value for key, value in vars(self).items() if key not in replaced}
+        copy = named_value(self, self.name, Layer, **record, parents=[self], copied=self.original)
         if self.within is not None:
-            self.within.layers[twin] = None
-        return twin
+            self.within.layers[copy] = None
+        return copy
 
     def __deepcopy__(self, memo):
         return self.__copy__()
 
     @property
     def original(self):
-        """The layer that this one is a copy of, itself if it is none."""
+        """The layer that this one is a copy of, or the layer itself."""
         return self if self.copied is None else self.copied
 
     @property
     def full_name(self):
-        """The name within the whole network; inside a group it carries the group's."""
+        """The name within the whole network: `name@group` inside a recurrent group."""
         return self.config.name
 
     def set_input(self, input):
-        """Bind a memory to a layer of its step; no other layer has this to bind."""
+        """Bind a memory to a layer of its step; GraphError for any other layer."""
         raise pd.GraphError(f"layer {self.name!r}: only a memory is bound to a layer")
 
     @property
     def inputs(self):
-        """What is fed for a data layer: the rows, then the lengths of each level.
+        """The feeds of a data layer: the rows, then the lengths of each level.
 
-        Sparse rows are columns, how many of them each row has, and what stands there if not 1.
+        Sparse rows are fed as columns, the number of columns of each row, and the values unless
+        all are 1.
         """
-        beside = [] if self.sparse is None else [self.sparse.counts, self.sparse.values]
+        parts = [] if self.sparse is None else [self.sparse.counts, self.sparse.values]
         lengths = [level.lengths for level in self.levels]
-        return [self, *(v for v in beside if v is not None), *lengths]
+        return [self, *(v for v in parts if v is not None), *lengths]
 
     @property
     def holds_ids(self):
-        """Whether the data are ids: integers, but not the columns of sparse rows."""
+        """Whether the data are ids: integers other than the columns of sparse rows."""
         return self.dtype.kind == "i" and self.sparse is None
 
     @property
     def sequences(self):
-        """The Segments of the samples in rows, whatever sub-sequences they have; None of rows."""
+        """The Segments of rows by sample, across sub-sequences; None for plain rows."""
         return merged(self.levels)
 
     @property
     def width(self):
-        """Width of the image, 0 if there is none."""
+        """Width of the image, 0 for other data."""
         return self.config.width
 
     @property
     def height(self):
-        """Height of the image, 0 if there is none."""
+        """Height of the image, 0 for other data."""
         return self.config.height
 
     @property
     def depth(self):
-        """Depth of the image, 1 if it has none."""
+        """Depth of the image, 1 for images of two axes and other data."""
         return self.config.depth
 
 
+def named_value(x, name, cls, **record):
+    """Return the value of x as a Variable with this name and record, made by `cls.of`.
+
+    The value gets an Identity node of its own, so that a layer is an output of a node. All
+    layers with a value are made here, those that are fed by `Layer.of`. `cls` is Layer, a
+    subclass, or a MixedLayerType that is to become this value.
+    """
+    node = Node(
+        "Identity",
+        (x,),
+        {},
+        [(x.dims, x.dtype)],
+        output_names=None if name is None else [name],
+        output_class=cls,
+        output_state=record,
+    )
+    return node.outputs[0]
+
+
 def merged(levels):
-    """The Segments of the samples in rows for levels of sequences; None if there are none."""
+    """Return the Segments of rows by sample for levels of sequences, None without levels."""
     if len(levels) < 2:
         return levels[0] if levels else None
     outer, inner = levels
@@ -124,21 +146,31 @@ def merged(levels):
 
 
 class AddToSealedMixedLayerException(Exception):
-    """A projection was added to a mixed layer that its `with` block has completed."""
+    """A projection was added to a mixed layer after its `with` block."""
 
 
 class MixedLayerType(Layer):
-    """A mixed layer in the making: `+=` adds to it, the end of its `with` block completes it."""
+    """A mixed layer that is built in a `with` block: `+=` adds a projection.
+
+    Its construction ends with the block: `of` then makes this very object the output of a node,
+    because scripts go on with the name that `with ... as` bound. Before, it has no value.
+    """
 
     def __init__(self, name, size, act, complete):
+        """`complete(items, layer)` builds the layer from its projections and operators."""
         self.name, self.size, self.activation = name, size, act
-        self._inputs, self._complete = [], complete
+        self._items, self._complete = [], complete
+
+    def of(self, dims, dtype, name="", **state):
+        """Do for this object what `Variable.of` does for a new one."""
+        vars(self).update(dims=tuple(dims), dtype=np.dtype(dtype), name=name, **state)
+        return self
 
     def __iadd__(self, other):
         """Add a projection or an operator."""
         if self._complete is None:
             raise AddToSealedMixedLayerException(f"mixed layer {self.name!r} is complete")
-        self._inputs.append(other)
+        self._items.append(other)
         return self
 
     def __enter__(self):
@@ -147,10 +179,7 @@ class MixedLayerType(Layer):
     def __exit__(self, exc_type, exc_value, tb):
         if exc_type is None:
             complete, self._complete = self._complete, None
-            self.__dict__.update(complete(self._inputs).__dict__)
-            if self.node is not None:
-                self.node.outputs = (self,)
-            build.current().replace(self)
+            complete(self._items, self)
 
     def __getattr__(self, attribute):
         if self.config is None and not attribute.startswith("__"):

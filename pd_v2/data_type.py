@@ -1,4 +1,4 @@
-"""What one column of the training data holds: vectors or ids, alone or in sequences."""
+"""Types of the columns of training data: vectors or ids, single or in sequences."""
 
 import operator
 from enum import IntEnum
@@ -32,7 +32,7 @@ __all__ = [
 
 
 class SequenceType(IntEnum):
-    """How many levels of sequence a sample has."""
+    """The number of levels of sequences in a sample."""
 
     NO_SEQUENCE = 0
     SEQUENCE = 1
@@ -40,7 +40,7 @@ class SequenceType(IntEnum):
 
 
 class DataType(IntEnum):
-    """What one element is."""
+    """The type of one element."""
 
     Dense = 0
     SparseNonValue = 1
@@ -49,7 +49,7 @@ class DataType(IntEnum):
 
 
 class InputType:
-    """The type of a data layer. dim is the width of a vector, or the number of different ids.
+    """The type of a data layer; `dim` is the width of a vector, or the number of different ids.
 
     The fields are plain ints, because 2017's pickles hold these objects.
     """
@@ -90,17 +90,17 @@ def _positive(dim):
 
 
 def dense_vector(dim, seq_type=SequenceType.NO_SEQUENCE):
-    """dim numbers; or an image of 2 or 3 axes, whose last two are its height and width."""
+    """A vector of `dim` numbers, or an array of 2 or 3 axes, the last two height and width."""
     return InputType(dim, seq_type, DataType.Dense)
 
 
 def sparse_non_value_slot(dim, seq_type=SequenceType.NO_SEQUENCE):
-    """The positions of the ones in a vector of dim zeros and ones."""
+    """The indices of the ones in a vector of `dim` zeros and ones."""
     return InputType(dim, seq_type, DataType.SparseNonValue)
 
 
 def sparse_value_slot(dim, seq_type=SequenceType.NO_SEQUENCE):
-    """(position, value) pairs of a vector of dim numbers, zero elsewhere."""
+    """The (index, value) pairs of a vector of `dim` numbers that is zero elsewhere."""
     return InputType(dim, seq_type, DataType.SparseValue)
 
 
@@ -154,12 +154,12 @@ def integer_value_sub_sequence(dim):
     return integer_value(dim, SequenceType.SUB_SEQUENCE)
 
 
-# What only paddle.trainer.PyDataProvider2 had, which is this module too.
+# Names of paddle.trainer.PyDataProvider2, which is this module too.
 dense_slot = dense_vector
 index_slot = integer_value
 integer_sequence = integer_value_sequence
 
-# What sparse_float_vector* was called before it was renamed.
+# The former names of sparse_float_vector*.
 sparse_vector = sparse_float_vector
 sparse_vector_sequence = sparse_float_vector_sequence
 sparse_vector_sub_sequence = sparse_float_vector_sub_sequence

@@ -1,4 +1,4 @@
-"""Keywords of earlier releases, accepted beside those of a function's signature."""
+"""Keyword arguments of earlier releases, accepted besides those of the signature."""
 
 import functools
 
@@ -6,10 +6,10 @@ __all__ = ["earlier_keywords"]
 
 
 def earlier_keywords(**earlier):
-    """A decorator: the function takes the given keywords too, which its signature does not show.
+    """Return a decorator: the function also takes these keywords, which its signature omits.
 
-    Each is the name of the keyword that took its place, or a function from its value to a dict of
-    keywords of today, empty where it has no effect.
+    Each is mapped to the keyword that replaces it, or to a function that turns its value into a
+    dict of current keywords, empty if it has no effect.
     """
 
     def wrap(function):
@@ -25,13 +25,12 @@ def earlier_keywords(**earlier):
     return wrap
 
 
-def _translated(function, earlier, given):
-    keywords = {name: value for name, value in given.items() if name not in earlier}
-    for name in earlier.keys() & given.keys():
-        later = earlier[name]
-        values = {later: given[name]} if isinstance(later, str) else later(given[name])
-        for today, value in values.items():
-            if today in keywords:
-                raise TypeError(f"{function.__name__}(): {name!r} and {today!r} are the same")
-            keywords[today] = value
+def _translated(function, earlier, kwargs):
+    keywords = {name: value for name, value in kwargs.items() if name not in earlier}
+    for name in earlier.keys() & kwargs.keys():
+        target, value = earlier[name], kwargs[name]
+        for current, v in ({target: value} if isinstance(target, str) else target(value)).items():
+            if current in keywords:
+                raise TypeError(f"{function.__name__}(): {name!r} and {current!r} are the same")
+            keywords[current] = v
     return keywords

@@ -1,8 +1,8 @@
-"""Functions of layers, and the arithmetic of layers.
+"""Functions of layers, and operators of layers.
 
-`+`, `-` and `*` of a program are layers with names of their own, and `<` orders layers like any
-objects. Inside our packages, where the operands are the same objects, they stay the core's
-operators.
+In a user's program `+`, `-` and `*` of layers build layers with names of their own, and `<` orders
+layers by definition. Inside our packages the same objects are core Variables, so there the
+operators are the core's: which one applies depends on the module that calls it.
 """
 
 import operator
@@ -13,9 +13,9 @@ import pd_core as pd
 
 from . import activation, build
 from .config_base import Layer
-from .layer.arrange import repeat
 from .layer.math import scaling, slope_intercept
 from .layer.mixed import identity_projection, mixed
+from .layer.reshape import repeat
 
 __all__ = [
     *("abs", "exp", "log", "reciprocal", "relu", "sigmoid", "softmax", "sqrt", "square", "tanh"),
@@ -23,56 +23,56 @@ __all__ = [
 
 
 def exp(input, name=None):
-    """e^x."""
-    return _applied("exp", input, name, activation.Exp())
+    """Exponential, e^x."""
+    return _activated("exp", input, name, activation.Exp())
 
 
 def log(input, name=None):
     """Natural logarithm."""
-    return _applied("log", input, name, activation.Log())
+    return _activated("log", input, name, activation.Log())
 
 
 def abs(input, name=None):
     """Absolute value."""
-    return _applied("abs", input, name, activation.Abs())
+    return _activated("abs", input, name, activation.Abs())
 
 
 def sigmoid(input, name=None):
     """1 / (1 + e^-x)."""
-    return _applied("sigmoid", input, name, activation.Sigmoid())
+    return _activated("sigmoid", input, name, activation.Sigmoid())
 
 
 def tanh(input, name=None):
     """Hyperbolic tangent."""
-    return _applied("tanh", input, name, activation.Tanh())
+    return _activated("tanh", input, name, activation.Tanh())
 
 
 def square(input, name=None):
     """x²."""
-    return _applied("square", input, name, activation.Square())
+    return _activated("square", input, name, activation.Square())
 
 
 def relu(input, name=None):
     """max(0, x)."""
-    return _applied("relu", input, name, activation.Relu())
+    return _activated("relu", input, name, activation.Relu())
 
 
 def sqrt(input, name=None):
     """Square root."""
-    return _applied("sqrt", input, name, activation.Sqrt())
+    return _activated("sqrt", input, name, activation.Sqrt())
 
 
 def reciprocal(input, name=None):
     """1/x."""
-    return _applied("reciprocal", input, name, activation.Reciprocal())
+    return _activated("reciprocal", input, name, activation.Reciprocal())
 
 
 def softmax(input, name=None):
-    """e^x over its sum, over the row."""
-    return _applied("softmax", input, name, activation.Softmax())
+    """Softmax over the row."""
+    return _activated("softmax", input, name, activation.Softmax())
 
 
-def _applied(prefix, input, name, act):
+def _activated(prefix, input, name, act):
     name = name or build.current().next_name(prefix)
     return mixed(input=[identity_projection(input=input)], name=name, act=act)
 
@@ -90,7 +90,7 @@ def _add(a, b):
 
 def _sub(a, b):
     if isinstance(b, Real):
-        return slope_intercept(input=a, intercept=b)  # 2017 adds the number here, and so do we
+        return slope_intercept(input=a, intercept=b)  # sic: 2017 adds the number here
     return _add(a, _neg(b))
 
 
@@ -113,21 +113,23 @@ def _neg(a):
 
 
 def _installed(of_layers, of_core):
-    """An operator: `of_layers` in a program for numbers and layers, else the core's."""
+    """Return the operator that builds layers in a user's program, and is the core's elsewhere."""
 
     def operation(self, other):
-        ours = isinstance(other, (Real, Layer)) and not _asked_by_us()
-        return of_layers(self, other) if ours else of_core(self, other)
+        legacy = isinstance(other, (Real, Layer)) and not _called_by_us()
+        return of_layers(self, other) if legacy else of_core(self, other)
 
     return operation
 
 
 def _compared(order, of_core):
-    """A comparison: in a program by the order of definition, so that lists of layers can be
-    sorted, else the core's."""
+    """Return the comparison that orders layers by definition in a user's program, else the core's.
+
+    In 2017 layers were plain objects, which Python 2 could sort.
+    """
 
     def comparison(self, other):
-        if _asked_by_us():
+        if _called_by_us():
             return of_core(self, other)
         return order(self.order, other.order) if isinstance(other, Layer) else NotImplemented
 
@@ -135,13 +137,13 @@ def _compared(order, of_core):
 
 
 def _minus(self):
-    return pd.Variable.__neg__(self) if _asked_by_us() else _neg(self)
+    return pd.Variable.__neg__(self) if _called_by_us() else _neg(self)
 
 
-def _asked_by_us():
-    """Whether the caller of an operator is a part of these packages."""
-    asked_by = sys._getframe(2).f_globals.get("__name__", "").partition(".")[0]
-    return asked_by in _PACKAGES
+def _called_by_us():
+    """Return whether the code that uses an operator is a module of our packages."""
+    caller = sys._getframe(2).f_globals.get("__name__", "").partition(".")[0]
+    return caller in _PACKAGES
 
 
 _PACKAGES = ("pd_core", __name__.partition(".")[0])

@@ -1,4 +1,4 @@
-"""How a window of an image or the steps of a sequence become one value."""
+"""Types of pooling, of windows of an image or of the steps of a sequence."""
 
 __all__ = [
     "Avg",
@@ -14,14 +14,14 @@ __all__ = [
 
 
 class BasePool:
-    """A pooling by its name in the configuration of a layer."""
+    """A type of pooling, with its name in the configuration of a layer."""
 
     def __init__(self, name):
         self.name = name
 
 
 class Max(BasePool):
-    """The largest value; of a sequence, where it stands if `output_max_index` is set."""
+    """The largest value; of a sequence, its index if `output_max_index` is set."""
 
     def __init__(self, output_max_index=None):
         super().__init__("max")
@@ -29,35 +29,35 @@ class Max(BasePool):
 
 
 class MaxWithMask(BasePool):
-    """The largest value of an image window, and where it stood."""
+    """`Max` of an image window; 2017 kept the index of the maximum too."""
 
     def __init__(self):
         super().__init__("max-pool-with-mask")
 
 
 class CudnnMax(BasePool):
-    """`Max` of an image window; the name asks for a library that is no longer chosen by hand."""
+    """`Max` of an image window; in 2017 the name chose cuDNN."""
 
     def __init__(self):
         super().__init__("cudnn-max-pool")
 
 
 class CudnnAvg(BasePool):
-    """`Avg` of an image window over the values inside the image."""
+    """`Avg` of an image window over the pixels inside the image."""
 
     def __init__(self):
         super().__init__("cudnn-avg-pool")
 
 
 class CudnnAvgInclPad(BasePool):
-    """The mean of an image window with its padding. 2017 had the name, no layer took it."""
+    """The mean of an image window, padding included. In 2017 no layer took it."""
 
     def __init__(self):
         super().__init__("cudnn-avg-incl-pad-pool")
 
 
 class Avg(BasePool):
-    """The mean, the sum, or the sum over the square root of the number of values."""
+    """The mean, the sum, or the sum divided by the square root of the number of values."""
 
     STRATEGY_AVG = "average"
     STRATEGY_SUM = "sum"
@@ -79,7 +79,7 @@ class Sum(Avg):
 
 
 class SquareRootN(Avg):
-    """The sum of the steps of a sequence over the square root of their number."""
+    """The sum of the steps of a sequence divided by the square root of their number."""
 
     def __init__(self):
         super().__init__(Avg.STRATEGY_SQROOTN)

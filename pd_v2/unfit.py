@@ -1,8 +1,8 @@
-"""Descriptions that cannot be computed.
+"""Layers that are declared but cannot be computed.
 
-The functions of 2017 only described a network, and what did not fit stopped the program when it
-ran. So a description whose operators do not fit warns, with the line that it is at, and the same
-error is raised when something is computed from it. With `-W error` it is raised at the line.
+In 2017 layer functions only wrote a configuration, and shapes that did not fit failed when the
+network ran. So a layer whose operators do not fit warns at the user's line, and the same error is
+raised when something is computed from it. With `-W error` it is raised at the line.
 """
 
 import functools
@@ -11,22 +11,22 @@ from .warning import warn
 
 
 class UnfitWarning(UserWarning):
-    """Something was described that cannot be computed."""
+    """A layer or evaluator was declared that cannot be computed."""
 
 
 @functools.cache
-def _as_warning(kind):
-    """This kind of error as a warning, so that a filter that raises warnings raises the error."""
-    return type(kind.__name__, (UnfitWarning, kind), {})
+def _warning_class(error_class):
+    """Return a warning that is also such an error: what `-W error` raises is then that error."""
+    return type(error_class.__name__, (UnfitWarning, error_class), {})
 
 
 def warn_at_line(error):
-    """Warn of an error with the line of the user's that describes what it is about."""
-    warn(_as_warning(type(error))(str(error)))
+    """Warn of an error at the user's line that declares the layer."""
+    warn(_warning_class(type(error))(str(error)))
 
 
-def check_fit(described):
-    """Raise the error of the first of some layers or evaluators that cannot be computed."""
-    for x in described:
+def check_fit(items):
+    """Raise the error of the first layer or evaluator that cannot be computed."""
+    for x in items:
         if x.unfit is not None:
             raise type(x.unfit)(str(x.unfit)) from None

@@ -202,18 +202,11 @@ def cast(x: Operand, dtype: DTypeLike) -> Variable:
 
 
 @op
-def identity(x, name=None, kind=Variable, **state):
-    """x under a name of its own, as a Variable of a class of yours with this `state`."""
+def identity(x: Operand, name: str | None = None) -> Variable:
+    """Return the value of x under a name of its own."""
     x = constant(x)
-    return Node(
-        "Identity",
-        (x,),
-        {},
-        [(x.dims, x.dtype)],
-        output_names=None if name is None else [name],
-        output_class=kind,
-        output_state=state,
-    ).outputs[0]
+    names = None if name is None else [name]
+    return Node("Identity", (x,), {}, [(x.dims, x.dtype)], output_names=names).outputs[0]
 
 
 def match_dtypes(a: Operand, b: Operand) -> tuple[Operand, Operand]:

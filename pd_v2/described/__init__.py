@@ -1,6 +1,6 @@
-"""Layers from their configuration, as the topologies that were pickled in 2017 describe them.
+"""Layers rebuilt from their configuration: a ModelConfig, as 2017's pickled topologies hold it.
 
-A layer counts only if the configuration that it is given here equals the one it is made from.
+A rebuilt layer is accepted only if its own configuration equals the one it is built from.
 """
 
 from .data_types import data_types_of

@@ -1,4 +1,4 @@
-"""Costs, and what decodes for them."""
+"""Costs, and the layers that decode for them."""
 
 from ..layer import (
     BeamInput,
@@ -23,21 +23,21 @@ from ..layer import (
     sum_cost,
     warp_ctc,
 )
-from .options import bias, listed_of_first, made_by, options, weighted, weights
+from .options import bias, built_by, first_input_list, options, weighted, weights
 
 _COST = ("input", "label", "weight")
 
 
 def _of_classes(function, *after, **own):
-    """Costs of several inputs with a weight each, which the arguments `after` follow."""
+    """Return the builder of a cost of several inputs, each with a weight, then those of `after`."""
+    sources = {"param_attr": weights, "bias_attr": bias, "num_classes": "num_classes", **own}
+    builder = built_by(function, "input", *after, **sources)
 
-    def make(config, inputs):
+    def build(config, inputs):
         count = sum(bool(slot.input_parameter_name) for slot in config.inputs)
-        parts = [inputs[:count], *inputs[count:]]
-        own_of = {"param_attr": weights, "bias_attr": bias, "num_classes": "num_classes", **own}
-        return made_by(function, "input", *after, **own_of)(config, parts)
+        return builder(config, [inputs[:count], *inputs[count:]])
 
-    return make
+    return build
 
 
 def _over_beam(config, inputs):
@@ -46,7 +46,7 @@ def _over_beam(config, inputs):
 
 
 def _maps(kind, inputs, maps):
-    """The layers of boxes, and those of classes."""
+    """Return the layers of boxes and those of classes as arguments."""
     if len(inputs) != 2 * maps:
         raise ValueError(f"{kind} has {len(inputs)} inputs for {maps} maps")
     return {"input_loc": inputs[:maps], "input_conf": inputs[maps:]}
@@ -82,24 +82,24 @@ def _detected(config, inputs):
 _PRIORS = ("aspect_ratio", "variance", "min_size", "max_size")
 
 LAYERS = {
-    "crf": made_by(crf, *_COST, base=weighted, size="size", coeff="coeff"),
-    "crf_decoding": made_by(crf_decoding, "input", "label", base=weighted, size="size"),
+    "crf": built_by(crf, *_COST, base=weighted, size="size", coeff="coeff"),
+    "crf_decoding": built_by(crf_decoding, "input", "label", base=weighted, size="size"),
     "cross_entropy_over_beam": _over_beam,
-    "ctc": made_by(ctc, "input", "label", size="size", norm_by_times="norm_by_times"),
+    "ctc": built_by(ctc, "input", "label", size="size", norm_by_times="norm_by_times"),
     "detection_output": _detected,
     "hsigmoid": _of_classes(hsigmoid, "label"),
-    "huber_classification": made_by(huber_classification_cost, "input", "label", coeff="coeff"),
-    "huber_regression": made_by(
+    "huber_classification": built_by(huber_classification_cost, "input", "label", coeff="coeff"),
+    "huber_regression": built_by(
         huber_regression_cost, "input", "label", delta="delta", coeff="coeff"
     ),
-    "lambda_cost": made_by(
+    "lambda_cost": built_by(
         lambda_cost, "input", "score", NDCG_num="NDCG_num", max_sort_size="max_sort_size"
     ),
-    "multi-class-cross-entropy": made_by(cross_entropy_cost, *_COST, coeff="coeff"),
-    "multi_binary_label_cross_entropy": made_by(
+    "multi-class-cross-entropy": built_by(cross_entropy_cost, *_COST, coeff="coeff"),
+    "multi_binary_label_cross_entropy": built_by(
         multi_binary_label_cross_entropy_cost, "input", "label", coeff="coeff"
     ),
-    "multi_class_cross_entropy_with_selfnorm": made_by(
+    "multi_class_cross_entropy_with_selfnorm": built_by(
         cross_entropy_with_selfnorm_cost,
         "input",
         "label",
@@ -114,17 +114,17 @@ LAYERS = {
         num_neg_samples="num_neg_samples",
         neg_distribution=lambda config: list(config.neg_sampling_dist) or None,
     ),
-    "priorbox": made_by(
+    "priorbox": built_by(
         priorbox,
         "input",
         "image",
-        **{field: listed_of_first(f"priorbox_conf.{field}") for field in _PRIORS},
+        **{field: first_input_list(f"priorbox_conf.{field}") for field in _PRIORS},
     ),
-    "rank-cost": made_by(rank_cost, "left", "right", "label", "weight", coeff="coeff"),
-    "smooth_l1": made_by(smooth_l1_cost, "input", "label", coeff="coeff"),
-    "square_error": made_by(square_error_cost, *_COST, coeff="coeff"),
-    "sum_cost": made_by(sum_cost, "input"),
-    "warp_ctc": made_by(
+    "rank-cost": built_by(rank_cost, "left", "right", "label", "weight", coeff="coeff"),
+    "smooth_l1": built_by(smooth_l1_cost, "input", "label", coeff="coeff"),
+    "square_error": built_by(square_error_cost, *_COST, coeff="coeff"),
+    "sum_cost": built_by(sum_cost, "input"),
+    "warp_ctc": built_by(
         warp_ctc, "input", "label", size="size", blank="blank", norm_by_times="norm_by_times"
     ),
 }

@@ -1,20 +1,20 @@
-"""The types of data layers that a ModelConfig leaves open, from what its layers ask of them.
+"""The types of data layers, inferred from the layers of a ModelConfig that read them.
 
-A configuration says how wide the rows of a data layer are. That they are ids, in sequences or in
-sequences of sequences follows if some layer needs them so, directly or through others.
+A configuration records how wide a data layer is, but not whether it holds ids, sequences or nested
+sequences. That follows from the layers that require it, directly or through other layers.
 """
 
 from ..data_type import DataType, InputType
 from .errors import UnknownLayer
 
-# What takes or gives sequences, and leaves them as they are.
+# Types whose inputs and result have the same sequences, of one level at least.
 _SEQUENCES = {
     *("gated_recurrent", "lstmemory", "recurrent", "row_conv", "seq_slice", "seqconcat"),
     *("seqreshape", "subseq"),
 }
 _POOLED = {"average", "max", "seqlastins"}
-# Whose result has other sequences than the inputs, if any; and inputs that hold sequences there.
-_APART = {
+# Types whose result has other sequences than the inputs, or none; the inputs that are sequences.
+_RESHAPED = {
     "blockexpand": (),
     "detection_output": (),
     "kmax_seq_score": (0,),
@@ -27,8 +27,9 @@ _APART = {
     "resize": (),
     "trans": (),
 }
-# Inputs besides the first that have rows of their own, whatever the sequences of that.
-_BESIDE = {"seq_slice", "sub_nested_seq", "subseq"}
+# Types whose further inputs have rows of their own, whatever the sequences of the first.
+_FIRST_ONLY = {"seq_slice", "sub_nested_seq", "subseq"}
+# The inputs that hold ids.
 _IDS = {
     **dict.fromkeys(("crf", "crf_decoding", "ctc", "warp_ctc", "huber_classification"), (1,)),
     "eos_id": (0,),
@@ -40,9 +41,12 @@ _IDS = {
 
 
 def data_types_of(config):
-    """[(name, InputType)] of the data layers of a ModelConfig: ids or floats, never sparse."""
-    made = {link.link_name for group in config.sub_models for link in group.out_links}
-    data = [x for x in config.layers if x.type == "data" and x.name not in made]
+    """Return [(name, InputType)] of the data layers of a ModelConfig: ids or floats, never sparse.
+
+    UnknownLayer for a layer without a size, or one that would have more than two levels.
+    """
+    generated = {link.link_name for group in config.sub_models for link in group.out_links}
+    data = [x for x in config.layers if x.type == "data" and x.name not in generated]
     ids, depths = _ids(config), _depths(config)
     return [(x.name, _type(x, depths.get(x.name, 0), x.name in ids)) for x in data]
 
@@ -59,12 +63,12 @@ def _type(config, depth, ids):
 
 
 def _ids(config):
-    """The layers that some layer reads as ids."""
-    found = {name for x in config.layers for name in _read_as_ids(x)}
+    """Return the names of the layers that some layer reads as ids."""
+    names = {name for x in config.layers for name in _read_as_ids(x)}
     links = [link for group in config.sub_models for link in group.in_links]
     for _ in config.sub_models:  # a link may lead out of one group into another
-        found.update(link.layer_name for link in links if link.link_name in found)
-    return found
+        names.update(link.layer_name for link in links if link.link_name in names)
+    return names
 
 
 def _read_as_ids(config):
@@ -82,31 +86,35 @@ def _read_as_ids(config):
 
 
 def _depths(config):
-    """{layer: how deep its sequences are at least}, as the relations between layers ask for."""
-    found, same = {}, []
+    """Return {layer: levels of its sequences}, the least that satisfy all constraints.
+
+    The constraints are lower bounds and equalities between layers; each equality is applied until
+    nothing changes. A contradiction would go on for ever, so depths are limited.
+    """
+    depths, equalities = {}, []
     for x in config.layers:
         try:
-            _of_layer(x, found, same)
+            _of_layer(x, depths, equalities)
         except (IndexError, ValueError) as error:
             count = len(x.inputs)
             raise UnknownLayer(f"layer {x.name!r} ({x.type}) has {count} inputs") from error
     for group in config.sub_models:
-        _of_group(group, found, same)
+        _of_group(group, depths, equalities)
     changed = True
-    while changed and max(found.values(), default=0) <= len(config.layers):
+    while changed and max(depths.values(), default=0) <= len(config.layers):
         changed = False
-        for a, b, more in same:  # a is deeper by `more` than b
-            for name, depth in ((a, found.get(b, 0) + more), (b, found.get(a, 0) - more)):
-                if depth > found.get(name, 0):
-                    found[name], changed = depth, True
-    return found
+        for a, b, more in equalities:  # a is deeper by `more` than b
+            for name, depth in ((a, depths.get(b, 0) + more), (b, depths.get(a, 0) - more)):
+                if depth > depths.get(name, 0):
+                    depths[name], changed = depth, True
+    return depths
 
 
-def _of_layer(x, found, same):
-    """Put what a layer asks for into {layer: depth} and [(layer, layer, how much deeper)]."""
+def _of_layer(x, depths, equalities):
+    """Add the constraints of a layer to {layer: depth} and [(layer a, layer b, a - b)]."""
 
     def at_least(depth, *names):
-        found.update({name: max(depth, found.get(name, 0)) for name in names})
+        depths.update({name: max(depth, depths.get(name, 0)) for name in names})
 
     names = [slot.input_layer_name for slot in x.inputs]
     nested = x.trans_type == "seq"
@@ -117,16 +125,17 @@ def _of_layer(x, found, same):
         rows, steps = names
         at_least(1 + nested, steps)
         at_least(int(nested), rows)
-        same.append((x.name, steps, 0))
+        equalities.append((x.name, steps, 0))
     elif x.type == "cross_entropy_over_beam":
         at_least(1, *names[:1])
         at_least(2, *names[3::3])
-    elif x.type in _APART:
-        at_least(1, *(names[k] for k in _APART[x.type]))
+    elif x.type in _RESHAPED:
+        at_least(1, *(names[k] for k in _RESHAPED[x.type]))
         at_least(int(x.type == "blockexpand"), x.name)
     else:
         at_least(_own_depth(x), x.name)
-        same.extend((x.name, name, 0) for name in (names[:1] if x.type in _BESIDE else names))
+        inputs = names[:1] if x.type in _FIRST_ONLY else names
+        equalities.extend((x.name, name, 0) for name in inputs)
 
 
 def _own_depth(x):
@@ -136,13 +145,13 @@ def _own_depth(x):
     return int(x.type in _SEQUENCES or context or x.active_type == "sequence_softmax")
 
 
-def _of_group(group, found, same):
+def _of_group(group, depths, equalities):
     for link in group.in_links:
-        same.append((link.layer_name, link.link_name, 1))
-        found[link.layer_name] = max(1, found.get(link.layer_name, 0))
+        equalities.append((link.layer_name, link.link_name, 1))
+        depths[link.layer_name] = max(1, depths.get(link.layer_name, 0))
     for link in group.out_links:
         if not group.HasField("generator"):
-            same.append((link.link_name, link.layer_name, 1))
+            equalities.append((link.link_name, link.layer_name, 1))
     for each in group.memories:
         names = (each.layer_name, each.boot_layer_name)
-        same.extend((each.link_name, name, 0) for name in names if name)
+        equalities.extend((each.link_name, name, 0) for name in names if name)

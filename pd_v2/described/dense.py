@@ -1,4 +1,4 @@
-"""Layers that multiply by a matrix, and layers of single elements."""
+"""Layers that multiply by a matrix, and elementwise layers."""
 
 from ..layer import (
     addto,
@@ -16,7 +16,7 @@ from ..layer import (
     sum_to_one_norm,
     tensor,
 )
-from .options import acted, bias, biased, learned, made_by, of_first, weight, weighted
+from .options import acted, bias, biased, built_by, first_input, learned, weight, weighted
 
 
 def _selective(config, inputs):
@@ -34,7 +34,7 @@ def _selective(config, inputs):
 
 def _interpolated(config, inputs):
     weight, *inputs = inputs
-    return made_by(interpolation, "weight", "input")(config, [weight, inputs])
+    return built_by(interpolation, "weight", "input")(config, [weight, inputs])
 
 
 def _machine(config):
@@ -42,20 +42,22 @@ def _machine(config):
 
 
 LAYERS = {
-    "addto": made_by(addto, listed="input", base=biased),
-    "clip": made_by(clip, "input", min=of_first("clip_conf.min"), max=of_first("clip_conf.max")),
-    "factorization_machine": made_by(
+    "addto": built_by(addto, as_list="input", base=biased),
+    "clip": built_by(
+        clip, "input", min=first_input("clip_conf.min"), max=first_input("clip_conf.max")
+    ),
+    "factorization_machine": built_by(
         factorization_machine, "input", base=_machine, factor_size="factor_size"
     ),
-    "fc": made_by(fc, listed="input", base=learned, size="size"),
+    "fc": built_by(fc, as_list="input", base=learned, size="size"),
     "interpolation": _interpolated,
-    "power": made_by(power, "weight", "input"),
-    "prelu": made_by(prelu, "input", base=weighted, partial_sum="partial_sum"),
-    "row_l2_norm": made_by(row_l2_norm, "input"),
-    "scale_shift": made_by(scale_shift, "input", base=weighted, bias_attr=bias),
-    "scaling": made_by(scaling, "weight", "input"),
+    "power": built_by(power, "weight", "input"),
+    "prelu": built_by(prelu, "input", base=weighted, partial_sum="partial_sum"),
+    "row_l2_norm": built_by(row_l2_norm, "input"),
+    "scale_shift": built_by(scale_shift, "input", base=weighted, bias_attr=bias),
+    "scaling": built_by(scaling, "weight", "input"),
     "selective_fc": _selective,
-    "slope_intercept": made_by(slope_intercept, "input", slope="slope", intercept="intercept"),
-    "sum_to_one_norm": made_by(sum_to_one_norm, "input"),
-    "tensor": made_by(tensor, "a", "b", base=learned, size="size"),
+    "slope_intercept": built_by(slope_intercept, "input", slope="slope", intercept="intercept"),
+    "sum_to_one_norm": built_by(sum_to_one_norm, "input"),
+    "tensor": built_by(tensor, "a", "b", base=learned, size="size"),
 }

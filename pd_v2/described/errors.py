@@ -1,5 +1,5 @@
-"""What a description may be wrong in."""
+"""Errors of rebuilding layers from a configuration."""
 
 
 class UnknownLayer(ValueError):
-    """A configuration that no layer is made from here."""
+    """A configuration that no layer can be rebuilt from."""

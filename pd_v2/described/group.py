@@ -1,18 +1,18 @@
-"""Recurrent groups and generators: what their SubModelConfigs say of them."""
+"""Recurrent groups and generators from their SubModelConfigs."""
 
 from ..attr import ParameterAttribute
 from ..layer.generate import Generator
 from ..layer.group import Group, memory
-from .earlier import group_as_later
+from .comparison import differences
 from .errors import UnknownLayer
-from .essence import differences
 from .options import act, short_name
+from .upgrade import upgraded_group
 
-_LAST = "+delay1"
+_DELAYED = "+delay1"  # ends the name of the memory of a layer
 
 
 def group_of(config, layers):
-    """The group of a SubModelConfig, whose step is still to be described."""
+    """Return the group of a SubModelConfig, with its step still empty."""
     name = short_name(config)
     if config.HasField("generator"):
         return Generator(name, config.generator.beam_size)
@@ -23,14 +23,14 @@ def group_of(config, layers):
 
 
 def agent_of(group, config, layer, layers):
-    """The layer of a step that stands for one outside, or for one of the step before.
+    """Return an agent: the layer by which a step reads a layer from outside, or a memory.
 
-    `config` is that of the group, `layer` that of the agent.
+    `config` is the SubModelConfig of the group, `layer` the LayerConfig of the agent.
     """
     for link in config.in_links:
         if link.link_name == layer.name:
             x = layers[link.layer_name]
-            return group.frame(x) if x.levels else group.static(x)
+            return group.step_input(x) if x.levels else group.static(x)
     for record in config.memories:
         if record.link_name == layer.name:
             if record.layer_name == layer.name:
@@ -40,31 +40,34 @@ def agent_of(group, config, layer, layers):
 
 
 def _memory(record, layer, layers):
-    own = short_name(layer)
-    name = own.removesuffix(_LAST)
-    named = {"name": None, "memory_name": own} if name == own else {"name": name}
+    own_name = short_name(layer)
+    name = own_name.removesuffix(_DELAYED)
+    arguments = {"name": None, "memory_name": own_name} if name == own_name else {"name": name}
     if record.HasField("boot_layer_name"):
-        named["boot_layer"] = layers[record.boot_layer_name]
+        arguments["boot_layer"] = layers[record.boot_layer_name]
     if record.HasField("boot_bias_parameter_name"):
-        named["boot_bias"] = ParameterAttribute(name=record.boot_bias_parameter_name)
-        named["boot_bias_active_type"] = act(record.boot_bias_active_type)
+        arguments["boot_bias"] = ParameterAttribute(name=record.boot_bias_parameter_name)
+        arguments["boot_bias_active_type"] = act(record.boot_bias_active_type)
     if record.HasField("boot_with_const_id"):
-        named["boot_with_const_id"] = record.boot_with_const_id
-    return memory(size=layer.size, **named)
+        arguments["boot_with_const_id"] = record.boot_with_const_id
+    return memory(size=layer.size, **arguments)
 
 
 def finish(group, config, layers):
-    """Make the layers that stand outside for those of the step, now that all of these are made."""
+    """Close a group whose step is complete: add its outputs to `layers`.
+
+    UnknownLayer if the configuration of the group is not the one it is built from.
+    """
     linked = {record.link_name: record.layer_name for record in config.memories}
     for each in group.memories:
         each.set_input(layers[linked[each.full_name]])
     results = [layers[link.layer_name] for link in config.out_links]
     if config.HasField("generator"):
-        found = [_generated(group, config, layers, *results)]
+        outputs = [_generated(group, config, layers, *results)]
     else:
-        found = group.close(results)
-    layers.update((x.full_name, x) for x in found)
-    unknown = differences(group.config, group_as_later(config, layers))
+        outputs = group.close(results)
+    layers.update((x.full_name, x) for x in outputs)
+    unknown = differences(group.config, upgraded_group(config, layers))
     if unknown:
         raise UnknownLayer(
             f"group {group.name!r} is described with what is not known here: {', '.join(unknown)}"

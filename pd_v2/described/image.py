@@ -19,7 +19,17 @@ from ..layer import (
     switch_order,
 )
 from ..pooling import Avg, CudnnAvg, CudnnMax, Max, MaxWithMask
-from .options import act, acted, bias, learned, listed_of_first, made_by, of_first, options, weight
+from .options import (
+    act,
+    acted,
+    bias,
+    built_by,
+    first_input,
+    first_input_list,
+    learned,
+    options,
+    weight,
+)
 
 _POOLING = {
     "avg-projection": Avg,
@@ -61,7 +71,7 @@ def _conv3d(config, inputs):
 
 
 def _axes(conf, field, last=""):
-    """(x, y, z) of a size."""
+    """Return the (x, y, z) fields of a size."""
     return [getattr(conf, field + axis) for axis in (last, "_y", "_z")]
 
 
@@ -127,7 +137,7 @@ def _batch_norm(config, inputs):
 def _norm(config, inputs):
     conf = config.inputs[0].norm_conf
     if conf.norm_type == "cross-channel-norm":
-        _tell_channels(inputs[0], conf)
+        _set_channels(inputs[0], conf)
         return cross_channel_norm(*inputs, **options(config, param_attr=weight(config.inputs[0])))
     if conf.norm_type != "cmrnorm-projection":
         raise ValueError(f"there is no norm {conf.norm_type!r} here")
@@ -135,19 +145,19 @@ def _norm(config, inputs):
     return img_cmrnorm(*inputs, num_channels=conf.channels, **sizes, **options(config))
 
 
-def _tell_channels(x, conf):
-    """What a layer knew of its input in 2017 though no configuration of that says it."""
+def _set_channels(x, conf):
+    """Set the number of channels of an input that does not record it, as data layers do not."""
     x.num_filters = x.num_filters or conf.channels
 
 
-def _of_image(kind, make):
-    """A maker that first tells the input how many channels it has."""
+def _of_image(field, builder):
+    """Return a builder that first sets the number of channels of the input."""
 
-    def made(config, inputs):
-        _tell_channels(inputs[0], getattr(config.inputs[0], kind).image_conf)
-        return make(config, inputs)
+    def build(config, inputs):
+        _set_channels(inputs[0], getattr(config.inputs[0], field).image_conf)
+        return builder(config, inputs)
 
-    return made
+    return build
 
 
 def _cells(conf):
@@ -161,23 +171,23 @@ LAYERS = {
     "batch_norm": _batch_norm,
     "bilinear_interp": _of_image(
         "bilinear_interp_conf",
-        made_by(
+        built_by(
             bilinear_interp,
             "input",
-            out_size_x=of_first("bilinear_interp_conf.out_size_x"),
-            out_size_y=of_first("bilinear_interp_conf.out_size_y"),
+            out_size_x=first_input("bilinear_interp_conf.out_size_x"),
+            out_size_y=first_input("bilinear_interp_conf.out_size_y"),
         ),
     ),
-    "blockexpand": made_by(
+    "blockexpand": built_by(
         block_expand,
         "input",
-        num_channels=of_first("block_expand_conf.channels"),
-        **{field: of_first(f"block_expand_conf.{field}") for field in _BLOCKS},
+        num_channels=first_input("block_expand_conf.channels"),
+        **{field: first_input(f"block_expand_conf.{field}") for field in _BLOCKS},
     ),
     "conv3d": _conv3d,
-    "crop": made_by(
+    "crop": built_by(
         crop,
-        listed="input",
+        as_list="input",
         offset=lambda config: list(config.offset),
         axis="axis",
         shape=lambda config: list(config.shape) or None,
@@ -188,47 +198,47 @@ LAYERS = {
     "deconv3d": _conv3d,
     "exconv": _conv,
     "exconvt": _conv,
-    "maxout": made_by(
+    "maxout": built_by(
         maxout,
         "input",
-        groups=of_first(f"{_MAXOUT}.groups"),
-        num_channels=of_first(f"{_MAXOUT}.image_conf.channels"),
+        groups=first_input(f"{_MAXOUT}.groups"),
+        num_channels=first_input(f"{_MAXOUT}.image_conf.channels"),
     ),
     "norm": _norm,
     "pad": _of_image(
         "pad_conf",
-        made_by(
+        built_by(
             pad,
             "input",
-            **{f: listed_of_first(f"pad_conf.{f}") for f in ("pad_c", "pad_h", "pad_w")},
+            **{f: first_input_list(f"pad_conf.{f}") for f in ("pad_c", "pad_h", "pad_w")},
         ),
     ),
     "pool": _pool,
     "pool3d": _pool3d,
-    "roi_pool": made_by(
+    "roi_pool": built_by(
         roi_pool,
         "input",
         "rois",
         num_channels=lambda config: config.size // _cells(config.inputs[0].roi_pool_conf),
         **{
-            field: of_first(f"{_ROI}.{field}")
+            field: first_input(f"{_ROI}.{field}")
             for field in ("pooled_width", "pooled_height", "spatial_scale")
         },
     ),
     "scale_sub_region": _of_image(
         "scale_sub_region_conf",
-        made_by(
-            scale_sub_region, "input", "indices", value=of_first("scale_sub_region_conf.value")
+        built_by(
+            scale_sub_region, "input", "indices", value=first_input("scale_sub_region_conf.value")
         ),
     ),
-    "spp": made_by(
+    "spp": built_by(
         spp,
         "input",
-        num_channels=of_first(f"{_SPP}.image_conf.channels"),
+        num_channels=first_input(f"{_SPP}.image_conf.channels"),
         pool_type=lambda config: _kind_of_pooling(config.inputs[0].spp_conf),
-        pyramid_height=of_first(f"{_SPP}.pyramid_height"),
+        pyramid_height=first_input(f"{_SPP}.pyramid_height"),
     ),
-    "switch_order": made_by(
+    "switch_order": built_by(
         switch_order,
         "input",
         base=acted,

@@ -1,4 +1,4 @@
-"""Mixed layers, and what stands side by side: their projections and operators."""
+"""Mixed layers and concatenations, with their projections and operators."""
 
 from ..layer import (
     concat,
@@ -15,7 +15,7 @@ from ..layer import (
     table_projection,
     trans_full_matrix_projection,
 )
-from .options import acted, biased, made_by, weight
+from .options import acted, biased, built_by, weight
 
 _SIZED = {
     "fc": full_matrix_projection,
@@ -29,12 +29,15 @@ def _mixed(config, inputs):
     return mixed(config.size, _items(config, inputs), **biased(config))
 
 
-def _side_by_side(config, inputs):
+def _concat(config, inputs):
     return concat(_items(config, inputs), **biased(config))
 
 
 def _items(config, inputs):
-    """Projections and operators by their first slots; the other slots of operators come last."""
+    """Return projections and operators in the order of their first input.
+
+    The further inputs of operators come last in the configuration.
+    """
     operators = {conf.input_indices[0]: conf for conf in config.operator_confs}
     rest = sum(len(conf.input_indices) - 1 for conf in operators.values())
     items = []
@@ -95,7 +98,7 @@ def _operator(conf, inputs):
 
 
 def _conv(conf):
-    """The geometry of a convolution."""
+    """Return the geometry of a convolution."""
     fields = ("filter_size", "stride", "padding")
     sizes = {f: getattr(conf.conv_conf, f) for f in (*fields, *(f"{f}_y" for f in fields))}
     channels = conf.conv_conf.channels
@@ -104,7 +107,7 @@ def _conv(conf):
 
 
 LAYERS = {
-    "concat": made_by(concat, listed="input", base=acted),
-    "concat2": _side_by_side,
+    "concat": built_by(concat, as_list="input", base=acted),
+    "concat2": _concat,
     "mixed": _mixed,
 }

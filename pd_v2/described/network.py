@@ -1,14 +1,14 @@
-"""The layers of a ModelConfig made anew, each in its recurrent group."""
+"""The layers of a ModelConfig rebuilt, each in its recurrent group."""
 
 from .. import build
 from ..layer import data
-from ..layer.group import described
+from ..layer.group import building
 from . import cost, dense, image, mixed, rows, sequence
-from .earlier import layer_as_later
+from .comparison import differences
 from .errors import UnknownLayer
-from .essence import differences
 from .group import agent_of, finish, group_of
-from .needed import needed
+from .reachable import reachable
+from .upgrade import upgraded_layer
 
 _LAYERS = {
     **cost.LAYERS,
@@ -21,7 +21,7 @@ _LAYERS = {
 
 
 def outputs_of(config, data_types):
-    """The output layers of a ModelConfig, made anew."""
+    """Return the output layers of a ModelConfig, rebuilt."""
     layers = layers_of(config, data_types)
     missing = [name for name in config.output_layer_names if name not in layers]
     if missing or not config.output_layer_names:
@@ -31,63 +31,64 @@ def outputs_of(config, data_types):
 
 
 def layers_of(config, data_types):
-    """{name: Layer} for the layers that the outputs of a ModelConfig need, in the build in force.
+    """Return {name: Layer} of the layers behind the outputs of a ModelConfig, rebuilt.
 
-    UnknownLayer for a kind of layer, or for a detail of one, that is not made again here.
+    `data_types` are the InputTypes of the data layers by name. The layers become part of the
+    current build. UnknownLayer for a type of layer, or a field of one, that is not supported.
     """
     network = _Network(config, data_types)
-    network.make(None)
+    network.build(None)
     return dict(network.layers)
 
 
 def _check_parameters(configs):
-    """The parameters of all layers are described, with the sizes that they have here."""
-    described = {config.name: list(config.dims) for config in configs}
+    """Check that the configuration has all parameters of the layers, with equal sizes."""
+    sizes = {config.name: list(config.dims) for config in configs}
     for name, parameter in build.current().parameters.items():
         dims = list(parameter.config.dims)
-        if described.get(name) != dims:
+        if sizes.get(name) != dims:
             raise UnknownLayer(
                 f"parameter {name!r} has the sizes {dims} here, it is described with "
-                f"{described.get(name, 'none')}"
+                f"{sizes.get(name, 'none')}"
             )
 
 
 class _Layers(dict):
-    """Layers by full name."""
+    """Layers by full name; ValueError for a name that is not there yet."""
 
     def __missing__(self, name):
         raise ValueError(f"there is no layer {name!r} before it")
 
 
 class _Network:
-    """The layers that are made so far, by their full names, and those to be made by group."""
+    """Builds layers: `layers` holds those that exist, `members` the configurations by group."""
 
     def __init__(self, config, data_types):
         self.data_types, self.layers = data_types, _Layers()
         self.groups = {s.name: s for s in config.sub_models if s.is_recurrent_layer_group}
         within = {name: s.name for s in self.groups.values() for name in s.layer_names}
-        used = needed(config)
+        names = reachable(config)
         self.members = {}
         for each in config.layers:
-            if each.name in used:
+            if each.name in names:
                 self.members.setdefault(within.get(each.name), []).append(each)
 
-    def make(self, group):
-        """The layers of a group, or for None those outside all groups."""
+    def build(self, group):
+        """Build the layers of a group, or for None those outside all groups."""
         for config in self.members.get(group, ()):
             if config.name not in self.layers:
-                self.layers[config.name] = self._made(config)
-            made = self.layers[config.name]
-            unknown = differences(made.config, layer_as_later(config, made))
+                self.layers[config.name] = self._built(config)
+            layer = self.layers[config.name]
+            unknown = differences(layer.config, upgraded_layer(config, layer))
             if unknown:
                 raise UnknownLayer(
                     f"layer {config.name!r} ({config.type}) is described with what is not known "
                     f"here: {', '.join(unknown)}"
                 )
 
-    def _made(self, config):
+    def _built(self, config):
         try:
-            return self._makers.get(config.type, _Network._layer)(self, config)
+            return self._builders.get(config.type, _Network._layer)(self, config)
         except UnknownLayer:
             raise
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -118,12 +119,12 @@ class _Network:
         if config.name not in self.groups:
             raise ValueError("nothing says what is in the group")
         group = group_of(self.groups[config.name], self.layers)
-        with described(group):
-            self.make(config.name)
+        with building(group):
+            self.build(config.name)
         finish(group, self.groups[config.name], self.layers)
         return group.layer
 
-    _makers = {
+    _builders = {
         "agent": _agent,
         "data": _data,
         "recurrent_layer_group": _group,

@@ -1,4 +1,4 @@
-"""Layers of pairs of rows, layers that arrange elements, and layers of ids."""
+"""Layers of pairs of rows, layers that rearrange elements, and layers of ids."""
 
 from .. import build
 from ..layer import (
@@ -19,14 +19,14 @@ from ..layer import (
     trans,
 )
 from ..layer.generate import Generator
-from .options import acted, made_by, options
+from .options import acted, built_by, options
 
 
-def _best(config, inputs):
-    best = max_id(*inputs, **options(config))
-    if config.HasField("beam_size") and isinstance(best.within, Generator):
-        best.config.beam_size = best.within.beam_size
-    return best
+def _max_id(config, inputs):
+    ids = max_id(*inputs, **options(config))
+    if config.HasField("beam_size") and isinstance(ids.within, Generator):
+        ids.config.beam_size = ids.within.beam_size
+    return ids
 
 
 def _printed(config, inputs):
@@ -35,26 +35,26 @@ def _printed(config, inputs):
 
 
 LAYERS = {
-    "conv_shift": made_by(conv_shift, "a", "b"),
-    "convex_comb": made_by(linear_comb, "weights", "vectors", size="size"),
-    "cos": made_by(cos_sim, "a", "b", scale="cos_scale"),
-    "cos_vm": made_by(cos_sim, "a", "b", scale="cos_scale", size="size"),
-    "dot_prod": made_by(dot_prod, "input1", "input2"),
-    "eos_id": made_by(eos, "input", eos_id="eos_id"),
-    "featmap_expand": made_by(
+    "conv_shift": built_by(conv_shift, "a", "b"),
+    "convex_comb": built_by(linear_comb, "weights", "vectors", size="size"),
+    "cos": built_by(cos_sim, "a", "b", scale="cos_scale"),
+    "cos_vm": built_by(cos_sim, "a", "b", scale="cos_scale", size="size"),
+    "dot_prod": built_by(dot_prod, "input1", "input2"),
+    "eos_id": built_by(eos, "input", eos_id="eos_id"),
+    "featmap_expand": built_by(
         repeat,
         "input",
         base=acted,
         num_repeats="num_filters",
         as_row_vector=lambda config: config.user_arg != "as_col_vec",
     ),
-    "l2_distance": made_by(l2_distance, "x", "y"),
-    "maxid": _best,
-    "multiplex": made_by(multiplex, listed="input"),
-    "out_prod": made_by(out_prod, "input1", "input2"),
+    "l2_distance": built_by(l2_distance, "x", "y"),
+    "maxid": _max_id,
+    "multiplex": built_by(multiplex, as_list="input"),
+    "out_prod": built_by(out_prod, "input1", "input2"),
     "print": _printed,
-    "resize": made_by(resize, "input", size="size"),
-    "rotate": made_by(rotate, "input", height="height", width="width"),
-    "sampling_id": made_by(sampling_id, "input"),
-    "trans": made_by(trans, "input"),
+    "resize": built_by(resize, "input", size="size"),
+    "rotate": built_by(rotate, "input", height="height", width="width"),
+    "sampling_id": built_by(sampling_id, "input"),
+    "trans": built_by(trans, "input"),
 }

@@ -1,4 +1,4 @@
-"""Layers of sequences, and recurrent layers with their single steps."""
+"""Layers of sequences, recurrent layers and their single steps."""
 
 from ..layer import (
     AggregateLevel,
@@ -21,11 +21,11 @@ from ..layer import (
     sub_seq,
 )
 from ..pooling import Avg, Max
-from .options import act, acted, bias, biased, learned, made_by, of_first, options, weight
+from .options import act, acted, bias, biased, built_by, first_input, learned, options, weight
 
 
-def _along(config):
-    """The options of what turns sequences into rows."""
+def _aggregated(config):
+    """Return the options of a layer that aggregates the steps of sequences."""
     levels = AggregateLevel.TO_SEQUENCE, AggregateLevel.TO_NO_SEQUENCE
     level = levels[config.trans_type != "seq"]
     return options(config, agg_level=level, stride=config.seq_pool_stride)
@@ -36,7 +36,7 @@ def _max(config):
 
 
 def _end(config, inputs):
-    return (first_seq if config.select_first else last_seq)(*inputs, **_along(config))
+    return (first_seq if config.select_first else last_seq)(*inputs, **_aggregated(config))
 
 
 def _slice(config, inputs):
@@ -63,41 +63,41 @@ def _recurrent(cell=lambda config: {}):
 
 
 LAYERS = {
-    "average": made_by(
+    "average": built_by(
         pooling,
         "input",
-        base=_along,
+        base=_aggregated,
         pooling_type=lambda config: Avg(config.average_strategy),
         bias_attr=bias,
     ),
-    "expand": made_by(expand, "input", "expand_as", expand_level="trans_type", bias_attr=bias),
-    "gated_recurrent": made_by(grumemory, "input", base=_recurrent(_gates)),
-    "get_output": made_by(get_output, "input", arg_name=of_first("input_layer_argument")),
-    "gru_step": made_by(
+    "expand": built_by(expand, "input", "expand_as", expand_level="trans_type", bias_attr=bias),
+    "gated_recurrent": built_by(grumemory, "input", base=_recurrent(_gates)),
+    "get_output": built_by(get_output, "input", arg_name=first_input("input_layer_argument")),
+    "gru_step": built_by(
         gru_step,
         "input",
         "output_mem",
         base=lambda config: learned(config, **_gates(config)),
         size="size",
     ),
-    "kmax_seq_score": made_by(kmax_seq_score, "input", beam_size="beam_size"),
-    "lstm_step": made_by(
+    "kmax_seq_score": built_by(kmax_seq_score, "input", beam_size="beam_size"),
+    "lstm_step": built_by(
         lstm_step,
         "input",
         "state",
         base=lambda config: biased(config, **_cell(config)),
         size="size",
     ),
-    "lstmemory": made_by(lstmemory, "input", base=_recurrent(_cell)),
-    "max": made_by(pooling, "input", base=_along, pooling_type=_max, bias_attr=bias),
-    "recurrent": made_by(recurrent, "input", base=_recurrent()),
-    "row_conv": made_by(
-        row_conv, "input", base=_row_conv, context_len=of_first("row_conv_conf.context_length")
+    "lstmemory": built_by(lstmemory, "input", base=_recurrent(_cell)),
+    "max": built_by(pooling, "input", base=_aggregated, pooling_type=_max, bias_attr=bias),
+    "recurrent": built_by(recurrent, "input", base=_recurrent()),
+    "row_conv": built_by(
+        row_conv, "input", base=_row_conv, context_len=first_input("row_conv_conf.context_length")
     ),
     "seq_slice": _slice,
-    "seqconcat": made_by(seq_concat, "a", "b", base=biased),
+    "seqconcat": built_by(seq_concat, "a", "b", base=biased),
     "seqlastins": _end,
-    "seqreshape": made_by(seq_reshape, "input", reshape_size="size", bias_attr=bias),
-    "sub_nested_seq": made_by(sub_nested_seq, "input", "selected_indices"),
-    "subseq": made_by(sub_seq, "input", "offsets", "sizes", base=biased),
+    "seqreshape": built_by(seq_reshape, "input", reshape_size="size", bias_attr=bias),
+    "sub_nested_seq": built_by(sub_nested_seq, "input", "selected_indices"),
+    "subseq": built_by(sub_seq, "input", "offsets", "sizes", base=biased),
 }

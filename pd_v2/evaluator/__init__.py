@@ -1,7 +1,7 @@
 """Evaluators: metrics that the trainer computes beside the cost, per batch and per pass.
 
-A function here declares one for the layers that it is given; it belongs to every topology that
-holds all of them, and returns None. A sequence counts by its rows, unless a function says else.
+A function declares an evaluator of the given layers and returns None; it belongs to every topology
+that contains all of them. Sequences are evaluated row by row, unless the function says otherwise.
 """
 
 from .base import Accumulator, Evaluator, LastBatch, fetched

@@ -1,4 +1,4 @@
-"""Metrics of classifiers: errors, precision and recall."""
+"""Metrics of classifiers: error rate, precision and recall."""
 
 import numpy as np
 
@@ -22,10 +22,11 @@ from .base import (
 @of_steps
 @evaluator
 def classification_error(input, label, name=None, weight=None, top_k=None, threshold=None):
-    """Share of rows whose label is not among the `top_k` (1) largest columns.
+    """Error rate: the share of rows whose label is not among the `top_k` (1) largest columns.
 
-    With a label of rows: wrong columns a row, where `threshold` (0.5) parts on from off. Of a
-    sparse label it is their share, its columns are on, and so is one at the threshold.
+    With a label of dense rows: the number of wrong columns per row, where a column is on above
+    `threshold` (0.5). With a sparse label: the share of wrong columns, where the label's columns
+    are on, and so are those of the input from the threshold on.
     """
     who = "classification_error"
     wrong = row_errors(who, input, label, top_k or 1, 0.5 if threshold is None else threshold)
@@ -45,9 +46,9 @@ def classification_error(input, label, name=None, weight=None, top_k=None, thres
 
 @evaluator
 def seq_classification_error(input, label, name=None):
-    """Share of sequences in which any row has its label not in the largest column.
+    """Sequence error rate: the share of sequences with any row classified wrongly.
 
-    2017 had it in its configuration only.
+    2017 had it in its configuration only, without a function.
     """
     who = "seq_classification_error"
     sequences = sequences_of(who, input)
@@ -66,10 +67,10 @@ def seq_classification_error(input, label, name=None):
 
 
 def row_errors(who, input, label, top_k, threshold):
-    """How wrong each row is, [rows, 1]."""
+    """Return the error of each row as `classification_error` counts it, [rows, 1]."""
     _check(who, input, label)
     if label.sparse is not None:
-        wrong = _differ(pd.greater_equal(input, threshold), _columns(label))
+        wrong = _differ(input >= threshold, _columns(label))
         return pd.reduce_sum(wrong, [1], keep_dim=True) / float(input.size)
     if label.holds_ids:
         return _outside_top(input, label, top_k)
@@ -82,7 +83,7 @@ def _differ(a, b):
 
 
 def _columns(label):
-    """Which columns sparse rows have, bool [rows, size]."""
+    """Return the mask of the columns that sparse rows name, bool [rows, size]."""
     return pd.logical_not(pd.equal(label.sparse.dense(), 0.0))
 
 
@@ -96,7 +97,7 @@ def _check(who, input, label):
 
 
 def _outside_top(rows, label, k):
-    """1 for each row whose label has k columns or more above it, [rows, 1]."""
+    """Return 1 for each row with k columns or more greater than the label's, [rows, 1]."""
     label = pd.unsqueeze(label, 1)
     if k == 1:
         wrong = pd.logical_not(pd.equal(pd.arg_max(rows, 1, keep_dim=True), label))
@@ -108,13 +109,14 @@ def _outside_top(rows, label, k):
 @of_steps
 @evaluator
 def precision_recall(input, label, positive_label=None, weight=None, name=None):
-    """`precision`, `recal` and `F1-score` of the classes that the largest columns stand for.
+    """Precision, recall and F1 score of classification by the largest column.
 
-    They are those of the class `positive_label`. Without one, or with -1, they are no numbers, and
-    there are `macro-average-precision`, `-recall` and `-F1-score` (of the means over classes) and
-    `micro-average-precision` (of the sums over classes). 0/0 is 1.
+    `precision`, `recal` (2017's spelling) and `F1-score` are those of the class `positive_label`.
+    Without one, or with -1, they are NaN, and there are `macro-average-precision`, `-recall` and
+    `-F1-score` (of the means over classes) and `micro-average-precision` (of the sums over
+    classes). 0/0 is 1.
 
-    With a sparse label each column is a class of its own, which a row is found to be in from 0.5
+    With a sparse label a row may be in several classes, and is predicted to be in those from 0.5
     on; then there are `micro-average-recall` and `-F1-score` too.
     """
     who = "precision_recall"
@@ -139,21 +141,21 @@ def precision_recall(input, label, positive_label=None, weight=None, name=None):
 
 
 def _counts(input, label, weight):
-    """Weights of true positives, false positives and false negatives, each by class."""
-    label, found = ids_of("precision_recall", label), pd.arg_max(input, 1)
-    right = pd.cast(pd.equal(found, label), "float32")
+    """Return the weights of true positives, false positives and false negatives by class."""
+    label, predicted = ids_of("precision_recall", label), pd.arg_max(input, 1)
+    right = pd.cast(pd.equal(predicted, label), "float32")
     wrong = 1.0 - right
     if weight is not None:
         right, wrong = weight * right, weight * wrong
-    none = pd.constant(np.zeros(input.size, np.float32))
-    pairs = (label, right), (found, wrong), (label, wrong)
-    return tuple(pd.scatter_add(none, index, values) for index, values in pairs)
+    zeros = pd.constant(np.zeros(input.size, np.float32))
+    pairs = (label, right), (predicted, wrong), (label, wrong)
+    return tuple(pd.scatter_add(zeros, index, values) for index, values in pairs)
 
 
 def _sparse_counts(input, label, weight):
-    """The same where every row may be in any classes."""
-    found, wanted = (pd.cast(x, "float32") for x in (pd.greater_equal(input, 0.5), _columns(label)))
-    cases = found * wanted, found * (1.0 - wanted), (1.0 - found) * wanted
+    """Return `_counts` where a row may be in several classes."""
+    predicted, true = (pd.cast(x, "float32") for x in (input >= 0.5, _columns(label)))
+    cases = predicted * true, predicted * (1.0 - true), (1.0 - predicted) * true
     if weight is not None:
         cases = tuple(pd.unsqueeze(weight, 1) * x for x in cases)
     return tuple(pd.reduce_sum(x, [0]) for x in cases)
@@ -164,13 +166,13 @@ def _precision_recall(counts, size, positive, sparse):
     precision, recall = _rates(true, false), _rates(true, missed)
     if positive is not None:
         return _scores("", precision[positive], recall[positive], "recal")
-    nothing = dict.fromkeys(("precision", "recal", "F1-score"), float("nan"))
+    undefined = dict.fromkeys(("precision", "recal", "F1-score"), float("nan"))
     micro = [_rates(true.sum(), wrong.sum()).item() for wrong in (false, missed)]
     scores = _scores("micro-average-", *micro, "recall")
     if not sparse:  # all three are equal
         scores = {"micro-average-precision": micro[0]}
     return {
-        **nothing,
+        **undefined,
         **_scores("macro-average-", precision.mean(), recall.mean(), "recall"),
         **scores,
     }
@@ -185,6 +187,6 @@ def _scores(prefix, precision, recall, name_of_recall):
 
 
 def _rates(right, wrong):
-    """right / (right + wrong), 1 where both are 0."""
+    """Return right / (right + wrong), 1 where both are 0."""
     total = right + wrong
     return np.where(total > 0, right / np.where(total > 0, total, 1.0), 1.0)

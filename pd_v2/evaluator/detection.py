@@ -19,14 +19,14 @@ def detection_map(
     ap_type="11point",
     name=None,
 ):
-    """Mean over classes of the average precision of detections, times 100.
+    """Mean average precision (mAP) of detections, times 100.
 
     `input` has rows [image, class, score, xmin, ymin, xmax, ymax], `label` sequences of rows
     [class, xmin, ymin, xmax, ymax, difficult]. A detection is right if the box of its class with
-    the largest overlap, over the threshold, has no better detection yet; boxes marked as difficult
-    count on neither side unless `evaluate_difficult`. `ap_type` is `11point`, the mean of the
-    best precision at recalls from 0, 0.1, … on (Everingham et al. 2010), or `Integral`, the area
-    under precision by recall. `background_id` has no effect.
+    the largest overlap, above the threshold, has no better detection yet; difficult boxes are
+    ignored unless `evaluate_difficult`. `ap_type` is `11point`, the mean of the best precision at
+    recalls of at least 0, 0.1, … (Everingham et al. 2010), or `Integral`, the area under the
+    precision-recall curve. `background_id` has no effect.
     """
     who = "detection_map"
     check_rows(who, input)
@@ -56,32 +56,32 @@ def _check_width(who, x, width):
 
 
 class Detections:
-    """The detections of all batches, right or wrong, and how many boxes each class has."""
+    """The tally of detections over batches, and of the number of true boxes by class."""
 
     def __init__(self, overlap_threshold, difficult, ap_type):
         self._threshold, self._difficult, self._ap_type = overlap_threshold, difficult, ap_type
-        self._boxes = {}  # number of boxes by class
-        self._found = {}  # lists of [score, right] by class
+        self._boxes = {}  # number of true boxes by class
+        self._judgements = {}  # lists of arrays [detections, (score, right)] by class
 
-    def update(self, found, truth, lengths):
-        """The images of one batch."""
+    def update(self, detections, truth, lengths):
+        """Add the images of one batch."""
         images = np.repeat(np.arange(len(lengths)), lengths)
         classes, counted = truth[:, 0].astype(int), self._counted(truth)
         for c, n in zip(*np.unique(classes[counted], return_counts=True), strict=True):
             self._boxes[c] = self._boxes.get(c, 0) + n
-        pairs = found[:, :2].astype(int)
+        pairs = detections[:, :2].astype(int)
         for image, c in np.unique(pairs, axis=0):
-            rows = found[(pairs == (image, c)).all(axis=1)]
+            rows = detections[(pairs == (image, c)).all(axis=1)]
             rows = rows[np.argsort(-rows[:, 2], kind="stable")]
             boxes = truth[(images == image) & (classes == c)]
-            self._found.setdefault(c, []).append(self._judged(rows, boxes))
+            self._judgements.setdefault(c, []).append(self._judged(rows, boxes))
 
     def _counted(self, truth):
-        """Which boxes a detection has to find."""
+        """Return the mask of the boxes that count."""
         return (truth[:, 5] == 0) | self._difficult
 
     def _judged(self, rows, boxes):
-        """[score, right] of the detections of one class in an image, the best first."""
+        """Return [score, right] of the detections of one class in an image, best first."""
         right = np.zeros(len(rows))
         if not len(boxes):
             return np.stack([rows[:, 2], right], axis=1)
@@ -96,13 +96,16 @@ class Detections:
         return np.stack([rows[:, 2], right], axis=1)[judged]
 
     def compute(self):
-        """The mean over the classes that have boxes and detections, as far as these count."""
-        pairs = [(np.concatenate(f), self._boxes.get(c, 0)) for c, f in self._found.items()]
-        precisions = [self._average_precision(f, count) for f, count in pairs if count and len(f)]
+        """Return the mean over the classes that have counted boxes and detections."""
+        precisions = []
+        for c, arrays in self._judgements.items():
+            judged, count = np.concatenate(arrays), self._boxes.get(c, 0)
+            if count and len(judged):
+                precisions.append(self._average_precision(judged, count))
         return {"": 100.0 * np.mean(precisions) if precisions else 0.0}
 
-    def _average_precision(self, found, count):
-        right = found[np.argsort(-found[:, 0], kind="stable"), 1]
+    def _average_precision(self, judged, count):
+        right = judged[np.argsort(-judged[:, 0], kind="stable"), 1]
         total = np.cumsum(right)
         precision, recall = total / np.arange(1, len(right) + 1), total / count
         if self._ap_type == "Integral":
@@ -112,7 +115,7 @@ class Detections:
 
 
 def _overlaps(a, b):
-    """Intersection over union of each box of a with each of b, [len(a), len(b)]."""
+    """Return the intersection over union of each box of a with each of b, [len(a), len(b)]."""
     a, b = a[:, None], b[None]
     sides = np.minimum(a[..., 2:], b[..., 2:]) - np.maximum(a[..., :2], b[..., :2])
     shared = np.prod(np.maximum(sides, 0.0), axis=-1)

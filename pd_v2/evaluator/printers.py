@@ -1,4 +1,4 @@
-"""Printers: what layers hold is written to the log, batch by batch; they are no metrics."""
+"""Printers: evaluators that log the values of layers batch by batch, without a metric."""
 
 import logging
 
@@ -6,34 +6,34 @@ import numpy as np
 
 import pd_core as pd
 
-from .base import Printing, check_layers, check_rows, declare, evaluator, pieces, sequences_of
+from .base import Printing, check_layers, check_rows, declare, evaluator, sequences_of, split
 from .classification import row_errors
 
 _LEVELS = "sequence pos", "sub-sequence pos"
 
 
 def log(text):
-    """Write to the log, as scripts of 2017 set it up."""
+    """Write to the logger of 2017, "paddle"."""
     logging.getLogger("paddle").info(text)
 
 
 @evaluator
 def value_printer(input, name=None):
-    """Print the values or ids of a layer, or of several in a list, and where sequences start."""
-    layers = _listed("value_printer", input)
-    fetched, groups = values_of(layers)
+    """Print the values or ids of a layer, or of a list of layers, and the starts of sequences."""
+    layers = _as_tuple("value_printer", input)
+    fetches, by_layer = values_of(layers)
 
     def write(*arrays):
-        for x, group in zip(layers, groups(arrays), strict=True):
-            log(text_of(group, f"layer={x.full_name} "))
+        for x, fields in zip(layers, by_layer(arrays), strict=True):
+            log(text_of(fields, f"layer={x.full_name} "))
 
-    _declare("value_printer", "value_printer", name, layers, fetched, write)
+    _declare("value_printer", "value_printer", name, layers, fetches, write)
 
 
 @evaluator
 def gradient_printer(input, name=None):
-    """Print the gradient of the costs in a layer, or in several in a list, when training."""
-    layers = _listed("gradient_printer", input)
+    """Print the gradient of a layer, or of a list of layers, in training."""
+    layers = _as_tuple("gradient_printer", input)
     for x in layers:
         check_rows("gradient_printer", x)
 
@@ -46,8 +46,8 @@ def gradient_printer(input, name=None):
 
 @evaluator
 def maxid_printer(input, num_results=None, name=None):
-    """Print the columns of the `num_results` (1) largest elements of each row, and these."""
-    layers = _listed("maxid_printer", input)
+    """Print the columns and values of the `num_results` (1) largest elements of each row."""
+    layers = _as_tuple("maxid_printer", input)
     for x in layers:
         check_rows("maxid_printer", x)
     count = num_results or 1
@@ -62,48 +62,48 @@ def maxid_printer(input, num_results=None, name=None):
 
 @evaluator
 def maxframe_printer(input, num_results=None, name=None):
-    """Print the places of the `num_results` (1) largest numbers of each sequence, and these."""
-    layers = _listed("maxframe_printer", input)
+    """Print the steps and values of the `num_results` (1) largest numbers of each sequence."""
+    layers = _as_tuple("maxframe_printer", input)
     for x in layers:
         check_rows("maxframe_printer", x)
         if x.size != 1:
             raise pd.ShapeError(f"maxframe_printer: {x.name!r} is {x.size} wide, not 1")
     count = num_results or 1
-    fetched = [v for x in layers for v in (x, sequences_of("maxframe_printer", x).lengths)]
+    fetches = [v for x in layers for v in (x, sequences_of("maxframe_printer", x).lengths)]
 
     def write(*arrays):
         for x, values, lengths in zip(layers, arrays[::2], arrays[1::2], strict=True):
-            frames = pieces(values[:, 0], lengths)
+            frames = split(values[:, 0], lengths)
             text = "".join(f"{_largest(f, count)}total {len(f)} frames\n" for f in frames)
             log(f"layer={x.full_name} sequence max frames:\n{text}")
 
-    _declare("max_frame_printer", "maxframe_printer", name, layers, fetched, write, num_results)
+    _declare("max_frame_printer", "maxframe_printer", name, layers, fetches, write, num_results)
 
 
 @evaluator
 def classification_error_printer(input, label, threshold=0.5, name=None):
-    """Print how wrong each row is, as classification_error counts it."""
-    wrong = row_errors("classification_error_printer", input, label, 1, threshold)
-    starts = () if input.sequences is None else (input.sequences.lengths,)
+    """Print the error of each row, as classification_error counts it."""
+    errors = row_errors("classification_error_printer", input, label, 1, threshold)
+    lengths = () if input.sequences is None else (input.sequences.lengths,)
 
-    def write(errors, *lengths):
-        log(f"Printer={printer} Classification Error:\n{matrix(errors)}")
+    def write(rows, *lengths):
+        log(f"Printer={printer} Classification Error:\n{matrix(rows)}")
         for counts in lengths:
             log(f"Printer={printer} sequence pos vector:\n{_starts(counts)}")
 
     kind = "classification_error_printer"
     inputs = [input, label]
-    config = _declare(kind, kind, name, inputs, (wrong, *starts), write, threshold=threshold)
+    config = _declare(kind, kind, name, inputs, (errors, *lengths), write, threshold=threshold)
     printer = config.name
 
 
-def _declare(kind, function, name, inputs, fetched, write, num_results=None, threshold=None, **own):
+def _declare(kind, function, name, inputs, fetches, write, num_results=None, threshold=None, **own):
     return declare(
         kind,
         function,
         name,
         inputs,
-        fetched,
+        fetches,
         lambda: Printing(write),
         prints=True,
         num_results=num_results,
@@ -112,26 +112,29 @@ def _declare(kind, function, name, inputs, fetched, write, num_results=None, thr
     )
 
 
-def _listed(who, input):
-    """One layer or a list of them, as a tuple."""
+def _as_tuple(who, input):
+    """Return a layer or a list of layers as a tuple."""
     layers = tuple(input) if isinstance(input, (list, tuple)) else (input,)
     check_layers(who, *layers)
     return layers
 
 
 def values_of(layers):
-    """What to fetch of some layers, and a function that parts it: {field: array} for each."""
-    parts = [_parts(x) for x in layers]
+    """Return the Variables to fetch for layers, and a function of their arrays.
 
-    def groups(arrays):
-        left = iter(arrays)
-        return [{field: next(left) for field, _ in part} for part in parts]
+    That returns {field: array} for each layer, as `text_of` takes it.
+    """
+    fields = [_fields(x) for x in layers]
 
-    return [v for part in parts for _, v in part], groups
+    def by_layer(arrays):
+        arrays = iter(arrays)
+        return [{field: next(arrays) for field, _ in pairs} for pairs in fields]
+
+    return [v for pairs in fields for _, v in pairs], by_layer
 
 
-def _parts(x):
-    """(field, Variable) of what a layer holds."""
+def _fields(x):
+    """Return [(field, Variable)] of a layer's values, ids and lengths."""
     values, ids = (x, x.ids) if x.dtype.kind == "f" else (x.column, x)
     if x.sparse is not None:
         values, ids = x.sparse.dense(), None
@@ -141,7 +144,7 @@ def _parts(x):
 
 
 def text_of(fields, prefix=""):
-    """The values and ids of a layer and the row in which each of its sequences starts."""
+    """Format the values and ids of a layer, and the rows in which its sequences start."""
     starts = [np.concatenate([[0], np.cumsum(fields[k])]) for k in _LEVELS if k in fields]
     if len(starts) > 1:
         starts[0] = starts[1][starts[0]]
@@ -151,12 +154,12 @@ def text_of(fields, prefix=""):
 
 
 def matrix(rows):
-    """A line for each row, six digits for each number."""
+    """Format rows, one line each, with six digits per number."""
     return "".join(vector(row) for row in rows)
 
 
 def vector(numbers):
-    """One line of numbers."""
+    """Format numbers on one line."""
     return "".join(f"{v:g} " for v in numbers) + "\n"
 
 
@@ -165,6 +168,6 @@ def _starts(lengths):
 
 
 def _largest(row, count):
-    """`place : value, ` for the largest numbers, the first of equal ones first."""
+    """Return `index : value, ` for the largest numbers, the first of equal ones first."""
     order = np.argsort(-row, kind="stable")[:count]
     return "".join(f"{k} : {row[k]:g}, " for k in order)

@@ -1,4 +1,4 @@
-"""Metrics of rankings: the area under the ROC curve, and pairs in the right order."""
+"""Metrics of rankings: the area under the ROC curve, and correctly ordered pairs."""
 
 import numpy as np
 
@@ -24,10 +24,10 @@ _ROUNDING = 1e-6  # ORT 1.31: a sigmoid may be 1.0000001
 @of_steps
 @evaluator
 def auc(input, label, name=None, weight=None):
-    """The area under the ROC curve of the last column against labels 0 and not 0.
+    """Area under the ROC curve (AUC) of the last column, with labels 0 and not 0.
 
-    Scores count as equal within 1 / (2^24 - 1). They need not be probabilities, which 2017 stopped
-    for: only their order counts. Without both kinds of rows it is 0.
+    Scores are binned to 1 / (2^24 - 1). 2017 stopped at scores that are no probabilities; here any
+    scores will do, only their order counts. Without rows of both classes it is 0.
     """
     check_rows("auc", input)
     check_weight("auc", weight)
@@ -42,7 +42,7 @@ def auc(input, label, name=None, weight=None):
 
 
 def _single(who, label):
-    """A label of ids, or of one number a row whose whole part counts, as [rows]."""
+    """Return a label as [rows]: ids, or one number per row, of which the integer part counts."""
     check_layers(who, label)
     if label.dtype.kind == "i" or label.ids is not None:
         return ids_of(who, label)
@@ -56,7 +56,7 @@ def _weights(weight):
 
 
 class Histogram:
-    """The weights of positive and negative rows by score, as far as there are any."""
+    """The tally of AUC: a sparse histogram of the weights of positive and negative rows."""
 
     def __init__(self):
         self._bins = np.zeros(0, np.int64)
@@ -64,7 +64,7 @@ class Histogram:
         self._pending, self._waiting = [], 0
 
     def update(self, scores, label, weights=None):
-        """Rows of one batch."""
+        """Add the rows of one batch."""
         scores = scores.astype(np.float32)
         if not np.isfinite(scores).all():
             raise ValueError(f"auc: a score is {scores[~np.isfinite(scores)][0]}")
@@ -88,7 +88,7 @@ class Histogram:
         self._pending, self._waiting = [], 0
 
     def compute(self):
-        """The area, by trapezoids from the highest score down."""
+        """Return the area, by trapezoids from the highest score down."""
         self._merge()
         positive, negative = self._counts[:, ::-1]
         if not positive.sum() or not negative.sum():
@@ -101,10 +101,11 @@ class Histogram:
 @of_steps
 @evaluator
 def pnpair(input, label, query_id, weight=None, name=None):
-    """Pairs of rows in the right order per pair in the wrong one; by number if none is wrong.
+    """The number of correctly ordered pairs of rows over that of wrongly ordered ones.
 
-    Pairs are rows of one query with different labels, ordered by the last column; equal scores
-    count for neither side. A pair weighs the mean of its rows.
+    Pairs are rows of one query with different labels, ordered by the last column; pairs of equal
+    scores are ignored. A pair has the mean weight of its rows. Without a wrong pair it is the
+    number of right ones.
     """
     check_rows("pnpair", input)
     ids = [ids_of("pnpair", x) for x in (label, query_id)]
@@ -120,18 +121,18 @@ def pnpair(input, label, query_id, weight=None, name=None):
 
 
 class Pairs:
-    """The rows of all batches: a query may have rows in several."""
+    """The tally of pairs: keeps all rows, because a query may have rows in several batches."""
 
     def __init__(self):
         self._batches = []
 
     def update(self, scores, label, query, weights=None):
-        """Rows of one batch."""
+        """Add the rows of one batch."""
         weights = np.ones(len(scores)) if weights is None else weights
         self._batches.append((scores, label, query, weights))
 
     def compute(self):
-        """Weight of right pairs over that of wrong ones."""
+        """Return the weight of right pairs over that of wrong ones."""
         if not self._batches:
             return {"": 0.0}
         columns = [np.concatenate(c) for c in zip(*self._batches, strict=True)]
@@ -141,15 +142,15 @@ class Pairs:
 
 
 def _pairs(scores, label, query, weights):
-    """Weights of right and wrong pairs of rows that are sorted by query."""
+    """Return the weights of right and wrong pairs of rows that are sorted by query."""
     right = wrong = 0.0
-    for apart in range(1, len(query)):
-        same = query[apart:] == query[:-apart]
+    for distance in range(1, len(query)):
+        same = query[distance:] == query[:-distance]
         if not same.any():
             break
-        steps = (np.sign(v[apart:] - v[:-apart]) for v in (scores, label))
-        agreement = np.prod(list(steps), axis=0)
-        weight = (weights[apart:] + weights[:-apart]) / 2.0 * same
+        signs = [np.sign(v[distance:] - v[:-distance]) for v in (scores, label)]
+        agreement = np.prod(signs, axis=0)
+        weight = (weights[distance:] + weights[:-distance]) / 2.0 * same
         right += weight[agreement > 0].sum(dtype=np.float64)
         wrong += weight[agreement < 0].sum(dtype=np.float64)
     return right, wrong

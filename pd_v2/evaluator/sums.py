@@ -1,4 +1,4 @@
-"""Means over rows: of whole rows, and of their last column."""
+"""Means over rows: of the sum of a row, and of its last column."""
 
 import pd_core as pd
 
@@ -19,7 +19,7 @@ from .base import (
 @of_steps
 @evaluator
 def sum(input, name=None, weight=None):
-    """The sum of all elements, or of all ids, a row; rows are scaled by their weight."""
+    """Mean over rows, weighted, of the sum of a row's elements, or of its id."""
     check_layers("sum", input)
     if input.dtype.kind == "i":
         rows = pd.cast(ids_of("sum", input), "float64")
@@ -31,7 +31,7 @@ def sum(input, name=None, weight=None):
 @of_steps
 @evaluator
 def column_sum(input, name=None, weight=None):
-    """The mean of the last column."""
+    """Mean of the last column, weighted."""
     check_rows("column_sum", input)
     _declare("last-column-sum", "column_sum", name, input, last_column(input), weight)
 

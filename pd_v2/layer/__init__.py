@@ -2,7 +2,6 @@
 
 from ..config_base import Layer as LayerOutput
 from ..topology import get_layer, parse_network
-from .arrange import multiplex, repeat, resize, rotate, trans
 from .base import layer_support
 from .cost import (
     classification_cost,
@@ -19,7 +18,7 @@ from .cost import (
 )
 from .cost_rank import lambda_cost
 from .data import data
-from .dense import embedding, factorization_machine, fc, gated_unit, tensor
+from .dense import embedding, factorization_machine, fc, gated_unit, selective_fc, tensor
 from .detection import detection_output, multibox_loss, priorbox
 from .generate import BaseGeneratedInput, GeneratedInput, beam_search
 from .group import StaticInput, SubsequenceInput, memory, recurrent_group
@@ -28,7 +27,7 @@ from .image import bilinear_interp, crop, maxout, pad, scale_sub_region, switch_
 from .image_conv import img_conv, img_conv3d
 from .image_pool import img_pool, img_pool3d, roi_pool, spp
 from .image_sequence import block_expand
-from .kinds import LayerType
+from .layer_type import LayerType
 from .math import (
     addto,
     clip,
@@ -68,7 +67,7 @@ from .recurrent import (
     lstmemory,
     recurrent,
 )
-from .selective import selective_fc
+from .reshape import multiplex, repeat, resize, rotate, trans
 from .sequence import (
     AggregateLevel,
     ExpandLevel,

@@ -1,7 +1,7 @@
-"""The conventions that every layer function of 2017 shares, written once.
+"""The decorator that makes layer functions, with the conventions that all of them share.
 
 A layer is declared as `@layer(...) def fc(scope, input, size, ...)`. The body gets a Scope, which
-makes parameters under their legacy names and holds the LayerConfig, and returns a Variable of
+creates parameters under the names of 2017 and holds the LayerConfig, and returns a Variable of
 rows; the decorator adds names, defaults, activation, dropout, error clipping and the record.
 """
 
@@ -20,15 +20,18 @@ from pd_core.graph.site import site_text, user_site
 from .. import build
 from ..activation import Base
 from ..attr import ExtraLayerAttribute, ParameterAttribute
-from ..config_base import Layer
+from ..config_base import Layer, named_value
 from ..formats.proto import LayerConfig, ParameterConfig
 from ..unfit import warn_at_line
 
 
 @dataclass
 class Parameter:
-    """A parameter: its configuration, the core Variable of its value, and the user's function
-    name -> array for the start. Parameters of one name in two namings may share the Variable."""
+    """A parameter: its configuration, its core Variable, and the user's initializer.
+
+    `initializer(name)` returns the initial array. Parameters of one name in two namings may share
+    the Variable.
+    """
 
     config: ParameterConfig
     variable: pd.Variable
@@ -38,27 +41,33 @@ class Parameter:
 
 
 class Scope:
-    """What a layer body may ask for. Its new parameters count once the layer is complete."""
+    """The first argument of a layer's body: creates parameters, holds the layer's record.
+
+    New parameters are registered by `commit`, once the layer is complete.
+    """
 
     def __init__(self, short_name, config, inputs, device):
-        self.short_name, self.name = short_name, config.name  # inside a group they differ
+        self.short_name, self.name = short_name, config.name  # `name@group` inside a group
         self.config, self.inputs, self.device = config, inputs, device
         self.num_filters = self.prob = self.ids = self.reverse = None
         self.levels = inputs[0].levels if inputs else ()  # of the sequences of the result
         self.outputs = {"default": None}  # further results by name, for get_output
         self.acted = False  # whether the body applies the activation itself
-        self.size = None  # where it is not the width of the result
-        self.layer_type = None  # where it is not the one declared with the layer
+        self.size = None  # if it differs from the width of the result
+        self.layer_type = None  # if it differs from the declared one
         self.parameters = {}  # Parameter by name
 
     def weight(self, index, shape, attr=None, dims=None):
-        """The weight of an input, `_<layer>.w<index>`; `dims` if the recorded ones differ."""
+        """Return the weight of an input, `_<layer>.w<index>`.
+
+        `dims` are the recorded sizes, if they differ from the shape.
+        """
         parameter = self._parameter(f"_{self.name}.w{index}", shape, attr, dims)
         self.config.inputs[index].input_parameter_name = parameter.config.name
         return parameter.variable
 
     def bias(self, shape, attr=None):
-        """The bias, `_<layer>.wbias`, zero at the start; None where the attribute says no bias."""
+        """Return the bias, `_<layer>.wbias`, initially zero; None if `attr` is False."""
         if attr is False:
             return None
         if attr is None or attr is True:
@@ -68,7 +77,7 @@ class Scope:
         return parameter.variable
 
     def statistic(self, index, count, name=None):
-        """`count` numbers that only the layer itself changes, 0 at the start."""
+        """Return a moving statistic: `count` numbers, initially 0, that no optimizer updates."""
         attr = ParameterAttribute(name=name, initial_mean=0.0, initial_std=0.0, is_static=True)
         default_name = f"_{self.name}.w{index}"
         parameter = self._parameter(default_name, [count], attr, dims=[1, count])
@@ -83,27 +92,32 @@ class Scope:
         name = attr.attr.get("parameter_name", default_name)
         shape = _sizes(name, shape)
         dims = shape if dims is None else dims
-        known = self.parameters.get(name) or build.current().parameters.get(name)
-        if known is None or not self._shares(known, name, default_name):
-            known = _new_parameter(name, shape, dims, attr, self.device, known)
+        parameter = self.parameters.get(name) or build.current().parameters.get(name)
+        if parameter is None or not self._shares(parameter, name, default_name):
+            parameter = _new_parameter(name, shape, dims, attr, self.device, parameter)
         else:
-            _check_shared(name, known, shape, dims)
-        self.parameters[name] = known
-        return known
+            _check_shared(name, parameter, shape, dims)
+        self.parameters[name] = parameter
+        return parameter
 
-    def _shares(self, known, name, default_name):
-        """Whether a parameter is the known one of that name, not the same of a layer made anew."""
+    def _shares(self, parameter, name, default_name):
+        """Return whether the layer shares an existing parameter of that name.
+
+        It does if the user named the parameter, within one naming. A default name that exists
+        belongs to a layer of the same name, which this one replaces.
+        """
         of_this_layer = name in self.parameters
-        return of_this_layer or (name != default_name and known.naming is build.current().naming)
+        same_naming = parameter.naming is build.current().naming
+        return of_this_layer or (name != default_name and same_naming)
 
-    def made(self, name):
-        """The Parameter of that name if the layer itself makes it, None if it shares it."""
+    def created(self, name):
+        """Return the Parameter of that name if this layer creates it, None if it is shared."""
         parameter = self.parameters.get(name)
         return None if parameter is build.current().parameters.get(name) else parameter
 
     def commit(self):
-        """Give the new parameters to the build and to the core."""
-        for name in filter(self.made, self.parameters):
+        """Register the new parameters with the build and the core."""
+        for name in filter(self.created, self.parameters):
             pd.adopt(self.parameters[name].variable, replace=True)
             build.current().parameters[name] = self.parameters[name]
 
@@ -130,30 +144,33 @@ def _check_shared(name, parameter, shape, dims):
         raise pd.ShapeError(f"parameter {name!r} is {have} elsewhere, {shape} here")
 
 
-def _new_parameter(name, shape, dims, attr, device, earlier):
-    """A Parameter; one of the same name and sizes that was there earlier gives its Variable."""
-    known, initializer = build.current(), attr.attr.get("initializer")
+def _new_parameter(name, shape, dims, attr, device, previous):
+    """Return a Parameter, on the Variable of the previous one of that name if shapes agree."""
+    current, initializer = build.current(), attr.attr.get("initializer")
     config = ParameterConfig(name=name)
     attr.configure(config, dims, math.prod(shape))
     if device is not None:
         config.device = device
-    if earlier is not None and list(earlier.variable.dims) == shape:
-        variable = earlier.variable
+    if previous is not None and list(previous.variable.dims) == shape:
+        variable = previous.variable
         variable.trainable = variable.trainable or not config.is_static
     else:
         variable = pd.Variable.of(
             shape,
             "float32",
             name,
-            fill=_start(config),
+            fill=_initializer(config),
             trainable=not config.is_static,
             learning_rate=config.learning_rate,
         )
-    return Parameter(config, variable, initializer, known.naming, next(known.order))
+    return Parameter(config, variable, initializer, current.naming, next(current.order))
 
 
-def _start(config):
-    """The initial distribution as a core initializer; a Parameters pool draws 2017's own stream."""
+def _initializer(config):
+    """Return the initial distribution as a core initializer.
+
+    Only a session without a Parameters pool uses it: the pool draws from 2017's own generator.
+    """
     mean, std = config.initial_mean, config.initial_std
     if config.initial_strategy == 1:
         return pd.uniform_initializer(mean - std, mean + std)
@@ -171,13 +188,15 @@ def layer(
     rows=None,
     sparse=(),
 ):
-    """Turn fn(scope, ...) into a layer function.
+    """Return a decorator that turns fn(scope, ...) into a layer function.
 
-    `kind` is the type in the configuration, `prefix` that of automatic names, `inputs` the
-    arguments that are input layers, in the order of the configuration; with `several` the first
-    is a list of them. `supports` are the fields of an ExtraLayerAttribute that the layer takes
-    besides `device`, `label` is its `layer_type`. `rows` are the arguments that cannot be ids, the
-    first if None, `sparse` those that may hold sparse rows.
+    `kind` is the type in the configuration, `prefix` the start of automatic names, `act` the
+    class of the default activation. `inputs` are the arguments that are input layers, in the
+    order of the configuration; with `several`, the argument `input` is a list of layers.
+    `supports` are the fields of an ExtraLayerAttribute that the layer takes besides `device`,
+    `label` is its `layer_type` (`kind` if None). `rows` are the arguments that cannot be ids, the
+    first input if None; `sparse` are those that may hold sparse rows. An argument `output` is the
+    MixedLayerType that becomes the layer.
     """
 
     def wrap(fn):
@@ -185,31 +204,31 @@ def layer(
         public = signature.replace(parameters=list(signature.parameters.values())[1:])
         optional = {a for a in inputs if public.parameters[a].default is None}
         arguments_of_rows = inputs[:1] if rows is None else rows
-        kind_of_layer = fn.__name__.lstrip("_")
+        function = fn.__name__.lstrip("_")
 
         @functools.wraps(fn)
         def call(*args, **kwargs):
-            values = _bound(kind_of_layer, public, args, kwargs)
+            values = _bound(function, public, args, kwargs)
             name = values["name"] or build.current().next_name(prefix)
             if several:
-                values["input"] = _listed(values["input"])
+                values["input"] = _as_list(values["input"])
             parents = _parents(name, values, inputs, optional, several)
             if "act" in values:
                 values["act"] = _activation(name, values["act"] or act())
             with _group_of(name, parents):
-                return described(name, parents, values)
+                return build_layer(name, parents, values)
 
-        def described(name, parents, values):
+        def build_layer(name, parents, values):
             scope = _scope(name, kind, parents, values, supports)
             try:
-                _check_sparse([x for a in inputs if a not in sparse for x in _listed(values[a])])
-                _check_rows([x for a in arguments_of_rows for x in _listed(values[a])])
+                _check_sparse([x for a in inputs if a not in sparse for x in _as_list(values[a])])
+                _check_rows([x for a in arguments_of_rows for x in _as_list(values[a])])
                 with pd.namespace(scope.name):
                     y = fn(scope, **values)
                     return _finish(y, scope, parents, values, scope.layer_type or label or kind)
             except pd.GraphError as error:
-                who = f"{kind_of_layer} layer {name!r}, inputs {[p.name for p in parents]}"
-                located = type(error)(_located(who, kind_of_layer, error))
+                who = f"{function} layer {name!r}, inputs {[p.name for p in parents]}"
+                located = type(error)(_located(who, function, error))
             return _unfit(located, scope, parents, values, scope.layer_type or label or kind)
 
         call.__signature__ = public
@@ -219,7 +238,7 @@ def layer(
 
 
 def _bound(function, signature, args, kwargs):
-    """The arguments by name, defaults included."""
+    """Return the arguments by name, defaults included."""
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:
@@ -228,12 +247,12 @@ def _bound(function, signature, args, kwargs):
     return bound.arguments
 
 
-def _listed(value):
+def _as_list(value):
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
 def _parents(name, values, arguments, optional, several):
-    """The input layers, a flat list; an optional one may be None, several come in a list."""
+    """Return the input layers as a flat list, without the optional ones that are None."""
     parents = []
     for argument in arguments:
         value = values[argument]
@@ -249,20 +268,20 @@ def _parents(name, values, arguments, optional, several):
 
 
 def _group_of(name, parents):
-    """The context of the group that a layer of these parents belongs to.
+    """Return a context in which the recurrent group of these parents is the current one.
 
-    It is the innermost, but as in 2017 what a step makes of outside layers only stands outside:
-    the layer that a memory starts from may be made where the memory is.
+    That is the innermost group. But as in 2017 a layer that a step computes from outside layers
+    only belongs outside: a step may build the layer that one of its memories boots from.
     """
-    known = build.current()
-    groups = [None, *known.groups]
-    homes = {x.within for x in parents} or {groups[-1]}
-    if homes == {groups[-1]}:
+    current = build.current()
+    groups = [None, *current.groups]
+    owners = {x.within for x in parents} or {groups[-1]}
+    if owners == {groups[-1]}:
         return nullcontext()
-    if len(homes) == 1 and homes.issubset(groups):
-        return known.outside(homes.pop())
+    if len(owners) == 1 and owners.issubset(groups):
+        return current.outside(owners.pop())
     x = next(x for x in parents if x.within is not groups[-1])
-    where = f"outside group {groups[-1].name!r}" if known.groups else "inside a group"
+    where = f"outside group {groups[-1].name!r}" if current.groups else "inside a group"
     raise pd.GraphError(
         f"layer {name!r}: {x.full_name!r} is {where}\n"
         "  hint: give it to the step as StaticInput, or return it from there"
@@ -282,7 +301,7 @@ def _check_sparse(inputs):
 
 
 def _located(who, function, error):
-    """The text of an error with the layer and the line of the user's that asked for it."""
+    """Return the text of an error with the layer and the user's line that built it."""
     why, *rest = f"{who}: {error}".split("\n")
     if not any("built at" in line for line in rest):
         rest.insert(0, f"  layer  {function}, built at {site_text(user_site())}")
@@ -311,7 +330,7 @@ def _record_extra(name, config, extra, supports):
     if not isinstance(extra, ExtraLayerAttribute):
         raise TypeError(f"layer {name!r}: layer_attr is an Extra, not {extra!r}")
     for field in supports:
-        setattr(extra, f"can_{field}", True)  # as in 2017, it is then accepted anywhere
+        setattr(extra, f"can_{field}", True)  # on the object: as in 2017, any later layer takes it
     extra.check(name)
     for field, value in extra.attr.items():
         setattr(config, field, value)
@@ -319,18 +338,18 @@ def _record_extra(name, config, extra, supports):
 
 
 def _finish(y, scope, parents, values, layer_type):
-    """Activation, dropout, error clipping, the flat rows, and the record."""
+    """Return the layer: activation, dropout and error clipping of y, flat rows, the record."""
     act, extra = values.get("act"), values.get("layer_attr")
     if act is not None and not scope.acted:
         y = _activated(act, _rows(y) if act.over_row else y, scope)
-    for step in (_dropped, _clipped):
-        y = y if extra is None else step(y, extra, act)
+    if extra is not None:
+        y = _clipped(_dropped(y, extra, act), extra)
     rows = _rows(y) if y.rank > 1 else y
     size = rows.dims[1] if scope.size is None else scope.size
-    out = pd.identity(
+    out = named_value(
         rows,
         scope.short_name,
-        Layer,
+        values.get("output") or Layer,
         layer_type=layer_type,
         parents=list(parents),
         activation=act,
@@ -354,11 +373,11 @@ def _finish(y, scope, parents, values, layer_type):
 
 
 def _unfit(error, scope, parents, values, layer_type):
-    """A layer that stands for one whose inputs do not fit, as wide as its description says."""
+    """Return a placeholder for a layer whose inputs do not fit, as wide as was declared."""
     if all(x.unfit is None for x in parents):
         warn_at_line(error)
     size = 1 if layer_type == "cost" else scope.size or values.get("size") or parents[0].size
-    out = Layer.of(
+    out = (values.get("output") or Layer).of(
         (*parents[0].dims[:1], size),
         "float32",
         scope.short_name,
@@ -383,12 +402,12 @@ def _activated(act, y, scope):
 
 
 def _rows(y):
-    """[N, C, H, W] as [N, C H W]."""
+    """Flatten [N, C, H, W] to [N, C H W]."""
     return y if y.rank == 2 else pd.flatten(y)
 
 
 def _dropped(y, extra, act):
-    """2017's dropout: the mask only in training, times 1 - rate elsewhere."""
+    """Apply 2017's dropout: a mask without scaling in training, a factor 1 - rate in inference."""
     rate = extra.attr.get("drop_rate")
     if not rate:
         return y
@@ -397,15 +416,15 @@ def _dropped(y, extra, act):
     return pd.dropout(y, rate, upscale_in_train=False)
 
 
-def _clipped(y, extra, act):
+def _clipped(y, extra):
     limit = extra.attr.get("error_clipping_threshold")
     return pd.clip_gradient(y, limit) if limit else y
 
 
 def param_list(attr, count):
-    """A parameter attribute for each input: the given ones, or copies of a single one.
+    """Return a parameter attribute for each input: the list, or copies of the single one.
 
-    If that one has a name, all inputs share the parameter.
+    If the single one has a name, all inputs share the parameter.
     """
     if isinstance(attr, (list, tuple)):
         if len(attr) != count:
@@ -415,7 +434,7 @@ def param_list(attr, count):
 
 
 def layer_support(*attrs):
-    """A decorator: the function takes a `layer_attr` with these fields, and any with a device."""
+    """Return a decorator: the function takes a `layer_attr` with these fields, and `device`."""
 
     def wrap(fn):
         @functools.wraps(fn)

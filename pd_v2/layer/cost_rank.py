@@ -1,4 +1,4 @@
-"""Costs of how a list is ordered."""
+"""Listwise ranking costs."""
 
 import pd_core as pd
 
@@ -9,11 +9,11 @@ from .sequence import needs_sequences
 
 @layer("lambda_cost", "lambda_cost", inputs=("input", "score"), rows=("input", "score"))
 def lambda_cost(scope, input, score, name=None, NDCG_num=5, max_sort_size=-1, layer_attr=None):
-    """NDCG at `NDCG_num` of each list, on every row of it; the gradient is LambdaRank's.
+    """LambdaRank: the value is NDCG at `NDCG_num` of each list, repeated on each of its rows.
 
-    `input` scores the items of a list, a sequence, `score` says how relevant they are. Higher is
-    better, and so training does not minimise this value: it follows `pd.lambda_rank`, on the
-    first `max_sort_size` places by relevance, or all for -1.
+    A list is a sequence; `input` scores its items, `score` is their relevance. Higher NDCG is
+    better, so training does not minimise this value: the gradient is that of `pd.lambda_rank`,
+    over the `max_sort_size` most relevant items, or all for -1.
     """
     for x in (input, score):
         if x.size != 1:
@@ -29,7 +29,7 @@ def lambda_cost(scope, input, score, name=None, NDCG_num=5, max_sort_size=-1, la
     scores, relevance = (pd.squeeze(pd.stop_gradient(x), 1) for x in (input, score))
     value = lists.repeat(pd.ndcg(lists, scores, relevance, NDCG_num))
     limit = None if max_sort_size == -1 else max_sort_size
-    pull = pd.lambda_rank(lists, scores, relevance, NDCG_num, limit)
-    # the rows of the input times their gradient, of which only the derivative is left
-    moved = pd.mul(input, pd.unsqueeze(pd.stop_gradient(pull), 1))
-    return pd.add(pd.unsqueeze(value, 1), pd.sub(moved, pd.stop_gradient(moved)))
+    gradient = pd.lambda_rank(lists, scores, relevance, NDCG_num, limit)
+    # zero in the forward pass, with this gradient in the backward pass
+    surrogate = input * pd.unsqueeze(pd.stop_gradient(gradient), 1)
+    return pd.unsqueeze(value, 1) + (surrogate - pd.stop_gradient(surrogate))

@@ -1,7 +1,7 @@
-"""Data layers: where a network's input comes in.
+"""Data layers: the inputs of a network.
 
-The rows of all samples are back to back; what says how many belong to each is fed beside them, as
-`<name>.lengths`, and for nested sequences `<name>.sub_lengths`.
+The rows of all samples are packed back to back; the lengths of sequences are fed beside them as
+`<name>.lengths`, and for nested sequences also `<name>.sub_lengths`.
 """
 
 import numpy as np
@@ -15,35 +15,33 @@ from ..formats.proto import LayerConfig
 
 
 def data(name, type, depth=None, height=None, width=None, layer_attr=None):
-    """A column of the training data: float rows [rows, dim], or ids [rows] of integer data.
+    """Declare a column of the training data: float rows [rows, dim], or ids [rows].
 
-    Sparse rows are the columns that are not zero, in one vector.
-
-    A sample is a row, or a sequence of rows, or a sequence of those, as the type says.
-
-    `height` and `width` (and `depth`) say that a row is an image of dim / (height width) channels.
+    Sparse rows are one vector of the indices of nonzero columns. By its type a sample is a row, a
+    sequence of rows, or a sequence of sequences. With `height` and `width` (and `depth`) a row is
+    an image of dim / (height width) channels.
     """
     if not isinstance(name, str):
         raise TypeError(f"data layer: the name is a string, not {name!r}")
     if not isinstance(type, InputType):
         raise TypeError(f"data layer {name!r}: type is one of paddle.data_type, not {type!r}")
-    known = build.current()
-    if not known.groups:
-        return _declared(known, name, type, depth, height, width)
-    with known.outside(None):  # a step that declares one means a layer outside of it
-        return _declared(known, name, type, depth, height, width)
+    current = build.current()
+    if not current.groups:
+        return _declared(current, name, type, depth, height, width)
+    with current.outside(None):  # a data layer never belongs to a group
+        return _declared(current, name, type, depth, height, width)
 
 
-def _declared(known, name, type, *frame):
-    """A new data layer, or within a naming the one that has been declared like this before."""
-    earlier = known.naming.data.get(name)
-    if earlier is not None and known.naming.in_use:
-        known.begin_naming()
-    elif earlier is not None and earlier.declared == (type, *frame):
-        return earlier
-    out = known.naming.data[name] = _new(name, type, *frame)
-    out.declared = (type, *frame)
-    known.add(out)
+def _declared(current, name, type, *sizes):
+    """Return a new data layer, or the one of the same declaration within a naming."""
+    previous = current.naming.data.get(name)
+    if previous is not None and current.naming.in_use:
+        current.begin_naming()
+    elif previous is not None and previous.declared == (type, *sizes):
+        return previous
+    out = current.naming.data[name] = _new(name, type, *sizes)
+    out.declared = (type, *sizes)
+    current.add(out)
     return out
 
 
@@ -76,7 +74,7 @@ def _new(name, type, depth, height, width):
 
 
 def _sparse(columns, rows, type):
-    """The SparseRows of columns that are fed, with their counts and values."""
+    """Return the SparseRows of fed columns, with feeds for their counts and values."""
     counts = pd.Variable.of((rows,), np.int64, f"{columns.name}.counts")
     values = None
     if type.type == DataType.SparseValue:
@@ -85,7 +83,7 @@ def _sparse(columns, rows, type):
 
 
 def _levels(name, depth):
-    """The Segments of each level, with lengths that are fed."""
+    """Return the Segments of each level, with feeds for their lengths."""
     names = (f"{name}.lengths", f"{name}.sub_lengths")
     sizes = ["batch", f"{name}.subs", f"{name}.rows"] if depth > 1 else ["batch", f"{name}.rows"]
     return tuple(

@@ -1,5 +1,7 @@
 """Layers that multiply by a matrix."""
 
+import numpy as np
+
 import pd_core as pd
 
 from .. import build
@@ -12,10 +14,9 @@ _EXTRA = ("drop_rate", "error_clipping_threshold")
 
 @layer("fc", "fc_layer", Tanh, several=True, supports=_EXTRA, sparse=("input",))
 def fc(scope, input, size, act=None, name=None, param_attr=None, bias_attr=None, layer_attr=None):
-    """act(sum of x W over the inputs, plus b).
+    """Fully connected layer: act(sum of x W over the inputs, plus b), `size` wide.
 
-    `size` is the width of the result. A list of inputs takes a list of `param_attr`, or one that
-    serves as the pattern of each.
+    A list of inputs takes a list of `param_attr`, or one that is copied for each input.
     """
     attrs = param_list(param_attr, len(input))
     y = None
@@ -27,7 +28,7 @@ def fc(scope, input, size, act=None, name=None, param_attr=None, bias_attr=None,
 
 
 def embedding(input, size, name=None, param_attr=None, layer_attr=None):
-    """The row of a learned table for each id, `size` wide; zeros for an id of -1."""
+    """Look up each id in a learned table, `size` wide; zeros for an id of -1."""
     return mixed(
         size=size,
         input=table_projection(input=input, size=size, param_attr=param_attr),
@@ -49,7 +50,7 @@ def gated_unit(
     inproj_bias_attr=True,
     layer_attr=None,
 ):
-    """act(x W + b) times sigmoid(x V + c), elementwise (Dauphin et al. 2016).
+    """Gated linear unit: act(x W + b) times sigmoid(x V + c), elementwise (Dauphin et al. 2016).
 
     The layers are `<name>_input_proj`, `<name>_gate` and the result, `<name>_gated_act`.
     """
@@ -80,28 +81,100 @@ def gated_unit(
 def tensor(
     scope, a, b, size, act=None, name=None, param_attr=None, bias_attr=None, layer_attr=None
 ):
-    """act(y + c) with y_k = a W_k b' for `size` matrices W_k, which are stored one by one."""
+    """Bilinear layer: act(y + c) with y_k = a W_k b' for `size` matrices W_k."""
     w = scope.weight(0, [size, a.size, b.size], param_attr, dims=[a.size, b.size, size])
     blocks = pd.reshape(pd.transpose(w, [1, 0, 2]), [a.size, size * b.size])
     rows = pd.reshape(pd.matmul(a, blocks), [-1, size, b.size])
     y = pd.squeeze(pd.matmul(rows, pd.unsqueeze(b, 2)), 2)
     bias = scope.bias([1, size], bias_attr)
-    return y if bias is None else pd.add(y, bias)
+    return y if bias is None else y + bias
 
 
 @layer("factorization_machine", "factorization_machine", Linear, sparse=("input",))
 def factorization_machine(
     scope, input, factor_size, act=None, name=None, param_attr=None, layer_attr=None
 ):
-    """The pairs of a row: act(sum over i < j of x_i x_j <v_i, v_j>) (Rendle 2010).
+    """Factorization machine: act(sum over i < j of x_i x_j <v_i, v_j>) (Rendle 2010).
 
-    Each column has a learned vector v of `factor_size` numbers.
+    Each column i has a learned vector v_i of `factor_size` numbers.
     """
     v = scope.weight(0, [input.size, factor_size], param_attr)
     scope.config.factor_size = factor_size
-    all_pairs = pd.square(times(input, v))
+    # sum over i < j of x_i x_j <v_i, v_j> = ((sum of x_i v_i)² - sum of (x_i v_i)²) / 2
+    square_of_sum = pd.square(times(input, v))
     if input.sparse is None:
-        with_itself = pd.matmul(pd.square(input), pd.square(v))
-    else:  # the rows of v squared, not all of v
-        with_itself = input.sparse.square().matmul(v, pd.square)
-    return pd.mul(pd.reduce_sum(pd.sub(all_pairs, with_itself), [1], keep_dim=True), 0.5)
+        sum_of_squares = pd.matmul(pd.square(input), pd.square(v))
+    else:  # squares only the rows of v that are read
+        sum_of_squares = input.sparse.square().matmul(v, pd.square)
+    return pd.reduce_sum(square_of_sum - sum_of_squares, [1], keep_dim=True) * 0.5
+
+
+@layer(
+    "selective_fc",
+    "selective_fc_layer",
+    Tanh,
+    inputs=("input", "select"),
+    several=True,
+    supports=("drop_rate", "error_clipping_threshold"),
+    sparse=("select",),
+)
+def selective_fc(
+    scope,
+    input,
+    size,
+    select=None,
+    act=None,
+    name=None,
+    pass_generation=False,
+    has_selected_colums=True,
+    mul_ratio=0.02,
+    param_attr=None,
+    bias_attr=None,
+    layer_attr=None,
+):
+    """Compute selected columns of act(sum of x W' + b), side by side in the order of `select`.
+
+    `select` names them for each row: sparse rows of columns, or rows of `size` numbers, nonzero
+    where a column is selected. All rows select equally many. Of W, stored as [size, input size],
+    only the selected rows are read. `pass_generation`, `has_selected_colums` and `mul_ratio` are
+    recorded; 2017 chose its algorithm by them.
+    """
+    if select is None or select.size != size:
+        raise pd.ShapeError(f"select is a layer of {size} columns, not {select!r}")
+    conf = scope.config
+    conf.selective_fc_pass_generation = pass_generation
+    conf.has_selected_colums = has_selected_colums
+    conf.selective_fc_full_mul_ratio = mul_ratio
+    scope.size = size
+    selected = _selected(select)
+    y = None
+    for i, (x, attr) in enumerate(zip(input, param_list(param_attr, len(input)), strict=True)):
+        w = scope.weight(i, [size, x.size], attr)
+        parameter = scope.created(conf.inputs[i].input_parameter_name)
+        if parameter is not None:
+            parameter.config.is_sparse = False
+        product = selected.segments.repeat(x) * pd.gather(w, selected.columns)
+        product = pd.reduce_sum(product, [1])
+        y = product if y is None else y + product
+    bias = scope.bias([1, size], bias_attr)
+    if bias is not None:
+        y = y + pd.gather(pd.reshape(bias, [size]), selected.columns)
+    return _in_rows(y, selected, select)
+
+
+def _selected(select):
+    """Return the selected columns of each row as SparseRows."""
+    if select.sparse is not None:
+        return select.sparse
+    flags = pd.logical_not(pd.equal(select, 0.0))
+    counts = pd.reduce_sum(pd.cast(flags, np.int64), [1])
+    indices = pd.apply("NonZero", flags)
+    columns = pd.reshape(pd.slice(indices, [1], [2], [0]), [-1])
+    return pd.SparseRows(columns, counts, select.size)
+
+
+def _in_rows(y, selected, select):
+    """Reshape the flat products to [rows, columns]; rows that select unequally many do not fit."""
+    shape = pd.concat([selected.segments.count, selected.segments.longest])
+    dims = (selected.counts.dims[0], f"{select.name}.selected")
+    return pd.apply("Reshape", y, shape, known=dims, allowzero=1)

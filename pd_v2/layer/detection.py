@@ -1,8 +1,8 @@
 """Object detection in images with prior boxes (Liu et al. 2016).
 
-Boxes are [xmin, ymin, xmax, ymax] in units of the image. Feature maps of several sizes predict for
-the priors one after the other: each map gives four numbers a prior, and another one a score for
-each class, the numbers of one prior in neighbouring channels.
+Boxes are [xmin, ymin, xmax, ymax] relative to the image. Each of several feature maps predicts for
+its own priors: a location layer has four channels per prior, a confidence layer one per prior and
+class; the channels of one prior are adjacent.
 """
 
 import numpy as np
@@ -16,14 +16,14 @@ from .image import image_of, whole
 
 @layer("priorbox", "priorbox", inputs=("input", "image"))
 def priorbox(scope, input, image, aspect_ratio, variance, min_size, max_size=(), name=None):
-    """One row: for each prior of each cell of the map `input` its box and its four variances.
+    """Return the prior boxes of a feature map as one row: 4 coordinates and 4 variances each.
 
-    Around the centre of a cell stand a square of min_size pixels of the image, one of
-    sqrt(min_size max_size), and for each ratio a box of the first area and its transpose.
+    The priors of a cell have its centre: a square of `min_size` image pixels, one of
+    sqrt(min_size max_size), and for each ratio a box of the area of the first, and its transpose.
     """
-    small = [whole("min_size", v) for v in _listed(min_size)]
-    large = [whole("max_size", v) for v in _listed(max_size)]
-    ratios, variances = [float(r) for r in _listed(aspect_ratio)], list(variance)
+    small = [whole("min_size", v) for v in _as_list(min_size)]
+    large = [whole("max_size", v) for v in _as_list(max_size)]
+    ratios, variances = [float(r) for r in _as_list(aspect_ratio)], list(variance)
     if len(small) != 1 or len(large) > 1:
         raise pd.GraphError(f"one min_size and at most one max_size, not {small} and {large}")
     if len(variances) != 4:
@@ -58,18 +58,18 @@ def multibox_loss(
     background_id=0,
     name=None,
 ):
-    """How far the predictions of a batch are from its objects, a number a matched prior.
+    """SSD's loss of a batch, divided by the number of matched priors (Liu et al. 2016).
 
     `label` has sequences of rows [class, xmin, ymin, xmax, ymax, difficult]. First each object
-    gets the prior that overlaps it most, then the other priors get objects that they overlap by
-    the threshold. The loss is smooth L1 of encoded boxes and cross-entropy of classes; for each
-    match `neg_pos_ratio` unmatched priors below `neg_overlap`, the hardest ones, are to be
-    background. Every row has the same value, and the gradient is that of the value, not of their
-    sum.
+    is matched to the prior that overlaps it most, then each other prior to an object that it
+    overlaps by the threshold. The loss is smooth L1 of encoded boxes plus cross-entropy of
+    classes. The negatives are the `neg_pos_ratio` hardest unmatched priors per match whose overlap
+    is below `neg_overlap`; their class is the background. Every row has the same value, and the
+    gradient is that of the value, not of the sum over rows.
     """
     return _multibox_loss(
-        input=[priorbox, label, *_listed(input_loc), *_listed(input_conf)],
-        maps=len(_listed(input_loc)),
+        input=[priorbox, label, *_as_list(input_loc), *_as_list(input_conf)],
+        maps=len(_as_list(input_loc)),
         num_classes=num_classes,
         background_id=background_id,
         limits={
@@ -102,12 +102,13 @@ def _multibox_loss(scope, input, maps, num_classes, background_id, limits, name)
 
 
 def _in_each_row(value, rows):
-    """A scalar as [N, 1], whose gradient is the mean of those of the rows."""
+    """Broadcast a scalar to [N, 1]; its gradient is the mean of those of the rows."""
     count = pd.size_of(rows, 0)
-    fixed = pd.stop_gradient(value)
-    share = (value - fixed) / pd.maximum(pd.cast(count, value.dtype), 1.0)
-    column = pd.expand(fixed + share, pd.concat([count, np.array([1])]))
-    return refined(column, (rows.dims[0], 1))
+    detached = pd.stop_gradient(value)
+    share = (value - detached) / pd.maximum(pd.cast(count, value.dtype), 1.0)
+    column = pd.expand(detached + share, pd.concat([count, np.array([1])]))
+    column = refined(column, (rows.dims[0], 1))
+    return column
 
 
 def detection_output(
@@ -122,14 +123,15 @@ def detection_output(
     background_id=0,
     name=None,
 ):
-    """The objects in the images of a batch, rows [image, class, score, xmin, ymin, xmax, ymax].
+    """Detect objects: rows [image, class, score, xmin, ymin, xmax, ymax] of a batch.
 
-    Of the `nms_top_k` best boxes of each class, over the confidence threshold, none overlaps a
-    better one by more than the other threshold; each image keeps its `keep_top_k` best.
+    Non-maximum suppression per class, among the `nms_top_k` best boxes above the confidence
+    threshold, drops a box that overlaps a better one by more than `nms_threshold`; each image
+    keeps its `keep_top_k` best boxes.
     """
     return _detection_output(
-        input=[priorbox, *_listed(input_loc), *_listed(input_conf)],
-        maps=len(_listed(input_loc)),
+        input=[priorbox, *_as_list(input_loc), *_as_list(input_conf)],
+        maps=len(_as_list(input_loc)),
         num_classes=num_classes,
         background_id=background_id,
         limits={
@@ -166,7 +168,7 @@ def _record(conf, maps, num_classes, background_id, limits):
 
 
 def _predictions(priors, predicted, maps, num_classes):
-    """Codes [N, P, 4], scores [N, P, classes], prior boxes [P, 4] and their variances [P, 4]."""
+    """Return codes [N, P, 4], scores [N, P, classes], prior boxes and variances, [P, 4] each."""
     if len(predicted) != 2 * maps:
         raise pd.GraphError(f"{maps} maps of boxes, {len(predicted) - maps} of classes")
     if priors.rank != 2 or priors.dims[0] != 1 or priors.size % 8:
@@ -182,7 +184,7 @@ def _predictions(priors, predicted, maps, num_classes):
 
 
 def _joined(what, layers, count, width):
-    """The numbers of all priors: [N, count, width]."""
+    """Concatenate the predictions of all maps: [N, count, width]."""
     total = sum(x.size for x in layers)
     if total != count * width or any(x.size % width for x in layers):
         names = ", ".join(repr(x.name) for x in layers)
@@ -194,11 +196,11 @@ def _joined(what, layers, count, width):
 
 
 def _channels_last(x):
-    """An image as [N, H, W, C]; a layer that is none as it is."""
+    """Transpose an image to [N, H, W, C]; return other layers as they are."""
     if not x.num_filters or not x.height:
         return x
     return pd.transpose(image_of(x)[0], [0, 2, 3, 1])
 
 
-def _listed(value):
+def _as_list(value):
     return list(value) if isinstance(value, (list, tuple)) else [value]

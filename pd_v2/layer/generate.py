@@ -1,4 +1,4 @@
-"""Generation: a step that is fed with the word that it gave last, searched by beams."""
+"""Generation: beam search over a step that gets the word it gave last."""
 
 from functools import cached_property
 
@@ -9,34 +9,34 @@ from pd_core.graph.node import refined
 
 from .. import build
 from ..attr import ParameterAttribute
-from ..config_base import Layer
+from ..config_base import Layer, named_value
 from ..formats.proto import LayerConfig
 from .dense import embedding
-from .group import Group, StaticInput, described, memory
+from .group import Group, StaticInput, building, memory
 from .ids import eos, max_id
 
 _WORD = "__beam_search_predict__"
 
 
 class BaseGeneratedInput:
-    """What a generating step is fed with from the step before."""
+    """The input of a generating step that comes from the previous step."""
 
     def __init__(self):
         self.bos_id = self.eos_id = None
 
     def before_real_step(self):
-        """The layer that the step is given."""
+        """Return the layer that the step gets."""
         raise TypeError(f"{type(self).__name__} does not say what it gives")
 
     def after_real_step(self, input):
-        """The layer of what is generated, from the first one that the step returns."""
+        """Return the layer of generated ids, computed from the first layer the step returns."""
         raise TypeError(f"{type(self).__name__} does not say what it takes")
 
 
 class GeneratedInput(BaseGeneratedInput):
-    """The embedding of the last word, from a table that the training network has.
+    """The embedding of the last word, from the table of the training network.
 
-    `size` words, `embedding_size` numbers each, in the parameter called `embedding_name`.
+    The parameter `embedding_name` is a table of `size` words, `embedding_size` numbers each.
     """
 
     def __init__(self, size, embedding_name, embedding_size):
@@ -45,7 +45,7 @@ class GeneratedInput(BaseGeneratedInput):
         self.embedding_size = embedding_size
 
     def before_real_step(self):
-        """The embedding of the word that the memory of words holds."""
+        """Return the embedding of the last word, which a memory holds."""
         word = memory(name=_WORD, size=self.size, boot_with_const_id=self.bos_id)
         return embedding(
             input=word,
@@ -54,51 +54,55 @@ class GeneratedInput(BaseGeneratedInput):
         )
 
     def after_real_step(self, input):
-        """The most probable word."""
+        """Return the most probable word."""
         return max_id(input=input, name=_WORD)
 
 
 class Generator(Group):
-    """A group whose rows are the open paths of all samples, `beam_size` each."""
+    """A group whose rows are the candidate paths of all samples, `beam_size` each."""
 
     def __init__(self, name, beam_size):
         super().__init__(name, False, ())
         self.beam_size, self.samples = beam_size, None
-        self.evaluated = None  # what a step of the search gives is not kept
+        self.evaluated = None  # no evaluators: the values of a step are not kept
 
     @cached_property
     def rows(self):
-        """The size of a batch of rows in the step."""
+        """The symbolic batch size inside the step."""
         return f"{self.name}.paths"
 
     def whole(self, x):
-        """A layer of the samples, once for each path."""
+        """Return value and levels of a layer of samples, repeated for each path."""
         sequences = x.sequences
         values = x if sequences is None else sequences.lengths
         if self.samples is None:
             self.samples = pd.size_of(values, 0)
-        sample = refined(pd.div(pd.arange(self._paths), self.beam_size), (self.rows,))
+        sample = pd.arange(self._paths) / self.beam_size
+        sample = refined(sample, (self.rows,))
         if sequences is None:
             return pd.gather(x, sample), ()
         copies = pd.Segments(pd.gather(sequences.lengths, sample))
         first = pd.gather(pd.gather(sequences.starts, sample), copies.owner)
-        return pd.gather(x, pd.add(first, copies.position)), (copies,)
+        return pd.gather(x, first + copies.position), (copies,)
 
     def zeros(self, *sizes, dtype="float32"):
-        """What a memory starts from that nothing else is said of."""
+        """Return the default initial state of a memory: zeros."""
         shape = pd.concat([self._paths, np.array(sizes, np.int64)])
         return refined(pd.expand(pd.constant(0, dtype), shape), (self.rows, *sizes))
 
     def ids(self, value):
-        """None before the number of samples is known: the search itself starts the words."""
+        """Return initial ids, or None before the number of samples is known.
+
+        The memory of words needs none: the search itself starts the paths.
+        """
         return None if self.samples is None else super().ids(value)
 
     @property
     def _paths(self):
-        return pd.mul(self._known(self.samples), self.beam_size)
+        return self._known(self.samples) * self.beam_size
 
     def _known(self, value):
-        """A value that needs the number of samples, None while that is not known."""
+        """Return a value; GraphError if it is None because the number of samples is not known."""
         if value is None:
             raise pd.GraphError(
                 f"beam_search {self.name!r}: nothing says how many samples there are\n"
@@ -107,22 +111,22 @@ class Generator(Group):
         return value
 
     def search(self, probabilities, bos_id, eos_id, max_length):
-        """The best paths of each sample."""
+        """Return the pd beams: the best paths of each sample."""
         word, *others = sorted(self.step.states, key=lambda s: s.formal.name != f"{_WORD}+delay1")
         self.step.states = [word, *others]
         targets = [probabilities, *(s.new for s in others)]
 
         def step(words, states):
-            found = self.step.at(targets, [words, *states])
-            return found[0], found[1:]
+            scores, *new_states = self.step.at(targets, [words, *states])
+            return scores, new_states
 
         init = [self._known(s.init) for s in others]
         samples = self._known(self.samples)
         return pd.beam_search(step, init, samples, bos_id, eos_id, self.beam_size, max_length)
 
     def finish(self, probabilities, word, end, bos_id, eos_id, max_length, results):
-        """Run the search: the layer of `results` paths a sample, for the described step."""
-        self.keep([word, end])
+        """Close the group and run the search; return the layer of `results` paths per sample."""
+        self.link([word, end])
         beams = self.search(probabilities, bos_id, eos_id, max_length)
         generator = self.config.generator
         generator.max_num_frames, generator.eos_layer_name = max_length, end.full_name
@@ -140,23 +144,22 @@ def beam_search(
     name=None,
     num_results_per_sample=None,
 ):
-    """The most probable sequences of words that a step generates, from `bos_id` to `eos_id`.
+    """Generate the most probable sequences of words from `bos_id` to `eos_id`, by beam search.
 
-    `input` holds StaticInputs and one GeneratedInput; what is no layer comes to the step as it is.
-    The first layer that the step returns gives the probability of each word. One result a sample
-    is its words; several are, one after the other, [length, words…, -1], with their ln p as
+    `input` holds StaticInputs and one GeneratedInput; the step gets any other argument as it is.
+    The first layer that the step returns holds the probability of each word. A single result per
+    sample is its words; several are [length, words…, -1] one after the other, with their ln p as
     `prob`. Layers of the step share parameters with a recurrent_group of the same name.
     """
-    known = build.current()
-    name = name or known.next_name("beam_search")
+    name = name or build.current().next_name("beam_search")
     inputs = list(input) if isinstance(input, (list, tuple)) else [input]
     generated = _generated(name, inputs)
     generated.bos_id, generated.eos_id = bos_id, eos_id
     results = _count_of_results(name, beam_size, num_results_per_sample)
     group = Generator(name, beam_size)
-    with described(group):
-        out = step(*[_seen(group, x) for x in inputs])
-        probabilities = out[0] if isinstance(out, (list, tuple)) else out
+    with building(group):
+        outputs = step(*[_argument(group, x) for x in inputs])
+        probabilities = outputs[0] if isinstance(outputs, (list, tuple)) else outputs
         if not isinstance(probabilities, Layer):
             raise TypeError(f"beam_search {name!r}: a step returns layers, not {probabilities!r}")
         word = generated.after_real_step(probabilities)
@@ -165,15 +168,15 @@ def beam_search(
     return group.finish(probabilities, word, end, bos_id, eos_id, max_length, results)
 
 
-def _seen(group, x):
-    """What the step gets for an input."""
+def _argument(group, x):
+    """Return what the step gets for an input."""
     if isinstance(x, StaticInput):
         return group.static(x.input, build.current().next_name("memory"))
     return x.before_real_step() if isinstance(x, BaseGeneratedInput) else x
 
 
 def _outside(group, word, end, beams, results):
-    """The layer of the results."""
+    """Return the layer of the results, outside of the group."""
     config = LayerConfig(name=build.current().full_name(_WORD), type="data", active_type="")
     config.size = word.size
     group.config.out_links.add(layer_name=word.full_name, link_name=config.name)
@@ -183,7 +186,7 @@ def _outside(group, word, end, beams, results):
     else:
         ids, column, level = beams.framed(results)
         prob = pd.slice(beams.scores, [0], [results], [1])
-    out = pd.identity(
+    out = named_value(
         ids,
         _WORD,
         Layer,
@@ -201,21 +204,22 @@ def _outside(group, word, end, beams, results):
 
 
 def _generated(name, inputs):
-    found = [x for x in inputs if isinstance(x, BaseGeneratedInput)]
-    bare = [x for x in inputs if isinstance(x, Layer)]
-    if bare:
+    """Return the only GeneratedInput."""
+    generated = [x for x in inputs if isinstance(x, BaseGeneratedInput)]
+    layers = [x for x in inputs if isinstance(x, Layer)]
+    if layers:
         raise TypeError(
-            f"beam_search {name!r}: a layer comes in a StaticInput, {bare[0].name!r} does not"
+            f"beam_search {name!r}: a layer comes in a StaticInput, {layers[0].name!r} does not"
         )
-    if len(found) != 1:
-        raise pd.GraphError(f"beam_search {name!r}: {len(found)} GeneratedInputs, not one")
-    return found[0]
+    if len(generated) != 1:
+        raise pd.GraphError(f"beam_search {name!r}: {len(generated)} GeneratedInputs, not one")
+    return generated[0]
 
 
-def _count_of_results(name, beam_size, wanted):
+def _count_of_results(name, beam_size, num_results):
     if beam_size < 1:
         raise ValueError(f"beam_search {name!r}: beam_size {beam_size} is below 1")
-    results = beam_size if wanted is None else wanted
+    results = beam_size if num_results is None else num_results
     if not 1 <= results <= beam_size:
         raise ValueError(f"beam_search {name!r}: {results} results per sample of {beam_size} beams")
     return results

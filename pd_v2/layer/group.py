@@ -1,4 +1,4 @@
-"""Recurrent groups: a step that is described once and run along sequences."""
+"""Recurrent groups: a step that is built once and run along sequences."""
 
 import numpy as np
 
@@ -7,18 +7,18 @@ from pd_core.graph.node import refined
 
 from .. import build
 from ..activation import Linear
-from ..config_base import Layer
+from ..config_base import Layer, named_value
 from ..formats.proto import LayerConfig, SubModelConfig
 from .base import Scope
 
-# Their rows are not computed one by one, so they stay in the loop.
+# These mix the rows of a batch, so they must run step by step, inside the loop.
 _OVER_ROWS = {"batch_norm", "resize", "trans"}
 
 
 class StaticInput:
-    """A layer that every step sees whole: a row for each sequence, or sequences.
+    """A layer that every step gets whole: a row per sequence, or sequences.
 
-    `size` is for reading only; `is_seq` is what the layer is anyway.
+    `size` must be the layer's; `is_seq` has no effect, the layer itself tells.
     """
 
     def __init__(self, input, is_seq=False, size=None):
@@ -30,12 +30,12 @@ class StaticInput:
 
 
 def SubsequenceInput(input):
-    """The layer itself: whether a group runs over sub-sequences, the layer's levels say."""
+    """Return the layer itself: its levels tell that a group runs over sub-sequences."""
     return input
 
 
 class Group:
-    """A recurrent group while its step is described: its layers, links and memories."""
+    """A recurrent group under construction: the layers of its step, its links and memories."""
 
     def __init__(self, name, reverse, levels):
         self.name = build.current().full_name(name)
@@ -43,8 +43,8 @@ class Group:
         self.layers = {}
         self.step = pd.Step()
         self.memories = []
-        self.rooms = {}
-        self.evaluated = []  # (evaluator, its arguments), to be declared when the step is done
+        self.padded_levels = {}  # of memories, by the level of their boot layer
+        self.evaluated = []  # (evaluator function, arguments), declared when the group is closed
         self.config = SubModelConfig(
             name=self.name, is_recurrent_layer_group=True, reversed=bool(reverse)
         )
@@ -52,68 +52,70 @@ class Group:
 
     @property
     def sequences(self):
-        """The sequences that the group runs along."""
+        """The Segments that the group runs along."""
         return self.levels[0]
 
     @property
     def rows(self):
-        """The size of a batch of rows in the step."""
+        """The symbolic batch size inside the step."""
         return self.sequences.lengths.dims[0]
 
-    def frame(self, x):
-        """The layer that stands for one row of each sequence of x in a step, or for one
-        sub-sequence."""
+    def step_input(self, x):
+        """Return the layer of a step that holds a row of each sequence of x, or a sub-sequence."""
         config = LayerConfig(name=f"{x.name}@{self.name}", type="scatter_agent", active_type="")
         config.size = x.size
         if x.height or x.width:
             config.height, config.width = x.height, x.width
         record = _record(x, config) | {"num_filters": x.num_filters}
         if len(x.levels) > 1:
-            frame = self._sub_sequence(x, record)
+            agent = self._sub_sequence(x, record)
         else:
-            frame = Layer.of((self.rows, *x.dims[1:]), x.dtype, x.name, **record)
-            self.step.frames[frame] = x
-        build.current().add(frame)
+            agent = Layer.of((self.rows, *x.dims[1:]), x.dtype, x.name, **record)
+            self.step.frames[agent] = x
+        build.current().add(agent)
         self.layer.parents.append(x)
-        self.config.in_links.add(layer_name=x.full_name, link_name=frame.full_name)
-        return frame
+        self.config.in_links.add(layer_name=x.full_name, link_name=agent.full_name)
+        return agent
 
     def _sub_sequence(self, x, record):
-        """In every step as many rows of each sample as the longest sub-sequence has."""
+        """Return a sub-sequence per step, padded to the longest one: loops have static shapes."""
         inner = x.levels[1]
-        packed = inner.pad(x)
-        rows = pd.Variable.of((self.rows, *packed.dims[1:]), x.dtype, x.name)
+        padded = inner.pad(x)
+        rows = pd.Variable.of((self.rows, *padded.dims[1:]), x.dtype, x.name)
         lengths = pd.Variable.of((self.rows,), np.int64, f"{x.name}.lengths")
-        self.step.frames.update({rows: packed, lengths: inner.lengths})
+        self.step.frames.update({rows: padded, lengths: inner.lengths})
         level = pd.PaddedSegments(lengths, inner.longest)
-        return pd.identity(level.ungrouped(rows), x.name, Layer, **record, levels=(level,))
+        return named_value(level.ungrouped(rows), x.name, Layer, **record, levels=(level,))
 
     def zeros(self, *sizes, dtype="float32"):
-        """What a memory starts from that nothing else is said of."""
+        """Return the default initial state of a memory: zeros."""
         return self.sequences.zeros(*sizes, dtype=dtype)
 
     def ids(self, value):
-        """What a memory of ids starts from that begins with one id."""
-        return pd.add(self.zeros(dtype="int64"), np.int64(value))
+        """Return the initial state of a memory of ids: one id for all sequences."""
+        return self.zeros(dtype="int64") + np.int64(value)
 
     def whole(self, x):
-        """What every step sees of a layer outside: its value and its levels."""
+        """Return value and levels of an outside layer as every step gets it."""
         return x, x.levels
 
-    def with_room(self, level, whole):
-        """The sequences of a memory that starts from those of `level`, which are `whole` in the
-        step: one object for each `level`, so that layers made of several of them agree."""
-        if level not in self.rooms:
-            self.rooms[level] = pd.PaddedSegments(whole.lengths, whole.longest)
-        return self.rooms[level]
+    def padded_level(self, level, inside):
+        """Return the Segments of a memory that boots from sequences, `inside` in the step.
+
+        There is one object for each `level` outside, so that memories of equal sequences can be
+        combined in a layer.
+        """
+        if level not in self.padded_levels:
+            self.padded_levels[level] = pd.PaddedSegments(inside.lengths, inside.longest)
+        return self.padded_levels[level]
 
     def static(self, x, name=None):
-        """The layer that stands for the whole of x in every step."""
+        """Return the layer of a step that holds the whole of x."""
         kind = "agent" if name else "scatter_agent"
         config = LayerConfig(name=f"{name or x.name}@{self.name}", type=kind, active_type="")
         config.size = x.size
         value, levels = self.whole(x)
-        agent = pd.identity(value, name or x.name, Layer, **_record(x, config), levels=levels)
+        agent = named_value(value, name or x.name, Layer, **_record(x, config), levels=levels)
         build.current().add(agent)
         if not x.levels:
             self.step.fixed.append(agent)
@@ -127,53 +129,53 @@ class Group:
         return agent
 
     def close(self, outputs):
-        """Link the memories, and run the step: the layers outside for those inside."""
-        self.keep(outputs)
+        """Link the memories and run the step; return the layers outside for those inside."""
+        self.link(outputs)
         self.step.fixed += [x for x in self.layers if self._is_fixed(x)]
         self.step.row_wise = [x for x in self.layers if self._is_row_wise(x)]
-        known = {*self.step.row_wise, *self.step.fixed}
-        self.step.by_step = [x for x in self.layers if not x.levels and x.node and x not in known]
+        done = {*self.step.row_wise, *self.step.fixed}
+        self.step.by_step = [x for x in self.layers if not x.levels and x.node and x not in done]
         self.step.bounded = all(_is_bounded(memory.parents[-1]) for memory in self.memories)
         self.step.apart = len(self.levels) == 1 and not any(x.levels for x in self.layers)
-        seen = self._evaluated_layers()
-        rows = [self.padded(x) if x.levels else x for x in [*outputs, *seen]]
+        evaluated = self._evaluated_layers()
+        rows = [self.padded(x) if x.levels else x for x in [*outputs, *evaluated]]
         reverse = self.reverse and len(self.levels) == 1
         values = pd.unroll(self.step, rows, self.sequences, reverse)
-        given, evaluated = values[: len(outputs)], values[len(outputs) :]
-        self._evaluate(dict(zip(seen, evaluated, strict=True)))
-        return [self._gathered(x, y) for x, y in zip(outputs, given, strict=True)]
+        results, evaluated_values = values[: len(outputs)], values[len(outputs) :]
+        self._evaluate(dict(zip(evaluated, evaluated_values, strict=True)))
+        return [self._gathered(x, y) for x, y in zip(outputs, results, strict=True)]
 
     def _evaluated_layers(self):
-        """The layers of the step that evaluators look at."""
-        given = [v for _, arguments in self.evaluated for v in arguments.values()]
-        found = dict.fromkeys(x for x in given if isinstance(x, Layer))
-        for x in found:
+        """Return the layers of the step that evaluators read."""
+        values = [v for _, arguments in self.evaluated for v in arguments.values()]
+        layers = dict.fromkeys(x for x in values if isinstance(x, Layer))
+        for x in layers:
             if x.levels or x.sparse is not None:
                 raise pd.GraphError(
                     f"recurrent_group {self.name!r}: {x.name!r} is no row in each step, and is "
                     "not evaluated"
                 )
-        return list(found)
+        return list(layers)
 
     def _evaluate(self, values):
-        """Declare the evaluators of the step for the rows of all steps."""
+        """Declare the evaluators of the step on the rows of all steps."""
         levels = self.levels[:1]
         outside = {
-            x: pd.identity(y, x.name, Layer, **_record(x, x.config), levels=levels, inside=x)
+            x: named_value(y, x.name, Layer, **_record(x, x.config), levels=levels, inside=x)
             for x, y in values.items()
         }
         for declare, arguments in self.evaluated:
             declare(**{k: outside.get(v, v) for k, v in arguments.items()})
 
-    def keep(self, outputs):
-        """Link the memories; whoever needs the group needs all that its configuration links."""
+    def link(self, outputs):
+        """Link the memories; all layers that the configuration links become the group's parents."""
         for memory in self.memories:
             memory.link()
         agents = [x for x in self.layers if x.config.type in ("agent", "scatter_agent")]
         self.layer.parents += [*agents, *outputs]
 
     def padded(self, x):
-        """Sequences of one step as [samples, rows, ...], of equal size in every step."""
+        """Return sequences of one step as [samples, rows, ...], padded alike in every step."""
         *outer, level = x.levels
         if isinstance(level, pd.PaddedSegments):
             return level.grouped(x)
@@ -185,15 +187,16 @@ class Group:
         return level.pad(x)
 
     def _is_fixed(self, x):
-        """Whether it is a row for each sample, made of sequences that every step sees whole."""
+        """Return whether x is a row per sample that is the same in every step."""
         of_sequences = any(p.levels for p in x.parents)
         return of_sequences and not x.levels and not self.step.varies(x)
 
     def _is_row_wise(self, x):
-        given = x.node is None or x in self.step.fixed
+        """Return whether row k of x depends only on row k of its inputs, in the same step."""
+        is_input = x.node is None or x in self.step.fixed
         kinds = [x.config.type, *(p.config.type for p in x.parents)]
         return (
-            not given
+            not is_input
             and not x.levels
             and not any(p.levels for p in x.parents)
             and _OVER_ROWS.isdisjoint(kinds)
@@ -210,19 +213,19 @@ class Group:
             used = pd.slice(value, [0], inner.longest, [1])
             used = refined(used, (value.dims[0], used.dims[1], *value.dims[2:]))
             value, levels = inner.pack(used), (self.sequences, inner)
-        out = pd.identity(value, x.name, Layer, **record, levels=levels)
+        out = named_value(value, x.name, Layer, **record, levels=levels)
         build.current().add(out)
         return out
 
     def _sub_sequences(self, level):
-        """What the sequences of every step are together: sub-sequences."""
+        """Return the sequences of all steps together, as sub-sequences."""
         if isinstance(level, pd.PaddedSegments):
             return self.levels[1]
         return pd.Segments(self.sequences.repeat(level.lengths))
 
 
 def _is_bounded(x):
-    """Whether a layer cannot grow without limit from step to step, whatever the weights."""
+    """Return whether a layer cannot grow without limit over the steps, whatever the weights."""
     if x.config.type == "get_output":  # the cell of an LSTM grows by 1 a step at most
         x = x.parents[0]
     if x.config.type in ("gru_step", "lstm_step"):
@@ -231,7 +234,7 @@ def _is_bounded(x):
 
 
 def _record(x, config):
-    """What stands for a layer elsewhere tells of it."""
+    """Return the record of a layer that represents x inside or outside of a group."""
     return {
         "layer_type": x.layer_type,
         "parents": [],
@@ -242,7 +245,7 @@ def _record(x, config):
 
 
 def _bare(name, kind, **state):
-    """A layer that only the configuration knows."""
+    """Return a layer without a value, which exists only in the configuration."""
     config = LayerConfig(name=name, type=kind, active_type="")
     layer = Layer.of((), np.float32, name, layer_type=kind, parents=[], config=config, **state)
     build.current().add(layer)
@@ -250,9 +253,14 @@ def _bare(name, kind, **state):
 
 
 class Memory(Layer):
-    """What a layer of the step gave in the step before; `set_input` says which one."""
+    """A layer's value of the previous step; `set_input` binds it to that layer.
+
+    `linked` is the layer or its name, `state` the pd.State, `record` its MemoryConfig.
+    """
 
     linked = None
+    state = None
+    record = None
 
     def set_input(self, input):
         """Bind it to a layer of the same step."""
@@ -261,7 +269,7 @@ class Memory(Layer):
         self.linked = input
 
     def link(self):
-        """Find the layer by its name, now that the step is described."""
+        """Find the bound layer, by its name if need be, and make it the next state."""
         layer = self.linked
         if isinstance(layer, str):
             name = f"{layer}@{self.within.name}"
@@ -296,19 +304,20 @@ def memory(
     boot_bias_active_type=None,
     boot_with_const_id=None,
 ):
-    """The rows that the layer called `name` of this step gave in the step before.
+    """Return the value of the layer called `name` in the previous step.
 
-    Before the first step it is zero, the rows of `boot_layer` from outside the group, an
-    activation of the learned `boot_bias`, or the id `boot_with_const_id`.
+    In the first step it is zero, the rows of `boot_layer` from outside the group, an activation of
+    the learned `boot_bias`, or the id `boot_with_const_id`.
     """
-    known = build.current()
-    if not known.groups:
+    current = build.current()
+    if not current.groups:
         raise pd.GraphError("memory: it belongs in the step of a recurrent_group")
-    drawn = memory_name or known.next_name("memory")
-    group = known.groups[-1]
-    own_name = drawn if name is None else f"{name}+delay1"
-    given = [v is not None for v in (boot_layer, boot_bias, boot_with_const_id)]
-    if sum(given) > 1:
+    # as in 2017 an automatic name is counted even where it is not used
+    automatic_name = memory_name or current.next_name("memory")
+    group = current.groups[-1]
+    own_name = automatic_name if name is None else f"{name}+delay1"
+    boots = [v for v in (boot_layer, boot_bias, boot_with_const_id) if v is not None]
+    if len(boots) > 1:
         raise pd.GraphError(f"memory {own_name!r}: only one of the boot arguments")
     config = LayerConfig(name=f"{own_name}@{group.name}", type="agent", size=size, active_type="")
     record = {
@@ -325,7 +334,7 @@ def memory(
         ids = boot_with_const_id is not None
         sizes, kind = ((), np.int64) if ids else ((size,), np.float32)
         agent = Memory.of((group.rows, *sizes), kind, own_name, **record)
-        known.add(agent)
+        current.add(agent)
         init = _boot(group, agent, boot_layer, boot_bias, boot_bias_active_type, boot_with_const_id)
         agent.state = pd.State(agent, init)
     group.step.states.append(agent.state)
@@ -334,7 +343,7 @@ def memory(
 
 
 def _memory_of_sequences(group, name, size, layer, record):
-    """A memory that is a sequence in every step, with as many rows as `layer`."""
+    """Return a memory that is a sequence in every step, with as many rows as `layer`."""
     _check_boot(name, size, layer)
     if len(layer.levels) > 1:
         raise pd.GraphError(
@@ -344,8 +353,8 @@ def _memory_of_sequences(group, name, size, layer, record):
     value, (level,) = group.whole(layer)
     padded = level.pad(value)
     formal = pd.Variable.of((group.rows, *padded.dims[1:]), padded.dtype, name)
-    room = group.with_room(layer.levels[0], level)
-    agent = pd.identity(room.ungrouped(formal), name, Memory, **record, levels=(room,))
+    own_level = group.padded_level(layer.levels[0], level)
+    agent = named_value(own_level.ungrouped(formal), name, Memory, **record, levels=(own_level,))
     build.current().add(agent)
     agent.record.boot_layer_name = layer.full_name
     agent.parents.append(layer)
@@ -354,7 +363,7 @@ def _memory_of_sequences(group, name, size, layer, record):
 
 
 def _boot(group, agent, layer, bias, activation, const_id):
-    """The value before the first step."""
+    """Return the initial state, and record it."""
     if layer is not None:
         return _booted_by(group, agent, layer)
     if const_id is not None:
@@ -364,13 +373,13 @@ def _boot(group, agent, layer, bias, activation, const_id):
         return group.zeros(agent.size)
     scope = Scope(agent.name, agent.config, [], None)
     activation = activation or Linear()
-    start = activation(scope.bias([1, agent.size], bias))
+    row = activation(scope.bias([1, agent.size], bias))
     scope.commit()
     agent.record.boot_bias_parameter_name = agent.config.bias_parameter_name
     agent.config.ClearField("bias_parameter_name")
     agent.parameters = tuple(scope.parameters.values())
     agent.record.boot_bias_active_type = activation.name
-    return pd.add(group.zeros(agent.size), start)
+    return group.zeros(agent.size) + row
 
 
 def _booted_by(group, agent, layer):
@@ -395,38 +404,38 @@ def _check_boot(name, size, layer):
 
 
 def recurrent_group(step, input, reverse=False, name=None, targetInlink=None):
-    """step(*inputs) run along sequences: the layers that it returns, as sequences.
+    """Run step(*inputs) along sequences; return the layers that it returns, as sequences.
 
-    The step is called once. For each layer of `input` it gets the layer of one row a sequence,
-    for a StaticInput the whole layer, and anything else as it is. A layer without sequences is
-    like a StaticInput. `memory` gives what a layer of the step gave in the step before.
+    The step is called once, to build it. For each layer of `input` it gets a layer with one row
+    per sequence, for a StaticInput the whole layer, and any other argument as it is. A layer
+    without sequences is treated as a StaticInput. In the step, `memory` is the value of a layer
+    in the previous step.
     """
-    known = build.current()
-    name = name or known.next_name("recurrent_group")
+    name = name or build.current().next_name("recurrent_group")
     inputs = list(input) if isinstance(input, (list, tuple)) else [input]
     links = [x for x in inputs if isinstance(x, Layer) and x.levels]
     if not links:
         raise pd.GraphError(f"recurrent_group {name!r}: there is no sequence among its inputs")
     group = Group(name, reverse, max((x.levels for x in links), key=len))
-    with described(group):
-        result = step(*[_seen(group, x) for x in inputs])
+    with building(group):
+        result = step(*[_argument(group, x) for x in inputs])
         outputs = _layers_of(group, result)
     out = group.close(outputs)
     return out if isinstance(result, (list, tuple)) else out[0]
 
 
-def described(group):
-    """The context in which a step is described."""
+def building(group):
+    """Return a context in which layers become part of the group's step."""
     return build.current().inside(group)
 
 
-def _seen(group, x):
-    """What the step gets for an input."""
+def _argument(group, x):
+    """Return what the step gets for an input."""
     if isinstance(x, StaticInput):
         return group.static(x.input, build.current().next_name("memory"))
     if not isinstance(x, Layer):
         return x
-    return group.frame(x) if x.levels else group.static(x)
+    return group.step_input(x) if x.levels else group.static(x)
 
 
 def _layers_of(group, result):

@@ -1,4 +1,4 @@
-"""Layers whose result is ids."""
+"""Layers that give ids."""
 
 import pd_core as pd
 
@@ -7,24 +7,24 @@ from .base import layer
 
 @layer("maxid", "maxid_layer")
 def max_id(scope, input, name=None, layer_attr=None):
-    """The column of the row's largest element, the first of equal ones; `prob` is that element."""
+    """Argmax of each row, the first of equal elements; `prob` is the largest element."""
     scope.size, scope.prob = input.size, pd.reduce_max(input, [1])
     return pd.arg_max(input, axis=1)
 
 
 @layer("sampling_id", "sampling_id_layer")
 def sampling_id(scope, input, name=None, layer_attr=None):
-    """A column drawn with the probabilities in the row."""
+    """Draw a column of each row, with the row's probabilities."""
     scope.size = input.size
     draw = pd.unsqueeze(pd.uniform_random(pd.size_of(input, 0)), 1)
-    below = pd.cast(pd.less_equal(pd.cum_sum(input, axis=1), draw), "int64")
-    # rounding may leave the sum of a row below the draw
+    below = pd.cast(pd.cum_sum(input, axis=1) <= draw, "int64")
+    # the sum of a row may be rounded to less than the draw
     return pd.minimum(pd.reduce_sum(below, [1]), input.size - 1)
 
 
 @layer("eos_id", "eos_layer", rows=())
 def eos(scope, input, eos_id, name=None, layer_attr=None):
-    """1 for ids that are `eos_id`, 0 for all others."""
+    """Return 1 for each id that equals `eos_id`, else 0."""
     if input.dtype.kind != "i":
         raise pd.DTypeError(f"{input.name!r} holds rows of numbers, no ids")
     scope.size, scope.config.eos_id = 2, eos_id

@@ -1,4 +1,4 @@
-"""Images [channels, (depth,) height, width] in rows, and layers that rearrange them."""
+"""Images [channels, (depth,) height, width] as rows, and layers that rearrange them."""
 
 import math
 import operator
@@ -12,7 +12,11 @@ from .base import layer
 
 
 def image_of(x, num_channels=None, n=2):
-    """A layer's output as [N, C, *S] with n spatial axes, and C; geometry as 2017 finds it."""
+    """Return a layer's output as [N, C, *S] with n spatial axes, and C.
+
+    As in 2017 the number of channels is the argument or the input's `num_filters`, and the spatial
+    sizes are those that the input records.
+    """
     channels = num_channels or x.num_filters
     if not channels:
         raise pd.ShapeError(
@@ -30,7 +34,7 @@ def image_of(x, num_channels=None, n=2):
 
 
 def _spatial(x, pixels, n):
-    """(depth,) height and width; an image of two axes may be a square of unknown size."""
+    """Return (depth,) height and width; an image of two axes without a record is a square."""
     if n == 3:
         return [x.depth, x.height, x.width]
     width = x.width or math.isqrt(pixels)
@@ -38,7 +42,7 @@ def _spatial(x, pixels, n):
 
 
 def whole(name, value, least=1):
-    """An argument that is a whole number."""
+    """Return an argument as an int; GraphError if it is not a whole number >= `least`."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -49,18 +53,18 @@ def whole(name, value, least=1):
 
 
 def per_axis(name, value, y=None, z=None, n=2, least=1):
-    """[(z,) y, x] from a number or (x, y(, z)); a list overrides the separate y and z."""
+    """Return [(z,) y, x] of a number or (x, y(, z)); a list overrides the separate y and z."""
     if isinstance(value, (list, tuple)):
         if len(value) != n:
-            wanted = "a pair (x, y)" if n == 2 else "three (x, y, z)"
-            raise pd.GraphError(f"{name} is one number or {wanted}, not {value!r}")
+            expected = "a pair (x, y)" if n == 2 else "three (x, y, z)"
+            raise pd.GraphError(f"{name} is one number or {expected}, not {value!r}")
         return [whole(name, v, least) for v in reversed(value)]
     others = [value if v is None else v for v in (z, y)][-(n - 1) :]
     return [whole(name, v, least) for v in (*others, value)]
 
 
 def record_axes(conf, last="", **sizes):
-    """Set field, field_y(, field_z) of a message from [(z,) y, x]; x may have a suffix too."""
+    """Set field, field_y(, field_z) of a message from [(z,) y, x]; `last` is the suffix of x."""
     for field, values in sizes.items():
         own = "_x" if field == "output" else last
         suffixes = ("_z", "_y", own)[-len(values) :]
@@ -69,20 +73,20 @@ def record_axes(conf, last="", **sizes):
 
 
 def record_image(conf, x):
-    """Set an ImageConfig from an image."""
+    """Record the channels and sizes of an image in an ImageConfig."""
     conf.channels = x.dims[1]
     record_axes(conf, img_size=x.dims[2:])
 
 
 def set_pixels(scope, y):
-    """Record the geometry of an output from the image."""
+    """Record the spatial sizes of an output image."""
     *depth, height, width = y.dims[2:]
     scope.set_geometry(height, width, *depth)
 
 
 @layer("maxout", "maxout_layer")
 def maxout(scope, input, groups, num_channels=None, name=None, layer_attr=None):
-    """The largest of each `groups` consecutive channels (Goodfellow et al. 2013)."""
+    """Maxout: the largest of each `groups` consecutive channels (Goodfellow et al. 2013)."""
     x, channels = image_of(input, num_channels)
     if channels % whole("groups", groups, 2):
         raise pd.ShapeError(f"{channels} channels do not split into groups of {groups}")
@@ -91,13 +95,14 @@ def maxout(scope, input, groups, num_channels=None, name=None, layer_attr=None):
     record_image(conf.image_conf, x)
     set_pixels(scope, x)
     grouped = pd.reshape(x, [-1, channels // groups, groups, math.prod(x.dims[2:])])
-    first = pd.max_pool(grouped, [groups, 1])  # of equal channels: 2017 kept its number
-    return pd.reshape(first, [-1, channels // groups, *x.dims[2:]])
+    # of equal channels the first has the gradient, as in 2017, which kept the argmax
+    largest = pd.max_pool(grouped, [groups, 1])
+    return pd.reshape(largest, [-1, channels // groups, *x.dims[2:]])
 
 
 @layer("pad", "pad")
 def pad(scope, input, pad_c=None, pad_h=None, pad_w=None, name=None, layer_attr=None):
-    """Zeros around an image: each of pad_c, pad_h and pad_w is [before, after], or None."""
+    """Pad an image with zeros: each of pad_c, pad_h and pad_w is [before, after], or None."""
     x, channels = image_of(input)
     conf = scope.config.inputs[0].pad_conf
     record_image(conf.image_conf, x)
@@ -142,12 +147,12 @@ def _crop(scope, input, offset, axis, shape, name, layer_attr):
 
 
 def _cropped_sizes(inputs, axis, shape):
-    """The sizes of the axes that are cropped: from the shape, or those of the second layer."""
+    """Return the sizes of the cropped axes: of `shape`, or of the second layer."""
     if (len(inputs) == 1) == (shape is None) or len(inputs) > 2:
         raise pd.GraphError("takes one layer and a shape, or two layers")
     if shape is None:
-        ref = inputs[1]
-        sizes = [None, ref.num_filters, ref.height, ref.width]
+        reference = inputs[1]
+        sizes = [None, reference.num_filters, reference.height, reference.width]
     else:
         sizes = list(shape)
     if len(sizes) != 4 or not all(sizes[axis:]):
@@ -156,22 +161,22 @@ def _cropped_sizes(inputs, axis, shape):
 
 
 def crop(input, offset, axis=2, shape=None, name=None, layer_attr=None):
-    """A part of an image: `shape` (batch first) from `offset` on, along `axis` and those after.
+    """Crop an image to `shape` (batch first) from `offset` on, along `axis` and later axes.
 
-    With two layers it is as large as the second one. `offset` is one number for each of the
-    axes, or one for all; axes before `axis` stay whole.
+    With two layers the result is as large as the second one. `offset` has a number for each
+    cropped axis, or one for all.
     """
     out = _crop(
         input=input, offset=offset, axis=axis, shape=shape, name=name, layer_attr=layer_attr
     )
-    # 2017 recorded the size asked for, whole axes included
+    # 2017 recorded the size of `shape`, including the axes that are not cropped
     out.config.size = out.parents[-1].size if shape is None else math.prod(shape[1:])
     return out
 
 
 @layer("bilinear_interp", "bilinear_interp_layer")
 def bilinear_interp(scope, input, out_size_x=None, out_size_y=None, name=None, layer_attr=None):
-    """An image enlarged or reduced linearly, its corners kept."""
+    """Resize an image by bilinear interpolation, with aligned corners."""
     x, channels = image_of(input)
     sizes = [whole("out_size_y", out_size_y), whole("out_size_x", out_size_x)]
     conf = scope.config.inputs[0].bilinear_interp_conf
@@ -185,10 +190,10 @@ def bilinear_interp(scope, input, out_size_x=None, out_size_y=None, name=None, l
 
 @layer("switch_order", "switch_order", Linear)
 def switch_order(scope, input, name=None, reshape_axis=None, act=None, layer_attr=None):
-    """act of an image with the channels last, [N, H, W, C].
+    """Transpose an image to [N, H, W, C], then act.
 
-    The axes before `reshape_axis` become the rows, those from it on the columns: 3 gives a row of
-    channels for every pixel. None is 1, a row per sample.
+    The axes before `reshape_axis` become the rows, the others the columns: 3 gives a row of
+    channels per pixel. None is 1, a row per sample.
     """
     x, _ = image_of(input)
     axis = 1 if reshape_axis is None else reshape_axis
@@ -198,15 +203,15 @@ def switch_order(scope, input, name=None, reshape_axis=None, act=None, layer_att
         scope.levels = ()
     scope.config.reshape_conf.height_axis.extend(range(axis))
     scope.config.reshape_conf.width_axis.extend(range(axis, 4))
-    last = pd.transpose(x, [0, 2, 3, 1])
-    return pd.reshape(last, [-1, math.prod(last.dims[axis:])])
+    channels_last = pd.transpose(x, [0, 2, 3, 1])
+    return pd.reshape(channels_last, [-1, math.prod(channels_last.dims[axis:])])
 
 
 @layer("scale_sub_region", "scale_sub_region", inputs=("input", "indices"))
 def scale_sub_region(scope, input, indices, value, name=None):
-    """The image with a box of each sample times `value`.
+    """Multiply a box of each image by `value`.
 
-    A row of `indices` is the box, [c1, c2, h1, h2, w1, w2]: bounds counted from 1, inclusive.
+    A row of `indices` is the box of a sample, [c1, c2, h1, h2, w1, w2]: from 1, inclusive.
     """
     x, channels = image_of(input)
     if indices.rank != 2 or indices.size != 6:
@@ -220,15 +225,15 @@ def scale_sub_region(scope, input, indices, value, name=None):
 
 
 def _inside(boxes, image):
-    """Which cells of [N, C, H, W] lie in the box of their sample."""
+    """Return a mask [N, C, H, W] of the elements in the box of their sample."""
     inside = None
     for axis in (1, 2, 3):
-        places = np.arange(1, image.dims[axis] + 1, dtype=np.float32)
-        places = places.reshape([-1 if k == axis else 1 for k in range(4)])
+        indices = np.arange(1, image.dims[axis] + 1, dtype=np.float32)
+        indices = indices.reshape([-1 if k == axis else 1 for k in range(4)])
         first, last = (
             pd.reshape(pd.slice(boxes, [k], [k + 1], [1]), [-1, 1, 1, 1])
             for k in (2 * axis - 2, 2 * axis - 1)
         )
-        here = pd.logical_and(first <= places, last >= places)
-        inside = here if inside is None else pd.logical_and(inside, here)
+        within = pd.logical_and(first <= indices, last >= indices)
+        inside = within if inside is None else pd.logical_and(inside, within)
     return inside

@@ -1,4 +1,4 @@
-"""Convolution layers over images of two and of three axes, and the transposed ones."""
+"""Convolution layers over 2-D and 3-D images, plain and transposed."""
 
 import math
 
@@ -35,13 +35,13 @@ def img_conv(
     trans=False,
     layer_type=None,
 ):
-    """Cross-correlation of an image with `num_filters` filters, zero padding.
+    """Convolve an image with `num_filters` filters (cross-correlation, zero padding).
 
-    Sizes are one number or a pair (x, y), width first; `*_y` gives the height's. The output is
-    1 + floor((2 padding + in - ((filter - 1) dilation + 1)) / stride) wide; with `trans`, the
-    transpose, (in - 1) stride + (filter - 1) dilation + 1 - 2 padding. `shared_biases=False`
-    has a bias for every output element. Weights start from N(0, 2 / (filter_x² channels)), which
-    is also written into the given `param_attr`, as in 2017.
+    Sizes are one number or a pair (x, y), width first; `*_y` are the sizes of the height alone.
+    The output is 1 + floor((2 padding + in - ((filter - 1) dilation + 1)) / stride) wide; with
+    `trans`, the transposed convolution, (in - 1) stride + (filter - 1) dilation + 1 - 2 padding.
+    `shared_biases=False` has a bias for every output element. Weights start from
+    N(0, 2 / (filter_x² channels)), which as in 2017 is also written into the given `param_attr`.
     """
     geometry = {
         "window": per_axis("filter_size", filter_size, filter_size_y),
@@ -85,7 +85,7 @@ def img_conv3d(
     trans=False,
     layer_type=None,
 ):
-    """`img_conv` over images of depth, height and width; sizes are one number or (x, y, z)."""
+    """3-D `img_conv`, over depth, height and width; sizes are one number or (x, y, z)."""
     geometry = {
         "window": per_axis("filter_size", filter_size, n=3),
         "strides": per_axis("stride", stride, n=3),
@@ -100,25 +100,25 @@ def img_conv3d(
     )
 
 
-def _one_of(layer_type, *known):
-    if layer_type not in known:
-        raise pd.GraphError(f"layer_type is {' or '.join(known)}, not {layer_type!r}")
+def _one_of(layer_type, *allowed):
+    if layer_type not in allowed:
+        raise pd.GraphError(f"layer_type is {' or '.join(allowed)}, not {layer_type!r}")
     return layer_type
 
 
 def _convolved(
     scope, x, num_filters, groups, geometry, trans, param_attr, bias_attr, shared_biases
 ):
-    """The convolution of an image of any rank, its parameters and its record."""
+    """Convolve an image of any rank, with its parameters and its record."""
     channels, window = x.dims[1], geometry["window"]
     _check_groups(channels, num_filters, groups)
-    attr = filter_start(param_attr, window[-1], channels)
+    attr = filter_attribute(param_attr, window[-1], channels)
     outer, inner = (channels, num_filters) if trans else (num_filters, channels)
     w = scope.weight(0, [outer, inner // groups, *window], attr, dims=[])
-    per_channel = scope.bias([num_filters, 1], bias_attr) if shared_biases else None
-    shift = None if per_channel is None else pd.reshape(per_channel, [num_filters])
-    numbers = geometry["strides"], geometry["pads"], geometry["dilations"], groups
-    y = (pd.conv_transpose if trans else pd.conv)(x, w, shift, *numbers)
+    column = scope.bias([num_filters, 1], bias_attr) if shared_biases else None
+    bias = None if column is None else pd.reshape(column, [num_filters])
+    convolve = pd.conv_transpose if trans else pd.conv
+    y = convolve(x, w, bias, geometry["strides"], geometry["pads"], geometry["dilations"], groups)
     if not shared_biases:
         y = _add_unshared(scope, y, bias_attr)
     scope.config.num_filters, scope.config.shared_biases = num_filters, shared_biases
@@ -140,8 +140,8 @@ def _check_groups(channels, num_filters, groups):
         )
 
 
-def filter_start(attr, width, channels):
-    """The smart start of filters, written into the attribute that was given."""
+def filter_attribute(attr, width, channels):
+    """Write the default initial distribution of filters into the given attribute; return it."""
     attr = ParameterAttribute() if attr is None else attr
     if attr.attr.get("initial_smart"):
         attr.attr.update(
@@ -154,7 +154,7 @@ def filter_start(attr, width, channels):
 
 
 def _record(scope, x, y, groups, geometry, trans):
-    """The geometry; a transposed convolution is recorded as that which it is the transpose of."""
+    """Record the geometry; of a transposed convolution that of the plain one, output to input."""
     conf = scope.config.inputs[0].conv_conf
     image, result = (y, x) if trans else (x, y)
     record_axes(

@@ -1,4 +1,4 @@
-"""Pooling layers over images of two and of three axes."""
+"""Pooling layers over 2-D and 3-D images."""
 
 import pd_core as pd
 
@@ -24,10 +24,11 @@ def img_pool(
     ceil_mode=True,
     exclude_mode=None,
 ):
-    """The largest or mean element of each window; sizes are x, those of y may be given apart.
+    """Max or average pooling; sizes are one number or (x, y), `*_y` those of the height alone.
 
-    `ceil_mode` counts a window that reaches over the end, and one of no pixels, which gives 0. A
-    mean is over the cells inside the image unless `exclude_mode=False`.
+    `ceil_mode` rounds the number of windows up: the last one may reach over the end, and as in 2017
+    it may hold no pixel at all, which gives 0. A mean is over the pixels inside the image unless
+    `exclude_mode=False`.
     """
     x, _ = image_of(input, num_channels)
     window, strides = (
@@ -59,7 +60,7 @@ def img_pool3d(
     padding_z=None,
     ceil_mode=True,
 ):
-    """`img_pool` over images of depth, height and width; sizes are one number or (x, y, z)."""
+    """3-D `img_pool`, over depth, height and width; sizes are one number or (x, y, z)."""
     x, _ = image_of(input, num_channels, n=3)
     window = per_axis("pool_size", pool_size, pool_size_y, pool_size_z, n=3)
     strides = per_axis("stride", stride, stride_y, stride_z, n=3)
@@ -68,7 +69,7 @@ def img_pool3d(
 
 
 def _pooled(scope, x, pool_type, window, strides, pads, ceil_mode, include_pad=False):
-    """The pooling of an image of any rank, and its record."""
+    """Pool an image of any rank, and record it."""
     kind, pool = _pool_kind(scope, pool_type)
     axes = [
         _Windows(size, k, s, p, _count(size, k, s, p, ceil_mode))
@@ -85,11 +86,11 @@ def _pooled(scope, x, pool_type, window, strides, pads, ceil_mode, include_pad=F
 
 
 def _count(size, window, stride, pad, ceil_mode):
-    """How many windows 2017 counts along an axis."""
+    """Return the number of windows along an axis, as 2017 counts them."""
     if pad >= window:
         raise pd.ShapeError(f"a padding of {pad} leaves windows of {window} without a pixel")
-    room = size + 2 * pad - window
-    count = 1 + (-(-room // stride) if ceil_mode else room // stride)
+    span = size + 2 * pad - window  # from the first window to the last possible one
+    count = 1 + (-(-span // stride) if ceil_mode else span // stride)
     if count < 1:
         raise pd.ShapeError(f"the window is {window} wide, the padded image {size + 2 * pad}")
     return count
@@ -98,8 +99,9 @@ def _count(size, window, stride, pad, ceil_mode):
 class _Windows:
     """`count` windows along one axis, of which some may lie outside the image.
 
-    `before` of them end before the image, `behind` begin after it. Those between start `pad`
-    cells before the image, and the last of them ends `overhang` behind it.
+    `before` of them end before the image, `behind` begin after it. The first of the others begins
+    `pad` pixels before the image, the last ends `overhang` pixels behind it. Only these
+    are pooled; zeros are added for those outside.
     """
 
     def __init__(self, size, window, stride, pad, count):
@@ -112,7 +114,7 @@ class _Windows:
 
 
 def _over(axes, x, pool, include_pad=False):
-    """The pooling over these windows, 0 for one that lies outside."""
+    """Pool over these windows; 0 for one outside the image."""
     around = [*(a.pad for a in axes), *(a.overhang for a in axes)]
     options = {"include_pad": include_pad} if pool is pd.avg_pool else {}
     y = pool(x, [a.window for a in axes], [a.stride for a in axes], around, **options)
@@ -150,7 +152,7 @@ def spp(
 
 
 def _bins(size, count):
-    """Windows that lie side by side and, centred, cover an axis."""
+    """Return `count` windows that tile an axis, centred."""
     window = -(-size // count)
     return _Windows(size, window, window, (window * count - size + 1) // 2, count)
 
@@ -159,10 +161,10 @@ def _bins(size, count):
 def roi_pool(
     scope, input, rois, pooled_width, pooled_height, spatial_scale, num_channels=None, name=None
 ):
-    """The largest elements of regions of the images (Girshick 2015), a row per region.
+    """RoI max pooling (Girshick 2015): a row of pooled_height x pooled_width bins per region.
 
     A row of `rois` is [sample, x1, y1, x2, y2, ...], corners inclusive; times `spatial_scale` and
-    rounded they are pixels of the input. Each region has pooled_height x pooled_width cells.
+    rounded they are pixels of the input.
     """
     x, _ = image_of(input, num_channels)
     if rois.rank != 2 or rois.size < 5:
@@ -177,17 +179,16 @@ def roi_pool(
 
 
 def _pool_kind(scope, pool_type):
-    """(name in the configuration, op function) of a pooling type."""
+    """Return (name in the configuration, op function) of a pooling type."""
     pool_type = pool_type or Max()
-    for kind, (name, pool) in _POOLS.items():
-        if type(pool_type) is kind:
-            return name, pool
-    known = ", ".join(k.__name__ for k in _POOLS)
-    raise TypeError(f"layer {scope.name!r}: pool_type is one of {known}, not {pool_type!r}")
+    if type(pool_type) in _POOLS:
+        return _POOLS[type(pool_type)]
+    names = ", ".join(kind.__name__ for kind in _POOLS)
+    raise TypeError(f"layer {scope.name!r}: pool_type is one of {names}, not {pool_type!r}")
 
 
 def _max_pool(x, window, strides, pads):
-    """Every element equal to its window's maximum has the whole gradient, as in 2017."""
+    """Max pooling in which as in 2017 every element equal to the maximum gets the gradient."""
     return pd.max_pool(x, window, strides, pads, ties="all")
 
 

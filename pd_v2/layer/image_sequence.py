@@ -1,4 +1,4 @@
-"""Images read as sequences."""
+"""Images as sequences of blocks."""
 
 import numpy as np
 
@@ -23,9 +23,9 @@ def block_expand(
     name=None,
     layer_attr=None,
 ):
-    """Each image as the sequence of its blocks, row by row; a step is [channels, y, x].
+    """Turn each image into the sequence of its blocks (im2col), row by row.
 
-    A block that reaches beyond the image, or is larger than it, is filled up with zeros.
+    A step is a block [channels, y, x]; zeros fill a block that reaches beyond the image.
     """
     x, channels = image_of(input, num_channels)
     block = [whole("block_y", block_y), whole("block_x", block_x)]
@@ -35,7 +35,8 @@ def block_expand(
     conf.channels = channels
     record_axes(conf, last="_x", block=block, stride=strides, padding=pads)
     record_axes(conf, last="_x", output=[0, 0], img_size=[0, 0])  # 2017 left them to run time
-    rows, places = pd.image_blocks(x, block, strides, pads)
-    lengths = pd.expand(pd.constant(np.array([places])), pd.size_of(x, 0))
-    scope.levels = (pd.Segments(refined(lengths, x.dims[:1]), rows.dims[0]),)
+    rows, count = pd.image_blocks(x, block, strides, pads)
+    lengths = pd.expand(pd.constant(np.array([count])), pd.size_of(x, 0))
+    lengths = refined(lengths, x.dims[:1])
+    scope.levels = (pd.Segments(lengths, rows.dims[0]),)
     return rows

@@ -1,4 +1,4 @@
-"""Layers that compute with the elements of rows."""
+"""Elementwise layers, and layers that normalise rows."""
 
 import pd_core as pd
 
@@ -12,7 +12,7 @@ _EXTRA = ("drop_rate", "error_clipping_threshold")
 
 @layer("addto", "addto", Linear, several=True, supports=_EXTRA)
 def addto(scope, input, act=None, name=None, bias_attr=None, layer_attr=None):
-    """act(sum of the inputs, plus b); inputs of equal size, no bias unless one is asked for."""
+    """act(sum of the inputs, plus b); inputs of equal size, no bias by default."""
     return _sum(scope, input, bias_attr)
 
 
@@ -22,10 +22,10 @@ def _sum(scope, input, bias_attr=None):
             raise pd.ShapeError(f"{input[0].name!r} is {input[0].size} wide, {x.name!r} {x.size}")
     bias = scope.bias([1, input[0].size], bias_attr) if bias_attr else None
     images = [x.image for x in input]
-    same = bias is None and all(i is not None and i.dims == images[0].dims for i in images)
-    y, *others = images if same else input
+    as_images = bias is None and all(i is not None and i.dims == images[0].dims for i in images)
+    y, *others = images if as_images else input
     for x in [*others, *([] if bias is None else [bias])]:
-        y = pd.add(y, x)
+        y = y + x
     channels = [x.num_filters for x in input if x.num_filters]
     scope.num_filters = channels[-1] if channels else None
     scope.set_geometry(input[0].height, input[0].width, input[0].depth)
@@ -35,12 +35,12 @@ def _sum(scope, input, bias_attr=None):
 def concat(input, act=None, name=None, layer_attr=None, bias_attr=None):
     """act of the inputs side by side: layers, or projections of layers.
 
-    The images of layers, if any, have one height and width. A bias is for projections, and only
-    a Param makes one.
+    Layers that are images must have one height and width. A bias is for projections, and only a
+    Param makes one.
     """
     items = list(input) if isinstance(input, (list, tuple)) else [input]
-    join = concat_projections if any(isinstance(x, Projection) for x in items) else _concat
-    return join(input=items, act=act, name=name, layer_attr=layer_attr, bias_attr=bias_attr)
+    function = concat_projections if any(isinstance(x, Projection) for x in items) else _concat
+    return function(input=items, act=act, name=name, layer_attr=layer_attr, bias_attr=bias_attr)
 
 
 @layer("concat", "concat", Linear, several=True, supports=_EXTRA)
@@ -58,9 +58,9 @@ def _concat(scope, input, act=None, name=None, layer_attr=None, bias_attr=None):
 
 
 def dropout(input, dropout_rate, name=None):
-    """The input with a share `dropout_rate` of its elements zeroed in training.
+    """Dropout: each element is zeroed with probability `dropout_rate` in training.
 
-    What is kept is not scaled; inference multiplies by 1 - dropout_rate instead.
+    The other elements are not scaled; inference multiplies by 1 - dropout_rate instead.
     """
     return _dropout(input=input, name=name, layer_attr=ExtraLayerAttribute(drop_rate=dropout_rate))
 
@@ -78,49 +78,49 @@ def _dropout(scope, input, act=None, name=None, layer_attr=None):
     rows=("weight", "input"),
 )
 def interpolation(scope, input, weight, name=None, layer_attr=None):
-    """w a + (1 - w) b for the two inputs a, b and one number w a row."""
+    """Interpolate two inputs: w a + (1 - w) b, with one number w per row."""
     if len(input) != 2:
         raise pd.GraphError(f"an interpolation is of two layers, not {len(input)}")
     a, b = input
     _same_size(a, b)
-    return pd.add(b, pd.mul(_one_number(weight), pd.sub(a, b)))
+    return b + _one_number(weight) * (a - b)
 
 
 @layer("power", "power_layer", inputs=("weight", "input"), rows=("weight", "input"))
 def power(scope, input, weight, name=None, layer_attr=None):
-    """x to the power of w, one number a row."""
-    return pd.pow(input, _one_number(weight))
+    """x to the power of w, with one number w per row."""
+    return input ** _one_number(weight)
 
 
 @layer("scaling", "scaling_layer", inputs=("weight", "input"), rows=("weight", "input"))
 def scaling(scope, input, weight, name=None, layer_attr=None):
-    """w x, with one number w a row."""
-    return pd.mul(_one_number(weight), input)
+    """Scale rows: w x, with one number w per row."""
+    return _one_number(weight) * input
 
 
 @layer("slope_intercept", "slope_intercept_layer")
 def slope_intercept(scope, input, name=None, slope=1.0, intercept=0.0, layer_attr=None):
-    """slope x + intercept, with two constants."""
+    """slope x + intercept, for two constants."""
     scope.config.slope, scope.config.intercept = slope, intercept
-    y = input if slope == 1 else pd.mul(input, float(slope))
-    return y if intercept == 0 else pd.add(y, float(intercept))
+    y = input if slope == 1 else input * float(slope)
+    return y if intercept == 0 else y + float(intercept)
 
 
 @layer("sum_to_one_norm", "sum_to_one_norm_layer")
 def sum_to_one_norm(scope, input, name=None, layer_attr=None):
-    """x over the sum of its row."""
-    return pd.div(input, pd.reduce_sum(input, [1], keep_dim=True))
+    """Divide each row by its sum."""
+    return input / pd.reduce_sum(input, [1], keep_dim=True)
 
 
 @layer("row_l2_norm", "row_l2_norm_layer")
 def row_l2_norm(scope, input, name=None, layer_attr=None):
-    """x over the length of its row, which must not be 0."""
-    return pd.div(input, pd.sqrt(pd.reduce_sum(pd.square(input), [1], keep_dim=True)))
+    """Divide each row by its L2 norm, which must not be 0."""
+    return input / pd.sqrt(pd.reduce_sum(pd.square(input), [1], keep_dim=True))
 
 
 @layer("clip", "clip")
 def clip(scope, input, min, max, name=None):
-    """x held within [min, max]; the gradient outside is 0."""
+    """Clip x to [min, max]; the gradient outside is 0."""
     if not min < max:
         raise pd.GraphError(f"clip: min {min} is not below max {max}")
     conf = scope.config.inputs[0].clip_conf
@@ -130,10 +130,10 @@ def clip(scope, input, min, max, name=None):
 
 @layer("scale_shift", "scale_shift")
 def scale_shift(scope, input, name=None, param_attr=None, bias_attr=None):
-    """w x + b with two numbers, which are learned."""
-    y = pd.mul(input, scope.weight(0, [1, 1], param_attr))
+    """w x + b, with two learned numbers."""
+    y = input * scope.weight(0, [1, 1], param_attr)
     bias = scope.bias([1, 1], bias_attr)
-    return y if bias is None else pd.add(y, bias)
+    return y if bias is None else y + bias
 
 
 @layer("prelu", "prelu_layer")
@@ -147,9 +147,10 @@ def prelu(
     param_attr=None,
     layer_attr=None,
 ):
-    """x where positive, a x elsewhere; each `partial_sum` neighbours share a learned a.
+    """Parametric ReLU: x where positive, else a x, with a learned slope a, initially 0.25.
 
-    `channel_shared=True` has one a for all, False one for each channel. They start at 0.25.
+    Each `partial_sum` consecutive columns share a slope; `channel_shared=True` means one slope for
+    all, False one per channel (He et al. 2015).
     """
     if channel_shared is not None:
         partial_sum = input.size if channel_shared else input.height * input.width
@@ -166,7 +167,7 @@ def prelu(
     scope.config.partial_sum = partial_sum
     scope.set_geometry(input.height, input.width, input.depth)
     scope.num_filters = num_channels or input.num_filters
-    return pd.where(pd.greater_than(input, 0.0), input, pd.mul(input, a))
+    return pd.where(input > 0.0, input, input * a)
 
 
 def _same_size(a, b):

@@ -1,7 +1,8 @@
 """Mixed layers: a sum of projections of layers, and projections side by side.
 
-A projection is a function of one layer with at most one weight; an operator is one of several
-layers, without a weight. Neither is a layer; `mixed` adds them up, `concat` joins projections.
+A projection is a function of one layer with at most one weight; an operator is a function of
+several layers without a weight. Neither is a layer: `mixed` adds them up, `concat` concatenates
+projections.
 """
 
 from collections.abc import Callable
@@ -21,10 +22,10 @@ _EXTRA = ("drop_rate", "error_clipping_threshold")
 
 @dataclass(frozen=True)
 class Projection:
-    """compute(x, w, size) with w of dims(input size, size), or without w if `dims` is None.
+    """compute(x, w, size) with w of the shape dims(input size, size), w None if `dims` is None.
 
-    `size` is the width of the result, 0 if it is the layer's; `record` fills the ProjectionConfig,
-    `recorded_dims` stand in the ParameterConfig if they are not those of w.
+    `size` is the width of the result, 0 for that of the layer. `record` are fields of the
+    ProjectionConfig, `recorded_dims` the sizes in the ParameterConfig if they differ from w's.
     """
 
     kind: str
@@ -44,7 +45,7 @@ class Projection:
 
 @dataclass(frozen=True)
 class Operator:
-    """compute(*inputs), of the width `size`; `record` fills the OperatorConfig."""
+    """compute(*inputs), `size` wide; `record` are fields of the OperatorConfig."""
 
     kind: str
     inputs: tuple
@@ -60,16 +61,18 @@ def full_matrix_projection(input, size=0, param_attr=None):
 
 def trans_full_matrix_projection(input, size=0, param_attr=None):
     """x W', for a W that another layer stores as [size, input size]."""
-    return _projection("trans_fc", input, size, _turned_product, lambda n, m: [m, n], param_attr)
+    return _projection(
+        "trans_fc", input, size, _transposed_product, lambda n, m: [m, n], param_attr
+    )
 
 
 def table_projection(input, size=0, param_attr=None):
-    """The row of W for each id; of -1 a row of zeros."""
-    return _projection("table", input, size, _looked_up, lambda n, m: [n, m], param_attr, ids=True)
+    """The row of W for each id; a row of zeros for an id of -1."""
+    return _projection("table", input, size, _lookup, lambda n, m: [n, m], param_attr, ids=True)
 
 
 def identity_projection(input, offset=None, size=None):
-    """x, or the columns of x from `offset` on, as many as the layer is wide."""
+    """x, or the columns of x from `offset` on: `size` of them, or as many as the layer is wide."""
     if offset is None:
         return _projection("identity", input, _size_of(input), lambda x, w, m: x)
     end = offset + (_size_of(input) - offset if size is None else size)
@@ -87,7 +90,7 @@ def identity_projection(input, offset=None, size=None):
 
 
 def slice_projection(input, slices):
-    """The channels from start to end of each (start, end), of a convolution's result."""
+    """The channels start to end of a convolution, for each (start, end), side by side."""
     _size_of(input)
     if input.config.type not in ("exconv", "cudnn_conv"):
         raise pd.GraphError(f"slice_projection: {input.name!r} is no convolution")
@@ -108,17 +111,17 @@ def slice_projection(input, slices):
 
 
 def scaling_projection(input, param_attr=None):
-    """w x, with one number w."""
+    """w x, with one learned number w."""
     return _projection("scaling", input, _size_of(input), _times, lambda n, m: [1, 1], param_attr)
 
 
 def dotmul_projection(input, param_attr=None):
-    """w x elementwise, with one number in w for each column."""
+    """w x elementwise, with one learned number per column."""
     return _projection("dot_mul", input, _size_of(input), _times, lambda n, m: [1, n], param_attr)
 
 
 def dotmul_operator(a=None, b=None, scale=1, **kwargs):
-    """scale a b, elementwise; `x` and `y` are older names of a and b."""
+    """scale a b, elementwise; 2017 also called the arguments `x` and `y`."""
     a, b = kwargs.pop("x", a), kwargs.pop("y", b)
     if kwargs:
         raise TypeError(f"dotmul_operator() has no argument {', '.join(kwargs)}")
@@ -126,8 +129,8 @@ def dotmul_operator(a=None, b=None, scale=1, **kwargs):
         raise pd.ShapeError(f"dotmul_operator: {a.name!r} is {a.size} wide, {b.name!r} is {b.size}")
 
     def compute(x, y):
-        product = pd.mul(x, y)
-        return product if scale == 1 else pd.mul(product, float(scale))
+        product = x * y
+        return product if scale == 1 else product * float(scale)
 
     return Operator("dot_mul", (a, b), a.size, compute, {"dotmul_scale": scale})
 
@@ -144,7 +147,7 @@ def _size_of(input):
 
 
 def times(x, w):
-    """The rows of a layer times a matrix; of sparse rows only what they name is read."""
+    """Multiply the rows of a layer by a matrix; sparse rows read only the rows of w they name."""
     return pd.matmul(x, w) if x.sparse is None else x.sparse.matmul(w)
 
 
@@ -152,38 +155,39 @@ def _product(x, w, size):
     return times(x, w)
 
 
-def _turned_product(x, w, size):
+def _transposed_product(x, w, size):
     return pd.matmul(x, pd.transpose(w))
 
 
 def _times(x, w, size):
-    return pd.mul(x, w)
+    return x * w
 
 
-def _looked_up(ids, w, size):
-    known = pd.unsqueeze(pd.greater_equal(ids, 0), 1)
-    return pd.where(known, pd.gather(w, pd.maximum(ids, 0)), 0.0)
+def _lookup(ids, w, size):
+    valid = pd.unsqueeze(ids >= 0, 1)
+    return pd.where(valid, pd.gather(w, pd.maximum(ids, 0)), 0.0)
 
 
-# ---- layers made of them
+# ---- layers of projections
 
 
 def mixed(size=0, input=None, name=None, act=None, bias_attr=False, layer_attr=None):
-    """act(sum of projections and operators, plus b); no bias unless one is asked for.
+    """act(sum of projections and operators, plus b); no bias by default.
 
-    `size` 0 is that of the items. Without `input` it is a layer in the making::
+    `size` 0 is the width of the items. Without `input` they are added in a `with` block::
 
         with paddle.layer.mixed(size=256) as m:
             m += paddle.layer.full_matrix_projection(input=x)
     """
     name = name or build.current().next_name("mixed")
 
-    def complete(items):
+    def complete(items, output=None):
         return _mixed(
             input=_layers_of(name, items, (Projection, Operator)),
             name=name,
             items=items,
             size=size,
+            output=output,
             act=act,
             bias_attr=bias_attr,
             layer_attr=layer_attr,
@@ -195,18 +199,18 @@ def mixed(size=0, input=None, name=None, act=None, bias_attr=False, layer_attr=N
 
 
 def _layers_of(name, items, kinds):
-    """The layers in the order of the configuration: the first of each item, then all others."""
+    """Return the input layers in recorded order: the first of each item, then all others."""
     if not items:
         raise pd.GraphError(f"mixed layer {name!r}: there is no projection in it")
     for item in items:
         if not isinstance(item, kinds):
-            wanted = " or ".join(kind.__name__.lower() for kind in kinds)
-            raise TypeError(f"layer {name!r}: an input is a {wanted}, not {item!r}")
+            names = " or ".join(kind.__name__.lower() for kind in kinds)
+            raise TypeError(f"layer {name!r}: an input is a {names}, not {item!r}")
     return [item.inputs[0] for item in items] + [x for item in items for x in item.inputs[1:]]
 
 
 @layer("mixed", "mixed", Linear, several=True, supports=_EXTRA, rows=(), sparse=("input",))
-def _mixed(scope, input, items, size, act=None, name=None, bias_attr=None, layer_attr=None):
+def _mixed(scope, input, items, size, output, act, name, bias_attr, layer_attr):
     size = _common_size(size, items)
     total, rest = None, len(items)
     for slot, item in enumerate(items):
@@ -216,24 +220,24 @@ def _mixed(scope, input, items, size, act=None, name=None, bias_attr=None, layer
             part = item.compute(*item.inputs)
         else:
             part = _projected(scope, slot, item, size)
-        total = part if total is None else pd.add(total, part)
+        total = part if total is None else total + part
     return _with_bias(scope, items, total, bias_attr or None)
 
 
 def _common_size(size, items):
-    """The layer's width, the first that is known; every other known one is the same."""
-    ordered = sorted(items, key=lambda item: isinstance(item, Projection))
-    known = [n for n in (size, *(item.size for item in ordered)) if n]
-    if not known:
+    """Return the layer's width; ShapeError if nothing fixes it, or two widths differ."""
+    operators_first = sorted(items, key=lambda item: isinstance(item, Projection))
+    sizes = [n for n in (size, *(item.size for item in operators_first)) if n]
+    if not sizes:
         raise pd.ShapeError("no input says how wide the layer is\n  hint: give size")
-    for n in known:
-        if n != known[0]:
-            raise pd.ShapeError(f"the layer is {known[0]} wide, a projection {n}")
-    return known[0]
+    for n in sizes:
+        if n != sizes[0]:
+            raise pd.ShapeError(f"the layer is {sizes[0]} wide, a projection {n}")
+    return sizes[0]
 
 
 def _projected(scope, slot, item, size):
-    """The value of a projection, its weight and its record in this slot."""
+    """Return the value of a projection, with its weight and its record at input `slot`."""
     _check_ids(item)
     scope.config.inputs[slot].proj_conf.MergeFrom(
         ProjectionConfig(
@@ -275,7 +279,7 @@ def _record_operator(scope, slot, rest, item):
 
 
 def _with_bias(scope, items, y, attr):
-    """y plus a bias: a number for each column, of convolutions for each filter."""
+    """Add a bias: a number per column, of convolutions per filter."""
     size, pixels = y.dims[1], 1
     if items[0].kind in _CONVOLUTIONS and isinstance(items[0], Projection):
         filters = sum(item.record.get("num_filters", 0) for item in items)
@@ -289,14 +293,14 @@ def _with_bias(scope, items, y, attr):
     bias = scope.bias([1, size], attr)
     if pixels > 1:
         bias = pd.expand(pd.unsqueeze(bias, 2), [1, size, pixels])
-    return pd.add(y, pd.reshape(bias, [1, -1]))
+    return y + pd.reshape(bias, [1, -1])
 
 
 _CONVOLUTIONS = ("conv", "convt")
 
 
 def concat_projections(input, name=None, act=None, layer_attr=None, bias_attr=None):
-    """act of the projections side by side; only a Param makes a bias."""
+    """act of projections side by side; only a Param makes a bias."""
     name = name or build.current().next_name("concat")
     layers = _layers_of(name, input, (Projection,))
     return _concat(

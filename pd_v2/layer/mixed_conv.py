@@ -1,4 +1,4 @@
-"""Convolutions inside mixed layers: with learned filters, and with filters from a layer."""
+"""Convolutions inside mixed layers: with learned filters, and with filters of a layer."""
 
 import math
 
@@ -9,7 +9,7 @@ import pd_core as pd
 from ..config_base import Layer
 from ..formats.proto import ConvConfig
 from .image import image_of, per_axis, record_axes
-from .image_conv import filter_start
+from .image_conv import filter_attribute
 from .mixed import Operator, Projection
 
 
@@ -27,9 +27,9 @@ def conv_projection(
     param_attr=None,
     trans=False,
 ):
-    """The convolution of an image with `num_filters` learned filters, as `img_conv` has it.
+    """Convolve an image with `num_filters` learned filters, as `img_conv` does.
 
-    Where the first item of a layer is one, its bias is a number for each filter.
+    A mixed layer whose first item is a convolution has a bias per filter.
     """
     x = _image("conv_projection", input, num_channels)
     window, strides, pads = _geometry(
@@ -55,7 +55,7 @@ def conv_projection(
         size=math.prod(out),
         compute=compute,
         dims=lambda n, m: shape,
-        attr=filter_start(param_attr, window[1], channels),
+        attr=filter_attribute(param_attr, window[1], channels),
         record={
             "num_filters": num_filters,
             "conv_conf": _record(x, out, window, strides, pads, groups, trans),
@@ -77,9 +77,9 @@ def conv_operator(
     padding_y=None,
     trans=False,
 ):
-    """The convolution of each image with filters of its own, the same row of `filter`.
+    """Convolve each image with filters of its own, those in its row of `filter`.
 
-    A row of filters is [filters, channels, height, width], with `trans` [channels, filters, ...].
+    A row is [filters, channels, height, width], with `trans` [channels, filters, ...].
     """
     x = _image("conv_operator", img, num_channels)
     window, strides, pads = _geometry(
@@ -94,17 +94,19 @@ def conv_operator(
             f"{num_filters} x {channels} x {window[0]} x {window[1]} numbers"
         )
     out = _output(x, num_filters, window, strides, pads, trans)
-    places = _places(x.dims[2:], out[1:], window, strides, pads, trans)
+    indices = _tap_indices(x.dims[2:], out[1:], window, strides, pads, trans)
 
     def compute(_, filters):
+        # im2col, then a batched product: ONNX's Conv has the same filters for all images
         pixels = pd.pad(pd.reshape(x, [-1, channels, math.prod(x.dims[2:])]), [0] * 3, [0, 0, 1])
-        seen = pd.gather(pixels, places.reshape(-1), axis=2)
-        seen = pd.reshape(seen, [-1, channels, *places.shape])
-        seen = pd.reshape(pd.transpose(seen, [0, 1, 3, 2]), [-1, channels * taps, places.shape[0]])
+        columns = pd.gather(pixels, indices.reshape(-1), axis=2)
+        columns = pd.reshape(columns, [-1, channels, *indices.shape])
+        columns = pd.transpose(columns, [0, 1, 3, 2])
+        columns = pd.reshape(columns, [-1, channels * taps, indices.shape[0]])
         order = [channels, num_filters] if trans else [num_filters, channels]
         w = pd.reshape(filters, [-1, *order, taps])
         w = pd.transpose(w, [0, 2, 1, 3]) if trans else w
-        return pd.flatten(pd.matmul(pd.reshape(w, [-1, num_filters, channels * taps]), seen))
+        return pd.flatten(pd.matmul(pd.reshape(w, [-1, num_filters, channels * taps]), columns))
 
     conf = _record(x, out, window, strides, pads, 1, trans)
     kind = "convt" if trans else "conv"
@@ -119,7 +121,7 @@ def _image(who, input, num_channels):
 
 
 def _geometry(filter_size, stride, padding, filter_size_y, stride_y, padding_y):
-    """[y, x] of the window, the strides and the pads."""
+    """Return [y, x] of the window, the strides and the pads."""
     return (
         per_axis("filter_size", filter_size, filter_size_y),
         per_axis("stride", stride, stride_y),
@@ -128,7 +130,7 @@ def _geometry(filter_size, stride, padding, filter_size_y, stride_y, padding_y):
 
 
 def _output(x, num_filters, window, strides, pads, trans):
-    """[filters, height, width] of the result."""
+    """Return [filters, height, width] of the result."""
     sizes = []
     for size, k, step, pad in zip(x.dims[2:], window, strides, pads, strict=True):
         sizes.append((size - 1) * step + k - 2 * pad if trans else 1 + (2 * pad + size - k) // step)
@@ -138,7 +140,7 @@ def _output(x, num_filters, window, strides, pads, trans):
 
 
 def _record(x, out, window, strides, pads, groups, trans):
-    """The geometry; a transposed convolution is recorded as that which it is the transpose of."""
+    """Return the ConvConfig; of a transposed convolution that of the plain one."""
     image, result = (out, x.dims[1:]) if trans else (x.dims[1:], out)
     conf = ConvConfig(channels=x.dims[1], groups=groups, caffe_mode=True)
     conf.filter_channels = image[0] // groups
@@ -147,15 +149,16 @@ def _record(x, out, window, strides, pads, groups, trans):
     return conf
 
 
-def _places(image, result, window, strides, pads, trans):
-    """[result pixels, taps]: the pixel of the image under each tap, behind the last if none is."""
+def _tap_indices(image, result, window, strides, pads, trans):
+    """Return [result pixels, taps]: the image pixel under each tap, the pixel count if none is."""
     axes = []
     for size, count, k, step, pad in zip(image, result, window, strides, pads, strict=True):
         pixel, tap = np.ogrid[:count, :k]
-        at = pixel + pad - tap if trans else pixel * step + tap - pad
-        at, off = np.divmod(at, step) if trans else (at, 0)
-        axes.append(np.where((off == 0) & (at >= 0) & (at < size), at, -1))
+        index = pixel + pad - tap if trans else pixel * step + tap - pad
+        index, remainder = np.divmod(index, step) if trans else (index, 0)
+        inside = (remainder == 0) & (index >= 0) & (index < size)
+        axes.append(np.where(inside, index, -1))
     rows, columns = axes[0][:, None, :, None], axes[1][None, :, None, :]
     outside = (rows < 0) | (columns < 0)
-    places = np.where(outside, math.prod(image), rows * image[1] + columns)
-    return places.reshape(math.prod(result), math.prod(window))
+    indices = np.where(outside, math.prod(image), rows * image[1] + columns)
+    return indices.reshape(math.prod(result), math.prod(window))

@@ -12,11 +12,10 @@ from .mixed import Projection
 
 
 def context_projection(input, context_len, context_start=None, padding_attr=None):
-    """`context_len` steps side by side, from `context_start` steps after each one on.
+    """Concatenate each step's context: `context_len` steps from `context_start` after it on.
 
-    None starts so that the step itself is in the middle, or right of it. The places outside the
-    sequence are rows of their own, learned and zero at the start; with `padding_attr=False` they
-    stay zero.
+    None centres the context on the step, with the extra step of an even length before it. Steps
+    outside the sequence are learned rows, initially zero; with `padding_attr=False` zeros.
     """
     if not isinstance(input, Layer):
         raise TypeError(f"a projection is of a layer, not of {input!r}")
@@ -24,7 +23,7 @@ def context_projection(input, context_len, context_start=None, padding_attr=None
     start = -(count // 2) if context_start is None else context_start
     if not isinstance(start, (int, np.integer)):
         raise pd.GraphError(f"context_projection: context_start is a whole number, not {start!r}")
-    before, after = max(0, -start), max(0, start + count - 1)
+    before, after = max(0, -start), max(0, start + count - 1)  # steps that may be outside
     learned = padding_attr is not False and before + after > 0
 
     def compute(x, w, size):
@@ -32,8 +31,10 @@ def context_projection(input, context_len, context_start=None, padding_attr=None
             raise pd.GraphError(f"{x.name!r} has no sequences")
         y = pd.sequence_context(x.sequences, x, start, count)
         if learned:
-            y = pd.add(y, _padding(x.sequences, w, start, count, before))
-        return refined(pd.reshape(y, [-1, size]), (x.sequences.tokens, size))
+            y = y + _padding(x.sequences, w, start, count, before)
+        rows = pd.reshape(y, [-1, size])
+        rows = refined(rows, (x.sequences.tokens, size))
+        return rows
 
     return Projection(
         "context",
@@ -47,12 +48,12 @@ def context_projection(input, context_len, context_start=None, padding_attr=None
 
 
 def _padding(sequences, w, start, count, before):
-    """The learned rows where `sequence_context` has none of its own, zeros elsewhere.
+    """Return the learned rows for steps outside the sequence, zeros for steps inside.
 
-    w holds the rows for the places before the sequence, the nearest last, then those after it.
+    w holds the rows for the steps before the sequence, the nearest last, then those after it.
     """
     outside = pd.sequence_overrun(sequences, start, count)
-    row = pd.add(outside, pd.where(pd.less_than(outside, 0), before, before - 1))
+    row = outside + pd.where(outside < 0, before, before - 1)
     row = pd.where(pd.equal(outside, 0), -1, row)
     return pd.matmul(pd.one_hot(row, w.dims[0]), w)
 

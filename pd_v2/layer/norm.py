@@ -1,4 +1,4 @@
-"""Layers that normalise."""
+"""Normalisation layers."""
 
 import numpy as np
 
@@ -28,11 +28,11 @@ def batch_norm(
     use_global_stats=None,
     mean_var_names=None,
 ):
-    """act(gamma (x - mu) / sqrt(var + epsilon) + beta) per channel, per feature of flat rows.
+    """Batch normalisation: act(gamma (x - mu) / sqrt(var + epsilon) + beta) per channel.
 
-    Training takes the statistics of its batch and moves the stored ones; inference reads the
-    stored ones unless `use_global_stats=False`. They start from 0, both, and are saved as
-    parameters `.w1` and `.w2`, or `mean_var_names`.
+    Of flat rows it is per column. Training uses the statistics of the batch and updates the moving
+    ones; inference uses the moving ones unless `use_global_stats=False`. As in 2017 these both
+    start from 0; they are saved as the parameters `.w1` and `.w2`, or `mean_var_names`.
     """
     if epsilon < 1e-5:
         raise pd.GraphError(f"epsilon is at least 1e-5, not {epsilon}")
@@ -44,11 +44,11 @@ def batch_norm(
     gamma = scope.weight(0, [channels], param_attr or _constant(1.0), dims=[])
     mean, variance = (scope.statistic(k + 1, channels, n) for k, n in enumerate(names))
     beta = scope.bias([1, channels], bias_attr)
-    flat_beta = np.zeros(channels, np.float32) if beta is None else pd.reshape(beta, [channels])
+    beta = np.zeros(channels, np.float32) if beta is None else pd.reshape(beta, [channels])
     y = pd.batch_norm(
         x,
         gamma,
-        flat_beta,
+        beta,
         mean,
         variance,
         epsilon,
@@ -56,14 +56,14 @@ def batch_norm(
         False if use_global_stats is False else None,
     )
     _record(scope, input, x, channels, epsilon, moving_average_fraction, use_global_stats)
-    chosen = batch_norm_type is None and settings.current().use_gpu
-    if chosen or batch_norm_type == "cudnn_batch_norm":
+    default = batch_norm_type is None and settings.current().use_gpu
+    if default or batch_norm_type == "cudnn_batch_norm":
         scope.config.type = "cudnn_batch_norm"
     return y
 
 
 def _image_or_rows(x, num_channels, n):
-    """(x, its channels): an image, or rows where the layer before has none."""
+    """Return x as an image and its channels, or x and its width if it has no channels."""
     channels = num_channels or x.num_filters
     if not channels or channels == x.size:
         return x, x.size
@@ -71,7 +71,7 @@ def _image_or_rows(x, num_channels, n):
 
 
 def _three_inputs(scope):
-    """The configuration names the input three times, for gamma and the two statistics."""
+    """Record the input three times, for gamma and the two statistics."""
     for _ in range(2):
         scope.config.inputs.add(input_layer_name=scope.inputs[0].full_name)
 
@@ -80,7 +80,7 @@ def _constant(value):
     return ParameterAttribute(initial_mean=value, initial_std=0.0)
 
 
-def _record(scope, before, x, channels, epsilon, fraction, use_global_stats):
+def _record(scope, input, x, channels, epsilon, fraction, use_global_stats):
     config = scope.config
     config.moving_average_fraction, config.epsilon = fraction, epsilon
     if use_global_stats is not None:
@@ -89,7 +89,7 @@ def _record(scope, before, x, channels, epsilon, fraction, use_global_stats):
     conf.channels = channels
     *depth, height, width = x.dims[2:] or (1, 1)
     record_axes(conf, img_size=[*depth, height, width])
-    if before.height or before.width:
+    if input.height or input.width:
         scope.set_geometry(height, width, *(depth or [1]))
     scope.num_filters = channels
 
@@ -98,9 +98,9 @@ def _record(scope, before, x, channels, epsilon, fraction, use_global_stats):
 def img_cmrnorm(
     scope, input, size, scale=0.0128, power=0.75, name=None, num_channels=None, layer_attr=None
 ):
-    """x (1 + scale / size times the sum of x² over `size` channels around)^-power.
+    """Local response normalisation across channels (Krizhevsky et al. 2012).
 
-    Local response normalisation across channels (Krizhevsky et al. 2012).
+    x (1 + scale / size times the sum of x² over the `size` channels around)^-power.
     """
     whole("size", size)
     scope.size = input.size
@@ -111,7 +111,7 @@ def img_cmrnorm(
 
 @layer("norm", "cross_channel_norm")
 def cross_channel_norm(scope, input, name=None, param_attr=None):
-    """Each pixel's channels over their length, times a weight per channel (Liu et al. 2016)."""
+    """Divide each pixel by its L2 norm, times a weight per channel (Liu et al. 2016)."""
     x, channels = image_of(input)
     w = scope.weight(0, [channels, 1], param_attr)
     _record_norm(scope, x, "cross-channel-norm", input.size, 0.0, 0.0)

@@ -1,4 +1,4 @@
-"""The layer that prints others."""
+"""The layer that prints other layers."""
 
 import pd_core as pd
 
@@ -10,7 +10,7 @@ from ..formats.proto import LayerConfig
 
 
 class Print(Layer):
-    """A print layer: it has no value, its `evaluator` writes the values of others."""
+    """A print layer: it has no value of its own, its `evaluator` writes those of its inputs."""
 
     evaluator = None
 
@@ -18,8 +18,8 @@ class Print(Layer):
 def printer(input, format=None, name=None):
     """Print the values of a layer, or of several in a list, to the log at each forward pass.
 
-    Each `%s` of `format` stands for one of them. Returns None: the printing belongs to every
-    network that holds all of these layers.
+    Each `%s` of `format` is replaced by one of them. Returns None: every network that contains
+    all of these layers prints them.
     """
     layers = list(input) if isinstance(input, (list, tuple)) else [input]
     for x in layers:
@@ -37,8 +37,8 @@ def printer(input, format=None, name=None):
     for x in layers:
         config.inputs.add(input_layer_name=x.full_name)
     evaluator = _evaluator(config, layers, pieces)
-    own = {"layer_type": "print", "parents": layers, "config": config, "evaluator": evaluator}
-    layer = Print.of((), "float32", name, **own)
+    record = {"layer_type": "print", "parents": layers, "config": config, "evaluator": evaluator}
+    layer = Print.of((), "float32", name, **record)
     build.current().add(layer)
     build.current().printers.append(layer)
 
@@ -47,10 +47,10 @@ print = printer
 
 
 def _evaluator(config, layers, pieces):
-    fetched, groups = values_of(layers)
+    fetches, by_layer = values_of(layers)
 
     def write(*arrays):
-        texts = [text_of(group) for group in groups(arrays)]
+        texts = [text_of(fields) for fields in by_layer(arrays)]
         log("".join(piece + text for piece, text in zip(pieces, [*texts, ""], strict=True)))
 
-    return Evaluator(config, tuple(layers), tuple(fetched), lambda: Printing(write), prints=True)
+    return Evaluator(config, tuple(layers), tuple(fetches), lambda: Printing(write), prints=True)

@@ -1,4 +1,4 @@
-"""Layers that multiply rows with rows."""
+"""Layers that multiply rows by rows."""
 
 import numpy as np
 
@@ -9,9 +9,9 @@ from .base import layer
 
 @layer("cos", "cos_sim", inputs=("a", "b"), rows=("a", "b"))
 def cos_sim(scope, a, b, scale=1, size=1, name=None, layer_attr=None):
-    """scale times the cosine between the rows of a and b; no row may be all zero.
+    """Cosine similarity of the rows of a and b, times `scale`; no row may be all zero.
 
-    A row of b holds `size` vectors as wide as a, which gives as many cosines.
+    A row of b holds `size` vectors of a's width, which gives as many numbers.
     """
     if b.size != size * a.size:
         raise pd.ShapeError(
@@ -21,32 +21,32 @@ def cos_sim(scope, a, b, scale=1, size=1, name=None, layer_attr=None):
         scope.config.type, scope.layer_type = "cos_vm", "cos"
     scope.config.cos_scale = scale
     x, y = (pd.reshape(v, [-1, k, a.size]) for v, k in ((a, 1), (b, size)))
-    lengths = pd.mul(_length(x), _length(y))
-    return pd.mul(pd.div(pd.reduce_sum(pd.mul(x, y), [2]), lengths), float(scale))
+    norms = _norm(x) * _norm(y)
+    return pd.reduce_sum(x * y, [2]) / norms * float(scale)
 
 
-def _length(x):
+def _norm(x):
     return pd.sqrt(pd.reduce_sum(pd.square(x), [2]))
 
 
 @layer("l2_distance", "l2_distance_layer", inputs=("x", "y"), rows=("x", "y"))
 def l2_distance(scope, x, y, name=None, layer_attr=None):
-    """The distance of the rows, one number; it has no derivative where they are equal."""
+    """Euclidean distance of two rows, which has no derivative where they are equal."""
     _same_size(x, y)
-    return pd.sqrt(pd.reduce_sum(pd.square(pd.sub(x, y)), [1], keep_dim=True))
+    return pd.sqrt(pd.reduce_sum(pd.square(x - y), [1], keep_dim=True))
 
 
 @layer("dot_prod", "dot_prod_layer", inputs=("input1", "input2"), rows=("input1", "input2"))
 def dot_prod(scope, input1, input2, name=None, layer_attr=None):
-    """The sum of the products of two rows, one number."""
+    """Dot product of two rows."""
     _same_size(input1, input2)
-    return pd.reduce_sum(pd.mul(input1, input2), [1], keep_dim=True)
+    return pd.reduce_sum(input1 * input2, [1], keep_dim=True)
 
 
 @layer("out_prod", "out_prod_layer", inputs=("input1", "input2"), rows=("input1", "input2"))
 def out_prod(scope, input1, input2, name=None, layer_attr=None):
-    """All products of an element of a with one of b: y[i n + j] = a_i b_j, n the width of b."""
-    product = pd.mul(pd.unsqueeze(input1, 2), pd.unsqueeze(input2, 1))
+    """Outer product of two rows a and b: y[i n + j] = a_i b_j, with n the width of b."""
+    product = pd.unsqueeze(input1, 2) * pd.unsqueeze(input2, 1)
     return pd.reshape(product, [-1, input1.size * input2.size])
 
 
@@ -57,7 +57,7 @@ def out_prod(scope, input1, input2, name=None, layer_attr=None):
     rows=("weights", "vectors"),
 )
 def linear_comb(scope, weights, vectors, size=None, name=None, layer_attr=None):
-    """The sum of w_i v_i, where a row of `vectors` holds one v of `size` for each weight."""
+    """Weighted sum of w_i v_i: a row of `vectors` holds a vector v_i of `size` for each weight."""
     size = size or vectors.size // weights.size
     if size * weights.size != vectors.size:
         raise pd.ShapeError(
@@ -73,12 +73,12 @@ convex_comb = linear_comb
 
 @layer("conv_shift", "conv_shift_layer", inputs=("a", "b"), rows=("a", "b"))
 def conv_shift(scope, a, b, name=None, layer_attr=None):
-    """Circular correlation: y_i = sum over j of a[i + j - (n - 1) / 2] b_j, n the odd size of b."""
+    """Circular correlation: y_i = sum over j of a[i + j - (n - 1) / 2] b_j, n = b.size."""
     if b.size % 2 == 0:
         raise pd.ShapeError(f"the size of {b.name!r} is odd, not {b.size}")
     shifts = np.arange(b.size) - (b.size - 1) // 2
-    places = (np.arange(a.size)[:, None] + shifts) % a.size
-    windows = pd.reshape(pd.gather(a, places.reshape(-1), axis=1), [-1, a.size, b.size])
+    indices = (np.arange(a.size)[:, None] + shifts) % a.size
+    windows = pd.reshape(pd.gather(a, indices.reshape(-1), axis=1), [-1, a.size, b.size])
     return pd.squeeze(pd.matmul(windows, pd.unsqueeze(b, 2)), 2)
 
 

@@ -1,4 +1,4 @@
-"""Recurrent layers over whole sequences, and the single steps that groups are made of."""
+"""Recurrent layers over whole sequences, and single steps for recurrent groups."""
 
 import pd_core as pd
 
@@ -23,11 +23,11 @@ def lstmemory(
     param_attr=None,
     layer_attr=None,
 ):
-    """An LSTM with peepholes over each sequence of rows [candidate, input, forget, output gate].
+    """LSTM with peepholes over sequences of rows [candidate, input, forget, output gate].
 
-    `size` is a quarter of the input's width, which already holds the input's share of the gates.
-    The bias [1, 7 size] is that of the four, then the weights of the cell in the three gates.
-    `act` is of the candidate, `state_act` of the cell on its way to the result.
+    The input is already multiplied by its weights and 4 `size` wide. The bias [1, 7 size] holds
+    the biases of the four parts, then the peephole weights of the three gates. `act` applies to
+    the candidate, `state_act` to the cell before the output gate.
     """
     n = _share(input, size, 4)
     act, gate_act, state_act = _cell_activations(scope, act, gate_act, state_act)
@@ -36,12 +36,12 @@ def lstmemory(
 
     def step(state, x):
         h, c = state
-        gates = pd.add(pd.matmul(h, w), x)
-        h, c = pd.lstm_cell(gates, c, _all_of(peepholes), act, gate_act, state_act)
+        gates = pd.matmul(h, w) + x
+        h, c = pd.lstm_cell(gates, c, _all_or_none(peepholes), act, gate_act, state_act)
         return [h, c], h
 
     bounded = gate_act.bounded and (act.bounded or state_act.bounded)
-    return _along(scope, step, 2, n, _plus(input, bias), reverse, bounded)
+    return _scan(scope, step, 2, n, _plus(input, bias), reverse, bounded)
 
 
 @layer("gated_recurrent", "gru", Tanh)
@@ -57,9 +57,9 @@ def grumemory(
     param_attr=None,
     layer_attr=None,
 ):
-    """A GRU over each sequence of rows [update gate, reset gate, candidate].
+    """GRU over sequences of rows [update gate, reset gate, candidate].
 
-    `size` is a third of the input's width, which already holds the input's share of the three.
+    The input is already multiplied by its weights and 3 `size` wide.
     """
     n = _share(input, size, 3)
     act, gate_act = _cell_activations(scope, act, gate_act)
@@ -71,7 +71,7 @@ def grumemory(
         return h, h
 
     bounded = gate_act.name == "sigmoid" and act.bounded
-    return _along(scope, step, 1, n, _plus(input, bias), reverse, bounded)
+    return _scan(scope, step, 1, n, _plus(input, bias), reverse, bounded)
 
 
 @layer("recurrent", "recurrent_layer", Tanh)
@@ -85,16 +85,16 @@ def recurrent(
     reverse=False,
     layer_attr=None,
 ):
-    """h_t = act(x_t + h_(t-1) W + b) over each sequence."""
+    """Plain recurrent layer: h_t = act(x_t + h_(t-1) W + b) over each sequence."""
     w = scope.weight(0, [input.size, input.size], param_attr)
     bias = scope.bias([1, input.size], bias_attr)
     scope.acted = True
 
     def step(h, x):
-        h = act(pd.add(pd.matmul(h, w), x))
+        h = act(pd.matmul(h, w) + x)
         return h, h
 
-    return _along(scope, step, 1, input.size, _plus(input, bias), reverse, act.bounded)
+    return _scan(scope, step, 1, input.size, _plus(input, bias), reverse, act.bounded)
 
 
 @layer("lstm_step", "lstm_step", Tanh, inputs=("input", "state"), rows=("input", "state"))
@@ -110,16 +110,16 @@ def lstm_step(
     bias_attr=None,
     layer_attr=None,
 ):
-    """One step of `lstmemory`, for a group: `state` is the last cell.
+    """One step of `lstmemory`, for a recurrent group: `state` is the previous cell.
 
-    The input holds the last result's share of the gates as well. The bias [1, 3 size] is the
-    weights of the cell in the gates. The new cell is the output "state", see `get_output`.
+    The input also holds the previous output times its weights. The bias [1, 3 size] holds the
+    peephole weights. The new cell is the output "state", see `get_output`.
     """
     n = _share(input, size or state.size, 4)
     _check_state(state, n)
     act, gate_act, state_act = _cell_activations(scope, act, gate_act, state_act)
     peepholes = _parts(scope.bias([1, 3 * n], bias_attr), [n, n, n])
-    h, c = pd.lstm_cell(input, state, _all_of(peepholes), act, gate_act, state_act)
+    h, c = pd.lstm_cell(input, state, _all_or_none(peepholes), act, gate_act, state_act)
     scope.outputs["state"] = c
     return h
 
@@ -137,7 +137,7 @@ def gru_step(
     param_attr=None,
     layer_attr=None,
 ):
-    """One step of `grumemory`, for a group: `output_mem` is the last result."""
+    """One step of `grumemory`, for a recurrent group: `output_mem` is the previous output."""
     n = _share(input, size, 3)
     _check_state(output_mem, n)
     act, gate_act = _cell_activations(scope, act, gate_act)
@@ -157,7 +157,7 @@ def gru_step_naive(
     param_attr=None,
     layer_attr=None,
 ):
-    """The same as `gru_step`, made of mixed layers with a weight and a bias each.
+    """`gru_step` composed of mixed layers, which have a weight and a bias each.
 
     They are `<name>_update`, `<name>_reset`, `<name>_reset_output`, `<name>_output_candidate` and
     the result, which takes `layer_attr`.
@@ -168,9 +168,9 @@ def gru_step_naive(
         if attr not in (None, True, False) and "parameter_name" in attr.attr:
             raise pd.GraphError(f"gru_step_naive {name!r}: one named parameter cannot serve thrice")
 
-    def part(what, block, state, act):
+    def part(suffix, block, state, act):
         return mixed(
-            name=f"{name}_{what}",
+            name=f"{name}_{suffix}",
             size=n,
             act=act,
             bias_attr=True if bias_attr is None else bias_attr,
@@ -182,8 +182,8 @@ def gru_step_naive(
 
     update = part("update", 0, output_mem, gate_act or Sigmoid())
     reset = part("reset", 1, output_mem, gate_act or Sigmoid())
-    kept = mixed(name=f"{name}_reset_output", input=dotmul_operator(a=output_mem, b=reset))
-    candidate = part("output_candidate", 2, kept, act or Tanh())
+    reset_state = mixed(name=f"{name}_reset_output", input=dotmul_operator(a=output_mem, b=reset))
+    candidate = part("output_candidate", 2, reset_state, act or Tanh())
     return mixed(
         name=name,
         layer_attr=layer_attr,
@@ -197,7 +197,7 @@ def gru_step_naive(
 
 @layer("get_output", "get_output_layer", rows=())
 def get_output(scope, input, arg_name, name=None, layer_attr=None):
-    """An output of a layer that has several, by its name in `Layer.outputs`."""
+    """Return one of the outputs of a layer, by its name in `Layer.outputs`."""
     if arg_name not in input.outputs:
         names = ", ".join(map(repr, input.outputs))
         raise pd.GraphError(f"{input.name!r} has no output {arg_name!r}, only {names}")
@@ -205,10 +205,11 @@ def get_output(scope, input, arg_name, name=None, layer_attr=None):
     return input if arg_name == "default" else input.results[arg_name]
 
 
-def _along(scope, step, states, size, rows, reverse, bounded):
-    """The rows that a step gives along each sequence, from states [B, size] of zeros.
+def _scan(scope, step, states, size, rows, reverse, bounded):
+    """Run step(states, row) along each sequence, from `states` zero states [B, size].
 
-    `bounded` says that no state grows without limit, whatever the weights.
+    With `bounded`, no state grows without limit, whatever the weights; then steps beyond the end of
+    a sequence need not be masked.
     """
     sequences = scope.inputs[0].sequences
     if sequences is None:
@@ -222,16 +223,16 @@ def _along(scope, step, states, size, rows, reverse, bounded):
 
 
 def _plus(x, bias):
-    return x if bias is None else pd.add(x, bias)
+    return x if bias is None else x + bias
 
 
 def _share(input, size, parts):
-    """The width of a layer whose input has `parts` columns for each of its own."""
+    """Return the width of a layer whose input has `parts` columns for each of the layer's."""
     if not isinstance(input, Layer):
         raise TypeError(f"the input is a layer, not {input!r}")
     if input.size % parts or size not in (None, 0, input.size // parts):
-        wanted = f"{parts} times a size" if not size else f"{parts} x {size}"
-        raise pd.ShapeError(f"{input.name!r} is {input.size} wide, not {wanted}")
+        expected = f"{parts} times a size" if not size else f"{parts} x {size}"
+        raise pd.ShapeError(f"{input.name!r} is {input.size} wide, not {expected}")
     return input.size // parts
 
 
@@ -241,29 +242,32 @@ def _check_state(state, size):
 
 
 def _cell_activations(scope, act, gate_act, *state_act):
-    """The activations of a cell, which it applies itself, recorded."""
-    found = [act, gate_act or Sigmoid(), *(f or Tanh() for f in state_act)]
-    for f in found:
+    """Return the activations of a cell, with defaults, and record them."""
+    activations = [act, gate_act or Sigmoid(), *(f or Tanh() for f in state_act)]
+    for f in activations:
         if not isinstance(f, Base) or not f.support_hppl:
             raise pd.GraphError(f"a cell's activation is Tanh(), Sigmoid() or Relu(), not {f!r}")
     scope.acted = True
-    scope.config.active_gate_type = found[1].name
+    scope.config.active_gate_type = activations[1].name
     if state_act:
-        scope.config.active_state_type = found[2].name
-    return found
+        scope.config.active_state_type = activations[2].name
+    return activations
 
 
-def _all_of(peepholes):
+def _all_or_none(peepholes):
     return peepholes if all(p is not None for p in peepholes) else None
 
 
 def _parts(bias, sizes):
-    """A bias in its parts, all None if there is none."""
+    """Split a bias; all parts are None without one."""
     return [None] * len(sizes) if bias is None else pd.split(bias, sizes, axis=1)
 
 
 def _gru_weights(scope, n, attr):
-    """[n, 2n] of the gates and [n, n] of the candidate, which 2017 stored one after the other."""
-    numbers = pd.reshape(scope.weight(0, [n, 3 * n], attr), [-1])
-    gates, candidate = pd.split(numbers, [2 * n * n, n * n])
+    """Return the weights [n, 2n] of the gates and [n, n] of the candidate.
+
+    As in 2017 they are stored one after the other in a parameter [n, 3n].
+    """
+    flat = pd.reshape(scope.weight(0, [n, 3 * n], attr), [-1])
+    gates, candidate = pd.split(flat, [2 * n * n, n * n])
     return pd.reshape(gates, [n, 2 * n]), pd.reshape(candidate, [n, n])

@@ -1,4 +1,4 @@
-"""Layers that make one row of a sequence, rows of one, or sequences of sequences."""
+"""Layers that pool, expand, concatenate and reshape sequences."""
 
 import logging
 
@@ -17,14 +17,14 @@ _EXTRA = ("drop_rate", "error_clipping_threshold")
 
 
 class AggregateLevel:
-    """What becomes one row: a whole sample, or each sub-sequence of it."""
+    """What is aggregated to one row: a whole sample, or each sub-sequence of it."""
 
     TO_NO_SEQUENCE = EACH_TIMESTEP = "non-seq"
     TO_SEQUENCE = EACH_SEQUENCE = "seq"
 
 
 class ExpandLevel:
-    """What has one row before `expand`: a whole sample, or each sub-sequence of it."""
+    """What the input of `expand` has a row for: a whole sample, or each sub-sequence of it."""
 
     FROM_NO_SEQUENCE = FROM_TIMESTEP = "non-seq"
     FROM_SEQUENCE = "seq"
@@ -41,12 +41,12 @@ def pooling(
     stride=-1,
     layer_attr=None,
 ):
-    """The steps of a sequence as one row: `Max` (if None), `Avg`, `Sum` or `SquareRootN`.
+    """Pool the steps of each sequence to one row: `Max` (the default), `Avg`, `Sum`, `SquareRootN`.
 
-    Of a nested sequence a sample becomes a row, with `TO_SEQUENCE` each sub-sequence. A stride
-    cuts sequences into windows of that many steps, the last one shorter, and gives a sequence
-    with a row for each. `Max(output_max_index=True)` gives the row's number in the batch.
-    An empty sequence gives 0, as a number -1.
+    Of nested sequences a sample becomes a row, with `TO_SEQUENCE` each sub-sequence. A stride cuts
+    sequences into windows of that many steps, the last one shorter, and gives a sequence with a
+    row per window. `Max(output_max_index=True)` gives the index in the batch of the row with the
+    maximum. An empty sequence gives 0, or the index -1.
     """
     kind = Max() if pooling_type is None else pooling_type
     if not isinstance(kind, (Max, Avg)):
@@ -65,31 +65,32 @@ def pooling(
 
 def _pooled(sequences, x, kind):
     if isinstance(kind, Max):
-        return _place_of_max(sequences, x) if kind.output_max_index else sequences.max(x)
+        return _index_of_max(sequences, x) if kind.output_max_index else sequences.max(x)
     if kind.strategy == Avg.STRATEGY_AVG:
         return sequences.mean(x)
     total = _sum(sequences, x)
     if kind.strategy == Avg.STRATEGY_SUM:
         return total
-    return pd.div(total, pd.sqrt(sequences.counts(x)))
+    return total / pd.sqrt(sequences.counts(x))
 
 
 def _sum(sequences, x):
-    """Sums of steps; of scaled steps, as in attention, without computing each of these."""
+    """Sum steps; scaled steps, as in attention, by one product without computing each of them."""
     if x.config.type != "scaling":
         return sequences.sum(x)
     weight, rows = x.parents
     return sequences.weighted_sum(weight, rows)
 
 
-def _place_of_max(sequences, x):
-    """The number of the row that holds the first maximum."""
+def _index_of_max(sequences, x):
+    """Return the index of the row that holds the first maximum, as a number of x's dtype."""
     x = pd.stop_gradient(x)
-    largest = pd.equal(x, sequences.repeat(sequences.max(x)))
-    behind = pd.unsqueeze(pd.cast(pd.sub(sequences.total, sequences.numbers), x.dtype), 1)
-    most = sequences.max(pd.where(largest, behind, float("-inf")))
-    some = pd.unsqueeze(pd.greater_than(sequences.lengths, 0), 1)
-    return pd.where(some, pd.sub(pd.cast(sequences.total, x.dtype), most), -1.0)
+    is_max = pd.equal(x, sequences.repeat(sequences.max(x)))
+    # the first index is the one with the most rows from it to the end of the batch
+    rows_left = pd.unsqueeze(pd.cast(sequences.total - sequences.numbers, x.dtype), 1)
+    most = sequences.max(pd.where(is_max, rows_left, float("-inf")))
+    not_empty = pd.unsqueeze(sequences.lengths > 0, 1)
+    return pd.where(not_empty, pd.cast(sequences.total, x.dtype) - most, -1.0)
 
 
 @layer("seqlastins", "last_seq")
@@ -101,7 +102,7 @@ def last_seq(
     stride=-1,
     layer_attr=None,
 ):
-    """The last step of each sequence, zeros of an empty one; levels and stride as in `pooling`."""
+    """Last step of each sequence, zeros for an empty one; levels and stride as in `pooling`."""
     if input.reverse:
         _warn_of_direction(scope, input, "runs backwards: first_seq has seen all steps")
     return _aggregated(scope, input, agg_level, stride).last(input)
@@ -116,9 +117,9 @@ def first_seq(
     stride=-1,
     layer_attr=None,
 ):
-    """The first step of each sequence, zeros of an empty one; levels as in `pooling`.
+    """First step of each sequence, zeros for an empty one; levels and stride as in `pooling`.
 
-    The windows of a stride end with the sequence: the first one may be shorter.
+    But the windows of a stride are counted from the end: the first one may be shorter.
     """
     if input.reverse is False:
         _warn_of_direction(scope, input, "runs forwards: last_seq has seen all steps")
@@ -127,13 +128,13 @@ def first_seq(
 
 
 def _warn_of_direction(scope, input, why):
-    """The step that is asked for is the first that a recurrent layer made."""
+    """Log that the selected step is the one a recurrent layer computed first."""
     log = logging.getLogger("paddle")
     log.warning("layer %r: %r %s", scope.short_name, input.name, why)
 
 
 def _aggregated(scope, input, agg_level, stride, from_end=False):
-    """Segments with a sequence for each row of the result, whose levels and record it sets."""
+    """Return Segments with one sequence per row of the result; set its levels and record."""
     levels = needs_levels(input)
     if agg_level not in (AggregateLevel.TO_NO_SEQUENCE, AggregateLevel.TO_SEQUENCE):
         raise pd.GraphError(f"agg_level is one of AggregateLevel, not {agg_level!r}")
@@ -166,9 +167,9 @@ def expand(
     expand_level=ExpandLevel.FROM_NO_SEQUENCE,
     layer_attr=None,
 ):
-    """A row for each step of its sequence in `expand_as`; only a Param makes a bias.
+    """Repeat each row for all steps of its sequence in `expand_as`; only a Param makes a bias.
 
-    `input` has a row for each sample, with `FROM_SEQUENCE` one for each sub-sequence.
+    `input` has a row per sample, with `FROM_SEQUENCE` one per sub-sequence.
     """
     if expand_level == ExpandLevel.FROM_SEQUENCE:
         _, sequences = needs_nested(expand_as)
@@ -195,7 +196,7 @@ def expand(
     rows=("a", "b"),
 )
 def seq_concat(scope, a, b, act=None, name=None, layer_attr=None, bias_attr=None):
-    """act of the steps of a, followed by those of b; no bias unless one is asked for."""
+    """act of the steps of a followed by those of b, in each sequence; no bias by default."""
     if a.size != b.size:
         raise pd.ShapeError(f"{a.name!r} is {a.size} wide, {b.name!r} {b.size}")
     joined, y = pd.sequence_concat(needs_sequences(a), needs_sequences(b), a, b)
@@ -204,9 +205,9 @@ def seq_concat(scope, a, b, act=None, name=None, layer_attr=None, bias_attr=None
 
 
 def seq_reshape(input, reshape_size, act=None, name=None, layer_attr=None, bias_attr=None):
-    """The elements of each sequence in rows of another size; of plain rows, each a sequence.
+    """Reshape each sequence to rows of `reshape_size`; each plain row becomes a sequence.
 
-    2017 took an `act` and never applied it; so it is here.
+    As in 2017, `act` is accepted and never applied.
     """
     return _seq_reshape(
         input=input, size=reshape_size, name=name, layer_attr=layer_attr, bias_attr=bias_attr
@@ -219,16 +220,16 @@ def _seq_reshape(scope, input, size, name, layer_attr, bias_attr):
     if not input.levels and input.size % size:
         raise pd.ShapeError(f"{input.name!r} is {input.size} wide, which is not rows of {size}")
     if input.levels:
-        before = needs_sequences(input)
-        if type(before) is not pd.Segments:
+        segments = needs_sequences(input)
+        if type(segments) is not pd.Segments:
             raise pd.GraphError("the sub-sequences that a step sees cannot get other lengths")
-        elements = pd.mul(before.lengths, input.size)
+        elements = segments.lengths * input.size
     else:
         elements = pd.expand(pd.constant([input.size]), pd.size_of(input, 0))
         elements = refined(elements, input.dims[:1])
-    sequences = pd.Segments(pd.div(elements, size))
-    # as many rows as the lengths say, so that a sequence that does not divide is an error; not by
-    # concat, which ONNX Runtime would take to stand for -1
+    sequences = pd.Segments(elements / size)
+    # The number of rows is stated, not -1, so that a sequence that does not divide is an error.
+    # By `where`, because ONNX Runtime would turn a concat with one unknown size into -1.
     shape = pd.where(np.array([True, False]), sequences.total, np.array([0, size]))
     rows = refined(pd.reshape(input, shape), (sequences.tokens, size))
     scope.levels = (sequences,)
@@ -237,44 +238,44 @@ def _seq_reshape(scope, input, size, name, layer_attr, bias_attr):
 
 @layer("row_conv", "row_conv_layer", Linear, supports=("drop_rate",))
 def row_conv(scope, input, context_len, act=None, name=None, param_attr=None, layer_attr=None):
-    """act of the sum of x[t + k] w[k], elementwise, over the next steps (Amodei et al. 2016).
+    """Row convolution: act(sum over k < context_len of x[t + k] w[k]), elementwise.
 
-    k counts from 0 to context_len - 1; beyond the end of the sequence there is nothing.
+    Steps beyond the end of the sequence count as zeros (Amodei et al. 2016).
     """
     needs_levels(input)
     whole("context_len", context_len)
     w = scope.weight(0, [context_len, input.size], param_attr)
     scope.config.inputs[0].row_conv_conf.context_length = context_len
     steps = pd.sequence_context(input.sequences, input, 0, context_len)
-    return pd.reduce_sum(pd.mul(steps, w), [1])
+    return pd.reduce_sum(steps * w, [1])
 
 
 def needs_levels(x):
-    """The levels of a layer that has sequences."""
+    """Return the levels of a layer; GraphError without sequences."""
     if not x.levels:
         raise pd.GraphError(f"{x.name!r} has no sequences")
     return x.levels
 
 
 def needs_sequences(x):
-    """The only level of a layer: sequences of rows."""
+    """Return the only level of a layer; GraphError unless it holds sequences of rows."""
     if len(needs_levels(x)) > 1:
         raise pd.GraphError(f"{x.name!r} has sequences in sequences, not of rows")
     return x.levels[0]
 
 
 def needs_nested(x):
-    """The two levels of a layer."""
+    """Return the two levels of a layer; GraphError unless its sequences are nested."""
     if len(needs_levels(x)) < 2:
         raise pd.GraphError(f"{x.name!r} has sequences of rows, none in sequences")
     return x.levels
 
 
 def only_param(attr):
-    """A bias attribute where nothing but a Param asks for a bias."""
+    """Return a bias attribute if it is a Param, else None."""
     return attr if isinstance(attr, ParameterAttribute) else None
 
 
 def with_bias(scope, y, attr):
-    """y plus the bias of an attribute, None for none."""
-    return y if attr is None else pd.add(y, scope.bias([1, y.dims[1]], attr))
+    """Add a bias to y, or none for None."""
+    return y if attr is None else y + scope.bias([1, y.dims[1]], attr)

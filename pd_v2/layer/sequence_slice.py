@@ -1,4 +1,4 @@
-"""Layers that choose steps of sequences, or sequences of sequences."""
+"""Layers that select steps of sequences, or sub-sequences of samples."""
 
 import pd_core as pd
 from pd_core.graph.node import refined
@@ -11,10 +11,10 @@ from .sequence import needs_levels, needs_nested, needs_sequences, only_param, w
 
 
 def kmax_seq_score(input, name=None, beam_size=1):
-    """Where the `beam_size` largest scores of each sequence stand, as numbers, the largest first.
+    """Top-k: the steps of the `beam_size` largest scores of each sequence, largest first.
 
-    -1 fills the row of a sequence with fewer steps. Of a nested sequence each sub-sequence has a
-    row. There is no gradient.
+    The steps are numbers from 0; -1 pads the row of a sequence with fewer. Of nested sequences
+    each sub-sequence has a row. There is no gradient.
     """
     out = _kmax_seq_score(input=input, name=name, beam_size=beam_size)
     out.config.ClearField("size")  # 2017 left it open
@@ -35,17 +35,17 @@ def _kmax_seq_score(scope, input, name, beam_size):
 
 @layer("subseq", "sub_seq", Linear, inputs=("input", "offsets", "sizes"))
 def sub_seq(scope, input, offsets, sizes, act=None, bias_attr=None, name=None):
-    """act of some steps of each sequence: `sizes` of them, from step `offsets` on.
+    """Slice each sequence: `sizes` steps from step `offsets` on; then act.
 
-    Both are ids, one for each sequence, counted from 0. What lies beyond the end of a sequence is
-    left out. Only a Param makes a bias.
+    Both are ids, one per sequence, from 0. Steps beyond the end of a sequence are left out. Only a
+    Param makes a bias.
     """
     sequences = needs_sequences(input)
     for x in (offsets, sizes):
         if x.dtype.kind != "i":
             raise pd.DTypeError(f"{x.name!r} holds rows of numbers, no ids")
     start = pd.minimum(offsets, sequences.lengths)
-    count = pd.minimum(sizes, pd.sub(sequences.lengths, start))
+    count = pd.minimum(sizes, sequences.lengths - start)
     columns = (pd.unsqueeze(v, 1) for v in (start, count))
     _, steps, y = pd.sequence_cut(sequences, input, *columns)
     scope.levels = (pd.Segments(count, steps.tokens),)
@@ -53,14 +53,13 @@ def sub_seq(scope, input, offsets, sizes, act=None, bias_attr=None, name=None):
 
 
 def seq_slice(input, starts, ends, name=None):
-    """Slices of each sequence, every one a sequence: from a step of `starts` to one of `ends`.
+    """Cut slices out of each sequence, from the steps `starts` to the steps `ends`, inclusive.
 
-    A row of either has up to K steps for one sequence, of the innermost level, counted from 0;
-    -1 ends the list. None stands for the first step, or the last. The end is part of the slice,
-    which ends with its sequence in any case. Slices of a nested sequence belong to its samples.
+    A row of either lists up to K steps of one sequence of the innermost level, from 0; -1 ends the
+    list. None is the first step of each sequence, or the last. An end beyond the sequence is its
+    last step. Each slice becomes a sequence; slices of nested sequences belong to the samples.
     """
-    given = [x for x in (starts, ends) if x is not None]
-    for x in given:
+    for x in [x for x in (starts, ends) if x is not None]:
         if not isinstance(x, Layer):
             raise TypeError(f"seq_slice: starts and ends are layers or None, not {x!r}")
     return _seq_slice(input=input, starts=starts, ends=ends, name=name)
@@ -78,15 +77,15 @@ def _seq_slice(scope, input, starts=None, ends=None, name=None):
         )
     if len(bounds) == 1:
         scope.config.select_first = starts is not None
-    there = _before_end(*bounds)
-    last = pd.unsqueeze(pd.sub(sequences.lengths, 1), 1)
+    valid = _before_end(*bounds)
+    last = pd.unsqueeze(sequences.lengths - 1, 1)
     start = pd.zeros_like(bounds[0]) if starts is None else bounds[0]
     end = last if ends is None else pd.minimum(bounds[-1], last)
-    count = pd.maximum(pd.add(pd.sub(end, start), 1), 0)
-    chosen, steps, y = pd.sequence_cut(sequences, input, start, pd.where(there, count, -1))
+    count = pd.maximum(end - start + 1, 0)
+    slices, steps, y = pd.sequence_cut(sequences, input, start, pd.where(valid, count, -1))
     if len(input.levels) > 1:
-        outer = input.levels[0].sum(chosen.lengths)
-        scope.levels = (pd.Segments(outer, chosen.tokens), steps)
+        outer = input.levels[0].sum(slices.lengths)
+        scope.levels = (pd.Segments(outer, slices.tokens), steps)
     else:
         scope.levels = (steps,)
     return y
@@ -94,36 +93,34 @@ def _seq_slice(scope, input, starts=None, ends=None, name=None):
 
 @layer("sub_nested_seq", "sub_nested_seq_layer", inputs=("input", "selected_indices"))
 def sub_nested_seq(scope, input, selected_indices, name=None):
-    """The sub-sequences of each sample that its row of `selected_indices` names, in that order.
+    """Select sub-sequences of each sample by its row of `selected_indices`, in that order.
 
-    They count from 0; -1 ends the list, and what is beyond the last sub-sequence is left out.
+    Indices count from 0; -1 ends the list, and those beyond the last sub-sequence are left out.
     """
     outer, inner = needs_nested(input)
-    chosen = _numbers(selected_indices)
-    there = pd.logical_and(
-        _before_end(chosen), pd.less_than(chosen, pd.unsqueeze(outer.lengths, 1))
-    )
-    # one more than there are stands for none, so that there is always something to read
-    place = pd.where(there, pd.add(pd.unsqueeze(outer.starts, 1), chosen), outer.total)
+    indices = _numbers(selected_indices)
+    valid = pd.logical_and(_before_end(indices), indices < pd.unsqueeze(outer.lengths, 1))
+    # An empty sub-sequence is appended, which all invalid indices read.
+    place = pd.where(valid, pd.unsqueeze(outer.starts, 1) + indices, outer.total)
     starts, counts = (pd.gather(pd.concat([v, [0]]), place) for v in (inner.starts, inner.lengths))
     samples = input.sequences
-    starts = pd.sub(starts, pd.unsqueeze(samples.starts, 1))
-    parts, steps, y = pd.sequence_cut(samples, input, starts, pd.where(there, counts, -1))
+    starts = starts - pd.unsqueeze(samples.starts, 1)
+    parts, steps, y = pd.sequence_cut(samples, input, starts, pd.where(valid, counts, -1))
     scope.levels = (parts, steps)
     return y
 
 
 def _numbers(x):
-    """Rows of whole numbers, int64 [rows, K]."""
+    """Return rows of numbers as int64 [rows, K]."""
     if x.rank != 2:
         raise pd.ShapeError(f"{x.name!r} has rows of numbers, not {x!r}")
     return pd.cast(x, "int64")
 
 
 def _before_end(*lists):
-    """Which places of rows come before the first negative one, in every list."""
+    """Return a mask of the columns before the first negative one of any of the lists."""
     ended = None
     for x in lists:
-        here = pd.less_than(x, 0)
-        ended = here if ended is None else pd.logical_or(ended, here)
+        negative = x < 0
+        ended = negative if ended is None else pd.logical_or(ended, negative)
     return pd.equal(pd.cum_sum(pd.cast(ended, "int64"), axis=1), 0)

@@ -1,6 +1,6 @@
-"""Costs of label sequences, of choices among very many classes, and of searches by beams.
+"""Structured costs: CRF, CTC, sampled and hierarchical softmax, beam search.
 
-Each gives a number a row or a sequence; training minimises their sum over the batch.
+Each gives a number per row or sequence; training minimises their sum over the batch.
 """
 
 import math
@@ -30,10 +30,11 @@ def crf(
     coeff=1.0,
     layer_attr=None,
 ):
-    """-ln p of each sequence of labels by a linear-chain CRF over scores, `size` a step.
+    """Linear-chain CRF: -ln p of each label sequence, from `size` scores per step.
 
-    The parameter [size + 2, size] holds the scores of a first label, of a last one, and of moves
-    from each label. `weight` has a row for each sequence; `coeff` multiplies the gradient.
+    The parameter [size + 2, size] holds the scores of the first label, of the last one, and of
+    the transitions from each label. `weight` has a row per sequence; `coeff` multiplies the
+    gradient.
     """
     size = input.size if size is None else size
     if (input.size, label.size) != (size, size):
@@ -51,37 +52,37 @@ def crf(
 
 @layer("crf_decoding", "crf_decoding_layer", inputs=("input", "label"))
 def crf_decoding(scope, input, size, label=None, param_attr=None, name=None, layer_attr=None):
-    """The labels of greatest score in each sequence; give `param_attr` the name that `crf` has.
+    """Viterbi decoding: the labels of highest score; `param_attr` names the parameter of `crf`.
 
-    With a label, a row is 1 where it is not the one that is found, else 0; then the labels are
-    the `ids` of the layer.
+    With a label the result is 1 for each row whose decoded label is wrong, else 0, and the decoded
+    labels are the `ids` of the layer.
     """
     if input.size != size:
         raise pd.ShapeError(f"{size} labels, but {input.name!r} has {input.size} scores")
     sequences = _sequences(input)
-    found = pd.crf_decode(input, sequences, **_chain(scope, size, param_attr))
+    decoded = pd.crf_decode(input, sequences, **_chain(scope, size, param_attr))
     scope.config.size, scope.size = size, 1
     if label is None:
-        return found
+        return decoded
     _check_ids(label)
-    scope.ids = found
-    return pd.unsqueeze(pd.cast(pd.logical_not(pd.equal(found, label)), input.dtype), 1)
+    scope.ids = decoded
+    return pd.unsqueeze(pd.cast(pd.logical_not(pd.equal(decoded, label)), input.dtype), 1)
 
 
 def _chain(scope, size, attr):
-    """The parts of the parameter of a linear chain."""
+    """Return the parameter of a linear chain, split into start, end and transition scores."""
     weights = scope.weight(0, [size + 2, size], attr)
     start, end, transitions = pd.split(weights, [1, 1, size])
-    start, end = (pd.squeeze(border, 0) for border in (start, end))
+    start, end = (pd.squeeze(row, 0) for row in (start, end))
     return {"start": start, "end": end, "transitions": transitions}
 
 
 @layer("ctc", "ctc_layer", inputs=("input", "label"))
 def ctc(scope, input, label, size=None, name=None, norm_by_times=False, layer_attr=None):
-    """-ln p of each sequence of labels by CTC, over steps of probabilities; the blank is the last.
+    """CTC: -ln p of each label sequence, from `size` probabilities per step, the blank last.
 
-    There are `size` probabilities, one more than labels. A label that needs more steps than there
-    are costs 0. `norm_by_times` divides the gradient by the number of steps.
+    `size` is the number of labels plus 1. A label sequence that needs more steps than the input
+    has costs 0. `norm_by_times` divides the gradient by the number of steps.
     """
     size = _ctc_size(input, label, size)
     return _ctc(scope, pd.log_probability(input), label, size - 1, norm_by_times)
@@ -91,9 +92,9 @@ def ctc(scope, input, label, size=None, name=None, norm_by_times=False, layer_at
 def warp_ctc(
     scope, input, label, size=None, name=None, blank=0, norm_by_times=False, layer_attr=None
 ):
-    """`ctc` over steps of scores, whose softmax is taken here, with a blank of one's choice.
+    """`ctc` on scores: applies softmax itself, and takes the index of the blank.
 
-    The labels are those of `size` classes that are not the blank.
+    The labels are the `size` classes without the blank.
     """
     _ctc_size(input, label, size)
     scope.config.blank = blank
@@ -117,11 +118,11 @@ def _ctc(scope, steps, label, blank, norm_by_times):
     scope.levels, scope.size = (), steps.dims[1]
     if not norm_by_times:
         return value
-    return pd.straight_through(value, pd.div(value, sequences.counts(value)))
+    return pd.straight_through(value, value / sequences.counts(value))
 
 
 def _sigmoid_only(act):
-    """nce's `act` of releases before 2017-11, which nothing but a sigmoid made sense for."""
+    """Accept nce's `act` of releases before 2017-11; warn unless it is a sigmoid."""
     if act is not None and not isinstance(act, Sigmoid):
         warn(f"nce: act={type(act).__name__} has no effect, its activation is a sigmoid")
     return {}
@@ -142,10 +143,10 @@ def nce(
     bias_attr=None,
     layer_attr=None,
 ):
-    """Noise-contrastive estimation: tells the label from classes drawn at random, each time anew.
+    """Noise-contrastive estimation: discriminate the label from `num_neg_samples` random classes.
 
-    The noise has the probabilities `neg_distribution`, uniform if None. A list of inputs takes a
-    list of `param_attr`, or one that serves as the pattern of each.
+    They are drawn in each step with the probabilities `neg_distribution`, uniformly if None. A
+    list of inputs takes a list of `param_attr`, or one that is copied for each input.
     """
     _check_data_label(label)
     classes = label.size if num_classes is None else num_classes
@@ -173,9 +174,9 @@ def hsigmoid(
     param_attr=None,
     layer_attr=None,
 ):
-    """-ln p of the label at the leaves of a binary tree with a sigmoid at each inner node.
+    """Hierarchical softmax: -ln p of the label, a leaf of a binary tree of sigmoids.
 
-    As in 2017, a class whose way is a step shorter than the longest has ln 2 more.
+    As in 2017, a class whose path is one node shorter than the longest costs ln 2 more.
     """
     _check_data_label(label)
     classes = label.size if num_classes is None else num_classes
@@ -188,16 +189,16 @@ def hsigmoid(
     bias = scope.bias([1, classes - 1], bias_attr)
     scope.config.num_classes = classes
     value = pd.hierarchical_sigmoid(input, label, weights, bias)
-    shorter = pd.less_than(label, 2 ** (classes - 1).bit_length() - classes)
+    shorter = label < 2 ** (classes - 1).bit_length() - classes
     return value + pd.unsqueeze(pd.cast(shorter, value.dtype) * math.log(2.0), 1)
 
 
 @dataclass(frozen=True, eq=False)
 class BeamInput:
-    """One expansion of a beam: scores of the candidates, `kmax_seq_score` of them, and the gold.
+    """One expansion of a beam: candidate scores, those selected by `kmax_seq_score`, the gold.
 
-    `candidate_scores` are one number a step: sequences in the first expansion, then nested ones,
-    with a sub-sequence for each candidate selected before. `gold` is the right place there.
+    `candidate_scores` are one number per step: sequences in the first expansion, then nested ones
+    with a sub-sequence per candidate selected before. `gold` is the index of the right candidate.
     """
 
     candidate_scores: Layer
@@ -206,9 +207,10 @@ class BeamInput:
 
 
 def cross_entropy_over_beam(input, name=None):
-    """-ln p of the gold path among all paths of a beam, for one BeamInput or a list of them.
+    """Cross-entropy over beam: -ln p of the gold path among all paths of a beam.
 
-    Where gold is not selected, it is added to the paths of that expansion, which is the last.
+    `input` is a BeamInput or a list of them. Where gold is not selected, it is added to the paths
+    of that expansion, which is then the last.
     """
     beams = list(input) if isinstance(input, (list, tuple)) else [input]
     for beam in beams:
@@ -237,14 +239,14 @@ def _cross_entropy_over_beam(scope, input, name):
 def _expansion(number, scores, candidates, gold):
     depth = 2 if number else 1
     if len(scores.levels) != depth:
-        wanted = "nested sequences" if number else "sequences"
-        raise pd.GraphError(f"the scores {scores.name!r} of expansion {number} are no {wanted}")
+        expected = "nested sequences" if number else "sequences"
+        raise pd.GraphError(f"the scores {scores.name!r} of expansion {number} are no {expected}")
     samples = scores.levels[0] if number else None
     return pd.BeamExpansion(scores, scores.levels[-1], candidates, gold, samples)
 
 
 def _sequences(x):
-    """The Segments of the samples of a layer."""
+    """Return the Segments of rows by sample; GraphError without sequences."""
     if x.sequences is None:
         raise pd.GraphError(f"{x.name!r} holds no sequences")
     return x.sequences

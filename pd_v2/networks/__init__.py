@@ -1,4 +1,4 @@
-"""Networks: layers that are often built together."""
+"""Networks: common combinations of layers."""
 
 from .attention import dot_product_attention, multi_head_attention, simple_attention
 from .image import (

@@ -1,4 +1,4 @@
-"""Attention: a sum of the rows of a sequence, weighted by how they go with a state."""
+"""Attention: sums of the rows of a sequence, weighted by their match with a state."""
 
 import math
 
@@ -19,10 +19,10 @@ def simple_attention(
     weight_act=None,
     name=None,
 ):
-    """What a decoder's state attends to in an encoded sequence (Bahdanau et al. 2015).
+    """Additive attention of a decoder's state to an encoded sequence (Bahdanau et al. 2015).
 
-    The weights are a softmax, over the sequence, of `weight_act`(encoded_proj + state W) v; tanh
-    if None. The result has a row of encoded_sequence's width for each sequence.
+    The weights are a softmax over the sequence of `weight_act`(encoded_proj + state W) v, by
+    default tanh. The result is a row of encoded_sequence's width per sequence.
     """
     name = name or current().next_name("simple_attention")
     state = layers.mixed(
@@ -38,10 +38,10 @@ def simple_attention(
 def dot_product_attention(
     encoded_sequence, attended_sequence, transformed_state, softmax_param_attr=None, name=None
 ):
-    """What a state attends to: weights by its products with the rows of encoded_sequence.
+    """Dot-product attention of a state to attended_sequence.
 
-    They are multiplied by a learned number, go through a softmax over the sequence, and weight the
-    rows of attended_sequence.
+    The scores are the products of the state with the rows of encoded_sequence, times a learned
+    number; their softmax over the sequence weights the rows of attended_sequence.
     """
     name = name or current().next_name("dot_product_attention")
     expanded = layers.expand(
@@ -62,11 +62,11 @@ def multi_head_attention(
     softmax_param_attr=None,
     name=None,
 ):
-    """`head_num` attentions side by side (Vaswani et al. 2017), a row for each sequence of keys.
+    """Multi-head attention (Vaswani et al. 2017), a row per sequence of keys.
 
-    `query` is a row for each sequence, `key` and `value` are sequences; each head sees its own
-    projection of them, `key_proj_size` and `value_proj_size` wide. `attention_type` is
-    'dot-product attention' (scaled) or 'additive attention'.
+    `query` has a row per sequence, `key` and `value` are sequences; each of the `head_num` heads
+    has its own projections of them, `key_proj_size` and `value_proj_size` wide. `attention_type`
+    is 'dot-product attention' (scaled) or 'additive attention'.
     """
     if attention_type not in _KINDS:
         raise ValueError(
@@ -108,7 +108,7 @@ def _sum(name, act, *parts):
 
 
 def _attended(name, suffix, scores, rows, attr):
-    """The rows, weighted by a softmax of one number that a learned product makes of the scores."""
+    """Return the sum of rows, weighted by the sequence softmax of fc(scores), one number a row."""
     weights = layers.fc(
         name=f"{name}_softmax{suffix}",
         input=scores,

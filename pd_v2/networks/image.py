@@ -36,7 +36,7 @@ def simple_img_conv_pool(
     pool_padding=0,
     pool_layer_attr=None,
 ):
-    """A convolution `<name>_conv`, then a pooling `<name>_pool`."""
+    """Convolution `<name>_conv`, then pooling `<name>_pool`."""
     name = name or current().next_name("conv_pool")
     conv = layers.img_conv(
         name=f"{name}_conv",
@@ -79,7 +79,7 @@ def img_conv_bn_pool(
     pool_padding=0,
     pool_layer_attr=None,
 ):
-    """Linear convolution `<name>_conv`, batch normalisation `<name>_bn`, pooling `<name>_pool`."""
+    """Linear convolution `<name>_conv`, batch norm `<name>_bn`, pooling `<name>_pool`."""
     name = name or current().next_name("conv_bn_pool")
     conv = layers.img_conv(
         name=f"{name}_conv",
@@ -133,13 +133,14 @@ def img_conv_group(
     pool_type=None,
     param_attr=None,
 ):
-    """A convolution per entry of `conv_num_filter`, then one pooling; numbers serve every layer.
+    """VGG block: a convolution per entry of `conv_num_filter`, then one pooling.
 
+    The other `conv_*` arguments are lists of as many values, or one value for all convolutions.
     With batch normalisation a convolution is linear and the normalisation has its activation.
     """
     count = len(conv_num_filter)
-    columns = (conv_padding, conv_filter_size, conv_act, conv_with_batchnorm)
-    each = [_for_each(v, count) for v in (*columns, conv_batchnorm_drop_rate)]
+    options = (conv_padding, conv_filter_size, conv_act, conv_with_batchnorm)
+    each = [_for_each(v, count) for v in (*options, conv_batchnorm_drop_rate)]
     x = input
     for k, (padding, size, act, norm, drop) in enumerate(zip(*each, strict=True)):
         x = layers.img_conv(
@@ -180,7 +181,7 @@ def img_separable_conv(
     layer_type="exconv",
     name=None,
 ):
-    """A convolution of each channel for itself, then one of 1 x 1 over all (Sifre 2014)."""
+    """Depthwise separable convolution: one per channel, then 1 x 1 over all (Sifre 2014)."""
     name = name or current().next_name("separable_conv")
     depthwise = layers.img_conv(
         name=f"{name}_depthwise_conv",

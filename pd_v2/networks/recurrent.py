@@ -1,4 +1,4 @@
-"""Recurrent networks: layers with a projection of their input, groups of steps, directions."""
+"""Recurrent networks: with a projected input, as groups of steps, and bidirectional ones."""
 
 from .. import layer as layers
 from ..activation import Linear
@@ -19,7 +19,7 @@ def simple_lstm(
     mixed_layer_attr=None,
     lstm_cell_attr=None,
 ):
-    """A projection `lstm_transform_<name>` to 4 size columns, then an `lstmemory`."""
+    """LSTM with its input projection: `lstm_transform_<name>` to 4 size columns, `lstmemory`."""
     name = name or current().next_name("lstm")
     return layers.lstmemory(
         name=name,
@@ -50,7 +50,7 @@ def simple_gru2(
     mixed_layer_attr=None,
     gru_cell_attr=None,
 ):
-    """A projection `<name>_transform` to 3 size columns, then a `grumemory`."""
+    """GRU with its input projection: `<name>_transform` to 3 size columns, `grumemory`."""
     name = name or current().next_name("simple_gru2")
     return layers.grumemory(
         name=name,
@@ -86,7 +86,7 @@ def simple_gru(
     gru_layer_attr=None,
     naive=False,
 ):
-    """What `simple_gru2` computes, as a group of `gru_step` after the projection."""
+    """GRU with its input projection, like `simple_gru2`, but as a recurrent group of `gru_step`."""
     name = name or current().next_name("simple_gru")
     return gru_group(
         name=name,
@@ -136,14 +136,14 @@ def lstmemory_unit(
     lstm_bias_attr=None,
     lstm_layer_attr=None,
 ):
-    """A step of an LSTM, for a group: `input` is [candidate, input, forget, output gate].
+    """One LSTM step for a recurrent group: `input` is [candidate, input, forget, output gate].
 
-    The last result is that of the layer `name`, or `out_memory`. The gates have a bias only if
-    `input_proj_bias_attr` asks for one.
+    The previous output is a memory of the layer `name`, or `out_memory`. The gates have a bias only
+    with `input_proj_bias_attr`.
     """
     name = name or current().next_name("lstm_unit")
     size = size or input.size // 4
-    last = layers.memory(name=name, size=size) if out_memory is None else out_memory
+    previous = layers.memory(name=name, size=size) if out_memory is None else out_memory
     cell = layers.memory(name=f"{name}_state", size=size)
     gates = layers.mixed(
         name=f"{name}_input_recurrent",
@@ -152,7 +152,7 @@ def lstmemory_unit(
         layer_attr=input_proj_layer_attr,
         input=[
             layers.identity_projection(input),
-            layers.full_matrix_projection(last, param_attr=param_attr),
+            layers.full_matrix_projection(previous, param_attr=param_attr),
         ],
     )
     out = layers.lstm_step(
@@ -185,7 +185,7 @@ def lstmemory_group(
     lstm_bias_attr=None,
     lstm_layer_attr=None,
 ):
-    """A group `<name>_recurrent_group` whose step is `lstmemory_unit`."""
+    """LSTM as a recurrent group, `<name>_recurrent_group`, whose step is `lstmemory_unit`."""
     name = name or current().next_name("lstm_group")
 
     def step(x):
@@ -221,19 +221,19 @@ def gru_unit(
     gru_layer_attr=None,
     naive=False,
 ):
-    """A step of a GRU, for a group: `input` is [update gate, reset gate, candidate].
+    """One GRU step for a recurrent group: `input` is [update gate, reset gate, candidate].
 
-    The state before the first step is the layer `memory_boot`, zeros if None. `naive` makes it of
-    mixed layers.
+    The initial state is the layer `memory_boot`, zeros if None. `naive` composes the step of mixed
+    layers.
     """
     name = name or current().next_name("gru_unit")
     size = size or input.size // 3
-    last = layers.memory(name=name, size=size, boot_layer=memory_boot)
+    previous = layers.memory(name=name, size=size, boot_layer=memory_boot)
     step = layers.gru_step_naive if naive else layers.gru_step
     return step(
         name=name,
         input=input,
-        output_mem=last,
+        output_mem=previous,
         size=size,
         bias_attr=gru_bias_attr,
         param_attr=gru_param_attr,
@@ -256,7 +256,7 @@ def gru_group(
     gru_layer_attr=None,
     naive=False,
 ):
-    """A group `<name>_recurrent_group` whose step is `gru_unit`."""
+    """GRU as a recurrent group, `<name>_recurrent_group`, whose step is `gru_unit`."""
     name = name or current().next_name("gru_group")
 
     def step(x):
@@ -307,10 +307,10 @@ def bidirectional_lstm(
     concat_attr=None,
     concat_act=None,
 ):
-    """`simple_lstm` in both directions, `<name>_fw` and `<name>_bw`, side by side.
+    """Bidirectional `simple_lstm`, `<name>_fw` and `<name>_bw`, concatenated.
 
-    With `return_seq` that is a row for each row of the input; otherwise one for each sequence: the
-    forward result of its last row beside the backward result of its first.
+    With `return_seq` the result has a row per step; otherwise one per sequence: the last step of
+    the forward direction and the first of the backward one.
     """
     name = name or current().next_name("bidirectional_lstm")
     forward = simple_lstm(
@@ -341,7 +341,7 @@ def bidirectional_lstm(
         lstm_cell_attr=bwd_lstm_cell_attr,
     )
     ends = None if return_seq else (last_seq_attr, first_seq_attr)
-    return _side_by_side(name, forward, backward, ends, concat_act, concat_attr)
+    return _bidirectional(name, forward, backward, ends, concat_act, concat_attr)
 
 
 def bidirectional_gru(
@@ -370,7 +370,7 @@ def bidirectional_gru(
     concat_attr=None,
     concat_act=None,
 ):
-    """`simple_gru2` in both directions; the result is like that of `bidirectional_lstm`."""
+    """Bidirectional `simple_gru2`, concatenated as in `bidirectional_lstm`."""
     name = name or current().next_name("bidirectional_gru")
     forward = simple_gru2(
         name=f"{name}_fw",
@@ -400,11 +400,11 @@ def bidirectional_gru(
         gru_cell_attr=bwd_gru_cell_attr,
     )
     ends = None if return_seq else (last_seq_attr, first_seq_attr)
-    return _side_by_side(name, forward, backward, ends, concat_act, concat_attr)
+    return _bidirectional(name, forward, backward, ends, concat_act, concat_attr)
 
 
-def _side_by_side(name, forward, backward, ends, act, attr):
-    """Both directions, or with the attributes of `ends` their last and first rows, as one layer."""
+def _bidirectional(name, forward, backward, ends, act, attr):
+    """Concatenate both directions, or with the attributes `ends` their last and first steps."""
     parts = [forward, backward]
     if ends is not None:
         last, first = ends

@@ -22,9 +22,10 @@ def sequence_conv_pool(
     context_attr=None,
     pool_attr=None,
 ):
-    """A convolution over the steps of a sequence, pooled to one row (Kim 2014).
+    """1-D convolution over the steps of a sequence, pooled to one row (Kim 2014).
 
-    The layers are `<name>_conv_proj`, the steps side by side, `<name>_conv_fc` and the pooling.
+    The layers are `<name>_conv_proj`, the contexts of the steps, `<name>_conv_fc`, and `<name>`,
+    the pooling.
     """
     name = name or current().next_name("sequence_conv_pooling")
     context = layers.mixed(

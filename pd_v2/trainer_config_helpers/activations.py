@@ -1,9 +1,43 @@
 """Activations under their names of v1: `ReluActivation` is `paddle.activation.Relu`."""
 
 from .. import activation
-from .renamed import renamed
 
-_NAMES = {name: f"{name}Activation" for name in activation.__all__}
+__all__ = [
+    "AbsActivation",
+    "BReluActivation",
+    "BaseActivation",
+    "ExpActivation",
+    "IdentityActivation",
+    "LinearActivation",
+    "LogActivation",
+    "ReciprocalActivation",
+    "ReluActivation",
+    "STanhActivation",
+    "SequenceSoftmaxActivation",
+    "SigmoidActivation",
+    "SoftReluActivation",
+    "SoftSignActivation",
+    "SoftmaxActivation",
+    "SqrtActivation",
+    "SquareActivation",
+    "TanhActivation",
+]
 
-globals().update(renamed(activation, _NAMES))
-__all__ = [*_NAMES.values()]
+AbsActivation = activation.Abs
+BReluActivation = activation.BRelu
+BaseActivation = activation.Base
+ExpActivation = activation.Exp
+IdentityActivation = activation.Identity
+LinearActivation = activation.Linear
+LogActivation = activation.Log
+ReciprocalActivation = activation.Reciprocal
+ReluActivation = activation.Relu
+STanhActivation = activation.STanh
+SequenceSoftmaxActivation = activation.SequenceSoftmax
+SigmoidActivation = activation.Sigmoid
+SoftReluActivation = activation.SoftRelu
+SoftSignActivation = activation.SoftSign
+SoftmaxActivation = activation.Softmax
+SqrtActivation = activation.Sqrt
+SquareActivation = activation.Square
+TanhActivation = activation.Tanh

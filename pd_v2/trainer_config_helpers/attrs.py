@@ -1,10 +1,19 @@
-"""Attributes of parameters and layers, which had these names in v1 already."""
+"""Attributes of parameters and layers, which v1 had under these names too."""
 
-from .. import attr
-from .renamed import renamed
+from ..attr import (
+    ExtraAttr,
+    ExtraLayerAttribute,
+    HookAttr,
+    HookAttribute,
+    ParamAttr,
+    ParameterAttribute,
+)
 
-_LATER = {"Extra", "Hook", "Param"}
-
-__all__ = [name for name in attr.__all__ if name not in _LATER]
-
-globals().update(renamed(attr, {name: name for name in __all__}))
+__all__ = [
+    "ExtraAttr",
+    "ExtraLayerAttribute",
+    "HookAttr",
+    "HookAttribute",
+    "ParamAttr",
+    "ParameterAttribute",
+]

@@ -1,4 +1,4 @@
-"""The network that is being described, as `paddle.trainer.config_parser` had it."""
+"""The network under construction, as `paddle.trainer.config_parser` had it."""
 
 import logging
 
@@ -14,8 +14,8 @@ logger = logging.getLogger("paddle")
 def begin_parse():
     """Forget all layers, parameters, evaluators and defaults, and count names from 0 again.
 
-    What was made from them keeps its values and works on: trainers, inferences, Parameters. The
-    stream of initial values goes on.
+    Trainers, inferences and Parameters made before keep their values and go on working. The
+    stream of initial values is not restarted.
     """
     current = build.current()
     vars(current).update(vars(build.Build(stream=current.stream)))
@@ -23,6 +23,6 @@ def begin_parse():
 
 
 def __getattr__(name):
-    if name == "g_layer_map":  # by its name, as begin_parse makes another one
-        return {full: layer.config for full, layer in build.current().layers.items()}
+    if name == "g_layer_map":  # looked up at each use, because begin_parse replaces it
+        return {full_name: x.config for full_name, x in build.current().layers.items()}
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

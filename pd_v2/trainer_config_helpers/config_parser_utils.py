@@ -1,4 +1,4 @@
-"""Describing networks one after the other."""
+"""Start over with another network, in one process."""
 
 from .config_parser import begin_parse
 

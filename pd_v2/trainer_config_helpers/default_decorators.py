@@ -1,4 +1,4 @@
-"""Defaults for the arguments of functions that make layers."""
+"""Default arguments for functions that build layers."""
 
 import functools
 import inspect
@@ -9,10 +9,10 @@ __all__ = ["wrap_name_default"]
 
 
 def wrap_name_default(name_prefix=None, name_param="name"):
-    """A decorator: without a name the function gets `__<prefix>_0__`, `__<prefix>_1__`, …
+    """Return a decorator that fills in a name: `__<prefix>_0__`, `__<prefix>_1__`, …
 
-    `name_param` is the argument that is the name, the prefix by default the function's own name.
-    As in 2017 every decorated function counts for itself.
+    `name_param` is the argument that takes the name; the prefix defaults to the function's name.
+    As in 2017 every decorated function has a counter of its own.
     """
 
     def wrap(function):
@@ -21,8 +21,8 @@ def wrap_name_default(name_prefix=None, name_param="name"):
 
         @functools.wraps(function)
         def call(*args, **kwargs):
-            given = signature.bind_partial(*args, **kwargs).arguments
-            if {**given, **kwargs}.get(name_param) is None:
+            arguments = signature.bind_partial(*args, **kwargs).arguments
+            if {**arguments, **kwargs}.get(name_param) is None:
                 counters = build.current().naming.counters
                 kwargs[name_param] = f"__{prefix}_{counters[counter]}__"
                 counters[counter] += 1

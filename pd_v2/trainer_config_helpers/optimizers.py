@@ -1,4 +1,4 @@
-"""What optimizers take, where it had the same name in v1."""
+"""Arguments of optimizers that v1 had under these names too."""
 
 from ..optimizer import L2Regularization, ModelAverage
 

@@ -1,9 +1,25 @@
 """Poolings under their names of v1: `MaxPooling` is `paddle.pooling.Max`."""
 
 from .. import pooling
-from .renamed import renamed
 
-_NAMES = {name: f"{name}Pooling" for name in pooling.__all__} | {"BasePool": "BasePoolingType"}
+__all__ = [
+    "AvgPooling",
+    "BasePoolingType",
+    "CudnnAvgInclPadPooling",
+    "CudnnAvgPooling",
+    "CudnnMaxPooling",
+    "MaxPooling",
+    "MaxWithMaskPooling",
+    "SquareRootNPooling",
+    "SumPooling",
+]
 
-globals().update(renamed(pooling, _NAMES))
-__all__ = [*_NAMES.values()]
+AvgPooling = pooling.Avg
+BasePoolingType = pooling.BasePool
+CudnnAvgInclPadPooling = pooling.CudnnAvgInclPad
+CudnnAvgPooling = pooling.CudnnAvg
+CudnnMaxPooling = pooling.CudnnMax
+MaxPooling = pooling.Max
+MaxWithMaskPooling = pooling.MaxWithMask
+SquareRootNPooling = pooling.SquareRootN
+SumPooling = pooling.Sum

@@ -12,7 +12,7 @@ import pd_v2 as paddle
 from pd_v2 import build
 from pd_v2.attr import Extra, Param
 from pd_v2.described import outputs_of
-from pd_v2.described.essence import differences
+from pd_v2.described.comparison import differences
 from pd_v2.formats.proto import ModelConfig
 from pd_v2.topology import Topology
 

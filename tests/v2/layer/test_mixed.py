@@ -292,6 +292,16 @@ def test_a_layer_in_the_making():
     np.testing.assert_array_equal(pd.eval(m, {x: value}), value)
 
 
+def test_a_layer_is_the_output_of_its_node():
+    x = layers.dense("x", 4)
+    with L.mixed(name="m") as m:
+        m += L.full_matrix_projection(x, size=3)
+    assert m.node.outputs == (m,) and m.node.op_type == "Identity"
+    y = L.mixed(input=L.identity_projection(m))
+    assert type(y) is Layer and y.node.outputs == (y,)
+    assert set(paddle.build.current().layers.values()) == {x, m, y}
+
+
 def test_a_complete_mixed_layer_takes_no_more():
     x = layers.dense("x", 4)
     with L.mixed(name="m") as m:

@@ -92,6 +92,53 @@ def test_everything_at_once():
     assert names.keys() - {"__builtins__"} == set(trainer_config_helpers.__all__)
 
 
+# How many names `from paddle.trainer_config_helpers.<part> import *` gives.
+COUNTS = {
+    "activations": 18,
+    "attrs": 6,
+    "evaluators": 15,
+    "layers": 116,
+    "networks": 20,
+    "optimizers": 2,
+    "poolings": 9,
+}
+
+
+@pytest.mark.parametrize("module", COUNTS)
+def test_a_star_import_gives_the_names_of_v1(module):
+    names = {}
+    exec(f"from pd_v2.trainer_config_helpers.{module} import *", names)
+    del names["__builtins__"]
+    assert sorted(names) == sorted(part(module).__all__) and len(names) == COUNTS[module]
+    for name, thing in names.items():
+        assert getattr(trainer_config_helpers, name) is thing
+        assert name in dir(trainer_config_helpers)
+
+
+@pytest.mark.parametrize(
+    ("module", "today", "ending", "renamed", "only_v2"),
+    [
+        ("activations", A, "Activation", {}, ()),
+        ("attrs", paddle.attr, "", {}, ("Extra", "Hook", "Param")),
+        ("evaluators", paddle.evaluator, "_evaluator", {}, ("seq_classification_error",)),
+        ("networks", paddle.networks, "", {}, ()),
+        ("poolings", paddle.pooling, "Pooling", {"BasePool": "BasePoolingType"}, ()),
+    ],
+)
+def test_names_of_v1_follow_those_of_v2(module, today, ending, renamed, only_v2):
+    names = {
+        renamed.get(name, f"{name}{ending}"): name for name in today.__all__ if name not in only_v2
+    }
+    assert names.keys() == set(part(module).__all__)
+    for old, new in names.items():
+        assert getattr(part(module), old) is getattr(today, new)
+
+
+def test_an_unknown_name_of_the_package_is_an_error():
+    with pytest.raises(AttributeError, match="has no attribute 'nope'"):
+        trainer_config_helpers.nope  # noqa: B018
+
+
 @pytest.mark.parametrize(
     ("module", "name"),
     [

@@ -1,25 +1,28 @@
-"""Which layers of a configuration its outputs need."""
+"""Which layers of a configuration its outputs depend on."""
 
 
-def needed(config):
-    """The names of the layers behind the outputs of a ModelConfig, and of those that print them."""
+def reachable(config):
+    """Return the names of the layers behind the outputs of a ModelConfig.
+
+    Print layers count if all their inputs do.
+    """
     parents = {x.name: [i.input_layer_name for i in x.inputs] for x in config.layers}
     for group in config.sub_models:
         parents.setdefault(group.name, []).extend(_linked(group))
         for link in group.out_links:
             parents.setdefault(link.link_name, []).extend([link.layer_name, group.name])
-    found, left = set(), list(config.output_layer_names)
-    while left:
-        name = left.pop()
-        if name not in found:
-            found.add(name)
-            left += parents.get(name, ())
-    printing = (x.name for x in config.layers if x.type == "print")
-    return found.union(name for name in printing if found.issuperset(parents[name]))
+    names, queue = set(), list(config.output_layer_names)
+    while queue:
+        name = queue.pop()
+        if name not in names:
+            names.add(name)
+            queue += parents.get(name, ())
+    printers = (x.name for x in config.layers if x.type == "print")
+    return names.union(name for name in printers if names.issuperset(parents[name]))
 
 
 def _linked(group):
-    """The layers that a group runs with, whatever it gives."""
+    """Yield the layers that running a group takes, whichever of its outputs are used."""
     if not group.is_recurrent_layer_group:
         return
     yield group.generator.eos_layer_name

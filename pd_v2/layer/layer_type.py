@@ -1,8 +1,8 @@
-"""The names of the kinds of layers, as `Layer.layer_type` gives them."""
+"""The types of layers, the values of `Layer.layer_type`."""
 
 
 class LayerType:
-    """The kinds of layers by the names that 2017's code calls them."""
+    """Types of layers under the names that 2017's code has for them."""
 
     DATA = "data"
     MIXED_LAYER = "mixed"
@@ -102,8 +102,8 @@ class LayerType:
 
     @staticmethod
     def is_layer_type(type_name):
-        """Whether it is the name of a kind."""
-        return isinstance(type_name, str) and type_name in _KINDS
+        """Return whether this is the name of a type."""
+        return isinstance(type_name, str) and type_name in _TYPES
 
 
-_KINDS = {kind for name, kind in vars(LayerType).items() if name.isupper()}
+_TYPES = {value for name, value in vars(LayerType).items() if name.isupper()}

@@ -1,4 +1,4 @@
-"""Layers that repeat, pick and rearrange elements."""
+"""Layers that repeat, reshape, transpose, rotate and select rows."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from .base import layer
 
 @layer("featmap_expand", "repeat_layer", Linear)
 def repeat(scope, input, num_repeats, as_row_vector=True, act=None, name=None, layer_attr=None):
-    """act of the row `num_repeats` times: a b a b, with `as_row_vector=False` a a b b."""
+    """act of each row `num_repeats` times: a b a b, with `as_row_vector=False` a a b b."""
     scope.config.num_filters = num_repeats
     if not as_row_vector:
         scope.config.user_arg = "as_col_vec"
@@ -22,16 +22,17 @@ def repeat(scope, input, num_repeats, as_row_vector=True, act=None, name=None, l
 
 @layer("resize", "resize")
 def resize(scope, input, size, name=None):
-    """The elements of the whole batch in rows of another size."""
+    """Reshape the whole batch to rows of `size`."""
     scope.levels = ()
     return pd.reshape(input, [-1, size])
 
 
 @layer("trans", "trans_layer")
 def trans(scope, input, name=None, layer_attr=None):
-    """The whole batch as a matrix, transposed.
+    """Transpose the whole batch [rows, size].
 
-    The layer's size stays that of the input, so that what follows fits batches of as many rows.
+    As in 2017 the layer's size stays that of the input, so that later layers fit only batches of
+    `size` rows.
     """
     scope.size, scope.levels = input.size, ()
     return pd.transpose(input)
@@ -39,20 +40,20 @@ def trans(scope, input, name=None, layer_attr=None):
 
 @layer("rotate", "rotate_layer")
 def rotate(scope, input, height, width, name=None, layer_attr=None):
-    """Each channel turned by 90 degrees clockwise; the recorded geometry is that from before."""
+    """Rotate each channel by 90 degrees clockwise; the recorded geometry is that of the input."""
     if height < 1 or width < 1 or input.size % (height * width):
         raise pd.ShapeError(
             f"{input.name!r} is {input.size} wide, which is no image of {height} x {width} pixels"
         )
-    places = np.arange(input.size).reshape(-1, height, width)
-    turned = np.rot90(places, -1, axes=(1, 2))
+    columns = np.arange(input.size).reshape(-1, height, width)
+    rotated = np.rot90(columns, -1, axes=(1, 2))
     scope.set_geometry(height, width)
-    return pd.gather(input, turned.reshape(-1), axis=1)
+    return pd.gather(input, rotated.reshape(-1), axis=1)
 
 
 @layer("multiplex", "multiplex_layer", several=True, rows=())
 def multiplex(scope, input, name=None, layer_attr=None):
-    """Row i of that layer which the id i names; the first input has the ids, counted from 0."""
+    """Select row i from the layer that id i names; the first input holds the ids, from 0."""
     if len(input) < 3:
         raise pd.GraphError(f"a multiplex has ids and at least two layers, not {len(input)} inputs")
     index, *choices = input
@@ -66,5 +67,5 @@ def multiplex(scope, input, name=None, layer_attr=None):
                 f"{choices[0].name!r} is {choices[0].size} wide, {x.name!r} {x.size}"
             )
     rows = pd.squeeze(pd.size_of(index, 0), 0)
-    place = pd.add(pd.mul(index, rows), pd.arange(rows))
-    return pd.gather(pd.concat(choices, axis=0), place)
+    indices = index * rows + pd.arange(rows)
+    return pd.gather(pd.concat(choices, axis=0), indices)
