@@ -1,7 +1,5 @@
 """Loops and branches of a file, built as our own."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from .. import ops
@@ -10,15 +8,13 @@ from ..graph.loop import loop_node
 from ..graph.node import apply
 from ..graph.rewrite import close
 from ..graph.variable import Variable, constant, describe, fresh_dim
+from .protocol import GraphReader
 from .versions import Operator
-
-if TYPE_CHECKING:
-    from .reader import Reader
 
 _END = np.iinfo(np.int64).min  # of a slice with step -1 down to the first element
 
 
-def branch(reader: "Reader", op: Operator) -> list[Variable]:
+def branch(reader: GraphReader, op: Operator) -> list[Variable]:
     """Build an If; of a constant condition only the branch that runs."""
     condition = op.inputs[0]
     bodies = [op.attributes[key] for key in ("then_branch", "else_branch")]
@@ -79,7 +75,7 @@ def _extra_axes(longer, shorter):
     return None if rest else axes
 
 
-def scan(reader: "Reader", op: Operator) -> list[Variable]:
+def scan(reader: GraphReader, op: Operator) -> list[Variable]:
     """Build a Scan along any axes and in any directions."""
     a, count = op.attributes, op.attributes["num_scan_inputs"]
     states, xs = op.inputs[: len(op.inputs) - count], op.inputs[len(op.inputs) - count :]
@@ -116,7 +112,7 @@ def _first_to(x, axis):
     return ops.transpose(x, order) if axis else x
 
 
-def loop(reader: "Reader", op: Operator) -> list[Variable]:
+def loop(reader: GraphReader, op: Operator) -> list[Variable]:
     """Build a Loop, with states whose sizes may change from step to step."""
     limit, condition, *init = op.inputs
     if any(isinstance(x, list) for x in init):

@@ -1,21 +1,17 @@
 """Sequences of a length that is known while the file is read: lists of Variables."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from .. import ops
 from ..graph.errors import ModelError
 from ..graph.variable import Variable, constant
+from .protocol import GraphReader
 from .versions import Operator
-
-if TYPE_CHECKING:
-    from .reader import Reader
 
 _MAX_LENGTH = 10_000  # of a sequence
 
 
-def on_sequence(reader: "Reader", op: Operator) -> list[Variable | list]:
+def on_sequence(reader: GraphReader, op: Operator) -> list[Variable | list]:
     """Build an operator that takes a sequence among other types; return its outputs."""
     if op.op_type in ("Identity", "Optional", "OptionalGetElement"):
         return [op.inputs[0]]

@@ -252,7 +252,7 @@ def test_weights_stored_as_integers_are_trained_as_floats(rng):
         assert TensorProto.INT8 in {t.data_type for t in stored}
 
 
-def test_weights_stored_as_integers_are_found_if_the_domain_is_spelled_out(rng):
+def test_integer_weights_are_found_if_the_domain_is_spelled_out(rng):
     nodes, tensors = quantized(rng)
     model = model_of([("Identity", "x", "h"), *nodes], tensors, {"x": ("float32", ["N", 6])}, "y")
     for node in model.graph.node:
