@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..graph.broadcast import meetings
+from ..graph.broadcast import equal_sizes
 from ..graph.errors import MissingFeed
 from ..graph.names import fresh_names
 from ..graph.node import ancestors
@@ -91,7 +91,7 @@ def _resolve_modes(targets, slots, training):
             return (inputs[side],)
         return inputs[:1] if node.op_type in _FORWARD_IDENTITY else None
 
-    return rewrite(targets, resolve, set(slots), select, given=slots)
+    return rewrite(targets, resolve, set(slots), select, replacements=slots)
 
 
 def _with_seed(context, targets, width):
@@ -121,7 +121,7 @@ def _check_fed(used, inputs):
         if v.unfit is not None:
             raise type(v.unfit)(str(v.unfit))
         if v not in inputs and not v.is_persistent:
-            line = f"\n  made at {site_text(v.site)}" if v.site else ""
+            line = f"\n  created at {site_text(v.site)}" if v.site else ""
             raise MissingFeed(f"the targets need a value for {v!r}, which is not fed{line}")
 
 
@@ -133,4 +133,4 @@ def feed_slots(targets: Sequence[Variable], training: bool = False) -> list[Vari
 
 def _equal_sizes(targets) -> list[tuple[Dim, Dim]]:
     """Pairs of sizes that these targets take to be equal at run time."""
-    return [pair for node in ancestors(targets) for pair in meetings(node)]
+    return [pair for node in ancestors(targets) for pair in equal_sizes(node)]

@@ -4,7 +4,7 @@ import onnx
 
 from ..backend import program
 from ..backend.lowering import lower
-from ..graph.broadcast import meetings
+from ..graph.broadcast import equal_sizes
 from ..graph.errors import ExportError, MissingFeed
 from ..graph.names import names
 from ..graph.node import ancestors
@@ -105,7 +105,7 @@ class _Roots:
     def __init__(self, graph):
         self.parent = {}
         for node in ancestors(graph.outputs):
-            for a, b in meetings(node):
+            for a, b in equal_sizes(node):
                 self._join(a, b)
         for v in (*graph.feeds, *graph.outputs):
             for d in v.dims:

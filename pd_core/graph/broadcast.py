@@ -1,13 +1,13 @@
-"""What sizes give together: broadcasting, and the pairs that are equal at run time."""
+"""Broadcasting of sizes, and the sizes that an operator requires to be equal at run time."""
 
 from .variable import is_open, open_dim
 
 
-def meet(a, b):
-    """The size that two broadcast sizes give, or None where they cannot meet.
+def broadcast_size(a, b):
+    """Return the size that two sizes broadcast to, or None where they do not.
 
-    A 1 stretches; a named size is never taken to be 1 at run time, so where one meets another
-    or a number above 1 the two are equal (`meetings` lists them for the session to check). Only
+    A 1 broadcasts; a named size is never assumed to be 1 at run time, so beside another name or a
+    number above 1 the two must be equal (`equal_sizes` lists them for the session to check). Only
     an open size may be 1.
     """
     if is_open(a) and is_open(b) and a != b:
@@ -20,33 +20,33 @@ def meet(a, b):
 
 
 def broadcast_dims(*operands):
-    """Dims of an elementwise result, or None where the operands do not fit."""
+    """Return the dims of an elementwise result, or None where the operands do not broadcast."""
     rank = max(map(len, operands))
     padded = [(1,) * (rank - len(dims)) + tuple(dims) for dims in operands]
     out = []
     for sizes in zip(*padded, strict=True):
         size = 1
         for d in sizes:
-            size = meet(size, d)
+            size = broadcast_size(size, d)
             if size is None:
                 return None
         out.append(size)
     return tuple(out)
 
 
-def meetings(node):
-    """Pairs of unequal sizes, one of them a name, that a node takes to be equal at run time."""
+def equal_sizes(node):
+    """Yield pairs of sizes that a node requires to be equal at run time; at least one is a name."""
     for operands in _aligned(node):
         rank = max(map(len, operands))
         padded = [(1,) * (rank - len(dims)) + tuple(dims) for dims in operands]
         for sizes in zip(*padded, strict=True):
-            settled = (d for d in sizes if d != 1 and not is_open(d))
-            first, *others = dict.fromkeys(settled) or [1]
+            definite = (d for d in sizes if d != 1 and not is_open(d))
+            first, *others = dict.fromkeys(definite) or [1]
             yield from ((first, d) for d in others if isinstance(first, str) or isinstance(d, str))
 
 
 def _aligned(node):
-    """Groups of dims whose last, next to last, … sizes meet in a node."""
+    """Groups of dims that a node broadcasts against each other, aligned at their last axes."""
     dims = [x.dims for x in node.inputs if x is not None]
     if node.op_type in BROADCASTING:
         return [dims]
@@ -63,7 +63,7 @@ def _aligned(node):
     return []
 
 
-# composites of packed rows: which input has as many rows as the first
+# composites on packed rows: the index of the input that has as many rows as the first
 _ROWS = dict.fromkeys(("PadRows", "ExchangeRows", "SegmentSum", "SegmentMax"), 2)
 _ROWS |= dict.fromkeys(("PackRows", "RepeatRows"), 1)
 

@@ -1,4 +1,4 @@
-"""Checks of operators: both numbers in the message where ONNX is silent or terse.
+"""Checks of operators, with both sizes in the message where ONNX is silent or terse.
 
 `checks[op_type](node)` raises ShapeError or DTypeError.
 """
@@ -7,13 +7,13 @@ import numpy as np
 
 from .broadcast import BROADCASTING, broadcast_dims
 from .errors import DTypeError, ShapeError
-from .variable import Variable, constant, describe, shown
+from .variable import Variable, constant, describe, format_dims
 
 checks = {}
 
 
 def check(*op_types):
-    """Register fn(node) as the check of these operators."""
+    """Register fn(node), which raises an error, as the check of these operators."""
     return lambda fn: checks.update(dict.fromkeys(op_types, fn)) or fn
 
 
@@ -21,14 +21,14 @@ def check(*op_types):
 
 
 def axis_of(x, axis):
-    """An axis of x counted from the front."""
+    """Return an axis of x counted from the front; ShapeError unless x has it."""
     if not -x.rank <= axis < x.rank:
         raise ShapeError(f"axis {axis} of {x!r}, which has {x.rank} axes")
     return axis % x.rank
 
 
 def per_axis(value, n):
-    """One whole number for each of n axes."""
+    """Return one int for each of n axes."""
     values = whole(value).value.reshape(-1).tolist()
     if len(values) not in (1, n):
         raise ShapeError(f"{len(values)} numbers {values} for {n} spatial axes")
@@ -36,7 +36,7 @@ def per_axis(value, n):
 
 
 def whole(values) -> Variable:
-    """A constant of int64, such as sizes; a Variable as it is."""
+    """Return an int64 constant, such as sizes; a Variable unchanged."""
     return constant(values, np.int64)
 
 
@@ -44,18 +44,19 @@ def whole(values) -> Variable:
 
 
 def _clash(a, b):
+    """Return whether two sizes are known to differ."""
     return isinstance(a, int) and isinstance(b, int) and a != b
 
 
 def differ(a, b):
-    """Two Variables cannot have the same shape."""
+    """Return whether the shapes of two Variables are known to differ."""
     return a.rank != b.rank or any(map(_clash, a.dims, b.dims))
 
 
 @check(*BROADCASTING)
 def _check_broadcast(node):
     if broadcast_dims(*(x.dims for x in node.inputs)) is None:
-        shapes = " and ".join(shown(x.dims) for x in node.inputs)
+        shapes = " and ".join(format_dims(x.dims) for x in node.inputs)
         raise ShapeError(f"sizes {shapes} do not broadcast")
     values = node.inputs[1:] if node.op_type == "Where" else node.inputs
     if len({x.dtype for x in values}) > 1 and node.op_type != "Pow":
@@ -67,9 +68,9 @@ def _check_broadcast(node):
 def _check_matmul(node):
     a, b = node.inputs
     if a.rank == 0 or b.rank == 0:
-        raise ShapeError("a scalar is no matrix")
+        raise ShapeError("an operand is a scalar")
     if broadcast_dims(a.dims[:-2], b.dims[:-2]) is None:
-        leading = f"{shown(a.dims[:-2])} and {shown(b.dims[:-2])}"
+        leading = f"{format_dims(a.dims[:-2])} and {format_dims(b.dims[:-2])}"
         raise ShapeError(f"leading sizes {leading} do not broadcast")
     if _clash(a.dims[-1], b.dims[-2 if b.rank > 1 else 0]):
         raise ShapeError(
@@ -104,32 +105,32 @@ def _check_conv_transpose(node):
         raise ShapeError(f"an image of rank {x.rank} and filters of rank {w.rank}")
     if _clash(x.dims[1], w.dims[0]):
         raise ShapeError(f"the image has {x.dims[1]} channels, the filters take {w.dims[0]}")
-    for more, stride in zip(a.get("output_padding", ()), a.get("strides", ()), strict=False):
-        if more >= stride:
-            raise ShapeError(f"an output padding of {more} is not below the stride, {stride}")
+    for extra, stride in zip(a.get("output_padding", ()), a.get("strides", ()), strict=False):
+        if extra >= stride:
+            raise ShapeError(f"an output padding of {extra} is not below the stride, {stride}")
     if isinstance(w.dims[1], int):
         _check_bias(node, w.dims[1] * a.get("group", 1))
     _check_transposed(x.dims[2:], w.dims[2:], a)
 
 
 def _check_transposed(image, window, a):
-    """Padding cuts a transposed convolution: something must be left."""
+    """Padding crops a transposed convolution: at least one element must remain."""
     n = len(image)
     pads = a.get("pads") or [0] * (2 * n)
-    steps, more = a.get("strides") or [1] * n, a.get("output_padding") or [0] * n
-    holes = a.get("dilations") or [1] * n
+    strides, extra = a.get("strides") or [1] * n, a.get("output_padding") or [0] * n
+    dilations = a.get("dilations") or [1] * n
     for k, (size, width) in enumerate(zip(image, window, strict=True)):
         if isinstance(size, int) and isinstance(width, int):
-            whole_size = (size - 1) * steps[k] + (width - 1) * holes[k] + 1 + more[k]
-            if whole_size <= pads[k] + pads[k + n]:
+            full = (size - 1) * strides[k] + (width - 1) * dilations[k] + 1 + extra[k]
+            if full <= pads[k] + pads[k + n]:
                 cut = pads[k] + pads[k + n]
-                raise ShapeError(f"the result is {whole_size} wide on axis {k + 2}, {cut} are cut")
+                raise ShapeError(f"the result is {full} wide on axis {k + 2}, {cut} are cut")
 
 
 def _check_bias(node, filters):
     bias = node.inputs[2] if len(node.inputs) > 2 else None
     if bias is not None and (bias.rank != 1 or _clash(bias.dims[0], filters)):
-        raise ShapeError(f"a bias of {shown(bias.dims)} for {filters} filters")
+        raise ShapeError(f"a bias of {format_dims(bias.dims)} for {filters} filters")
 
 
 @check("MaxPool", "AveragePool")
@@ -141,7 +142,7 @@ def _check_pool(node):
         axis = k % len(window)
         if width >= window[axis]:
             raise ShapeError(
-                f"a padding of {width} on axis {2 + axis} holds a whole window of {window[axis]}"
+                f"a padding of {width} on axis {2 + axis} is not below the window, {window[axis]}"
             )
     _check_window(x, window, node.attributes.get("pads"))
 
@@ -150,11 +151,11 @@ def _check_window(x, window, pads):
     n = len(window)
     pads = pads or [0] * (2 * n)
     for axis, size in enumerate(window):
-        have = x.dims[2 + axis]
-        if isinstance(have, int) and have + pads[axis] + pads[axis + n] < size:
+        length = x.dims[2 + axis]
+        if isinstance(length, int) and length + pads[axis] + pads[axis + n] < size:
             raise ShapeError(
                 f"the window is {size} wide on axis {2 + axis}, the padded input "
-                f"{have + pads[axis] + pads[axis + n]}"
+                f"{length + pads[axis] + pads[axis + n]}"
             )
 
 
@@ -174,25 +175,26 @@ def _check_reshape(node):
     x, target = node.inputs
     if target.value is None or not x.is_static:
         return
+    # a 0 copies the size of the input, unless `allowzero`
     copied = range(0 if node.attributes.get("allowzero") else x.rank)
     sizes = [x.dims[k] if d == 0 and k in copied else int(d) for k, d in enumerate(target.value)]
-    have, want = int(np.prod(x.dims)), int(np.prod([d for d in sizes if d != -1]))
-    if (have % want if want else have) if -1 in sizes else have != want:
-        raise ShapeError(f"{have} elements do not fill {sizes}")
+    count, known = int(np.prod(x.dims)), int(np.prod([d for d in sizes if d != -1]))
+    if (count % known if known else count) if -1 in sizes else count != known:
+        raise ShapeError(f"{count} elements do not fill {sizes}")
 
 
 @check("Expand")
 def _check_expand(node):
     x, target = node.inputs
     if target.value is not None and broadcast_dims(x.dims, tuple(target.value.tolist())) is None:
-        raise ShapeError(f"sizes {shown(x.dims)} do not stretch to {target.value.tolist()}")
+        raise ShapeError(f"sizes {format_dims(x.dims)} do not broadcast to {target.value.tolist()}")
 
 
 @check("Transpose")
 def _check_transpose(node):
     (x,), order = node.inputs, node.attributes.get("perm")
     if order is not None and sorted(order) != list(range(x.rank)):
-        raise ShapeError(f"{order} is no order of {x.rank} axes")
+        raise ShapeError(f"{order} is no permutation of {x.rank} axes")
 
 
 @check("Clip")
@@ -216,9 +218,11 @@ def _check_elements(node):
     axis = node.attributes.get("axis", 0) % x.rank
     if index.rank != x.rank:
         raise ShapeError(f"an index of rank {index.rank} for rank {x.rank}")
-    for k, (have, want) in enumerate(zip(x.dims, index.dims, strict=True)):
-        if k != axis and _clash(have, want) and want > have:
-            raise ShapeError(f"the index has {want} entries on axis {k}, {have} are there")
+    for k, (size, entries) in enumerate(zip(x.dims, index.dims, strict=True)):
+        if k != axis and _clash(size, entries) and entries > size:
+            raise ShapeError(f"the index has {entries} entries on axis {k}, the input {size}")
     for v in values:
         if v.rank != index.rank or any(map(_clash, v.dims, index.dims)):
-            raise ShapeError(f"values of {shown(v.dims)} for an index of {shown(index.dims)}")
+            raise ShapeError(
+                f"values of {format_dims(v.dims)} for an index of {format_dims(index.dims)}"
+            )

@@ -1,4 +1,4 @@
-"""The errors of the core: each is a subclass of the builtin a user would catch."""
+"""Errors of the core, each a subclass of the builtin that a user would catch."""
 
 from .site import site_text
 
@@ -6,7 +6,7 @@ from .site import site_text
 class GraphError(ValueError):
     """A mistake in a graph, reported at the line that built it.
 
-    `op` is the name of the op function that refused, with which the text begins.
+    `op` is the name of the op function that raised it; the message begins with it.
     """
 
     op: str | None = None
@@ -26,19 +26,19 @@ class DTypeError(GraphError, TypeError):
 
 
 class NameConflict(GraphError):
-    """A second variable under a name that is taken."""
+    """A name that another variable has already."""
 
 
 class NoGradient(GraphError):
-    """A gradient was asked of an operator that has none, or of something that is no float."""
+    """A gradient of an operator that has none, or with respect to something that is no float."""
 
 
 class FeedError(ValueError):
-    """A feed that does not fit its slot."""
+    """A feed that does not fit its variable."""
 
 
 class MissingFeed(FeedError):
-    """A slot that the targets need was not fed."""
+    """A feed slot that the targets need and that was not fed."""
 
 
 class NotComputed(RuntimeError):
@@ -46,18 +46,18 @@ class NotComputed(RuntimeError):
 
 
 class NotInitialized(RuntimeError):
-    """A persistent variable was read that has neither a value nor an initializer."""
+    """A read of a persistent variable that has neither a value nor an initializer."""
 
 
 class PlaceError(RuntimeError):
-    """A device that is not there."""
+    """A device that this machine does not have."""
 
 
 class BackendError(RuntimeError):
-    """The runtime refused or failed; the message names the line that built the node.
+    """An error of the runtime; the message names the line that built the node.
 
-    `operator` is the name of the node that failed, `site` its line and `place` where it stands in
-    the program; None where the runtime does not say.
+    `operator` is the name of the node that failed, `site` its line and `place` its position in the
+    program (stage, index); None where the runtime does not report it.
     """
 
     def __init__(self, text: str, operator=None, site=None, place=None):
@@ -67,15 +67,15 @@ class BackendError(RuntimeError):
 
 
 class ExportError(ValueError):
-    """A model that cannot be written as asked."""
+    """A model that cannot be exported as requested."""
 
 
 class DamagedFile(ValueError):
-    """A file that is not what its format says; the message names the file and the place in it."""
+    """A file that violates its format; the message names the file and the position in it."""
 
 
 class ModelError(ValueError):
-    """A file that is no model, or that holds what cannot be imported."""
+    """A file that is no model, or a model that cannot be imported."""
 
 
 class DamagedModel(ModelError, DamagedFile):

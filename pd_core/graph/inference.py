@@ -1,6 +1,6 @@
-"""Output types of a node: ONNX's own inference, checked and refined.
+"""Output types of a node: ONNX's own inference, with checks before and refinements after it.
 
-Sizes that stay unnamed get a fresh name, so a rank is always known.
+Sizes that ONNX leaves unnamed get a fresh name, so a rank is always known.
 """
 
 import re
@@ -12,18 +12,20 @@ from onnx import AttributeProto, NodeProto, checker, defs, helper, numpy_helper,
 
 from .checks import checks
 from .errors import DTypeError, GraphError, ShapeError
-from .refinements import refinements, unshaped
+from .refinements import fallbacks, refinements
 from .type_cache import remembered
 from .variable import Variable, fresh_dim
 
 OPSET = 21
 CEILING = 26  # the newest opset that ONNX Runtime 1.31 loads
-_SMALL = 64  # constants up to this many elements are shown to ONNX's inference (shapes, axes)
+_SMALL = 64  # ONNX's inference sees constants up to this many elements (shapes, axes)
 
 
 def opset_of(op_type, inputs, attributes, newest=0):
-    """The opset that a program with this operator needs: OPSET, or the first later one that has it
-    with so many inputs and these attributes; one up to `newest`, if OPSET has no such operator.
+    """Return the opset that a program with this operator needs.
+
+    It is OPSET, or the first later one that has the operator with this number of inputs and these
+    attributes; if OPSET has no such operator, the last one up to `newest`.
     """
     versions = versions_of(op_type, inputs, frozenset(attributes))
     if versions and versions[0] <= OPSET:
@@ -31,7 +33,7 @@ def opset_of(op_type, inputs, attributes, newest=0):
     if versions:
         return max((v for v in versions if v <= newest), default=versions[0])
     if any(s.since_version <= OPSET for s in _schemas(op_type)):
-        return OPSET  # whose schema says what does not fit
+        return OPSET  # its schema reports what does not fit
     since = min((s.since_version for s in _schemas(op_type)), default=CEILING)
     later = f", only from {since} on" if since > CEILING else ""
     raise GraphError(f"ONNX has no operator {op_type!r} in opset {CEILING}{later}")
@@ -39,8 +41,9 @@ def opset_of(op_type, inputs, attributes, newest=0):
 
 @cache
 def versions_of(op_type, inputs, attributes):
-    """The versions of an operator that a runtime loads and that take these; the pinned one alone
-    of those up to OPSET.
+    """Return the versions of an operator that take these inputs and attributes, in order.
+
+    They are versions that a runtime loads; of those up to OPSET only the one in force there.
     """
     loaded = [s for s in _schemas(op_type) if s.since_version <= CEILING]
     pinned = max((s.since_version for s in loaded if s.since_version <= OPSET), default=0)
@@ -59,16 +62,16 @@ def _schemas(op_type):
 
 @cache
 def _history():
-    """All schemas of ONNX's own operators by name; ONNX takes milliseconds to list them."""
-    found = {}
+    """{name: all schemas} of ONNX's own operators; ONNX takes milliseconds to list them."""
+    schemas = {}
     for schema in defs.get_all_schemas_with_history():
         if schema.domain == "":
-            found.setdefault(schema.name, []).append(schema)
-    return found
+            schemas.setdefault(schema.name, []).append(schema)
+    return schemas
 
 
 class Call(NamedTuple):
-    """An operator with its arguments, before there is a node."""
+    """An operator with its arguments, before its node is built."""
 
     op_type: str
     inputs: tuple
@@ -78,9 +81,9 @@ class Call(NamedTuple):
 
 
 def infer(call, outputs, known=()):
-    """Dims and dtype of each output of an operator of the ONNX domain.
+    """Return dims and dtype of each output of an operator of the ONNX domain.
 
-    `known` are dims of the first outputs that are known better than ONNX infers them, or None.
+    `known` are the dims of the first outputs where the caller knows them better than ONNX, or None.
     """
     return remembered(call, outputs, known, _SMALL, _inferred)
 
@@ -98,23 +101,23 @@ def _inferred(call, outputs, known):
             opset_imports=[helper.make_opsetid("", call.opset)],
         )
     except checker.ValidationError as error:
-        raise _invalid(str(error)) from None
+        raise _validation_error(str(error)) from None
     for k in range(outputs):
         tensor = inferred[f"o{k}"].tensor_type if f"o{k}" in inferred else None
-        if call.op_type in unshaped and (tensor is None or not tensor.HasField("shape")):
-            yield unshaped[call.op_type](call, k)
+        if call.op_type in fallbacks and (tensor is None or not tensor.HasField("shape")):
+            yield fallbacks[call.op_type](call, k)
             continue
         if tensor is None:
             raise ShapeError(f"ONNX cannot tell the type of output {k} from these inputs")
         yield _output_type(call, k, tensor, known)
 
 
-def _invalid(text):
-    """ONNX's complaint about an element type or a number of inputs, in our words."""
-    found = re.match(r"(\w+) (typestr: .*)?has \w+ type:? tensor\((\w+)\)", text)
-    if found is None:
+def _validation_error(text):
+    """Translate ONNX's message about an element type or a number of inputs."""
+    match = re.match(r"(\w+) (typestr: .*)?has \w+ type:? tensor\((\w+)\)", text)
+    if match is None:
         return GraphError(text)
-    what, unsupported, tensor = found.groups()
+    what, unsupported, tensor = match.groups()
     dtype = {"float": "float32", "double": "float64"}.get(tensor, tensor)
     if unsupported or what == "output":
         return DTypeError(f"{what} cannot be {dtype}")
@@ -136,6 +139,7 @@ def _output_type(call, k, tensor, known):
 
 
 def _single_node(call, outputs):
+    """The NodeProto of an operator, with the types and small constants of its inputs by name."""
     proto = NodeProto(op_type=call.op_type, output=[f"o{k}" for k in range(outputs)])
     types, data = {}, {}
     for k, x in enumerate(call.inputs):
@@ -152,13 +156,14 @@ def _single_node(call, outputs):
 
 
 def attribute(name, value) -> AttributeProto:
-    """An ONNX attribute; an empty list is a list of ints."""
+    """Return an ONNX attribute; an empty list is a list of ints."""
     if isinstance(value, (list, tuple)) and not value:
         return AttributeProto(name=name, type=AttributeProto.INTS)
     return helper.make_attribute(name, value)
 
 
 def element_type(dtype):
+    """Return ONNX's number of an element type; DTypeError if it has none."""
     try:
         return helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     except (KeyError, ValueError, TypeError):
@@ -166,5 +171,5 @@ def element_type(dtype):
 
 
 def type_proto(x: Variable):
-    """The ONNX type of a variable."""
+    """Return the ONNX type of a variable."""
     return helper.make_tensor_type_proto(element_type(x.dtype), x.dims)

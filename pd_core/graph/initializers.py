@@ -19,13 +19,13 @@ class Constant:
 
 
 def zero() -> Constant:
-    """Zeros everywhere."""
+    """Return the initializer with zeros."""
     return Constant(0.0)
 
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """A given array."""
+    """A fixed array."""
 
     array: np.ndarray
 
@@ -66,7 +66,7 @@ class Uniform:
 
 
 def fan_in(shape, rng):
-    """N(0, 1/shape[0]) for matrices and filters, zeros for vectors and scalars."""
+    """Draw from N(0, 1/shape[0]) for matrices and filters; zeros for vectors and scalars."""
     if len(shape) < 2:
         return np.zeros(shape)
     return rng.normal(0.0, 1.0 / np.sqrt(shape[0]), shape)

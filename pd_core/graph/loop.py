@@ -1,23 +1,23 @@
-"""Loops: Scan and Loop nodes, which also give what their gradients read.
+"""Loops: Scan and Loop nodes, which also output what their gradients read.
 
-Beside the outputs that were asked for, a loop has one for every value that its body computes, with
-the values of all steps. A program that reads none of them is compiled without.
+Beside the visible outputs, a loop has one for every value that its body computes, stacked over all
+steps. Programs that do not read them are compiled without them.
 """
 
 from .node import Block, Node, ancestors
 
 
 def scan_node(init, xs, captures, block, stacked, reverse, intermediates=True):
-    """Add a Scan: final states, then all steps of the `stacked` values of its body, in order."""
+    """Add a Scan and return the final states, then the `stacked` values of all steps."""
     count, steps = len(init), next((d for d in (x.dims[0] for x in xs) if isinstance(d, int)), None)
     steps = xs[0].dims[0] if steps is None else steps
     types = [(s.dims, s.dtype) for s in init]
     types += [((steps, *y.dims), y.dtype) for y in stacked]
     visible = len(types)
     if intermediates:
-        more = _intermediates(block, block.formals[:count], set(block.outputs[count:]))
-        block = Block(block.formals, block.captured, (*block.outputs, *more))
-        types += [((steps, *v.dims), v.dtype) for v in more]
+        extra = _intermediates(block, block.formals[:count], set(block.outputs[count:]))
+        block = Block(block.formals, block.captured, (*block.outputs, *extra))
+        types += [((steps, *v.dims), v.dtype) for v in extra]
     attributes = {
         "num_scan_inputs": len(xs),
         "scan_input_directions": [int(reverse)] * len(xs),
@@ -29,23 +29,26 @@ def scan_node(init, xs, captures, block, stacked, reverse, intermediates=True):
 
 
 def loop_node(limit, going, init, captures, block, types, intermediates=True):
-    """Add a Loop: final states, then all steps of the other values of its body, typed."""
+    """Add a Loop and return the final states, then its body's other values of all steps.
+
+    `types` are dims and dtype of each of these outputs.
+    """
     visible, count = len(types), len(init)
     if intermediates:
         steps = next((dims[0] for dims, _ in types[count:]), None)
-        more = _intermediates(
+        extra = _intermediates(
             block, (*block.formals[:2], *block.formals[2:]), set(block.outputs[1 + count :])
         )
-        block = Block(block.formals, block.captured, (*block.outputs, *more))
+        block = Block(block.formals, block.captured, (*block.outputs, *extra))
         steps = f"loop_{id(block):x}_steps" if steps is None else steps
-        types = [*types, *(((steps, *v.dims), v.dtype) for v in more)]
+        types = [*types, *(((steps, *v.dims), v.dtype) for v in extra)]
     inputs = (limit, going, *init, *captures)
     node = Node("Loop", inputs, {}, types, blocks={"body": block}, visible=visible)
     return node.outputs[:visible]
 
 
-def _intermediates(block, formals, given):
-    """The values of a body, without those of all steps of which the loop gives already."""
+def _intermediates(block, formals, stacked):
+    """The values that a body reads or computes, without those that the loop stacks already."""
     inside = ancestors(block.outputs, stop=set(block.inputs))
     values = (*formals, *(y for node in inside for y in node.outputs))
-    return [v for v in dict.fromkeys(values) if v not in given]
+    return [v for v in dict.fromkeys(values) if v not in stacked]

@@ -1,6 +1,6 @@
-"""Names: which variable has which, the prefixes in force, and automatic names.
+"""Names: the registry of variables, the prefixes in force, and automatic names.
 
-The variables themselves are of no concern here; anything with a `name` can be registered.
+This module does not know Variables; anything with a `name` can be registered.
 """
 
 from collections import deque
@@ -21,7 +21,7 @@ _open = ContextVar("pd_core.namespace", default=("",))  # the prefixes in force,
 class Registry:
     """Variables by full name, in creation order; reading it is safe while threads add to it.
 
-    One that was added as `weak` goes when nothing else holds it, and its name is free again.
+    The registry does not keep a variable alive that was added as `weak`; its name becomes free.
     """
 
     def __init__(self):
@@ -31,13 +31,14 @@ class Registry:
         self._dead = deque()
 
     def __getitem__(self, name):
-        v = _referent(self._entries[name])
+        v = _dereference(self._entries[name])
         if v is None:
             raise KeyError(name)
         return v
 
     def get(self, name, default=None):
-        v = _referent(self._entries.get(name))
+        """Return the Variable of that name, or the default."""
+        v = _dereference(self._entries.get(name))
         return default if v is None else v
 
     def __contains__(self, name):
@@ -47,26 +48,30 @@ class Registry:
         return iter([name for name, _ in self.items()])
 
     def items(self):
-        """(name, Variable) pairs, as they are now."""
+        """Return the (name, Variable) pairs at this moment."""
         entries = self._entries.copy().items()  # the copy is one operation of the interpreter
-        found = [(name, _referent(entry)) for name, entry in entries]
-        return [(name, v) for name, v in found if v is not None]
+        variables = [(name, _dereference(entry)) for name, entry in entries]
+        return [(name, v) for name, v in variables if v is not None]
 
     def add(self, name, v, weak=False):
-        """The Variable of that name: `v`, if there is none yet. Call it under the lock of Names."""
+        """Return the Variable of that name, after adding `v` if the name is free.
+
+        The caller holds the lock of Names.
+        """
         self._sweep()
         first = self.get(name)
         if first is not None:
             return first
-        self._entries.pop(name, None)  # in creation order, also where a dead one had the name
-        self._entries[name] = ref(v, partial(_note, self._dead, name)) if weak else v
+        self._entries.pop(name, None)  # a dead entry must not keep its place in the order
+        self._entries[name] = ref(v, partial(_mark_dead, self._dead, name)) if weak else v
         return v
 
     def remove(self, name):
-        """Free a name, if it is taken."""
+        """Free a name, whether or not it is in use."""
         self._entries.pop(name, None)
 
     def clear(self):
+        """Free all names."""
         self._entries.clear()
 
     def _sweep(self):
@@ -76,26 +81,26 @@ class Registry:
                 del self._entries[name]
 
 
-def _referent(entry):
+def _dereference(entry):
     return entry() if type(entry) is ref else entry
 
 
-def _note(dead, name, entry):
+def _mark_dead(dead, name, entry):
     dead.append((name, entry))
 
 
 class Names:
-    """The variables of one world by full name, and the counters of its automatic names."""
+    """One set of names: variables by full name, and the counters of automatic names."""
 
     def __init__(self):
         self.variables = Registry()
         self.counters: dict[str, Iterator[int]] = {}
-        self.sizes: dict[str, str] = {}  # what a file calls sizes that have no name of their own
-        self.equal_sizes: dict[str, str] = {}  # sizes that have one name in a file
+        self.sizes: dict[str, str] = {}  # names in an imported file of sizes without their own
+        self.equal_sizes: dict[str, str] = {}  # sizes that share one name in an imported file
         self.lock = RLock()
 
     def next(self, prefix, path=None):
-        """The next automatic name under a namespace: `fc_0`, `fc_1`, …"""
+        """Return the next automatic name under a namespace: `fc_0`, `fc_1`, …"""
         key = (current_namespace() if path is None else path) + prefix
         counter = self.counters.get(key)
         if counter is None:  # both calls are one operation of the interpreter: no lock
@@ -108,7 +113,7 @@ _names = ContextVar("pd_core.names")
 
 
 def names() -> Names:
-    """The names in force: those of the process, or of the innermost `fresh_names()`."""
+    """Return the names in force: those of the innermost `fresh_names()`, else of the process."""
     return _names.get(_process)
 
 
@@ -122,27 +127,28 @@ def clear_names():
         current.equal_sizes.clear()
 
 
-def remember_sizes(pairs, called):
-    """Note what exports call sizes that have no name: (size, its name in a file or None).
+def remember_sizes(pairs, sizes_by_name):
+    """Record the names that an imported file gives to sizes, for exports to use again.
 
-    `called` are the sizes by name that were met in the same file.
+    `pairs` are (size, its name in the file or None); `sizes_by_name` collects the first size of
+    each name in that file.
     """
-    known = names()
+    current = names()
     for size, name in pairs:
         if not name or not isinstance(size, str):
             continue
-        first = called.setdefault(name, size)
+        first = sizes_by_name.setdefault(name, size)
         if not size.startswith("?"):
             continue
         if first == size:
-            known.sizes.setdefault(size, name)
+            current.sizes.setdefault(size, name)
         else:
-            known.equal_sizes.setdefault(size, first)
+            current.equal_sizes.setdefault(size, first)
 
 
 @contextmanager
 def fresh_names():
-    """An empty set of names for the length of a `with`; what was there before comes back."""
+    """Use an empty set of names for the length of a `with`, then the previous one again."""
     token = _names.set(Names())
     try:
         yield _names.get()
@@ -156,22 +162,22 @@ def open_prefix(prefix):
 
 
 def close_prefix():
-    """Return to the prefix that was in force before the last `open_prefix`."""
+    """Restore the prefix that was in force before the last `open_prefix`."""
     _open.set(_open.get()[:-1])
 
 
 def current_namespace() -> str:
-    """The prefix in force, `''` or ending in `/`."""
+    """Return the prefix in force, `''` or ending in `/`."""
     return _open.get()[-1]
 
 
 def register(v, name: str | None):
     """Name a variable: an explicit name must be free, without one it becomes `var-<n>`."""
-    world = names()
+    scope = names()
     if name is None:
-        with world.lock:
-            v.name = _free(world)
-            world.variables.add(v.name, v)
+        with scope.lock:
+            v.name = _free_name(scope)
+            scope.variables.add(v.name, v)
         return
     if not isinstance(name, str):
         raise TypeError(f"a name is a str, not {name!r}")
@@ -179,26 +185,26 @@ def register(v, name: str | None):
     adopt(v)
 
 
-def _free(world):
-    name = world.next("var-")
-    while name in world.variables:
-        name = world.next("var-")
+def _free_name(scope):
+    name = scope.next("var-")
+    while name in scope.variables:
+        name = scope.next("var-")
     return name
 
 
 def adopt(v, weak=False, replace=False):
-    """Register a variable under the full name it has already.
+    """Register a variable under the full name that it has already, and return it.
 
-    If `weak` it stays registered only as long as something else holds it (optimizer slots). With
-    `replace` it takes the name over from another that has it.
+    A `weak` registration does not keep the variable alive (optimizer slots). With `replace` it
+    takes the name over from another variable.
     """
-    world = names()
-    with world.lock:
+    scope = names()
+    with scope.lock:
         if replace:
-            world.variables.remove(v.name)
-        first = world.variables.add(v.name, v, weak)
+            scope.variables.remove(v.name)
+        first = scope.variables.add(v.name, v, weak)
     if first is not v:
-        where = f", made at {site_text(first.site)}" if first.site else ""
+        where = f", created at {site_text(first.site)}" if first.site else ""
         raise NameConflict(
             f"variable {v.name!r} exists already: {first!r}{where}\n"
             "  hint: get_variable() returns the existing one"

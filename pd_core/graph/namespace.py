@@ -38,15 +38,15 @@ class Namespace:
             raise AttributeError(f"namespace {self.name!r} owns no variable {name!r}") from None
 
     def variables(self):
-        """Every variable with a value of its own under this prefix, frozen or not."""
+        """Return the persistent variables under this prefix, frozen or not."""
         return persistent_variables(self.name)
 
 
 def namespace(name=None) -> Namespace:
     """Prefix the names made inside a `with` by `name/`, below the prefix in force.
 
-    Affects names only, never visibility. Without a name an automatic one is drawn; a Namespace
-    is entered again as it is, wherever that happens.
+    Affects names only, never visibility. Without a name an automatic one is used; a Namespace is
+    returned unchanged, so that it can be entered again under any other prefix.
     """
     if isinstance(name, Namespace):
         return name
@@ -57,14 +57,14 @@ def namespace(name=None) -> Namespace:
 
 
 def get_variable(name, shape=None, *, data=None, dtype=None, reuse=None, **attributes):
-    """The variable `name` of the current namespace, created if it is missing.
+    """Return the variable `name` of the current namespace, created if it is missing.
 
     `reuse=False` insists on a new one (NameConflict otherwise). An existing one must agree in
     shape (ShapeError) and dtype (DTypeError); a missing one needs a shape or data (KeyError).
     """
-    full, world = current_namespace() + name, names()
-    with world.lock:
-        existing = world.variables.get(full)
+    full, scope = current_namespace() + name, names()
+    with scope.lock:
+        existing = scope.variables.get(full)
         if existing is None:
             if shape is None and data is None:
                 raise KeyError(f"no variable {full!r}, and neither shape nor data to create it")
@@ -81,12 +81,12 @@ def get_variable(name, shape=None, *, data=None, dtype=None, reuse=None, **attri
 
 
 def persistent_variables(prefix=""):
-    """Every variable with a value of its own under a prefix, in creation order."""
+    """Return the variables that keep a value under a prefix (`'g/'`), in creation order."""
     prefix = prefix.name if isinstance(prefix, Namespace) else prefix
-    found = names().variables.items()
-    return [v for name, v in found if name.startswith(prefix) and v.is_persistent]
+    registered = names().variables.items()
+    return [v for name, v in registered if name.startswith(prefix) and v.is_persistent]
 
 
 def trainable_variables(prefix=""):
-    """The trainable variables under a prefix (`'g/'`), in creation order."""
+    """Return the trainable variables under a prefix (`'g/'`), in creation order."""
     return [v for v in persistent_variables(prefix) if v.trainable]

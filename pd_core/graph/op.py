@@ -1,4 +1,4 @@
-"""Op functions: they say their own name in the errors that are raised inside them."""
+"""The decorator of op functions, which names the op in the errors raised inside it."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -11,9 +11,9 @@ _Result = TypeVar("_Result")
 
 
 def op(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """Make a function an op: a GraphError that leaves it begins with its name.
+    """Make a function an op: the message of a GraphError raised inside begins with its name.
 
-    Of ops that call each other the innermost is named, the one that refused.
+    Where ops call each other, that is the innermost one.
     """
 
     @wraps(function)

@@ -1,7 +1,7 @@
-"""Sizes that ONNX's inference forgets.
+"""Output sizes that ONNX's shape inference loses.
 
 `refinements[op_type](node)` returns the dims of the first output, or None.
-`unshaped[op_type](node, k)` gives dims and dtype of an output of which ONNX infers not even a rank.
+`fallbacks[op_type](node, k)` returns dims and dtype of an output where ONNX infers no rank at all.
 """
 
 from .broadcast import BROADCASTING, broadcast_dims
@@ -9,12 +9,12 @@ from .errors import ShapeError
 from .variable import fresh_dim
 
 refinements = {}
-unshaped = {}
+fallbacks = {}
 
 
-def without_shape(*op_types):
+def fallback(*op_types):
     """Register fn(node, k) -> (dims, dtype) of an output where ONNX infers no rank at all."""
-    return lambda fn: unshaped.update(dict.fromkeys(op_types, fn)) or fn
+    return lambda fn: fallbacks.update(dict.fromkeys(op_types, fn)) or fn
 
 
 def refinement(*op_types):
@@ -41,33 +41,31 @@ def _reshape(node):
 
 @refinement("MaxPool", "AveragePool", "LpPool")
 def _pool(node):
-    """With ceil_mode no window starts behind the image, which ONNX 21 does not say."""
+    """With ceil_mode no window starts behind the image; ONNX's opset 21 counts such windows."""
     x, a = node.inputs[0], node.attributes
     n = x.rank - 2
     if not a.get("ceil_mode", 0) or a.get("auto_pad", "NOTSET") != "NOTSET":
         return None
-    steps, holes = (a.get(k) or [1] * n for k in ("strides", "dilations"))
+    strides, dilations = (a.get(k) or [1] * n for k in ("strides", "dilations"))
     pads, dims = a.get("pads") or [0] * (2 * n), list(x.dims[:2])
     for k, (size, window) in enumerate(zip(x.dims[2:], a["kernel_shape"], strict=True)):
         if isinstance(size, str):
             dims.append(fresh_dim())
             continue
-        free = size + pads[k] + pads[n + k] - (window - 1) * holes[k] - 1
-        count = -(-free // steps[k]) + 1
-        dims.append(count - ((count - 1) * steps[k] >= size + pads[k]))
+        free = size + pads[k] + pads[n + k] - (window - 1) * dilations[k] - 1
+        count = -(-free // strides[k]) + 1
+        dims.append(count - ((count - 1) * strides[k] >= size + pads[k]))
     return tuple(dims)
 
 
 @refinement("GroupNormalization", "MeanVarianceNormalization")
-def _as_the_first(node):
+def _same_shape(node):
     return node.inputs[0].dims
 
 
 @refinement("STFT")
-def _spectra(node):
-    """ONNX counts frequencies as if `onesided` were 0 by default, and loses the rank of a signal of
-    unknown length.
-    """
+def _stft(node):
+    """ONNX takes `onesided` for 0 by default, and loses the rank for a signal of unknown length."""
     signal, step, window, length = (*node.inputs, None, None)[:4]
     width = fresh_dim() if window is None else window.dims[0]
     if length is not None and length.value is not None:
@@ -80,20 +78,20 @@ def _spectra(node):
     return (signal.dims[0], frames, bins, 2)
 
 
-@without_shape("Split")
-def _part(node, k):
+@fallback("Split")
+def _split(node, k):
     x, axis = node.inputs[0], node.attributes.get("axis", 0)
     dims = list(x.dims)
     dims[axis] = fresh_dim()
     return tuple(dims), x.dtype
 
 
-@without_shape(
+@fallback(
     *("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean"),
     *("ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare", "Squeeze", "Unsqueeze"),
 )
-def _other_axes(node, k):
-    """Where the axes are known only at run time, but how many there are."""
+def _run_time_axes(node, k):
+    """Sizes for axes that are known only at run time; their number is known."""
     (x, axes), sign = node.inputs, 1 if node.op_type == "Unsqueeze" else -1
     if node.op_type.startswith("Reduce") and node.attributes.get("keepdims", 1):
         return _of_rank(x.rank, x)
@@ -102,8 +100,8 @@ def _other_axes(node, k):
     return _of_rank(x.rank + sign * axes.dims[0], x)
 
 
-@without_shape("Pad", "CenterCropPad")
-def _of_the_same_rank(node, k):
+@fallback("Pad", "CenterCropPad")
+def _same_rank(node, k):
     return _of_rank(node.inputs[0].rank, node.inputs[0])
 
 
@@ -111,26 +109,26 @@ def _of_rank(rank, x):
     return tuple(fresh_dim() for _ in range(rank)), x.dtype
 
 
-@without_shape("Conv")
-def _image(node, k):
+@fallback("Conv")
+def _conv(node, k):
     x, w = node.inputs[:2]
     return (x.dims[0], w.dims[0], *(fresh_dim() for _ in x.dims[2:])), x.dtype
 
 
-@without_shape("ConvTranspose")
-def _transposed_image(node, k):
+@fallback("ConvTranspose")
+def _conv_transpose(node, k):
     (x, w), group = node.inputs[:2], node.attributes.get("group", 1)
     channels = w.dims[1] * group if isinstance(w.dims[1], int) else fresh_dim()
     return (x.dims[0], channels, *(fresh_dim() for _ in x.dims[2:])), x.dtype
 
 
-@without_shape("Attention")
-def _heads_by_positions(node, k):
+@fallback("Attention")
+def _attention(node, k):
     return _of_rank(4, node.inputs[0])
 
 
 def shape_of_source(target):
-    """The dims that a shape vector stands for, when it is the Shape of a variable."""
+    """Return the dims of the variable whose Shape a target shape is; None if it is none."""
     if target.node is not None and target.node.op_type == "Shape" and not target.node.attributes:
         return target.node.inputs[0].dims
     return None

@@ -1,44 +1,43 @@
-"""Graph to graph: the walk that substitution and every backend pass are written with."""
+"""Graph rewriting: the traversal behind substitution and every backend pass."""
 
 from .node import Block, ancestors, in_place_of, rebuilt
 from .variable import Variable
 
 
-def rewrite(targets, rule, stop=(), select=None, given=None, sizes=None):
-    """The targets after rule(node, inputs) -> outputs, or None to keep the node.
+def rewrite(targets, rule, stop=(), select=None, replacements=None, sizes=None):
+    """Return the targets after applying rule(node, inputs) -> outputs, or None to keep the node.
 
-    `inputs` are the node's inputs after the rewriting of what is behind them. A kept node whose
-    inputs changed is built again with the same types; new nodes inherit the line and namespace
-    of the one they replace. The bodies of loops and branches are rewritten too. `given` maps
-    variables to others that take their place, and `sizes` sizes to those that nodes which are built
-    again have instead.
+    `inputs` are the rewritten inputs of the node. A kept node whose inputs changed is rebuilt with
+    the same types; new nodes inherit the line and namespace of the node they replace. The bodies of
+    loops and branches are rewritten too. `replacements` maps variables to those that take their
+    place, and `sizes` the sizes in the types of rebuilt nodes to new ones.
     """
-    given = given or {}
-    new = dict(given)
+    replacements = replacements or {}
+    new = dict(replacements)
     for node in ancestors(targets, stop, select):
         inputs = tuple([new.get(x, x) for x in node.inputs]) if new else node.inputs
         with in_place_of(node):
             outputs = rule(node, inputs)
         if outputs is None:
-            outputs = _kept(node, inputs, rule, select, sizes)
+            outputs = _rebuilt_if_changed(node, inputs, rule, select, sizes)
         if outputs is not None:
-            for old, made in zip(node.outputs, outputs, strict=True):
-                if old not in given:
-                    new[old] = made
+            for old, output in zip(node.outputs, outputs, strict=True):
+                if old not in replacements:
+                    new[old] = output
     return [new.get(v, v) for v in targets]
 
 
-def substitute(targets, given, stop=(), sizes=None):
-    """The targets with other variables in the place of some, and other sizes behind these."""
-    return rewrite(targets, lambda node, inputs: None, stop, given=given, sizes=sizes)
+def substitute(targets, replacements, stop=(), sizes=None):
+    """Return the targets with some variables replaced by others, and sizes of rebuilt nodes too."""
+    return rewrite(targets, lambda node, inputs: None, stop, replacements=replacements, sizes=sizes)
 
 
 def is_output_of(x, op_type):
-    """Whether x is computed by an operator of this type."""
+    """Return whether x is computed by an operator of this type."""
     return x.node is not None and x.node.op_type == op_type
 
 
-def _kept(node, inputs, rule, select, sizes=None):
+def _rebuilt_if_changed(node, inputs, rule, select, sizes=None):
     types = _resized(node.types, sizes) if sizes else None
     if not node.blocks:
         return None if inputs == node.inputs else rebuilt(node, inputs, types=types).outputs
@@ -49,7 +48,7 @@ def _kept(node, inputs, rule, select, sizes=None):
         changed = changed or outputs != block.outputs
     if not changed:
         return None
-    inputs = closed_again(node.op_type, inputs, blocks)
+    inputs = _capture_again(node.op_type, inputs, blocks)
     return rebuilt(node, inputs, blocks, types).outputs
 
 
@@ -61,30 +60,29 @@ def _resized(types, sizes):
 
 
 def close(bodies, formals, inside=None):
-    """Turn outputs that were computed from formals into closed Blocks.
+    """Turn outputs that were computed from formals into closed Blocks; return (blocks, captures).
 
     `bodies` and `formals` map a body's name to its output Variables and its formals. What a body
-    does not compute itself becomes a captured value, one list for all bodies. A node is computed
-    inside if it depends on a formal, or if `inside(node)` says so: the rest is computed before.
-    Returns (blocks, captures).
+    does not compute itself becomes a captured value, one list for all bodies. A node belongs to the
+    body if it depends on a formal or if `inside(node)` is true; the others run before it.
     """
-    own = {key: _inside(outputs, formals[key], inside) for key, outputs in bodies.items()}
+    own = {key: _body_nodes(outputs, formals[key], inside) for key, outputs in bodies.items()}
     captures = []
     for key, outputs in bodies.items():
-        known = {*formals[key], *(y for node in own[key] for y in node.outputs)}
+        computed = {*formals[key], *(y for node in own[key] for y in node.outputs)}
         read = [x for node in own[key] for x in node.inputs if x is not None] + list(outputs)
-        captures += [x for x in read if x not in known and x.value is None]
+        captures += [x for x in read if x not in computed and x.value is None]
     captures = list(dict.fromkeys(captures))
     blocks = {}
     for key, outputs in bodies.items():
         captured = tuple(Variable.of(x.dims, x.dtype, x.name) for x in captures)
-        given = dict(zip(captures, captured, strict=True))
-        out = substitute(outputs, given, stop={*formals[key], *captures})
+        replacements = dict(zip(captures, captured, strict=True))
+        out = substitute(outputs, replacements, stop={*formals[key], *captures})
         blocks[key] = Block(tuple(formals[key]), captured, tuple(out))
     return blocks, captures
 
 
-def _inside(outputs, formals, inside):
+def _body_nodes(outputs, formals, inside):
     """The nodes behind outputs that belong to a body."""
     reached, own = set(formals), []
     for node in ancestors(outputs, stop=reached):
@@ -94,14 +92,18 @@ def _inside(outputs, formals, inside):
     return own
 
 
-def closed_again(op_type, inputs, blocks):
-    """Inputs of a node after a rewriting of its bodies: what they read anew is captured too."""
-    every = (lambda node: True) if op_type == "If" else None
+def _capture_again(op_type, inputs, blocks):
+    """Capture what rewritten bodies read in addition, and return the new inputs of their node.
+
+    Changes `blocks`.
+    """
+    # the bodies of an If have no formals by which their nodes could be recognised
+    inside = (lambda node: True) if op_type == "If" else None
     formals = {key: block.inputs for key, block in blocks.items()}
-    found, extra = close({k: b.outputs for k, b in blocks.items()}, formals, every)
-    for key, block in found.items():
+    closed, captures = close({k: b.outputs for k, b in blocks.items()}, formals, inside)
+    for key, block in closed.items():
         old = blocks[key]
         count = len(old.formals)
         captured = (*block.formals[count:], *block.captured)
         blocks[key] = Block(old.formals, captured, block.outputs)
-    return (*inputs, *extra)
+    return (*inputs, *captures)

@@ -1,4 +1,4 @@
-"""Where a graph is built: the user's line."""
+"""Source locations: the user's line that builds a part of a graph."""
 
 import sys
 from os.path import dirname, join
@@ -7,24 +7,25 @@ _ROOT = dirname(dirname(dirname(__file__)))
 _INTERNAL = (join(_ROOT, "pd_core", ""), join(_ROOT, "pd_v2", ""))
 
 
-class _Ours(dict):
-    """Whether a file is of our packages: asked of every frame of the stack, for every node."""
+class _IsInternal(dict):
+    """{file: whether it belongs to our packages}, a cache: every node asks for a whole stack."""
 
     def __missing__(self, file):
         self[file] = file.startswith(_INTERNAL)
         return self[file]
 
 
-_ours = _Ours()
+_is_internal = _IsInternal()
 
 
 def user_site():
-    """(file, line) of the innermost frame outside our packages."""
+    """Return (file, line) of the innermost frame outside our packages, None if there is none."""
     frame = sys._getframe(1)
-    while frame and _ours[frame.f_code.co_filename]:
+    while frame and _is_internal[frame.f_code.co_filename]:
         frame = frame.f_back
     return (frame.f_code.co_filename, frame.f_lineno) if frame else None
 
 
 def site_text(site) -> str:
+    """Return a location as errors show it, `train.py:15`."""
     return f"{site[0]}:{site[1]}" if site else "an unknown line"

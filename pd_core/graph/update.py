@@ -8,10 +8,10 @@ from .variable import Variable, as_array, constant
 class Update:
     """A target that changes what the session stores, and evaluates to None.
 
-    `assignments` write computed values; `initialize` are variables to draw anew. `training`
-    makes the evaluation a training step: mode switches choose their training side. `gradients` are
-    (parameter, gradient) pairs that the assignments are computed from, which a session may
-    exchange before it goes on; a gradient is a Variable, or a tuple of them.
+    `assignments` store computed values; `initialize` are variables whose initial value is drawn
+    again. `training` makes the evaluation a training step: mode switches take their training side.
+    `gradients` are the (parameter, gradient) pairs that the assignments are computed from, which a
+    session may exchange in between; a gradient is a Variable or a tuple of them.
     """
 
     def __init__(self, assignments=(), initialize=(), training=False, gradients=()):
@@ -26,21 +26,24 @@ class Update:
         return Update(assignments, self.initialize, self.training, self.gradients)
 
     def variables(self) -> list[Variable]:
-        """The state of its own: variables that it assigns besides the parameters it trains.
+        """Return its own state: the variables that it assigns besides the parameters it trains.
 
-        Of what an optimizer returns they are the slots, by parameter, and the counters.
+        For the Update of an optimizer these are the slots, by parameter, and the counters.
         """
         assigned = dict.fromkeys(a.variable for a in self.assignments)
         return [v for v in assigned if v not in self.owners]
 
 
 def effects(targets) -> list:
-    """The assignments that a training step through these variables makes beside its own."""
+    """Return the assignments that training steps on these targets make besides their own.
+
+    Such as the moving statistics of batch normalization.
+    """
     return [a for node in ancestors(targets) for a in node.effects]
 
 
 class Assignment:
-    """new value of a persistent variable; skipped while `owner` is not trainable."""
+    """A new value for a persistent variable; skipped while `owner` is not trainable."""
 
     __slots__ = ("owner", "value", "variable")
 
@@ -57,7 +60,7 @@ class Assignment:
 
 
 def assign(variable: Variable, value) -> Update:
-    """A target that stores `value` (a Variable, array or number) in a persistent variable."""
+    """Return a target that stores `value` (Variable, array or number) in a persistent variable."""
     if not isinstance(value, Variable):
         value = constant(as_array(value, variable.dtype, f"assign: {variable!r}"))
     return Update([Assignment(variable, value)])

@@ -14,27 +14,27 @@ from .initializers import Constant, Value, fan_in
 from .names import register
 from .site import user_site
 
-Dim = int | str  # a size, or the name of a size known only at run time
+Dim = int | str  # a size, or the name of one that is known only at run time
 Dims = tuple[Dim, ...]
-Shape = Sequence[int | None]  # sizes as a user gives them, None where one is known at run time
+Shape = Sequence[int | None]  # sizes as a user writes them, None where known only at run time
 Operand = Union["Variable", ArrayLike]  # what an op takes: numbers and arrays become constants
 
 _fresh = count()
-_DIGESTED = 256  # bytes of a constant from which on a digest stands for them
+_DIGEST_ABOVE = 256  # bytes; larger constants are compared by a digest
 
 
 def fresh_dim() -> str:
-    """A new name for a size known only at run time."""
+    """Return a new name for a size known only at run time."""
     return f"?{next(_fresh)}"
 
 
 def open_dim() -> str:
-    """A new name for a size that may also be 1 at run time, and then stretches."""
+    """Return a new name for a run-time size that may also be 1, and then broadcasts."""
     return f"?*{next(_fresh)}"
 
 
 def is_open(d) -> bool:
-    """Whether a size may turn out to be 1."""
+    """Return whether a run-time size may also be 1."""
     return isinstance(d, str) and d.startswith("?*")
 
 
@@ -50,21 +50,21 @@ class Variable:
     `row_sparse` makes optimizers update only the rows (axis 0) that a step gathers.
     """
 
-    # Defaults of an instance; a subclass may add to them.
+    # Defaults; a subclass may add attributes.
     name: str
     dims: Dims
     dtype: np.dtype
-    node = None  # the Node this is an output of
-    value: np.ndarray | None = None  # of a constant
+    node = None  # the Node that computes it
+    value: np.ndarray | None = None  # the data of a constant
     fill: Callable | None = None  # initial value of persistent state: fill(shape, rng) -> ndarray
     trainable: bool = False
     learning_rate: float = 1.0
     regularizer: Callable | None = None
     clip: Callable | None = None
     row_sparse: bool = False
-    counts: str | None = None  # of fed lengths: the size, of other feeds, that they add up to
+    counts: str | None = None  # of fed sequence lengths: the name of the size that is their sum
     site: tuple[str, int] | None = None
-    unfit: Exception | None = None  # of a slot that cannot be fed: raised where it is needed
+    unfit: Exception | None = None  # of a slot that cannot be fed: the error if a target needs it
 
     def __init__(
         self,
@@ -82,83 +82,84 @@ class Variable:
         row_sparse=False,
     ):
         if isinstance(first, str):
-            name = _one("name", name, first)
+            name = _exclusive("name", name, first)
         elif isinstance(first, (list, tuple)):
-            shape = _one("shape", shape, first)
+            shape = _exclusive("shape", shape, first)
         elif first is not None:
-            data = _one("data", data, first)
-        who = f"variable {name!r}" if name else "a variable without a name"
-        shape = _shape(who, shape)
+            data = _exclusive("data", data, first)
+        label = f"variable {name!r}" if name else "a variable without a name"
+        shape = _shape(label, shape)
         if data is not None:
-            data = _data(who, data, shape, dtype)
+            data = _data(label, data, shape, dtype)
             shape, dtype = data.shape, data.dtype
         if shape is None:
-            raise ShapeError(f"{who}: give a shape or data")
-        fixed = self.__dict__
-        fixed["dims"] = tuple(_dim(who, d) for d in shape)
-        fixed["dtype"] = np.dtype(dtype or np.float32)
+            raise ShapeError(f"{label}: give a shape or data")
+        attributes = self.__dict__  # past __setattr__
+        attributes["dims"] = tuple(_dim(label, d) for d in shape)
+        attributes["dtype"] = np.dtype(dtype or np.float32)
         self.learning_rate, self.regularizer, self.clip = learning_rate, regularizer, clip
         if self.is_static:
-            fixed["fill"] = _fill(who, data, initializer, self.dtype)
+            attributes["fill"] = _fill(label, data, initializer, self.dtype)
             self.trainable = self.dtype.kind == "f" if trainable is None else bool(trainable)
         elif initializer is not None or trainable:
             raise ShapeError(
-                f"{who}: shape {list(shape)} has an unknown size, which makes it a feed slot; "
+                f"{label}: shape {list(shape)} has an unknown size, which makes it a feed slot; "
                 "a feed slot has no initial value and is not trainable"
             )
         if row_sparse and (not self.is_persistent or not self.dims):
-            raise ShapeError(f"{who}: row_sparse is for parameters with rows, not {self.shape}")
+            raise ShapeError(f"{label}: row_sparse is for parameters with rows, not {self.shape}")
         self.row_sparse = row_sparse
         self.site = user_site()
         register(self, name)
 
     @classmethod
     def of(cls, dims, dtype, name="", **state):
-        """A Variable that no namespace owns: node outputs, constants, formals."""
+        """Create a Variable that no namespace owns: a node output, a constant or a formal."""
         self = cls.__new__(cls)
-        fixed = self.__dict__
-        fixed["dims"], fixed["name"] = tuple(dims), name
-        fixed["dtype"] = dtype if type(dtype) in _DTYPES else np.dtype(dtype)
+        attributes = self.__dict__
+        attributes["dims"], attributes["name"] = tuple(dims), name
+        attributes["dtype"] = dtype if type(dtype) in _DTYPES else np.dtype(dtype)
         if state:
-            fixed.update(state)
+            attributes.update(state)
         return self
 
     def __setattr__(self, name, value):
-        if name in _FIXED:
+        if name in _IMMUTABLE:
             raise AttributeError(f"{name!r} of {self!r} cannot be changed once it is built")
         object.__setattr__(self, name, value)
 
     @property
     def shape(self) -> tuple:
-        """Sizes, None where a size is known only at run time."""
+        """Sizes, None where one is known only at run time."""
         return tuple(d if isinstance(d, int) else None for d in self.dims)
 
     @property
     def rank(self) -> int:
+        """The number of dimensions."""
         return len(self.dims)
 
     @cached_property
     def content(self) -> tuple:
-        """What equal constants share: element type, shape, and the bytes or a digest of them."""
+        """The key of equal constants: element type, shape, and the bytes or a digest of them."""
         assert self.value is not None
         data = self.value.tobytes()
-        if len(data) > _DIGESTED:
+        if len(data) > _DIGEST_ABOVE:
             data = blake2b(data, digest_size=16).digest()
         return self.value.dtype.num, self.value.shape, data
 
     @property
     def is_static(self) -> bool:
-        """Every size is known."""
+        """Whether every size is known."""
         return all(isinstance(d, int) for d in self.dims)
 
     @property
     def is_persistent(self) -> bool:
-        """The session keeps a value for it between evaluations."""
+        """Whether the session keeps a value for it between evaluations."""
         return self.fill is not None
 
     @property
     def is_feed(self) -> bool:
-        """It has a value only when one is fed."""
+        """Whether it has a value only when it is fed."""
         return self.node is None and self.value is None and self.fill is None
 
     def __repr__(self):
@@ -178,99 +179,99 @@ class Variable:
     __hash__ = object.__hash__
     __array_ufunc__ = None  # ndarray + Variable is ours
 
-    # ---- the face: what ops and sessions do for a variable, which are rooms above this one
+    # ---- operators and methods that the packages above this one `provide`
 
     def __add__(self, other: Operand) -> "Variable":
-        return _face["add"](self, other)
+        return _provided["add"](self, other)
 
     def __radd__(self, other: Operand) -> "Variable":
-        return _face["add"](other, self)
+        return _provided["add"](other, self)
 
     def __sub__(self, other: Operand) -> "Variable":
-        return _face["sub"](self, other)
+        return _provided["sub"](self, other)
 
     def __rsub__(self, other: Operand) -> "Variable":
-        return _face["sub"](other, self)
+        return _provided["sub"](other, self)
 
     def __mul__(self, other: Operand) -> "Variable":
-        return _face["mul"](self, other)
+        return _provided["mul"](self, other)
 
     def __rmul__(self, other: Operand) -> "Variable":
-        return _face["mul"](other, self)
+        return _provided["mul"](other, self)
 
     def __truediv__(self, other: Operand) -> "Variable":
-        return _face["div"](self, other)
+        return _provided["div"](self, other)
 
     def __rtruediv__(self, other: Operand) -> "Variable":
-        return _face["div"](other, self)
+        return _provided["div"](other, self)
 
     def __pow__(self, other: Operand) -> "Variable":
-        return _face["pow"](self, other)
+        return _provided["pow"](self, other)
 
     def __rpow__(self, other: Operand) -> "Variable":
-        return _face["pow"](other, self)
+        return _provided["pow"](other, self)
 
     def __matmul__(self, other: Operand) -> "Variable":
-        return _face["matmul"](self, other)
+        return _provided["matmul"](self, other)
 
     def __rmatmul__(self, other: Operand) -> "Variable":
-        return _face["matmul"](other, self)
+        return _provided["matmul"](other, self)
 
     def __lt__(self, other: Operand) -> "Variable":
-        return _face["less_than"](self, other)
+        return _provided["less_than"](self, other)
 
     def __le__(self, other: Operand) -> "Variable":
-        return _face["less_equal"](self, other)
+        return _provided["less_equal"](self, other)
 
     def __gt__(self, other: Operand) -> "Variable":
-        return _face["greater_than"](self, other)
+        return _provided["greater_than"](self, other)
 
     def __ge__(self, other: Operand) -> "Variable":
-        return _face["greater_equal"](self, other)
+        return _provided["greater_equal"](self, other)
 
     def __neg__(self) -> "Variable":
-        return _face["neg"](self)
+        return _provided["neg"](self)
 
     def __abs__(self) -> "Variable":
-        return _face["abs"](self)
+        return _provided["abs"](self)
 
     def val(self) -> np.ndarray:
         """Return the current value in the default session, see `Session.val`; never compute it."""
-        return _face["val"](self)
+        return _provided["val"](self)
 
     def eval(self, feeds: Mapping | None = None) -> np.ndarray:
         """Compute the value for these feeds in the default session."""
-        return _face["eval"](self, feeds)
+        return _provided["eval"](self, feeds)
 
     @property
     def initializer(self):
-        """The target that draws this variable's value anew."""
-        return _face["initializer"](self)
+        """An Update that draws this variable's value anew."""
+        return _provided["initializer"](self)
 
 
-# What cannot change: a program is found by the graph that these make.
-_FIXED = {"dims", "dtype", "node", "value", "fill"}
+# Immutable: compiled programs are looked up by the structure of their graph.
+_IMMUTABLE = {"dims", "dtype", "node", "value", "fill"}
 _DTYPES = {type(np.dtype(t)) for t in "?bBhHiIlLqQefd"}
-_face: dict[str, Callable] = {}
+_provided: dict[str, Callable] = {}
 
 
 def provide(**functions: Callable):
-    """Give the functions behind the operators and methods of Variables, by name."""
-    _face.update(functions)
+    """Set the functions behind the operators and methods of Variables, by name."""
+    _provided.update(functions)
 
 
 def describe(x) -> str:
-    """`float32[N, 4]`: dtype and sizes, as errors show them."""
-    return f"{x.dtype}{shown(x.dims)}"
+    """Return dtype and sizes as errors show them: `float32[N, 4]`."""
+    return f"{x.dtype}{format_dims(x.dims)}"
 
 
-def shown(dims) -> str:
-    """`[?, 4]`: sizes, as errors show them."""
+def format_dims(dims) -> str:
+    """Return sizes as errors show them: `[?, 4]`."""
     return f"[{', '.join('?' if isinstance(d, str) else str(d) for d in dims)}]"
 
 
 def constant(value, dtype=None, name=None) -> Variable:
-    """A Variable with a fixed value. Python floats and float64 arrays become float32."""
+    """Create a Variable with a fixed value. Python floats and float64 arrays become float32."""
     if isinstance(value, Variable):
         return value
     if isinstance(value, (str, bytes)):
@@ -282,80 +283,81 @@ def constant(value, dtype=None, name=None) -> Variable:
     return out
 
 
-def as_array(value, dtype=None, who="") -> np.ndarray:
-    """A copy of a value as an array of numbers; DTypeError where the dtype would change them.
+def as_array(value, dtype=None, label="") -> np.ndarray:
+    """Copy a value into an array of numbers; DTypeError where the dtype would change them.
 
-    Rounding to another float type is no change; without a dtype, float64 becomes float32.
-    `who`, as a text, begins the message.
+    Rounding to another float type does not count as a change; without a dtype, float64 becomes
+    float32. `label` begins the message of an error.
     """
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-        raise _unfit(who, value, "masked elements, which have no value")
+        raise _dtype_error(label, value, "masked elements, which have no value")
     try:
         array = np.asarray(value)
     except ValueError:
-        raise _unfit(who, value, "rows of different lengths") from None
+        raise _dtype_error(label, value, "rows of different lengths") from None
     if array.dtype.kind not in "fiub":
-        raise _unfit(who, value, f"{array.dtype} values")
+        raise _dtype_error(label, value, f"{array.dtype} values")
     if dtype is None:
         dtype = np.float32 if array.dtype == np.float64 else array.dtype
     dtype = np.dtype(dtype)
-    if not _keeps(array, dtype):
-        raise _unfit(who, value, f"{array.dtype} values where {dtype} is needed")
+    if not _represents(array, dtype):
+        raise _dtype_error(label, value, f"{array.dtype} values where {dtype} is needed")
     return np.array(array, dtype, order="C")
 
 
-def _unfit(who, value, what):
+def _dtype_error(label, value, what):
     text = repr(value)
     text = text if len(text) <= 60 else f"{text[:60]}…"
-    return DTypeError(f"{who}{': ' if who else ''}cannot take {what}, {text}")
+    return DTypeError(f"{label}{': ' if label else ''}cannot take {what}, {text}")
 
 
-def _keeps(array, dtype):
-    """Whether an array has the same values in this dtype."""
+def _represents(array, dtype):
+    """Return whether this dtype holds the values of an array exactly; floats may be rounded."""
     if dtype.kind == "f" or np.can_cast(array.dtype, dtype):
         return True
     with np.errstate(invalid="ignore"):  # NaN is no integer
         return bool((array.astype(dtype) == array).all())
 
 
-def _one(what, named, positional):
+def _exclusive(what, named, positional):
+    """Return the positional argument; TypeError if it is also passed by name."""
     if named is not None:
         raise TypeError(f"Variable got its {what} twice: {positional!r} and {named!r}")
     return positional
 
 
-def _shape(who, shape):
+def _shape(label, shape):
     if shape is None or isinstance(shape, (list, tuple)):
         return shape
-    raise ShapeError(f"{who}: a shape is a list or tuple of sizes, not {shape!r}")
+    raise ShapeError(f"{label}: a shape is a list or tuple of sizes, not {shape!r}")
 
 
-def _dim(who, d):
+def _dim(label, d):
     if d is None:
         return fresh_dim()
     if isinstance(d, str):
         return d
     if isinstance(d, (int, np.integer)) and d >= 0:
         return int(d)
-    raise ShapeError(f"{who}: a size is a non-negative int or None, not {d!r}")
+    raise ShapeError(f"{label}: a size is a non-negative int or None, not {d!r}")
 
 
-def _data(who, data, shape, dtype):
-    array = as_array(data, dtype, who)
+def _data(label, data, shape, dtype):
+    array = as_array(data, dtype, label)
     if shape is not None and tuple(shape) != array.shape:
-        raise ShapeError(f"{who}: shape {list(shape)}, but data of {list(array.shape)}")
+        raise ShapeError(f"{label}: shape {list(shape)}, but data of {list(array.shape)}")
     return array
 
 
-def _fill(who, data, initializer, dtype):
+def _fill(label, data, initializer, dtype):
     if data is not None:
         if initializer is not None:
-            raise TypeError(f"{who}: takes data or an initializer, not both")
+            raise TypeError(f"{label}: takes data or an initializer, not both")
         return Value(data)
     if initializer is None:
         return fan_in if dtype.kind == "f" else Constant(0)
     if not callable(initializer):
         raise TypeError(
-            f"{who}: an initializer is a function (shape, rng) -> array, not {initializer!r}"
+            f"{label}: an initializer is a function (shape, rng) -> array, not {initializer!r}"
         )
     return initializer

@@ -7,7 +7,7 @@ from onnx import ModelProto
 
 from ..graph.errors import DTypeError, ModelError, ShapeError
 from ..graph.names import remember_sizes
-from ..graph.variable import Operand, Variable, constant, describe, shown
+from ..graph.variable import Operand, Variable, constant, describe, format_dims
 from .loading import (
     check_names,
     declared,
@@ -187,7 +187,7 @@ class ImportedModel:
             return x
         pairs = list(zip(dims, x.dims, strict=False))
         if len(dims) != x.rank or any(d != e for d, e in pairs if _both_known(d, e)):
-            raise ShapeError(f"input {name!r} is {shown(d or '?' for d in dims)}, not {x!r}")
+            raise ShapeError(f"input {name!r} is {format_dims(d or '?' for d in dims)}, not {x!r}")
         return x
 
 

@@ -190,7 +190,11 @@ def test_random_numbers_come_from_an_input():
         ("export: there is no variable 'imgae'", ["imgae"], "y"),
         ("export: there is no variable 3", [3], "y"),
         (r"do not depend on the inputs \[other: float32\[\?\]\]", ["x", "other"], "y"),
-        (r"export: .* value for x: .*\n.*made at .*\n  hint: add it to inputs", ["other"], "both"),
+        (
+            r"export: .* value for x: .*\n.*created at .*\n  hint: add it to inputs",
+            ["other"],
+            "both",
+        ),
         (r"export: a target is a Variable, not <.*Update", None, "step"),
         ("export: a target is a Variable, not 'y'", None, "name"),
     ],

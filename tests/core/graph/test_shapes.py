@@ -49,14 +49,14 @@ MATRICES = [
     (lambda: pd.matmul(f32(2, 3), f32(4, 5)), SHAPE, "matmul: inner sizes differ, 3 against 4"),
     (lambda: f32(2, 3) @ f32(4), SHAPE, "matmul: inner sizes differ, 3 against 4"),
     (lambda: pd.matmul(f32(4), f32(2, 3, 5)), SHAPE, "matmul: inner sizes differ, 4 against 3"),
-    (lambda: pd.matmul(f32(2, 3), f32()), SHAPE, "matmul: a scalar is no matrix"),
+    (lambda: pd.matmul(f32(2, 3), f32()), SHAPE, "matmul: an operand is a scalar"),
     (
         lambda: pd.matmul(f32(2, 2, 3), f32(3, 3, 4)),
         SHAPE,
         r"matmul: leading sizes \[2\] and \[3\] do not broadcast",
     ),
-    (lambda: pd.transpose(f32(2, 3), [0]), SHAPE, r"transpose: \[0\] is no order of 2 axes"),
-    (lambda: pd.transpose(f32(2, 3), [1, 1]), SHAPE, r"transpose: \[1, 1\] is no order of 2"),
+    (lambda: pd.transpose(f32(2, 3), [0]), SHAPE, r"transpose: \[0\] is no permutation of 2 axes"),
+    (lambda: pd.transpose(f32(2, 3), [1, 1]), SHAPE, r"transpose: \[1, 1\] is no permutation of 2"),
     (lambda: pd.swap_last(f32(3)), SHAPE, r"swap_last: var-0: float32\[3\] has no two"),
 ]
 CONVOLUTION = [
@@ -141,7 +141,7 @@ POOLING = [
     (
         lambda: pd.avg_pool(f32(1, 3, 5), 2, pads=[0, 2]),
         SHAPE,
-        "avg_pool: a padding of 2 on axis 2 holds a whole window of 2",
+        "avg_pool: a padding of 2 on axis 2 is not below the window, 2",
     ),
     (
         lambda: pd.apply("MaxPool", f32(1, 3, 5), kernel_shape=[2, 2]),
@@ -181,7 +181,7 @@ MOVING = [
     (
         lambda: pd.expand(f32(2, 3), [4, 3]),
         SHAPE,
-        r"expand: sizes \[2, 3\] do not stretch to \[4, 3\]",
+        r"expand: sizes \[2, 3\] do not broadcast to \[4, 3\]",
     ),
     (lambda: pd.squeeze(f32(2, 3), 0), SHAPE, "squeeze: Dimension of input 0 must be 1"),
     (lambda: pd.unsqueeze(f32(2, 3), 7), SHAPE, "unsqueeze: Unexpected axis value: 7"),
@@ -211,7 +211,7 @@ INDICES = [
     (
         lambda: pd.gather_elements(f32(2, 3), i64(3, 3), 1),
         SHAPE,
-        "gather_elements: the index has 3 entries on axis 0, 2 are there",
+        "gather_elements: the index has 3 entries on axis 0, the input 2",
     ),
     (
         lambda: pd.gather_elements(f32(2, 3), i64(2, 3), -3),

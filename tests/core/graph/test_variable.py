@@ -198,7 +198,7 @@ def test_a_conflict_names_both_lines():
     pd.Variable("w", shape=[2])
     with pytest.raises(
         pd.NameConflict,
-        match=r"variable 'w' exists already: w: float32\[2\], made at .*variable.py",
+        match=r"variable 'w' exists already: w: float32\[2\], created at .*variable.py",
     ):
         pd.Variable("w", data=ones(3))
 

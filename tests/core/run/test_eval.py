@@ -358,7 +358,7 @@ def test_a_missing_feed_names_the_slot_and_its_line():
     x = pd.Variable("image", shape=[None, 4])
     with pytest.raises(
         pd.MissingFeed,
-        match=r"need a value for image: .*4\], which is not fed\n  made at .*test_eval.py:",
+        match=r"need a value for image: .*4\], which is not fed\n  created at .*test_eval.py:",
     ):
         pd.eval(pd.relu(x))
     seed = pd.Variable("random_seed", shape=[None])  # no magic name
