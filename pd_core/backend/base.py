@@ -1,4 +1,4 @@
-"""What a backend is: it turns a Graph into an Executable and owns the values on a device."""
+"""The interfaces of a backend, which compiles Graphs and holds values on a device."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -6,19 +6,19 @@ from typing import Protocol
 
 import numpy as np
 
-from ..graph.variable import Variable
+from ..graph.variable import Dim, Variable
 
 
 @dataclass(frozen=True)
 class Graph:
-    """A program: what is fed, what is stored, what comes out, and what is stored anew.
+    """A graph to compile: its feeds, states, fetches and updates.
 
-    `feeds` are inputs of the program that stand for the variables `fed`. `states` are persistent
-    variables, inputs too; `updates` pairs of (persistent variable, its new value). `seed` is the
-    int64 input of a program that draws random numbers: for each stream in `draws` a row (session
-    seed, how often it was drawn from, and the key of the stream unless it is a constant). `sizes`
-    are run-time sizes seen so far, a hint for the choice of lowerings, never a promise. `equal` are
-    pairs of sizes that are taken to be equal.
+    `feeds` are the inputs of the program for the variables `fed`. `states` are persistent
+    variables, inputs too; `updates` are pairs of (persistent variable, its new value). `seed` is
+    the int64 input of a program that draws random numbers, with a row for each stream in `draws`:
+    session seed, number of draws so far, and the key of the stream unless it is a constant. `sizes`
+    are run-time sizes seen so far: hints for the choice of lowerings, never guarantees. `equal` are
+    pairs of sizes that must be equal at run time.
     """
 
     fed: tuple[Variable, ...]
@@ -28,8 +28,8 @@ class Graph:
     updates: tuple[tuple[Variable, Variable], ...] = ()
     seed: Variable | None = None
     draws: tuple[int, ...] = ()
-    sizes: dict = field(default_factory=dict)
-    equal: tuple = ()
+    sizes: dict[str, int] = field(default_factory=dict)
+    equal: tuple[tuple[Dim, Dim], ...] = ()
 
     @property
     def outputs(self) -> tuple[Variable, ...]:
@@ -52,13 +52,17 @@ class Executable(Protocol):
         seed: np.ndarray | None = None,
         exchange: Callable[[list], list] | None = None,
     ) -> list[np.ndarray]:
-        """Fetches for these feeds; new values of the updated variables are stored in `values`."""
+        """Return the fetches for these feeds, and store the new values of variables in `values`.
+
+        `exchange(arrays)` returns replacements for the values at the seam of the program.
+        """
 
 
 class Program(Protocol):
-    """A compiled Graph, for any variables of the types of its own."""
+    """A compiled Graph, for its own variables or others of the same types."""
 
-    def bind(self, states: Sequence[Variable], updated: Sequence[Variable]) -> Executable: ...
+    def bind(self, states: Sequence[Variable], updated: Sequence[Variable]) -> Executable:
+        """Return an executable on these variables, in the order of the graph's states, updates."""
 
 
 class Values(Protocol):
@@ -66,18 +70,31 @@ class Values(Protocol):
 
     def __contains__(self, variable: Variable) -> bool: ...
 
-    def variables(self) -> list[Variable]: ...
+    def variables(self) -> list[Variable]:
+        """Return the variables that have a value."""
 
-    def set(self, variable: Variable, array: np.ndarray, copy: bool = True): ...
+    def set(self, variable: Variable, array: np.ndarray, copy: bool = True) -> None:
+        """Store an array of the variable's shape and dtype; without a copy it may be the value."""
 
-    def numpy(self, variable: Variable) -> np.ndarray: ...
+    def numpy(self, variable: Variable) -> np.ndarray:
+        """Return a copy of the value on the host."""
 
-    def before(self, variable: Variable) -> np.ndarray | None: ...
+    def before(self, variable: Variable) -> np.ndarray | None:
+        """Return a copy of the value before the last step that wrote it; None if it is not kept."""
 
 
 class Backend(Protocol):
     """A runtime on a device."""
 
-    def compile(self, graph: Graph, seam: Sequence[Variable] = ()) -> Program: ...
+    device: str
 
-    def values(self) -> Values: ...
+    def compile(self, graph: Graph, seam: Sequence[Variable] = ()) -> Program:
+        """Compile a graph; `seam` are values of it that may be exchanged while it runs."""
+
+    def values(self) -> Values:
+        """Return an empty set of values on the device."""
+
+    def sites(
+        self, graph: Graph, seam: Sequence[Variable] = ()
+    ) -> list[list[tuple[str, tuple[str, int] | None]]]:
+        """Return (name, line that built it) of each operator of each stage, in program order."""

@@ -1,18 +1,24 @@
-"""The stages of a program as ONNX models, and what goes in and out of each."""
+"""The stages of a program as ONNX models, with the inputs and outputs of each."""
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from ..graph.variable import Variable
+from .base import Graph
 from .lowering import lower
 from .program import leaves
-from .stages import stages
+from .stages import Stage, stages
 
 
-def parts(graph, seam=(), prepare=None):
-    """The stages of a program as models, each with what it takes and gives.
+def parts(
+    graph: Graph, seam: Sequence[Variable] = (), prepare: Callable[[Graph], Graph] | None = None
+) -> Iterator["Part"]:
+    """Yield the stages of a program as models.
 
-    `prepare` turns the graph of a stage into one that a device is faster at.
+    `prepare` optimizes the graph of a stage for a device.
     """
-    places = {}  # of the values that stages hand on, and of the variables that stand for them
+    # {a value that a stage hands on, or the input of a later stage for it: its index}
+    places: dict[Variable, int] = {}
     for stage in stages(graph, seam):
         for value, variable in zip(stage.given, stage.inputs, strict=True):
             places[variable] = places[value]
@@ -22,9 +28,15 @@ def parts(graph, seam=(), prepare=None):
 
 
 class Part:
-    """A stage as a model; its inputs and outputs as (place in the whole program, name)."""
+    """A stage as a model; inputs and outputs are pairs (index in the whole program, name)."""
 
-    def __init__(self, whole, stage, places, prepare):
+    def __init__(
+        self,
+        whole: Graph,
+        stage: Stage,
+        places: dict[Variable, int],
+        prepare: Callable[[Graph], Graph] | None,
+    ):
         graph = replace(stage.graph, fetches=(*stage.graph.fetches, *stage.hands))
         read = leaves(graph.outputs)
         seed = whole.seed if whole.seed in read else None

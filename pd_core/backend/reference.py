@@ -1,24 +1,28 @@
 """ONNX's reference evaluator as a backend: slow, the ground truth of the tests."""
 
+from collections.abc import Callable, Sequence
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
 from ..graph.errors import BackendError
 from ..graph.variable import Variable
+from .base import Graph
 from .evaluator import evaluator
 from .parts import parts
 
 
 class ReferenceBackend:
-    """Runs the models of the other backends in numpy."""
+    """Run the models of the other backends in numpy."""
 
     device = "reference"
 
     def values(self) -> "HostValues":
+        """Return an empty set of values."""
         return HostValues()
 
-    def compile(self, graph, seam=()):
+    def compile(self, graph: Graph, seam: Sequence[Variable] = ()) -> "ReferenceProgram":
+        """Return an evaluator of the graph."""
         return ReferenceProgram(graph, seam)
 
 
@@ -26,24 +30,27 @@ class HostValues:
     """Values of persistent variables as arrays."""
 
     def __init__(self):
-        self.current, self.previous = WeakKeyDictionary(), WeakKeyDictionary()
+        self.current: WeakKeyDictionary[Variable, np.ndarray] = WeakKeyDictionary()
+        self.previous: WeakKeyDictionary[Variable, np.ndarray | None] = WeakKeyDictionary()
 
     def __contains__(self, variable: Variable) -> bool:
         return variable in self.current
 
     def variables(self) -> list[Variable]:
+        """Return the variables that have a value."""
         return list(self.current)
 
     def get(self, variable: Variable) -> np.ndarray:
+        """Return the value itself, not a copy."""
         return self.current[variable]
 
-    def set(self, variable: Variable, array: np.ndarray, copy: bool = True):
-        """Store a copy of an array of the variable's shape and dtype, whatever `copy` says."""
+    def set(self, variable: Variable, array: np.ndarray, copy: bool = True) -> None:
+        """Store a copy of an array of the variable's shape and dtype; `copy` has no effect."""
         self.current[variable] = np.array(array, variable.dtype).reshape(variable.dims)
         self.previous.pop(variable, None)
 
     def numpy(self, variable: Variable) -> np.ndarray:
-        """Return a copy."""
+        """Return a copy of the value."""
         return self.current[variable].copy()
 
     def before(self, variable: Variable) -> np.ndarray | None:
@@ -51,8 +58,8 @@ class HostValues:
         previous = self.previous.get(variable)
         return None if previous is None else previous.copy()
 
-    def update(self, variable: Variable, array: np.ndarray):
-        """Store a value that a step has computed."""
+    def update(self, variable: Variable, array: np.ndarray) -> None:
+        """Store a value that a step has computed, and keep the one before it."""
         old = self.current.get(variable)
         self.set(variable, array)
         self.previous[variable] = old
@@ -61,27 +68,37 @@ class HostValues:
 class ReferenceProgram:
     """A compiled graph: an evaluator for each of its stages."""
 
-    def __init__(self, graph, seam):
+    def __init__(self, graph: Graph, seam: Sequence[Variable]):
         self.parts = list(parts(graph, seam))
         self.evaluators = [evaluator(part.model) for part in self.parts]
         self.fetched = len(graph.fetches)
         self.seam = range(len(seam))
 
-    def bind(self, states, updated):
-        """An executable on these persistent variables, as the graph's states and updates."""
+    def bind(
+        self, states: Sequence[Variable], updated: Sequence[Variable]
+    ) -> "ReferenceExecutable":
+        """Return an executable on these variables, in the order of the graph's states, updates."""
         return ReferenceExecutable(self, states, updated)
 
 
 class ReferenceExecutable:
     """A program on the values of certain variables."""
 
-    def __init__(self, program, states, updated):
+    def __init__(
+        self, program: ReferenceProgram, states: Sequence[Variable], updated: Sequence[Variable]
+    ):
         self.program = program
-        self.states = [ref(v) for v in states]  # who evaluates it holds them
+        self.states = [ref(v) for v in states]  # the targets of an evaluation keep them alive
         self.updated = [ref(v) for v in updated]
 
-    def run(self, feeds, values, seed=None, exchange=None):
-        """The fetches; new values become those of the updated variables in `values`."""
+    def run(
+        self,
+        feeds: list[np.ndarray],
+        values: HostValues,
+        seed: np.ndarray | None = None,
+        exchange: Callable[[list], list] | None = None,
+    ) -> list[np.ndarray]:
+        """Return the fetches, and store new values of the updated variables in `values`."""
         fetched, handed, new = [None] * self.program.fetched, {}, {}
         for number, part in enumerate(self.program.parts):
             if number == 1 and exchange is not None:
@@ -109,7 +126,7 @@ class ReferenceExecutable:
         return fetched
 
     def _check(self, new):
-        """Either all new values fit or none is stored."""
+        """Check all new values before any is stored."""
         for variable, array in new.items():
             if array.shape != variable.dims:
                 raise BackendError(f"{variable!r} cannot take an array of {list(array.shape)}")

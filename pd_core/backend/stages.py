@@ -1,11 +1,11 @@
-"""The stages of a step: programs that run one after the other on values they hand on.
+"""The stages of a step: programs that run in sequence and hand values on to each other.
 
-Most steps are one program. Two seams divide others: after the gradients, where the caller may
-exchange them, and before row writes, which then go into a table's own buffer: nothing reads a
-table once that stage has begun, so the rows are all that is touched, and a table needs no second
-buffer.
+Most steps are one program. A step is divided after the gradients, where the caller exchanges them,
+and before row writes, which then go into the table's own buffer: once that stage has begun nothing
+reads the table, so only the rows are written, and the table needs no second buffer.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..graph.names import fresh_names
@@ -17,11 +17,11 @@ from .base import Graph
 
 @dataclass(frozen=True)
 class Stage:
-    """A program of a step, whose fetches and updates are those of the step at these places.
+    """One program of a step; `fetched` and `updated` index its fetches and updates in the step.
 
-    `given` are values of earlier stages, `inputs` the variables that stand for them here, `hands`
-    the values that later stages are given. With `in_place`, its updates are written into the
-    buffers of the states that they are made from.
+    `given` are the values of earlier stages that it reads, `inputs` the variables for them in its
+    graph, `hands` the values that later stages read. With `in_place`, its updates are written into
+    the buffers of the states that they update.
     """
 
     graph: Graph
@@ -33,18 +33,18 @@ class Stage:
     in_place: bool = False
 
 
-def stages(graph: Graph, seam=()) -> list[Stage]:
-    """The stages of a step, in order; `seam` are values to stop behind."""
+def stages(graph: Graph, seam: Sequence[Variable] = ()) -> list[Stage]:
+    """Return the stages of a step, in order; `seam` are values after which to divide it."""
     whole = Stage(graph, tuple(range(len(graph.fetches))), tuple(range(len(graph.updates))))
-    *first, last = _divided(whole, seam) if seam else [whole]
+    *first, last = _divide(whole, seam) if seam else [whole]
     writes = _row_writes(last.graph)
-    return [*first, *(_divided(last, writes, in_place=True) if writes else [last])]
+    return [*first, *(_divide(last, writes, in_place=True) if writes else [last])]
 
 
 def _row_writes(graph):
-    """The new values that are ScatterND of the variable that they update, and nothing else's."""
-    needed = [x for node in ancestors(graph.outputs) for x in node.inputs if x is not None]
-    needed += graph.fetches
+    """The new values that are a ScatterND into the variable they update and have no other use."""
+    read = [x for node in ancestors(graph.outputs) for x in node.inputs if x is not None]
+    read += graph.fetches
     new_values = [new for _, new in graph.updates]
     return [
         new
@@ -53,15 +53,15 @@ def _row_writes(graph):
         and new.node.op_type == "ScatterND"
         and new.node.inputs[0] is v
         and new.node.attributes.get("reduction", "none") == "none"
-        and new not in needed
+        and new not in read
         and new_values.count(new) == 1
     ]
 
 
-def _divided(stage, values, in_place=False):
-    """Two stages: what computes the values, and all else, then what depends on them.
+def _divide(stage, values, in_place=False):
+    """Divide a stage in two; the second computes what depends on the values.
 
-    With `in_place`, the values themselves are computed in the second.
+    With `in_place`, the second also computes the values themselves.
     """
     graph = stage.graph
     order = ancestors(graph.outputs)
@@ -106,7 +106,7 @@ def _stage(graph, fetches, updates, given, inputs):
 
 
 def _dependents(order, values, themselves):
-    """The nodes that compute something from the values, or these themselves."""
+    """The nodes that depend on the values; `themselves` adds those that compute the values."""
     later = {v.node for v in values} if themselves else set()
     reached = set() if themselves else set(values)
     for node in order:

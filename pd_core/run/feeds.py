@@ -1,26 +1,36 @@
-"""Feeds: arrays for variables, found by object or by name, in the right type and shape."""
+"""Feeds: arrays for variables, by object or by name, checked for type and shape."""
+
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..graph.errors import DTypeError, FeedError, ShapeError
 from ..graph.names import names
 from ..graph.node import ancestors
 from ..graph.variable import Variable, as_array, describe
 
+Feeds = Mapping[Variable | str, ArrayLike]
 
-def feed_arrays(feeds, targets) -> dict:
-    """Feeds as {Variable: array}; names are of registered variables or behind `targets()`."""
-    out = {}
+
+def feed_arrays(
+    feeds: Feeds, targets: Callable[[], Sequence[Variable]]
+) -> dict[Variable, np.ndarray]:
+    """Return feeds as {Variable: array}.
+
+    A name is that of a registered variable, or of one that the variables `targets()` depend on.
+    """
+    arrays: dict[Variable, np.ndarray] = {}
     for key, value in feeds.items():
         v = variable(key, targets)
-        if v in out:
+        if v in arrays:
             raise FeedError(f"{v!r} is fed twice, once by its name")
-        out[v] = feed_array(v, value)
-    return out
+        arrays[v] = feed_array(v, value)
+    return arrays
 
 
-def variable(key, targets) -> Variable:
-    """The variable that a Variable or a name stands for."""
+def variable(key: Variable | str, targets: Callable[[], Sequence[Variable]]) -> Variable:
+    """Return the variable of a feed's key, see `feed_arrays`; FeedError for an unknown name."""
     if isinstance(key, Variable):
         return key
     if not isinstance(key, str):
@@ -28,22 +38,25 @@ def variable(key, targets) -> Variable:
     registered = names().variables.get(key)
     if registered is not None:
         return registered
-    near = _behind(targets())
-    if key not in near:
-        slots = ", ".join(v.name for v in near.values() if v.is_feed) or "no feeds"
+    reached = _variables_behind(targets())
+    if key not in reached:
+        slots = ", ".join(v.name for v in reached.values() if v.is_feed) or "no feeds"
         raise FeedError(f"there is no variable {key!r} to feed; the targets read {slots}")
-    return near[key]
+    return reached[key]
 
 
-def _behind(targets):
-    """Variables by name, on the way to the targets."""
+def _variables_behind(targets):
+    """{name: variable} of the targets and of all that they depend on."""
     order = ancestors(targets)
-    found = [*targets, *(v for node in order for v in (*node.outputs, *node.inputs))]
-    return {v.name: v for v in found if v is not None}
+    variables = [*targets, *(v for node in order for v in (*node.outputs, *node.inputs))]
+    return {v.name: v for v in variables if v is not None}
 
 
-def feed_array(v, value) -> np.ndarray:
-    """A value as an array of v's dtype and shape; FeedError or ShapeError where it does not fit."""
+def feed_array(v: Variable, value: ArrayLike) -> np.ndarray:
+    """Return a value as an array of v's dtype and shape; FeedError or ShapeError if it has others.
+
+    An array of that dtype is not copied.
+    """
     fits = isinstance(value, np.ndarray) and value.dtype == v.dtype
     array = value if fits and not isinstance(value, np.ma.MaskedArray) else _cast(v, value)
     if array.ndim != v.rank or any(
@@ -54,7 +67,10 @@ def feed_array(v, value) -> np.ndarray:
 
 
 def _cast(v, value):
-    """In v's dtype; floats stay floats, even whole ones: ids and labels are never computed."""
+    """A copy in v's dtype.
+
+    Floats do not become ints, not even whole ones: as ids or labels they would be a mistake.
+    """
     try:
         array = as_array(value, v.dtype, repr(v))
     except DTypeError as error:

@@ -1,64 +1,68 @@
-"""Packed sequences among the feeds: lengths that fit their rows, and each other."""
+"""Checks of packed sequences among the feeds: lengths against their rows and each other."""
+
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from ..graph.errors import ShapeError
+from ..graph.variable import Dim, Variable
 
 
 class PackedFeeds:
-    """What must hold of the fed lengths of a program, where `equal` are pairs of sizes that meet.
+    """The conditions on the fed sequence lengths of a program.
 
-    Lengths add up to the number of rows that they count; where rows of two feeds meet, their
-    sequences are the same. Sub-sequences may meet sequences that are not divided.
+    Lengths must add up to the number of rows that they divide. Where the program combines rows of
+    two feeds (`equal` are pairs of sizes that it requires to be equal), both must be divided into
+    the same sequences. Sub-sequences may be combined with sequences that are not divided further.
     """
 
-    def __init__(self, fed, equal):
+    def __init__(self, fed: Iterable[Variable], equal: Iterable[tuple[Dim, Dim]]):
         self.lengths = {v.counts: v for v in fed if v.counts is not None}
         counted = {v.dims[0]: v for v in fed if v.rank and v.dims[0] in self.lengths}
         self.sums = [(self.lengths[size], v) for size, v in counted.items()]
-        self.pairs = []
+        self.pairs: list[tuple[list[Variable], list[Variable]]] = []
         for group in _groups(equal):
             first, *others = [d for d in group if d in self.lengths] or [None]
             self.pairs += [(self._chain(first), self._chain(d)) for d in others]
 
     def _chain(self, size):
-        """The lengths that count `size`, then those that count these."""
-        found = []
+        """The lengths that add up to `size`, then those of each outer level."""
+        levels = []
         while size in self.lengths:
-            found.append(self.lengths[size])
-            size = found[-1].dims[0]
-        return found
+            levels.append(self.lengths[size])
+            size = levels[-1].dims[0]
+        return levels
 
-    def check(self, fed):
-        """ShapeError unless it holds for these arrays."""
+    def check(self, fed: Mapping[Variable, np.ndarray]) -> None:
+        """Raise a ShapeError unless the conditions hold for these arrays."""
         for v in self.lengths.values():
             if (fed[v] < 0).any():
-                raise _negative(v, fed[v])
+                raise _negative_error(v, fed[v])
         for lengths, rows in self.sums:
-            total, there = int(fed[lengths].sum()), len(fed[rows])
-            if total != there:
-                raise ShapeError(f"{lengths.name!r} adds up to {total}, {rows!r} has {there} rows")
+            total, count = int(fed[lengths].sum()), len(fed[rows])
+            if total != count:
+                raise ShapeError(f"{lengths.name!r} adds up to {total}, {rows!r} has {count} rows")
         for a, b in self.pairs:
             if len(a) == len(b):
                 for x, y in zip(a, b, strict=True):
                     _check_same(x, y, fed[x], fed[y])
             else:
-                _check_same(a[-1], b[-1], *(_rows_of_samples(fed, chain) for chain in (a, b)))
+                _check_same(a[-1], b[-1], *(_rows_per_sample(fed, chain) for chain in (a, b)))
 
 
 def _groups(equal):
-    """Sizes that are one size, by pairs."""
+    """Groups of equal sizes, from pairs of equal sizes."""
     groups = {}
     for a, b in equal:
-        one, other = groups.setdefault(a, [a]), groups.setdefault(b, [b])
-        if one is not other:
-            one += other
-            groups.update(dict.fromkeys(other, one))
+        group, other = groups.setdefault(a, [a]), groups.setdefault(b, [b])
+        if group is not other:
+            group += other
+            groups.update(dict.fromkeys(other, group))
     return {id(group): group for group in groups.values()}.values()
 
 
-def _rows_of_samples(fed, chain):
-    """How many rows each sample has, through all levels."""
+def _rows_per_sample(fed, chain):
+    """The number of rows of each sample, through all levels."""
     counts, *outer = (fed[v] for v in chain)
     for lengths in outer:
         ends = np.concatenate([[0], np.cumsum(counts)])[np.cumsum(lengths)]
@@ -66,7 +70,7 @@ def _rows_of_samples(fed, chain):
     return counts
 
 
-def _negative(v, lengths):
+def _negative_error(v, lengths):
     k = int(np.flatnonzero(lengths < 0)[0])
     return ShapeError(f"{v.name!r} has the length {lengths[k]} at {k}, it cannot be negative")
 

@@ -1,41 +1,57 @@
-"""Steps: evaluations of certain targets, and how many of them a session keeps."""
+"""Steps: prepared evaluations of targets, and the cache of them that a session holds."""
 
 from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from math import prod
+from typing import TypeAlias
 from weakref import ref
 
+import numpy as np
+
+from ..backend.base import Backend, Values
 from ..graph.errors import BackendError, GraphError, ShapeError
+from ..graph.update import Update
 from ..graph.variable import Variable
 from .packed_feeds import PackedFeeds
-from .programs import Program, graph_of, programs_of
+from .programs import Program, build_graph, program_cache
 from .structure import Structure
+
+Changes: TypeAlias = dict[Variable, Variable | None]  # new values, None to draw the initial value
 
 
 class Step:
-    """One kind of evaluation: a program, what takes part in it, and what else it stores.
+    """The evaluation of certain targets: a program, the variables it runs on, and what else is set.
 
-    Holds neither the targets nor their nodes, so that a graph which nobody uses any more can go.
-    `seam` are values behind which the evaluation stops, to exchange them.
+    Holds neither the targets nor their nodes, so that a graph without other references is freed.
+    `seam` are values after which the evaluation pauses, to exchange them.
     """
 
-    def __init__(self, backend, fetches, updates, fed, training, seam=()):
+    def __init__(
+        self,
+        backend: Backend,
+        fetches: Sequence[Variable],
+        updates: Sequence[Update],
+        fed: dict[Variable, np.ndarray],
+        training: bool,
+        seam: Sequence[Variable] = (),
+    ):
         changes = changes_of(updates)
         computed = [(v, new) for v, new in changes.items() if _is_computed(new)]
         self.constants = [(v, new.value) for v, new in changes.items() if _is_constant(new)]
         self.redrawn = [v for v, new in changes.items() if new is None]
         structure = Structure(fetches, computed, seam, fed, training)
-        programs = programs_of(backend.device)
-        program = programs.get(structure)
+        cache = program_cache(backend.device)
+        program = cache.get(structure)
         self.compiled = program is None
         if program is None:
-            graph, values = graph_of(fetches, computed, seam, fed, training)
+            graph, values = build_graph(fetches, computed, seam, fed, training)
             program = Program(backend, graph, values, structure)
-            programs.add(structure, program)
+            cache.add(structure, program)
         self.fed = [structure.leaves[k] for k in program.fed]
         states = [structure.leaves[k] for k in program.states]
         updated = [structure.leaves[k] for k in program.updated]
-        self.states = [ref(v) for v in states]  # the targets hold them
+        self.states = [ref(v) for v in states]  # the targets keep them alive
         self.draws = [structure.draws[k] for k in program.draws]
         self.changes = bool(computed)
         self.bytes = sum(prod(v.dims) * v.dtype.itemsize for v, _ in computed)
@@ -46,11 +62,20 @@ class Step:
         self.packed = PackedFeeds(fed, self.equal)
         compiled = program.compiled
         self.executable = None if compiled is None else compiled.bind(states, updated)
-        self.checked = set()
-        self.initialized = False  # whether all states have a value: they keep one from then on
+        self.checked: set[tuple] = set()  # shapes of feeds that fit each other
+        self.initialized = False  # whether all states have a value; they never lose it
 
-    def run(self, fed, values, seed, exchange=None):
-        """The fetches for these feeds; computed new values are stored in `values`."""
+    def run(
+        self,
+        fed: Mapping[Variable, np.ndarray],
+        values: Values,
+        seed: np.ndarray | None,
+        exchange: Callable[[list], list] | None = None,
+    ) -> list[np.ndarray]:
+        """Return the fetches for these feeds; computed new values are stored in `values`.
+
+        ShapeError where the feeds do not fit each other.
+        """
         if self.executable is None:
             return []
         arrays = [fed[v] for v in self.fed]
@@ -62,7 +87,7 @@ class Step:
         return self.executable.run(arrays, values, seed, exchange)
 
     def _check_sizes(self, shapes):
-        """Sizes that the graph takes to be equal are equal in these feeds."""
+        """Check that sizes which the graph requires to be equal are equal in these feeds."""
         sizes, origin = {}, {}
         for v, shape in zip(self.fed, shapes, strict=True):
             for d, n in zip(v.dims, shape, strict=True):
@@ -72,81 +97,104 @@ class Step:
         for a, b in self.equal:
             left, right = (d if isinstance(d, int) else sizes.get(d) for d in (a, b))
             if left is not None and right is not None and left != right:
-                who = " and ".join(origin[d] for d in (a, b) if d in origin)
-                raise ShapeError(f"sizes {left} and {right} meet, from the feeds {who}")
+                feeds = " and ".join(origin[d] for d in (a, b) if d in origin)
+                raise ShapeError(f"sizes {left} and {right} must be equal, from the feeds {feeds}")
 
 
-class Steps:
-    """The steps of a session by what they evaluate; beyond a limit the oldest in use goes.
+class StepCache:
+    """The steps of a session; beyond the limit the least recently used is dropped.
 
-    Targets are held weakly: with a target that is gone its steps go at once.
+    Targets are held weakly: when a target is freed its steps are dropped at once.
     """
 
-    def __init__(self, limit=256):
+    def __init__(self, limit: int = 256):
         self.limit = limit
-        self.steps = OrderedDict()  # key: (step, what watches its targets)
-        self.spent = 0  # bytes that steps have stored whose targets are gone
+        self.steps: OrderedDict[Hashable, tuple[Step, list[ref]]] = OrderedDict()
+        self.freed_bytes = 0  # that dropped steps have stored, whose targets are freed
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.steps)
 
-    def get(self, key):
-        found = self.steps.get(key)
-        if found is None:
+    def get(self, key: Hashable) -> Step | None:
+        """Return the step of a `step_key`, None if there is none yet."""
+        entry = self.steps.get(key)
+        if entry is None:
             return None
         self.steps.move_to_end(key)
-        return found[0]
+        return entry[0]
 
-    def add(self, key, step):
-        # a target may die at any point of any thread: what is called then is one operation
-        drop = partial(_forget, ref(self), key)
+    def add(self, key: tuple, step: Step) -> None:
+        """Add the step of a `step_key`."""
+        # a target may be freed at any point of any thread, so its callback must be atomic
+        drop = partial(_drop, ref(self), key)
         self.steps[key] = step, [ref(target(), drop) for group in key[:3] for target in group]
         if len(self.steps) > self.limit:
             self.steps.popitem(last=False)
 
-    def clear(self):
+    def clear(self) -> None:
+        """Drop all steps."""
         self.steps.clear()
 
 
-def step_key(fetches, updates, fed, training, stops):
-    """What two evaluations must have in common to be the same step."""
+def step_key(
+    fetches: Sequence[Variable],
+    updates: Sequence[Update],
+    fed: Iterable[Variable],
+    training: bool,
+    exchanges: bool,
+) -> tuple:
+    """Return the key of a step: two evaluations with the same key are the same step."""
     frozen = tuple(v.trainable for u in updates for v in u.owners)
     targets = tuple(map(ref, fetches)), tuple(map(ref, updates))
-    return *targets, frozenset(map(ref, fed)), frozen, training, stops
+    return *targets, frozenset(map(ref, fed)), frozen, training, exchanges
 
 
-def located(error, backend, fetches, updates, seam, fed, training):
-    """The error of a program that other targets compiled, with the line of these targets."""
+def located(
+    error: BackendError,
+    backend: Backend,
+    fetches: Sequence[Variable],
+    updates: Sequence[Update],
+    seam: Sequence[Variable],
+    fed: dict[Variable, np.ndarray],
+    training: bool,
+) -> BackendError:
+    """Return an error with the line that built these targets.
+
+    A cached program knows only the lines of the targets that it was first compiled for.
+    """
     computed = [(v, new) for v, new in changes_of(updates).items() if _is_computed(new)]
-    graph, values = graph_of(fetches, computed, seam, fed, training)
-    stage, place = error.place
-    operator, site = backend.sites(graph, values)[stage][place]
+    graph, values = build_graph(fetches, computed, seam, fed, training)
+    stage, index = error.place
+    operator, site = backend.sites(graph, values)[stage][index]
     return BackendError(error.text, operator, site, error.place)
 
 
-def _forget(steps, key, _):
-    owner = steps()
-    found = None if owner is None else owner.steps.pop(key, None)
-    if found is not None:
-        owner.spent += found[0].bytes
+def _drop(cache, key, _):
+    owner = cache()
+    entry = None if owner is None else owner.steps.pop(key, None)
+    if entry is not None:
+        owner.freed_bytes += entry[0].bytes
 
 
 def _frozen(assignment):
     return assignment.owner is not None and not assignment.owner.trainable
 
 
-def changes_of(updates):
-    """{variable: its new value, or None if it is drawn anew}; each is changed once."""
+def changes_of(updates: Sequence[Update]) -> Changes:
+    """Return {variable: its new value, or None to draw its initial value} of all updates.
+
+    GraphError where two of them change one variable.
+    """
     active = [(a.variable, a.value) for u in updates for a in u.assignments if not _frozen(a)]
     redrawn = [(v, None) for u in updates for v in u.initialize]
-    changes = {}
+    changes: Changes = {}
     for v, new in active + redrawn:
         if changes.setdefault(v, new) is not new:
             raise GraphError(f"two updates of {v!r} in one evaluation")
     return changes
 
 
-def _is_constant(new):
+def _is_constant(new: Variable | None):
     return new is not None and new.value is not None
 
 

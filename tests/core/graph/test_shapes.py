@@ -419,14 +419,14 @@ def test_feeds_whose_sizes_meet_are_equal():
     a, b = pd.Variable("a", shape=[None, 3]), pd.Variable("b", shape=[None, 3])
     y = a * b
     both = r"from the feeds a: float32\[\?, 3\] and b: float32\[\?, 3\]"
-    disagreeing(y, {a: np.ones((2, 3)), b: np.ones((4, 3))}, f"sizes 2 and 4 meet, {both}")
-    disagreeing(y, {a: np.ones((1, 3)), b: np.ones((4, 3))}, f"sizes 1 and 4 meet, {both}")
+    disagreeing(y, {a: np.ones((2, 3)), b: np.ones((4, 3))}, f"sizes 2 and 4 must be equal, {both}")
+    disagreeing(y, {a: np.ones((1, 3)), b: np.ones((4, 3))}, f"sizes 1 and 4 must be equal, {both}")
     assert pd.eval(y, {a: np.ones((4, 3)), b: np.ones((4, 3))}).shape == (4, 3)
 
 
 def test_a_feed_that_meets_a_known_size():
     a, w = pd.Variable("a", shape=[None, 3]), f32(4, 3)
-    disagreeing(a + w, {a: np.ones((1, 3))}, r"sizes 1 and 4 meet, from the feeds a:")
+    disagreeing(a + w, {a: np.ones((1, 3))}, r"sizes 1 and 4 must be equal, from the feeds a:")
 
 
 def test_feeds_of_one_named_size():
@@ -439,17 +439,17 @@ def test_feeds_of_one_named_size():
 def test_stacks_of_matrices_meet():
     a, b = pd.Variable("a", shape=[None, 2, 3]), pd.Variable("b", shape=[None, 3, 2])
     feeds = {a: np.ones((1, 2, 3)), b: np.ones((4, 3, 2))}
-    disagreeing(pd.matmul(a, b), feeds, "sizes 1 and 4 meet, from the feeds a: .* and b: ")
+    disagreeing(pd.matmul(a, b), feeds, "sizes 1 and 4 must be equal, from the feeds a: .* and b: ")
     c, d = pd.Variable("c", shape=[2, None]), pd.Variable("d", shape=[None, 2])
     feeds = {c: np.ones((2, 3)), d: np.ones((4, 2))}
-    disagreeing(c @ d, feeds, "sizes 3 and 4 meet, from the feeds c: .* and d: ")
+    disagreeing(c @ d, feeds, "sizes 3 and 4 must be equal, from the feeds c: .* and d: ")
 
 
 def test_rows_and_labels_meet():
     x, label = pd.Variable("x", shape=[None, 4]), pd.Variable("y", shape=[None], dtype="int64")
     feeds = {x: np.ones((5, 4)), label: np.zeros(3, int)}
     cost = pd.softmax_cross_entropy(x, label)
-    disagreeing(cost, feeds, "sizes 5 and 3 meet, from the feeds x: .* and y: ")
+    disagreeing(cost, feeds, "sizes 5 and 3 must be equal, from the feeds x: .* and y: ")
 
 
 def test_added_rows_and_their_index_meet():
@@ -459,7 +459,7 @@ def test_added_rows_and_their_index_meet():
         pd.Variable("r", shape=[None, 2]),
     )
     feeds = {index: np.zeros((3, 2), int), rows: np.ones((2, 2))}
-    words = "sizes 3 and 2 meet, from the feeds k: .* and r: "
+    words = "sizes 3 and 2 must be equal, from the feeds k: .* and r: "
     disagreeing(pd.scatter_add(x, index, rows), feeds, words)
     feeds[rows] = np.ones((3, 2))
     assert pd.eval(pd.scatter_add(x, index, rows), feeds)[0].tolist() == [3.0, 3.0]
@@ -468,7 +468,9 @@ def test_added_rows_and_their_index_meet():
 def test_what_is_stretched_to_another_size_has_it_already():
     a, b = pd.Variable("a", shape=[None, 3]), pd.Variable("b", shape=[None, 3])
     feeds = {a: np.ones((1, 3)), b: np.ones((4, 3))}
-    disagreeing(pd.expand_like(a, b), feeds, "sizes 1 and 4 meet, from the feeds a: .* and b: ")
+    disagreeing(
+        pd.expand_like(a, b), feeds, "sizes 1 and 4 must be equal, from the feeds a: .* and b: "
+    )
 
 
 def test_an_index_may_be_smaller_than_what_it_reads():

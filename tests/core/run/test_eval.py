@@ -369,7 +369,7 @@ def test_a_missing_feed_names_the_slot_and_its_line():
 
 def test_sizes_that_must_agree_are_compared_before_it_runs():
     a, b = pd.Variable("a", shape=[None, 2]), pd.Variable("b", shape=[None, 2])
-    with pytest.raises(pd.ShapeError, match=r"sizes 3 and 1 meet, from the feeds a: .* and b: "):
+    with pytest.raises(pd.ShapeError, match=r"sizes 3 and 1 must be equal, .* a: .* and b: "):
         pd.eval(a + b, feeds={a: ones(3, 2), b: ones(1, 2)})
     c = pd.Variable("c", shape=["N", 2])
     d = pd.Variable("d", shape=["N"])

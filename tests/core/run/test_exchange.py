@@ -111,7 +111,7 @@ def test_a_frozen_parameter_has_no_gradient_to_exchange():
 @pytest.mark.parametrize(
     "answer, error, words",
     [
-        (lambda g: {}, pd.FeedError, "exchanging: the function returns the gradients"),
+        (lambda g: {}, pd.FeedError, "exchanging: the function must return the gradients"),
         (lambda g: {w: a[:1] for w, a in g.items()}, pd.ShapeError, "fed an array of"),
         (lambda g: {w: np.array(["a"]) for w in g}, pd.FeedError, "cannot take"),
     ],

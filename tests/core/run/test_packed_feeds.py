@@ -103,7 +103,7 @@ def test_rows_for_each_sequence_are_as_many():
     assert len(pd.eval(y, {**fed, a: [1, 2]})) == 3
     with pytest.raises(pd.ShapeError, match="sequence 0 has 2 by 'x0', 1 by 'z0'"):
         pd.eval(y, {**fed, a: [2, 1]})
-    with pytest.raises(pd.ShapeError, match="sizes 2 and 3 meet"):
+    with pytest.raises(pd.ShapeError, match="sizes 2 and 3 must be equal"):
         pd.eval(y, {**fed, x: rows(2), a: [1, 1]})
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import pd_core as pd
-from pd_core.run.programs import programs_of
+from pd_core.run.programs import program_cache
 from pd_core.run.structure import Structure
 
 f32 = np.float32
@@ -14,7 +14,7 @@ f32 = np.float32
 
 @pytest.fixture(autouse=True)
 def nothing_compiled():
-    programs_of("cpu").clear()
+    program_cache("cpu").clear()
 
 
 def compiled(session=None):
@@ -38,7 +38,7 @@ def test_the_same_expression_compiles_once():
     assert compiled() == 1
 
 
-def test_another_network_of_the_same_form_trains_by_the_same_program(rng):
+def test_a_network_of_the_same_form_trains_by_the_same_program(rng):
     rows, labels = rng.standard_normal((8, 5)).astype(f32), rng.integers(0, 3, 8)
     trained = []
     for name in ("a", "b"):
@@ -63,7 +63,7 @@ def test_shared_programs_give_the_numbers_of_their_own_variables(rng):
     assert compiled() == 1
 
 
-def test_draws_of_a_program_built_again_are_those_of_its_own_stream():
+def test_draws_of_a_rebuilt_program_come_from_its_own_stream():
     def draw():
         return pd.uniform_random([4])
 
@@ -159,7 +159,7 @@ def test_sizes_are_checked_for_a_program_of_another_graph():
         x, y = pd.Variable([None]), pd.Variable([None])
         total = x + y
         pd.eval(total, {x: [1.0, 2.0], y: [1.0, 2.0]})
-        with pytest.raises(pd.ShapeError, match="sizes 2 and 3 meet"):
+        with pytest.raises(pd.ShapeError, match="sizes 2 and 3 must be equal"):
             pd.eval(total, {x: [1.0, 2.0], y: [1.0, 2.0, 3.0]})
     assert compiled() == 1
 
@@ -182,7 +182,7 @@ def test_an_error_names_the_line_of_its_own_graph():
 
 
 def test_programs_beyond_a_limit_are_compiled_again(monkeypatch):
-    monkeypatch.setattr(programs_of("cpu"), "limit", 2)
+    monkeypatch.setattr(program_cache("cpu"), "limit", 2)
     x = pd.Variable([None])
     for n in (1, 2, 3, 3, 1):
         assert pd.eval(x * float(n), {x: [1.0]}) == [n]

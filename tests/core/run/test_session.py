@@ -12,7 +12,7 @@ import pytest
 
 import pd_core as pd
 from pd_core.backend import ort
-from pd_core.run.step import Steps
+from pd_core.run.step import StepCache
 
 from ...threads import in_threads
 
@@ -327,7 +327,7 @@ def test_steps_in_use_are_bounded():
     def key(v):
         return (weakref.ref(v),), (), frozenset(), (), False
 
-    steps = Steps(limit=3)
+    steps = StepCache(limit=3)
     for v in held[:3]:
         steps.add(key(v), SimpleNamespace(bytes=v.value + 1))
     steps.get(key(held[0]))
@@ -335,7 +335,7 @@ def test_steps_in_use_are_bounded():
     assert [steps.get(key(v)) is not None for v in held] == [True, False, True, True, False, False]
     assert len(steps) == 3
     del held[0], v
-    assert len(steps) == 2 and steps.spent == 1
+    assert len(steps) == 2 and steps.freed_bytes == 1
     steps.add(key(held[-1]), SimpleNamespace(bytes=6))
     assert len(steps) == 3
 
