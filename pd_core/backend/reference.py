@@ -88,7 +88,7 @@ class ReferenceExecutable:
         self, program: ReferenceProgram, states: Sequence[Variable], updated: Sequence[Variable]
     ):
         self.program = program
-        self.states = [ref(v) for v in states]  # the targets of an evaluation keep them alive
+        self.states = [ref(v) for v in states]  # the targets keep them alive
         self.updated = [ref(v) for v in updated]
 
     def run(

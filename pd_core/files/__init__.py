@@ -1,1 +1,1 @@
-"""Files: ONNX models, training steps, and writing without half-written results."""
+"""Files: export of ONNX models and training steps, and atomic writes."""

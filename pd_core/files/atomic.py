@@ -1,15 +1,19 @@
-"""Files that are written whole or not at all."""
+"""Atomic writes: files that are written completely or not at all."""
 
 import errno
 import os
 import re
 import secrets
 import stat
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from types import ModuleType
+from typing import BinaryIO
 
+fcntl: ModuleType | None
 try:
     import fcntl
-except ImportError:  # Windows, where a file that is open cannot be removed
+except ImportError:  # Windows, where an open file cannot be removed
     fcntl = None
 
 _TOKEN_BYTES = 8
@@ -17,13 +21,13 @@ _TOKEN = re.compile(rf"[0-9a-f]{{{2 * _TOKEN_BYTES}}}")
 
 
 @contextmanager
-def atomic_write(path):
-    """Open a binary file for writing that takes its place at the path when the `with` block ends.
+def atomic_write(path: str | os.PathLike) -> Iterator[BinaryIO]:
+    """Open a binary file for writing that replaces the path when the `with` block ends.
 
-    Until then, whatever happens, what was at the path before is still there: the bytes go into a
-    temporary file beside it, reach the disk, and are renamed. A link is followed, and a file that
-    was there before passes on its owner and its mode. Devices and pipes are written in place.
-    Temporary files that killed writers of the same path have left are removed.
+    Until then, and after any error, the old file at the path is unchanged: the bytes are written
+    to a temporary file beside it, which is synced and then renamed. Links are followed, and owner
+    and mode of the old file are kept. Devices and pipes are written in place. Temporary files that
+    killed writers of the same path left behind are removed.
     """
     path = os.fspath(path)
     before = _status(path)
@@ -41,7 +45,7 @@ def atomic_write(path):
             yield file
             file.flush()
             os.fsync(file.fileno())
-            if fcntl:  # renamed while it is still locked: no other writer takes it for a leftover
+            if fcntl:  # renamed while it is locked, lest another writer remove it as a leftover
                 os.replace(partial, path)
         if not fcntl:
             os.replace(partial, path)
@@ -61,7 +65,7 @@ def _status(path):
 
 
 def _open_partial(path, before):
-    """A new file beside the path, locked as long as it is open, and its name."""
+    """Create a file beside the path, locked as long as it is open; return it and its name."""
     mode = 0o666 if before is None else stat.S_IMODE(before.st_mode)
     while True:
         partial = f"{path}.{secrets.token_hex(_TOKEN_BYTES)}.part"
@@ -69,9 +73,9 @@ def _open_partial(path, before):
         file = os.fdopen(os.open(partial, flags, mode), "wb")
         try:
             _lock(file, wait=True)
-            if os.fstat(file.fileno()).st_nlink:  # else taken for a leftover before it was locked
+            if os.fstat(file.fileno()).st_nlink:  # else removed as a leftover before it was locked
                 if before is not None:
-                    _pass_on(before, file, partial)
+                    _copy_owner_and_mode(before, file, partial)
                 return file, partial
         except BaseException:
             file.close()
@@ -82,25 +86,26 @@ def _open_partial(path, before):
 
 
 def _lock(file, wait):
-    """Whether an open file could be locked; where the file system has no locks, it is not."""
+    """Lock an open file; return False if it is locked or the file system has no locks."""
     try:
-        fcntl and fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        if fcntl:
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except OSError:
         return False
     return True
 
 
-def _pass_on(before, file, partial):
-    """Give a new file the owner and the mode of the one that it replaces."""
+def _copy_owner_and_mode(before, file, partial):
+    """Copy the owner and mode of the old file to the new one."""
     now = os.fstat(file.fileno())
     if hasattr(os, "fchown") and (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):
-        with suppress(OSError):  # only root gives files away
+        with suppress(OSError):  # only root may change owners
             os.fchown(file.fileno(), before.st_uid, before.st_gid)
     os.chmod(partial, stat.S_IMODE(before.st_mode))
 
 
 def _remove_leftovers(path):
-    """Remove the temporary files of this path whose writers are no more."""
+    """Remove the temporary files of this path whose writers have ended."""
     folder, name = os.path.split(path)
     with suppress(OSError):  # a folder that cannot be listed may still be written to
         for entry in os.listdir(folder):
@@ -110,7 +115,7 @@ def _remove_leftovers(path):
 
 
 def _remove_unless_locked(partial):
-    """The lock of a process ends with it, so what is locked is being written."""
+    """Remove a temporary file unless its writer lives: the lock of a process ends with it."""
     with suppress(OSError):
         if fcntl is None:
             os.remove(partial)
@@ -122,7 +127,7 @@ def _remove_unless_locked(partial):
 
 
 def _sync_folder(folder):
-    """The new name reaches the disk too, where folders can be opened."""
+    """Sync the directory entry of the new name, where folders can be opened."""
     if os.name == "posix":
         with suppress(PermissionError):
             handle = os.open(folder, os.O_RDONLY)

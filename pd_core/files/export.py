@@ -1,42 +1,63 @@
-"""ONNX files: models for inference."""
+"""Export of inference models as ONNX files."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import onnx
 
 from ..backend import program
+from ..backend.base import Graph
 from ..backend.lowering import lower
 from ..graph.broadcast import equal_sizes
 from ..graph.errors import ExportError, MissingFeed
 from ..graph.names import names
 from ..graph.node import ancestors
 from ..graph.variable import Variable
-from ..run.session import default_session
+from ..run.session import Session, default_session
 from .atomic import atomic_write
 
 
-def export_onnx(path, targets, inputs=None, session=None, metadata=None) -> onnx.ModelProto:
+def export_onnx(
+    path: str | os.PathLike | None,
+    targets: Variable | Sequence[Variable],
+    inputs: Sequence[Variable | str] | None = None,
+    session: Session | None = None,
+    metadata: Mapping[str, str] | None = None,
+) -> onnx.ModelProto:
     """Write the inference model of some targets as standard ONNX, and return it.
 
     Inputs and outputs have the variables' names; parameters are stored in the file with the
     session's values; sizes known only at run time are named dimensions, the first axis of the
     inputs `batch`. Only what the targets need is written. `inputs` fixes the order of the inputs
-    and may name intermediate variables, where the model is then cut; all feeds if None. The
-    model is checked with ONNX's checker, strict shape inference included. Without a path it is
-    only returned. A target that draws random numbers adds the input `random_seed`.
+    and may name intermediate variables, at which the model is cut; all feeds if None. The
+    model is checked with ONNX's checker, strict shape inference included. If the path
+    is None it is only returned. A target that draws random numbers adds the input `random_seed`.
     """
     session = session or default_session()
     targets = [_target(v) for v in (targets if isinstance(targets, (list, tuple)) else [targets])]
-    graph, feeds = exported_graph("export", targets, [], inputs, training=False)
+    graph, feeds = build_graph("export", targets, [], inputs, training=False)
     unused = [v for v in feeds if v not in graph.fed]
     if unused:
         raise ExportError(f"export: the targets do not depend on the inputs {unused}")
     values = {v: session.get(v) for v in graph.states}
-    wanted = [v.name for v in targets]
-    lowered = lower(graph, values, dimension_names(graph, wanted), wanted)
-    return finished(lowered.model, path, metadata or {})
+    outputs = [v.name for v in targets]
+    lowered = lower(graph, values, dimension_names(graph, outputs), outputs)
+    return check_and_write(lowered.model, path, metadata or {})
 
 
-def exported_graph(who, fetches, updates, inputs, training, **options):
-    """The Graph of a file, and the feeds asked for: `inputs`, or what the targets need."""
+def build_graph(
+    caller: str,
+    fetches: Sequence[Variable],
+    updates: Sequence[tuple[Variable, Variable]],
+    inputs: Sequence[Variable | str] | None,
+    training: bool,
+    **options: Any,
+) -> tuple[Graph, list[Variable]]:
+    """Return the Graph of a file and its feeds: `inputs`, or all feeds of the targets.
+
+    `caller` begins the message of an error.
+    """
     if inputs is None:
         feeds = program.feed_slots([*fetches, *(new for _, new in updates)], training)
     else:
@@ -44,11 +65,13 @@ def exported_graph(who, fetches, updates, inputs, training, **options):
     try:
         return program.build(fetches, updates, feeds, training, sizes={}, **options), feeds
     except MissingFeed as error:
-        raise ExportError(f"{who}: {error}\n  hint: add it to inputs") from None
+        raise ExportError(f"{caller}: {error}\n  hint: add it to inputs") from None
 
 
-def finished(model, path, metadata):
-    """The model with its metadata, checked, and written unless the path is None."""
+def check_and_write(
+    model: onnx.ModelProto, path: str | os.PathLike | None, metadata: Mapping[str, str]
+) -> onnx.ModelProto:
+    """Add metadata to a model, check it, write it unless the path is None, and return it."""
     for key, value in {"producer": "pd", **metadata}.items():
         model.metadata_props.add(key=key, value=str(value))
     onnx.checker.check_model(model, full_check=True)
@@ -73,13 +96,13 @@ def _input(v):
     raise ExportError(f"export: there is no variable {v!r}")
 
 
-def dimension_names(graph, outputs=()):
-    """A readable name for every run-time size, equal sizes alike: the user's or that of the file
-    it came from, `batch` for other first axes, else that of an input or output and the axis.
+def dimension_names(graph: Graph, outputs: Sequence[str] = ()) -> dict[str, str]:
+    """Return {run-time size: readable name}, the same name for equal sizes.
 
-    `outputs` are the names of the first outputs.
+    It is the user's name or that of the imported file, `batch` for the first axis of an input, else
+    `<input or output>_<axis>`. `outputs` are the names of the first outputs.
     """
-    roots = _Roots(graph)
+    roots = _EqualSizes(graph)
     variables = [(v, v.name) for v in graph.feeds] + list(zip(graph.outputs, outputs, strict=False))
     fed = {roots[d] for v in graph.feeds for d in v.dims}
     sizes = [
@@ -88,22 +111,22 @@ def dimension_names(graph, outputs=()):
         for axis, d in enumerate(v.dims)
         if isinstance(d, str)
     ]
-    found = {}
+    named: dict[str, str] = {}
     for d, root, _ in sizes:
-        given = names().sizes.get(d) if d.startswith("?") else d
-        if given:
-            found.setdefault(root, given)
+        own = names().sizes.get(d) if d.startswith("?") else d
+        if own:
+            named.setdefault(root, own)
     for _, root, automatic in sizes:
-        found.setdefault(root, automatic)
-    found = _distinct(found)
-    return {d: found[root] for d, root, _ in sizes}
+        named.setdefault(root, automatic)
+    named = _distinct(named)
+    return {d: named[root] for d, root, _ in sizes}
 
 
-class _Roots:
-    """The first of the sizes that a graph, or the file it came from, takes to be equal to one."""
+class _EqualSizes:
+    """{size: the representative of all sizes equal to it}, by the graph or an imported file."""
 
     def __init__(self, graph):
-        self.parent = {}
+        self.parent: dict[str, str] = {}
         for node in ancestors(graph.outputs):
             for a, b in equal_sizes(node):
                 self._join(a, b)
@@ -121,14 +144,14 @@ class _Roots:
         return d
 
 
-def _distinct(found):
-    """Two sizes never share a name."""
-    taken, out = set(), {}
-    for d, name in found.items():
+def _distinct(named):
+    """The names with a number added where two different sizes have the same one."""
+    taken, distinct = set(), {}
+    for d, name in named.items():
         k, free = 1, name
         while free in taken:
             k += 1
             free = f"{name}_{k}"
         taken.add(free)
-        out[d] = free
-    return out
+        distinct[d] = free
+    return distinct

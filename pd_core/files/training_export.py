@@ -1,6 +1,8 @@
 """Export of a whole training step: forward, backward and optimizer as one standard ONNX model."""
 
 import json
+import os
+from collections.abc import Sequence
 
 import numpy as np
 import onnx
@@ -11,13 +13,20 @@ from ..backend.passes.portable import refused
 from ..graph.errors import ExportError
 from ..graph.site import site_text
 from ..graph.update import Update
-from ..run.session import default_session
+from ..graph.variable import Variable
+from ..run.session import Session, default_session
 from ..run.step import changes_of
-from .export import dimension_names, exported_graph, finished
+from .export import build_graph, check_and_write, dimension_names
 
 
 def export_step(
-    path, step, fetches=(), inputs=None, session=None, initial=None, portable=False
+    path: str | os.PathLike | None,
+    step: Update | Sequence[Update],
+    fetches: Variable | Sequence[Variable] = (),
+    inputs: Sequence[Variable | str] | None = None,
+    session: Session | None = None,
+    initial: str | os.PathLike | None = None,
+    portable: bool = False,
 ) -> onnx.ModelProto:
     """Write a training step as one ONNX model (ai.onnx only), and return it.
 
@@ -25,15 +34,15 @@ def export_step(
     where the step draws random numbers; its outputs are the fetches, then the new state, for an
     input `w` as `w_next` unless that name is taken. Every state input has the session's value as
     its default, so that the first run needs feeds alone.
-    With `initial`, a second path, it has none: there stands a model without inputs whose outputs
-    are these values, by the names of the inputs. Runtimes for JavaScript need that, since they
-    accept no value for an input with a default.
-    `portable` takes forms that run on WebGPU too, where some operators are missing; ExportError
-    where there is no such form. Elsewhere they give the same numbers, some more slowly.
-    The metadata entry `pd.state` is a JSON object {output: input} that says which output feeds
-    which input of the next run; `pd.feeds` and `pd.fetches` list the others. `random_seed` is
+    With `initial`, a second path, the inputs have no defaults; a second model without inputs is
+    written there, whose outputs are these values, by the names of the inputs. Runtimes for
+    JavaScript need that, since they accept no value for an input with a default.
+    `portable` uses forms that run on WebGPU too, where some operators are missing; ExportError
+    if there is no such form. Elsewhere they compute the same numbers, some more slowly.
+    The metadata entry `pd.state` is a JSON object {output: input}: the output to feed to each state
+    input of the next run; `pd.feeds` and `pd.fetches` list the others. `random_seed` is
     int64 [draws, 2], rows of (seed, steps made so far); `random_seed_next` is the next one.
-    What is frozen when this is called stays as it is in the model.
+    Variables that are frozen when this is called are constant in the model.
     """
     session = session or default_session()
     fetches = list(fetches) if isinstance(fetches, (list, tuple)) else [fetches]
@@ -42,25 +51,25 @@ def export_step(
         if not isinstance(s, Update):
             raise ExportError(f"export_step: a step is what minimize() returns, not {s!r}")
     updates = _updates(steps)
-    graph, _ = exported_graph(
+    graph, _ = build_graph(
         "export_step", fetches, updates, inputs, training=True, portable=portable
     )
     if portable:
         _check_portable(graph)
-    wanted = [v.name for v in fetches] + [f"{v.name}_next" for v, _ in graph.updates]
-    lowered = lower(graph, dims=dimension_names(graph, wanted), outputs=wanted)
+    outputs = [v.name for v in fetches] + [f"{v.name}_next" for v, _ in graph.updates]
+    lowered = lower(graph, dims=dimension_names(graph, outputs), outputs=outputs)
     model = lowered.model
     state = _state(graph, lowered)
     values = {lowered.names[v]: session.get(v) for v in graph.states}
     if graph.seed is not None:
         seed = lowered.names[graph.seed]
         values[seed] = np.array([[session.seed, session.draws[k]] for k in graph.draws], np.int64)
-        state |= _counted(model, graph, seed)
+        state |= _add_next_seed(model, graph, seed)
     if initial is None:
         model.graph.initializer.extend(numpy_helper.from_array(a, n) for n, a in values.items())
     else:
-        finished(_values_model(values, model), initial, {})
-    return finished(model, path, _described(graph, lowered, state))
+        check_and_write(_values_model(values, model), initial, {})
+    return check_and_write(model, path, _metadata(graph, lowered, state))
 
 
 def _updates(steps):
@@ -88,40 +97,40 @@ def _state(graph, lowered):
     }
 
 
-def _counted(model, graph, seed):
-    """The seed for the next run: the same rows, one step further."""
+def _add_next_seed(model, graph, seed):
+    """Add the output of the seed for the next run, one step further; return {output: input}."""
     name = f"{seed}_next"
     one = f"{name}_increment"
     model.graph.initializer.append(numpy_helper.from_array(np.array([[0, 1]], np.int64), one))
     model.graph.node.append(onnx.helper.make_node("Add", [seed, one], [name], name=name))
-    model.graph.output.append(_typed(name, np.zeros(graph.seed.dims, np.int64)))
+    model.graph.output.append(_value_info(name, np.zeros(graph.seed.dims, np.int64)))
     return {name: seed}
 
 
-def _values_model(values, like):
-    """A model that gives arrays by their names, for the runtimes that run the model `like`."""
+def _values_model(values, model):
+    """A model without inputs that outputs arrays by name, of the versions of another model."""
     stored = [numpy_helper.from_array(a, f"{name}_value") for name, a in values.items()]
     nodes = [
         onnx.helper.make_node("Identity", [tensor.name], [name])
         for name, tensor in zip(values, stored, strict=True)
     ]
-    outputs = [_typed(name, array) for name, array in values.items()]
+    outputs = [_value_info(name, array) for name, array in values.items()]
     graph = onnx.helper.make_graph(nodes, "initial", [], outputs, stored)
     return onnx.helper.make_model(
         graph,
-        opset_imports=like.opset_import,
-        ir_version=like.ir_version,
-        producer_name=like.producer_name,
+        opset_imports=model.opset_import,
+        ir_version=model.ir_version,
+        producer_name=model.producer_name,
     )
 
 
-def _typed(name, array):
-    kind = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
-    return onnx.helper.make_tensor_value_info(name, kind, array.shape)
+def _value_info(name, array):
+    element_type = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+    return onnx.helper.make_tensor_value_info(name, element_type, array.shape)
 
 
-def _described(graph, lowered, state):
-    """The metadata that says what is what, as JSON."""
+def _metadata(graph, lowered, state):
+    """The roles of inputs and outputs, as JSON metadata."""
     entries = {
         "pd.state": state,
         "pd.feeds": [lowered.names[v] for v in graph.feeds],

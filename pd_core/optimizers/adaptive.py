@@ -1,39 +1,67 @@
 """Optimizers that scale each element of the gradient by a running mean of its squares."""
 
+from typing import Any
+
 from .. import ops
-from .base import AdamOptimizer, Optimizer
+from ..graph.variable import Variable
+from .base import AdamOptimizer, LearningRate, Optimizer
+from .regularizers import Clip, Penalty
+from .tracing import Counters, Rate, Slots
 
 
-def adagrad(w, g, rate, s, epsilon):
+def adagrad(
+    w: Variable, g: Variable, rate: Rate, s: Variable, epsilon: float
+) -> tuple[Variable, Variable]:
     """s := s + g²; w := w - rate g / sqrt(s + epsilon) (Duchi et al. 2011). Returns (w, s)."""
     s = s + ops.square(g)
     return w - g * rate / ops.sqrt(s + epsilon), s
 
 
-def decayed_adagrad(w, g, rate, s, decay, epsilon):
+def decayed_adagrad(
+    w: Variable, g: Variable, rate: Rate, s: Variable, decay: float, epsilon: float
+) -> tuple[Variable, Variable]:
     """s := d s + (1-d) g²; w := w - rate g / sqrt(s + epsilon). Returns (w, s)."""
     s = s * decay + ops.square(g) * (1.0 - decay)
     return w - g * rate / ops.sqrt(s + epsilon), s
 
 
-def rmsprop(w, g, rate, s, mean, velocity, decay, mu, epsilon, centered):
+def rmsprop(
+    w: Variable,
+    g: Variable,
+    rate: Rate,
+    s: Variable,
+    mean: Variable | None,
+    velocity: Variable | None,
+    decay: float,
+    mu: float,
+    epsilon: float,
+    centered: bool,
+) -> tuple[Variable, Variable, Variable | None, Variable | None]:
     """s := d s + (1-d) g²; v := mu v + rate g / (sqrt(s) + epsilon); w := w - v.
 
-    `centered` takes the variance s - m² in the place of s, with m := d m + (1-d) g
+    `centered` divides by the root of the variance s - m² instead, with m := d m + (1-d) g
     (Hinton 2012; Graves 2013, eqs. 38-42). Returns (w, s, mean, velocity), None where unused.
     """
     s = s * decay + ops.square(g) * (1.0 - decay)
-    spread = s
+    variance = s
     if centered:
         mean = mean * decay + g * (1.0 - decay)
-        spread = s - ops.square(mean)
-    change = g * rate / (ops.sqrt(spread) + epsilon)
+        variance = s - ops.square(mean)
+    change = g * rate / (ops.sqrt(variance) + epsilon)
     if mu:
         change = velocity = velocity * mu + change
     return w - change, s, mean, velocity
 
 
-def adadelta(w, g, rate, s, e, decay, epsilon):
+def adadelta(
+    w: Variable,
+    g: Variable,
+    rate: Rate,
+    s: Variable,
+    e: Variable,
+    decay: float,
+    epsilon: float,
+) -> tuple[Variable, Variable, Variable]:
     """s := d s + (1-d) g²; u = g sqrt((e + eps) / (s + eps)); e := d e + (1-d) u².
 
     w := w - rate u (Zeiler 2012, algorithm 1). Returns (w, s, e).
@@ -43,10 +71,20 @@ def adadelta(w, g, rate, s, e, decay, epsilon):
     return w - change * rate, s, e * decay + ops.square(change) * (1.0 - decay)
 
 
-def adamax(w, g, rate, m, u, beta1, beta2, epsilon):
+def adamax(
+    w: Variable,
+    g: Variable,
+    rate: Rate,
+    m: Variable,
+    u: Variable,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+) -> tuple[Variable, Variable, Variable]:
     """m := b1 m + (1-b1) g; u := max(b2 u, |g| + epsilon); w := w - rate m / u.
 
-    `rate` holds 1 / (1 - b1^t) already (Kingma & Ba 2015, algorithm 2). Returns (w, m, u).
+    `rate` includes the bias correction 1 / (1 - b1^t) already (Kingma & Ba 2015, algorithm 2).
+    Returns (w, m, u).
     """
     m = m * beta1 + g * (1.0 - beta1)
     u = ops.maximum(u * beta2, ops.abs(g) + epsilon)
@@ -58,44 +96,61 @@ class AdaGradOptimizer(Optimizer):
 
     slots = {"squares": 0.0}
 
-    def __init__(self, learning_rate=0.01, epsilon=1e-6, regularizer=None, clip=None, name=None):
+    def __init__(
+        self,
+        learning_rate: LearningRate = 0.01,
+        epsilon: float = 1e-6,
+        regularizer: Penalty | None = None,
+        clip: Clip | None = None,
+        name: str | None = None,
+    ):
         super().__init__(learning_rate, regularizer, clip, name)
         self.epsilon = epsilon
 
-    def rule(self, w, g, slots, rate, step):
+    def rule(
+        self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters
+    ) -> tuple[Variable, dict[str, Variable]]:
         w, squares = adagrad(w, g, rate, slots["squares"], self.epsilon)
         return w, {"squares": squares}
 
 
 class DecayedAdaGradOptimizer(Optimizer):
-    """AdaGrad that forgets: a running mean of squares in the place of their sum."""
+    """AdaGrad with a running mean of squared gradients instead of their sum."""
 
     slots = {"squares": 0.0}
 
     def __init__(
-        self, learning_rate=0.01, decay=0.95, epsilon=1e-6, regularizer=None, clip=None, name=None
+        self,
+        learning_rate: LearningRate = 0.01,
+        decay: float = 0.95,
+        epsilon: float = 1e-6,
+        regularizer: Penalty | None = None,
+        clip: Clip | None = None,
+        name: str | None = None,
     ):
         super().__init__(learning_rate, regularizer, clip, name)
         self.decay, self.epsilon = decay, epsilon
 
-    def rule(self, w, g, slots, rate, step):
+    def rule(
+        self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters
+    ) -> tuple[Variable, dict[str, Variable]]:
         w, squares = decayed_adagrad(w, g, rate, slots["squares"], self.decay, self.epsilon)
         return w, {"squares": squares}
 
 
 class RMSPropOptimizer(Optimizer):
-    """RMSProp (Hinton 2012), with momentum and centred (Graves 2013) on request."""
+    """RMSProp (Hinton 2012), optionally with momentum and centred (Graves 2013)."""
 
     def __init__(
         self,
-        learning_rate=0.01,
-        decay=0.99,
-        epsilon=1e-8,
-        momentum=0.0,
-        centered=False,
-        regularizer=None,
-        clip=None,
-        name=None,
+        learning_rate: LearningRate = 0.01,
+        decay: float = 0.99,
+        epsilon: float = 1e-8,
+        momentum: float = 0.0,
+        centered: bool = False,
+        regularizer: Penalty | None = None,
+        clip: Clip | None = None,
+        name: str | None = None,
     ):
         super().__init__(learning_rate, regularizer, clip, name)
         self.decay, self.epsilon = decay, epsilon
@@ -103,7 +158,9 @@ class RMSPropOptimizer(Optimizer):
         used = {"squares": True, "mean": centered, "velocity": bool(momentum)}
         self.slots = {slot: 0.0 for slot, is_used in used.items() if is_used}
 
-    def rule(self, w, g, slots, rate, step):
+    def rule(
+        self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters
+    ) -> tuple[Variable, dict[str, Variable]]:
         before = [slots.get(name) for name in ("squares", "mean", "velocity")]
         settings = self.decay, self.momentum, self.epsilon, self.centered
         w, squares, mean, velocity = rmsprop(w, g, rate, *before, *settings)
@@ -117,28 +174,40 @@ class AdaDeltaOptimizer(Optimizer):
     slots = {"squares": 0.0, "changes": 0.0}
 
     def __init__(
-        self, learning_rate=1.0, decay=0.95, epsilon=1e-6, regularizer=None, clip=None, name=None
+        self,
+        learning_rate: LearningRate = 1.0,
+        decay: float = 0.95,
+        epsilon: float = 1e-6,
+        regularizer: Penalty | None = None,
+        clip: Clip | None = None,
+        name: str | None = None,
     ):
         super().__init__(learning_rate, regularizer, clip, name)
         self.decay, self.epsilon = decay, epsilon
 
-    def rule(self, w, g, slots, rate, step):
+    def rule(
+        self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters
+    ) -> tuple[Variable, dict[str, Variable]]:
         s, e = slots["squares"], slots["changes"]
         w, s, e = adadelta(w, g, rate, s, e, self.decay, self.epsilon)
         return w, {"squares": s, "changes": e}
 
 
 class AdamWOptimizer(AdamOptimizer):
-    """Adam with decoupled weight decay: w := w - learning rate * decay * w beside Adam's step.
+    """Adam with decoupled weight decay: w := w - learning rate * decay * w, then Adam's step.
 
     (Loshchilov & Hutter 2019, algorithm 2.)
     """
 
-    def __init__(self, learning_rate=0.001, weight_decay=0.01, **settings):
+    def __init__(
+        self, learning_rate: LearningRate = 0.001, weight_decay: float = 0.01, **settings: Any
+    ):
         super().__init__(learning_rate, **settings)
         self.weight_decay = weight_decay
 
-    def rule(self, w, g, slots, rate, step):
+    def rule(
+        self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters
+    ) -> tuple[Variable, dict[str, Variable]]:
         decayed = w * (1.0 - rate * self.weight_decay)
         return super().rule(decayed, g, slots, rate, step)
 
@@ -147,25 +216,27 @@ class AdamaxOptimizer(Optimizer):
     """Adamax (Kingma & Ba 2015, section 7.1)."""
 
     slots = {"m": 0.0, "u": 0.0}
-    counters = {"weight": 0.0}  # 1 - beta1^t, as a sum
+    counters = {"weight": 0.0}  # 1 - beta1^t, as a running sum
 
     def __init__(
         self,
-        learning_rate=0.002,
-        beta1=0.9,
-        beta2=0.999,
-        epsilon=1e-8,
-        regularizer=None,
-        clip=None,
-        name=None,
+        learning_rate: LearningRate = 0.002,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-8,
+        regularizer: Penalty | None = None,
+        clip: Clip | None = None,
+        name: str | None = None,
     ):
         super().__init__(learning_rate, regularizer, clip, name)
         self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
 
-    def advance(self, counters):
+    def advance(self, counters: Counters) -> dict[str, Variable]:
         return {"weight": counters["weight"] * self.beta1 + (1.0 - self.beta1)}
 
-    def rule(self, w, g, slots, rate, step):
+    def rule(
+        self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters
+    ) -> tuple[Variable, dict[str, Variable]]:
         rate = 1.0 / step["weight"] * rate
         settings = self.beta1, self.beta2, self.epsilon
         w, m, u = adamax(w, g, rate, slots["m"], slots["u"], *settings)

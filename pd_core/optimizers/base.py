@@ -1,7 +1,7 @@
-"""Optimizers: hyper-parameters, and pure rules that say how a parameter moves.
+"""Optimizers: hyper-parameters, and a pure rule for the update of one parameter.
 
 An optimizer holds no state and may be used for many updates. `minimize` traces its rule over the
-parameters; slots and counters belong to the Update that comes of it, which lists them.
+parameters; slots and counters belong to the resulting Update, which lists them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,21 +11,21 @@ from ..graph.errors import GraphError
 from ..graph.node import ancestors
 from ..graph.update import Update, effects
 from ..graph.variable import Variable
+from .regularizers import Clip, Penalty
 from .row_sparse import Gradient, gradients_by_rows
-from .tracing import Tracing
+from .tracing import Counters, Rate, Slots, Tracing
 
-Rate = float | Variable  # a learning rate within a step
-LearningRate = Rate | Callable[[Variable], Variable]  # … or a schedule
-Slots = Mapping[str, Variable]
-Penalty = Callable[[Variable, Variable], Variable]  # (gradient, parameter) -> gradient
+LearningRate = Rate | Callable[[Variable], Variable]  # a number, a scalar or a schedule
 
 
-def sgd(w, g, rate):
+def sgd(w: Variable, g: Variable, rate: Rate) -> Variable:
     """w := w - rate g."""
     return w - g * rate
 
 
-def momentum(w, g, rate, velocity, mu, nesterov=False):
+def momentum(
+    w: Variable, g: Variable, rate: Rate, velocity: Variable, mu: float, nesterov: bool = False
+) -> tuple[Variable, Variable]:
     """v := mu v - rate g; w := w + v (Polyak 1964), or w + mu v - rate g (Nesterov).
 
     Returns (w, v).
@@ -35,10 +35,19 @@ def momentum(w, g, rate, velocity, mu, nesterov=False):
     return (w + v * mu - scaled if nesterov else w + v), v
 
 
-def adam(w, g, rate, m, v, beta1, beta2, epsilon):
+def adam(
+    w: Variable,
+    g: Variable,
+    rate: Rate,
+    m: Variable,
+    v: Variable,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+) -> tuple[Variable, Variable, Variable]:
     """m := b1 m + (1-b1) g; v := b2 v + (1-b2) g²; w := w - rate m / (sqrt(v) + epsilon).
 
-    `rate` holds the bias correction already: learning rate * sqrt(1 - b2^t) / (1 - b1^t)
+    `rate` includes the bias correction already: learning rate * sqrt(1 - b2^t) / (1 - b1^t)
     (Kingma & Ba 2015, the efficient form at the end of section 2). Returns (w, m, v).
     """
     m = m * beta1 + g * (1.0 - beta1)
@@ -47,39 +56,39 @@ def adam(w, g, rate, m, v, beta1, beta2, epsilon):
 
 
 class Optimizer:
-    """What all optimizers share: which variables, their gradients, and the update as a target.
+    """Base of all optimizers: hyper-parameters, and `minimize`, which builds the update.
 
     `learning_rate` is a number, a scalar Variable or one of `schedules`, multiplied by each
     variable's own `learning_rate`. `regularizer` and `clip` are functions (gradient, parameter) ->
     gradient; a `clip` such as ClipGlobalNorm sees all gradients of the update together. `name`
-    begins the names of the state, `<name>/<parameter>/<slot>`; it is automatic if None.
+    is the prefix of the state's names, `<name>/<parameter>/<slot>`; automatic if None.
 
-    Of a `row_sparse` variable only the rows that the step gathered are updated, penalised and
-    clipped: wherever a rule says parameter, gradient or slot, it then means these rows.
+    Only the rows of a `row_sparse` variable that the step gathered are updated, penalised and
+    clipped: parameter, gradient and slots of a rule are then these rows.
 
-    A subclass gives `slots`, `rule`, and where it counts `counters` and `advance`.
+    A subclass defines `slots` and `rule`, and `counters` and `advance` if it has any.
     """
 
-    slots: Mapping[str, float] = {}  # state for each parameter, of its shape: its value at first
-    counters: Mapping[str, float] = {}  # scalars of the whole update: their values at first
+    slots: Mapping[str, float] = {}  # state for each parameter, of its shape: initial values
+    counters: Mapping[str, float] = {}  # scalars of the whole update: initial values
 
     def __init__(
         self,
         learning_rate: LearningRate,
         regularizer: Penalty | None = None,
-        clip: Penalty | None = None,
+        clip: Clip | None = None,
         name: str | None = None,
     ):
         self.learning_rate, self.name = learning_rate, name
         self.regularizer, self.clip = regularizer, clip
 
     def rule(
-        self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Mapping[str, Variable]
+        self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters
     ) -> tuple[Variable, dict[str, Variable]]:
         """Return (new w, new values of the slots) for a gradient; `step` are the new counters."""
-        raise TypeError(f"{type(self).__name__} does not say how it steps")
+        raise TypeError(f"{type(self).__name__} defines no rule")
 
-    def advance(self, counters: Mapping[str, Variable]) -> dict[str, Variable]:
+    def advance(self, counters: Counters) -> dict[str, Variable]:
         """Return the counters after one more step."""
         return dict(counters)
 
@@ -88,12 +97,12 @@ class Optimizer:
         cost: Variable | Sequence[Variable],
         var_list: Sequence[Variable] | None = None,
     ) -> Update:
-        """Return an Update that takes one step; evaluate it. Several costs in a list are summed.
+        """Return an Update: every evaluation takes one step. A list of costs is summed.
 
-        Without `var_list` it covers every parameter behind the cost, trainable or not at this
-        moment: `trainable` is looked at when the step is evaluated, and a frozen variable keeps
-        its value and its slots. Every call makes an optimizer state of its own; `variables()` of
-        the Update lists it, and it is freed with the Update.
+        Without `var_list` it covers every parameter that the cost depends on, trainable or not:
+        `trainable` is read when the step is evaluated, and a frozen variable keeps its value and
+        its slots. Every call creates new optimizer state; `variables()` of the Update lists it,
+        and it is freed with the Update.
         """
         costs = list(cost) if isinstance(cost, (list, tuple)) else [cost]
         own = effects(costs)
@@ -111,7 +120,7 @@ class Optimizer:
 
 
 def _parameters(costs, own):
-    """Float state behind the costs that no training step sets by itself."""
+    """The float state that the costs depend on, except what `effects` such as batch norm assign."""
     inputs = [x for node in ancestors(costs) for x in node.inputs if x is not None] + costs
     own = {a.variable for a in own}
     floats = dict.fromkeys(x for x in inputs if x.is_persistent and x.dtype.kind == "f")
@@ -124,10 +133,18 @@ def _parameters(costs, own):
 class SGDOptimizer(Optimizer):
     """Stochastic gradient descent."""
 
-    def __init__(self, learning_rate=0.01, regularizer=None, clip=None, name=None):
+    def __init__(
+        self,
+        learning_rate: LearningRate = 0.01,
+        regularizer: Penalty | None = None,
+        clip: Clip | None = None,
+        name: str | None = None,
+    ):
         super().__init__(learning_rate, regularizer, clip, name)
 
-    def rule(self, w, g, slots, rate, step):
+    def rule(
+        self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters
+    ) -> tuple[Variable, dict[str, Variable]]:
         return sgd(w, g, rate), {}
 
 
@@ -138,17 +155,19 @@ class MomentumOptimizer(Optimizer):
 
     def __init__(
         self,
-        learning_rate=0.01,
-        momentum=0.9,
-        nesterov=False,
-        regularizer=None,
-        clip=None,
-        name=None,
+        learning_rate: LearningRate = 0.01,
+        momentum: float = 0.9,
+        nesterov: bool = False,
+        regularizer: Penalty | None = None,
+        clip: Clip | None = None,
+        name: str | None = None,
     ):
         super().__init__(learning_rate, regularizer, clip, name)
         self.momentum, self.nesterov = momentum, nesterov
 
-    def rule(self, w, g, slots, rate, step):
+    def rule(
+        self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters
+    ) -> tuple[Variable, dict[str, Variable]]:
         w, velocity = momentum(w, g, rate, slots["velocity"], self.momentum, self.nesterov)
         return w, {"velocity": velocity}
 
@@ -157,32 +176,34 @@ class AdamOptimizer(Optimizer):
     """Adam (Kingma & Ba 2015). The step count is the update's, not each variable's."""
 
     slots = {"m": 0.0, "v": 0.0}
-    # 1 - beta^t as sums: float32 has few digits of the difference between 1 and 0.999
+    # 1 - beta^t as running sums: in float32 the difference of 1 and 0.999^t would lose digits
     counters = {"weight1": 0.0, "weight2": 0.0}
 
     def __init__(
         self,
-        learning_rate=0.001,
-        beta1=0.9,
-        beta2=0.999,
-        epsilon=1e-8,
-        regularizer=None,
-        clip=None,
-        name=None,
+        learning_rate: LearningRate = 0.001,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-8,
+        regularizer: Penalty | None = None,
+        clip: Clip | None = None,
+        name: str | None = None,
     ):
         super().__init__(learning_rate, regularizer, clip, name)
         self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
 
-    def advance(self, counters):
+    def advance(self, counters: Counters) -> dict[str, Variable]:
         betas = {"weight1": self.beta1, "weight2": self.beta2}
         return {name: counters[name] * beta + (1.0 - beta) for name, beta in betas.items()}
 
-    def rule(self, w, g, slots, rate, step):
+    def rule(
+        self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters
+    ) -> tuple[Variable, dict[str, Variable]]:
         rate = corrected(rate, step)
         w, m, v = adam(w, g, rate, slots["m"], slots["v"], self.beta1, self.beta2, self.epsilon)
         return w, {"m": m, "v": v}
 
 
-def corrected(rate, step):
-    """The learning rate times Adam's correction of the means for their start from zero."""
+def corrected(rate: Rate, step: Counters) -> Variable:
+    """Return the learning rate times Adam's bias correction, sqrt(1 - b2^t) / (1 - b1^t)."""
     return ops.sqrt(step["weight2"]) / step["weight1"] * rate

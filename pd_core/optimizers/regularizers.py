@@ -1,11 +1,18 @@
-"""Weight penalties and gradient clipping: functions of (gradient, parameter) that give a gradient.
+"""Weight penalties and gradient clipping: functions (gradient, parameter) -> gradient.
 
 Optimizers apply `clip` first, then `regularizer`; a variable's own replaces the optimizer's.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar, Union
 
 from .. import ops
+from ..graph.variable import Variable
+
+Penalty = Callable[[Variable, Variable], Variable]  # (gradient, parameter) -> gradient
+Clip = Union[Penalty, "ClipGlobalNorm"]
+_Parameter = TypeVar("_Parameter")
 
 
 @dataclass(frozen=True)
@@ -14,7 +21,7 @@ class L2:
 
     rate: float
 
-    def __call__(self, gradient, parameter):
+    def __call__(self, gradient: Variable, parameter: Variable) -> Variable:
         return gradient + parameter * self.rate if self.rate else gradient
 
 
@@ -24,43 +31,45 @@ class L1:
 
     rate: float
 
-    def __call__(self, gradient, parameter):
+    def __call__(self, gradient: Variable, parameter: Variable) -> Variable:
         return gradient + ops.sign(parameter) * self.rate if self.rate else gradient
 
 
 @dataclass(frozen=True)
 class ClipElements:
-    """Each element of the gradient held within [-limit, limit]."""
+    """Clip each element of the gradient to [-limit, limit]."""
 
     limit: float
 
-    def __call__(self, gradient, parameter):
+    def __call__(self, gradient: Variable, parameter: Variable) -> Variable:
         return ops.clip(gradient, -self.limit, self.limit)
 
 
 @dataclass(frozen=True)
 class ClipNorm:
-    """The gradient of a parameter scaled down to at most this length (Pascanu et al. 2013)."""
+    """Scale the gradient of a parameter down to at most this L2 norm (Pascanu et al. 2013)."""
 
     limit: float
 
-    def __call__(self, gradient, parameter):
-        length = ops.sqrt(ops.reduce_sum(ops.square(gradient)))
-        return gradient * (self.limit / ops.maximum(length, self.limit))
+    def __call__(self, gradient: Variable, parameter: Variable) -> Variable:
+        norm = ops.sqrt(ops.reduce_sum(ops.square(gradient)))
+        return gradient * (self.limit / ops.maximum(norm, self.limit))
 
 
 @dataclass(frozen=True)
 class ClipGlobalNorm:
-    """All gradients of an update scaled by one factor, to at most this length together.
+    """Scale all gradients of an update by one factor, to at most this L2 norm together.
 
-    (Pascanu et al. 2013, algorithm 1.) The length counts every variable of the update, frozen ones
+    (Pascanu et al. 2013, algorithm 1.) The norm includes every variable of the update, frozen ones
     too.
     """
 
     limit: float
 
-    def together(self, pairs):
-        """The (parameter, gradient) pairs, scaled."""
+    def together(
+        self, pairs: Sequence[tuple[_Parameter, Variable]]
+    ) -> list[tuple[_Parameter, Variable]]:
+        """Return the (parameter, gradient) pairs with scaled gradients."""
         squares = [ops.reduce_sum(ops.square(g)) for _, g in pairs]
         total = squares[0]
         for s in squares[1:]:

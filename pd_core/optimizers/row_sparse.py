@@ -1,12 +1,13 @@
-"""Gradients of tables that are zero but for some rows, and updates of these rows alone.
+"""Row-sparse gradients of tables, and updates of the gathered rows alone.
 
-A table of which a step gathers K rows takes work and memory for K rows, whatever its height: no
-value of the table's own shape is computed. Optimizers update the rows that were gathered, with
-their rows of the slots, and leave all others as they are (a lazy update): no decay and no momentum
-reaches a row that the step did not read.
+A step that gathers K rows of a table needs work and memory for K rows, whatever the height of the
+table: no value of the table's own shape is computed. Optimizers update the gathered rows and their
+rows of the slots, and leave all others unchanged (a lazy update): weight decay and momentum do not
+reach a row that the step does not gather.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -32,59 +33,62 @@ Gradient = Variable | RowGradient
 
 
 class Whole:
-    """All of a parameter and of its slots, as a step reads and writes them."""
+    """Access of a step to a whole parameter and its slots."""
 
-    def __init__(self, parameter):
+    def __init__(self, parameter: Variable):
         self.parameter = parameter
 
-    def read(self, stored) -> Variable:
-        """What the step sees of a persistent variable."""
+    def read(self, stored: Variable) -> Variable:
+        """Return the part of a persistent variable that the step reads."""
         return stored
 
-    def stored(self, read) -> Variable:
-        """The persistent variable that something was read from."""
+    def stored(self, read: Variable) -> Variable:
+        """Return the persistent variable that a value was read from."""
         return read
 
-    def written(self, read, new):
-        """(persistent variable, its new value) where the step turns what it read into `new`."""
+    def written(self, read: Variable, new: Variable) -> tuple[Variable, Variable]:
+        """Return (persistent variable, its new value) for the new value of what was read."""
         return read, new
 
 
 class Rows(Whole):
-    """The same of some rows, a distinct index [K], of a parameter and of its slots."""
+    """Access of a step to some rows, distinct indices [K], of a parameter and its slots."""
 
-    def __init__(self, parameter, rows):
+    def __init__(self, parameter: Variable, rows: Variable):
         super().__init__(parameter)
         self.rows = rows
-        self._read, self._stored = {}, {}  # one to the other, in both directions
+        self._read: dict[Variable, Variable] = {}  # persistent variable -> its gathered rows
+        self._stored: dict[Variable, Variable] = {}  # the inverse
 
-    def read(self, stored):
+    def read(self, stored: Variable) -> Variable:
         if stored not in self._read:
             value = self._read[stored] = ops.gather(stored, self.rows)
             self._stored[value] = stored
         return self._read[stored]
 
-    def stored(self, read):
+    def stored(self, read: Variable) -> Variable:
         return self._stored[read]
 
-    def written(self, read, new):
+    def written(self, read: Variable, new: Variable) -> tuple[Variable, Variable]:
         stored = self._stored[read]
         return stored, apply("ScatterND", stored, self._index, new, known=stored.dims)
 
     @cached_property
-    def _index(self):
+    def _index(self) -> Variable:
         return ops.unsqueeze(self.rows, 1)
 
 
-def split(parameter, gradient):
-    """(the part of the parameter that a step concerns, the gradient of that part)."""
+def split(parameter: Variable, gradient: Gradient) -> tuple[Whole, Variable]:
+    """Return (the part of the parameter that the step updates, the gradient of that part)."""
     if isinstance(gradient, RowGradient):
         return Rows(parameter, gradient.rows), gradient.values
     return Whole(parameter), gradient
 
 
-def gradients_by_rows(costs, variables) -> list:
-    """As `gradients`, with a RowGradient for each variable that is `row_sparse`.
+def gradients_by_rows(
+    costs: Sequence[Variable], variables: Sequence[Variable]
+) -> list[Gradient | None]:
+    """Return gradients as `gradients` does, with a RowGradient for each `row_sparse` variable.
 
     GraphError where such a variable is used otherwise than by gathering rows of it (axis 0).
     """
@@ -92,8 +96,8 @@ def gradients_by_rows(costs, variables) -> list:
     gathers = {v: _gathers(v, order, costs) for v in variables if v.row_sparse}
     dense = [v for v in variables if v not in gathers]
     gathered = [node.outputs[0] for nodes in gathers.values() for node in nodes]
-    found = gradients(costs, [*dense, *gathered])
-    by_variable = dict(zip([*dense, *gathered], found, strict=True))
+    values = gradients(costs, [*dense, *gathered])
+    by_variable = dict(zip([*dense, *gathered], values, strict=True))
     return [
         _row_gradient(v, gathers[v], by_variable) if v in gathers else by_variable[v]
         for v in variables
@@ -101,7 +105,7 @@ def gradients_by_rows(costs, variables) -> list:
 
 
 def _gathers(table, order, costs):
-    """The nodes that gather rows of a table; nothing else may let a gradient through to it."""
+    """The nodes that gather rows of a table; GraphError if its gradient has another path."""
     nodes = [n for n in order if table in n.inputs and n.op_type not in zeros]
     for node in nodes:
         by_rows = node.op_type == "Gather" and node.attributes.get("axis", 0) in (0, -table.rank)
@@ -116,9 +120,9 @@ def _gathers(table, order, costs):
     return nodes
 
 
-def _row_gradient(table, gathers, found):
-    """The gradients of everything gathered from a table, row by row; None without any."""
-    used = [(node.inputs[1], found[node.outputs[0]]) for node in gathers]
+def _row_gradient(table, gathers, gradient_of):
+    """The RowGradient of a table from those of its gathered rows; None if there are none."""
+    used = [(node.inputs[1], gradient_of[node.outputs[0]]) for node in gathers]
     used = [(index, g) for index, g in used if g is not None]
     if not used:
         return None
@@ -128,15 +132,15 @@ def _row_gradient(table, gathers, found):
 
 
 def _flat_index(index, height):
-    """int64 [K], not negative."""
+    """The index as int64 [K], counted from the first row."""
     index = ops.reshape(ops.cast(index, np.int64), [-1])
     return ops.where(index < 0, index + height, index)
 
 
-def summed_rows(rows, values) -> RowGradient:
-    """Values [K, ...] of rows [K] that may repeat, added up: each row once, in ascending order.
+def summed_rows(rows: Variable, values: Variable) -> RowGradient:
+    """Sum values [K, ...] over equal rows [K]; the distinct rows are in ascending order.
 
-    Of a row's values the first is taken as it is, and the others are added in their order with
+    The first value of each row is gathered, the others are added in their order with
     ScatterElements: ScatterND(add) races on duplicates.
     """
     ordered, place = apply(
@@ -144,25 +148,27 @@ def summed_rows(rows, values) -> RowGradient:
     )
     before = ops.slice(ops.concat([np.int64([-1]), ordered]), [0], [-1], [0])
     starts = ops.logical_not(ops.equal(ordered, ops.reshape_like(before, ordered)))
-    first, again = _where(starts), _where(ops.logical_not(starts))
+    first, repeated = _nonzero(starts), _nonzero(ops.logical_not(starts))
     group = ops.cum_sum(ops.cast(starts, np.int64)) - 1
     total = ops.gather(values, ops.gather(place, first))
-    more = ops.gather(values, ops.gather(place, again))
-    return RowGradient(ops.gather(ordered, first), _added(total, ops.gather(group, again), more))
+    rest = ops.gather(values, ops.gather(place, repeated))
+    return RowGradient(
+        ops.gather(ordered, first), _add_rows(total, ops.gather(group, repeated), rest)
+    )
 
 
-def _added(total, index, more):
-    """Rows added to those of `total` at an index that may repeat.
+def _add_rows(total, index, values):
+    """Add rows to those of `total` at an index that may repeat.
 
-    Element by element of flat tensors, where ScatterElements has the least to do for each.
+    On flat tensors, where ScatterElements does the least work for each element.
     """
     sizes = total.dims[1:]
     width = math.prod(sizes)
     elements = ops.unsqueeze(index, 1) * width + np.arange(width)
-    total, elements, more = (ops.reshape(x, [-1]) for x in (total, elements, more))
-    return ops.reshape(ops.scatter_add(total, elements, more), [-1, *sizes])
+    total, elements, values = (ops.reshape(x, [-1]) for x in (total, elements, values))
+    return ops.reshape(ops.scatter_add(total, elements, values), [-1, *sizes])
 
 
-def _where(flags):
-    """Where flags [K] hold, int64 [k]."""
+def _nonzero(flags):
+    """The indices of the true flags [K], int64 [k]."""
     return ops.reshape(apply("NonZero", flags, known=(1, fresh_dim())), [-1])

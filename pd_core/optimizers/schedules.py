@@ -1,13 +1,15 @@
-"""Learning-rate schedules: functions of the number of steps made, as a graph.
+"""Learning-rate schedules: functions of the number of steps, as a graph.
 
-Give one to an optimizer in the place of a number; it is called with a float32 scalar Variable, the
-steps that the optimizer has made before this one.
+Pass one to an optimizer instead of a number; it is called with a float32 scalar Variable, the
+number of steps that the optimizer has made before this one.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from .. import ops
+from ..graph.variable import Variable
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,7 @@ class ExponentialDecay:
     every: float = 1.0
     staircase: bool = False
 
-    def __call__(self, t):
+    def __call__(self, t: Variable) -> Variable:
         exponent = t / self.every
         exponent = ops.floor(exponent) if self.staircase else exponent
         return ops.exp(exponent * math.log(self.decay)) * self.rate
@@ -33,52 +35,52 @@ class InverseTimeDecay:
     decay: float
     power: float = 1.0
 
-    def __call__(self, t):
+    def __call__(self, t: Variable) -> Variable:
         return ops.pow(1.0 + t * self.decay, -self.power) * self.rate
 
 
 @dataclass(frozen=True)
 class PolynomialDecay:
-    """From rate to end within `steps` steps, along (1 - t/steps)^power; then it stays."""
+    """Decay from rate to end over `steps` steps along (1 - t/steps)^power, constant afterwards."""
 
     rate: float
     steps: float
     end: float = 0.0
     power: float = 1.0
 
-    def __call__(self, t):
+    def __call__(self, t: Variable) -> Variable:
         left = ops.clip(1.0 - t / self.steps, 0.0, 1.0)
         return ops.pow(left, self.power) * (self.rate - self.end) + self.end
 
 
 @dataclass(frozen=True)
 class CosineDecay:
-    """From rate to end within `steps` steps, along half a cosine (Loshchilov & Hutter 2017)."""
+    """Decay from rate to end over `steps` steps along half a cosine (Loshchilov & Hutter 2017)."""
 
     rate: float
     steps: float
     end: float = 0.0
 
-    def __call__(self, t):
+    def __call__(self, t: Variable) -> Variable:
         angle = ops.clip(t / self.steps, 0.0, 1.0) * math.pi
         return (ops.cos(angle) + 1.0) * (0.5 * (self.rate - self.end)) + self.end
 
 
 @dataclass(frozen=True)
 class Piecewise:
-    """rates[i] up to and including step boundaries[i], the last rate beyond them all."""
+    """rates[i] up to and including step boundaries[i], the last rate after all boundaries."""
 
-    boundaries: tuple
-    rates: tuple
+    boundaries: tuple[float, ...]
+    rates: tuple[float, ...]
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if len(self.rates) != len(self.boundaries) + 1:
             raise ValueError(
                 f"Piecewise: {len(self.boundaries)} boundaries take {len(self.boundaries) + 1} "
                 f"rates, not {len(self.rates)}"
             )
 
-    def __call__(self, t):
+    def __call__(self, t: Variable) -> Variable:
         rate = ops.cast(self.rates[-1], "float32")
         for boundary, value in reversed(list(zip(self.boundaries, self.rates, strict=False))):
             rate = ops.where(t > float(boundary), rate, ops.cast(value, "float32"))
@@ -89,13 +91,13 @@ class Piecewise:
 class Warmup:
     """Another schedule, or a number, times t/steps for the first `steps` steps.
 
-    From 0 on, as in Keras and in the linear warm-up of Hugging Face: the first step has a rate of
-    0, and the one after `steps` others the whole rate.
+    The first step has the rate 0 and step `steps` + 1 the full rate, as in Keras and in the linear
+    warm-up of Hugging Face.
     """
 
-    schedule: object
+    schedule: float | Callable[[Variable], Variable]
     steps: float
 
-    def __call__(self, t):
+    def __call__(self, t: Variable) -> Variable:
         rate = self.schedule(t) if callable(self.schedule) else self.schedule
         return ops.minimum(t / self.steps, 1.0) * rate

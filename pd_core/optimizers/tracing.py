@@ -1,6 +1,7 @@
-"""Tracing an optimizer's rule over parameters: their slots, and the assignments of a step."""
+"""Tracing of an optimizer's rule over parameters into the assignments of a step."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -10,30 +11,52 @@ from ..graph.initializers import Constant
 from ..graph.names import adopt, names
 from ..graph.update import Assignment, Update
 from ..graph.variable import Dims, Variable
-from .regularizers import ClipGlobalNorm
+from .regularizers import Clip, ClipGlobalNorm, Penalty
 from .row_sparse import Gradient, RowGradient, Whole, split
+
+Rate = float | Variable  # the learning rate of one step
+Slots = Mapping[str, Variable]  # the state of one parameter, by slot
+Counters = Mapping[str, Variable]  # the scalar state of an update
+
+
+class TraceableOptimizer(Protocol):
+    """What `Tracing` reads of an optimizer."""
+
+    learning_rate: Any  # a number, a scalar Variable or a schedule
+    regularizer: Penalty | None
+    clip: Clip | None
+    slots: Mapping[str, float]
+    counters: Mapping[str, float]
+
+    def advance(self, counters: Counters) -> dict[str, Variable]:
+        """Return the counters after one more step."""
+
+    def rule(
+        self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters
+    ) -> tuple[Variable, dict[str, Variable]]:
+        """Return (new w, new values of the slots)."""
 
 
 def state(name: str, dims: Dims, dtype: DTypeLike, value: float = 0.0) -> Variable:
-    """Create persistent state that no user named, under a full name; all elements are `value`.
+    """Create persistent state under a full name, all elements `value`.
 
-    It is the caller's: name and value are freed with the last Update that uses it.
+    Name and value are freed with the last Update that uses it.
     """
     return adopt(Variable.of(dims, dtype, name, fill=Constant(value)), weak=True)
 
 
 class Tracing:
-    """One update: the rule of an optimizer, traced over each of its parameters.
+    """The tracing of one Update: the rule of an optimizer, applied to each parameter.
 
-    `name` begins the names of all state that is made: `<name>/<parameter>/<slot>`.
+    `name` is the prefix of all state that it creates: `<name>/<parameter>/<slot>`.
     """
 
-    def __init__(self, optimizer, name: str | None = None):
+    def __init__(self, optimizer: TraceableOptimizer, name: str | None = None):
         self.optimizer = optimizer
         self.name = name or names().next(f"{self.kind()}_", "")
 
     def kind(self) -> str:
-        """The stem of automatic names."""
+        """Return the stem of automatic names."""
         return type(self.optimizer).__name__.lower()
 
     def update(self, pairs: Sequence[tuple[Variable, Gradient]]) -> Update:
@@ -44,48 +67,50 @@ class Tracing:
         assignments = [*scheduled, *counted]
         for part, g in self.clipped([split(w, g) for w, g in pairs]):
             assignments += self.stepped(part, g, rate, step)
-        gradients = [(w, (g.rows, g.values) if _is_rows(g) else g) for w, g in pairs]
+        gradients = [(w, (g.rows, g.values) if isinstance(g, RowGradient) else g) for w, g in pairs]
         return Update(assignments, training=True, gradients=gradients)
 
-    def scheduled(self) -> tuple[float | Variable, list[Assignment]]:
-        """The rate before each parameter's own factor, and what a schedule stores."""
+    def scheduled(self) -> tuple[Rate, list[Assignment]]:
+        """Return the rate without each parameter's factor, and the assignments of a schedule."""
         rate = self.optimizer.learning_rate
         if isinstance(rate, Variable) or not callable(rate):
             return rate, []
         steps = self.scalar("steps")
         return rate(steps), [Assignment(steps, steps + 1.0)]
 
-    def counted(self) -> tuple[Mapping[str, Variable], list[Assignment]]:
-        """The counters of the optimizer after this step, and their assignments."""
-        before = {name: self.scalar(name, at) for name, at in self.optimizer.counters.items()}
+    def counted(self) -> tuple[Counters, list[Assignment]]:
+        """Return the counters of the optimizer after this step, and their assignments."""
+        before = {
+            name: self.scalar(name, initial) for name, initial in self.optimizer.counters.items()
+        }
         after = self.optimizer.advance(before)
         return after, [Assignment(before[name], new) for name, new in after.items()]
 
-    def clipped(self, pairs):
-        """(part, gradient) pairs after clipping; a parameter's own clip comes first."""
+    def clipped(self, pairs: list[tuple[Whole, Variable]]) -> list[tuple[Whole, Variable]]:
+        """Return (part, gradient) pairs after clipping; a parameter's own clip is applied first."""
         clip = self.optimizer.clip
-        together = isinstance(clip, ClipGlobalNorm)
-        clips = [part.parameter.clip or (None if together else clip) for part, _ in pairs]
+        each = None if isinstance(clip, ClipGlobalNorm) else clip
+        clips = [part.parameter.clip or each for part, _ in pairs]
         pairs = [
             (part, g if fn is None else fn(g, part.read(part.parameter)))
             for (part, g), fn in zip(pairs, clips, strict=True)
         ]
-        return clip.together(pairs) if together else pairs
+        return clip.together(pairs) if isinstance(clip, ClipGlobalNorm) else pairs
 
-    def stepped(self, part: Whole, g: Variable, rate, step) -> list[Assignment]:
-        """The assignments of a step of one parameter, or of the rows of it that are concerned."""
+    def stepped(self, part: Whole, g: Variable, rate: Rate, step: Counters) -> list[Assignment]:
+        """Return the assignments of a step of one parameter, or of its gathered rows."""
         parameter, optimizer = part.parameter, self.optimizer
         w, penalty = part.read(parameter), parameter.regularizer or optimizer.regularizer
         g = g if penalty is None else penalty(g, w)
-        slots = {name: self.slot(part, name, at) for name, at in optimizer.slots.items()}
+        slots = {name: self.slot(part, name, initial) for name, initial in optimizer.slots.items()}
         new_w, new = optimizer.rule(w, g, slots, self.rate(rate, parameter), step)
         values = [(w, new_w), *((slots[name], value) for name, value in new.items())]
         return [Assignment(*part.written(v, value), owner=parameter) for v, value in values]
 
-    def rate(self, rate, parameter: Variable):
-        """The learning rate of one parameter."""
-        own = parameter.learning_rate
-        return rate if own == 1.0 else rate * own
+    def rate(self, rate: Rate, parameter: Variable) -> Rate:
+        """Return the learning rate of one parameter."""
+        factor = parameter.learning_rate
+        return rate if factor == 1.0 else rate * factor
 
     def slot(
         self,
@@ -95,23 +120,19 @@ class Tracing:
         dims: Dims | None = None,
         dtype: DTypeLike | None = None,
     ) -> Variable:
-        """State of a parameter, of its shape and dtype unless given, as the step reads it."""
+        """Create state of a parameter, by default of its shape and dtype; return the part read."""
         w = part.parameter
         dims, dtype = w.dims if dims is None else dims, w.dtype if dtype is None else dtype
         return part.read(state(f"{self.name}/{w.name}/{name}", dims, dtype, value))
 
     def scalar(self, name: str, value: float = 0.0, dtype: DTypeLike = np.float32) -> Variable:
-        """State of the update as a whole, a scalar."""
+        """Create a scalar state of the update as a whole."""
         return state(f"{self.name}/{name}", (), dtype, value)
 
 
-def _is_rows(g):
-    return isinstance(g, RowGradient)
-
-
 def _exchangeable(g):
-    """A gradient that is computed: a constant, or a variable itself, cannot be exchanged."""
-    if _is_rows(g):
+    """Make sure that a gradient is the output of a node: others cannot be exchanged."""
+    if isinstance(g, RowGradient):
         return RowGradient(_computed(g.rows), _computed(g.values))
     return _computed(g)
 

@@ -57,8 +57,14 @@ def feed_array(v: Variable, value: ArrayLike) -> np.ndarray:
 
     An array of that dtype is not copied.
     """
-    fits = isinstance(value, np.ndarray) and value.dtype == v.dtype
-    array = value if fits and not isinstance(value, np.ma.MaskedArray) else _cast(v, value)
+    if (
+        isinstance(value, np.ndarray)
+        and value.dtype == v.dtype
+        and not isinstance(value, np.ma.MaskedArray)
+    ):
+        array = value
+    else:
+        array = _cast(v, value)
     if array.ndim != v.rank or any(
         d != n for d, n in zip(v.dims, array.shape, strict=True) if isinstance(d, int)
     ):
@@ -66,7 +72,7 @@ def feed_array(v: Variable, value: ArrayLike) -> np.ndarray:
     return np.ascontiguousarray(array) if array.ndim else array
 
 
-def _cast(v, value):
+def _cast(v, value) -> np.ndarray:
     """A copy in v's dtype.
 
     Floats do not become ints, not even whole ones: as ids or labels they would be a mistake.

@@ -52,7 +52,7 @@ class PackedFeeds:
 
 def _groups(equal):
     """Groups of equal sizes, from pairs of equal sizes."""
-    groups = {}
+    groups: dict[Dim, list[Dim]] = {}
     for a, b in equal:
         group, other = groups.setdefault(a, [a]), groups.setdefault(b, [b])
         if group is not other:

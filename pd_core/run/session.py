@@ -102,9 +102,9 @@ class Session:
             self.initialize([state() for state in step.states])
             step.initialized = True
         drawn = [(v, self._initial_value(v)) for v in step.redrawn]
-        seed = [[self.seed, self.draws[k], k] for k in step.draws]
+        draws = [[self.seed, self.draws[k], k] for k in step.draws]
         self.version += step.changes
-        seed = np.array(seed, np.int64) if seed else None
+        seed = np.array(draws, np.int64) if draws else None
         try:
             results = step.run(fed, self._values, seed, exchange if seam else None)
         except BackendError as error:

@@ -12,7 +12,7 @@ import numpy as np
 from ..backend.base import Backend, Values
 from ..graph.errors import BackendError, GraphError, ShapeError
 from ..graph.update import Update
-from ..graph.variable import Variable
+from ..graph.variable import Dim, Variable
 from .packed_feeds import PackedFeeds
 from .programs import Program, build_graph, program_cache
 from .structure import Structure
@@ -37,8 +37,12 @@ class Step:
         seam: Sequence[Variable] = (),
     ):
         changes = changes_of(updates)
-        computed = [(v, new) for v, new in changes.items() if _is_computed(new)]
-        self.constants = [(v, new.value) for v, new in changes.items() if _is_constant(new)]
+        computed = _computed(changes)
+        self.constants = [
+            (v, new.value)
+            for v, new in changes.items()
+            if new is not None and new.value is not None
+        ]
         self.redrawn = [v for v, new in changes.items() if new is None]
         structure = Structure(fetches, computed, seam, fed, training)
         cache = program_cache(backend.device)
@@ -88,7 +92,8 @@ class Step:
 
     def _check_sizes(self, shapes):
         """Check that sizes which the graph requires to be equal are equal in these feeds."""
-        sizes, origin = {}, {}
+        sizes: dict[Dim, int] = {}
+        origin: dict[Dim, str] = {}  # the feed of each size
         for v, shape in zip(self.fed, shapes, strict=True):
             for d, n in zip(v.dims, shape, strict=True):
                 if sizes.setdefault(d, n) != n:
@@ -162,7 +167,7 @@ def located(
 
     A cached program knows only the lines of the targets that it was first compiled for.
     """
-    computed = [(v, new) for v, new in changes_of(updates).items() if _is_computed(new)]
+    computed = _computed(changes_of(updates))
     graph, values = build_graph(fetches, computed, seam, fed, training)
     stage, index = error.place
     operator, site = backend.sites(graph, values)[stage][index]
@@ -194,9 +199,6 @@ def changes_of(updates: Sequence[Update]) -> Changes:
     return changes
 
 
-def _is_constant(new: Variable | None):
-    return new is not None and new.value is not None
-
-
-def _is_computed(new: Variable | None):
-    return new is not None and new.value is None
+def _computed(changes: Changes) -> list[tuple[Variable, Variable]]:
+    """The changes that a program computes: not constants, which are stored as they are."""
+    return [(v, new) for v, new in changes.items() if new is not None and new.value is None]

@@ -105,7 +105,7 @@ def test_the_learning_rate_may_be_a_variable():
 
 def test_an_unknown_rule_says_so():
     w = pd.Variable("w", data=f32(1.0))
-    with pytest.raises(TypeError, match="Optimizer does not say how it steps"):
+    with pytest.raises(TypeError, match="Optimizer defines no rule"):
         pd.optimizers.Optimizer(0.1).minimize(w * w)
 
 
