@@ -49,9 +49,9 @@ def _described(call, known, small):
             described.append((x.dtype.num, x.dims))
         else:
             described.append(x.content)
-    for dims in known:
+    for k, dims in enumerate(known):
         if dims is not None:
-            described.append((len(described), tuple(dims)))
+            described.append((-1 - k, tuple(dims)))  # no element type has a negative number
     return tuple(described)
 
 
