@@ -3,7 +3,7 @@
 The variables themselves are of no concern here; anything with a `name` can be registered.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -26,6 +26,7 @@ class Registry:
 
     def __init__(self):
         self._entries: dict[str, object] = {}
+        self._layers = Counter()  # how many names begin with `layer.`, by layer
         # A weak reference may die at any point of any thread: its entry is removed with the next
         # addition, under the lock of who adds.
         self._dead = deque()
@@ -58,22 +59,34 @@ class Registry:
         first = self.get(name)
         if first is not None:
             return first
-        self._entries.pop(name, None)  # in creation order, also where a dead one had the name
+        self.remove(name)  # in creation order, also where a dead one had the name
         self._entries[name] = ref(v, partial(_note, self._dead, name)) if weak else v
+        self._layers.update(_layers_of(name))
         return v
+
+    def has_layer(self, name):
+        """Whether there are variables `name.W` and the like."""
+        return self._layers[name] > 0
 
     def remove(self, name):
         """Free a name, if it is taken."""
-        self._entries.pop(name, None)
+        if self._entries.pop(name, None) is not None:
+            self._layers.subtract(_layers_of(name))
 
     def clear(self):
         self._entries.clear()
+        self._layers.clear()
 
     def _sweep(self):
         while self._dead:
             name, entry = self._dead.popleft()
             if self._entries.get(name) is entry:
-                del self._entries[name]
+                self.remove(name)
+
+
+def _layers_of(name):
+    """`a/fc_0` of `a/fc_0.W`: each part of a name before a dot."""
+    return [name[:k] for k, letter in enumerate(name) if letter == "."] if "." in name else ()
 
 
 def _referent(entry):

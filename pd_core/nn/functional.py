@@ -138,6 +138,6 @@ def _layer_name(prefix):
     """
     registry = names()
     name = registry.next(prefix)
-    while any(variable.startswith(f"{name}.") for variable in registry.variables):
+    while registry.variables.has_layer(name):
         name = registry.next(prefix)
     return name.rpartition("/")[2]
