@@ -62,10 +62,10 @@ class ReferenceProgram:
     """A compiled graph: an evaluator for each of its stages."""
 
     def __init__(self, graph, seam):
-        self.parts = list(parts(graph, seam))
+        self.parts = parts(graph, seam)
         self.evaluators = [evaluator(part.model) for part in self.parts]
         self.fetched = len(graph.fetches)
-        self.seam = range(len(seam))
+        self.seam = range(len(seam))  # slots
 
     def bind(self, states, updated):
         """An executable on these persistent variables, as the graph's states and updates."""
@@ -84,7 +84,7 @@ class ReferenceExecutable:
         """The fetches; new values become those of the updated variables in `values`."""
         fetched, handed, new = [None] * self.program.fetched, {}, {}
         for number, part in enumerate(self.program.parts):
-            if number == 1 and exchange is not None:
+            if part.exchanged and exchange is not None:
                 seam = self.program.seam
                 handed |= zip(seam, exchange([handed[k] for k in seam]), strict=True)
             inputs = {name: feeds[k] for k, name in part.feeds}

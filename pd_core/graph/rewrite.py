@@ -4,23 +4,27 @@ from .node import Block, ancestors, in_place_of, rebuilt
 from .variable import Variable
 
 
-def rewrite(targets, rule, stop=(), select=None, given=None, sizes=None):
+def rewrite(targets, rule, stop=(), select=None, given=None, sizes=None, only=None):
     """The targets after rule(node, inputs) -> outputs, or None to keep the node.
 
     `inputs` are the node's inputs after the rewriting of what is behind them. A kept node whose
     inputs changed is built again with the same types; new nodes inherit the line and namespace
     of the one they replace. The bodies of loops and branches are rewritten too. `given` maps
     variables to others that take their place, and `sizes` sizes to those that nodes which are built
-    again have instead.
+    again have instead. The rule is asked about operators of the types `only`, about all if None.
     """
     given = given or {}
     new = dict(given)
     for node in ancestors(targets, stop, select):
         inputs = tuple([new.get(x, x) for x in node.inputs]) if new else node.inputs
-        with in_place_of(node):
-            outputs = rule(node, inputs)
+        outputs = None
+        if only is None or node.op_type in only:
+            with in_place_of(node):
+                outputs = rule(node, inputs)
         if outputs is None:
-            outputs = _kept(node, inputs, rule, select, sizes)
+            if inputs == node.inputs and not node.blocks:
+                continue
+            outputs = _kept(node, inputs, rule, select, sizes, only)
         if outputs is not None:
             for old, made in zip(node.outputs, outputs, strict=True):
                 if old not in given:
@@ -30,7 +34,7 @@ def rewrite(targets, rule, stop=(), select=None, given=None, sizes=None):
 
 def substitute(targets, given, stop=(), sizes=None):
     """The targets with other variables in the place of some, and other sizes behind these."""
-    return rewrite(targets, lambda node, inputs: None, stop, given=given, sizes=sizes)
+    return rewrite(targets, _nothing, stop, given=given, sizes=sizes, only=())
 
 
 def is_output_of(x, op_type):
@@ -38,13 +42,17 @@ def is_output_of(x, op_type):
     return x.node is not None and x.node.op_type == op_type
 
 
-def _kept(node, inputs, rule, select, sizes=None):
+def _nothing(node, inputs):
+    """The rule that keeps every node."""
+
+
+def _kept(node, inputs, rule, select, sizes=None, only=None):
     types = _resized(node.types, sizes) if sizes else None
     if not node.blocks:
         return None if inputs == node.inputs else rebuilt(node, inputs, types=types).outputs
     blocks, changed = {}, inputs != node.inputs
     for key, block in node.blocks.items():
-        outputs = tuple(rewrite(block.outputs, rule, block.inputs, select))
+        outputs = tuple(rewrite(block.outputs, rule, block.inputs, select, only=only))
         blocks[key] = Block(block.formals, block.captured, outputs)
         changed = changed or outputs != block.outputs
     if not changed:

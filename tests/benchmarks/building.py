@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 
 import pd_core as pd
+from pd_core.run.programs import programs_of
 
 RECORDED = 2000
 DEPTHS = (100, 200, 400, 800, 1000)
@@ -43,6 +44,7 @@ def stack(x, depth):
 
 def evaluated(depth):
     """Build, differentiate, compile and run a stack for the first time."""
+    programs_of("cpu").clear()
     with pd.fresh():
         x = pd.Variable([None, WIDTH])
         loss = pd.reduce_sum(stack(x, depth))

@@ -84,3 +84,4 @@ def _source_of_cast(x):
 
 
 _RULES = {"Mul": _product, "Add": _sum}
+BYTEWISE = ("Mul", "Add", "Equal")  # the operators of `in_bytes`

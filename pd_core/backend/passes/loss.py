@@ -84,6 +84,7 @@ _FUSED = {
     "BinaryCrossEntropy": _binary_of_sigmoid,
     "Mul": _sigmoid_of_binary,
 }
+LOGARITHMS = tuple(_FUSED)  # the operators of `in_log_space`
 
 
 # ---- elsewhere
