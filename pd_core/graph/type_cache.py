@@ -1,18 +1,29 @@
 """Output types of nodes that were inferred before, found by what they depend on."""
 
-from .variable import fresh_dim, is_open, open_dim
+from collections.abc import Callable, Hashable, Iterable, Sequence
+
+from .operator import Operator
+from .variable import Dim, OutputType, fresh_dim, is_open, open_dim
 
 _LIMIT = 1 << 14
-_types = {}  # signature of a node -> dims and dtype of its outputs, with places for names
+_types: dict[
+    Hashable, list
+] = {}  # signature of a node -> dims and dtype of its outputs, with places for names
 
 
-def remembered(call, outputs, known, small, infer):
+def remembered(
+    call: Operator,
+    outputs: int,
+    known: Sequence[Iterable[Dim] | None],
+    small: int,
+    infer: Callable[..., Iterable[OutputType]],
+) -> list[OutputType]:
     """The types that `infer(call, outputs, known)` yields, cached by what they depend on.
 
     An operator that it refuses is no entry, so that every error is found anew. Constants of up to
     `small` elements are those whose values count.
     """
-    names = {}
+    names: dict[str, tuple[int, bool]] = {}
     key = _signature(call, outputs, known, small, names)
     if key is None:
         return list(infer(call, outputs, known))
