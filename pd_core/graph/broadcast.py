@@ -28,11 +28,12 @@ def broadcast_dims(*operands: Dims) -> Dims | None:
     padded = [(1,) * (rank - len(dims)) + tuple(dims) for dims in operands]
     out = []
     for sizes in zip(*padded, strict=True):
-        size: Dim | None = 1
+        size: Dim = 1
         for d in sizes:
-            size = meet(size, d)
-            if size is None:
+            both = meet(size, d)
+            if both is None:
                 return None
+            size = both
         out.append(size)
     return tuple(out)
 

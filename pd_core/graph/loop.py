@@ -40,7 +40,7 @@ def scan_node(
 
 
 def loop_node(
-    limit: Variable,
+    limit: Variable | None,
     going: Variable,
     init: Sequence[Variable],
     captures: Sequence[Variable],

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
-from typing import Any, NoReturn, Self, Union
+from typing import Any, NoReturn, Self, Union, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -65,7 +65,7 @@ class Variable:
     regularizer: GradientFunction | None = None
     clip: GradientFunction | None = None
     row_sparse: bool = False
-    counts: str | None = None  # of fed lengths: the size, of other feeds, that they add up to
+    counts: Dim | None = None  # of fed lengths: the size, of other feeds, that they add up to
     site: Site | None = None
     unfit: Exception | None = None  # of a slot that cannot be fed: raised where it is needed
 
@@ -251,6 +251,11 @@ _face: dict[str, Callable] = {}
 def provide(**functions: Callable) -> None:
     """Give the functions behind the operators and methods of Variables, by name."""
     _face.update(functions)
+
+
+def static(dims: Iterable[Dim]) -> tuple[int, ...]:
+    """Return dims as numbers: only for type checkers, where the caller knows every size."""
+    return cast(tuple[int, ...], tuple(dims))
 
 
 def describe(x: Variable) -> str:

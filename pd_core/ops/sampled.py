@@ -1,6 +1,7 @@
 """Costs of a softmax over very many classes, of which each row reads a few only."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -81,20 +82,21 @@ def nce_loss(
     probabilities, uniform if None. With o the sigmoid of a score and k = samples * distribution[c],
     the label costs -ln(o / (o + k)), a noise class -ln(k / (o + k)).
     """
-    inputs, weights, label = _checked(inputs, weights, label)
+    xs, matrices, label = _checked(inputs, weights, label)
     if samples < 1:
         raise ValueError(f"nce_loss: at least one sample is drawn, not {samples}")
-    classes = weights[0].dims[0]
+    classes = matrices[0].dims[0]
+    p = None
     if distribution is not None:
-        distribution = _probabilities("nce_loss", distribution, classes)
+        p = _probabilities("nce_loss", distribution, classes)
     drawn = concat([size_of(label, 0), constant(np.array([samples], np.int64))])
-    noise = random_classes(drawn, classes, distribution)
+    noise = random_classes(drawn, classes, p)
     noise = refined(noise, (label.dims[0], samples))
-    scores = _scores(inputs, weights, bias, concat([label, noise], 1))
+    scores = _scores(xs, matrices, bias, concat([label, noise], 1))
     true, false = split(scores, [1, samples], 1)
     k = noise_k = constant(samples / classes, scores.dtype)
-    if distribution is not None:
-        expected = constant(distribution * samples, scores.dtype)
+    if p is not None:
+        expected = constant(p * samples, scores.dtype)
         k, noise_k = gather(expected, label), gather(expected, noise)
     # -ln(o / (o + k)) = ln(1 + k) + softplus(ln(k / (1 + k)) - score), also where k is 0
     log_k1 = m.log(k + 1.0)
@@ -117,20 +119,22 @@ def hierarchical_sigmoid(
     x [D] has t = x · weights[n - 1] + bias[n - 1], clipped to ±40; `inputs` [N, D] and `weights`
     [C - 1, D] may be lists, whose products add up. The int label is [N] or [N, 1].
     """
-    inputs, weights, label = _checked(inputs, weights, label)
-    classes = weights[0].dims[0] + 1
+    xs, matrices, label = _checked(inputs, weights, label)
+    classes = matrices[0].dims[0] + 1
     powers = np.int64(2) ** np.arange((2 * classes - 1).bit_length() - 1)
     leaf = label + classes
     child, parent = leaf / powers, leaf / (powers * 2)  # of integers: the quotient's whole part
     inside = parent > 0
-    scores = _scores(inputs, weights, bias, m.maximum(parent, 1) - 1)
+    scores = _scores(xs, matrices, bias, m.maximum(parent, 1) - 1)
     scores = straight_through(m.clip(scores, -_LIMIT, _LIMIT), scores)
     odd = m.cast(child - parent * 2, scores.dtype)
     costs = softplus(scores) - odd * scores
     return reduce_sum(m.where(inside, costs, 0.0), [1], keep_dim=True)
 
 
-def _checked(inputs, weights, label):
+def _checked(
+    inputs: Operand | Sequence[Operand], weights: Operand | Sequence[Operand], label: Operand
+) -> tuple[list[Variable], list[Variable], Variable]:
     """Return inputs and weights as lists that fit each other, and labels as int64 [N, 1]."""
     inputs, weights = (
         [constant(v) for v in (x if isinstance(x, (list, tuple)) else [x])]
@@ -157,7 +161,7 @@ def _checked(inputs, weights, label):
 
 def _scores(inputs, weights, bias, rows):
     """Compute x · weights[r] + bias[r], [N, M], at the rows r [N, M] of the weights of each x."""
-    total = None
+    total: Any = None
     for x, w in zip(inputs, weights, strict=True):
         product = squeeze(matmul(gather(w, rows), unsqueeze(x, 2)), 2)
         total = product if total is None else total + product
