@@ -20,7 +20,7 @@ class RowWrites:
     given: tuple[Variable, ...]
 
     @property
-    def tables(self):
+    def tables(self) -> tuple[Variable, ...]:
         """The variables that are written."""
         return self.graph.states
 

@@ -7,8 +7,10 @@ iteration draws anew.
 """
 
 import math
+from typing import Any
 from zlib import crc32
 
+import numpy as np
 from numpy.typing import DTypeLike
 
 from ..graph.checks import whole

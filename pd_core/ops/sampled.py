@@ -9,9 +9,10 @@ from numpy.typing import ArrayLike
 from ..graph.errors import DTypeError, ShapeError
 from ..graph.node import refined
 from ..graph.op import op
-from ..graph.variable import Operand, Variable, constant, describe
+from ..graph.variable import Operand, Variable, constant, describe, static
 from . import math as m
 from .activation import sigmoid, softplus
+from .control import listed
 from .index import gather
 from .matrix import matmul
 from .mode import straight_through
@@ -85,7 +86,7 @@ def nce_loss(
     xs, matrices, label = _checked(inputs, weights, label)
     if samples < 1:
         raise ValueError(f"nce_loss: at least one sample is drawn, not {samples}")
-    classes = matrices[0].dims[0]
+    (classes,) = static(matrices[0].dims[:1])
     p = None
     if distribution is not None:
         p = _probabilities("nce_loss", distribution, classes)
@@ -120,7 +121,7 @@ def hierarchical_sigmoid(
     [C - 1, D] may be lists, whose products add up. The int label is [N] or [N, 1].
     """
     xs, matrices, label = _checked(inputs, weights, label)
-    classes = matrices[0].dims[0] + 1
+    classes = static(matrices[0].dims)[0] + 1
     powers = np.int64(2) ** np.arange((2 * classes - 1).bit_length() - 1)
     leaf = label + classes
     child, parent = leaf / powers, leaf / (powers * 2)  # of integers: the quotient's whole part
@@ -136,18 +137,15 @@ def _checked(
     inputs: Operand | Sequence[Operand], weights: Operand | Sequence[Operand], label: Operand
 ) -> tuple[list[Variable], list[Variable], Variable]:
     """Return inputs and weights as lists that fit each other, and labels as int64 [N, 1]."""
-    inputs, weights = (
-        [constant(v) for v in (x if isinstance(x, (list, tuple)) else [x])]
-        for x in (inputs, weights)
-    )
-    if len(inputs) != len(weights):
-        raise ShapeError(f"{len(inputs)} inputs for {len(weights)} weights")
-    for x, w in zip(inputs, weights, strict=True):
+    xs, matrices = listed(inputs), listed(weights)
+    if len(xs) != len(matrices):
+        raise ShapeError(f"{len(xs)} inputs for {len(matrices)} weights")
+    for x, w in zip(xs, matrices, strict=True):
         if x.rank != 2 or w.rank != 2 or x.dims[1] != w.dims[1] or isinstance(w.dims[0], str):
             raise ShapeError(
                 f"takes rows [N, D] and weights [classes, D], not {describe(x)} and {describe(w)}"
             )
-    rows = {w.dims[0] for w in weights}
+    rows = {w.dims[0] for w in matrices}
     if len(rows) > 1:
         raise ShapeError(f"the weights have {sorted(rows)} rows")
     label = constant(label)
@@ -156,7 +154,7 @@ def _checked(
     if label.rank not in (1, 2) or (label.rank == 2 and label.dims[1] != 1):
         raise ShapeError(f"labels are [N] or [N, 1], not {describe(label)}")
     label = m.cast(label, np.int64)
-    return inputs, weights, unsqueeze(label, 1) if label.rank == 1 else label
+    return xs, matrices, unsqueeze(label, 1) if label.rank == 1 else label
 
 
 def _scores(inputs, weights, bias, rows):

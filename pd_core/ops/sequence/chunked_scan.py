@@ -62,7 +62,7 @@ class Chunks:
         """Pad values [T, ...] to [S, B, ...] for each chunk, with any row after a sequence ends."""
         return pad_parts(values, self._places, self._indices, zeros=False)
 
-    def pack(self, parts: Sequence[Operand]) -> Variable:
+    def pack(self, parts: Sequence[Variable]) -> Variable:
         """Undo `pad`."""
         return pack_parts(parts, self._places, self._indices)
 
