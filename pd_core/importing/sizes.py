@@ -79,7 +79,7 @@ def _elements(info):
 class Sizes:
     """The entries of the vectors of sizes in a graph, by Variable."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.entries: dict[Variable, Entries] = {}
 
     def of(self, x: Variable | None) -> Entries | None:
