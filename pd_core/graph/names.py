@@ -25,9 +25,8 @@ class Named(Protocol):
 
 _Named = TypeVar("_Named", bound=Named)
 
-_open: ContextVar[tuple[str, ...]] = ContextVar(
-    "pd_core.namespace", default=("",)
-)  # the prefixes in force, outermost first
+# The prefixes in force, outermost first.
+_open: ContextVar[tuple[str, ...]] = ContextVar("pd_core.namespace", default=("",))
 
 
 class Registry:
