@@ -22,3 +22,10 @@ class BuiltOperator(Operator, Protocol):
 
     @property
     def outputs(self) -> tuple[Variable, ...]: ...
+
+
+class IdentifiedOperator(Operator, Protocol):
+    """An operator with the number that equal ones share, see `signature.kind_of`."""
+
+    @property
+    def kind(self) -> int: ...

@@ -1,6 +1,8 @@
 """Variables: typed, shaped values of a graph."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from hashlib import blake2b
 from itertools import count
 from typing import Any, NoReturn, Self, Union, cast
 
@@ -24,6 +26,7 @@ MaybeNone = Any
 Inputs = tuple[Union["Variable", MaybeNone], ...]  # of a node; None for one that is left out
 
 _fresh = count()
+_DIGESTED = 256  # bytes of a constant from which on a digest stands for them
 
 
 def fresh_dim() -> str:
@@ -139,6 +142,15 @@ class Variable:
     @property
     def rank(self) -> int:
         return len(self.dims)
+
+    @cached_property
+    def content(self) -> tuple:
+        """What equal constants share: element type, shape, and the bytes or a digest of them."""
+        assert self.value is not None
+        data = self.value.tobytes()
+        if len(data) > _DIGESTED:
+            data = blake2b(data, digest_size=16).digest()
+        return self.value.dtype.num, self.value.shape, data
 
     @property
     def is_static(self) -> bool:
