@@ -5,8 +5,12 @@ import os
 import re
 import secrets
 import stat
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from types import ModuleType
+from typing import BinaryIO
 
+fcntl: ModuleType | None
 try:
     import fcntl
 except ImportError:  # Windows, where a file that is open cannot be removed
@@ -17,7 +21,7 @@ _TOKEN = re.compile(rf"[0-9a-f]{{{2 * _TOKEN_BYTES}}}")
 
 
 @contextmanager
-def atomic_write(path):
+def atomic_write(path: str | os.PathLike) -> Iterator[BinaryIO]:
     """Open a binary file for writing that takes its place at the path when the `with` block ends.
 
     Until then, whatever happens, what was at the path before is still there: the bytes go into a
@@ -84,7 +88,8 @@ def _open_partial(path, before):
 def _lock(file, wait):
     """Whether an open file could be locked; where the file system has no locks, it is not."""
     try:
-        fcntl and fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        if fcntl:
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except OSError:
         return False
     return True

@@ -1,5 +1,9 @@
 """ONNX files: models for inference."""
 
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import onnx
 
 from ..backend import program
@@ -9,11 +13,17 @@ from ..graph.errors import ExportError, MissingFeed
 from ..graph.names import names
 from ..graph.node import ancestors
 from ..graph.variable import Variable
-from ..run.session import default_session
+from ..run.session import Session, default_session
 from .atomic import atomic_write
 
 
-def export_onnx(path, targets, inputs=None, session=None, metadata=None) -> onnx.ModelProto:
+def export_onnx(
+    path: str | os.PathLike | None,
+    targets: Variable | Sequence[Variable],
+    inputs: Sequence[Variable | str] | None = None,
+    session: Session | None = None,
+    metadata: Mapping[str, str] | None = None,
+) -> onnx.ModelProto:
     """Write the inference model of some targets as standard ONNX, and return it.
 
     Inputs and outputs have the variables' names; parameters are stored in the file with the
@@ -35,7 +45,14 @@ def export_onnx(path, targets, inputs=None, session=None, metadata=None) -> onnx
     return finished(lowered.model, path, metadata or {})
 
 
-def exported_graph(who, fetches, updates, inputs, training, **options):
+def exported_graph(
+    who: str,
+    fetches: Sequence[Variable],
+    updates: Sequence[tuple[Variable, Variable]],
+    inputs: Sequence[Variable | str] | None,
+    training: bool,
+    **options: Any,
+) -> tuple[program.Graph, list[Variable]]:
     """The Graph of a file, and the feeds asked for: `inputs`, or what the targets need."""
     if inputs is None:
         feeds = program.feed_slots([*fetches, *(new for _, new in updates)], training)
@@ -47,7 +64,9 @@ def exported_graph(who, fetches, updates, inputs, training, **options):
         raise ExportError(f"{who}: {error}\n  hint: add it to inputs") from None
 
 
-def finished(model, path, metadata):
+def finished(
+    model: onnx.ModelProto, path: str | os.PathLike | None, metadata: Mapping[str, str]
+) -> onnx.ModelProto:
     """The model with its metadata, checked, and written unless the path is None."""
     for key, value in {"producer": "pd", **metadata}.items():
         model.metadata_props.add(key=key, value=str(value))
@@ -73,7 +92,7 @@ def _input(v):
     raise ExportError(f"export: there is no variable {v!r}")
 
 
-def dimension_names(graph, outputs=()):
+def dimension_names(graph: program.Graph, outputs: Sequence[str] = ()) -> dict[str, str]:
     """A readable name for every run-time size, equal sizes alike: the user's or that of the file
     it came from, `batch` for other first axes, else that of an input or output and the axis.
 
@@ -88,7 +107,7 @@ def dimension_names(graph, outputs=()):
         for axis, d in enumerate(v.dims)
         if isinstance(d, str)
     ]
-    found = {}
+    found: dict[str, str] = {}
     for d, root, _ in sizes:
         given = names().sizes.get(d) if d.startswith("?") else d
         if given:

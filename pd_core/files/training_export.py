@@ -1,6 +1,9 @@
 """Export of a whole training step: forward, backward and optimizer as one standard ONNX model."""
 
 import json
+import os
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx
@@ -11,13 +14,20 @@ from ..backend.passes.portable import refused
 from ..graph.errors import ExportError
 from ..graph.site import site_text
 from ..graph.update import Update
-from ..run.session import default_session
+from ..graph.variable import Variable
+from ..run.session import Session, default_session
 from ..run.step import changes_of
 from .export import dimension_names, exported_graph, finished
 
 
 def export_step(
-    path, step, fetches=(), inputs=None, session=None, initial=None, portable=False
+    path: str | os.PathLike | None,
+    step: Update | Sequence[Update],
+    fetches: Variable | Sequence[Variable] = (),
+    inputs: Sequence[Variable | str] | None = None,
+    session: Session | None = None,
+    initial: str | os.PathLike | None = None,
+    portable: bool = False,
 ) -> onnx.ModelProto:
     """Write a training step as one ONNX model (ai.onnx only), and return it.
 
@@ -36,18 +46,18 @@ def export_step(
     What is frozen when this is called stays as it is in the model.
     """
     session = session or default_session()
-    fetches = list(fetches) if isinstance(fetches, (list, tuple)) else [fetches]
+    fetched: Any = list(fetches) if isinstance(fetches, (list, tuple)) else [fetches]
     steps = list(step) if isinstance(step, (list, tuple)) else [step]
     for s in steps:
         if not isinstance(s, Update):
             raise ExportError(f"export_step: a step is what minimize() returns, not {s!r}")
     updates = _updates(steps)
     graph, _ = exported_graph(
-        "export_step", fetches, updates, inputs, training=True, portable=portable
+        "export_step", fetched, updates, inputs, training=True, portable=portable
     )
     if portable:
         _check_portable(graph)
-    wanted = [v.name for v in fetches] + [f"{v.name}_next" for v, _ in graph.updates]
+    wanted = [v.name for v in fetched] + [f"{v.name}_next" for v, _ in graph.updates]
     lowered = lower(graph, dims=dimension_names(graph, wanted), outputs=wanted)
     model = lowered.model
     state = _state(graph, lowered)

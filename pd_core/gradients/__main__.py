@@ -66,7 +66,7 @@ def verdict(op_type: str) -> str:
 
 
 def _first_line(function):
-    line = inspect.getdoc(function).splitlines()[0]
+    line = (inspect.getdoc(function) or "").splitlines()[0]
     return line.replace("|", "\\|")
 
 

@@ -1,9 +1,12 @@
 """What sizes give together: broadcasting, and the pairs that are equal at run time."""
 
-from .variable import is_open, open_dim
+from collections.abc import Iterator
+
+from .operator import BuiltOperator
+from .variable import Dim, Dims, is_open, open_dim
 
 
-def meet(a, b):
+def meet(a: Dim, b: Dim) -> Dim | None:
     """The size that two broadcast sizes give, or None where they cannot meet.
 
     A 1 stretches; a named size is never taken to be 1 at run time, so where one meets another
@@ -19,22 +22,23 @@ def meet(a, b):
     return b if isinstance(a, str) else None
 
 
-def broadcast_dims(*operands):
+def broadcast_dims(*operands: Dims) -> Dims | None:
     """Dims of an elementwise result, or None where the operands do not fit."""
     rank = max(map(len, operands))
     padded = [(1,) * (rank - len(dims)) + tuple(dims) for dims in operands]
     out = []
     for sizes in zip(*padded, strict=True):
-        size = 1
+        size: Dim = 1
         for d in sizes:
-            size = meet(size, d)
-            if size is None:
+            both = meet(size, d)
+            if both is None:
                 return None
+            size = both
         out.append(size)
     return tuple(out)
 
 
-def meetings(node):
+def meetings(node: BuiltOperator) -> Iterator[tuple[Dim, Dim]]:
     """Pairs of unequal sizes, one of them a name, that a node takes to be equal at run time."""
     for operands in _aligned(node):
         rank = max(map(len, operands))

@@ -3,16 +3,22 @@
 `checks[op_type](node)` raises ShapeError or DTypeError.
 """
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 import numpy as np
 
 from .broadcast import BROADCASTING, broadcast_dims
 from .errors import DTypeError, ShapeError
-from .variable import Variable, constant, describe, shown
+from .operator import Operator
+from .variable import Operand, Variable, constant, describe, shown
 
-checks = {}
+_Check = TypeVar("_Check", bound=Callable[[Operator], None])
+
+checks: dict[str, Callable[[Operator], None]] = {}
 
 
-def check(*op_types):
+def check(*op_types: str) -> Callable[[_Check], _Check]:
     """Register fn(node) as the check of these operators."""
     return lambda fn: checks.update(dict.fromkeys(op_types, fn)) or fn
 
@@ -20,22 +26,23 @@ def check(*op_types):
 # ---- arguments
 
 
-def axis_of(x, axis):
+def axis_of(x: Variable, axis: int) -> int:
     """An axis of x counted from the front."""
     if not -x.rank <= axis < x.rank:
         raise ShapeError(f"axis {axis} of {x!r}, which has {x.rank} axes")
     return axis % x.rank
 
 
-def per_axis(value, n):
+def per_axis(value: Operand, n: int) -> list[int]:
     """One whole number for each of n axes."""
-    values = whole(value).value.reshape(-1).tolist()
+    array: Any = whole(value).value
+    values = array.reshape(-1).tolist()
     if len(values) not in (1, n):
         raise ShapeError(f"{len(values)} numbers {values} for {n} spatial axes")
     return values * n if len(values) == 1 else values
 
 
-def whole(values) -> Variable:
+def whole(values: Operand) -> Variable:
     """A constant of int64, such as sizes; a Variable as it is."""
     return constant(values, np.int64)
 
@@ -47,7 +54,7 @@ def _clash(a, b):
     return isinstance(a, int) and isinstance(b, int) and a != b
 
 
-def differ(a, b):
+def differ(a: Variable, b: Variable) -> bool:
     """Two Variables cannot have the same shape."""
     return a.rank != b.rank or any(map(_clash, a.dims, b.dims))
 

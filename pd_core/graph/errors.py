@@ -1,6 +1,6 @@
 """The errors of the core: each is a subclass of the builtin a user would catch."""
 
-from .site import site_text
+from .site import Site, site_text
 
 
 class GraphError(ValueError):
@@ -60,7 +60,13 @@ class BackendError(RuntimeError):
     the program; None where the runtime does not say.
     """
 
-    def __init__(self, text: str, operator=None, site=None, place=None):
+    def __init__(
+        self,
+        text: str,
+        operator: str | None = None,
+        site: Site | None = None,
+        place: tuple[int, int] | None = None,
+    ) -> None:
         where = f"\n  node   {operator}, built at {site_text(site)}" if operator else ""
         super().__init__(f"{text}{where}")
         self.text, self.operator, self.site, self.place = text, operator, site, place

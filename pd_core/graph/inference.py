@@ -4,24 +4,35 @@ Sizes that stay unnamed get a fresh name, so a rank is always known.
 """
 
 import re
+from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from onnx import AttributeProto, NodeProto, checker, defs, helper, numpy_helper, shape_inference
+from numpy.typing import DTypeLike
+from onnx import (
+    AttributeProto,
+    NodeProto,
+    TypeProto,
+    checker,
+    defs,
+    helper,
+    numpy_helper,
+    shape_inference,
+)
 
 from .checks import checks
 from .errors import DTypeError, GraphError, ShapeError
 from .refinements import refinements, unshaped
 from .type_cache import remembered
-from .variable import Variable, fresh_dim
+from .variable import Dim, Inputs, OutputType, Variable, fresh_dim
 
 OPSET = 21
 CEILING = 26  # the newest opset that ONNX Runtime 1.31 loads
 _SMALL = 64  # constants up to this many elements are shown to ONNX's inference (shapes, axes)
 
 
-def opset_of(op_type, inputs, attributes, newest=0):
+def opset_of(op_type: str, inputs: int, attributes: Iterable[str], newest: int = 0) -> int:
     """The opset that a program with this operator needs: OPSET, or the first later one that has it
     with so many inputs and these attributes; one up to `newest`, if OPSET has no such operator.
     """
@@ -38,7 +49,7 @@ def opset_of(op_type, inputs, attributes, newest=0):
 
 
 @cache
-def versions_of(op_type, inputs, attributes):
+def versions_of(op_type: str, inputs: int, attributes: frozenset[str]) -> list[int]:
     """The versions of an operator that a runtime loads and that take these; the pinned one alone
     of those up to OPSET.
     """
@@ -60,7 +71,7 @@ def _schemas(op_type):
 @cache
 def _history():
     """All schemas of ONNX's own operators by name; ONNX takes milliseconds to list them."""
-    found = {}
+    found: dict[str, list[defs.OpSchema]] = {}
     for schema in defs.get_all_schemas_with_history():
         if schema.domain == "":
             found.setdefault(schema.name, []).append(schema)
@@ -71,13 +82,13 @@ class Call(NamedTuple):
     """An operator with its arguments, before there is a node."""
 
     op_type: str
-    inputs: tuple
-    attributes: dict
+    inputs: Inputs
+    attributes: dict[str, Any]
     opset: int = OPSET
     kind: int = 0  # see `signature.kind_of`
 
 
-def infer(call, outputs, known=()):
+def infer(call: Call, outputs: int, known: Sequence[Iterable[Dim] | None] = ()) -> list[OutputType]:
     """Dims and dtype of each output of an operator of the ONNX domain.
 
     `known` are dims of the first outputs that are known better than ONNX infers them, or None.
@@ -151,20 +162,20 @@ def _single_node(call, outputs):
     return proto, types, data
 
 
-def attribute(name, value) -> AttributeProto:
+def attribute(name: str, value: Any) -> AttributeProto:
     """An ONNX attribute; an empty list is a list of ints."""
     if isinstance(value, (list, tuple)) and not value:
         return AttributeProto(name=name, type=AttributeProto.INTS)
     return helper.make_attribute(name, value)
 
 
-def element_type(dtype):
+def element_type(dtype: DTypeLike) -> int:
     try:
         return helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     except (KeyError, ValueError, TypeError):
         raise DTypeError(f"ONNX has no element type for {dtype}") from None
 
 
-def type_proto(x: Variable):
+def type_proto(x: Variable) -> TypeProto:
     """The ONNX type of a variable."""
     return helper.make_tensor_type_proto(element_type(x.dtype), x.dims)

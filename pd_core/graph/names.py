@@ -4,18 +4,30 @@ The variables themselves are of no concern here; anything with a `name` can be r
 """
 
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from itertools import count
 from threading import RLock
+from typing import Any, Protocol, TypeVar
 from weakref import ref
 
 from .errors import NameConflict
-from .site import site_text
+from .site import Site, site_text
 
-_open = ContextVar("pd_core.namespace", default=("",))  # the prefixes in force, outermost first
+
+class Named(Protocol):
+    """Anything that can be registered."""
+
+    name: str
+    site: Site | None
+
+
+_Named = TypeVar("_Named", bound=Named)
+
+# The prefixes in force, outermost first.
+_open: ContextVar[tuple[str, ...]] = ContextVar("pd_core.namespace", default=("",))
 
 
 class Registry:
@@ -24,36 +36,36 @@ class Registry:
     One that was added as `weak` goes when nothing else holds it, and its name is free again.
     """
 
-    def __init__(self):
-        self._entries: dict[str, object] = {}
-        self._layers = Counter()  # how many names begin with `layer.`, by layer
+    def __init__(self) -> None:
+        self._entries: dict[str, Any] = {}
+        self._layers: Counter[str] = Counter()  # number of names that begin with `layer.`
         # A weak reference may die at any point of any thread: its entry is removed with the next
         # addition, under the lock of who adds.
-        self._dead = deque()
+        self._dead: deque[tuple[str, Any]] = deque()
 
-    def __getitem__(self, name):
+    def __getitem__(self, name: str) -> Any:
         v = _referent(self._entries[name])
         if v is None:
             raise KeyError(name)
         return v
 
-    def get(self, name, default=None):
+    def get(self, name: str, default: Any = None) -> Any:
         v = _referent(self._entries.get(name))
         return default if v is None else v
 
-    def __contains__(self, name):
+    def __contains__(self, name: str) -> bool:
         return self.get(name) is not None
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[str]:
         return iter([name for name, _ in self.items()])
 
-    def items(self):
+    def items(self) -> list[tuple[str, Any]]:
         """(name, Variable) pairs, as they are now."""
         entries = self._entries.copy().items()  # the copy is one operation of the interpreter
         found = [(name, _referent(entry)) for name, entry in entries]
         return [(name, v) for name, v in found if v is not None]
 
-    def add(self, name, v, weak=False):
+    def add(self, name: str, v: _Named, weak: bool = False) -> _Named:
         """The Variable of that name: `v`, if there is none yet. Call it under the lock of Names."""
         self._sweep()
         first = self.get(name)
@@ -64,16 +76,16 @@ class Registry:
         self._layers.update(_layers_of(name))
         return v
 
-    def has_layer(self, name):
+    def has_layer(self, name: str) -> bool:
         """Whether there are variables `name.W` and the like."""
         return self._layers[name] > 0
 
-    def remove(self, name):
+    def remove(self, name: str) -> None:
         """Free a name, if it is taken."""
         if self._entries.pop(name, None) is not None:
             self._layers.subtract(_layers_of(name))
 
-    def clear(self):
+    def clear(self) -> None:
         self._entries.clear()
         self._layers.clear()
 
@@ -100,14 +112,14 @@ def _note(dead, name, entry):
 class Names:
     """The variables of one world by full name, and the counters of its automatic names."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.variables = Registry()
         self.counters: dict[str, Iterator[int]] = {}
         self.sizes: dict[str, str] = {}  # what a file calls sizes that have no name of their own
         self.equal_sizes: dict[str, str] = {}  # sizes that have one name in a file
         self.lock = RLock()
 
-    def next(self, prefix, path=None):
+    def next(self, prefix: str, path: str | None = None) -> str:
         """The next automatic name under a namespace: `fc_0`, `fc_1`, …"""
         key = (current_namespace() if path is None else path) + prefix
         counter = self.counters.get(key)
@@ -117,7 +129,7 @@ class Names:
 
 
 _process = Names()  # 2017 scripts and notebooks count for the life of the process
-_names = ContextVar("pd_core.names")
+_names: ContextVar[Names] = ContextVar("pd_core.names")
 
 
 def names() -> Names:
@@ -125,7 +137,7 @@ def names() -> Names:
     return _names.get(_process)
 
 
-def clear_names():
+def clear_names() -> None:
     """Forget every name and restart the counters."""
     current = names()
     with current.lock:
@@ -135,7 +147,7 @@ def clear_names():
         current.equal_sizes.clear()
 
 
-def remember_sizes(pairs, called):
+def remember_sizes(pairs: Iterable[tuple[int | str, str | None]], called: dict[str, str]) -> None:
     """Note what exports call sizes that have no name: (size, its name in a file or None).
 
     `called` are the sizes by name that were met in the same file.
@@ -154,7 +166,7 @@ def remember_sizes(pairs, called):
 
 
 @contextmanager
-def fresh_names():
+def fresh_names() -> Iterator[Names]:
     """An empty set of names for the length of a `with`; what was there before comes back."""
     token = _names.set(Names())
     try:
@@ -163,12 +175,12 @@ def fresh_names():
         _names.reset(token)
 
 
-def open_prefix(prefix):
+def open_prefix(prefix: str) -> None:
     """Put a full prefix in force, until `close_prefix`."""
     _open.set((*_open.get(), prefix))
 
 
-def close_prefix():
+def close_prefix() -> None:
     """Return to the prefix that was in force before the last `open_prefix`."""
     _open.set(_open.get()[:-1])
 
@@ -178,7 +190,7 @@ def current_namespace() -> str:
     return _open.get()[-1]
 
 
-def register(v, name: str | None):
+def register(v: Named, name: str | None) -> None:
     """Name a variable: an explicit name must be free, without one it becomes `var-<n>`."""
     world = names()
     if name is None:
@@ -199,7 +211,7 @@ def _free(world):
     return name
 
 
-def adopt(v, weak=False, replace=False):
+def adopt(v: _Named, weak: bool = False, replace: bool = False) -> _Named:
     """Register a variable under the full name it has already.
 
     If `weak` it stays registered only as long as something else holds it (optimizer slots). With

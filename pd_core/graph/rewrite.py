@@ -1,10 +1,22 @@
 """Graph to graph: the walk that substitution and every backend pass are written with."""
 
-from .node import Block, ancestors, in_place_of, rebuilt
-from .variable import Variable
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+
+from .node import Block, Node, ancestors, in_place_of, rebuilt
+from .variable import Dim, Inputs, Variable
+
+Rule = Callable[[Node, Inputs], Sequence[Variable] | None]
 
 
-def rewrite(targets, rule, stop=(), select=None, given=None, sizes=None, only=None):
+def rewrite(
+    targets: Iterable[Variable],
+    rule: Rule,
+    stop: Container[Variable] = (),
+    select: Callable[[Node], Inputs] | None = None,
+    given: Mapping[Variable, Variable] | None = None,
+    sizes: Mapping[Dim, Dim] | None = None,
+    only: Container[str] | None = None,
+) -> list[Variable]:
     """The targets after rule(node, inputs) -> outputs, or None to keep the node.
 
     `inputs` are the node's inputs after the rewriting of what is behind them. A kept node whose
@@ -32,12 +44,18 @@ def rewrite(targets, rule, stop=(), select=None, given=None, sizes=None, only=No
     return [new.get(v, v) for v in targets]
 
 
-def substitute(targets, given, stop=(), sizes=None):
+def substitute(
+    targets: Iterable[Variable],
+    given: Mapping[Variable, Variable],
+    stop: Container[Variable] = (),
+    sizes: Mapping[Dim, Dim] | None = None,
+    only: Container[str] | None = None,
+) -> list[Variable]:
     """The targets with other variables in the place of some, and other sizes behind these."""
     return rewrite(targets, _nothing, stop, given=given, sizes=sizes, only=())
 
 
-def is_output_of(x, op_type):
+def is_output_of(x: Variable, op_type: str) -> bool:
     """Whether x is computed by an operator of this type."""
     return x.node is not None and x.node.op_type == op_type
 
@@ -68,7 +86,11 @@ def _resized(types, sizes):
 # ---- bodies
 
 
-def close(bodies, formals, inside=None):
+def close(
+    bodies: Mapping[str, Sequence[Variable]],
+    formals: Mapping[str, Sequence[Variable]],
+    inside: Callable[[Node], bool] | None = None,
+) -> tuple[dict[str, Block], list[Variable]]:
     """Turn outputs that were computed from formals into closed Blocks.
 
     `bodies` and `formals` map a body's name to its output Variables and its formals. What a body
@@ -102,7 +124,7 @@ def _inside(outputs, formals, inside):
     return own
 
 
-def closed_again(op_type, inputs, blocks):
+def closed_again(op_type: str, inputs: Inputs, blocks: dict[str, Block]) -> Inputs:
     """Inputs of a node after a rewriting of its bodies: what they read anew is captured too."""
     every = (lambda node: True) if op_type == "If" else None
     formals = {key: block.inputs for key, block in blocks.items()}

@@ -1,23 +1,29 @@
 """Variables: typed, shaped values of a graph."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from hashlib import blake2b
 from itertools import count
-from typing import Union
+from typing import Any, NoReturn, Self, Union, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, DTypeLike
 
 from .errors import DTypeError, ShapeError
-from .initializers import Constant, Value, fan_in
+from .initializers import Constant, Initializer, Value, fan_in
 from .names import register
-from .site import user_site
+from .site import Site, user_site
 
 Dim = int | str  # a size, or the name of a size known only at run time
 Dims = tuple[Dim, ...]
 Shape = Sequence[int | None]  # sizes as a user gives them, None where one is known at run time
 Operand = Union["Variable", ArrayLike]  # what an op takes: numbers and arrays become constants
+OutputType = tuple[Dims, np.dtype]  # of an output of a node
+# A penalty or a clip: (gradient, parameter) -> gradient.
+GradientFunction = Callable[["Variable", "Variable"], "Variable"]
+# What may be None, but is not where a caller has checked the number of inputs of an operator.
+MaybeNone = Any
+Inputs = tuple[Union["Variable", MaybeNone], ...]  # of a node; None for one that is left out
 
 _fresh = count()
 _DIGESTED = 256  # bytes of a constant from which on a digest stands for them
@@ -33,7 +39,7 @@ def open_dim() -> str:
     return f"?*{next(_fresh)}"
 
 
-def is_open(d) -> bool:
+def is_open(d: object) -> bool:
     """Whether a size may turn out to be 1."""
     return isinstance(d, str) and d.startswith("?*")
 
@@ -54,33 +60,33 @@ class Variable:
     name: str
     dims: Dims
     dtype: np.dtype
-    node = None  # the Node this is an output of
+    node: Any = None  # the Node this is an output of; nodes are above variables
     value: np.ndarray | None = None  # of a constant
-    fill: Callable | None = None  # initial value of persistent state: fill(shape, rng) -> ndarray
+    fill: Initializer | None = None  # initial value of persistent state
     trainable: bool = False
     learning_rate: float = 1.0
-    regularizer: Callable | None = None
-    clip: Callable | None = None
+    regularizer: GradientFunction | None = None
+    clip: GradientFunction | None = None
     row_sparse: bool = False
-    counts: str | None = None  # of fed lengths: the size, of other feeds, that they add up to
-    site: tuple[str, int] | None = None
+    counts: Dim | None = None  # of fed lengths: the size, of other feeds, that they add up to
+    site: Site | None = None
     unfit: Exception | None = None  # of a slot that cannot be fed: raised where it is needed
 
     def __init__(
         self,
-        first=None,
+        first: str | Shape | ArrayLike | None = None,
         *,
-        name=None,
-        shape=None,
-        data=None,
-        dtype=None,
-        initializer=None,
-        trainable=None,
-        learning_rate=1.0,
-        regularizer=None,
-        clip=None,
-        row_sparse=False,
-    ):
+        name: str | None = None,
+        shape: Shape | None = None,
+        data: ArrayLike | None = None,
+        dtype: DTypeLike | None = None,
+        initializer: Initializer | None = None,
+        trainable: bool | None = None,
+        learning_rate: float = 1.0,
+        regularizer: GradientFunction | None = None,
+        clip: GradientFunction | None = None,
+        row_sparse: bool = False,
+    ) -> None:
         if isinstance(first, str):
             name = _one("name", name, first)
         elif isinstance(first, (list, tuple)):
@@ -90,8 +96,8 @@ class Variable:
         who = f"variable {name!r}" if name else "a variable without a name"
         shape = _shape(who, shape)
         if data is not None:
-            data = _data(who, data, shape, dtype)
-            shape, dtype = data.shape, data.dtype
+            array = data = _data(who, data, shape, dtype)
+            shape, dtype = array.shape, array.dtype
         if shape is None:
             raise ShapeError(f"{who}: give a shape or data")
         fixed = self.__dict__
@@ -113,7 +119,7 @@ class Variable:
         register(self, name)
 
     @classmethod
-    def of(cls, dims, dtype, name="", **state):
+    def of(cls, dims: Iterable[Dim], dtype: DTypeLike, name: str = "", **state: Any) -> Self:
         """A Variable that no namespace owns: node outputs, constants, formals."""
         self = cls.__new__(cls)
         fixed = self.__dict__
@@ -123,13 +129,13 @@ class Variable:
             fixed.update(state)
         return self
 
-    def __setattr__(self, name, value):
+    def __setattr__(self, name: str, value: Any) -> None:
         if name in _FIXED:
             raise AttributeError(f"{name!r} of {self!r} cannot be changed once it is built")
         object.__setattr__(self, name, value)
 
     @property
-    def shape(self) -> tuple:
+    def shape(self) -> tuple[int | None, ...]:
         """Sizes, None where a size is known only at run time."""
         return tuple(d if isinstance(d, int) else None for d in self.dims)
 
@@ -161,16 +167,16 @@ class Variable:
         """It has a value only when one is fed."""
         return self.node is None and self.value is None and self.fill is None
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"{self.name}: {describe(self)}"
 
-    def __bool__(self):
+    def __bool__(self) -> NoReturn:
         raise TypeError(
             f"{self!r} has no value while the graph is built; compare with `is None`, "
             "or evaluate it first"
         )
 
-    def __len__(self):
+    def __len__(self) -> int:
         if not self.dims or not isinstance(self.dims[0], int):
             raise TypeError(f"{self!r} has no length that is known before it runs")
         return self.dims[0]
@@ -243,7 +249,7 @@ class Variable:
         return _face["eval"](self, feeds)
 
     @property
-    def initializer(self):
+    def initializer(self) -> Any:
         """The target that draws this variable's value anew."""
         return _face["initializer"](self)
 
@@ -254,22 +260,27 @@ _DTYPES = {type(np.dtype(t)) for t in "?bBhHiIlLqQefd"}
 _face: dict[str, Callable] = {}
 
 
-def provide(**functions: Callable):
+def provide(**functions: Callable) -> None:
     """Give the functions behind the operators and methods of Variables, by name."""
     _face.update(functions)
 
 
-def describe(x) -> str:
+def static(dims: Iterable[Dim]) -> tuple[int, ...]:
+    """Return dims as numbers: only for type checkers, where the caller knows every size."""
+    return cast(tuple[int, ...], tuple(dims))
+
+
+def describe(x: Variable) -> str:
     """`float32[N, 4]`: dtype and sizes, as errors show them."""
     return f"{x.dtype}{shown(x.dims)}"
 
 
-def shown(dims) -> str:
+def shown(dims: Iterable[Dim]) -> str:
     """`[?, 4]`: sizes, as errors show them."""
     return f"[{', '.join('?' if isinstance(d, str) else str(d) for d in dims)}]"
 
 
-def constant(value, dtype=None, name=None) -> Variable:
+def constant(value: Operand, dtype: DTypeLike | None = None, name: str | None = None) -> Variable:
     """A Variable with a fixed value. Python floats and float64 arrays become float32."""
     if isinstance(value, Variable):
         return value
@@ -282,7 +293,7 @@ def constant(value, dtype=None, name=None) -> Variable:
     return out
 
 
-def as_array(value, dtype=None, who="") -> np.ndarray:
+def as_array(value: ArrayLike, dtype: DTypeLike | None = None, who: str = "") -> np.ndarray:
     """A copy of a value as an array of numbers; DTypeError where the dtype would change them.
 
     Rounding to another float type is no change; without a dtype, float64 becomes float32.

@@ -10,7 +10,7 @@ import numpy as np
 from ... import ops
 from ...graph.node import Node, ancestors
 from ...graph.rewrite import rewrite
-from ...graph.variable import Dim, Variable
+from ...graph.variable import Dim, Inputs, MaybeNone, Variable
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class Context:
     targets: tuple[Variable, ...] = ()
     sizes: Mapping[str, int] = field(default_factory=dict)
     fed: frozenset[Dim] = frozenset()
-    seed: Variable | None = None
+    seed: Variable | MaybeNone = None
     draws: tuple[int, ...] = ()
     block: int = 0
     cache: dict = field(default_factory=dict, init=False, repr=False)
@@ -50,7 +50,8 @@ class Context:
         return ops.gather(self.seed, np.int64(self.draws.index(key)))
 
 
-Rule = Callable[[Node, tuple[Variable | None, ...], Context], Sequence[Variable] | None]
+Outputs = Sequence[Variable] | None  # what a rule returns
+Rule = Callable[[Node, Inputs, Context], Outputs]
 Pass = Callable[[Sequence[Variable], Context], list[Variable]]
 
 

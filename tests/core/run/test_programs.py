@@ -38,7 +38,7 @@ def test_the_same_expression_compiles_once():
     assert compiled() == 1
 
 
-def test_another_network_of_the_same_form_trains_by_the_same_program(rng):
+def test_a_network_of_the_same_form_trains_by_the_same_program(rng):
     rows, labels = rng.standard_normal((8, 5)).astype(f32), rng.integers(0, 3, 8)
     trained = []
     for name in ("a", "b"):
@@ -63,7 +63,7 @@ def test_shared_programs_give_the_numbers_of_their_own_variables(rng):
     assert compiled() == 1
 
 
-def test_draws_of_a_program_built_again_are_those_of_its_own_stream():
+def test_a_program_built_again_draws_from_its_own_stream():
     def draw():
         return pd.uniform_random([4])
 
