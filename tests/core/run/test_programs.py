@@ -12,9 +12,7 @@ from pd_core.run.structure import Structure
 f32 = np.float32
 
 
-@pytest.fixture(autouse=True)
-def nothing_compiled():
-    programs_of("cpu").clear()
+pytestmark = pytest.mark.usefixtures("no_programs")
 
 
 def compiled(session=None):
