@@ -1,5 +1,6 @@
 """What a backend is: it turns a Graph into an Executable and owns the values on a device."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -15,8 +16,9 @@ class Graph:
     `feeds` are inputs of the program that stand for the variables `fed`. `states` are persistent
     variables, inputs too; `updates` pairs of (persistent variable, its new value). `seed` is the
     int64 input of a program that draws random numbers: for each stream in `draws` a row (session
-    seed, how often it was drawn from). `sizes` are run-time sizes seen so far, a hint for the
-    choice of lowerings, never a promise. `equal` are pairs of sizes that are taken to be equal.
+    seed, how often it was drawn from, and the key of the stream unless it is a constant). `sizes`
+    are run-time sizes seen so far, a hint for the choice of lowerings, never a promise. `equal` are
+    pairs of sizes that are taken to be equal.
     """
 
     fed: tuple[Variable, ...]
@@ -41,10 +43,22 @@ class Graph:
 
 
 class Executable(Protocol):
-    """A compiled Graph."""
+    """A program on the values of certain variables."""
 
-    def run(self, feeds: list[np.ndarray], values: "Values") -> list[np.ndarray]:
-        """Fetches for these feeds; new values of the updated states are stored in `values`."""
+    def run(
+        self,
+        feeds: list[np.ndarray],
+        values: "Values",
+        seed: np.ndarray | None = None,
+        exchange: Callable[[list], list] | None = None,
+    ) -> list[np.ndarray]:
+        """Fetches for these feeds; new values of the updated variables are stored in `values`."""
+
+
+class Program(Protocol):
+    """A compiled Graph, for any variables of the types of its own."""
+
+    def bind(self, states: Sequence[Variable], updated: Sequence[Variable]) -> Executable: ...
 
 
 class Values(Protocol):
@@ -64,6 +78,6 @@ class Values(Protocol):
 class Backend(Protocol):
     """A runtime on a device."""
 
-    def compile(self, graph: Graph) -> Executable: ...
+    def compile(self, graph: Graph, seam: Sequence[Variable] = ()) -> Program: ...
 
     def values(self) -> Values: ...

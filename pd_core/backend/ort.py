@@ -3,8 +3,7 @@
 import ctypes
 import os
 import re
-from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
@@ -15,13 +14,12 @@ import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as errors
 
 from ..graph.errors import BackendError, PlaceError
-from ..graph.site import site_text
 from .base import Graph
 from .graph_optimizers import idle_optimizers
-from .lowering import lower
+from .parts import parts
+from .passes import CPU, CUDA
 from .passes.blocked import block_of, probe
-from .passes.cpu import for_cpu
-from .row_writes import split
+from .passes.device import for_device
 
 
 def _cores():
@@ -77,12 +75,6 @@ def session(model_bytes, device="cpu", optimize=True, without=()):
     )
 
 
-def _session_of(lowered, device):
-    """The session of a program of ours."""
-    idle = idle_optimizers(lowered.op_types)
-    return session(lowered.model.SerializeToString(), device, without=idle)
-
-
 @cache
 def block_size() -> int:
     """How many channels stand side by side in the CPU's kernels for blocked images; 0 if none."""
@@ -92,6 +84,12 @@ def block_size() -> int:
     except (errors.NotImplemented, errors.InvalidGraph, errors.Fail):  # no such kernels
         return 0
     return block_of(found)
+
+
+def _parts(graph, seam, device):
+    """The stages of a graph, as models for a device."""
+    passes, block = (CPU, block_size()) if device == "cpu" else (CUDA, 0)
+    return list(parts(graph, seam, partial(for_device, passes=passes, block=block)))
 
 
 class OrtBackend:
@@ -107,8 +105,12 @@ class OrtBackend:
     def values(self):
         return OrtValues(self.device)
 
-    def compile(self, graph):
-        return OrtExecutable(graph, self.device)
+    def compile(self, graph, seam=()):
+        return OrtProgram(graph, seam, self.device)
+
+    def sites(self, graph, seam=()):
+        """(name, line that built it) of the operators of each stage, in the order of a program."""
+        return [list(part.sites.items()) for part in _parts(graph, seam, self.device)]
 
 
 class OrtValues:
@@ -154,114 +156,136 @@ class OrtValues:
         return pair
 
 
-class OrtExecutable:
-    """A compiled program. Bindings are kept per set of buffers: two of them in steady training."""
+class OrtProgram:
+    """A compiled graph: sessions for its stages, which any number of executables share.
 
-    def __init__(self, graph: Graph, device):
-        step, writes = split(graph)
-        handed = () if writes is None else writes.given
-        self.fetched = len(graph.fetches)
-        step = replace(step, fetches=(*graph.fetches, *handed))
-        lowered = lower(for_cpu(step, block_size()) if device == "cpu" else step)
-        self.sites = lowered.sites
-        self.feed_names = [lowered.names[v] for v in graph.feeds]
-        self.state_names = [lowered.names[v] for v in graph.states]
-        self.seed_name = None if graph.seed is None else lowered.names[graph.seed]
-        count = self.fetched + len(handed)
-        self.fetch_names, self.update_names = lowered.outputs[:count], lowered.outputs[count:]
-        self.states = [ref(v) for v in graph.states]  # who evaluates it holds them
-        self.updated = [ref(v) for v, _ in step.updates]
+    `seam` are values of the graph, in the order in which they are exchanged between two stages.
+    """
+
+    def __init__(self, graph: Graph, seam, device):
         self.device = device.partition(":")
-        try:
-            self.session = _session_of(lowered, device)
-        except Exception as error:
-            raise self._traced(error) from error
-        self.bindings = {}
-        self.pairs = None, (), ()
-        self.writer = None if writes is None else RowWriter(writes, device)
+        self.parts = _parts(graph, seam, device)
+        self.sessions = []
+        self.fetched = len(graph.fetches)
+        # of the values that are handed on, those at the seam, which are handed on first
+        self.seam = range(len(seam)) if seam else None
+        self.sites = [list(part.sites.items()) for part in self.parts]
+        for number, part in enumerate(self.parts):
+            try:
+                idle = idle_optimizers(part.op_types)
+                model = part.model.SerializeToString()
+                self.sessions.append(session(model, device, without=idle))
+            except Exception as error:
+                raise self.traced(error, number) from error
+            part.model = None  # the session has a copy
 
-    def run(self, feeds, values, seed=None):
-        states, updated = self._pairs(values)
-        binding = self._binding([p[0] for p in states], [p[1] for p in updated])
-        for name, array in zip(self.feed_names, feeds, strict=True):
-            binding.bind_cpu_input(name, array)
-        if seed is not None:
-            binding.bind_cpu_input(self.seed_name, seed)
-        self._bind_fetches(binding)
-        try:
-            self.session.run_with_iobinding(binding)
-        except Exception as error:
-            for pair in updated:
-                pair[1] = None  # it may be half written
-            raise self._traced(error) from error
-        out = binding.get_outputs_as_ortvaluevector()  # fetches were bound first
-        if self.writer is not None:
-            given = range(self.fetched, len(self.fetch_names))
-            self.writer.run([out[k] for k in given], values)
-        for pair in updated:
-            pair.reverse()
-        return [out[k].numpy() for k in range(self.fetched)]
+    def bind(self, states, updated):
+        """An executable on these persistent variables, as the graph's states and updates."""
+        return OrtExecutable(self, states, updated)
 
-    def _pairs(self, values):
-        """The pairs of buffers of the states and of what is updated, ready to be bound."""
-        owner, states, updated = self.pairs
-        if owner is not values or any(p[1] is None for p in updated):
-            updated = [values.pair(v()) for v in self.updated]
-            states = [values.buffers[v()] for v in self.states]
-            self.pairs = values, states, updated
-        return states, updated
-
-    def _bind_fetches(self, binding):
-        """Fetches go to the host, what the row writes are given stays on the device."""
-        kind, _, number = self.device
-        for name in self.fetch_names[: self.fetched]:
-            binding.bind_output(name, "cpu")
-        for name in self.fetch_names[self.fetched :]:
-            binding.bind_output(name, kind, int(number or 0))
-
-    def _binding(self, buffers, targets):
-        key = tuple(map(id, buffers + targets))
-        found = self.bindings.get(key)
-        if found is None:
-            if len(self.bindings) >= 4:
-                self.bindings.clear()
-            binding = self.session.io_binding()
-            self._bind_fetches(binding)
-            for name, value in zip(self.state_names, buffers, strict=True):
-                binding.bind_ortvalue_input(name, value)
-            for name, value in zip(self.update_names, targets, strict=True):
-                binding.bind_ortvalue_output(name, value)
-            found = self.bindings[key] = binding, (buffers, targets)  # held: ids stay theirs
-        return found[0]
-
-    def _traced(self, error):
-        """The runtime's error with the line that built the node."""
-        text = str(error)
-        for names in re.findall(r"[Nn]ame:\s?'([^']+)'|Node ?\(([^)]+)\)", text):
-            name = names[0] or names[1]
-            if self.sites.get(name):
-                where = site_text(self.sites[name])
-                return BackendError(f"{text}\n  node   {name}, built at {where}")
+    def traced(self, error, number):
+        """The runtime's error of a stage, with the operator that failed and its line."""
+        text, sites = str(error), self.sites[number]
+        names = [name for name, _ in sites]
+        for match in re.findall(r"[Nn]ame:\s?'([^']+)'|Node ?\(([^)]+)\)", text):
+            name = match[0] or match[1]
+            if name in names:
+                place = names.index(name)
+                return BackendError(text, name, sites[place][1], (number, place))
         return BackendError(text)
 
 
-class RowWriter:
-    """Row writes, each bound onto the buffer of its own table: ScatterND then copies no table."""
+class OrtExecutable:
+    """A program on the values of certain variables.
 
-    def __init__(self, writes, device):
-        lowered = lower(writes.graph)
-        self.tables = [ref(v) for v in writes.tables]
-        self.given = [lowered.names[v] for v in writes.graph.feeds]
-        self.inputs, self.outputs = [lowered.names[v] for v in writes.tables], lowered.outputs
-        self.session = _session_of(lowered, device)
+    Bindings are kept per set of buffers: two of them in steady training.
+    """
 
-    def run(self, given, values):
-        """Write what the step has computed, in place."""
-        binding = self.session.io_binding()
-        for name, value in zip(self.given, given, strict=True):
-            binding.bind_ortvalue_input(name, onnxruntime.OrtValue(value))
-        for v, name, output in zip(self.tables, self.inputs, self.outputs, strict=True):
-            buffer = values.buffers[v()][0]
-            binding.bind_ortvalue_input(name, buffer)
-            binding.bind_ortvalue_output(output, buffer)
-        self.session.run_with_iobinding(binding)
+    def __init__(self, program, states, updated):
+        self.program = program
+        self.states = [ref(v) for v in states]  # who evaluates it holds them
+        self.updated = [ref(v) for v in updated]
+        in_place = {k for part in program.parts if part.in_place for k, _ in part.updates}
+        self.swapped = [k for k in range(len(updated)) if k not in in_place]
+        self.bindings = [{} for _ in program.parts]
+        self.buffers = None, (), {}
+
+    def run(self, feeds, values, seed=None, exchange=None):
+        """The fetches; new values become those of the updated variables in `values`.
+
+        `exchange(arrays)` returns others in the place of the values at the seam.
+        """
+        states, updated = self._buffers(values)
+        fetched, handed = [None] * self.program.fetched, {}
+        for number, part in enumerate(self.program.parts):
+            if number == 1 and exchange is not None:
+                self._exchange(handed, exchange)
+            binding = self._binding(number, part, states, updated)
+            for k, name in part.feeds:
+                binding.bind_cpu_input(name, feeds[k])
+            for k, name in part.given:
+                binding.bind_ortvalue_input(name, handed[k])
+            if part.seed is not None:
+                binding.bind_cpu_input(part.seed, seed)
+            self._bind_outputs(binding, part)
+            try:
+                self.program.sessions[number].run_with_iobinding(binding)
+            except Exception as error:
+                for k in self.swapped:
+                    updated[k][1] = None  # it may be half written
+                raise self.program.traced(error, number) from error
+            out = iter(binding.get_outputs_as_ortvaluevector())  # fetches were bound first
+            for k, _ in part.fetches:
+                fetched[k] = next(out).numpy()
+            for k, _ in part.hands:
+                handed[k] = onnxruntime.OrtValue(next(out))
+        for k in self.swapped:
+            updated[k].reverse()
+        return fetched
+
+    def _exchange(self, handed, exchange):
+        kind, _, number = self.program.device
+        arrays = exchange([handed[k].numpy() for k in self.program.seam])
+        for k, array in zip(self.program.seam, arrays, strict=True):
+            handed[k] = onnxruntime.OrtValue.ortvalue_from_numpy(array, kind, int(number or 0))
+
+    def _buffers(self, values):
+        """The pairs of buffers of the states, and of what is updated, ready to be bound."""
+        owner, states, updated = self.buffers
+        if owner is not values or any(updated[k][1] is None for k in self.swapped):
+            updated = {k: values.pair(self.updated[k]()) for k in self.swapped}
+            states = [values.buffers[v()] for v in self.states]
+            self.buffers = values, states, updated
+        return states, updated
+
+    def _bind_outputs(self, binding, part):
+        """Fetches go to the host, what later stages are given stays on the device."""
+        kind, _, number = self.program.device
+        for _, name in part.fetches:
+            binding.bind_output(name, "cpu")
+        for _, name in part.hands:
+            binding.bind_output(name, kind, int(number or 0))
+
+    def _binding(self, number, part, states, updated):
+        buffers = [states[k][0] for k, _ in part.states]
+        targets = [self._target(part, k, updated) for k, _ in part.updates]
+        key = tuple(map(id, buffers + targets))
+        known = self.bindings[number].get(key)
+        if known is None:
+            if len(self.bindings[number]) >= 4:
+                self.bindings[number].clear()
+            binding = self.program.sessions[number].io_binding()
+            self._bind_outputs(binding, part)
+            for (_, name), value in zip(part.states, buffers, strict=True):
+                binding.bind_ortvalue_input(name, value)
+            for (_, name), value in zip(part.updates, targets, strict=True):
+                binding.bind_ortvalue_output(name, value)
+            # the buffers are held, so that their ids stay theirs
+            known = self.bindings[number][key] = binding, (buffers, targets)
+        return known[0]
+
+    def _target(self, part, k, updated):
+        """The buffer that an update writes; its own variable's if that is done in place."""
+        if not part.in_place:
+            return updated[k][1]
+        return self.buffers[0].buffers[self.updated[k]()][0]

@@ -29,12 +29,14 @@ def build(
     sizes: dict[str, int],
     complete: bool = True,
     portable: bool = False,
+    keyed: bool = False,
 ) -> Graph:
     """Return the Graph of these targets. Feeds that it does not need are left out.
 
     `updates` are pairs of (persistent variable, its new value); `sizes` are run-time sizes seen
     so far, a hint. Unless `complete` is False, a missing feed is an error (MissingFeed).
-    `portable` chooses forms that run on WebGPU too.
+    `portable` chooses forms that run on WebGPU too. With `keyed`, the rows of the seed hold the key
+    of a random draw too, which is a constant of the program otherwise.
     """
     fetches, updates = list(fetches), list(updates)
     slots = {v: Variable.of(v.dims, v.dtype, v.name) for v in feeds}
@@ -44,7 +46,7 @@ def build(
         targets = _resolve_modes(targets, slots, training)
         targets = apply_passes(targets, ALWAYS, context)
         equal = _equal_sizes(targets)
-        context = _with_seed(context, targets)
+        context = _with_seed(context, targets, 3 if keyed else 2)
         targets = apply_passes(targets, WEBGPU if portable else EXPORT, context)
     used = leaves(targets)
     if complete:
@@ -63,6 +65,20 @@ def build(
     )
 
 
+def build_step(
+    fetches: Sequence[Variable],
+    updates: Sequence[tuple[Variable, Variable]],
+    seam: Sequence[Variable],
+    feeds: Sequence[Variable],
+    training: bool,
+    sizes: dict[str, int],
+) -> tuple[Graph, tuple[Variable, ...]]:
+    """Return the Graph of a step, and what the values `seam` have become in it."""
+    graph = build([*fetches, *seam], updates, feeds, training, sizes, keyed=True)
+    count = len(fetches)
+    return replace(graph, fetches=graph.fetches[:count]), graph.fetches[count:]
+
+
 def _resolve_modes(targets, slots, training):
     """The targets for training or for inference, with slots in the place of the fed variables."""
     side = 0 if training else 1
@@ -78,10 +94,10 @@ def _resolve_modes(targets, slots, training):
     return rewrite(targets, resolve, set(slots), select, given=slots)
 
 
-def _with_seed(context, targets):
+def _with_seed(context, targets, width):
     """The context with a seed input that has a row for each random draw behind the targets."""
     draws = tuple(dict.fromkeys(_draws(targets)))
-    seed = Variable.of((len(draws), 2), np.int64, "random_seed")
+    seed = Variable.of((len(draws), width), np.int64, "random_seed")
     return replace(context, draws=draws, seed=seed)
 
 

@@ -6,9 +6,8 @@ import numpy as np
 
 from ..graph.errors import BackendError
 from ..graph.variable import Variable
-from .base import Graph
 from .evaluator import evaluator
-from .lowering import lower
+from .parts import parts
 
 
 class ReferenceBackend:
@@ -19,8 +18,8 @@ class ReferenceBackend:
     def values(self) -> "HostValues":
         return HostValues()
 
-    def compile(self, graph: Graph) -> "ReferenceExecutable":
-        return ReferenceExecutable(graph)
+    def compile(self, graph, seam=()):
+        return ReferenceProgram(graph, seam)
 
 
 class HostValues:
@@ -59,35 +58,58 @@ class HostValues:
         self.previous[variable] = old
 
 
+class ReferenceProgram:
+    """A compiled graph: an evaluator for each of its stages."""
+
+    def __init__(self, graph, seam):
+        self.parts = list(parts(graph, seam))
+        self.evaluators = [evaluator(part.model) for part in self.parts]
+        self.fetched = len(graph.fetches)
+        self.seam = range(len(seam))
+
+    def bind(self, states, updated):
+        """An executable on these persistent variables, as the graph's states and updates."""
+        return ReferenceExecutable(self, states, updated)
+
+
 class ReferenceExecutable:
-    """A program run by the evaluator."""
+    """A program on the values of certain variables."""
 
-    def __init__(self, graph: Graph):
-        lowered = lower(graph)
-        self.evaluator = evaluator(lowered.model)
-        self.names, self.outputs = [lowered.names[v] for v in graph.inputs], lowered.outputs
-        self.states = [ref(v) for v in graph.states]  # the caller keeps them alive
-        self.updated = [ref(v) for v, _ in graph.updates]
+    def __init__(self, program, states, updated):
+        self.program = program
+        self.states = [ref(v) for v in states]  # who evaluates it holds them
+        self.updated = [ref(v) for v in updated]
 
-    def run(
-        self, feeds: list[np.ndarray], values: HostValues, seed: np.ndarray | None = None
-    ) -> list[np.ndarray]:
-        """Return the fetches; store the new values of the updated states."""
-        inputs = [*feeds, *(values.get(v()) for v in self.states)]
-        inputs += [] if seed is None else [seed]
-        try:
-            out = self.evaluator.run(self.outputs, dict(zip(self.names, inputs, strict=True)))
-        except Exception as error:
-            raise BackendError(f"reference evaluator: {error}") from error
-        count = len(out) - len(self.updated)
-        new = [(v(), array) for v, array in zip(self.updated, out[count:], strict=True)]
+    def run(self, feeds, values, seed=None, exchange=None):
+        """The fetches; new values become those of the updated variables in `values`."""
+        fetched, handed, new = [None] * self.program.fetched, {}, {}
+        for number, part in enumerate(self.program.parts):
+            if number == 1 and exchange is not None:
+                seam = self.program.seam
+                handed |= zip(seam, exchange([handed[k] for k in seam]), strict=True)
+            inputs = {name: feeds[k] for k, name in part.feeds}
+            inputs |= {name: handed[k] for k, name in part.given}
+            inputs |= {name: values.get(self.states[k]()) for k, name in part.states}
+            if part.seed is not None:
+                inputs[part.seed] = seed
+            names = [name for _, name in (*part.fetches, *part.hands, *part.updates)]
+            try:
+                out = iter(self.program.evaluators[number].run(names, inputs))
+            except Exception as error:
+                raise BackendError(f"reference evaluator: {error}") from error
+            for k, _ in part.fetches:
+                fetched[k] = np.asarray(next(out))
+            for k, _ in part.hands:
+                handed[k] = np.asarray(next(out))
+            for k, _ in part.updates:
+                new[self.updated[k]()] = next(out)
         self._check(new)
-        for variable, array in new:
+        for variable, array in new.items():
             values.update(variable, array)
-        return [np.asarray(x) for x in out[:count]]
+        return fetched
 
     def _check(self, new):
-        """Check all new values before any is stored."""
-        for variable, array in new:
+        """Either all new values fit or none is stored."""
+        for variable, array in new.items():
             if array.shape != variable.dims:
                 raise BackendError(f"{variable!r} cannot take an array of {list(array.shape)}")

@@ -1,5 +1,7 @@
 """The errors of the core: each is a subclass of the builtin a user would catch."""
 
+from .site import site_text
+
 
 class GraphError(ValueError):
     """A mistake in a graph, reported at the line that built it.
@@ -52,7 +54,16 @@ class PlaceError(RuntimeError):
 
 
 class BackendError(RuntimeError):
-    """The runtime refused or failed; the message names the line that built the node."""
+    """The runtime refused or failed; the message names the line that built the node.
+
+    `operator` is the name of the node that failed, `site` its line and `place` where it stands in
+    the program; None where the runtime does not say.
+    """
+
+    def __init__(self, text: str, operator=None, site=None, place=None):
+        where = f"\n  node   {operator}, built at {site_text(site)}" if operator else ""
+        super().__init__(f"{text}{where}")
+        self.text, self.operator, self.site, self.place = text, operator, site, place
 
 
 class ExportError(ValueError):

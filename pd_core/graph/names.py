@@ -3,10 +3,12 @@
 The variables themselves are of no concern here; anything with a `name` can be registered.
 """
 
-from collections import Counter, deque
+from collections import deque
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
+from itertools import count
 from threading import RLock
 from weakref import ref
 
@@ -87,7 +89,7 @@ class Names:
 
     def __init__(self):
         self.variables = Registry()
-        self.counters = Counter()
+        self.counters: dict[str, Iterator[int]] = {}
         self.sizes: dict[str, str] = {}  # what a file calls sizes that have no name of their own
         self.equal_sizes: dict[str, str] = {}  # sizes that have one name in a file
         self.lock = RLock()
@@ -95,10 +97,10 @@ class Names:
     def next(self, prefix, path=None):
         """The next automatic name under a namespace: `fc_0`, `fc_1`, …"""
         key = (current_namespace() if path is None else path) + prefix
-        with self.lock:
-            number = self.counters[key]
-            self.counters[key] += 1
-        return f"{key}{number}"
+        counter = self.counters.get(key)
+        if counter is None:  # both calls are one operation of the interpreter: no lock
+            counter = self.counters.setdefault(key, count())
+        return f"{key}{next(counter)}"
 
 
 _process = Names()  # 2017 scripts and notebooks count for the life of the process

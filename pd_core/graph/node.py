@@ -179,13 +179,12 @@ def apply(op_type, *inputs, outputs=1, known=None, opset=0, **attributes):
     `opset` says which version of an operator is meant that is newer than `inference.OPSET`.
     """
     inputs, attributes = _arguments(inputs, attributes)
-    count = max(outputs, _OUTPUTS.get(op_type, 1))
+    count = outputs if op_type not in _OUTPUTS else max(outputs, _OUTPUTS[op_type])
+    several = bool(known) and isinstance(known[0], (tuple, list))
     try:
-        opset = opset_of(op_type, len(inputs), attributes, opset)
-        kind = kind_of(op_type, "", opset, attributes, count)
-        several = bool(known) and isinstance(known[0], (tuple, list))
+        opset, kind = _version(op_type, len(inputs), attributes, opset, count)
         call = Call(op_type, inputs, attributes, opset, kind)
-        types = infer(call, count, known if several else [known])
+        types = infer(call, count, known if several else (known,))
     except GraphError as error:
         raise type(error)(_explained(op_type, inputs, attributes, error)) from None
     except shape_inference.InferenceError as error:
@@ -207,10 +206,27 @@ def control(op_type, inputs, blocks, types, **attributes):
     return Node(op_type, inputs, attributes, types, blocks=blocks).outputs
 
 
+_plain: dict[tuple, tuple[int, int]] = {}  # operators without attributes: their opset and kind
+
+
+def _version(op_type, inputs, attributes, newest, outputs):
+    """The opset and the kind of an operator."""
+    key = (op_type, inputs, newest, outputs)
+    found = None if attributes else _plain.get(key)
+    if found is None:
+        opset = opset_of(op_type, inputs, attributes, newest)
+        found = opset, kind_of(op_type, "", opset, attributes, outputs)
+        if not attributes:
+            _plain[key] = found
+    return found
+
+
 def _arguments(inputs, attributes):
     """Variables for the inputs, and the attributes that are given."""
     inputs = tuple([x if x is None or isinstance(x, Variable) else constant(x) for x in inputs])
-    return inputs, {k: v for k, v in attributes.items() if v is not None}
+    if None in attributes.values():
+        attributes = {k: v for k, v in attributes.items() if v is not None}
+    return inputs, attributes
 
 
 def refined(x, dims) -> Variable:

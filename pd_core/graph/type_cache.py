@@ -1,63 +1,75 @@
-"""Output types of nodes that were inferred before, found by what they depend on."""
+"""Output types of operators that were inferred before, found by what they depend on."""
 
 from .variable import fresh_dim, is_open, open_dim
 
 _LIMIT = 1 << 14
-_types = {}  # signature of a node -> dims and dtype of its outputs, with places for names
+# By the types of the inputs, names of sizes included: the types, where no name in them is new.
+_exact: dict[tuple, list] = {}
+# By the types of the inputs with places for names: the types, with places too.
+_general: dict[tuple, list] = {}
 
 
-def remembered(call, outputs, known, small, infer):
+def remembered(call, outputs, known, small, infer) -> list:
     """The types that `infer(call, outputs, known)` yields, cached by what they depend on.
 
     An operator that it refuses is no entry, so that every error is found anew. Constants of up to
     `small` elements are those whose values count.
     """
-    names = {}
-    key = _signature(call, outputs, known, small, names)
-    if key is None:
+    described = _described(call, known, small)
+    if described is None:
         return list(infer(call, outputs, known))
-    cached = _types.get(key)
+    types = _exact.get(described)
+    if types is not None:
+        return types
+    names: dict[str, tuple] = {}
+    key = (described[0], *[_general_form(part, names) for part in described[1:]])
+    cached = _general.get(key)
     if cached is None:
         types = list(infer(call, outputs, known))
-        if len(_types) >= _LIMIT:
-            _types.clear()
-        _types[key] = _with_places(types, names)
-        return types
-    return _with_names(cached, names)
+        _keep(_general, key, _with_places(types, names))
+    else:
+        types = _with_names(cached, names)
+    if all(isinstance(d, int) or d in names for dims, _ in types for d in dims):
+        _keep(_exact, described, types)
+    return types
 
 
-def _signature(call, outputs, known, small, names):
-    """All that the output types depend on; None where that is more than can be said.
+def _described(call, known, small):
+    """All that the output types depend on; None where that is more than can be said."""
+    described = [call.kind]
+    for x in call.inputs:  # of every input of every node: no generators, no calls
+        if x is None:
+            described.append(None)
+        elif x.value is None:
+            # Reshape and Expand to the shape of a variable take over that variable's sizes
+            if x.node is not None and x.node.op_type == "Shape":
+                return None
+            described.append((x.dtype.num, x.dims))
+        elif x.value.size > small:
+            described.append((x.dtype.num, x.dims))
+        else:
+            described.append(x.content)
+    for dims in known:
+        if dims is not None:
+            described.append((len(described), tuple(dims)))
+    return tuple(described)
 
-    A symbolic size is the place of its first appearance, which `names` takes, so that it fits the
-    same sizes under other names.
-    """
-    inputs = []
-    for x in call.inputs:
-        if _is_shape(x):
-            return None
-        inputs.append(_input(x, small, names))
-    known = tuple([None if dims is None else _sizes(dims, names) for dims in known])
-    return call.kind, outputs, known, tuple(inputs)
+
+def _keep(cache, key, types):
+    if len(cache) >= _LIMIT:
+        cache.clear()
+    cache[key] = types
 
 
-def _is_shape(x):
-    """The shape of a variable: Reshape and Expand to it take over that variable's sizes."""
-    return x is not None and x.node is not None and x.node.op_type == "Shape"
-
-
-def _input(x, small, names):
-    if x is None:
-        return None
-    value = None if x.value is None or x.value.size > small else x.value.tobytes()
-    return x.dtype, _sizes(x.dims, names), value
+def _general_form(part, names):
+    """A part of a description with places for the names of sizes."""
+    if part is None or len(part) != 2:
+        return part
+    return part[0], _sizes(part[1], names)
 
 
 def _sizes(dims, names):
-    found = []
-    for d in dims:  # of every input of every node: no generators
-        found.append(d if isinstance(d, int) else names.get(d) or _place(d, names))
-    return tuple(found)
+    return tuple([d if isinstance(d, int) else names.get(d) or _place(d, names) for d in dims])
 
 
 def _place(name, names):

@@ -9,18 +9,29 @@ class Update:
     """A target that changes what the session stores, and evaluates to None.
 
     `assignments` write computed values; `initialize` are variables to draw anew. `training`
-    makes the evaluation a training step: mode switches choose their training side.
+    makes the evaluation a training step: mode switches choose their training side. `gradients` are
+    (parameter, gradient) pairs that the assignments are computed from, which a session may
+    exchange before it goes on; a gradient is a Variable, or a tuple of them.
     """
 
-    def __init__(self, assignments=(), initialize=(), training=False):
+    def __init__(self, assignments=(), initialize=(), training=False, gradients=()):
         self.assignments, self.initialize = tuple(assignments), tuple(initialize)
-        self.training = training
+        self.training, self.gradients = training, tuple(gradients)
         owners = (a.owner for a in self.assignments)
         self.owners = tuple(dict.fromkeys(v for v in owners if v is not None))
 
     def including(self, assignments) -> "Update":
-        """The same with more assignments."""
-        return Update((*self.assignments, *assignments), self.initialize, self.training)
+        """Return the same update with more assignments."""
+        assignments = (*self.assignments, *assignments)
+        return Update(assignments, self.initialize, self.training, self.gradients)
+
+    def variables(self) -> list[Variable]:
+        """The state of its own: variables that it assigns besides the parameters it trains.
+
+        Of what an optimizer returns they are the slots, by parameter, and the counters.
+        """
+        assigned = dict.fromkeys(a.variable for a in self.assignments)
+        return [v for v in assigned if v not in self.owners]
 
 
 def effects(targets) -> list:

@@ -1,6 +1,8 @@
 """Variables: typed, shaped values of a graph."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from hashlib import blake2b
 from itertools import count
 from typing import Union
 
@@ -18,6 +20,7 @@ Shape = Sequence[int | None]  # sizes as a user gives them, None where one is kn
 Operand = Union["Variable", ArrayLike]  # what an op takes: numbers and arrays become constants
 
 _fresh = count()
+_DIGESTED = 256  # bytes of a constant from which on a digest stands for them
 
 
 def fresh_dim() -> str:
@@ -133,6 +136,15 @@ class Variable:
     @property
     def rank(self) -> int:
         return len(self.dims)
+
+    @cached_property
+    def content(self) -> tuple:
+        """What equal constants share: element type, shape, and the bytes or a digest of them."""
+        assert self.value is not None
+        data = self.value.tobytes()
+        if len(data) > _DIGESTED:
+            data = blake2b(data, digest_size=16).digest()
+        return self.value.dtype.num, self.value.shape, data
 
     @property
     def is_static(self) -> bool:

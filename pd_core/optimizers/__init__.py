@@ -1,6 +1,7 @@
 """Optimizers, learning-rate schedules, regularizers and averages of parameters."""
 
-from .base import Optimizer, adam, state
+from .base import Optimizer, adam
 from .row_sparse import RowGradient, Rows, gradients_by_rows
+from .tracing import Tracing
 
-__all__ = ["Optimizer", "RowGradient", "Rows", "adam", "gradients_by_rows", "state"]
+__all__ = ["Optimizer", "RowGradient", "Rows", "Tracing", "adam", "gradients_by_rows"]

@@ -1,11 +1,7 @@
-"""Optimizers that scale each element of the gradient by what it was before.
-
-As in `optimizers`, each rule is a pure function, and the class keeps its slots.
-"""
+"""Optimizers that scale each element of the gradient by a running mean of its squares."""
 
 from .. import ops
-from ..graph.update import Assignment
-from .base import AdamOptimizer, Optimizer, adam
+from .base import AdamOptimizer, Optimizer
 
 
 def adagrad(w, g, rate, s, epsilon):
@@ -60,25 +56,31 @@ def adamax(w, g, rate, m, u, beta1, beta2, epsilon):
 class AdaGradOptimizer(Optimizer):
     """AdaGrad (Duchi et al. 2011)."""
 
-    def __init__(self, learning_rate=0.01, epsilon=1e-6, regularizer=None, clip=None):
-        super().__init__(learning_rate, regularizer, clip)
+    slots = {"squares": 0.0}
+
+    def __init__(self, learning_rate=0.01, epsilon=1e-6, regularizer=None, clip=None, name=None):
+        super().__init__(learning_rate, regularizer, clip, name)
         self.epsilon = epsilon
 
-    def step(self, w, g, rate):
-        s = self.slot("squares")
-        return _pairs((w, s), adagrad(w, g, rate, s, self.epsilon))
+    def rule(self, w, g, slots, rate, step):
+        w, squares = adagrad(w, g, rate, slots["squares"], self.epsilon)
+        return w, {"squares": squares}
 
 
 class DecayedAdaGradOptimizer(Optimizer):
     """AdaGrad that forgets: a running mean of squares in the place of their sum."""
 
-    def __init__(self, learning_rate=0.01, decay=0.95, epsilon=1e-6, regularizer=None, clip=None):
-        super().__init__(learning_rate, regularizer, clip)
+    slots = {"squares": 0.0}
+
+    def __init__(
+        self, learning_rate=0.01, decay=0.95, epsilon=1e-6, regularizer=None, clip=None, name=None
+    ):
+        super().__init__(learning_rate, regularizer, clip, name)
         self.decay, self.epsilon = decay, epsilon
 
-    def step(self, w, g, rate):
-        s = self.slot("squares")
-        return _pairs((w, s), decayed_adagrad(w, g, rate, s, self.decay, self.epsilon))
+    def rule(self, w, g, slots, rate, step):
+        w, squares = decayed_adagrad(w, g, rate, slots["squares"], self.decay, self.epsilon)
+        return w, {"squares": squares}
 
 
 class RMSPropOptimizer(Optimizer):
@@ -93,29 +95,37 @@ class RMSPropOptimizer(Optimizer):
         centered=False,
         regularizer=None,
         clip=None,
+        name=None,
     ):
-        super().__init__(learning_rate, regularizer, clip)
+        super().__init__(learning_rate, regularizer, clip, name)
         self.decay, self.epsilon = decay, epsilon
         self.momentum, self.centered = momentum, centered
+        used = {"squares": True, "mean": centered, "velocity": bool(momentum)}
+        self.slots = {slot: 0.0 for slot, is_used in used.items() if is_used}
 
-    def step(self, w, g, rate):
-        s = self.slot("squares")
-        mean = self.slot("mean") if self.centered else None
-        velocity = self.slot("velocity") if self.momentum else None
+    def rule(self, w, g, slots, rate, step):
+        before = [slots.get(name) for name in ("squares", "mean", "velocity")]
         settings = self.decay, self.momentum, self.epsilon, self.centered
-        return _pairs((w, s, mean, velocity), rmsprop(w, g, rate, s, mean, velocity, *settings))
+        w, squares, mean, velocity = rmsprop(w, g, rate, *before, *settings)
+        after = {"squares": squares, "mean": mean, "velocity": velocity}
+        return w, {name: after[name] for name in slots}
 
 
 class AdaDeltaOptimizer(Optimizer):
     """AdaDelta (Zeiler 2012)."""
 
-    def __init__(self, learning_rate=1.0, decay=0.95, epsilon=1e-6, regularizer=None, clip=None):
-        super().__init__(learning_rate, regularizer, clip)
+    slots = {"squares": 0.0, "changes": 0.0}
+
+    def __init__(
+        self, learning_rate=1.0, decay=0.95, epsilon=1e-6, regularizer=None, clip=None, name=None
+    ):
+        super().__init__(learning_rate, regularizer, clip, name)
         self.decay, self.epsilon = decay, epsilon
 
-    def step(self, w, g, rate):
-        s, e = self.slot("squares"), self.slot("changes")
-        return _pairs((w, s, e), adadelta(w, g, rate, s, e, self.decay, self.epsilon))
+    def rule(self, w, g, slots, rate, step):
+        s, e = slots["squares"], slots["changes"]
+        w, s, e = adadelta(w, g, rate, s, e, self.decay, self.epsilon)
+        return w, {"squares": s, "changes": e}
 
 
 class AdamWOptimizer(AdamOptimizer):
@@ -128,15 +138,16 @@ class AdamWOptimizer(AdamOptimizer):
         super().__init__(learning_rate, **settings)
         self.weight_decay = weight_decay
 
-    def step(self, w, g, rate):
-        m, v = self.slot("m"), self.slot("v")
+    def rule(self, w, g, slots, rate, step):
         decayed = w * (1.0 - rate * self.weight_decay)
-        settings = self.beta1, self.beta2, self.epsilon
-        return _pairs((w, m, v), adam(decayed, g, self._correction * rate, m, v, *settings))
+        return super().rule(decayed, g, slots, rate, step)
 
 
 class AdamaxOptimizer(Optimizer):
     """Adamax (Kingma & Ba 2015, section 7.1)."""
+
+    slots = {"m": 0.0, "u": 0.0}
+    counters = {"weight": 0.0}  # 1 - beta1^t, as a sum
 
     def __init__(
         self,
@@ -146,23 +157,16 @@ class AdamaxOptimizer(Optimizer):
         epsilon=1e-8,
         regularizer=None,
         clip=None,
+        name=None,
     ):
-        super().__init__(learning_rate, regularizer, clip)
+        super().__init__(learning_rate, regularizer, clip, name)
         self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
 
-    def begin(self):
-        weight = self.scalar("weight", 0.0)  # 1 - beta1^t, as a sum
-        new = weight * self.beta1 + (1.0 - self.beta1)
-        self._correction = 1.0 / new
-        return [Assignment(weight, new)]
+    def advance(self, counters):
+        return {"weight": counters["weight"] * self.beta1 + (1.0 - self.beta1)}
 
-    def step(self, w, g, rate):
-        m, u = self.slot("m"), self.slot("u")
-        rate = self._correction * rate
-        new = adamax(w, g, rate, m, u, self.beta1, self.beta2, self.epsilon)
-        return _pairs((w, m, u), new)
-
-
-def _pairs(variables, values):
-    """(variable, new value) pairs of the slots that are in use."""
-    return [(v, new) for v, new in zip(variables, values, strict=True) if v is not None]
+    def rule(self, w, g, slots, rate, step):
+        rate = 1.0 / step["weight"] * rate
+        settings = self.beta1, self.beta2, self.epsilon
+        w, m, u = adamax(w, g, rate, slots["m"], slots["u"], *settings)
+        return w, {"m": m, "u": u}

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from ..graph.names import names
 from ..graph.update import Assignment, Update
 from ..run.session import default_session
-from .base import state
+from .tracing import state
 
 
 class MovingAverage:

@@ -1,20 +1,23 @@
-"""Optimizers: pure functions of gradients and parameters, and thin classes that keep their slots.
+"""Optimizers: hyper-parameters, and pure rules that say how a parameter moves.
 
-A rule is written as `new slots and parameter = f(parameter, gradient, rate, slots)`; the class
-makes the slots, which are persistent variables named after the optimizer and the parameter.
+An optimizer holds no state and may be used for many updates. `minimize` traces its rule over the
+parameters; slots and counters belong to the Update that comes of it, which lists them.
 """
 
-import numpy as np
+from collections.abc import Callable, Mapping, Sequence
 
 from .. import ops
 from ..graph.errors import GraphError
-from ..graph.initializers import Constant
-from ..graph.names import adopt, names
 from ..graph.node import ancestors
-from ..graph.update import Assignment, Update, effects
+from ..graph.update import Update, effects
 from ..graph.variable import Variable
-from .regularizers import ClipGlobalNorm
-from .row_sparse import gradients_by_rows, split
+from .row_sparse import Gradient, gradients_by_rows
+from .tracing import Tracing
+
+Rate = float | Variable  # a learning rate within a step
+LearningRate = Rate | Callable[[Variable], Variable]  # … or a schedule
+Slots = Mapping[str, Variable]
+Penalty = Callable[[Variable, Variable], Variable]  # (gradient, parameter) -> gradient
 
 
 def sgd(w, g, rate):
@@ -43,141 +46,119 @@ def adam(w, g, rate, m, v, beta1, beta2, epsilon):
     return w - m * rate / (ops.sqrt(v) + epsilon), m, v
 
 
-def state(name, dims, dtype, value=0.0) -> Variable:
-    """Persistent state that no user named, under a full name; every element starts as `value`.
-
-    It is the caller's: name and value are gone when the last Update that uses it is.
-    """
-    return adopt(Variable.of(dims, dtype, name, fill=Constant(value)), weak=True)
-
-
 class Optimizer:
     """What all optimizers share: which variables, their gradients, and the update as a target.
 
     `learning_rate` is a number, a scalar Variable or one of `schedules`, multiplied by each
     variable's own `learning_rate`. `regularizer` and `clip` are functions (gradient, parameter) ->
-    gradient; a `clip` such as ClipGlobalNorm sees all gradients of the update together.
+    gradient; a `clip` such as ClipGlobalNorm sees all gradients of the update together. `name`
+    begins the names of the state, `<name>/<parameter>/<slot>`; it is automatic if None.
 
     Of a `row_sparse` variable only the rows that the step gathered are updated, penalised and
     clipped: wherever a rule says parameter, gradient or slot, it then means these rows.
+
+    A subclass gives `slots`, `rule`, and where it counts `counters` and `advance`.
     """
 
-    def __init__(self, learning_rate, regularizer=None, clip=None):
-        self.learning_rate = learning_rate
+    slots: Mapping[str, float] = {}  # state for each parameter, of its shape: its value at first
+    counters: Mapping[str, float] = {}  # scalars of the whole update: their values at first
+
+    def __init__(
+        self,
+        learning_rate: LearningRate,
+        regularizer: Penalty | None = None,
+        clip: Penalty | None = None,
+        name: str | None = None,
+    ):
+        self.learning_rate, self.name = learning_rate, name
         self.regularizer, self.clip = regularizer, clip
 
-    def minimize(self, cost, var_list=None) -> Update:
-        """An Update that takes one step; evaluate it. Several costs in a list are summed.
+    def rule(
+        self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Mapping[str, Variable]
+    ) -> tuple[Variable, dict[str, Variable]]:
+        """Return (new w, new values of the slots) for a gradient; `step` are the new counters."""
+        raise TypeError(f"{type(self).__name__} does not say how it steps")
+
+    def advance(self, counters: Mapping[str, Variable]) -> dict[str, Variable]:
+        """Return the counters after one more step."""
+        return dict(counters)
+
+    def minimize(
+        self,
+        cost: Variable | Sequence[Variable],
+        var_list: Sequence[Variable] | None = None,
+    ) -> Update:
+        """Return an Update that takes one step; evaluate it. Several costs in a list are summed.
 
         Without `var_list` it covers every parameter behind the cost, trainable or not at this
         moment: `trainable` is looked at when the step is evaluated, and a frozen variable keeps
-        its value and its slots. Every call makes an optimizer state of its own.
+        its value and its slots. Every call makes an optimizer state of its own; `variables()` of
+        the Update lists it, and it is freed with the Update.
         """
         costs = list(cost) if isinstance(cost, (list, tuple)) else [cost]
         own = effects(costs)
-        variables = self._parameters(costs, own) if var_list is None else var_list
+        variables = _parameters(costs, own) if var_list is None else var_list
         variables = list(dict.fromkeys(variables))
-        found = gradients_by_rows(costs, variables)
-        pairs = [(v, g) for v, g in zip(variables, found, strict=True) if g is not None]
+        gradients = gradients_by_rows(costs, variables)
+        pairs = [(v, g) for v, g in zip(variables, gradients, strict=True) if g is not None]
         if not pairs:
             raise GraphError(f"minimize: {costs} depend on none of {variables}")
         return self.update(pairs).including(own)
 
-    def update(self, pairs) -> Update:
-        """An Update from (parameter, gradient) pairs; a gradient may be a RowGradient."""
-        self.name = names().next(type(self).__name__.lower() + "_", "")
-        self.base_rate, assignments = self._scheduled()
-        assignments += self.begin()
-        for part, g in self._clipped([split(w, g) for w, g in pairs]):
-            assignments += self._stepped(part, g)
-        return Update(assignments, training=True)
+    def update(self, pairs: Sequence[tuple[Variable, Gradient]]) -> Update:
+        """Return an Update from (parameter, gradient) pairs; a gradient may be a RowGradient."""
+        return Tracing(self, self.name).update(pairs)
 
-    def _stepped(self, part, g):
-        """Assignments of a step of one parameter."""
-        self.part, parameter = part, part.parameter
-        w, penalty = part.read(parameter), parameter.regularizer or self.regularizer
-        g = g if penalty is None else penalty(g, w)
-        new = self.step(w, g, self.rate(parameter))
-        return [Assignment(*part.written(v, value), owner=parameter) for v, value in new]
 
-    def _scheduled(self):
-        """The rate before each variable's own factor, and what a schedule stores."""
-        if isinstance(self.learning_rate, Variable) or not callable(self.learning_rate):
-            return self.learning_rate, []
-        steps = self.scalar("steps", 0.0)
-        return self.learning_rate(steps), [Assignment(steps, steps + 1.0)]
-
-    def _clipped(self, pairs):
-        """(part, gradient) pairs after clipping; a variable's own clip comes first."""
-        together = isinstance(self.clip, ClipGlobalNorm)
-        each = None if together else self.clip
-        clips = [part.parameter.clip or each for part, _ in pairs]
-        pairs = [
-            (part, g if fn is None else fn(g, part.read(part.parameter)))
-            for (part, g), fn in zip(pairs, clips, strict=True)
-        ]
-        return self.clip.together(pairs) if together else pairs
-
-    def begin(self):
-        """Assignments that a step makes once, before those of the parameters."""
-        return ()
-
-    def step(self, w, g, rate):
-        """(what was read, its new value) pairs for one parameter w and its slots."""
-        raise TypeError(f"{type(self).__name__} does not say how it steps")
-
-    def rate(self, w):
-        """The learning rate of one parameter."""
-        own = w.learning_rate
-        return self.base_rate if own == 1.0 else self.base_rate * own
-
-    def slot(self, kind, value=0.0):
-        """State of the parameter at hand, of its shape, which belongs to this optimizer."""
-        w = self.part.parameter
-        return self.part.read(state(f"{self.name}/{w.name}/{kind}", w.dims, w.dtype, value))
-
-    def scalar(self, kind, value):
-        """A persistent float32 scalar of this optimizer."""
-        return state(f"{self.name}/{kind}", (), np.float32, value)
-
-    def _parameters(self, costs, own):
-        """Float state behind the costs that no training step sets by itself."""
-        inputs = [x for node in ancestors(costs) for x in node.inputs if x is not None] + costs
-        own = {a.variable for a in own}
-        found = dict.fromkeys(x for x in inputs if x.is_persistent and x.dtype.kind == "f")
-        found = [v for v in found if v not in own]
-        if not found:
-            raise GraphError(f"minimize: there are no parameters behind {costs}")
-        return found
+def _parameters(costs, own):
+    """Float state behind the costs that no training step sets by itself."""
+    inputs = [x for node in ancestors(costs) for x in node.inputs if x is not None] + costs
+    own = {a.variable for a in own}
+    floats = dict.fromkeys(x for x in inputs if x.is_persistent and x.dtype.kind == "f")
+    parameters = [v for v in floats if v not in own]
+    if not parameters:
+        raise GraphError(f"minimize: there are no parameters behind {costs}")
+    return parameters
 
 
 class SGDOptimizer(Optimizer):
     """Stochastic gradient descent."""
 
-    def __init__(self, learning_rate=0.01, regularizer=None, clip=None):
-        super().__init__(learning_rate, regularizer, clip)
+    def __init__(self, learning_rate=0.01, regularizer=None, clip=None, name=None):
+        super().__init__(learning_rate, regularizer, clip, name)
 
-    def step(self, w, g, rate):
-        return [(w, sgd(w, g, rate))]
+    def rule(self, w, g, slots, rate, step):
+        return sgd(w, g, rate), {}
 
 
 class MomentumOptimizer(Optimizer):
     """Gradient descent with momentum, Nesterov's on request."""
 
+    slots = {"velocity": 0.0}
+
     def __init__(
-        self, learning_rate=0.01, momentum=0.9, nesterov=False, regularizer=None, clip=None
+        self,
+        learning_rate=0.01,
+        momentum=0.9,
+        nesterov=False,
+        regularizer=None,
+        clip=None,
+        name=None,
     ):
-        super().__init__(learning_rate, regularizer, clip)
+        super().__init__(learning_rate, regularizer, clip, name)
         self.momentum, self.nesterov = momentum, nesterov
 
-    def step(self, w, g, rate):
-        velocity = self.slot("velocity")
-        new_w, new_v = momentum(w, g, rate, velocity, self.momentum, self.nesterov)
-        return [(w, new_w), (velocity, new_v)]
+    def rule(self, w, g, slots, rate, step):
+        w, velocity = momentum(w, g, rate, slots["velocity"], self.momentum, self.nesterov)
+        return w, {"velocity": velocity}
 
 
 class AdamOptimizer(Optimizer):
-    """Adam (Kingma & Ba 2015). The step count is the optimizer's, not each variable's."""
+    """Adam (Kingma & Ba 2015). The step count is the update's, not each variable's."""
+
+    slots = {"m": 0.0, "v": 0.0}
+    # 1 - beta^t as sums: float32 has few digits of the difference between 1 and 0.999
+    counters = {"weight1": 0.0, "weight2": 0.0}
 
     def __init__(
         self,
@@ -187,20 +168,21 @@ class AdamOptimizer(Optimizer):
         epsilon=1e-8,
         regularizer=None,
         clip=None,
+        name=None,
     ):
-        super().__init__(learning_rate, regularizer, clip)
+        super().__init__(learning_rate, regularizer, clip, name)
         self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
 
-    def begin(self):
-        # 1 - beta^t as sums: float32 has few digits of the difference between 1 and 0.999
-        first, second = self.scalar("weight1", 0.0), self.scalar("weight2", 0.0)
-        new1 = first * self.beta1 + (1.0 - self.beta1)
-        new2 = second * self.beta2 + (1.0 - self.beta2)
-        self._correction = ops.sqrt(new2) / new1
-        return [Assignment(first, new1), Assignment(second, new2)]
+    def advance(self, counters):
+        betas = {"weight1": self.beta1, "weight2": self.beta2}
+        return {name: counters[name] * beta + (1.0 - beta) for name, beta in betas.items()}
 
-    def step(self, w, g, rate):
-        m, v = self.slot("m"), self.slot("v")
-        rate = self._correction * rate
-        new_w, new_m, new_v = adam(w, g, rate, m, v, self.beta1, self.beta2, self.epsilon)
-        return [(w, new_w), (m, new_m), (v, new_v)]
+    def rule(self, w, g, slots, rate, step):
+        rate = corrected(rate, step)
+        w, m, v = adam(w, g, rate, slots["m"], slots["v"], self.beta1, self.beta2, self.epsilon)
+        return w, {"m": m, "v": v}
+
+
+def corrected(rate, step):
+    """The learning rate times Adam's correction of the means for their start from zero."""
+    return ops.sqrt(step["weight2"]) / step["weight1"] * rate

@@ -28,6 +28,9 @@ class RowGradient:
     values: Variable
 
 
+Gradient = Variable | RowGradient
+
+
 class Whole:
     """All of a parameter and of its slots, as a step reads and writes them."""
 

@@ -14,15 +14,16 @@ import numpy as np
 from ..backend import program
 from ..backend.ort import OrtBackend, devices
 from ..backend.reference import ReferenceBackend
-from ..graph.errors import NotComputed, NotInitialized, PlaceError, ShapeError
+from ..graph.errors import BackendError, NotComputed, NotInitialized, PlaceError, ShapeError
 from ..graph.names import clear_names, fresh_names
 from ..graph.namespace import persistent_variables
 from ..graph.node import ancestors
 from ..graph.update import Update
 from ..graph.variable import Variable, provide
+from .exchange import Exchange
 from .feeds import feed_array, feed_arrays
 from .feeds import variable as fed_variable
-from .step import Step, Steps, step_key
+from .step import Step, Steps, located, step_key
 
 _COLLECTED_BYTES = 1 << 26  # 64 MiB
 
@@ -46,6 +47,7 @@ class Session:
         self._steps = Steps()
         self._fetched = WeakKeyDictionary()
         self._lock = RLock()
+        self._exchange = None
 
     @property
     def device(self) -> str:
@@ -76,20 +78,28 @@ class Session:
         return _mirror(targets, found)
 
     def _run(self, fetches, updates, fed, training):
-        key = step_key(fetches, updates, fed, training)
+        exchange = Exchange(self._exchange, updates) if self._exchange else None
+        seam = () if exchange is None else exchange.seam
+        key = step_key(fetches, updates, fed, training, bool(seam))
         step = self._steps.get(key)
         if step is None:
             self._collect()
-            step = Step(self.backend, fetches, updates, fed, training)
+            step = Step(self.backend, fetches, updates, fed, training, seam)
             self._steps.add(key, step)
-            self._counts["compiled"] += 1
+            self._counts["compiled"] += step.compiled
         if not step.initialized:
             self.initialize([state() for state in step.states])
             step.initialized = True
         drawn = [(v, self._drawn(v)) for v in step.redrawn]
-        seed = [[self.seed, self.draws[k]] for k in step.draws]
+        seed = [[self.seed, self.draws[k], k] for k in step.draws]
         self.version += step.changes
-        results = step.run(fed, self._values, np.array(seed, np.int64) if seed else None)
+        seed = np.array(seed, np.int64) if seed else None
+        try:
+            results = step.run(fed, self._values, seed, exchange if seam else None)
+        except BackendError as error:
+            if step.compiled or error.place is None:
+                raise
+            raise located(error, self.backend, fetches, updates, seam, fed, training) from error
         for draw in step.draws:
             self.draws[draw] += 1
         self._count(step, results)
@@ -113,6 +123,21 @@ class Session:
         counts["operators"] += step.operators
         counts["fed"] += len(step.fed)
         counts["fetched"] += len(results)
+
+    @contextmanager
+    def exchanging(self, exchange):
+        """Call a function between the gradients and the update of every training step in a `with`.
+
+        `exchange(gradients)` gets {parameter: gradient} of the trainable parameters of the step, as
+        arrays, and returns the same with the gradients to update with; that of a `row_sparse`
+        parameter is a pair (rows [K], values [K, ...]), whose number of rows may change. Clipping
+        and regularizers come after it. A step without gradients runs as it would without.
+        """
+        before, self._exchange = self._exchange, exchange
+        try:
+            yield
+        finally:
+            self._exchange = before
 
     @contextmanager
     def replay(self, draws):

@@ -1,44 +1,55 @@
-"""Steps: compiled evaluations, and how many of them a session keeps."""
+"""Steps: evaluations of certain targets, and how many of them a session keeps."""
 
 from collections import OrderedDict
 from functools import partial
 from math import prod
 from weakref import ref
 
-from ..backend import program
-from ..graph.errors import GraphError, ShapeError
-from ..graph.node import ancestors
+from ..graph.errors import BackendError, GraphError, ShapeError
 from ..graph.variable import Variable
 from .packed_feeds import PackedFeeds
+from .programs import Program, graph_of, programs_of
+from .structure import Structure
 
 
 class Step:
-    """One kind of evaluation: what it computes, compiled, and what it stores.
+    """One kind of evaluation: a program, what takes part in it, and what else it stores.
 
     Holds neither the targets nor their nodes, so that a graph which nobody uses any more can go.
+    `seam` are values behind which the evaluation stops, to exchange them.
     """
 
-    def __init__(self, backend, fetches, updates, fed, training):
+    def __init__(self, backend, fetches, updates, fed, training, seam=()):
         changes = changes_of(updates)
         computed = [(v, new) for v, new in changes.items() if _is_computed(new)]
         self.constants = [(v, new.value) for v, new in changes.items() if _is_constant(new)]
         self.redrawn = [v for v, new in changes.items() if new is None]
-        sizes = {d: n for v, a in fed.items() for d, n in zip(v.dims, a.shape, strict=True)}
-        sizes = {d: n for d, n in sizes.items() if isinstance(d, str)}
-        graph = program.build(fetches, computed, list(fed), training, sizes)
-        self.fed, self.feeds = graph.fed, graph.feeds
-        self.states = [ref(v) for v in graph.states]  # the targets hold them
-        self.draws = graph.draws
+        structure = Structure(fetches, computed, seam, fed, training)
+        programs = programs_of(backend.device)
+        program = programs.get(structure)
+        self.compiled = program is None
+        if program is None:
+            graph, values = graph_of(fetches, computed, seam, fed, training)
+            program = Program(backend, graph, values, structure)
+            programs.add(structure, program)
+        self.fed = [structure.leaves[k] for k in program.fed]
+        states = [structure.leaves[k] for k in program.states]
+        updated = [structure.leaves[k] for k in program.updated]
+        self.states = [ref(v) for v in states]  # the targets hold them
+        self.draws = [structure.draws[k] for k in program.draws]
         self.changes = bool(computed)
         self.bytes = sum(prod(v.dims) * v.dtype.itemsize for v, _ in computed)
-        self.operators = len(ancestors(graph.outputs))
-        self.equal = graph.equal
+        self.operators = program.operators
+        self.equal = [
+            tuple(d if k is None else structure.sizes[k] for d, k in pair) for pair in program.equal
+        ]
         self.packed = PackedFeeds(fed, self.equal)
-        self.executable = backend.compile(graph) if graph.outputs else None
+        compiled = program.compiled
+        self.executable = None if compiled is None else compiled.bind(states, updated)
         self.checked = set()
         self.initialized = False  # whether all states have a value: they keep one from then on
 
-    def run(self, fed, values, seed):
+    def run(self, fed, values, seed, exchange=None):
         """The fetches for these feeds; computed new values are stored in `values`."""
         if self.executable is None:
             return []
@@ -48,12 +59,12 @@ class Step:
             self._check_sizes(shapes)
             self.checked.add(shapes)
         self.packed.check(fed)
-        return self.executable.run(arrays, values, seed)
+        return self.executable.run(arrays, values, seed, exchange)
 
     def _check_sizes(self, shapes):
         """Sizes that the graph takes to be equal are equal in these feeds."""
         sizes, origin = {}, {}
-        for v, shape in zip(self.feeds, shapes, strict=True):
+        for v, shape in zip(self.fed, shapes, strict=True):
             for d, n in zip(v.dims, shape, strict=True):
                 if sizes.setdefault(d, n) != n:
                     raise ShapeError(f"feeds disagree: {origin[d]} has {sizes[d]}, {v!r} has {n}")
@@ -97,11 +108,20 @@ class Steps:
         self.steps.clear()
 
 
-def step_key(fetches, updates, fed, training):
+def step_key(fetches, updates, fed, training, stops):
     """What two evaluations must have in common to be the same step."""
     frozen = tuple(v.trainable for u in updates for v in u.owners)
     targets = tuple(map(ref, fetches)), tuple(map(ref, updates))
-    return *targets, frozenset(map(ref, fed)), frozen, training
+    return *targets, frozenset(map(ref, fed)), frozen, training, stops
+
+
+def located(error, backend, fetches, updates, seam, fed, training):
+    """The error of a program that other targets compiled, with the line of these targets."""
+    computed = [(v, new) for v, new in changes_of(updates).items() if _is_computed(new)]
+    graph, values = graph_of(fetches, computed, seam, fed, training)
+    stage, place = error.place
+    operator, site = backend.sites(graph, values)[stage][place]
+    return BackendError(error.text, operator, site, error.place)
 
 
 def _forget(steps, key, _):

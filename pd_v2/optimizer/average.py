@@ -61,7 +61,7 @@ class Average:
 
     def add(self, step, new):
         """Store the sums of one parameter, with its new value in the first of them."""
-        part = step.rule.part
+        part = step.part
         slots = [step.slot(kind) for kind in ("sum1", "sum2", "sum3")]
         sums = self._sums[part.parameter] = [part.stored(s) for s in slots]
         total = slots[0] + new

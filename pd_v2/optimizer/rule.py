@@ -13,31 +13,44 @@ import pd_core as pd
 from pd_core.graph.update import Assignment
 
 
-class Rule(pd.optimizers.Optimizer):
+class Rule(pd.optimizers.Tracing):
     """`optimizer` for parameters with these ParameterConfigs by name; `rate` is fed.
 
     An `average` is told every new value.
     """
 
     def __init__(self, optimizer, configs, rate, average=None):
-        super().__init__(rate)
-        self.optimizer, self.configs, self.average = optimizer, configs, average
+        super().__init__(optimizer)
+        self.fed_rate, self.configs, self.average = rate, configs, average
         self.masks = {}  # parameter -> (its pruning mask, the part of it that is zero)
         self.lazy = []  # LazyPenalty of each parameter that has one
 
-    def begin(self):
-        self.batches = pd.optimizers.state(f"{self.name}/batches", (), np.int64)
-        self.batch = self.batches + 1  # the number of this one, from 1
-        return [Assignment(self.batches, self.batch), *self.optimizer.begin(self)]
+    def kind(self):
+        return "rule"
 
-    def step(self, w, g, rate):
-        step = ParameterStep(self, w, g, rate, self.configs[self.part.parameter.name])
-        new, scale = self.optimizer.move(step)
-        if step.is_penalised:
-            new = step.penalised(new, scale)
+    def scheduled(self):
+        return self.fed_rate, []
+
+    def counted(self):
+        """Count the batches, from 1, and what the method counts."""
+        self.batches = self.scalar("batches", 0, np.int64)
+        self.batch = self.batches + 1
+        return {}, [Assignment(self.batches, self.batch), *self.optimizer.begin(self)]
+
+    def clipped(self, pairs):
+        return pairs  # by each parameter's own threshold, after the pruning mask
+
+    def stepped(self, part, g, rate, step):
+        parameter = part.parameter
+        config = self.configs[parameter.name]
+        own = ParameterStep(self, part, g, self.rate(rate, parameter), config)
+        new, scale = self.optimizer.move(own)
+        if own.is_penalised:
+            new = own.penalised(new, scale)
         if self.average is not None:
-            self.average.add(step, new)
-        return [(w, new), *step.stored]
+            self.average.add(own, new)
+        values = [(own.w, new), *own.stored]
+        return [Assignment(*part.written(v, value), owner=parameter) for v, value in values]
 
     def catch_up(self):
         """An Update that penalises every row for the batches that did not touch it, or None."""
@@ -65,11 +78,12 @@ class LazyPenalty:
 class ParameterStep:
     """One parameter in one step: what a formula reads, and the slots that it stores anew."""
 
-    def __init__(self, rule, w, g, rate, config):
-        self.rule, self.w, self.config = rule, w, config
-        self.is_rows = isinstance(rule.part, pd.optimizers.Rows)
+    def __init__(self, rule, part, g, rate, config):
+        self.rule, self.part, self.config = rule, part, config
+        self.w = part.read(part.parameter)
+        self.is_rows = isinstance(part, pd.optimizers.Rows)
         self.stored = []
-        optimizer, parameter = rule.optimizer, rule.part.parameter
+        optimizer, parameter = rule.optimizer, part.parameter
         unscheduled = optimizer.learning_rate * parameter.learning_rate
         self.rate = rate if optimizer.scheduled else unscheduled
         self._penalty_rate = rate if optimizer.penalty_scheduled else unscheduled
@@ -85,7 +99,7 @@ class ParameterStep:
 
     def slot(self, kind):
         """State of the parameter's shape, 0 at the start."""
-        return self.rule.slot(kind)
+        return self.rule.slot(self.part, kind)
 
     def store(self, slot, new):
         """The new value of a slot; returned as it is."""
@@ -103,7 +117,7 @@ class ParameterStep:
         """w after the penalties that follow the formula: of rows also for the batches missed."""
         if not self.is_rows:
             return penalised(w, self._penalty_rate, self.config, None, scale)
-        part, batch = self.rule.part, self.rule.batch
+        part, batch = self.part, self.rule.batch
         until = self.row_state("penalised")
         batches = pd.cast(batch - until, np.float32)
         self.store(until, pd.expand_like(batch, until))
@@ -124,10 +138,9 @@ class ParameterStep:
 
     def row_state(self, kind):
         """An int64 for each row, 0 at the start."""
-        part = self.rule.part
-        w = part.parameter
+        w = self.part.parameter
         dims = (w.dims[0], *[1] * (w.rank - 1))
-        return part.read(pd.optimizers.state(f"{self.rule.name}/{w.name}/{kind}", dims, np.int64))
+        return self.rule.slot(self.part, kind, 0, dims, np.int64)
 
     def _masked(self, g):
         hooks = self.config.update_hooks
@@ -139,10 +152,10 @@ class ParameterStep:
                 )
         if not hooks:
             return g
-        w = self.rule.part.parameter
-        mask = pd.optimizers.state(f"{self.rule.name}/{w.name}/mask", w.dims, w.dtype, 1.0)
-        self.rule.masks[w] = mask, max(hook.sparsity_ratio for hook in hooks)
-        return g * self.rule.part.read(mask)
+        mask = self.rule.slot(self.part, "mask", 1.0)
+        ratio = max(hook.sparsity_ratio for hook in hooks)
+        self.rule.masks[self.part.parameter] = self.part.stored(mask), ratio
+        return g * mask
 
     def _clipped(self, g):
         limit = self.config.gradient_clipping_threshold

@@ -19,8 +19,9 @@ class Context:
 
     `targets` are the outputs of the program at the start of the walk. `sizes` are run-time sizes
     seen so far: a hint for the choice between equivalent forms, never a promise. `fed` are the
-    sizes of the feeds, named ones included. `seed` is the int64 input [draws, 2] of a program
-    that draws random numbers, `draws` the key of each of its rows. `block` is the number of
+    sizes of the feeds, named ones included. `seed` is the int64 input of a program that
+    draws random numbers: a row (session seed, step) for each of the keys `draws`, which may follow
+    in a third column. `block` is the number of
     channels in a block of the CPU's convolution kernels, 0 if it has none. `cache` keeps what a
     rule has built in this walk and may use again.
     """
@@ -45,7 +46,7 @@ class Context:
         return dim if isinstance(dim, int) else self.sizes.get(dim, default)
 
     def seed_row(self, key: int) -> Variable:
-        """Return the row of the seed that belongs to a random draw: (session seed, step)."""
+        """Return the row of the seed that belongs to a random draw."""
         return ops.gather(self.seed, np.int64(self.draws.index(key)))
 
 

@@ -11,7 +11,7 @@ _U = np.uint32
 def uniform(node, inputs, context):
     """Lower to float32 on [0, 1): the hash of (seed, step, key, loop counters, element)."""
     (shape, *counters), key = inputs, node.attributes["key"]
-    first, second = _keys(context.seed_row(key), key, counters)
+    first, second = _keys(ops.cast(context.seed_row(key), np.uint32), key, counters)
     count = apply("ReduceProd", shape, keepdims=0)
     h = ops.cast(ops.arange(count), np.uint32)
     h = _mix(_mix(_mix(h + first) + second))
@@ -19,11 +19,12 @@ def uniform(node, inputs, context):
     return (apply("Reshape", unit, shape, known=node.outputs[0].dims, allowzero=1),)
 
 
-def _keys(seed, key, counters):
-    """Two words, uint32[1] each, from seed, step, key and the counters of loops."""
-    words = ops.cast(seed, np.uint32)
-    session, step = (apply("Slice", words, np.array([k]), np.array([k + 1])) for k in (0, 1))
-    first = _mix(_mix(_mix(session + _U([key]))) + step)
+def _keys(words, key, counters):
+    """Two words, uint32[1] each, from those of the seed, the key and the counters of loops."""
+    session, step, *own = (
+        apply("Slice", words, np.array([k]), np.array([k + 1])) for k in range(words.dims[0])
+    )
+    first = _mix(_mix(_mix(session + (own[0] if own else _U([key])))) + step)
     for counter in counters:
         first = _mix(_mix(first) + ops.cast(counter, np.uint32))
     return first, _mix(first + _U([0x9E3779B9]))  # 2^32 over the golden ratio

@@ -8,13 +8,13 @@ import pytest
 import pd_core as pd
 from pd_core import ops
 from pd_core.backend import ort, program
-from pd_core.backend.passes import blocked
+from pd_core.backend.passes import CPU, blocked
 from pd_core.backend.passes.affine import channel_affine
 from pd_core.backend.passes.blocked import DOMAIN, block_of
 from pd_core.backend.passes.bytes import in_bytes
 from pd_core.backend.passes.context import Context, each_node
-from pd_core.backend.passes.cpu import for_cpu
 from pd_core.backend.passes.crops import pad_of_crop
+from pd_core.backend.passes.device import for_device
 from pd_core.backend.passes.momentum import momentum_gemm
 from pd_core.graph.node import ancestors, apply
 
@@ -52,7 +52,7 @@ def rewritten(targets, rule, **context):
 def tuned(targets, feeds, block=BLOCK):
     """The operators of a program for the CPU, by name, with their domains."""
     sizes = {v.dims[0]: len(a) for v, a in feeds.items() if isinstance(v.dims[0], str)}
-    graph = for_cpu(program.build(targets, [], list(feeds), False, sizes), block)
+    graph = for_device(program.build(targets, [], list(feeds), False, sizes), CPU, block)
     return [(node.domain, node.op_type) for node in ancestors(graph.outputs)]
 
 
@@ -295,7 +295,7 @@ def test_the_ranks_of_a_pooling_are_bytes(rng):
     for window, kind in ((2, np.uint8), (17, np.float32)):
         x = pd.Variable([None, 2, 34, 34])
         (dx,) = pd.gradients(pd.max_pool(x, window, window), [x])
-        graph = for_cpu(program.build([dx], [], [x], False, {}), 0)
+        graph = for_device(program.build([dx], [], [x], False, {}), CPU)
         compared = [n for n in ancestors(graph.outputs) if n.op_type == "Equal"]
         assert [n.inputs[0].dtype for n in compared] == [kind]
 

@@ -13,7 +13,8 @@ import pd_core as pd
 from pd_core.backend import program
 from pd_core.backend.graph_optimizers import _PATTERNS, idle_optimizers
 from pd_core.backend.lowering import lower
-from pd_core.backend.passes.cpu import for_cpu
+from pd_core.backend.passes import CPU
+from pd_core.backend.passes.device import for_device
 
 # Every optimizer says at the lowest level of severity what it did.
 VERBOSE = """
@@ -55,7 +56,7 @@ def lowered(build, training):
     feeds, cost = build()
     updates = pd.AdamOptimizer(0.1).minimize(cost).assignments if training else ()
     graph = program.build([cost], [(a.variable, a.value) for a in updates], feeds, training, {})
-    return lower(for_cpu(graph, 0))
+    return lower(for_device(graph, CPU))
 
 
 def wired(graph):

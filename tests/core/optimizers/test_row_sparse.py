@@ -7,7 +7,7 @@ import onnxruntime
 import pytest
 
 import pd_core as pd
-from pd_core.backend.row_writes import split
+from pd_core.backend.stages import stages
 from pd_core.optimizers.row_sparse import summed_rows
 
 f32 = np.float32
@@ -344,8 +344,9 @@ def written(w, **attributes):
 def test_which_writes_stand_apart():
     w, other = table(), pd.Variable("other", data=np.zeros((HEIGHT, WIDTH)))
     new = written(w)
-    step, writes = split(graph_of((w, new), (other, other + 1.0)))
-    assert writes.tables == (w,) and [v for v, _ in step.updates] == [other]
+    step, writes = stages(graph_of((w, new), (other, other + 1.0)))
+    assert writes.in_place and writes.updated == (0,) and writes.graph.updates[0][0] is w
+    assert not step.in_place and [v for v, _ in step.graph.updates] == [other]
     for together in (
         [(w, written(w, reduction="add"))],
         [(w, written(other))],
@@ -353,7 +354,8 @@ def test_which_writes_stand_apart():
         [(w, new), (other, new + 1.0)],
     ):
         graph = graph_of(*together)
-        assert split(graph) == (graph, None)
+        (whole,) = stages(graph)
+        assert whole.graph is graph and not whole.in_place
 
 
 def test_a_step_that_fails_changes_nothing():

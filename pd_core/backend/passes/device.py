@@ -4,16 +4,7 @@ from dataclasses import replace
 
 from ...graph.names import fresh_names
 from ..base import Graph
-from . import CPU
 from .context import Context, Pass, apply_passes
-
-
-def for_cpu(graph: Graph, block: int) -> Graph:
-    """Return the same program in forms that ONNX Runtime's CPU kernels compute faster.
-
-    `block` is the number of channels in a block of its convolution kernels, 0 if it has none.
-    """
-    return for_device(graph, CPU, block)
 
 
 def for_device(graph: Graph, passes: tuple[Pass, ...], block: int = 0) -> Graph:

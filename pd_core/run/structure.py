@@ -1,0 +1,119 @@
+"""The structure of a program: all of a graph that its compiled form depends on, and no names.
+
+Two graphs of one structure are one program: operators, attributes, wiring, element types, what is
+known of sizes, constants, which edges are fed, and the side of mode switches. Which variables take
+part, how sizes are called and which streams of random numbers are drawn from differs from graph to
+graph; it is what `Structure` lists, in the order of first appearance.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from ..graph.node import Node, ancestors
+from ..graph.variable import Variable, is_open
+
+_FED, _STATE, _FREE, _CONSTANT, _BODY = range(-5, 0)  # what a leaf is; operators are >= 0
+
+
+class Structure:
+    """A graph as a hashable `key`, and the parts of it that have names.
+
+    `leaves` are the fed and persistent variables, `sizes` the names of symbolic sizes and `draws`
+    the keys of random draws.
+    """
+
+    def __init__(
+        self,
+        fetches: Sequence[Variable],
+        updates: Sequence[tuple[Variable, Variable]],
+        seam: Sequence[Variable],
+        fed: Iterable[Variable],
+        training: bool,
+    ):
+        self._fed, self._side = set(fed), 0 if training else 1
+        self._numbers: dict[Variable, int] = {}
+        self._constants: dict[tuple, int] = {}
+        self._dims: dict[tuple, tuple] = {}
+        self._count, self._key = 0, []
+        self._sizes: dict[str, int] = {}
+        self._draws: dict[int, int] = {}
+        self.leaves: list[Variable] = []
+        targets = [*fetches, *(new for _, new in updates), *seam]
+        self._add(targets, self._fed)
+        self._key.append(tuple([self._number(v) for v in fetches]))
+        self._key.append(tuple([(self._number(v), self._number(new)) for v, new in updates]))
+        self._key.append(tuple([self._number(v) for v in seam]))
+        self.key = (training, *self._key)
+        self.sizes, self.draws = list(self._sizes), list(self._draws)
+        del self._key, self._fed
+
+    def _add(self, targets, stop):
+        numbers, key, fed = self._numbers, self._key, self._fed
+        for node in ancestors(targets, stop, self._selected):
+            inputs = self._selected(node)
+            # as a list: a generator would cost more than what it yields
+            key.append(node.kind)
+            key.append(
+                tuple([-1 if x is None else numbers.get(x) or self._number(x) for x in inputs])
+            )
+            if node.blocks:
+                for name, block in node.blocks.items():
+                    self._add_block(name, block)
+            elif node.op_type == "Uniform":
+                key.append(self._draws.setdefault(node.attributes["key"], len(self._draws)))
+            for y in node.outputs:
+                self._count += 1
+                if y not in fed:
+                    numbers[y] = self._count
+                key.append(self._dims.get(y.dims) or self._sized(y.dims))
+                if node.domain:
+                    key.append(y.dtype.num)
+
+    def _selected(self, node: Node):
+        """The inputs that count: one side of a mode switch, all of any other node."""
+        if node.op_type == "ModeSwitch":
+            return (node.inputs[self._side],)
+        return node.inputs
+
+    def _add_block(self, name, block):
+        self._key.append((name, len(block.formals), len(block.captured)))
+        for v in block.inputs:
+            self._count += 1
+            self._numbers[v] = self._count
+            self._key.append((_BODY, v.dtype.num, self._sized(v.dims)))
+        self._add(block.outputs, set(block.inputs))
+        self._key.append(tuple([self._number(v) for v in block.outputs]))
+
+    def _sized(self, dims):
+        """Sizes with places for names: the same for any names in the same places."""
+        sized = []
+        for d in dims:
+            if isinstance(d, str):
+                d = (self._sizes.setdefault(d, len(self._sizes)), is_open(d))
+            sized.append(d)
+        sized = self._dims[dims] = tuple(sized)
+        return sized
+
+    def _number(self, v):
+        """The number of a variable; what has none yet is a leaf."""
+        number = self._numbers.get(v)
+        if number is None:
+            is_constant = v.value is not None and v not in self._fed
+            number = self._constant(v) if is_constant else self._leaf(v)
+            self._numbers[v] = number
+        return number
+
+    def _leaf(self, v):
+        self._count += 1
+        self.leaves.append(v)
+        kind = _FED if v in self._fed else _STATE if v.is_persistent else _FREE
+        self._key.append((kind, v.dtype.num, self._sized(v.dims)))
+        return self._count
+
+    def _constant(self, v):
+        """Equal constants are one."""
+        number = self._constants.get(v.content)
+        if number is None:
+            self._count += 1
+            number = self._constants[v.content] = self._count
+            self._key.append((_CONSTANT, *v.content))
+        return number
