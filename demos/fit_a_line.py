@@ -1,6 +1,7 @@
 """Predict the price of houses by linear regression, as in chapter 1 of the 2017 paddle.v2 book.
 
-506 districts of Boston, 13 features, the price in 1,000 dollars; the cost is the squared error.
+The data are 506 districts of Boston with 13 features and the price in 1,000 dollars. The cost is
+the squared error.
 """
 
 import argparse
@@ -18,11 +19,11 @@ import pd_v2 as paddle
 
 BATCH = 2
 PASSES, QUICK_PASSES = 30, 5
-BOUND = 40.0  # always saying the mean price costs 93
+BOUND = 40.0  # predicting the mean price costs 93
 
 
 def train(cost, parameters, passes, out):
-    """Train for some passes; leaves a curve in cost.png. Returns the last test cost."""
+    """Train for some passes, draw the costs into cost.png, and return the last test cost."""
     trainer = paddle.trainer.SGD(
         cost=cost,
         parameters=parameters,
@@ -56,11 +57,11 @@ def train(cost, parameters, passes, out):
 
 
 def draw(prices, predictions, path):
-    """Both over the houses, the cheapest first."""
+    """Draw prices and predictions of the houses, sorted by price."""
     curves = paddle.plot.Ploter("price", "prediction")
-    for place, house in enumerate(np.argsort(prices)):
-        curves.append("price", place, prices[house])
-        curves.append("prediction", place, predictions[house])
+    for rank, house in enumerate(np.argsort(prices)):
+        curves.append("price", rank, prices[house])
+        curves.append("prediction", rank, predictions[house])
     curves.plot(str(path))
 
 
@@ -71,7 +72,7 @@ def main(argv=None):
     args = parser.parse_args(argv)
     args.out.mkdir(parents=True, exist_ok=True)
     logging.getLogger("paddle").setLevel(logging.WARNING)  # it reports every unchecked data file
-    random.seed(1)  # the shuffling; initial values come from init's seed
+    random.seed(1)  # for shuffling; initial values come from the seed of paddle.init
 
     paddle.init(use_gpu=False, trainer_count=1)
     x = paddle.layer.data(name="x", type=paddle.data_type.dense_vector(13))
@@ -89,14 +90,14 @@ def main(argv=None):
         loaded = paddle.parameters.Parameters.from_tar(f)
 
     houses = list(paddle.dataset.uci_housing.test())
-    found = paddle.infer(predicted, loaded, input=[(features,) for features, _ in houses])
+    predictions = paddle.infer(predicted, loaded, input=[(features,) for features, _ in houses])
     prices = np.array([price[0] for _, price in houses])
     print("price     ", *(f"{price:5.1f}" for price in prices[:8]))
-    print("prediction", *(f"{price:5.1f}" for price in found[:8, 0]))
-    draw(prices, found[:, 0], args.out / "prices.png")
+    print("prediction", *(f"{price:5.1f}" for price in predictions[:8, 0]))
+    draw(prices, predictions[:, 0], args.out / "prices.png")
     print(f"off by {np.sqrt(test_cost):.1f} thousand dollars (root mean square); see {args.out}")
-    if not np.isclose(np.mean((found[:, 0] - prices) ** 2), test_cost, rtol=1e-3):
-        raise SystemExit("the saved parameters predict something else")
+    if not np.isclose(np.mean((predictions[:, 0] - prices) ** 2), test_cost, rtol=1e-3):
+        raise SystemExit("the saved parameters give other predictions")
     if test_cost > BOUND:
         raise SystemExit(f"did not learn: test cost {test_cost:.1f}, more than {BOUND}")
 

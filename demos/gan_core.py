@@ -21,19 +21,19 @@ from pd_v2.dataset import mnist
 BATCH = 128
 STEPS, QUICK_STEPS, PICTURES = 12_000, 1_000, 8
 NOISE = 100
-REAL = 0.9  # what the discriminator shall say of real digits; 1 makes it too sure of itself
-BOUND = 0.22  # of unlikeness, see there
+REAL = 0.9  # one-sided label smoothing: 1 makes the discriminator overconfident
+BOUND = 0.22  # largest distance of a trained generator, see `distance`
 
 
 def generator(z):
-    """Noise to pixels in [0, 1]."""
+    """Return images with pixels in [0, 1], generated from noise."""
     with pd.namespace("generator"):
         hidden = pd.relu(pd.fc(z, 128, W="W1", B="b1"))
         return pd.sigmoid(pd.fc(hidden, 784, W="W2", B="b2"))
 
 
 def discriminator(x):
-    """The probability that pixels are a real digit, and its logit."""
+    """Return the probability that images are real digits, and its logit."""
     with pd.namespace("discriminator"):
         logit = pd.fc(pd.relu(pd.fc(x, 128, W="W1", B="b1")), 1, W="W2", B="b2")
         return pd.sigmoid(logit), logit
@@ -45,7 +45,7 @@ def bce(p, t):
 
 
 def draw(digits, path):
-    """Digits [36, 784] as a picture of 6 rows."""
+    """Save digits [36, 784] as a picture of 6 rows."""
     try:
         from PIL import Image
     except ImportError as error:
@@ -55,13 +55,14 @@ def draw(digits, path):
     picture.resize((6 * 28 * 3, 6 * 28 * 3), Image.Resampling.NEAREST).save(path)
 
 
-def unlikeness(images, others):
-    """How far mean and spread of a pixel are from those in other images, on average.
+def distance(images, others):
+    """Return the mean difference of the pixels' means and standard deviations in two sets.
 
-    Between two halves of the real digits it is 0.01, for blank paper or a single digit 0.3.
+    It is 0.01 between two halves of the real digits, 0.3 for blank images or a single digit.
     """
-    apart = np.abs(images.mean(0) - others.mean(0)) + np.abs(images.std(0) - others.std(0))
-    return float(apart.mean())
+    means = np.abs(images.mean(0) - others.mean(0))
+    deviations = np.abs(images.std(0) - others.std(0))
+    return float((means + deviations).mean())
 
 
 def main(argv=None):
@@ -90,29 +91,29 @@ def main(argv=None):
     def noise(rows):
         return rng.uniform(-1, 1, (rows, NOISE)).astype(np.float32)
 
-    def drawn(z):
+    def generated(z):
         return pd.eval(fake, feeds={Z: z})
 
     steps = QUICK_STEPS if args.quick else STEPS
-    shown, start = noise(36), time.perf_counter()
+    fixed_noise, start = noise(36), time.perf_counter()
     ones, zeros = np.ones((BATCH, 1), np.float32), np.zeros((BATCH, 1), np.float32)
-    untrained = unlikeness(drawn(noise(500)), images)
+    untrained = distance(generated(noise(500)), images)
     for step in range(1, steps + 1):
         real = images[rng.integers(len(images), size=BATCH)]
         feeds = {X: real, Z: noise(BATCH), one: REAL * ones, zero: zeros}
         _, d = pd.eval([D_step, D_loss], feeds)
         _, g = pd.eval([G_step, G_loss], feeds={Z: noise(BATCH), one: ones})
         if step % (steps // PICTURES) == 0:
-            draw(drawn(shown), args.out / f"gan_{step:05}.png")
+            draw(generated(fixed_noise), args.out / f"gan_{step:05}.png")
             seconds = time.perf_counter() - start
             print(f"step {step:6}  loss of D {d:.3f}  of G {g:.3f}  {seconds:4.0f} s")
 
-    draw(drawn(shown), args.out / "gan.png")
-    trained = unlikeness(drawn(noise(500)), images)
-    print(f"unlike real digits by {trained:.2f}, untrained by {untrained:.2f}")
-    print(f"36 digits that nobody wrote: {args.out / 'gan.png'}")
+    draw(generated(fixed_noise), args.out / "gan.png")
+    trained = distance(generated(noise(500)), images)
+    print(f"distance from real digits: {trained:.2f}, before training {untrained:.2f}")
+    print(f"36 generated digits: {args.out / 'gan.png'}")
     if trained > BOUND:
-        raise SystemExit(f"did not learn: unlike real digits by more than {BOUND}")
+        raise SystemExit(f"did not learn: the distance from real digits is above {BOUND}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""A perceptron on handwritten digits with the core alone: one graph trains, tests and is exported.
+"""A perceptron on handwritten digits with the core alone: one graph to train, test and export.
 
-Nothing is told twice: the shapes of weights follow from the input, their initial values are drawn
-at first use, and cost and error of the test are targets of the graph that is trained.
+The shapes of the weights follow from the input, their initial values are drawn at first use, and
+the test evaluates cost and error in the same graph that is trained.
 """
 
 import argparse
@@ -19,17 +19,17 @@ from pd_v2.dataset import mnist
 
 BATCH = 64
 PASSES, QUICK_PASSES = 12, 3
-BOUND = 0.15  # of the test error; guessing has 0.9
+BOUND = 0.15  # of the test error; guessing has an error of 0.9
 
 
 def arrays(samples):
-    """Pixels in [0, 1], float32 [n, 784], and labels, int64 [n, 1]."""
+    """Return pixels in [0, 1], float32 [n, 784], and labels, int64 [n, 1]."""
     pixels, labels = zip(*samples, strict=True)
     return (np.stack(pixels) + 1) / 2, np.array(labels)[:, None]
 
 
 def batches(images, labels, rng):
-    """All samples in random order; a rest that fills no batch is left out."""
+    """Yield the samples in random order, without an incomplete last batch."""
     order = rng.permutation(len(images))
     for start in range(0, len(order) - BATCH + 1, BATCH):
         rows = order[start : start + BATCH]
@@ -51,12 +51,13 @@ def main(argv=None):
     prediction = pd.softmax(pd.fc(image, size=64, act="relu"), size=10)
     cost = pd.reduce_mean(pd.cross_entropy(prediction, label))
     error = pd.classification_error(prediction, label)
-    optimizer = pd.SGDOptimizer(learning_rate=0.1).minimize(cost)
+    train_step = pd.SGDOptimizer(learning_rate=0.1).minimize(cost)
 
     for pass_no in range(QUICK_PASSES if args.quick else PASSES):
-        for im, lb in batches(images, labels, rng):
-            _, c = pd.eval([optimizer, cost], feeds={image: im, label: lb})
-        # The same graph without the optimizer: nothing is stored.
+        for batch_images, batch_labels in batches(images, labels, rng):
+            feeds = {image: batch_images, label: batch_labels}
+            _, c = pd.eval([train_step, cost], feeds)
+        # The same graph without the training step: no parameter is updated.
         test_c, test_e = pd.eval([cost, error], feeds={image: test_images, label: test_labels})
         print(f"pass {pass_no + 1:2}  cost {c:.3f}  test cost {test_c:.3f}  error {test_e:6.1%}")
 

@@ -1,7 +1,7 @@
 """Recognise handwritten digits with three networks, as in chapter 2 of the 2017 paddle.v2 book.
 
 Softmax regression, a perceptron with two hidden layers, and LeNet-5. Each is trained, tested after
-every pass and saved; the last of them also leaves as an ONNX model, which then runs without us.
+every pass and saved; the last of them is also exported as an ONNX model, which runs without pd.
 """
 
 import argparse
@@ -28,7 +28,7 @@ ERROR = "classification_error_evaluator"
 
 
 def softmax_regression(images):
-    """784 pixels to 10 probabilities in one layer."""
+    """One layer from 784 pixels to 10 probabilities."""
     return paddle.layer.fc(input=images, size=10, act=paddle.activation.Softmax())
 
 
@@ -58,7 +58,7 @@ def convolutional_network(images):
 
 
 class Network(NamedTuple):
-    """How to build and train one; a test error above `bound` means that it did not learn."""
+    """A network and its training; a test error above `bound` means that it did not learn."""
 
     build: Callable
     rate: float  # per digit of a batch; the book's 0.1 is for 60,000 digits
@@ -74,8 +74,8 @@ NETWORKS = {
 QUICK_PASSES, QUICK_BOUND = 2, 0.4
 
 
-# A program that knows nothing of us: model, pixels and result are files.
-ALONE = """
+# A program without pd; model, pixels and result are files.
+ORT_ONLY = """
 import sys, numpy, onnxruntime
 model, pixels, result = sys.argv[1:]
 session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
@@ -84,7 +84,7 @@ numpy.save(result, session.run(None, {"pixel": numpy.load(pixels)})[0])
 
 
 def train(name, network, images, label, passes, out):
-    """Train one network: (prediction, parameters, test error); writes NAME.png and NAME.tar."""
+    """Train a network, write NAME.png and NAME.tar; return (prediction, parameters, test error)."""
     prediction = network.build(images)
     cost = paddle.layer.classification_cost(input=prediction, label=label)
     parameters = paddle.parameters.create(cost)
@@ -121,16 +121,16 @@ def train(name, network, images, label, passes, out):
 
 
 def export(prediction, parameters, images, expected, path):
-    """Write the network as ONNX and see that another program computes the same from it."""
+    """Export the network, and check that a program without pd gives the same probabilities."""
     paddle.topology.Topology(prediction).export_onnx(str(path), parameters)
     with tempfile.TemporaryDirectory() as folder:
-        pixels, found = Path(folder, "pixels.npy"), Path(folder, "found.npy")
+        pixels, result = Path(folder, "pixels.npy"), Path(folder, "result.npy")
         np.save(pixels, np.stack(images))
-        subprocess.run([sys.executable, "-c", ALONE, path, pixels, found], check=True)
-        difference = np.abs(np.load(found) - expected).max()
-    print(f"{path}: onnxruntime alone finds the same probabilities, up to {difference:.1g}")
+        subprocess.run([sys.executable, "-c", ORT_ONLY, path, pixels, result], check=True)
+        difference = np.abs(np.load(result) - expected).max()
+    print(f"{path}: onnxruntime without pd gives the same probabilities, up to {difference:.1g}")
     if difference > 1e-5:
-        raise SystemExit("the exported model computes something else")
+        raise SystemExit("the exported model gives other probabilities")
 
 
 def main(argv=None):
@@ -142,27 +142,27 @@ def main(argv=None):
     args.out.mkdir(parents=True, exist_ok=True)
     start = time.perf_counter()
     logging.getLogger("paddle").setLevel(logging.WARNING)  # it reports every unchecked data file
-    random.seed(1)  # the shuffling; initial values come from init's seed
+    random.seed(1)  # for shuffling; initial values come from the seed of paddle.init
 
     paddle.init(use_gpu=False, trainer_count=1)
     images = paddle.layer.data(name="pixel", type=paddle.data_type.dense_vector(28 * 28))
     label = paddle.layer.data(name="label", type=paddle.data_type.integer_value(10))
-    chosen = NETWORKS if args.network == "all" else {args.network: NETWORKS[args.network]}
-    poor = []
-    for name, network in chosen.items():
+    networks = NETWORKS if args.network == "all" else {args.network: NETWORKS[args.network]}
+    failures = []
+    for name, network in networks.items():
         passes = QUICK_PASSES if args.quick else network.passes
         prediction, parameters, error = train(name, network, images, label, passes, args.out)
         if error > (QUICK_BOUND if args.quick else network.bound):
-            poor.append(f"{name} {error:.1%}")
+            failures.append(f"{name} {error:.1%}")
 
     digits, labels = zip(*list(paddle.dataset.mnist.test())[:20], strict=True)
-    found = paddle.infer(prediction, parameters, input=[(pixels,) for pixels in digits])
-    print("some digits  ", *labels)
-    print("recognised as", *found.argmax(axis=1))
-    export(prediction, parameters, digits, found, args.out / f"{name}.onnx")
+    probabilities = paddle.infer(prediction, parameters, input=[(pixels,) for pixels in digits])
+    print("labels       ", *labels)
+    print("recognised as", *probabilities.argmax(axis=1))
+    export(prediction, parameters, digits, probabilities, args.out / f"{name}.onnx")
     print(f"curves, parameters and model in {args.out}, {time.perf_counter() - start:.0f} s")
-    if poor:
-        raise SystemExit(f"did not learn, test error: {', '.join(poor)}")
+    if failures:
+        raise SystemExit(f"did not learn, test error: {', '.join(failures)}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Several networks in one program: side by side, sharing, by halves, in a chain.
+"""Several networks in one program: side by side, with shared weights, trained in parts, in a chain.
 
-Each story is a few lines of pd_core on real digits. Nothing is set up twice and nothing is copied:
-what two targets have in common is one part of the graph.
+Each example is a few lines of pd_core on real digits. Networks share nodes and parameters of one
+graph; nothing is built twice or copied.
 """
 
 import argparse
@@ -19,13 +19,13 @@ from pd_v2.dataset import mnist
 
 
 def digits(reader):
-    """float32 [n, 784] from -1 to 1, and int64 labels [n, 1]."""
+    """Return pixels in [-1, 1], float32 [n, 784], and labels, int64 [n, 1]."""
     pixels, labels = zip(*reader, strict=True)
     return np.stack(pixels), np.array(labels).reshape(-1, 1)
 
 
 def batches(data, steps, size=100):
-    """Random minibatches, the same ones for everybody who asks."""
+    """Yield random minibatches, the same ones in every call."""
     rng = np.random.default_rng(0)
     for _ in range(steps):
         rows = rng.choice(len(data[0]), size)
@@ -33,7 +33,7 @@ def batches(data, steps, size=100):
 
 
 def side_by_side(train, test, steps):
-    """A perceptron and a convolutional network learn from the same minibatch, step by step."""
+    """A perceptron and a convolutional network are trained on the same minibatches."""
     image, label = pd.Variable([None, 784]), pd.Variable([None, 1], dtype="int64")
     planes = pd.reshape(image, [-1, 1, 28, 28])
     pooled = pd.pool2d(pd.conv2d(planes, 8, 5, act="relu"), 2)
@@ -51,33 +51,34 @@ def side_by_side(train, test, steps):
 
 
 def ranking(train, test, steps):
-    """Three branches with one set of weights: a digit should be nearer to its own kind."""
+    """A triplet network: an embedding in which digits of the same class are nearer."""
 
-    def place(x):
+    def embed(x):
         return pd.fc(pd.fc(x, 64, act="relu", W="w1", B="b1"), 16, W="w2", B="b2")
 
-    anchor, same, other = (pd.Variable([None, 784]) for _ in range(3))
-    to_same = pd.reduce_sum(pd.square(place(anchor) - place(same)), 1)
-    to_other = pd.reduce_sum(pd.square(place(anchor) - place(other)), 1)
-    cost = pd.reduce_mean(pd.relu(to_same - to_other + 1.0))
+    anchor, positive, negative = (pd.Variable([None, 784]) for _ in range(3))
+    to_positive = pd.reduce_sum(pd.square(embed(anchor) - embed(positive)), 1)
+    to_negative = pd.reduce_sum(pd.square(embed(anchor) - embed(negative)), 1)
+    cost = pd.reduce_mean(pd.relu(to_positive - to_negative + 1.0))
     step = pd.AdamOptimizer(1e-3).minimize(cost)
-    wrong = pd.reduce_mean(pd.cast(to_same >= to_other, "float32"))
+    wrong = pd.reduce_mean(pd.cast(to_positive >= to_negative, "float32"))
 
     def triples(data):
         rng = np.random.default_rng(1)
-        kinds = [np.flatnonzero(data[1][:, 0] == k) for k in range(10)]
+        rows_of = [np.flatnonzero(data[1][:, 0] == k) for k in range(10)]
         a, b = rng.integers(0, 10, 100), rng.integers(1, 10, 100)
-        chosen = [[rng.choice(kinds[k]) for k in which] for which in (a, a, (a + b) % 10)]
-        return dict(zip((anchor, same, other), (data[0][rows] for rows in chosen), strict=True))
+        rows = [[rng.choice(rows_of[k]) for k in classes] for classes in (a, a, (a + b) % 10)]
+        images = [data[0][r] for r in rows]
+        return dict(zip((anchor, positive, negative), images, strict=True))
 
-    start = pd.eval(wrong, feeds=triples(test))
+    before = pd.eval(wrong, feeds=triples(test))
     for images, labels in batches(train, steps, size=400):
         pd.eval(step, feeds=triples((images, labels)))
-    return {"wrongly ranked before": start, "after": pd.eval(wrong, feeds=triples(test))}
+    return {"wrongly ranked before training": before, "after": pd.eval(wrong, feeds=triples(test))}
 
 
 def halves(train, test, steps):
-    """Even digits teach the left half of a network, odd digits the right half."""
+    """Even digits train the left half of a network, odd digits the right half."""
     image, label = pd.Variable([None, 784]), pd.Variable([None, 1], dtype="int64")
     with pd.namespace("left") as left:
         a = pd.fc(image, 32, act="relu")
@@ -87,34 +88,34 @@ def halves(train, test, steps):
     cost = pd.reduce_mean(pd.cross_entropy(probability, label))
     shared = [pd.get_variable("out"), pd.get_variable("bias")]
     sides = [(0, left, right), (1, right, left)]
-    teach = [
+    train_steps = [
         pd.AdamOptimizer(2e-3).minimize(cost, var_list=[*side.variables(), *shared])
         for _, side, _ in sides
     ]
-    untouched = True
+    unchanged = True
     for images, labels in batches(train, steps):
-        for (parity, _, other), step in zip(sides, teach, strict=True):
+        for (parity, _, other), step in zip(sides, train_steps, strict=True):
             rows = labels[:, 0] % 2 == parity
             before = [v.val() for v in other.variables()]
             pd.eval(step, feeds={image: images[rows], label: labels[rows]})
             after = [v.val() for v in other.variables()]
-            untouched &= all((a == b).all() for a, b in zip(before, after, strict=True))
+            unchanged &= all((u == v).all() for u, v in zip(before, after, strict=True))
     error = pd.eval(pd.classification_error(probability, label), {image: test[0], label: test[1]})
-    return {"the other half untouched": untouched, "test error": error}
+    return {"the other half unchanged": unchanged, "test error": error}
 
 
 def chain(train, test, steps):
-    """An encoder learns to compress digits; then, frozen, it serves a classifier."""
+    """An autoencoder is trained; then its frozen encoder feeds a classifier."""
     image, label = pd.Variable([None, 784]), pd.Variable([None, 1], dtype="int64")
     with pd.namespace("encoder") as encoder:
         code = pd.fc(image, 48, act="tanh")
-        again = pd.fc(code, 784, act="tanh")
+        decoded = pd.fc(code, 784, act="tanh")
     with pd.namespace("classifier"):
         probability = pd.softmax(code, size=10)
-    distance = pd.reduce_mean(pd.square(again - image))
-    compress = pd.AdamOptimizer(2e-3).minimize(distance)
+    distortion = pd.reduce_mean(pd.square(decoded - image))
+    compress = pd.AdamOptimizer(2e-3).minimize(distortion)
     cost = pd.reduce_mean(pd.cross_entropy(probability, label))
-    classify = pd.AdamOptimizer(5e-3).minimize(cost)  # covers the encoder too, once it may learn
+    classify = pd.AdamOptimizer(5e-3).minimize(cost)  # the encoder too, unless it is frozen
     for images, _ in batches(train, steps):
         pd.eval(compress, feeds={image: images})
     for v in encoder.variables():
@@ -123,7 +124,7 @@ def chain(train, test, steps):
         pd.eval(classify, feeds={image: images, label: labels})
     feeds = {image: test[0], label: test[1]}
     error = pd.eval(pd.classification_error(probability, label), feeds)
-    return {"distance of copies": pd.eval(distance, feeds), "test error": error}
+    return {"reconstruction error": pd.eval(distortion, feeds), "test error": error}
 
 
 def main():
@@ -132,11 +133,11 @@ def main():
     steps = 60 if parser.parse_args().quick else 600
     logging.getLogger("paddle").setLevel(logging.WARNING)  # it reports every unchecked data file
     train, test = digits(mnist.train()), digits(mnist.test())
-    for story in (side_by_side, ranking, halves, chain):
+    for example in (side_by_side, ranking, halves, chain):
         with pd.fresh(seed=1):
-            found = story(train, test, steps)
-        print(f"{story.__name__}: {story.__doc__.splitlines()[0]}")
-        for name, value in found.items():
+            results = example(train, test, steps)
+        print(f"{example.__name__}: {example.__doc__.splitlines()[0]}")
+        for name, value in results.items():
             print(f"    {name}: {value if isinstance(value, bool) else f'{float(value):.3f}'}")
 
 

@@ -1,7 +1,7 @@
-"""Say numbers in words: translation with attention, as in chapter 8 of the 2017 paddle.v2 book.
+"""Translate numbers to words, with attention as in chapter 8 of the 2017 paddle.v2 book.
 
-A bidirectional GRU reads the digits of 407, a GRU with attention writes "four hundred seven", and a
-beam search finds the words. It sees 700 of the numbers below 1,000 and is asked for the others.
+A bidirectional GRU encodes the digits of 407, a GRU with attention decodes them to "four hundred
+seven", by beam search. It is trained on 700 of the numbers below 1,000 and tested on the others.
 """
 
 import argparse
@@ -18,15 +18,15 @@ ONES = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", 
 ONES += ["eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen"]
 ONES += ["eighteen", "nineteen"]
 TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
-WORDS = ["<s>", "<e>", *ONES, *TENS, "hundred"]  # <s> before the first word, <e> after the last
+WORDS = ["<s>", "<e>", *ONES, *TENS, "hundred"]  # <s> starts a sequence, <e> ends it
 START, END = 0, 1
-WIDTH, BATCH, BEAM, LONGEST = 64, 32, 3, 6
+WIDTH, BATCH, BEAM_SIZE, MAX_LENGTH = 64, 32, 3, 6
 PASSES, QUICK_PASSES = 40, 25
-SEEN, BOUND = 700, 0.8
+TRAINING_NUMBERS, BOUND = 700, 0.8
 
 
 def in_words(number):
-    """407 as ["four", "hundred", "seven"]."""
+    """Return the words of a number: ["four", "hundred", "seven"] for 407."""
     if number >= 100:
         rest = in_words(number % 100) if number % 100 else []
         return [ONES[number // 100], "hundred", *rest]
@@ -36,17 +36,17 @@ def in_words(number):
 
 
 def sample(number):
-    """Digits, words behind a start mark, words before an end mark."""
+    """Return (digits, words after <s>, words before <e>), as ids."""
     digits, words = [int(d) for d in str(number)], [WORDS.index(w) for w in in_words(number)]
     return digits, [START, *words], [*words, END]
 
 
 def network(generating):
-    """The cost of the words that follow; or the layer of the most probable ones."""
+    """Return the cost of the next words, or the layer that generates the most probable ones."""
     digits = L.data(name="digits", type=T.integer_value_sequence(10))
-    read = L.embedding(input=digits, size=WIDTH)
-    forward = N.simple_gru(input=read, size=WIDTH, name="forward")
-    backward = N.simple_gru(input=read, size=WIDTH, reverse=True, name="backward")
+    embedded = L.embedding(input=digits, size=WIDTH)
+    forward = N.simple_gru(input=embedded, size=WIDTH, name="forward")
+    backward = N.simple_gru(input=embedded, size=WIDTH, reverse=True, name="backward")
     encoded = L.concat(input=[forward, backward])
     projected = L.fc(input=encoded, size=WIDTH, act=A.Linear(), bias_attr=False, name="projected")
     boot = L.fc(input=L.first_seq(input=backward), size=WIDTH, name="boot")
@@ -60,27 +60,27 @@ def network(generating):
         state = L.gru_step(name="state", input=gates, output_mem=state, size=WIDTH)
         return L.fc(input=state, size=len(WORDS), act=A.Softmax(), name="next")
 
-    whole = [L.StaticInput(encoded), L.StaticInput(projected)]
+    static = [L.StaticInput(encoded), L.StaticInput(projected)]
     if generating:
         return L.beam_search(
             step=step,
-            input=[*whole, L.GeneratedInput(len(WORDS), "words", WIDTH)],
+            input=[*static, L.GeneratedInput(len(WORDS), "words", WIDTH)],
             bos_id=START,
             eos_id=END,
-            beam_size=BEAM,
+            beam_size=BEAM_SIZE,
             num_results_per_sample=1,
-            max_length=LONGEST,
+            max_length=MAX_LENGTH,
             name="decoder",
         )
     before = L.data(name="before", type=T.integer_value_sequence(len(WORDS)))
     after = L.data(name="after", type=T.integer_value_sequence(len(WORDS)))
     word = L.embedding(input=before, size=WIDTH, param_attr=paddle.attr.Param(name="words"))
-    written = L.recurrent_group(step=step, input=[*whole, word], name="decoder")
-    return L.classification_cost(input=written, label=after)
+    decoded = L.recurrent_group(step=step, input=[*static, word], name="decoder")
+    return L.classification_cost(input=decoded, label=after)
 
 
 def train(numbers, passes):
-    """The parameters after some passes over the numbers."""
+    """Train for some passes over the numbers; return the parameters."""
     cost = network(generating=False)
     parameters = paddle.parameters.create(cost)
     trainer = paddle.trainer.SGD(
@@ -99,15 +99,15 @@ def train(numbers, passes):
     return parameters
 
 
-def spoken(path, numbers):
-    """What an exported model says for some numbers, in plain ONNX Runtime."""
+def translated(path, numbers):
+    """Return the words that an exported model gives for numbers, run by plain ONNX Runtime."""
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    found = []
+    translations = []
     for number in numbers:
         digits = np.array(sample(number)[0], np.int64)
         (ids,) = session.run(None, {"digits": digits, "digits.lengths": np.array([len(digits)])})
-        found.append([WORDS[k] for k in ids if k != END])
-    return found
+        translations.append([WORDS[k] for k in ids if k != END])
+    return translations
 
 
 def main(argv=None):
@@ -116,22 +116,24 @@ def main(argv=None):
     parser.add_argument("--out", type=Path, default=Path("output"), help="default: ./output")
     args = parser.parse_args(argv)
     args.out.mkdir(parents=True, exist_ok=True)
-    random.seed(1)  # the choice of numbers and the shuffling
+    random.seed(1)  # for the choice of training numbers and shuffling
     numbers = random.sample(range(1000), 1000)
-    seen, unseen = numbers[:SEEN], numbers[SEEN:]
+    seen, unseen = numbers[:TRAINING_NUMBERS], numbers[TRAINING_NUMBERS:]
 
     paddle.init(use_gpu=False, trainer_count=1, seed=1)
     parameters = train(seen, QUICK_PASSES if args.quick else PASSES)
-    with paddle.build.fresh():  # the same names for the network that generates
+    with paddle.build.fresh():  # the generating network has the same names
         generator = network(generating=True)
         path = str(args.out / "translate.onnx")
         paddle.topology.Topology(generator).export_onnx(path, parameters)
-    found = spoken(path, unseen)
-    right = np.mean([words == in_words(n) for n, words in zip(unseen, found, strict=True)])
-    for number, words in list(zip(unseen, found, strict=True))[:8]:
+    translations = translated(path, unseen)
+    accuracy = np.mean(
+        [words == in_words(n) for n, words in zip(unseen, translations, strict=True)]
+    )
+    for number, words in list(zip(unseen, translations, strict=True))[:8]:
         print(f"{number:4}  {' '.join(words)}")
-    print(f"{right:.1%} of {len(unseen)} numbers that it never saw are right; the model is {path}")
-    if right < BOUND:
+    print(f"{accuracy:.1%} of {len(unseen)} test numbers are right; the model is {path}")
+    if accuracy < BOUND:
         raise SystemExit(f"did not learn: less than {BOUND:.0%} right")
 
 

@@ -5,6 +5,7 @@ import pytest
 
 import pd_core as pd
 from pd_core.backend.ort import devices
+from pd_core.run.programs import program_cache
 
 
 @pytest.fixture(autouse=True)
@@ -25,3 +26,9 @@ def device(request):
     if request.param == "cuda" and "cuda:0" not in devices():
         pytest.skip("there is no CUDA device here")
     return request.param
+
+
+@pytest.fixture
+def no_programs():
+    """No compiled programs from other tests, where a test counts compilations."""
+    program_cache("cpu").clear()

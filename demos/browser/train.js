@@ -1,33 +1,33 @@
-// Training in the browser from the files of write_files.py. TrainingStep works with any exported
-// step and any build of ONNX Runtime for JavaScript; the rest is this page.
+// Training in the browser with the files that write_files.py exports. TrainingStep works with any
+// exported step and any build of ONNX Runtime for JavaScript; the rest belongs to this page.
 
-/** A training step, and the state that it carries from run to run. */
+/** A training step with its state: parameters, optimizer slots and random seed. */
 export class TrainingStep {
   constructor(session, state) {
     this.session = session;
     this.state = state;
   }
 
-  /** From the two models that pd.export_step writes; on a GPU weights stay in its memory. */
+  /** Load the two models that pd.export_step writes; on a GPU the weights stay in its memory. */
   static async create(ort, step, initial, device) {
-    const first = await ort.InferenceSession.create(initial);
-    const state = { ...(await first.run({})) };
-    await first.release();
+    const initialModel = await ort.InferenceSession.create(initial);
+    const state = { ...(await initialModel.run({})) };
+    await initialModel.release();
     const options = device ? { executionProviders: [device] } : {};
     if (device === "webgpu") {
       const floats = Object.keys(state).filter((name) => state[name].type === "float32");
-      const places = floats.map((name) => [`${name}_next`, "gpu-buffer"]);
-      options.preferredOutputLocation = Object.fromEntries(places);
+      const locations = floats.map((name) => [`${name}_next`, "gpu-buffer"]);
+      options.preferredOutputLocation = Object.fromEntries(locations);
     }
     return new TrainingStep(await ort.InferenceSession.create(step, options), state);
   }
 
-  /** One step on a batch {name: Tensor}: what the step fetches, {name: Tensor}. */
+  /** Run one step on a batch {name: Tensor}; return its fetches {name: Tensor}. */
   async run(batch) {
     const fetches = await this.session.run({ ...batch, ...this.state });
     for (const name of Object.keys(this.state)) {
       const next = `${name}_next`;
-      if (!(next in fetches)) continue; // only read by the step
+      if (!(next in fetches)) continue; // the step only reads it
       this.state[name].dispose();
       this.state[name] = fetches[next];
       delete fetches[next];
@@ -35,16 +35,16 @@ export class TrainingStep {
     return fetches;
   }
 
-  /** The part of the state that another model takes. */
+  /** Return the part of the state that is an input of another model. */
   inputsOf(session) {
-    const wanted = session.inputNames.filter((name) => name in this.state);
-    return Object.fromEntries(wanted.map((name) => [name, this.state[name]]));
+    const names = session.inputNames.filter((name) => name in this.state);
+    return Object.fromEntries(names.map((name) => [name, this.state[name]]));
   }
 }
 
 const PIXELS = 28 * 28;
 
-/** Images of digits and their labels, a byte each. */
+/** Images of digits and their labels, one byte per pixel and label. */
 class Digits {
   constructor(ort, images, labels) {
     this.ort = ort;
@@ -52,7 +52,7 @@ class Digits {
     this.labels = labels;
   }
 
-  /** The rows as inputs of a model. */
+  /** Return these samples as inputs of a model. */
   batch(rows) {
     const pixels = new Float32Array(rows.length * PIXELS);
     const labels = new BigInt64Array(rows.length);
@@ -66,7 +66,7 @@ class Digits {
     };
   }
 
-  /** All rows in random order, in batches of one size; a rest is left out. */
+  /** Yield batches in random order, without an incomplete last batch. */
   *shuffled(size) {
     const order = [...this.labels.keys()];
     for (let k = order.length - 1; k > 0; k--) {
@@ -76,28 +76,28 @@ class Digits {
     for (let k = 0; k + size <= order.length; k += size) yield this.batch(order.slice(k, k + size));
   }
 
-  /** All rows in their order, in batches of at most one size. */
+  /** Yield batches of at most `size` samples in order. */
   *inOrder(size) {
     const order = [...this.labels.keys()];
     for (let k = 0; k < order.length; k += size) yield this.batch(order.slice(k, k + size));
   }
 }
 
-/** The losses so far as a line, and their running mean as a thick one. */
+/** Plot the losses as a thin line, and their moving average as a thick one. */
 export function draw(canvas, losses) {
   const { width, height } = canvas;
-  const pen = canvas.getContext("2d");
-  pen.clearRect(0, 0, width, height);
+  const context = canvas.getContext("2d");
+  context.clearRect(0, 0, width, height);
   const top = Math.max(...losses.slice(0, 20), 0.1);
   const line = (values, color, thickness) => {
-    pen.beginPath();
-    pen.strokeStyle = color;
-    pen.lineWidth = thickness;
+    context.beginPath();
+    context.strokeStyle = color;
+    context.lineWidth = thickness;
     values.forEach((value, k) => {
       const x = (k / Math.max(values.length - 1, 1)) * width;
-      pen.lineTo(x, height * (1 - Math.min(value / top, 1)));
+      context.lineTo(x, height * (1 - Math.min(value / top, 1)));
     });
-    pen.stroke();
+    context.stroke();
   };
   let mean = losses[0];
   line(losses, "#9bc", 1);
@@ -105,12 +105,12 @@ export function draw(canvas, losses) {
 }
 
 async function bytes(name) {
-  const answer = await fetch(`files/${name}`);
-  if (!answer.ok) throw new Error(`files/${name} is not there: run write_files.py first`);
-  return new Uint8Array(await answer.arrayBuffer());
+  const response = await fetch(`files/${name}`);
+  if (!response.ok) throw new Error(`files/${name} is missing: run write_files.py first`);
+  return new Uint8Array(await response.arrayBuffer());
 }
 
-/** Everything that the page trains with, on `wasm` or `webgpu`. */
+/** Load the models and the digits, for `wasm` or `webgpu`. */
 async function load(ort, device) {
   const names = ["step.onnx", "initial.onnx", "predict.onnx"];
   const [step, initial, predict] = await Promise.all(names.map(bytes));
@@ -124,12 +124,12 @@ async function load(ort, device) {
   };
 }
 
-/** The share of test digits that are read wrongly. */
+/** Return the fraction of test digits that are classified wrongly. */
 async function testError({ step, predict, test }) {
   let wrong = 0;
   for (const batch of test.inOrder(100)) {
-    const given = { image: batch.image, ...step.inputsOf(predict) };
-    const { probability } = await predict.run(given);
+    const inputs = { image: batch.image, ...step.inputsOf(predict) };
+    const { probability } = await predict.run(inputs);
     batch.label.data.forEach((label, k) => {
       const row = probability.data.subarray(k * 10, k * 10 + 10);
       if (row.indexOf(Math.max(...row)) !== Number(label)) wrong += 1;
@@ -138,14 +138,14 @@ async function testError({ step, predict, test }) {
   return wrong / test.labels.length;
 }
 
-/** Train for some passes; `report` is told every loss, and the error after each pass. */
+/** Train for some passes; call `report` with every loss, and with the error after each pass. */
 export async function train(ort, device, passes, report) {
-  const all = await load(ort, device);
+  const data = await load(ort, device);
   for (let pass = 1; pass <= passes; pass++) {
-    for (const batch of all.train.shuffled(50)) {
-      const { cost } = await all.step.run(batch);
+    for (const batch of data.train.shuffled(50)) {
+      const { cost } = await data.step.run(batch);
       report({ loss: cost.data[0] });
     }
-    report({ pass, error: await testError(all) });
+    report({ pass, error: await testError(data) });
   }
 }

@@ -1,6 +1,7 @@
-"""What the page needs: a training step, its first state, a model to predict with, and digits.
+"""Write the files of the page: a training step, its initial state, a model for prediction, digits.
 
-A small LeNet with dropout and batch normalisation, with Adam. The step is written for WebGPU too.
+The network is a small LeNet with dropout and batch normalisation, trained with Adam. The step also
+runs on WebGPU.
 """
 
 import argparse
@@ -20,18 +21,18 @@ FILES = Path(__file__).resolve().parent / "files"
 
 
 def block(x, filters):
-    """Convolution, batch normalisation, relu, pooling."""
+    """Convolution, batch normalisation, ReLU, max pooling."""
     x = pd.conv2d(x, filters, 5, B=False)
-    start = {"scale": 1.0, "shift": 0.0, "mean": 0.0, "variance": 1.0}
+    initial = {"scale": 1.0, "shift": 0.0, "mean": 0.0, "variance": 1.0}
     values = [
         pd.Variable(name, data=np.full(filters, v, "f"), trainable=name in ("scale", "shift"))
-        for name, v in start.items()
+        for name, v in initial.items()
     ]
     return pd.pool2d(pd.relu(pd.batch_norm(x, *values)), 2)
 
 
 def lenet(image):
-    """Probabilities of the ten digits for images [n, 784]."""
+    """Return the probabilities of the ten digits for images [n, 784]."""
     x = pd.reshape(image, [-1, 1, 28, 28])
     for k, filters in enumerate((8, 16)):
         with pd.namespace(f"block{k}"):
@@ -41,7 +42,7 @@ def lenet(image):
 
 
 def write_models(folder):
-    """step.onnx, initial.onnx and predict.onnx."""
+    """Write step.onnx, initial.onnx and predict.onnx."""
     image = pd.Variable("image", shape=[None, 784])
     label = pd.Variable("label", shape=[None, 1], dtype="int64")
     with pd.namespace("lenet") as network:
@@ -50,13 +51,13 @@ def write_models(folder):
     step = pd.AdamOptimizer(5e-3).minimize(cost)
     initial = folder / "initial.onnx"
     pd.export_step(folder / "step.onnx", step, [cost], initial=initial, portable=True)
-    # The weights are inputs, so that the page predicts with those that it has trained.
+    # The weights are inputs, so that the page predicts with the ones it has trained.
     inputs = [image, *network.variables()]
     pd.export_onnx(folder / "predict.onnx", [probability], inputs=inputs)
 
 
 def write_digits(folder, name, samples):
-    """Pixels and labels, a byte each."""
+    """Write pixels and labels, one byte each."""
     pixels, labels = zip(*samples, strict=True)
     grey = np.rint((np.stack(pixels) + 1) * 127.5).astype(np.uint8)
     (folder / f"{name}.images").write_bytes(grey.tobytes())

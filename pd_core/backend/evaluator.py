@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from math import erf
+from typing import Any
 
 import numpy as np
 from onnx import ModelProto, NodeProto
@@ -82,7 +83,7 @@ class Scan(Forward):
 
     op_domain = ""
 
-    def __init__(self, onnx_node, run_params):
+    def __init__(self, onnx_node: NodeProto, run_params: dict[str, Any]):
         node = NodeProto()
         node.CopyFrom(onnx_node)
         self._reversed = []
@@ -105,5 +106,16 @@ class Scan(Forward):
 
 def evaluator(model: ModelProto, more: Iterable[type[OpRun]] = ()) -> ReferenceEvaluator:
     """Return ONNX's evaluator of a model, with the operators above and `more` of their kind."""
-    own = [ConvTranspose, Erf, GatherElements, LogSoftmax, MaxPool, Resize, Scan, RNN, GRU, LSTM]
+    own: list[type] = [
+        ConvTranspose,
+        Erf,
+        GatherElements,
+        LogSoftmax,
+        MaxPool,
+        Resize,
+        Scan,
+        RNN,
+        GRU,
+        LSTM,
+    ]
     return ReferenceEvaluator(model, new_ops=[*own, *more])

@@ -4,6 +4,8 @@ Each walks over the whole graph before it finds nothing: for a step of thousands
 is a quarter of the time of creating a session.
 """
 
+from collections.abc import Iterable
+
 _QUANTIZED = "an operator on quantized numbers"
 _FRAGMENTS = ("quant", "integer", "qlinear", "nbits", "qgemm", "qattention")
 
@@ -48,7 +50,7 @@ _PATTERNS = {
 }
 
 
-def idle_optimizers(op_types) -> list[str]:
+def idle_optimizers(op_types: Iterable[str]) -> list[str]:
     """The optimizers whose patterns hold an operator that a program of these does not have."""
     there = set(op_types)
     if any(fragment in op_type.lower() for op_type in there for fragment in _FRAGMENTS):

@@ -89,7 +89,7 @@ def block_size() -> int:
 def _parts(graph, seam, device):
     """The stages of a graph, as models for a device."""
     passes, block = (CPU, block_size()) if device == "cpu" else (CUDA, 0)
-    return list(parts(graph, seam, partial(for_device, passes=passes, block=block)))
+    return parts(graph, seam, partial(for_device, passes=passes, block=block))
 
 
 class OrtBackend:
@@ -167,8 +167,7 @@ class OrtProgram:
         self.parts = _parts(graph, seam, device)
         self.sessions = []
         self.fetched = len(graph.fetches)
-        # of the values that are handed on, those at the seam, which are handed on first
-        self.seam = range(len(seam)) if seam else None
+        self.seam = range(len(seam))  # slots
         self.sites = [list(part.sites.items()) for part in self.parts]
         for number, part in enumerate(self.parts):
             try:
@@ -218,7 +217,7 @@ class OrtExecutable:
         states, updated = self._buffers(values)
         fetched, handed = [None] * self.program.fetched, {}
         for number, part in enumerate(self.program.parts):
-            if number == 1 and exchange is not None:
+            if part.exchanged and exchange is not None:
                 self._exchange(handed, exchange)
             binding = self._binding(number, part, states, updated)
             for k, name in part.feeds:

@@ -1,6 +1,6 @@
-"""The stages of a program as ONNX models, with the inputs and outputs of each."""
+"""The stages of a program as ONNX models, with the names of their inputs and outputs."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ..graph.variable import Variable
@@ -9,40 +9,34 @@ from .lowering import lower
 from .program import leaves
 from .stages import Stage, stages
 
+Prepare = Callable[[Graph], Graph]
+
 
 def parts(
-    graph: Graph, seam: Sequence[Variable] = (), prepare: Callable[[Graph], Graph] | None = None
-) -> Iterator["Part"]:
-    """Yield the stages of a program as models.
+    graph: Graph, seam: Sequence[Variable] = (), prepare: Prepare | None = None
+) -> "list[Part]":
+    """Return the stages of a program as models, in order.
 
-    `prepare` optimizes the graph of a stage for a device.
+    `prepare` returns an equivalent graph of a stage that is faster on a device.
     """
-    # {a value that a stage hands on, or the input of a later stage for it: its index}
-    places: dict[Variable, int] = {}
-    for stage in stages(graph, seam):
-        for value, variable in zip(stage.given, stage.inputs, strict=True):
-            places[variable] = places[value]
-        for v in stage.hands:
-            places[v] = len(set(places.values()))
-        yield Part(graph, stage, places, prepare)
+    return [Part(graph, stage, prepare) for stage in stages(graph, seam)]
 
 
 class Part:
-    """A stage as a model; inputs and outputs are pairs (index in the whole program, name)."""
+    """A stage as a model; inputs and outputs are pairs (index in the whole program, name).
 
-    def __init__(
-        self,
-        whole: Graph,
-        stage: Stage,
-        places: dict[Variable, int],
-        prepare: Callable[[Graph], Graph] | None,
-    ):
-        graph = replace(stage.graph, fetches=(*stage.graph.fetches, *stage.hands))
+    `given` and `hands` are pairs (slot, name) of the values that it reads and fills.
+    """
+
+    def __init__(self, whole: Graph, stage: Stage, prepare: Prepare | None = None):
+        values = tuple(v for _, v in stage.hands)
+        graph = replace(stage.graph, fetches=(*stage.graph.fetches, *values))
         read = leaves(graph.outputs)
         seed = whole.seed if whole.seed in read else None
+        slots = (*whole.feeds, *(v for _, v in stage.inputs))
         graph = replace(
             graph,
-            feeds=tuple(v for v in (*whole.feeds, *stage.inputs) if v in read),
+            feeds=tuple(v for v in slots if v in read),
             states=tuple(v for v in whole.states if v in read),
             seed=seed,
         )
@@ -51,9 +45,9 @@ class Part:
         name, outputs = lowered.names, iter(lowered.outputs)
         self.feeds = [(k, name[v]) for k, v in enumerate(whole.feeds) if v in read]
         self.states = [(k, name[v]) for k, v in enumerate(whole.states) if v in read]
-        self.given = [(places[v], name[v]) for v in stage.inputs if v in read]
+        self.given = [(slot, name[v]) for slot, v in stage.inputs if v in read]
         self.seed = None if seed is None else name[seed]
         self.fetches = [(k, next(outputs)) for k in stage.fetched]
-        self.hands = [(places[v], next(outputs)) for v in stage.hands]
+        self.hands = [(slot, next(outputs)) for slot, _ in stage.hands]
         self.updates = [(k, next(outputs)) for k in stage.updated]
-        self.in_place = stage.in_place
+        self.in_place, self.exchanged = stage.in_place, stage.exchanged

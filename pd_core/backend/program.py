@@ -91,7 +91,8 @@ def _resolve_modes(targets, slots, training):
             return (inputs[side],)
         return inputs[:1] if node.op_type in _FORWARD_IDENTITY else None
 
-    return rewrite(targets, resolve, set(slots), select, replacements=slots)
+    only = {"ModeSwitch", *_FORWARD_IDENTITY}
+    return rewrite(targets, resolve, set(slots), select, replacements=slots, only=only)
 
 
 def _with_seed(context, targets, width):

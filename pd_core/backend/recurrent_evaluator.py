@@ -10,10 +10,11 @@ _DIRECTIONS = {"forward": [1], "reverse": [-1], "bidirectional": [1, -1]}  # ord
 
 
 class _Recurrent(OpRun):
-    """A layer; `step(x, states, r, b, p, functions, attributes)` returns the next states."""
+    """A layer; `_step(x, states, r, b, p, functions, attributes)` returns the next states."""
 
     op_domain = ""
-    states, defaults = 1, ("Tanh",)
+    states: int = 1
+    defaults: tuple[str, ...] = ("Tanh",)
 
     def _run(self, x, w, r, b=None, lengths=None, *more, direction="forward", layout=0, **a):
         more = [*more, *[None] * (self.states + 1 - len(more))]
@@ -32,7 +33,7 @@ class _Recurrent(OpRun):
             own[:2] = [_clipped(function, a.get("clip")) for function in own[:2]]
             for t in range(len(x))[::order]:
                 old, active = [s[k] for s in states], (t < steps)[:, None]
-                new = self.step(x[t] @ w[k].T + wb, old, r[k], rb, peepholes, own, a)
+                new = self._step(x[t] @ w[k].T + wb, old, r[k], rb, peepholes, own, a)
                 for s, before, after in zip(states, old, new, strict=True):
                     s[k] = np.where(active, after, before)
                 ys[t, k] = np.where(active, new[0], 0)
@@ -42,14 +43,14 @@ class _Recurrent(OpRun):
 
 
 class RNN(_Recurrent):
-    def step(self, x, states, r, b, p, functions, a):
+    def _step(self, x, states, r, b, p, functions, a):
         return [functions[0](x + states[0] @ r.T + b)]
 
 
 class GRU(_Recurrent):
     defaults = ("Sigmoid", "Tanh")
 
-    def step(self, x, states, r, b, p, functions, a):
+    def _step(self, x, states, r, b, p, functions, a):
         f, g = functions
         (h,) = states
         (xz, xr, xn), (rz, rr, rn), (bz, br, bn) = np.split(x, 3, 1), np.split(r, 3), np.split(b, 3)
@@ -61,7 +62,7 @@ class GRU(_Recurrent):
 class LSTM(_Recurrent):
     states, defaults = 2, ("Sigmoid", "Tanh", "Tanh")
 
-    def step(self, x, states, r, b, p, functions, a):
+    def _step(self, x, states, r, b, p, functions, a):
         (f, g, out), (h, c) = functions, states
         pi, po, pf = [0, 0, 0] if p is None else p
         xi, xo, xf, xc = np.split(x + h @ r.T + b, 4, 1)

@@ -69,10 +69,10 @@ class ReferenceProgram:
     """A compiled graph: an evaluator for each of its stages."""
 
     def __init__(self, graph: Graph, seam: Sequence[Variable]):
-        self.parts = list(parts(graph, seam))
+        self.parts = parts(graph, seam)
         self.evaluators = [evaluator(part.model) for part in self.parts]
         self.fetched = len(graph.fetches)
-        self.seam = range(len(seam))
+        self.seam = range(len(seam))  # slots
 
     def bind(
         self, states: Sequence[Variable], updated: Sequence[Variable]
@@ -101,7 +101,7 @@ class ReferenceExecutable:
         """Return the fetches, and store new values of the updated variables in `values`."""
         fetched, handed, new = [None] * self.program.fetched, {}, {}
         for number, part in enumerate(self.program.parts):
-            if number == 1 and exchange is not None:
+            if part.exchanged and exchange is not None:
                 seam = self.program.seam
                 handed |= zip(seam, exchange([handed[k] for k in seam]), strict=True)
             inputs = {name: feeds[k] for k, name in part.feeds}

@@ -1,15 +1,19 @@
-"""The stages of a step: programs that run in sequence and hand values on to each other.
+"""The stages of a step: programs that run one after the other and hand on values.
 
-Most steps are one program. A step is divided after the gradients, where the caller exchanges them,
-and before row writes, which then go into the table's own buffer: once that stage has begun nothing
-reads the table, so only the rows are written, and the table needs no second buffer.
+Most steps are one program, because each value that is handed on costs a binding in every run. A
+step is divided in two cases:
+
+- after the gradients, where the caller exchanges them;
+- before row writes, which go into a table's own buffer: nothing reads the table once that stage has
+  begun, so only the rows are written, and the table needs no second buffer.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 
 from ..graph.names import fresh_names
-from ..graph.node import ancestors
+from ..graph.node import Node, ancestors
 from ..graph.rewrite import substitute
 from ..graph.variable import Variable
 from .base import Graph
@@ -17,100 +21,125 @@ from .base import Graph
 
 @dataclass(frozen=True)
 class Stage:
-    """One program of a step; `fetched` and `updated` index its fetches and updates in the step.
+    """A program of a step; `fetched` and `updated` index its fetches and updates in the step.
 
-    `given` are the values of earlier stages that it reads, `inputs` the variables for them in its
-    graph, `hands` the values that later stages read. With `in_place`, its updates are written into
-    the buffers of the states that they update.
+    Values are handed on in numbered slots: `inputs` are (slot, variable in this graph) that it
+    reads, `hands` are (slot, value) that it fills. With `in_place`, its updates are written into
+    the buffers of the states that they update; `exchanged` marks the stage that runs after the
+    exchange of the values at the seam.
     """
 
     graph: Graph
     fetched: tuple[int, ...]
     updated: tuple[int, ...]
-    given: tuple[Variable, ...] = ()
-    inputs: tuple[Variable, ...] = ()
-    hands: tuple[Variable, ...] = ()
+    inputs: tuple[tuple[int, Variable], ...] = ()
+    hands: tuple[tuple[int, Variable], ...] = ()
     in_place: bool = False
+    exchanged: bool = False
 
 
 def stages(graph: Graph, seam: Sequence[Variable] = ()) -> list[Stage]:
-    """Return the stages of a step, in order; `seam` are values after which to divide it."""
-    whole = Stage(graph, tuple(range(len(graph.fetches))), tuple(range(len(graph.updates))))
-    *first, last = _divide(whole, seam) if seam else [whole]
-    writes = _row_writes(last.graph)
-    return [*first, *(_divide(last, writes, in_place=True) if writes else [last])]
+    """Return the stages of a step, in order.
+
+    `seam` are values after which to divide it; they are handed on in the slots 0, 1, ….
+    """
+    slots = count()
+    places = tuple(range(len(graph.fetches))), tuple(range(len(graph.updates)))
+    divided = [Stage(graph, *places)]
+    if seam:
+        later = _dependents(ancestors(graph.outputs), seam)
+        first, second = _split(divided.pop(), later, slots, seam)
+        divided += [first, replace(second, exchanged=True)]
+    writes = _row_writes(divided[-1].graph)
+    if writes:
+        first, second = _split(divided.pop(), writes, slots)
+        divided += [first, replace(second, in_place=True)]
+    return divided
 
 
-def _row_writes(graph):
-    """The new values that are a ScatterND into the variable they update and have no other use."""
-    read = [x for node in ancestors(graph.outputs) for x in node.inputs if x is not None]
-    read += graph.fetches
+def _row_writes(graph) -> set[Node]:
+    """The ScatterND nodes into the variable that they update whose output has no other use."""
+    needed = [x for node in ancestors(graph.outputs) for x in node.inputs if x is not None]
+    needed += graph.fetches
     new_values = [new for _, new in graph.updates]
-    return [
-        new
+    return {
+        new.node
         for v, new in graph.updates
         if new.node is not None
         and new.node.op_type == "ScatterND"
         and new.node.inputs[0] is v
         and new.node.attributes.get("reduction", "none") == "none"
-        and new not in read
+        and new not in needed
         and new_values.count(new) == 1
-    ]
+    }
 
 
-def _divide(stage, values, in_place=False):
-    """Divide a stage in two; the second computes what depends on the values.
-
-    With `in_place`, the second also computes the values themselves.
-    """
-    graph = stage.graph
-    order = ancestors(graph.outputs)
-    later = _dependents(order, values, in_place)
-    seam = () if in_place else tuple(values)
-    read = [x for node in order if node in later for x in node.inputs]
-    given = [x for x in read if x is not None and x.node is not None and x.node not in later]
-    given = tuple(dict.fromkeys([*seam, *given, *(x for x in read if x in stage.inputs)]))
-    with fresh_names():
-        inputs = [Variable.of(x.dims, x.dtype, f"given_{k}") for k, x in enumerate(given)]
-    hands = tuple(x for x in given if x not in stage.inputs)
-    first, second = [], []
-    for place, v in zip(stage.fetched, graph.fetches, strict=True):
-        (second if v.node in later else first).append((place, v))
-    first_updates, second_updates = [], []
-    for place, update in zip(stage.updated, graph.updates, strict=True):
-        depends = update[1].node in later or update[1] in seam
-        (second_updates if depends else first_updates).append((place, update))
-    outputs = [v for _, v in second] + [new for _, (_, new) in second_updates]
-    outputs = substitute(outputs, dict(zip(given, inputs, strict=True)), stop=set(given))
-    fetches, news = outputs[: len(second)], outputs[len(second) :]
-    updates = [(p, (v, new)) for (p, (v, _)), new in zip(second_updates, news, strict=True)]
-    second = [(place, v) for (place, _), v in zip(second, fetches, strict=True)]
-    return [
-        replace(_stage(graph, first, first_updates, stage.given, stage.inputs), hands=hands),
-        replace(_stage(graph, second, updates, given, tuple(inputs)), in_place=in_place),
-    ]
-
-
-def _stage(graph, fetches, updates, given, inputs):
-    return Stage(
-        replace(
-            graph,
-            fetches=tuple(v for _, v in fetches),
-            updates=tuple(update for _, update in updates),
-        ),
-        tuple(place for place, _ in fetches),
-        tuple(place for place, _ in updates),
-        given,
-        inputs,
-    )
-
-
-def _dependents(order, values, themselves):
-    """The nodes that depend on the values; `themselves` adds those that compute the values."""
-    later = {v.node for v in values} if themselves else set()
-    reached = set() if themselves else set(values)
+def _dependents(order, values) -> set[Node]:
+    """The nodes that depend on the values."""
+    later, reached = set(), set(values)
     for node in order:
-        if node in later or not reached.isdisjoint(node.inputs):
+        if not reached.isdisjoint(node.inputs):
             later.add(node)
             reached.update(node.outputs)
     return later
+
+
+def _outputs(stage):
+    return [*stage.graph.outputs, *(v for _, v in stage.hands)]
+
+
+def _split(stage: Stage, later: set[Node], slots, seam=()) -> tuple[Stage, Stage]:
+    """Divide a stage in two; the second has the nodes `later` and reads what the first hands on.
+
+    `slots` are the numbers of the next free slots.
+    """
+    graph, known = stage.graph, {v: slot for slot, v in stage.inputs}
+    read = [x for node in ancestors(_outputs(stage)) if node in later for x in node.inputs]
+    given = [x for x in read if x is not None and x.node is not None and x.node not in later]
+    given = dict.fromkeys([*seam, *given, *(x for x in read if x in known)])
+    numbers = {x: known[x] if x in known else next(slots) for x in given}
+    with fresh_names():
+        inputs = {x: Variable.of(x.dims, x.dtype, f"given_{k}") for k, x in enumerate(given)}
+    fetches = _divided(zip(stage.fetched, graph.fetches, strict=True), later)
+    # an update that is itself a value at the seam stores the value after the exchange
+    updates = _divided(zip(stage.updated, graph.updates, strict=True), later, seam)
+    hands = _divided(stage.hands, later)
+    own = [(slot, x) for x, slot in numbers.items() if x not in known]
+    first = _stage(graph, fetches[0], updates[0], stage.inputs, (*hands[0], *own))
+
+    outputs = [v for _, v in fetches[1]] + [new for _, (_, new) in updates[1]]
+    outputs += [v for _, v in hands[1]]
+    outputs = iter(substitute(outputs, inputs, stop=set(inputs)))
+    second = _stage(
+        graph,
+        [(place, next(outputs)) for place, _ in fetches[1]],
+        [(place, (v, next(outputs))) for place, (v, _) in updates[1]],
+        tuple((numbers[x], inputs[x]) for x in given),
+        tuple((slot, next(outputs)) for slot, _ in hands[1]),
+    )
+    flags = {"in_place": stage.in_place}
+    return replace(first, exchanged=stage.exchanged, **flags), replace(second, **flags)
+
+
+def _divided(items, later, values=()):
+    """Divide (index, value or update) pairs into those of the first stage and of the second."""
+    parts = [], []
+    for place, item in items:
+        v = item[1] if isinstance(item, tuple) else item
+        parts[v.node in later or v in values].append((place, item))
+    return parts
+
+
+def _stage(graph, fetches, updates, inputs, hands):
+    own = replace(
+        graph,
+        fetches=tuple(v for _, v in fetches),
+        updates=tuple(update for _, update in updates),
+    )
+    return Stage(
+        own,
+        tuple(place for place, _ in fetches),
+        tuple(place for place, _ in updates),
+        tuple(inputs),
+        tuple(hands),
+    )

@@ -7,7 +7,6 @@ from typing import Any
 import onnx
 
 from ..backend import program
-from ..backend.base import Graph
 from ..backend.lowering import lower
 from ..graph.broadcast import equal_sizes
 from ..graph.errors import ExportError, MissingFeed
@@ -53,7 +52,7 @@ def build_graph(
     inputs: Sequence[Variable | str] | None,
     training: bool,
     **options: Any,
-) -> tuple[Graph, list[Variable]]:
+) -> tuple[program.Graph, list[Variable]]:
     """Return the Graph of a file and its feeds: `inputs`, or all feeds of the targets.
 
     `caller` begins the message of an error.
@@ -96,7 +95,7 @@ def _input(v):
     raise ExportError(f"export: there is no variable {v!r}")
 
 
-def dimension_names(graph: Graph, outputs: Sequence[str] = ()) -> dict[str, str]:
+def dimension_names(graph: program.Graph, outputs: Sequence[str] = ()) -> dict[str, str]:
     """Return {run-time size: readable name}, the same name for equal sizes.
 
     It is the user's name or that of the imported file, `batch` for the first axis of an input, else

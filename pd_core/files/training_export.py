@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx
@@ -45,18 +46,18 @@ def export_step(
     Variables that are frozen when this is called are constant in the model.
     """
     session = session or default_session()
-    fetches = list(fetches) if isinstance(fetches, (list, tuple)) else [fetches]
+    fetched: Any = list(fetches) if isinstance(fetches, (list, tuple)) else [fetches]
     steps = list(step) if isinstance(step, (list, tuple)) else [step]
     for s in steps:
         if not isinstance(s, Update):
             raise ExportError(f"export_step: a step is what minimize() returns, not {s!r}")
     updates = _updates(steps)
     graph, _ = build_graph(
-        "export_step", fetches, updates, inputs, training=True, portable=portable
+        "export_step", fetched, updates, inputs, training=True, portable=portable
     )
     if portable:
         _check_portable(graph)
-    outputs = [v.name for v in fetches] + [f"{v.name}_next" for v, _ in graph.updates]
+    outputs = [v.name for v in fetched] + [f"{v.name}_next" for v, _ in graph.updates]
     lowered = lower(graph, dims=dimension_names(graph, outputs), outputs=outputs)
     model = lowered.model
     state = _state(graph, lowered)

@@ -1,4 +1,4 @@
-"""`python -m pd_core.gradients` prints docs/ops.md: op functions, and the verdict on operators."""
+"""`python -m pd_core.gradients` prints docs/ops.md: op functions, and derivatives of operators."""
 
 import inspect
 from collections.abc import Callable
@@ -23,7 +23,7 @@ def page() -> str:
         "|---|---|",
         *(f"| `{name}` | {_first_line(function)} |" for name, function in functions(public=True)),
         "",
-        "Gradients are built of these, too. They are not names of `pd`, but of its module `ops`:",
+        "Gradient rules also use these functions of `pd_core.ops`, which are not names of `pd`:",
         "",
         "| `ops.` | result |",
         "|---|---|",
@@ -31,9 +31,10 @@ def page() -> str:
         "",
         "## Derivatives",
         "",
-        "The verdicts are keyed by ONNX operator, whoever built the graph. An operator that opset",
-        f"{OPSET} does not have yet raises the opset of its program, up to {CEILING}.",
-        "`python -m tests.core.gradients.node_suite` measures them on ONNX's own node tests.",
+        "Derivatives are keyed by ONNX operator, so they hold for imported models too: an operator",
+        "has a gradient rule, a derivative of zero, or none, with the reason. Programs have opset",
+        f"{OPSET}; one with a newer operator has the opset of that operator, up to {CEILING}.",
+        "`python -m tests.core.gradients.node_suite` measures the rules on ONNX's own node tests.",
         "",
         "| operator | derivative |",
         "|---|---|",
@@ -66,7 +67,7 @@ def verdict(op_type: str) -> str:
 
 
 def _first_line(function):
-    line = inspect.getdoc(function).splitlines()[0]
+    line = (inspect.getdoc(function) or "").splitlines()[0]
     return line.replace("|", "\\|")
 
 

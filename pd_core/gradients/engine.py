@@ -1,6 +1,7 @@
 """Reverse-mode differentiation: one walk back over the nodes that accumulates their gradients."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from .. import ops
 from ..graph.checks import differ
@@ -27,7 +28,7 @@ def gradients(
     no Variable, NoGradient for a Variable that is no float and for operators without a gradient,
     ShapeError and DTypeError for a seed that does not fit its cost.
     """
-    costs = list(cost) if isinstance(cost, (list, tuple)) else [cost]
+    costs: Any = list(cost) if isinstance(cost, (list, tuple)) else [cost]
     variables = list(variables)
     for v in [*costs, *variables]:
         if not isinstance(v, Variable):
@@ -114,7 +115,7 @@ def _shaped(g, x, node):
 class Adjoints:
     """The gradients accumulated so far, by variable and by the mode in which they hold."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.sums: dict[Variable, dict[Mode, Variable]] = {}
 
     def add(self, x: Variable, g: Variable, mode: Mode) -> None:

@@ -7,8 +7,8 @@ An operator has one verdict. A second registration is a ValueError that names th
 functions; `replace=True` puts the new verdict in the place of the former one.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 
@@ -17,9 +17,9 @@ from ..graph.errors import NoGradient
 from ..graph.node import Node, apply
 from ..graph.variable import Operand, Variable, is_open
 
-Gradients = Sequence[Variable | Callable[[], Variable] | None]  # what a rule returns
+Gradients = Sequence[Variable | Callable[..., Variable] | None]  # what a rule returns
 Rule = Callable[..., Gradients]
-Attributes = dict[str, Any]  # of a node, by name
+Attributes = Mapping[str, Any]  # of a node, by name
 _Function = TypeVar("_Function", bound=Callable)
 
 gradient_rules: dict[str, Rule] = {}
@@ -55,7 +55,7 @@ def elementwise(
             for p, x in zip(partials, node.inputs, strict=True)
         ]
 
-    rule.partials = partials
+    rule.partials = partials  # type: ignore[attr-defined]  # for describe_function
     claim([op_type], describe_function(rule), replace)
     gradient_rules[op_type] = rule
 
@@ -144,12 +144,28 @@ def unbroadcast_at_runtime(g: Variable, x: Variable) -> Variable:
     return ops.reshape_like(apply("ReduceSum", g, axes, noop_with_empty_axes=1, known=g.dims), x)
 
 
+@overload
+def reapply(
+    node: Node,
+    *inputs: Operand | None,
+    op_type: str | None = None,
+    outputs: Literal[1] = 1,
+    **attributes: Any,
+) -> Variable: ...
+@overload
+def reapply(
+    node: Node,
+    *inputs: Operand | None,
+    op_type: str | None = None,
+    outputs: int,
+    **attributes: Any,
+) -> tuple[Variable, ...]: ...
 def reapply(
     node: Node,
     *inputs: Operand | None,
     op_type: str | None = None,
     outputs: int = 1,
-    **attributes,
+    **attributes: Any,
 ) -> Variable | tuple[Variable, ...]:
     """Apply the operator of a node, or `op_type`, to other inputs, with some attributes changed."""
     return apply(

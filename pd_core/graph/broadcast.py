@@ -1,9 +1,12 @@
 """Broadcasting of sizes, and the sizes that an operator requires to be equal at run time."""
 
-from .variable import is_open, open_dim
+from collections.abc import Iterator
+
+from .operator import BuiltOperator
+from .variable import Dim, Dims, is_open, open_dim
 
 
-def broadcast_size(a, b):
+def broadcast_size(a: Dim, b: Dim) -> Dim | None:
     """Return the size that two sizes broadcast to, or None where they do not.
 
     A 1 broadcasts; a named size is never assumed to be 1 at run time, so beside another name or a
@@ -19,22 +22,23 @@ def broadcast_size(a, b):
     return b if isinstance(a, str) else None
 
 
-def broadcast_dims(*operands):
+def broadcast_dims(*operands: Dims) -> Dims | None:
     """Return the dims of an elementwise result, or None where the operands do not broadcast."""
     rank = max(map(len, operands))
     padded = [(1,) * (rank - len(dims)) + tuple(dims) for dims in operands]
     out = []
     for sizes in zip(*padded, strict=True):
-        size = 1
+        size: Dim = 1
         for d in sizes:
-            size = broadcast_size(size, d)
-            if size is None:
+            common = broadcast_size(size, d)
+            if common is None:
                 return None
+            size = common
         out.append(size)
     return tuple(out)
 
 
-def equal_sizes(node):
+def equal_sizes(node: BuiltOperator) -> Iterator[tuple[Dim, Dim]]:
     """Yield pairs of sizes that a node requires to be equal at run time; at least one is a name."""
     for operands in _aligned(node):
         rank = max(map(len, operands))

@@ -3,16 +3,22 @@
 `checks[op_type](node)` raises ShapeError or DTypeError.
 """
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 import numpy as np
 
 from .broadcast import BROADCASTING, broadcast_dims
 from .errors import DTypeError, ShapeError
-from .variable import Variable, constant, describe, format_dims
+from .operator import Operator
+from .variable import Operand, Variable, constant, describe, format_dims
 
-checks = {}
+_Check = TypeVar("_Check", bound=Callable[[Operator], None])
+
+checks: dict[str, Callable[[Operator], None]] = {}
 
 
-def check(*op_types):
+def check(*op_types: str) -> Callable[[_Check], _Check]:
     """Register fn(node), which raises an error, as the check of these operators."""
     return lambda fn: checks.update(dict.fromkeys(op_types, fn)) or fn
 
@@ -20,22 +26,23 @@ def check(*op_types):
 # ---- arguments
 
 
-def axis_of(x, axis):
+def axis_of(x: Variable, axis: int) -> int:
     """Return an axis of x counted from the front; ShapeError unless x has it."""
     if not -x.rank <= axis < x.rank:
         raise ShapeError(f"axis {axis} of {x!r}, which has {x.rank} axes")
     return axis % x.rank
 
 
-def per_axis(value, n):
+def per_axis(value: Operand, n: int) -> list[int]:
     """Return one int for each of n axes."""
-    values = whole(value).value.reshape(-1).tolist()
+    array: Any = whole(value).value
+    values = array.reshape(-1).tolist()
     if len(values) not in (1, n):
         raise ShapeError(f"{len(values)} numbers {values} for {n} spatial axes")
     return values * n if len(values) == 1 else values
 
 
-def whole(values) -> Variable:
+def whole(values: Operand) -> Variable:
     """Return an int64 constant, such as sizes; a Variable unchanged."""
     return constant(values, np.int64)
 
@@ -48,7 +55,7 @@ def _clash(a, b):
     return isinstance(a, int) and isinstance(b, int) and a != b
 
 
-def differ(a, b):
+def differ(a: Variable, b: Variable) -> bool:
     """Return whether the shapes of two Variables are known to differ."""
     return a.rank != b.rank or any(map(_clash, a.dims, b.dims))
 

@@ -1,6 +1,6 @@
 """Errors of the core, each a subclass of the builtin that a user would catch."""
 
-from .site import site_text
+from .site import Site, site_text
 
 
 class GraphError(ValueError):
@@ -60,7 +60,13 @@ class BackendError(RuntimeError):
     program (stage, index); None where the runtime does not report it.
     """
 
-    def __init__(self, text: str, operator=None, site=None, place=None):
+    def __init__(
+        self,
+        text: str,
+        operator: str | None = None,
+        site: Site | None = None,
+        place: tuple[int, int] | None = None,
+    ) -> None:
         where = f"\n  node   {operator}, built at {site_text(site)}" if operator else ""
         super().__init__(f"{text}{where}")
         self.text, self.operator, self.site, self.place = text, operator, site, place

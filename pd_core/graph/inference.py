@@ -4,24 +4,35 @@ Sizes that ONNX leaves unnamed get a fresh name, so a rank is always known.
 """
 
 import re
+from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from onnx import AttributeProto, NodeProto, checker, defs, helper, numpy_helper, shape_inference
+from numpy.typing import DTypeLike
+from onnx import (
+    AttributeProto,
+    NodeProto,
+    TypeProto,
+    checker,
+    defs,
+    helper,
+    numpy_helper,
+    shape_inference,
+)
 
 from .checks import checks
 from .errors import DTypeError, GraphError, ShapeError
 from .refinements import fallbacks, refinements
 from .type_cache import remembered
-from .variable import Variable, fresh_dim
+from .variable import Dim, Inputs, OutputType, Variable, fresh_dim
 
 OPSET = 21
 CEILING = 26  # the newest opset that ONNX Runtime 1.31 loads
 _SMALL = 64  # ONNX's inference sees constants up to this many elements (shapes, axes)
 
 
-def opset_of(op_type, inputs, attributes, newest=0):
+def opset_of(op_type: str, inputs: int, attributes: Iterable[str], newest: int = 0) -> int:
     """Return the opset that a program with this operator needs.
 
     It is OPSET, or the first later one that has the operator with this number of inputs and these
@@ -40,7 +51,7 @@ def opset_of(op_type, inputs, attributes, newest=0):
 
 
 @cache
-def versions_of(op_type, inputs, attributes):
+def versions_of(op_type: str, inputs: int, attributes: frozenset[str]) -> list[int]:
     """Return the versions of an operator that take these inputs and attributes, in order.
 
     They are versions that a runtime loads; of those up to OPSET only the one in force there.
@@ -63,7 +74,7 @@ def _schemas(op_type):
 @cache
 def _history():
     """{name: all schemas} of ONNX's own operators; ONNX takes milliseconds to list them."""
-    schemas = {}
+    schemas: dict[str, list[defs.OpSchema]] = {}
     for schema in defs.get_all_schemas_with_history():
         if schema.domain == "":
             schemas.setdefault(schema.name, []).append(schema)
@@ -74,13 +85,13 @@ class Call(NamedTuple):
     """An operator with its arguments, before its node is built."""
 
     op_type: str
-    inputs: tuple
-    attributes: dict
+    inputs: Inputs
+    attributes: dict[str, Any]
     opset: int = OPSET
     kind: int = 0  # see `signature.kind_of`
 
 
-def infer(call, outputs, known=()):
+def infer(call: Call, outputs: int, known: Sequence[Iterable[Dim] | None] = ()) -> list[OutputType]:
     """Return dims and dtype of each output of an operator of the ONNX domain.
 
     `known` are the dims of the first outputs where the caller knows them better than ONNX, or None.
@@ -155,14 +166,14 @@ def _single_node(call, outputs):
     return proto, types, data
 
 
-def attribute(name, value) -> AttributeProto:
+def attribute(name: str, value: Any) -> AttributeProto:
     """Return an ONNX attribute; an empty list is a list of ints."""
     if isinstance(value, (list, tuple)) and not value:
         return AttributeProto(name=name, type=AttributeProto.INTS)
     return helper.make_attribute(name, value)
 
 
-def element_type(dtype):
+def element_type(dtype: DTypeLike) -> int:
     """Return ONNX's number of an element type; DTypeError if it has none."""
     try:
         return helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
@@ -170,6 +181,6 @@ def element_type(dtype):
         raise DTypeError(f"ONNX has no element type for {dtype}") from None
 
 
-def type_proto(x: Variable):
+def type_proto(x: Variable) -> TypeProto:
     """Return the ONNX type of a variable."""
     return helper.make_tensor_type_proto(element_type(x.dtype), x.dims)

@@ -3,9 +3,13 @@
 `rng` is a numpy Generator that the session derives from its seed and the variable's name.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
+
+Initializer = Callable[[tuple[int, ...], np.random.Generator], ArrayLike]
 
 
 @dataclass(frozen=True)
@@ -14,7 +18,7 @@ class Constant:
 
     value: float = 0.0
 
-    def __call__(self, shape, rng):
+    def __call__(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         return np.broadcast_to(self.value, shape)
 
 
@@ -29,7 +33,7 @@ class Value:
 
     array: np.ndarray
 
-    def __call__(self, shape, rng):
+    def __call__(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         return self.array
 
 
@@ -39,7 +43,7 @@ class FromFile:
 
     path: str
 
-    def __call__(self, shape, rng):
+    def __call__(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         return np.load(self.path, allow_pickle=False)
 
 
@@ -50,7 +54,7 @@ class Gaussian:
     mean: float = 0.0
     std: float = 1.0
 
-    def __call__(self, shape, rng):
+    def __call__(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         return rng.normal(self.mean, self.std, shape)
 
 
@@ -61,11 +65,11 @@ class Uniform:
     low: float = -1.0
     high: float = 1.0
 
-    def __call__(self, shape, rng):
+    def __call__(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         return rng.uniform(self.low, self.high, shape)
 
 
-def fan_in(shape, rng):
+def fan_in(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
     """Draw from N(0, 1/shape[0]) for matrices and filters; zeros for vectors and scalars."""
     if len(shape) < 2:
         return np.zeros(shape)
@@ -76,7 +80,7 @@ def fan_in(shape, rng):
 class Xavier:
     """Uniform on ±sqrt(6 / (fan_in + fan_out)) (Glorot & Bengio 2010, eq. 16)."""
 
-    def __call__(self, shape, rng):
+    def __call__(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         inputs, outputs = _fans(shape)
         bound = np.sqrt(6.0 / (inputs + outputs))
         return rng.uniform(-bound, bound, shape)
@@ -86,11 +90,11 @@ class Xavier:
 class MSRA:
     """N(0, 2/fan_in) (He et al. 2015, eq. 10)."""
 
-    def __call__(self, shape, rng):
+    def __call__(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         return rng.normal(0.0, np.sqrt(2.0 / _fans(shape)[0]), shape)
 
 
-def _fans(shape):
+def _fans(shape: tuple[int, ...]) -> tuple[int, int]:
     """(fan in, fan out) of a matrix [in, out] or of filters [out, in, *window]."""
     if len(shape) < 2:
         return max(1, int(np.prod(shape))), max(1, int(np.prod(shape)))

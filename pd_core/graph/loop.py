@@ -4,13 +4,24 @@ Beside the visible outputs, a loop has one for every value that its body compute
 steps. Programs that do not read them are compiled without them.
 """
 
+from collections.abc import Sequence
+
 from .node import Block, Node, ancestors
+from .variable import OutputType, Variable
 
 
-def scan_node(init, xs, captures, block, stacked, reverse, intermediates=True):
+def scan_node(
+    init: Sequence[Variable],
+    xs: Sequence[Variable],
+    captures: Sequence[Variable],
+    block: Block,
+    stacked: Sequence[Variable],
+    reverse: bool,
+    intermediates: bool = True,
+) -> tuple[Variable, ...]:
     """Add a Scan and return the final states, then the `stacked` values of all steps."""
-    count, steps = len(init), next((d for d in (x.dims[0] for x in xs) if isinstance(d, int)), None)
-    steps = xs[0].dims[0] if steps is None else steps
+    count = len(init)
+    steps = next((d for d in (x.dims[0] for x in xs) if isinstance(d, int)), xs[0].dims[0])
     types = [(s.dims, s.dtype) for s in init]
     types += [((steps, *y.dims), y.dtype) for y in stacked]
     visible = len(types)
@@ -28,7 +39,15 @@ def scan_node(init, xs, captures, block, stacked, reverse, intermediates=True):
     return node.outputs[:visible]
 
 
-def loop_node(limit, going, init, captures, block, types, intermediates=True):
+def loop_node(
+    limit: Variable | None,
+    going: Variable,
+    init: Sequence[Variable],
+    captures: Sequence[Variable],
+    block: Block,
+    types: Sequence[OutputType],
+    intermediates: bool = True,
+) -> tuple[Variable, ...]:
     """Add a Loop and return the final states, then its body's other values of all steps.
 
     `types` are dims and dtype of each of these outputs.

@@ -3,19 +3,31 @@
 This module does not know Variables; anything with a `name` can be registered.
 """
 
-from collections import deque
-from collections.abc import Iterator
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from itertools import count
 from threading import RLock
+from typing import Any, Protocol, TypeVar
 from weakref import ref
 
 from .errors import NameConflict
-from .site import site_text
+from .site import Site, site_text
 
-_open = ContextVar("pd_core.namespace", default=("",))  # the prefixes in force, outermost first
+
+class Named(Protocol):
+    """Anything that can be registered."""
+
+    name: str
+    site: Site | None
+
+
+_Named = TypeVar("_Named", bound=Named)
+
+# The prefixes in force, outermost first.
+_open: ContextVar[tuple[str, ...]] = ContextVar("pd_core.namespace", default=("",))
 
 
 class Registry:
@@ -24,36 +36,37 @@ class Registry:
     The registry does not keep a variable alive that was added as `weak`; its name becomes free.
     """
 
-    def __init__(self):
-        self._entries: dict[str, object] = {}
+    def __init__(self) -> None:
+        self._entries: dict[str, Any] = {}
+        self._layers: Counter[str] = Counter()  # number of names that begin with `layer.`
         # A weak reference may die at any point of any thread: its entry is removed with the next
         # addition, under the lock of who adds.
-        self._dead = deque()
+        self._dead: deque[tuple[str, Any]] = deque()
 
-    def __getitem__(self, name):
+    def __getitem__(self, name: str) -> Any:
         v = _dereference(self._entries[name])
         if v is None:
             raise KeyError(name)
         return v
 
-    def get(self, name, default=None):
+    def get(self, name: str, default: Any = None) -> Any:
         """Return the Variable of that name, or the default."""
         v = _dereference(self._entries.get(name))
         return default if v is None else v
 
-    def __contains__(self, name):
+    def __contains__(self, name: str) -> bool:
         return self.get(name) is not None
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[str]:
         return iter([name for name, _ in self.items()])
 
-    def items(self):
+    def items(self) -> list[tuple[str, Any]]:
         """Return the (name, Variable) pairs at this moment."""
         entries = self._entries.copy().items()  # the copy is one operation of the interpreter
         variables = [(name, _dereference(entry)) for name, entry in entries]
         return [(name, v) for name, v in variables if v is not None]
 
-    def add(self, name, v, weak=False):
+    def add(self, name: str, v: _Named, weak: bool = False) -> _Named:
         """Return the Variable of that name, after adding `v` if the name is free.
 
         The caller holds the lock of Names.
@@ -62,23 +75,35 @@ class Registry:
         first = self.get(name)
         if first is not None:
             return first
-        self._entries.pop(name, None)  # a dead entry must not keep its place in the order
+        self.remove(name)  # a dead entry must not keep its place in the order
         self._entries[name] = ref(v, partial(_mark_dead, self._dead, name)) if weak else v
+        self._layers.update(_layers_of(name))
         return v
 
-    def remove(self, name):
-        """Free a name, whether or not it is in use."""
-        self._entries.pop(name, None)
+    def has_layer(self, name: str) -> bool:
+        """Return whether there are variables `name.W` and the like."""
+        return self._layers[name] > 0
 
-    def clear(self):
+    def remove(self, name: str) -> None:
+        """Free a name, whether or not it is in use."""
+        if self._entries.pop(name, None) is not None:
+            self._layers.subtract(_layers_of(name))
+
+    def clear(self) -> None:
         """Free all names."""
         self._entries.clear()
+        self._layers.clear()
 
     def _sweep(self):
         while self._dead:
             name, entry = self._dead.popleft()
             if self._entries.get(name) is entry:
-                del self._entries[name]
+                self.remove(name)
+
+
+def _layers_of(name):
+    """`a/fc_0` of `a/fc_0.W`: each part of a name before a dot."""
+    return [name[:k] for k, letter in enumerate(name) if letter == "."] if "." in name else ()
 
 
 def _dereference(entry):
@@ -92,14 +117,14 @@ def _mark_dead(dead, name, entry):
 class Names:
     """One set of names: variables by full name, and the counters of automatic names."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.variables = Registry()
         self.counters: dict[str, Iterator[int]] = {}
         self.sizes: dict[str, str] = {}  # names in an imported file of sizes without their own
         self.equal_sizes: dict[str, str] = {}  # sizes that share one name in an imported file
         self.lock = RLock()
 
-    def next(self, prefix, path=None):
+    def next(self, prefix: str, path: str | None = None) -> str:
         """Return the next automatic name under a namespace: `fc_0`, `fc_1`, …"""
         key = (current_namespace() if path is None else path) + prefix
         counter = self.counters.get(key)
@@ -109,7 +134,7 @@ class Names:
 
 
 _process = Names()  # 2017 scripts and notebooks count for the life of the process
-_names = ContextVar("pd_core.names")
+_names: ContextVar[Names] = ContextVar("pd_core.names")
 
 
 def names() -> Names:
@@ -117,7 +142,7 @@ def names() -> Names:
     return _names.get(_process)
 
 
-def clear_names():
+def clear_names() -> None:
     """Forget every name and restart the counters."""
     current = names()
     with current.lock:
@@ -127,7 +152,9 @@ def clear_names():
         current.equal_sizes.clear()
 
 
-def remember_sizes(pairs, sizes_by_name):
+def remember_sizes(
+    pairs: Iterable[tuple[int | str, str | None]], sizes_by_name: dict[str, str]
+) -> None:
     """Record the names that an imported file gives to sizes, for exports to use again.
 
     `pairs` are (size, its name in the file or None); `sizes_by_name` collects the first size of
@@ -147,7 +174,7 @@ def remember_sizes(pairs, sizes_by_name):
 
 
 @contextmanager
-def fresh_names():
+def fresh_names() -> Iterator[Names]:
     """Use an empty set of names for the length of a `with`, then the previous one again."""
     token = _names.set(Names())
     try:
@@ -156,12 +183,12 @@ def fresh_names():
         _names.reset(token)
 
 
-def open_prefix(prefix):
+def open_prefix(prefix: str) -> None:
     """Put a full prefix in force, until `close_prefix`."""
     _open.set((*_open.get(), prefix))
 
 
-def close_prefix():
+def close_prefix() -> None:
     """Restore the prefix that was in force before the last `open_prefix`."""
     _open.set(_open.get()[:-1])
 
@@ -171,7 +198,7 @@ def current_namespace() -> str:
     return _open.get()[-1]
 
 
-def register(v, name: str | None):
+def register(v: Named, name: str | None) -> None:
     """Name a variable: an explicit name must be free, without one it becomes `var-<n>`."""
     scope = names()
     if name is None:
@@ -192,7 +219,7 @@ def _free_name(scope):
     return name
 
 
-def adopt(v, weak=False, replace=False):
+def adopt(v: _Named, weak: bool = False, replace: bool = False) -> _Named:
     """Register a variable under the full name that it has already, and return it.
 
     A `weak` registration does not keep the variable alive (optimizer slots). With `replace` it

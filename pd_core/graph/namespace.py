@@ -1,8 +1,12 @@
 """Namespaces: `with` scopes that prefix names, and the variables under a prefix."""
 
+from typing import Any, Self
+
+from numpy.typing import ArrayLike, DTypeLike
+
 from .errors import DTypeError, NameConflict, ShapeError
 from .names import close_prefix, current_namespace, names, open_prefix
-from .variable import Variable, as_array
+from .variable import Shape, Variable, as_array
 
 
 class Namespace:
@@ -12,37 +16,37 @@ class Namespace:
     thread does not see it.
     """
 
-    def __init__(self, name):
+    def __init__(self, name: str) -> None:
         self.name = name
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, Namespace) and self.name == other.name
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(self.name)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"namespace({self.name!r})"
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         open_prefix(self.name)
         return self
 
-    def __exit__(self, *exc):
+    def __exit__(self, *exc: object) -> None:
         close_prefix()
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Variable:
         try:
             return names().variables[self.name + name]
         except KeyError:
             raise AttributeError(f"namespace {self.name!r} owns no variable {name!r}") from None
 
-    def variables(self):
+    def variables(self) -> list[Variable]:
         """Return the persistent variables under this prefix, frozen or not."""
         return persistent_variables(self.name)
 
 
-def namespace(name=None) -> Namespace:
+def namespace(name: str | Namespace | None = None) -> Namespace:
     """Prefix the names made inside a `with` by `name/`, below the prefix in force.
 
     Affects names only, never visibility. Without a name an automatic one is used; a Namespace is
@@ -56,7 +60,15 @@ def namespace(name=None) -> Namespace:
     return Namespace(f"{current_namespace() + stem if stem else names().next('ns-')}/")
 
 
-def get_variable(name, shape=None, *, data=None, dtype=None, reuse=None, **attributes):
+def get_variable(
+    name: str,
+    shape: Shape | None = None,
+    *,
+    data: ArrayLike | None = None,
+    dtype: DTypeLike | None = None,
+    reuse: bool | None = None,
+    **attributes: Any,
+) -> Variable:
     """Return the variable `name` of the current namespace, created if it is missing.
 
     `reuse=False` insists on a new one (NameConflict otherwise). An existing one must agree in
@@ -80,13 +92,13 @@ def get_variable(name, shape=None, *, data=None, dtype=None, reuse=None, **attri
     return existing
 
 
-def persistent_variables(prefix=""):
+def persistent_variables(prefix: str | Namespace = "") -> list[Variable]:
     """Return the variables that keep a value under a prefix (`'g/'`), in creation order."""
     prefix = prefix.name if isinstance(prefix, Namespace) else prefix
     registered = names().variables.items()
     return [v for name, v in registered if name.startswith(prefix) and v.is_persistent]
 
 
-def trainable_variables(prefix=""):
+def trainable_variables(prefix: str | Namespace = "") -> list[Variable]:
     """Return the trainable variables under a prefix (`'g/'`), in creation order."""
     return [v for v in persistent_variables(prefix) if v.trainable]

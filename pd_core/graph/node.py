@@ -1,8 +1,10 @@
 """Nodes: applications of ONNX operators, typed as they are built."""
 
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from itertools import count
 from types import MappingProxyType
+from typing import Any, Literal, overload
 
 from onnx import shape_inference
 
@@ -10,12 +12,13 @@ from .errors import GraphError, ShapeError
 from .inference import OPSET, Call, infer, opset_of
 from .names import current_namespace, names
 from .signature import kind_of
-from .site import site_text, user_site
-from .variable import Variable, constant, describe
+from .site import Site, site_text, user_site
+from .variable import Dim, Inputs, Operand, OutputType, Variable, constant, describe
 
 _serials = count()
-_replaced = ContextVar("pd_core.replaced", default=None)  # the node that a rewrite replaces
-_NOTHING = MappingProxyType({})
+# The node that a rewrite replaces.
+_replaced: ContextVar["Node | None"] = ContextVar("pd_core.replaced", default=None)
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 # Outputs that a node always has, because its derivative reads them; a program that does not is
 # compiled without them.
 _OUTPUTS = {"Dropout": 2}
@@ -42,14 +45,20 @@ class Block(_Fixed):
 
     __slots__ = ("captured", "formals", "outputs")
 
-    def __init__(self, formals, captured, outputs):
+    formals: tuple[Variable, ...]
+    captured: tuple[Variable, ...]
+    outputs: tuple[Variable, ...]
+
+    def __init__(
+        self, formals: Iterable[Variable], captured: Iterable[Variable], outputs: Iterable[Variable]
+    ) -> None:
         put = object.__setattr__
         put(self, "formals", tuple(formals))
         put(self, "captured", tuple(captured))
         put(self, "outputs", tuple(outputs))
 
     @property
-    def inputs(self):
+    def inputs(self) -> tuple[Variable, ...]:
         """Formals, then captured values."""
         return (*self.formals, *self.captured)
 
@@ -71,23 +80,37 @@ class Node(_Fixed):
         *("outputs", "scope", "serial", "site", "visible", "__weakref__"),
     )
 
+    op_type: str
+    inputs: Inputs
+    attributes: Mapping[str, Any]
+    domain: str
+    opset: int
+    blocks: Mapping[str, Block]
+    effects: tuple[Any, ...]  # of update.Assignment, which is above nodes
+    scope: str
+    site: Site | None
+    kind: int
+    serial: int
+    visible: int
+    outputs: tuple[Variable, ...]
+
     def __init__(
         self,
-        op_type,
-        inputs,
-        attributes,
-        types,
+        op_type: str,
+        inputs: Inputs,
+        attributes: Mapping[str, Any],
+        types: Sequence[OutputType],
         *,
-        domain="",
-        opset=OPSET,
-        blocks=_NOTHING,
-        effects=(),
-        visible=None,
-        kind=None,
-        output_names=None,
-        output_class=Variable,
-        output_state=_NOTHING,
-    ):
+        domain: str = "",
+        opset: int = OPSET,
+        blocks: Mapping[str, Block] = _NOTHING,
+        effects: tuple = (),
+        visible: int | None = None,
+        kind: int | None = None,
+        output_names: Sequence[str] | None = None,
+        output_class: type[Variable] = Variable,
+        output_state: Mapping[str, Any] = _NOTHING,
+    ) -> None:
         """`types` are dims and dtype of each output; names are automatic unless given.
 
         Outputs are of `output_class`, a subclass of Variable, and get the attributes
@@ -125,26 +148,28 @@ class Node(_Fixed):
         )
 
     @property
-    def captures(self):
+    def captures(self) -> Inputs:
         """The inputs that only the bodies read."""
         count = len(next(iter(self.blocks.values())).captured) if self.blocks else 0
         return self.inputs[len(self.inputs) - count :]
 
     @property
-    def types(self):
+    def types(self) -> list[OutputType]:
         """Dims and dtype of each output."""
         return [(y.dims, y.dtype) for y in self.outputs]
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"{self.op_type}({', '.join(x.name if x is not None else '' for x in self.inputs)})"
 
 
 # A slot's own setter passes by the lock, and is several times as fast as object.__setattr__.
-_op_type, _inputs = Node.op_type.__set__, Node.inputs.__set__
-_attributes, _blocks = Node.attributes.__set__, Node.blocks.__set__
-_domain, _opset, _effects = Node.domain.__set__, Node.opset.__set__, Node.effects.__set__
-_scope, _site, _serial = Node.scope.__set__, Node.site.__set__, Node.serial.__set__
-_kind, _visible, _outputs = Node.kind.__set__, Node.visible.__set__, Node.outputs.__set__
+_slots = vars(Node)
+_op_type, _inputs = _slots["op_type"].__set__, _slots["inputs"].__set__
+_attributes, _blocks = _slots["attributes"].__set__, _slots["blocks"].__set__
+_domain, _opset = _slots["domain"].__set__, _slots["opset"].__set__
+_effects, _scope, _site = (_slots[k].__set__ for k in ("effects", "scope", "site"))
+_serial, _kind = _slots["serial"].__set__, _slots["kind"].__set__
+_visible, _outputs = _slots["visible"].__set__, _slots["outputs"].__set__
 
 
 def _output_names(op_type, scope, count):
@@ -160,17 +185,42 @@ class in_place_of:
 
     __slots__ = ("node", "token")
 
-    def __init__(self, node):
+    def __init__(self, node: Node) -> None:
         self.node = node
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         self.token = _replaced.set(self.node)
 
-    def __exit__(self, *exc):
+    def __exit__(self, *exc: object) -> None:
         _replaced.reset(self.token)
 
 
-def apply(op_type, *inputs, outputs=1, known=None, opset=0, **attributes):
+@overload
+def apply(
+    op_type: str,
+    *inputs: Operand | None,
+    outputs: Literal[1] = 1,
+    known: Sequence | None = None,
+    opset: int = 0,
+    **attributes: Any,
+) -> Variable: ...
+@overload
+def apply(
+    op_type: str,
+    *inputs: Operand | None,
+    outputs: int,
+    known: Sequence | None = None,
+    opset: int = 0,
+    **attributes: Any,
+) -> tuple[Variable, ...]: ...
+def apply(
+    op_type: str,
+    *inputs: Operand | None,
+    outputs: int = 1,
+    known: Any = None,
+    opset: int = 0,
+    **attributes: Any,
+) -> Any:
     """Add one ONNX operator and return its output Variable, a tuple of them if outputs > 1.
 
     Inputs that are no Variables become constants; None leaves an optional input out. `known`
@@ -193,17 +243,30 @@ def apply(op_type, *inputs, outputs=1, known=None, opset=0, **attributes):
     return node.outputs[0] if outputs == 1 else node.outputs[:outputs]
 
 
-def composite(op_type, *inputs, types, domain="pd", effects=(), **attributes):
+def composite(
+    op_type: str,
+    *inputs: Operand | None,
+    types: Sequence[OutputType],
+    domain: str = "pd",
+    effects: tuple = (),
+    **attributes: Any,
+) -> Any:
     """Add one operator of a domain other than ONNX's, with dims and dtype of each output."""
     inputs, attributes = _arguments(inputs, attributes)
     node = Node(op_type, inputs, attributes, types, domain=domain, effects=effects)
     return node.outputs[0] if len(types) == 1 else node.outputs
 
 
-def control(op_type, inputs, blocks, types, **attributes):
+def control(
+    op_type: str,
+    inputs: Sequence[Operand | None],
+    blocks: Mapping[str, Block],
+    types: Sequence[OutputType],
+    **attributes: Any,
+) -> tuple[Variable, ...]:
     """Add a Scan, Loop or If, with the dims and dtype of each output given: a tuple of outputs."""
-    inputs, attributes = _arguments(inputs, attributes)
-    return Node(op_type, inputs, attributes, types, blocks=blocks).outputs
+    variables, attributes = _arguments(inputs, attributes)
+    return Node(op_type, variables, attributes, types, blocks=blocks).outputs
 
 
 _plain: dict[tuple, tuple[int, int]] = {}  # operators without attributes: their opset and kind
@@ -229,7 +292,7 @@ def _arguments(inputs, attributes):
     return inputs, attributes
 
 
-def refined(x, dims) -> Variable:
+def refined(x: Variable, dims: Iterable[Dim]) -> Variable:
     """The same value by a node of its own, of which more sizes are known."""
     dims = tuple(dims)
     if x.dims == dims:
@@ -239,7 +302,7 @@ def refined(x, dims) -> Variable:
     return rebuilt(x.node, types=types).outputs[place]
 
 
-def retyped(outputs, dims) -> list:
+def retyped(outputs: Sequence[Variable], dims: Iterable[Iterable[Dim]]) -> list:
     """The same first outputs of a node by a node of its own, with dims for each that are known."""
     node, dims = outputs[0].node, [tuple(d) for d in dims]
     if dims == [y.dims for y in outputs]:
@@ -248,7 +311,12 @@ def retyped(outputs, dims) -> list:
     return list(rebuilt(node, types=types).outputs[: len(dims)])
 
 
-def rebuilt(node, inputs=None, blocks=None, types=None) -> Node:
+def rebuilt(
+    node: Node,
+    inputs: Inputs | None = None,
+    blocks: Mapping[str, Block] | None = None,
+    types: Sequence[OutputType] | None = None,
+) -> Node:
     """The same operator, with the same line and names, on other inputs, bodies or types."""
     with in_place_of(node):
         return Node(
@@ -264,7 +332,7 @@ def rebuilt(node, inputs=None, blocks=None, types=None) -> Node:
         )
 
 
-def latest_serial():
+def latest_serial() -> int:
     """A number that every node built from here on exceeds."""
     return next(_serials)
 
@@ -280,7 +348,11 @@ def _explained(op_type, inputs, attributes, error) -> str:
     return "\n".join(lines + ([hint] if hint else []))
 
 
-def ancestors(targets, stop=(), select=None):
+def ancestors(
+    targets: Iterable[Variable],
+    stop: Container[Variable] = (),
+    select: Callable[[Node], Inputs] | None = None,
+) -> list[Node]:
     """Nodes behind the targets, each after the nodes it needs; nothing behind `stop`.
 
     `select(node)` may name the inputs of a node that count; all of them otherwise.

@@ -4,20 +4,27 @@
 `fallbacks[op_type](node, k)` returns dims and dtype of an output where ONNX infers no rank at all.
 """
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from .broadcast import BROADCASTING, broadcast_dims
 from .errors import ShapeError
-from .variable import fresh_dim
+from .operator import Operator
+from .variable import Dim, Dims, OutputType, Variable, fresh_dim
 
-refinements = {}
-fallbacks = {}
+_Refinement = TypeVar("_Refinement", bound=Callable[[Operator], Dims | None])
+_Fallback = TypeVar("_Fallback", bound=Callable[[Operator, int], OutputType])
+
+refinements: dict[str, Callable[[Operator], Dims | None]] = {}
+fallbacks: dict[str, Callable[[Operator, int], OutputType]] = {}
 
 
-def fallback(*op_types):
+def fallback(*op_types: str) -> Callable[[_Fallback], _Fallback]:
     """Register fn(node, k) -> (dims, dtype) of an output where ONNX infers no rank at all."""
     return lambda fn: fallbacks.update(dict.fromkeys(op_types, fn)) or fn
 
 
-def refinement(*op_types):
+def refinement(*op_types: str) -> Callable[[_Refinement], _Refinement]:
     """Register fn(node) -> dims of the first output, or None, for these operators."""
     return lambda fn: refinements.update(dict.fromkeys(op_types, fn)) or fn
 
@@ -70,7 +77,8 @@ def _stft(node):
     width = fresh_dim() if window is None else window.dims[0]
     if length is not None and length.value is not None:
         width = int(length.value.item())
-    frames, bins, size = fresh_dim(), width, signal.dims[1]
+    frames: Dim = fresh_dim()
+    bins, size = width, signal.dims[1]
     if node.attributes.get("onesided", 1):
         bins = width // 2 + 1 if isinstance(width, int) else fresh_dim()
     if isinstance(width, int) and isinstance(size, int) and step.value is not None:
@@ -127,7 +135,7 @@ def _attention(node, k):
     return _of_rank(4, node.inputs[0])
 
 
-def shape_of_source(target):
+def shape_of_source(target: Variable) -> Dims | None:
     """Return the dims of the variable whose Shape a target shape is; None if it is none."""
     if target.node is not None and target.node.op_type == "Shape" and not target.node.attributes:
         return target.node.inputs[0].dims

@@ -1,25 +1,42 @@
 """Graph rewriting: the traversal behind substitution and every backend pass."""
 
-from .node import Block, ancestors, in_place_of, rebuilt
-from .variable import Variable
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+
+from .node import Block, Node, ancestors, in_place_of, rebuilt
+from .variable import Dim, Inputs, Variable
+
+Rule = Callable[[Node, Inputs], Sequence[Variable] | None]
 
 
-def rewrite(targets, rule, stop=(), select=None, replacements=None, sizes=None):
+def rewrite(
+    targets: Iterable[Variable],
+    rule: Rule,
+    stop: Container[Variable] = (),
+    select: Callable[[Node], Inputs] | None = None,
+    replacements: Mapping[Variable, Variable] | None = None,
+    sizes: Mapping[Dim, Dim] | None = None,
+    only: Container[str] | None = None,
+) -> list[Variable]:
     """Return the targets after applying rule(node, inputs) -> outputs, or None to keep the node.
 
     `inputs` are the rewritten inputs of the node. A kept node whose inputs changed is rebuilt with
     the same types; new nodes inherit the line and namespace of the node they replace. The bodies of
     loops and branches are rewritten too. `replacements` maps variables to those that take their
-    place, and `sizes` the sizes in the types of rebuilt nodes to new ones.
+    place, and `sizes` the sizes in the types of rebuilt nodes to new ones. The rule is applied to
+    operators of the types `only`, to all if it is None.
     """
     replacements = replacements or {}
     new = dict(replacements)
     for node in ancestors(targets, stop, select):
         inputs = tuple([new.get(x, x) for x in node.inputs]) if new else node.inputs
-        with in_place_of(node):
-            outputs = rule(node, inputs)
+        outputs = None
+        if only is None or node.op_type in only:
+            with in_place_of(node):
+                outputs = rule(node, inputs)
         if outputs is None:
-            outputs = _rebuilt_if_changed(node, inputs, rule, select, sizes)
+            if inputs == node.inputs and not node.blocks:
+                continue
+            outputs = _rebuilt_if_changed(node, inputs, rule, select, sizes, only)
         if outputs is not None:
             for old, output in zip(node.outputs, outputs, strict=True):
                 if old not in replacements:
@@ -27,23 +44,32 @@ def rewrite(targets, rule, stop=(), select=None, replacements=None, sizes=None):
     return [new.get(v, v) for v in targets]
 
 
-def substitute(targets, replacements, stop=(), sizes=None):
+def substitute(
+    targets: Iterable[Variable],
+    replacements: Mapping[Variable, Variable],
+    stop: Container[Variable] = (),
+    sizes: Mapping[Dim, Dim] | None = None,
+) -> list[Variable]:
     """Return the targets with some variables replaced by others, and sizes of rebuilt nodes too."""
-    return rewrite(targets, lambda node, inputs: None, stop, replacements=replacements, sizes=sizes)
+    return rewrite(targets, _keep, stop, replacements=replacements, sizes=sizes, only=())
 
 
-def is_output_of(x, op_type):
+def is_output_of(x: Variable, op_type: str) -> bool:
     """Return whether x is computed by an operator of this type."""
     return x.node is not None and x.node.op_type == op_type
 
 
-def _rebuilt_if_changed(node, inputs, rule, select, sizes=None):
+def _keep(node, inputs):
+    """The rule that keeps every node."""
+
+
+def _rebuilt_if_changed(node, inputs, rule, select, sizes=None, only=None):
     types = _resized(node.types, sizes) if sizes else None
     if not node.blocks:
         return None if inputs == node.inputs else rebuilt(node, inputs, types=types).outputs
     blocks, changed = {}, inputs != node.inputs
     for key, block in node.blocks.items():
-        outputs = tuple(rewrite(block.outputs, rule, block.inputs, select))
+        outputs = tuple(rewrite(block.outputs, rule, block.inputs, select, only=only))
         blocks[key] = Block(block.formals, block.captured, outputs)
         changed = changed or outputs != block.outputs
     if not changed:
@@ -59,7 +85,11 @@ def _resized(types, sizes):
 # ---- bodies
 
 
-def close(bodies, formals, inside=None):
+def close(
+    bodies: Mapping[str, Sequence[Variable]],
+    formals: Mapping[str, Sequence[Variable]],
+    inside: Callable[[Node], bool] | None = None,
+) -> tuple[dict[str, Block], list[Variable]]:
     """Turn outputs that were computed from formals into closed Blocks; return (blocks, captures).
 
     `bodies` and `formals` map a body's name to its output Variables and its formals. What a body
@@ -92,7 +122,7 @@ def _body_nodes(outputs, formals, inside):
     return own
 
 
-def _capture_again(op_type, inputs, blocks):
+def _capture_again(op_type: str, inputs: Inputs, blocks: dict[str, Block]) -> Inputs:
     """Capture what rewritten bodies read in addition, and return the new inputs of their node.
 
     Changes `blocks`.

@@ -1,5 +1,8 @@
 """What makes two operators the same: type, domain, opset and attributes, as one small number."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 _PLAIN = (int, float, str, bytes, bool)
@@ -9,12 +12,14 @@ _AT_RUN_TIME = {("Uniform", "key")}  # attributes that a program is given when i
 _kinds: dict[tuple, int] = {}
 
 
-def kind_of(op_type, domain, opset, attributes, outputs) -> int:
+def kind_of(
+    op_type: str, domain: str, opset: int, attributes: Mapping[str, Any], outputs: int
+) -> int:
     """A number for this operator with these attributes and so many outputs; equal for equal ones.
 
     Names, inputs and lines play no part.
     """
-    key = (op_type, domain, opset, outputs)
+    key: tuple = (op_type, domain, opset, outputs)
     for name, value in attributes.items():
         if (op_type, name) not in _AT_RUN_TIME:
             key += (_frozen(name, value),)

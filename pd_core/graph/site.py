@@ -2,6 +2,7 @@
 
 import sys
 from os.path import dirname, join
+from types import FrameType
 
 _ROOT = dirname(dirname(dirname(__file__)))
 _INTERNAL = (join(_ROOT, "pd_core", ""), join(_ROOT, "pd_v2", ""))
@@ -15,17 +16,19 @@ class _IsInternal(dict):
         return self[file]
 
 
+Site = tuple[str, int]  # file and line
+
 _is_internal = _IsInternal()
 
 
-def user_site():
+def user_site() -> Site | None:
     """Return (file, line) of the innermost frame outside our packages, None if there is none."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame and _is_internal[frame.f_code.co_filename]:
         frame = frame.f_back
     return (frame.f_code.co_filename, frame.f_lineno) if frame else None
 
 
-def site_text(site) -> str:
+def site_text(site: Site | None) -> str:
     """Return a location as errors show it, `train.py:15`."""
     return f"{site[0]}:{site[1]}" if site else "an unknown line"

@@ -1,6 +1,9 @@
 """Output types of operators that were inferred before, found by what they depend on."""
 
-from .variable import fresh_dim, is_open, open_dim
+from collections.abc import Callable, Iterable, Sequence
+
+from .operator import IdentifiedOperator
+from .variable import Dim, OutputType, fresh_dim, is_open, open_dim
 
 _LIMIT = 1 << 14
 # By the types of the inputs, names of sizes included: the types, where no name in them is new.
@@ -9,7 +12,13 @@ _exact: dict[tuple, list] = {}
 _general: dict[tuple, list] = {}
 
 
-def remembered(call, outputs, known, small, infer) -> list:
+def remembered(
+    call: IdentifiedOperator,
+    outputs: int,
+    known: Sequence[Iterable[Dim] | None],
+    small: int,
+    infer: Callable[..., Iterable[OutputType]],
+) -> list[OutputType]:
     """The types that `infer(call, outputs, known)` yields, cached by what they depend on.
 
     An operator that it refuses is no entry, so that every error is found anew. Constants of up to
@@ -49,9 +58,9 @@ def _described(call, known, small):
             described.append((x.dtype.num, x.dims))
         else:
             described.append(x.content)
-    for dims in known:
+    for k, dims in enumerate(known):
         if dims is not None:
-            described.append((len(described), tuple(dims)))
+            described.append((-1 - k, tuple(dims)))  # no element type has a negative number
     return tuple(described)
 
 

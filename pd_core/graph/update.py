@@ -1,8 +1,10 @@
 """Updates: targets that change what a session stores."""
 
+from collections.abc import Iterable
+
 from .errors import DTypeError, GraphError, ShapeError
 from .node import ancestors
-from .variable import Variable, as_array, constant
+from .variable import Operand, Variable, as_array, constant
 
 
 class Update:
@@ -14,13 +16,19 @@ class Update:
     session may exchange in between; a gradient is a Variable or a tuple of them.
     """
 
-    def __init__(self, assignments=(), initialize=(), training=False, gradients=()):
+    def __init__(
+        self,
+        assignments: Iterable["Assignment"] = (),
+        initialize: Iterable[Variable] = (),
+        training: bool = False,
+        gradients: Iterable[tuple[Variable, Variable | tuple[Variable, ...]]] = (),
+    ) -> None:
         self.assignments, self.initialize = tuple(assignments), tuple(initialize)
         self.training, self.gradients = training, tuple(gradients)
         owners = (a.owner for a in self.assignments)
         self.owners = tuple(dict.fromkeys(v for v in owners if v is not None))
 
-    def including(self, assignments) -> "Update":
+    def including(self, assignments: Iterable["Assignment"]) -> "Update":
         """Return the same update with more assignments."""
         assignments = (*self.assignments, *assignments)
         return Update(assignments, self.initialize, self.training, self.gradients)
@@ -34,7 +42,7 @@ class Update:
         return [v for v in assigned if v not in self.owners]
 
 
-def effects(targets) -> list:
+def effects(targets: Iterable[Variable]) -> list["Assignment"]:
     """Return the assignments that training steps on these targets make besides their own.
 
     Such as the moving statistics of batch normalization.
@@ -47,7 +55,7 @@ class Assignment:
 
     __slots__ = ("owner", "value", "variable")
 
-    def __init__(self, variable, value, owner=None):
+    def __init__(self, variable: Variable, value: Variable, owner: Variable | None = None) -> None:
         if not variable.is_persistent:
             raise GraphError(f"assign: {variable!r} keeps no value that could be set")
         if variable.dtype != value.dtype:
@@ -59,7 +67,7 @@ class Assignment:
         self.variable, self.value, self.owner = variable, value, owner
 
 
-def assign(variable: Variable, value) -> Update:
+def assign(variable: Variable, value: Operand) -> Update:
     """Return a target that stores `value` (Variable, array or number) in a persistent variable."""
     if not isinstance(value, Variable):
         value = constant(as_array(value, variable.dtype, f"assign: {variable!r}"))

@@ -1,23 +1,29 @@
 """Variables: typed, shaped values of a graph."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from hashlib import blake2b
 from itertools import count
-from typing import Union
+from typing import Any, NoReturn, Self, Union, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, DTypeLike
 
 from .errors import DTypeError, ShapeError
-from .initializers import Constant, Value, fan_in
+from .initializers import Constant, Initializer, Value, fan_in
 from .names import register
-from .site import user_site
+from .site import Site, user_site
 
 Dim = int | str  # a size, or the name of one that is known only at run time
 Dims = tuple[Dim, ...]
 Shape = Sequence[int | None]  # sizes as a user writes them, None where known only at run time
 Operand = Union["Variable", ArrayLike]  # what an op takes: numbers and arrays become constants
+OutputType = tuple[Dims, np.dtype]  # of an output of a node
+# A penalty or a clip: (gradient, parameter) -> gradient.
+GradientFunction = Callable[["Variable", "Variable"], "Variable"]
+# What may be None, but is not where a caller has checked the number of inputs of an operator.
+MaybeNone = Any
+Inputs = tuple[Union["Variable", MaybeNone], ...]  # of a node; None for one that is left out
 
 _fresh = count()
 _DIGEST_ABOVE = 256  # bytes; larger constants are compared by a digest
@@ -33,7 +39,7 @@ def open_dim() -> str:
     return f"?*{next(_fresh)}"
 
 
-def is_open(d) -> bool:
+def is_open(d: object) -> bool:
     """Return whether a run-time size may also be 1."""
     return isinstance(d, str) and d.startswith("?*")
 
@@ -54,33 +60,33 @@ class Variable:
     name: str
     dims: Dims
     dtype: np.dtype
-    node = None  # the Node that computes it
+    node: Any = None  # the Node that computes it; nodes are defined above variables
     value: np.ndarray | None = None  # the data of a constant
-    fill: Callable | None = None  # initial value of persistent state: fill(shape, rng) -> ndarray
+    fill: Initializer | None = None  # initial value of persistent state
     trainable: bool = False
     learning_rate: float = 1.0
-    regularizer: Callable | None = None
-    clip: Callable | None = None
+    regularizer: GradientFunction | None = None
+    clip: GradientFunction | None = None
     row_sparse: bool = False
-    counts: str | None = None  # of fed sequence lengths: the name of the size that is their sum
-    site: tuple[str, int] | None = None
+    counts: Dim | None = None  # of fed sequence lengths: the name of the size that is their sum
+    site: Site | None = None
     unfit: Exception | None = None  # of a slot that cannot be fed: the error if a target needs it
 
     def __init__(
         self,
-        first=None,
+        first: str | Shape | ArrayLike | None = None,
         *,
-        name=None,
-        shape=None,
-        data=None,
-        dtype=None,
-        initializer=None,
-        trainable=None,
-        learning_rate=1.0,
-        regularizer=None,
-        clip=None,
-        row_sparse=False,
-    ):
+        name: str | None = None,
+        shape: Shape | None = None,
+        data: ArrayLike | None = None,
+        dtype: DTypeLike | None = None,
+        initializer: Initializer | None = None,
+        trainable: bool | None = None,
+        learning_rate: float = 1.0,
+        regularizer: GradientFunction | None = None,
+        clip: GradientFunction | None = None,
+        row_sparse: bool = False,
+    ) -> None:
         if isinstance(first, str):
             name = _exclusive("name", name, first)
         elif isinstance(first, (list, tuple)):
@@ -90,8 +96,8 @@ class Variable:
         label = f"variable {name!r}" if name else "a variable without a name"
         shape = _shape(label, shape)
         if data is not None:
-            data = _data(label, data, shape, dtype)
-            shape, dtype = data.shape, data.dtype
+            array = data = _data(label, data, shape, dtype)
+            shape, dtype = array.shape, array.dtype
         if shape is None:
             raise ShapeError(f"{label}: give a shape or data")
         attributes = self.__dict__  # past __setattr__
@@ -113,7 +119,7 @@ class Variable:
         register(self, name)
 
     @classmethod
-    def of(cls, dims, dtype, name="", **state):
+    def of(cls, dims: Iterable[Dim], dtype: DTypeLike, name: str = "", **state: Any) -> Self:
         """Create a Variable that no namespace owns: a node output, a constant or a formal."""
         self = cls.__new__(cls)
         attributes = self.__dict__
@@ -123,13 +129,13 @@ class Variable:
             attributes.update(state)
         return self
 
-    def __setattr__(self, name, value):
+    def __setattr__(self, name: str, value: Any) -> None:
         if name in _IMMUTABLE:
             raise AttributeError(f"{name!r} of {self!r} cannot be changed once it is built")
         object.__setattr__(self, name, value)
 
     @property
-    def shape(self) -> tuple:
+    def shape(self) -> tuple[int | None, ...]:
         """Sizes, None where one is known only at run time."""
         return tuple(d if isinstance(d, int) else None for d in self.dims)
 
@@ -162,16 +168,16 @@ class Variable:
         """Whether it has a value only when it is fed."""
         return self.node is None and self.value is None and self.fill is None
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"{self.name}: {describe(self)}"
 
-    def __bool__(self):
+    def __bool__(self) -> NoReturn:
         raise TypeError(
             f"{self!r} has no value while the graph is built; compare with `is None`, "
             "or evaluate it first"
         )
 
-    def __len__(self):
+    def __len__(self) -> int:
         if not self.dims or not isinstance(self.dims[0], int):
             raise TypeError(f"{self!r} has no length that is known before it runs")
         return self.dims[0]
@@ -244,7 +250,7 @@ class Variable:
         return _provided["eval"](self, feeds)
 
     @property
-    def initializer(self):
+    def initializer(self) -> Any:
         """An Update that draws this variable's value anew."""
         return _provided["initializer"](self)
 
@@ -255,22 +261,27 @@ _DTYPES = {type(np.dtype(t)) for t in "?bBhHiIlLqQefd"}
 _provided: dict[str, Callable] = {}
 
 
-def provide(**functions: Callable):
+def provide(**functions: Callable) -> None:
     """Set the functions behind the operators and methods of Variables, by name."""
     _provided.update(functions)
 
 
-def describe(x) -> str:
+def static(dims: Iterable[Dim]) -> tuple[int, ...]:
+    """Return dims as numbers: only for type checkers, where the caller knows every size."""
+    return cast(tuple[int, ...], tuple(dims))
+
+
+def describe(x: Variable) -> str:
     """Return dtype and sizes as errors show them: `float32[N, 4]`."""
     return f"{x.dtype}{format_dims(x.dims)}"
 
 
-def format_dims(dims) -> str:
+def format_dims(dims: Iterable[Dim]) -> str:
     """Return sizes as errors show them: `[?, 4]`."""
     return f"[{', '.join('?' if isinstance(d, str) else str(d) for d in dims)}]"
 
 
-def constant(value, dtype=None, name=None) -> Variable:
+def constant(value: Operand, dtype: DTypeLike | None = None, name: str | None = None) -> Variable:
     """Create a Variable with a fixed value. Python floats and float64 arrays become float32."""
     if isinstance(value, Variable):
         return value
@@ -283,7 +294,7 @@ def constant(value, dtype=None, name=None) -> Variable:
     return out
 
 
-def as_array(value, dtype=None, label="") -> np.ndarray:
+def as_array(value: ArrayLike, dtype: DTypeLike | None = None, label: str = "") -> np.ndarray:
     """Copy a value into an array of numbers; DTypeError where the dtype would change them.
 
     Rounding to another float type does not count as a change; without a dtype, float64 becomes

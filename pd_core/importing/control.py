@@ -1,5 +1,7 @@
 """Loops and branches of a file, built as our own."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from .. import ops
@@ -8,19 +10,19 @@ from ..graph.loop import loop_node
 from ..graph.node import apply
 from ..graph.rewrite import close
 from ..graph.variable import Variable, constant, describe, fresh_dim
-from .protocol import GraphReader
+from .protocol import GraphReader, Value
 from .versions import Operator
 
 _END = np.iinfo(np.int64).min  # of a slice with step -1 down to the first element
 
 
-def branch(reader: GraphReader, op: Operator) -> list[Variable]:
+def branch(reader: GraphReader, op: Operator) -> Sequence[Value]:
     """Build an If; of a constant condition only the branch that runs."""
     condition = op.inputs[0]
     bodies = [op.attributes[key] for key in ("then_branch", "else_branch")]
     if condition.value is not None:
         return reader.body(bodies[0 if condition.value.all() else 1], (), inside=False)
-    both = []
+    both: list[Sequence[Variable]] = []
 
     def first():
         both.extend(_match_ranks([reader.body(body, ()) for body in bodies], op.declared))

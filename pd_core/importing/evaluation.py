@@ -33,6 +33,6 @@ def one_node_model(
 def evaluate(model: ModelProto) -> list | None:
     """Compute the outputs of a model without inputs; None if the evaluator cannot."""
     try:
-        return evaluator(model).run(None, {})
+        return list(evaluator(model).run(None, {}))
     except Exception:  # an operator that the evaluator cannot compute is left to the runtime
         return None

@@ -170,7 +170,7 @@ def _names_of(graph):
 
 def _remove_constants(graph, outermost):
     """Remove the stored tensors of a graph; return copies under their names."""
-    tensors = []
+    tensors: list[onnx.TensorProto] = []
     if not outermost:
         tensors += map(_copied, graph.initializer)
         del graph.initializer[:]

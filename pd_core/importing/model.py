@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from typing import Any
 
 from onnx import ModelProto
 
@@ -70,7 +71,11 @@ class ImportedModel:
         self.graph, self.origin = model.graph, origin
         self.opsets = opsets_of(model)
         self.functions = {(f.domain, f.name): f for f in model.functions}
-        self.file = {"folder": folder, "training": training, "fold_limit": fold_limit}
+        self.file: dict[str, Any] = {
+            "folder": folder,
+            "training": training,
+            "fold_limit": fold_limit,
+        }
         if self.graph.sparse_initializer:
             raise ModelError("the model stores sparse tensors, which are not imported")
         self.stored = StoredTensors(self.graph, self.functions, folder, trainable, frozen)
@@ -80,7 +85,8 @@ class ImportedModel:
         }
         self.outputs = tuple(y.name for y in self.graph.output)
         self.inferred = inferred_dims(model)
-        self.reader, self.sizes = None, {}
+        self.reader: Reader | None = None
+        self.sizes: dict[str, str] = {}
 
     def __call__(
         self,
@@ -125,7 +131,7 @@ class ImportedModel:
         if name not in known and name not in self.reader.values:
             raise ModelError(f"the model has no tensor {name!r}; its outputs are {self.outputs}")
         with reported(self.origin):
-            (value,) = self.reader.outputs([name])
+            value: Any = self.reader.outputs([name])[0]
         self._name_sizes((*self.graph.output, *self.graph.value_info), {name: value})
         return value
 

@@ -18,8 +18,8 @@ def _same(op):
     strides, dilations = (per_axis(a.get(k) or 1, n) for k in ("strides", "dilations"))
     extents = [(k - 1) * d + 1 for k, d in zip(window, dilations, strict=True)]
     if all(isinstance(d, int) for d in x.dims[2:]):
-        total = np.array(list(map(_missing, x.dims[2:], strides, extents)))
-        sides = _sides(np.maximum(total, 0), kind)
+        missing = np.array(list(map(_missing, x.dims[2:], strides, extents)))
+        sides = _sides(np.maximum(missing, 0), kind)
         a["pads"] = [int(p) for side in sides for p in side]
     elif op.op_type in ("Conv", "MaxPool") and op.outputs == 1:
         sizes = [ops.size_of(x, 2 + k) for k in range(n)]

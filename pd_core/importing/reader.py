@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from onnx import (
     FunctionProto,
@@ -22,10 +23,9 @@ from . import control, modes, quantized, sequences
 from .flow import MAX_OPERATORS
 from .functions import function_of
 from .loading import MALFORMED, STANDARD, first_line
+from .protocol import Value
 from .sizes import FOLD_LIMIT, Sizes, folded, reshaped
 from .versions import Operator, adapted, attribute_value, stored
-
-Value = Variable | list | None  # a list for a sequence, None for an optional input left out
 
 
 @dataclass
@@ -73,16 +73,17 @@ class Reader:
         file: File,
         outer: "Reader | None" = None,
         attributes: Mapping | None = None,
-        declared: Mapping[str, tuple] | None = None,
+        declared: Mapping[str, tuple | None] | None = None,
         named: bool = False,
     ):
         self.nodes, self.opsets, self.values = list(nodes), opsets, dict(values)
         self.file, self.outer, self.named = file, outer, named
         self.attributes, self.declared = attributes or {}, declared or {}
         self.version = next((v for d, v in opsets.items() if d in STANDARD), CEILING)
-        self.done, self.inside = set(), False
+        self.done: set[int] = set()
+        self.inside = False
 
-    def outputs(self, names: Sequence[str]) -> list[Value]:
+    def outputs(self, names: Sequence[str]) -> Sequence[Value]:
         """Return the values of these names; nodes that they do not depend on are not read."""
         wanted = self._ancestors(names)
         for k, node in enumerate(self.nodes):
@@ -101,12 +102,14 @@ class Reader:
             return self.outer.value(name)
         raise ModelError(f"nothing gives the value {name!r}")
 
-    def body(self, graph: GraphProto, formals: Iterable[Value], inside: bool = True) -> list[Value]:
+    def body(
+        self, graph: GraphProto, formals: Iterable[Value], inside: bool = True
+    ) -> Sequence[Value]:
         """Read the body of a loop or branch for these values of its inputs; return its outputs.
 
         `inside=False` is for a branch that is certain to run, and becomes part of this graph.
         """
-        values = {t.name: stored(t, self.file.folder) for t in graph.initializer}
+        values: dict[str, Value] = {t.name: stored(t, self.file.folder) for t in graph.initializer}
         values.update(zip((i.name for i in graph.input), formals, strict=True))
         inner = Reader(graph.node, self.opsets, values, self.file, self, attributes=self.attributes)
         inner.inside = self.inside or inside
@@ -167,7 +170,7 @@ class Reader:
             Operator(proto.op_type, inputs, attributes, count, self.version, declared)
         )
 
-    def built(self, op: Operator) -> list[Value]:
+    def built(self, op: Operator) -> Sequence[Value]:
         """Build an operator of ONNX; return its outputs."""
         if not defs.has(op.op_type, op.version):
             raise ModelError(f"ONNX has no such operator in opset {op.version}")
@@ -247,7 +250,8 @@ class Reader:
     def _loaded(self, value):
         """Return the value of an attribute; load a tensor that is stored in another file."""
         if isinstance(value, TensorProto) and external_data_helper.uses_external_data(value):
-            return numpy_helper.from_array(stored(value, self.file.folder).value)
+            array: Any = stored(value, self.file.folder).value
+            return numpy_helper.from_array(array)
         return value
 
 

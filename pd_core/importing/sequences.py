@@ -71,10 +71,10 @@ def _split(reader, op):
         if count > _MAX_LENGTH:
             raise ModelError(f"{x!r} is cut into {count} parts; up to {_MAX_LENGTH} are imported")
         parts = [min(step, width - k) for k in range(0, width, step)]
-    sequence = ops.split(x, parts, axis)
+    sequence = list(ops.split(x, parts, axis))
     if single and not op.attributes.get("keepdims", 1):
         sequence = [ops.squeeze(y, [axis]) for y in sequence]
-    return [list(sequence)]
+    return [sequence]
 
 
 def _map(reader, op):

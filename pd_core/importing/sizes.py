@@ -5,6 +5,7 @@ propagated here as far as they are known: for every vector of sizes numbers, nam
 None. A vector of numbers alone becomes a constant.
 """
 
+from collections.abc import Callable
 from math import prod
 
 import numpy as np
@@ -22,7 +23,7 @@ Entries = list[int | str | None]  # of a vector of sizes: numbers, names of size
 FOLD_LIMIT = 1024  # elements up to which constants are folded
 _AT_MOST_THEIR_INPUT = ("Compress", "NonZero", "Unique")  # their outputs are no larger than that
 _RANDOM = ("Bernoulli", "Multinomial")
-_ARITHMETIC = {
+_ARITHMETIC: dict[str, Callable] = {
     "Add": np.add,
     "Sub": np.subtract,
     "Mul": np.multiply,
@@ -78,7 +79,7 @@ def _elements(info):
 class Sizes:
     """The entries of the vectors of sizes in a graph, by Variable."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.entries: dict[Variable, Entries] = {}
 
     def of(self, x: Variable | None) -> Entries | None:
@@ -167,7 +168,7 @@ def _slice(op, entries, *bounds):
 
 
 def _concat(op, *parts):
-    entries = []
+    entries: list = []
     for x, part in zip(op.inputs, parts, strict=True):
         if part is None and (x.rank != 1 or x.dtype.kind != "i" or not x.is_static):
             return None

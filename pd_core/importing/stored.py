@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from typing import Any
 
 import numpy as np
 from onnx import FunctionProto, GraphProto
@@ -38,12 +39,12 @@ class StoredTensors:
         if len({t.name for t in graph.initializer}) < len(graph.initializer):
             raise DamagedModel("two stored tensors have the same name")
         self.values = {t.name: stored(t, folder) for t in graph.initializer}
-        self.parameters = {}
+        self.parameters: dict[str, Variable] = {}
         asked, kept = _as_patterns(trainable), _as_patterns(frozen)
         kept = ("*",) if trainable is False else kept
         copies = self._copies(graph)
         integers = {} if trainable is False else self._dequantized(graph)
-        floats = {n: v.value for n, v in self.values.items() if v.dtype.kind == "f"}
+        floats: dict[str, Any] = {n: v.value for n, v in self.values.items() if v.dtype.kind == "f"}
         floats |= {y: self.values[x].value for y, x in copies.items()}
         floats |= {y: array for y, (_, array) in integers.items()}
         self.decisions = decisions(graph, functions, floats)
@@ -82,7 +83,7 @@ class StoredTensors:
         }
 
     def _is_initial(self, name):
-        v = self.values.get(name)
+        v: Any = self.values.get(name)
         several = v is not None and v.dtype.kind == "f" and v.value.size > 1
         return several and patterns.uniform(v.value)
 
@@ -180,7 +181,7 @@ class StoredTensors:
     def _totals(self):
         every = list(self.parameters.values())
         trained = [v for v in every if v.trainable]
-        constants = {id(v): v for v in self.values.values() if v.value is not None}
+        constants: dict[int, Any] = {id(v): v for v in self.values.values() if v.value is not None}
         numbers = sum(v.value.size == 1 for v in constants.values())
         yield f"trained: {_total(trained)}"
         yield f"not trained: {_total([v for v in every if not v.trainable])}"

@@ -283,7 +283,7 @@ class _Decider:
 
     def _downstream(self, trained):
         """Return the values that depend on weights; `trained` are the ids of steps with weights."""
-        values = set()
+        values: set[str] = set()
         for step in self.flow.steps:
             if id(step) in trained or not values.isdisjoint(step.inputs):
                 values.update(step.outputs)
@@ -291,7 +291,7 @@ class _Decider:
 
     def _upstream(self, trained):
         """Return the values that steps with weights depend on."""
-        values = set()
+        values: set[str] = set()
         for step in reversed(self.flow.steps):
             if id(step) in trained or not values.isdisjoint(step.outputs):
                 values.update(step.inputs)

@@ -21,7 +21,7 @@ Parameter = str | Variable | Callable | dict[str, Any] | None  # what `W` takes
 Bias = Parameter | bool  # what `B` takes
 Sizes = int | Sequence[int]
 
-activations = {
+activations: dict[str, Callable[[Variable], Variable]] = {
     "exp": ops.exp,
     "leaky_relu": ops.leaky_relu,
     "relu": ops.relu,
@@ -38,14 +38,14 @@ def fc(
     x: Operand, size: int, act: Activation = None, W: Parameter = None, B: Bias = None
 ) -> Variable:
     """Fully connected layer, act(x W + b), over the last axis of x [..., n]: [..., size]."""
-    x, act = constant(x), _activation(act)
+    x, activation = constant(x), _activation(act)
     if not x.rank or not isinstance(x.dims[-1], int):
         raise ShapeError(f"takes rows whose width is known when the layer is built, not {x!r}")
     name = _layer_name("fc_")
     y = ops.matmul(x, parameter(W, f"{name}.W", [x.dims[-1], size]))
     if B is not False:
         y = y + parameter(B, f"{name}.B", [size])
-    return act(y)
+    return activation(y)
 
 
 @op
@@ -73,7 +73,7 @@ def conv2d(
 
     Sizes are one number or (height, width).
     """
-    x, act = constant(x), _activation(act)
+    x, activation = constant(x), _activation(act)
     if x.rank != 4 or not isinstance(x.dims[1], int):
         raise ShapeError(f"takes images [N, C, H, W] with known C, not {x!r}")
     if x.dims[1] % groups:
@@ -82,7 +82,7 @@ def conv2d(
     window = per_axis(filter_size, 2)
     w = parameter(W, f"{name}.W", [num_filters, x.dims[1] // groups, *window])
     b = None if B is False else parameter(B, f"{name}.B", [num_filters])
-    return act(ops.conv(x, w, b, stride, padding, dilation, groups))
+    return activation(ops.conv(x, w, b, stride, padding, dilation, groups))
 
 
 @op
@@ -98,7 +98,7 @@ def embedding(x: Operand, size: tuple[int, int], W: Parameter = None) -> Variabl
     return ops.gather(table, x)
 
 
-def _activation(act):
+def _activation(act: Activation) -> Callable[[Variable], Variable]:
     """Return an activation function by its name; a function as it is; None is the identity."""
     if act is None:
         return lambda y: y
@@ -138,6 +138,6 @@ def _layer_name(prefix):
     """
     registry = names()
     name = registry.next(prefix)
-    while any(variable.startswith(f"{name}.") for variable in registry.variables):
+    while registry.variables.has_layer(name):
         name = registry.next(prefix)
     return name.rpartition("/")[2]

@@ -199,8 +199,8 @@ class _Extended:
         """
         extended = m.maximum(index - self.k, 0)
         row = m.where(old, index, extended / self.n + self.k)
-        both = [concat([a, b], axis=1) for a, b in ((words, self.words), (log_p, self.log_p))]
-        return self._with_words(*both, row, extended, old)
+        words, log_p = concat([words, self.words], axis=1), concat([log_p, self.log_p], axis=1)
+        return self._with_words(words, log_p, row, extended, old)
 
     def _with_words(self, words, log_p, row, index, old):
         """Gather paths at a row [B, K], and append next words at an index to those not `old`."""

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ..graph.errors import DTypeError, ShapeError
 from ..graph.node import apply
 from ..graph.op import op
-from ..graph.variable import Variable, constant, describe
+from ..graph.variable import MaybeNone, Variable, constant, describe
 from . import math as m
 from .index import gather
 from .mode import stop_gradient
@@ -34,9 +35,9 @@ class BeamExpansion:
     sequences: Segments
     candidates: Variable
     gold: Variable
-    samples: Segments | None = None
+    samples: Segments | MaybeNone = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         self.scores, self.gold = constant(self.scores), constant(self.gold)
         self.candidates = constant(self.candidates)
         if self.scores.rank != 2 or self.scores.dims[1] != 1 or self.scores.dtype.kind != "f":
@@ -82,7 +83,9 @@ class _Beam:
     def __init__(self, ones):
         self.row = cum_sum(ones) - 1
         self.held = ones > 0
-        self.gold = self.paths = self.cost = None
+        self.gold: Variable | None = None
+        self.paths: Variable | None = None
+        self.cost: Any = None  # a Variable after the first expansion
 
     def expand(self, e, last):
         """Add the scores of one more expansion, and the cost of the samples that end with it."""
@@ -93,7 +96,7 @@ class _Beam:
         row = m.where(self.held, self.row, e.sequences.count)
         gold_token = gather(_with_zero(e.sequences.starts), row) + e.gold
         gold = gather(scores, m.where(self.held, gold_token, e.sequences.total))
-        if self.paths is not None:
+        if self.paths is not None and self.gold is not None:
             paths, gold = paths + unsqueeze(self.paths, 1), gold + self.gold
         selected, column = self._find_gold(e, row)
         ends = self.held if last else m.logical_and(self.held, m.logical_not(selected))

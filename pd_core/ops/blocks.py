@@ -17,8 +17,9 @@ from .shape import concat, expand, size_of
 class Memory:
     """A state of a loop block: its value before a step, and the value that the step gives it."""
 
-    def __init__(self, block, formal, init):
-        self._block, self._formal, self.init, self.new = block, formal, init, None
+    def __init__(self, block: "rnn | while_op", formal: Variable, init: Variable):
+        self._block, self._formal, self.init = block, formal, init
+        self.new: Variable | None = None
 
     def pre_state(self) -> Variable:
         """Return the value before the step; in the first step the initial one."""
@@ -45,7 +46,9 @@ class rnn:
 
     def __init__(self, reverse: bool = False):
         self.reverse = reverse
-        self._inputs, self._memories, self._outputs = [], [], []
+        self._inputs: list[tuple[Variable, Variable]] = []
+        self._memories: list[Memory] = []
+        self._outputs: list[Variable] = []
         self._open = False
 
     @contextmanager
@@ -140,8 +143,10 @@ class while_op:
     after the step; afterwards `w()` returns the list of final states.
     """
 
-    def __init__(self):
-        self._memories, self._condition, self._open = [], None, False
+    def __init__(self) -> None:
+        self._memories: list[Memory] = []
+        self._condition: Variable | None = None
+        self._open = False
 
     @contextmanager
     def stepnet(self) -> Iterator["while_op"]:
@@ -178,7 +183,7 @@ class while_op:
 
         condition, body = recorded([self._condition]), recorded([m.new for m in self._memories])
         init = [m.init for m in self._memories]
-        return while_loop(lambda *states: condition(*states)[0], body, init)
+        return list(while_loop(lambda *states: condition(*states)[0], body, init))
 
     def _check_open(self, what):
         if not self._open:

@@ -10,6 +10,7 @@ loop.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 import numpy as np
 
@@ -22,8 +23,9 @@ from .math import cast
 from .shape import arange, size_of
 
 Values = Operand | Sequence[Operand] | None  # a state or an output: one Variable or several
+Results = Any  # Variables in the structure of Values that were passed: one, a list, a tuple, None
 
-_counters = ContextVar("pd_core.loop_counters", default=())
+_counters: ContextVar[tuple[Variable, ...]] = ContextVar("pd_core.loop_counters", default=())
 
 
 def loop_counters() -> tuple[Variable, ...]:
@@ -54,7 +56,7 @@ def uncounted(counter: Variable) -> Iterator[None]:
 
 def scan(
     step: Callable, init: Values, inputs: Values, reverse: bool = False
-) -> tuple[Values, Values]:
+) -> tuple[Results, Results]:
     """Carry a state along the first axis of the inputs: (final state, stacked outputs).
 
     step(state, x) -> (new state, y) takes one slice of each input, from the last to the first if
@@ -108,7 +110,7 @@ def while_loop(
     return like(init, out)
 
 
-def for_loop(count: Operand, body: Callable, init: Values) -> tuple[Values, Values]:
+def for_loop(count: Operand, body: Callable, init: Values) -> tuple[Results, Results]:
     """Repeat a body `count` times, an int or an int64 scalar: (final state, stacked outputs).
 
     body(i, state) -> (new state, y) is like the step of `scan`, with the step counter instead of
@@ -133,7 +135,7 @@ def for_loop(count: Operand, body: Callable, init: Values) -> tuple[Values, Valu
 
 def cond(
     predicate: Operand, true_fn: Callable[[], Values], false_fn: Callable[[], Values]
-) -> Values:
+) -> Results:
     """Compute true_fn() if a bool of one element is true, else false_fn(); only one of them runs.
 
     Both return a Variable, or lists of the same length. A size in which they differ is known only
@@ -149,7 +151,7 @@ def cond(
     if len(then) != len(other):
         raise GraphError(f"cond: one branch returns {len(then)} values, the other {len(other)}")
     types = [_common(a, b) for a, b in zip(then, other, strict=True)]
-    formals = {key: [] for key in bodies}
+    formals: dict[str, list[Variable]] = {key: [] for key in bodies}
     blocks, captures = close(bodies, formals, inside=lambda node: node.serial > start)
     out = control("If", [predicate, *captures], blocks, types)
     return like(results["then_branch"], out)
@@ -194,10 +196,11 @@ def listed(values: Values) -> list[Variable]:
         return []
     if isinstance(values, (list, tuple)):
         return [constant(v) for v in values]
-    return [constant(values)]
+    one: Any = values
+    return [constant(one)]
 
 
-def like(pattern: Values, values: Sequence[Variable]) -> Values:
+def like(pattern: Values, values: Sequence[Variable]) -> Results:
     """Return a list of values in the structure of the pattern: one, a list, a tuple, or None."""
     if pattern is None:
         return None

@@ -1,6 +1,7 @@
 """Convolution and pooling, written once over the number of spatial axes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -69,7 +70,7 @@ def conv_transpose(
 
 
 @op
-def conv_input_grad(w: Variable, dy: Variable, x: Variable, **attributes) -> Variable:
+def conv_input_grad(w: Variable, dy: Variable, x: Variable, **attributes: Any) -> Variable:
     """Gradient of y = conv(x, w) in x."""
     if not _known_sizes(x, dy, w):
         return _input_grad(w, dy, x, **attributes)
@@ -77,7 +78,7 @@ def conv_input_grad(w: Variable, dy: Variable, x: Variable, **attributes) -> Var
 
 
 @op
-def conv_filter_grad(x: Variable, dy: Variable, w: Variable, **attributes) -> Variable:
+def conv_filter_grad(x: Variable, dy: Variable, w: Variable, **attributes: Any) -> Variable:
     """Gradient of y = conv(x, w) in w."""
     if not _known_sizes(x, dy, w):
         return _filter_grad(x, dy, w, **attributes)
@@ -201,21 +202,21 @@ def _divisor_correction(x, y, geometry, pads):
 
 
 @op
-def max_pool_grad(x: Variable, y: Variable, dy: Variable, **attributes) -> Variable:
+def max_pool_grad(x: Variable, y: Variable, dy: Variable, **attributes: Any) -> Variable:
     """Gradient of y = max_pool(x) in x: dy goes to the first maximum of a window, or to all."""
     _check_sizes(x)
     return composite("MaxPoolGrad", x, y, dy, types=[(x.dims, dy.dtype)], **attributes)
 
 
 @op
-def max_pool_pick(x: Variable, y: Variable, u: Variable, **attributes) -> Variable:
+def max_pool_pick(x: Variable, y: Variable, u: Variable, **attributes: Any) -> Variable:
     """Transpose of `max_pool_grad`: sum u over the maxima of each window of x."""
     _check_sizes(x)
     return composite("MaxPoolPick", x, y, u, types=[(y.dims, u.dtype)], **attributes)
 
 
 @op
-def avg_pool_grad(x: Variable, dy: Variable, **attributes) -> Variable:
+def avg_pool_grad(x: Variable, dy: Variable, **attributes: Any) -> Variable:
     """Gradient of y = avg_pool(x) in x: dy spread evenly over the pixels of each window."""
     _check_sizes(x)
     return composite("AveragePoolGrad", x, dy, types=[(x.dims, dy.dtype)], **attributes)
@@ -231,7 +232,7 @@ def pool2d(
     ceil_mode: bool = False,
 ) -> Variable:
     """Max or average pooling of images [N, C, H, W]; the stride defaults to the window size."""
-    pools = {"max": max_pool, "avg": avg_pool}
+    pools: dict[str, Callable[..., Variable]] = {"max": max_pool, "avg": avg_pool}
     if pool_type not in pools:
         raise ShapeError(f"pool_type is one of {sorted(pools)}, not {pool_type!r}")
     stride = pool_size if pool_stride is None else pool_stride
@@ -246,5 +247,6 @@ def _check_sizes(image):
 
 def _pads(pads, n):
     """Return the padding as ONNX wants it: before each of n axes, then after each."""
-    values = whole(pads).value.reshape(-1).tolist()
+    array: Any = whole(pads).value
+    values = array.reshape(-1).tolist()
     return values if len(values) == 2 * n else per_axis(values, n) * 2

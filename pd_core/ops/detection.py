@@ -11,7 +11,7 @@ import numpy as np
 from ..graph.errors import ShapeError
 from ..graph.node import apply, refined
 from ..graph.op import op
-from ..graph.variable import Operand, Variable, constant, describe, fresh_dim
+from ..graph.variable import Operand, Variable, constant, describe, fresh_dim, static
 from . import math as m
 from .control import for_loop
 from .index import gather, gather_elements, scatter_add
@@ -63,7 +63,7 @@ def prior_boxes(
 
 
 @op
-def box_overlaps(a: Operand, b: Operand) -> Variable:
+def box_overlaps(a: Variable, b: Variable) -> Variable:
     """Intersection over union of boxes [..., N, 4] and [..., M, 4]: [..., N, M]."""
     a, b = _boxes(a), _boxes(b)
     a, b = unsqueeze(a, a.rank - 1), unsqueeze(b, b.rank - 2)
@@ -176,7 +176,9 @@ def multibox_loss(
     no box by `negative_overlap`: `negative_ratio` times as many as matched priors in each image.
     """
     codes, logits = _boxes(codes), constant(logits)
-    truth = stop_gradient(concat([sequences.pad(truth), sequences.zeros(1, truth.dims[1])], 1))
+    truth = stop_gradient(
+        concat([sequences.pad(truth), sequences.zeros(1, *static(truth.dims[1:]))], 1)
+    )
     overlaps = box_overlaps(unsqueeze(priors, 0), slice(truth, [1], [5], [2]))
     valid = unsqueeze(arange(size_of(truth, 1)), 0) < unsqueeze(sequences.lengths, 1)
     overlaps = m.where(unsqueeze(valid, 1), overlaps, 0.0)
@@ -236,7 +238,7 @@ def detect_objects(
     """
     codes, logits = stop_gradient(_boxes(codes)), stop_gradient(logits)
     boxes = decode_boxes(codes, priors, variances)
-    classes = np.array([k for k in range(logits.dims[2]) if k != background], np.int64)
+    classes = np.array([k for k in range(*static(logits.dims[2:])) if k != background], np.int64)
     scores = gather(transpose(softmax(logits, axis=2), [0, 2, 1]), classes, axis=1)
     if candidates:
         count = m.minimum(size_of(scores, 2), candidates)
@@ -248,8 +250,8 @@ def detect_objects(
         best = _best_of_images(image, score, size_of(scores, 0), keep)
         image, column, prior, score = (gather(v, best) for v in (image, column, prior, score))
     box = gather(reshape(boxes, [-1, 4]), image * size_of(boxes, 1) + prior)
-    columns = image, gather(classes, column), score
-    columns = [unsqueeze(m.cast(v, boxes.dtype), 1) for v in columns]
+    values = image, gather(classes, column), score
+    columns = [unsqueeze(m.cast(v, boxes.dtype), 1) for v in values]
     return concat([*columns, m.clip(box, 0.0, 1.0)], axis=1)
 
 
@@ -263,7 +265,7 @@ def non_max_suppression(
     threshold are dropped; so on with the others whose scores are above the score threshold.
     """
     boxes, scores = _boxes(boxes), constant(scores)
-    limits = (constant(np.float32([v])) for v in (overlap_threshold, score_threshold))
+    limits = (constant(np.array([v], np.float32)) for v in (overlap_threshold, score_threshold))
     known = (fresh_dim(), 3)
     return apply("NonMaxSuppression", boxes, scores, size_of(boxes, 1), *limits, known=known)
 
@@ -297,7 +299,7 @@ def _elements(x, index):
     return gather(reshape(x, [-1]), flat)
 
 
-def _boxes(x):
+def _boxes(x: Operand) -> Variable:
     x = constant(x)
     if x.rank < 2 or x.dims[-1] != 4:
         raise ShapeError(f"a box is four numbers, not {describe(x)}")

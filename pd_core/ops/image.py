@@ -8,7 +8,7 @@ from ..graph.checks import per_axis, whole
 from ..graph.errors import ShapeError
 from ..graph.node import apply, refined
 from ..graph.op import op
-from ..graph.variable import Operand, Variable, constant, describe
+from ..graph.variable import Operand, Variable, constant, describe, static
 from . import math as m
 from .index import gather, gather_elements
 from .reduce import arg_max, reduce_max
@@ -105,12 +105,13 @@ def image_blocks(
     or column may reach beyond that border, where the strides do not fit: zeros there.
     """
     x = constant(x)
-    channels, *size = x.dims[1:]
+    channels, *size = static(x.dims[1:])
     counts = [
         1 + max(0, -(-(n + 2 * p - b) // s))
         for n, b, s, p in zip(size, block, strides, pads, strict=True)
     ]
-    pixels, owner, inverse = size[0] * size[1], *_block_pixels(size, block, strides, pads, counts)
+    pixels = size[0] * size[1]
+    owner, inverse = _block_pixels(size, block, strides, pads, counts)
     columns = transpose(reshape(x, [-1, channels, pixels]), [2, 0, 1])
     taken = repeat_rows(columns, inverse, owner, holes=True)
     places, cells = counts[0] * counts[1], block[0] * block[1]

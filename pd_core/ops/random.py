@@ -7,8 +7,10 @@ iteration draws anew.
 """
 
 import math
+from typing import Any
 from zlib import crc32
 
+import numpy as np
 from numpy.typing import DTypeLike
 
 from ..graph.checks import whole
@@ -80,11 +82,11 @@ def dropout(x: Operand, rate: float = 0.5, upscale_in_train: bool = True) -> Var
 
 def _uniform(shape, name, dims=None):
     """Draw uniform float32 on [0, 1); the name tells this draw from every other."""
-    target = whole(shape)
+    target: Any = whole(shape)
     if dims is None:
         known = target.value is not None
         dims = target.value.tolist() if known else [fresh_dim() for _ in range(target.dims[0])]
     if any(isinstance(d, int) and d < 0 for d in dims):
         raise ShapeError(f"a size is not negative, {list(dims)}")
-    types, key = [(tuple(dims), "float32")], crc32(name.encode())
+    types, key = [(tuple(dims), np.dtype(np.float32))], crc32(name.encode())
     return composite("Uniform", target, *loop_counters(), types=types, key=key)

@@ -5,7 +5,7 @@ instead of one a step.
 """
 
 from ..graph.op import op
-from ..graph.variable import Variable
+from ..graph.variable import Variable, static
 from .activation import Activation, sigmoid, tanh
 from .matrix import matmul
 from .shape import split
@@ -26,7 +26,7 @@ def lstm_cell(
     side by side, the recurrent part included. `peepholes` are the weights, each [n] or [1, n],
     from the cell state to input, forget and output gate (Gers et al. 2002).
     """
-    n = c.dims[-1]
+    n = static(c.dims)[-1]
     if peepholes is None:  # the three gates are one operator
         g, gates = split(gates, [n, 3 * n], axis=1)
         i, f, o = split(gate_act(gates), [n, n, n], axis=1)
@@ -55,7 +55,7 @@ def gru_cell(
     `gates` [n, 2n] and `candidate` [n, n] are the recurrent weights. The new h is
     (1 - z) h + z candidate; papers differ in which of the two z multiplies.
     """
-    n = h.dims[-1]
+    n = static(h.dims)[-1]
     x, x_candidate = split(x, [2 * n, n], axis=1)
     z, r = split(gate_act(matmul(h, gates) + x), [n, n], axis=1)
     new = act(matmul(r * h, candidate) + x_candidate)

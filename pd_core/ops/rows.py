@@ -26,7 +26,7 @@ class ifelse:
             raise GraphError(f"ifelse: the condition is bool [N] or [N, 1], not {condition!r}")
         flat = reshape(condition, [-1])
         self._rows = {True: where_true(flat), False: where_true(logical_not(flat))}
-        self._outputs = {}
+        self._outputs: dict[bool, tuple[Variable, ...]] = {}
         self._side = None
 
     def true_block(self) -> AbstractContextManager["ifelse"]:

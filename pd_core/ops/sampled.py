@@ -1,6 +1,7 @@
 """Costs of a softmax over very many classes, of which each row reads a few only."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -8,9 +9,10 @@ from numpy.typing import ArrayLike
 from ..graph.errors import DTypeError, ShapeError
 from ..graph.node import refined
 from ..graph.op import op
-from ..graph.variable import Operand, Variable, constant, describe
+from ..graph.variable import Operand, Variable, constant, describe, static
 from . import math as m
 from .activation import sigmoid, softplus
+from .control import listed
 from .index import gather
 from .matrix import matmul
 from .mode import straight_through
@@ -81,20 +83,21 @@ def nce_loss(
     probabilities, uniform if None. With o the sigmoid of a score and k = samples * distribution[c],
     the label costs -ln(o / (o + k)), a noise class -ln(k / (o + k)).
     """
-    inputs, weights, label = _checked(inputs, weights, label)
+    xs, matrices, label = _checked(inputs, weights, label)
     if samples < 1:
         raise ValueError(f"nce_loss: at least one sample is drawn, not {samples}")
-    classes = weights[0].dims[0]
+    (classes,) = static(matrices[0].dims[:1])
+    p = None
     if distribution is not None:
-        distribution = _probabilities("nce_loss", distribution, classes)
+        p = _probabilities("nce_loss", distribution, classes)
     drawn = concat([size_of(label, 0), constant(np.array([samples], np.int64))])
-    noise = random_classes(drawn, classes, distribution)
+    noise = random_classes(drawn, classes, p)
     noise = refined(noise, (label.dims[0], samples))
-    scores = _scores(inputs, weights, bias, concat([label, noise], 1))
+    scores = _scores(xs, matrices, bias, concat([label, noise], 1))
     true, false = split(scores, [1, samples], 1)
     k = noise_k = constant(samples / classes, scores.dtype)
-    if distribution is not None:
-        expected = constant(distribution * samples, scores.dtype)
+    if p is not None:
+        expected = constant(p * samples, scores.dtype)
         k, noise_k = gather(expected, label), gather(expected, noise)
     # -ln(o / (o + k)) = ln(1 + k) + softplus(ln(k / (1 + k)) - score), also where k is 0
     log_k1 = m.log(k + 1.0)
@@ -117,33 +120,32 @@ def hierarchical_sigmoid(
     x [D] has t = x · weights[n - 1] + bias[n - 1], clipped to ±40; `inputs` [N, D] and `weights`
     [C - 1, D] may be lists, whose products add up. The int label is [N] or [N, 1].
     """
-    inputs, weights, label = _checked(inputs, weights, label)
-    classes = weights[0].dims[0] + 1
+    xs, matrices, label = _checked(inputs, weights, label)
+    classes = static(matrices[0].dims)[0] + 1
     powers = np.int64(2) ** np.arange((2 * classes - 1).bit_length() - 1)
     leaf = label + classes
     child, parent = leaf / powers, leaf / (powers * 2)  # of integers: the quotient's whole part
     inside = parent > 0
-    scores = _scores(inputs, weights, bias, m.maximum(parent, 1) - 1)
+    scores = _scores(xs, matrices, bias, m.maximum(parent, 1) - 1)
     scores = straight_through(m.clip(scores, -_LIMIT, _LIMIT), scores)
     odd = m.cast(child - parent * 2, scores.dtype)
     costs = softplus(scores) - odd * scores
     return reduce_sum(m.where(inside, costs, 0.0), [1], keep_dim=True)
 
 
-def _checked(inputs, weights, label):
+def _checked(
+    inputs: Operand | Sequence[Operand], weights: Operand | Sequence[Operand], label: Operand
+) -> tuple[list[Variable], list[Variable], Variable]:
     """Return inputs and weights as lists that fit each other, and labels as int64 [N, 1]."""
-    inputs, weights = (
-        [constant(v) for v in (x if isinstance(x, (list, tuple)) else [x])]
-        for x in (inputs, weights)
-    )
-    if len(inputs) != len(weights):
-        raise ShapeError(f"{len(inputs)} inputs for {len(weights)} weights")
-    for x, w in zip(inputs, weights, strict=True):
+    xs, matrices = listed(inputs), listed(weights)
+    if len(xs) != len(matrices):
+        raise ShapeError(f"{len(xs)} inputs for {len(matrices)} weights")
+    for x, w in zip(xs, matrices, strict=True):
         if x.rank != 2 or w.rank != 2 or x.dims[1] != w.dims[1] or isinstance(w.dims[0], str):
             raise ShapeError(
                 f"takes rows [N, D] and weights [classes, D], not {describe(x)} and {describe(w)}"
             )
-    rows = {w.dims[0] for w in weights}
+    rows = {w.dims[0] for w in matrices}
     if len(rows) > 1:
         raise ShapeError(f"the weights have {sorted(rows)} rows")
     label = constant(label)
@@ -152,12 +154,12 @@ def _checked(inputs, weights, label):
     if label.rank not in (1, 2) or (label.rank == 2 and label.dims[1] != 1):
         raise ShapeError(f"labels are [N] or [N, 1], not {describe(label)}")
     label = m.cast(label, np.int64)
-    return inputs, weights, unsqueeze(label, 1) if label.rank == 1 else label
+    return xs, matrices, unsqueeze(label, 1) if label.rank == 1 else label
 
 
 def _scores(inputs, weights, bias, rows):
     """Compute x · weights[r] + bias[r], [N, M], at the rows r [N, M] of the weights of each x."""
-    total = None
+    total: Any = None
     for x, w in zip(inputs, weights, strict=True):
         product = squeeze(matmul(gather(w, rows), unsqueeze(x, 2)), 2)
         total = product if total is None else total + product

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +12,8 @@ from ..graph.node import apply
 from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant, describe, fresh_dim
 from .math import cast
+
+Widths = Variable | Sequence[int] | np.ndarray  # of a padding
 
 
 @op
@@ -43,7 +46,8 @@ def reshape(x: Operand, shape: Operand) -> Variable:
     if isinstance(shape, Variable):
         return apply("Reshape", x, shape)
     x = constant(x)
-    sizes = _with_inferred_batch(x, whole(shape).value.tolist())
+    array: Any = whole(shape).value
+    sizes = _with_inferred_batch(x, array.tolist())
     return apply("Reshape", x, whole(sizes), known=_reshaped_dims(x, sizes))
 
 
@@ -163,15 +167,15 @@ def swap_last(x: Operand) -> Variable:
 @op
 def concat(inputs: Sequence[Operand], axis: int = 0) -> Variable:
     """Join Variables along an axis."""
-    inputs = [constant(x) for x in inputs]
-    if not inputs:
+    parts = [constant(x) for x in inputs]
+    if not parts:
         raise ShapeError("there is nothing to join")
-    sizes = [x.dims[axis_of(x, axis)] for x in inputs]
+    sizes = [x.dims[axis_of(x, axis)] for x in parts]
     dims = None
     if any(isinstance(d, str) for d in sizes):
-        dims = list(inputs[0].dims)
+        dims = list(parts[0].dims)
         dims[axis] = sizes[0] if len(sizes) == 1 else fresh_dim()
-    return apply("Concat", *inputs, axis=axis, known=dims)
+    return apply("Concat", *parts, axis=axis, known=dims)
 
 
 @op
@@ -186,12 +190,12 @@ def slice(
     x: Operand, starts: Operand, ends: Operand, axes: Operand, steps: Operand | None = None
 ) -> Variable:
     """Take x[start:end:step] along each of the axes; an end may lie beyond the axis."""
-    starts, ends, axes, steps = (v if v is None else whole(v) for v in (starts, ends, axes, steps))
-    return apply("Slice", x, starts, ends, axes, steps)
+    bounds = (v if v is None else whole(v) for v in (starts, ends, axes, steps))
+    return apply("Slice", x, *bounds)
 
 
 @op
-def pad(x: Operand, before: Operand, after: Operand, value: float = 0.0) -> Variable:
+def pad(x: Operand, before: Widths, after: Widths, value: float = 0.0) -> Variable:
     """Pad x with a constant: `before` and `after` hold a width for every axis.
 
     Either may be an int64 Variable.
@@ -201,9 +205,9 @@ def pad(x: Operand, before: Operand, after: Operand, value: float = 0.0) -> Vari
         widths = concat([whole(before), whole(after)])
         return apply("Pad", x, widths, constant(value, x.dtype), mode="constant")
     widths = whole([*before, *after])
-    if (widths.value < 0).any():
-        widths = widths.value.tolist()
-        raise ShapeError(f"a width is not negative, {widths}\n  hint: slice() cuts")
+    array: Any = widths.value
+    if (array < 0).any():
+        raise ShapeError(f"a width is not negative, {array.tolist()}\n  hint: slice() cuts")
     return apply("Pad", x, widths, constant(value, x.dtype), mode="constant")
 
 

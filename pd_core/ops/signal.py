@@ -1,7 +1,5 @@
 """Signal processing."""
 
-import numpy as np
-
 from ..graph.checks import axis_of, whole
 from ..graph.node import apply
 from ..graph.op import op
@@ -22,6 +20,6 @@ def dft(
     frequencies, which determine the others for a real signal. The inverse divides by the length.
     """
     x = constant(x)
-    length = length if length is None or isinstance(length, Variable) else np.int64(length)
+    length = length if length is None or isinstance(length, Variable) else whole(length)
     axis = axis if isinstance(axis, Variable) else whole(axis_of(x, axis))
     return apply("DFT", x, length, axis, inverse=int(inverse), onesided=int(onesided))

@@ -1,7 +1,7 @@
-"""What building costs: recording, first evaluations of deep stacks, gradients of long chains.
+"""The cost of building graphs: operators, first steps of deep networks, gradients of long chains.
 
-Processor time in one process, the least of some tries; wall time beside it. Run it with
-PYTHONPATH naming another checkout to compare two.
+Processor time in one process, the minimum of some repetitions, and wall time. To compare with
+another checkout, run it with that checkout in PYTHONPATH.
 """
 
 import os
@@ -11,25 +11,26 @@ from functools import partial
 import numpy as np
 
 import pd_core as pd
+from pd_core.run.programs import program_cache
 
-RECORDED = 2000
+OPERATORS = 2000
 DEPTHS = (100, 200, 400, 800, 1000)
 WIDTH, BATCH = 16, 4
 CHAIN = 20_000
 
 
 def timed(action):
-    """(processor seconds, wall seconds) of a call."""
+    """Return (processor seconds, wall seconds) of a call."""
     cpu, wall = time.process_time(), time.perf_counter()
     action()
     return time.process_time() - cpu, time.perf_counter() - wall
 
 
-def least(action, tries):
-    return min(timed(action) for _ in range(tries))
+def fastest(action, repetitions):
+    return min(timed(action) for _ in range(repetitions))
 
 
-def tanhs(x, count):
+def tanh_chain(x, count):
     for _ in range(count):
         x = pd.tanh(x)
     return x
@@ -41,8 +42,9 @@ def stack(x, depth):
     return x
 
 
-def evaluated(depth):
+def first_step(depth):
     """Build, differentiate, compile and run a stack for the first time."""
+    program_cache("cpu").clear()
     with pd.fresh():
         x = pd.Variable([None, WIDTH])
         loss = pd.reduce_sum(stack(x, depth))
@@ -60,21 +62,22 @@ def second_derivatives(depth):
 
 def chain_with_gradients(length):
     x = pd.Variable([None, WIDTH])
-    pd.gradients(tanhs(x, length), [x])
+    pd.gradients(tanh_chain(x, length), [x])
 
 
 def rows():
+    """Yield (what, processor time, wall time) of each measurement."""
     x = pd.Variable([None, 64])
-    cpu, wall = least(lambda: tanhs(x, RECORDED), 7)
+    cpu, wall = fastest(lambda: tanh_chain(x, OPERATORS), 7)
     yield (
-        f"recording an operator, us, {RECORDED} in a row",
-        cpu / RECORDED * 1e6,
-        wall / RECORDED * 1e6,
+        f"recording an operator, us, {OPERATORS} in a row",
+        cpu / OPERATORS * 1e6,
+        wall / OPERATORS * 1e6,
     )
-    evaluated(4)  # what is made once for the process
+    first_step(4)  # warm up what is cached for the process
     for depth in DEPTHS:
         name = f"first step of {depth} layers of fc and tanh, SGD, s"
-        yield name, *least(partial(evaluated, depth), 2 if depth < 400 else 1)
+        yield name, *fastest(partial(first_step, depth), 2 if depth < 400 else 1)
     yield (
         "second derivatives of 200 layers, first evaluation, s",
         *timed(lambda: second_derivatives(200)),

@@ -1,6 +1,6 @@
-"""A table of 1,000,000 x 64, of which a batch reads 4096 rows: a lazy Adam step in pd and PyTorch.
+"""A lazy Adam step on 4096 rows of a 1,000,000 x 64 table, in pd and PyTorch.
 
-A height may be given: `python embedding.py 10000`.
+The height of the table is an optional argument: `python embedding.py 10000`.
 """
 
 import sys
@@ -33,8 +33,8 @@ def theirs(parameters):
     optimizer = torch.optim.SparseAdam(table.parameters(), RATE)
 
     def step(batch):
-        off = table(torch.from_numpy(batch[0])) - torch.from_numpy(batch[1])
-        loss = off.square().sum(1).mean()
+        difference = table(torch.from_numpy(batch[0])) - torch.from_numpy(batch[1])
+        loss = difference.square().sum(1).mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -44,7 +44,7 @@ def theirs(parameters):
 
 
 def batches():
-    """Ids that are met like words, few of them often, and rows to come near to."""
+    """Return batches of ids with the frequencies of words (Zipf), and target rows."""
     rng = np.random.default_rng(0)
     frequency = 1.0 / np.arange(1, HEIGHT + 1)
     ids = rng.choice(HEIGHT, (50, BATCH), p=frequency / frequency.sum())
@@ -52,5 +52,5 @@ def batches():
 
 
 if __name__ == "__main__":
-    title = f"Table {HEIGHT} x {WIDTH}, {BATCH} ids a batch, lazy Adam"
+    title = f"Table {HEIGHT} x {WIDTH}, {BATCH} ids per batch, lazy Adam"
     sbs.compare(title, ours, theirs, batches(), steps=50)

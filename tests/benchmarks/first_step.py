@@ -1,8 +1,9 @@
-"""What a 2017 program waits for: import, description, SGD, the first step and the second.
+"""The startup time of 2017 programs: import, description, SGD and the first three steps.
 
-Processor seconds, user and system together, of a process for each network; wall time in brackets.
-Networks have the sizes of 2017's programs, batches of pictures are small, so that a step is not
-what is measured. With names as arguments only these; PYTHONPATH may name another checkout.
+Processor seconds, user and system together, in a new process for each network; wall time in
+brackets. Networks have the sizes of 2017's programs; batches of pictures are small, so that the
+time of a step does not dominate. Arguments are names of networks, all by default. To compare with
+another checkout, run it with that checkout in PYTHONPATH.
 """
 
 import math
@@ -16,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Clock:
-    """Times since the last mark, by phase."""
+    """Processor and wall time by phase, each since the mark before."""
 
     def __init__(self):
         self.spent, self.last = {}, self.now()
@@ -51,7 +52,7 @@ def pictures(pixels, classes, count):
     return [(rng.normal(size=pixels).astype("float32"), k % classes) for k in range(count)]
 
 
-def of_pictures(size, classes, network):
+def classifier(size, classes, network):
     image = layer.data("image", data_type.dense_vector(3 * size * size), height=size, width=size)
     label = layer.data("label", data_type.integer_value(classes))
     scores = layer.fc(network(image), classes, act=activation.Softmax())
@@ -81,7 +82,7 @@ def convolution(x, filters, size, stride=1, act=None, channels=None):
 
 
 def residual(x, filters, stride, bottleneck, widens):
-    """A residual block; its result has four times the filters if it is a bottleneck."""
+    """Add a residual block; a bottleneck block has four times as many output channels."""
     out = 4 * filters if bottleneck else filters
     if bottleneck:
         y = convolution(convolution(x, filters, 1, stride), filters, 3)
@@ -155,13 +156,13 @@ def stacked_lstm(words=5147, depth=3):
 
 
 def translation(words=30000, width=512):
-    source, target, following = (
+    source, target, next_word = (
         layer.data(name, data_type.integer_value_sequence(words))
-        for name in ("source", "target", "following")
+        for name in ("source", "target", "next_word")
     )
-    read = layer.embedding(source, width)
-    forward = networks.simple_gru(read, width)
-    backward = networks.simple_gru(read, width, reverse=True)
+    embedded = layer.embedding(source, width)
+    forward = networks.simple_gru(embedded, width)
+    backward = networks.simple_gru(embedded, width, reverse=True)
     encoded = layer.concat([forward, backward])
     projected = layer.fc(encoded, width, act=activation.Linear(), bias_attr=False)
     boot = layer.fc(layer.first_seq(backward), width, act=activation.Tanh(), bias_attr=False)
@@ -173,16 +174,16 @@ def translation(words=30000, width=512):
         state = layer.gru_step(inputs, state, width, name="state")
         return layer.fc(state, words, act=activation.Softmax())
 
-    given = [layer.StaticInput(encoded), layer.StaticInput(projected)]
-    scores = layer.recurrent_group(step, [*given, layer.embedding(target, width)])
+    static = [layer.StaticInput(encoded), layer.StaticInput(projected)]
+    scores = layer.recurrent_group(step, [*static, layer.embedding(target, width)])
     texts = [(ids(words, 5, 35), ids(words, 5, 35)) for _ in range(4)]
     samples = [(a, [0, *b], [*b, 1]) for a, b in texts]
-    return layer.classification_cost(scores, following), adam, samples
+    return layer.classification_cost(scores, next_word), adam, samples
 
 
-def of_network(size, classes, network, count):
+def image_network(size, classes, network, count):
     return lambda: (
-        of_pictures(size, classes, network),
+        classifier(size, classes, network),
         momentum,
         pictures(3 * size * size, classes, count),
     )
@@ -192,14 +193,14 @@ NETWORKS = {
     "word vectors": word_vectors,
     "stacked LSTM": stacked_lstm,
     "translation, 30,000 words": translation,
-    "VGG-16, 1 picture of 224 x 224": of_network(224, 102, vgg_16, 1),
-    "ResNet-50, 1 picture of 224 x 224": of_network(224, 102, resnet_50, 1),
-    "ResNet-110, 16 pictures of 32 x 32": of_network(32, 10, resnet_110, 16),
+    "VGG-16, 1 picture of 224 x 224": image_network(224, 102, vgg_16, 1),
+    "ResNet-50, 1 picture of 224 x 224": image_network(224, 102, resnet_50, 1),
+    "ResNet-110, 16 pictures of 32 x 32": image_network(32, 10, resnet_110, 16),
 }
 
 
 def measure(name):
-    """Print the row of one network, in a process that has done nothing else."""
+    """Print the row of one network; this runs in a new process."""
     paddle.init(use_gpu=False, trainer_count=1, seed=1)
     clock.mark("init")
     cost, method, samples = NETWORKS[name]()
@@ -220,7 +221,7 @@ def measure(name):
 
 
 def main(names):
-    print(f"| network | {' | '.join(PHASES)} | before the first update, without a step |")
+    print(f"| network | {' | '.join(PHASES)} | startup, less one step |")
     print("| --- " * (len(PHASES) + 2) + "|", flush=True)
     for name in names or NETWORKS:
         subprocess.run([sys.executable, __file__, "--one", name], check=True)

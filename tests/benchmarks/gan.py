@@ -1,7 +1,7 @@
-"""The GAN of demos/gan_core.py, batch 128: a step of D and one of G, pd beside PyTorch.
+"""The GAN of demos/gan_core.py, batch 128: a step of D and one of G, in pd and PyTorch.
 
-PyTorch's step leaves out what it can: no graph behind the digits that D is shown, no gradients of
-D's parameters in G's step.
+PyTorch's step does no unneeded work: the generated digits are detached in D's step, and G's step
+computes no gradients of D's parameters.
 """
 
 import numpy as np
@@ -36,9 +36,9 @@ def ours():
     fake = generator(z)
     p_real, p_fake = discriminator(x), discriminator(fake)
     d_loss, g_loss = bce(p_real, one) + bce(p_fake, zero), bce(p_fake, one)
-    of_d, of_g = (pd.trainable_variables(f"{who}/") for who in ("discriminator", "generator"))
-    d_step = pd.AdamOptimizer(**ADAM).minimize(d_loss, var_list=of_d)
-    g_step = pd.AdamOptimizer(**ADAM).minimize(g_loss, var_list=of_g)
+    theta_d, theta_g = (pd.trainable_variables(f"{n}/") for n in ("discriminator", "generator"))
+    d_step = pd.AdamOptimizer(**ADAM).minimize(d_loss, var_list=theta_d)
+    g_step = pd.AdamOptimizer(**ADAM).minimize(g_loss, var_list=theta_g)
     ones, zeros = np.ones((BATCH, 1), np.float32), np.zeros((BATCH, 1), np.float32)
 
     def step(batch):
@@ -47,20 +47,20 @@ def ours():
         _, g = pd.eval([g_step, g_loss], feeds={z: z_g, one: ones})
         return float(d) + float(g)
 
-    return step, [d_step, d_loss, g_step, g_loss], of_d + of_g
+    return step, [d_step, d_loss, g_step, g_loss], theta_d + theta_g
 
 
 def theirs(parameters):
     parameters = [sbs.parameter(v) for v in parameters]
-    of_d, of_g = parameters[:4], parameters[4:]
+    theta_d, theta_g = parameters[:4], parameters[4:]
     betas = tuple(ADAM.values())
-    d_adam, g_adam = (torch.optim.Adam(p, 1e-3, betas, fused=True) for p in (of_d, of_g))
+    d_adam, g_adam = (torch.optim.Adam(p, 1e-3, betas, fused=True) for p in (theta_d, theta_g))
     ones, zeros = torch.ones(BATCH, 1), torch.zeros(BATCH, 1)
 
     def two_layers(x, w1, b1, w2, b2):
         return torch.addmm(b2, f.relu(torch.addmm(b1, x, w1)), w2)
 
-    def learn(adam, loss, inputs):
+    def update(adam, loss, inputs):
         adam.zero_grad()
         loss.backward(inputs=inputs)
         adam.step()
@@ -69,18 +69,18 @@ def theirs(parameters):
     def step(batch):
         real, z_d, z_g = (torch.from_numpy(a) for a in batch)
         with torch.no_grad():
-            fake = torch.sigmoid(two_layers(z_d, *of_g))
-        real_loss = f.binary_cross_entropy_with_logits(two_layers(real, *of_d), ones)
-        fake_loss = f.binary_cross_entropy_with_logits(two_layers(fake, *of_d), zeros)
-        d = learn(d_adam, real_loss + fake_loss, of_d)
-        logits = two_layers(torch.sigmoid(two_layers(z_g, *of_g)), *of_d)
-        return d + learn(g_adam, f.binary_cross_entropy_with_logits(logits, ones), of_g)
+            fake = torch.sigmoid(two_layers(z_d, *theta_g))
+        real_loss = f.binary_cross_entropy_with_logits(two_layers(real, *theta_d), ones)
+        fake_loss = f.binary_cross_entropy_with_logits(two_layers(fake, *theta_d), zeros)
+        d = update(d_adam, real_loss + fake_loss, theta_d)
+        logits = two_layers(torch.sigmoid(two_layers(z_g, *theta_g)), *theta_d)
+        return d + update(g_adam, f.binary_cross_entropy_with_logits(logits, ones), theta_g)
 
     return step
 
 
 def batches():
-    """(real digits, noise for D's step, noise for G's step)."""
+    """Return batches of (real digits, noise for D's step, noise for G's step)."""
     rng = np.random.default_rng(0)
     noise = [rng.uniform(-1, 1, (BATCH, NOISE)).astype(np.float32) for _ in range(64)]
     real = [(images + 1) / 2 for images, _ in sbs.digits(BATCH)]

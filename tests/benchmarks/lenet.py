@@ -1,4 +1,4 @@
-"""LeNet as in the 2017 book, batch 128: a training step of pd beside one of PyTorch."""
+"""LeNet as in the 2017 book, batch 128: a training step in pd and PyTorch."""
 
 import side_by_side as sbs
 import torch

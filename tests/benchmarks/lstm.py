@@ -1,6 +1,6 @@
-"""An LSTM written step by step with pd.scan, beside torch.nn.LSTM: forward, backward and update.
+"""An LSTM written with pd.scan, compared with torch.nn.LSTM: forward, backward and update.
 
-100 steps, batch 64, hidden 128; the loss is the mean square of the outputs against targets.
+100 steps, batch 64, hidden 128; the loss is the mean squared error of the outputs.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""A perceptron 784-128-64-10, batch 128: a training step of pd beside one of PyTorch."""
+"""A perceptron 784-128-64-10, batch 128: a training step in pd and PyTorch."""
 
 import side_by_side as sbs
 import torch

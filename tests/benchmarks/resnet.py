@@ -1,4 +1,4 @@
-"""The 2017 book's ResNet-20 on 32 x 32 images, batch 64: a step of pd.v2 beside PyTorch's."""
+"""The 2017 book's ResNet-20 on 32 x 32 images, batch 64: a training step in pd_v2 and PyTorch."""
 
 import numpy as np
 import side_by_side as sbs
@@ -17,8 +17,8 @@ STAGES = [(16, 1), (32, 2), (64, 2)]  # filters, stride of the first block
 BLOCKS = (DEPTH - 2) // 6
 
 
-def normed(x, filters, size, stride, act, channels=None):
-    """A convolution without bias, and a batch norm."""
+def conv_bn(x, filters, size, stride, act, channels=None):
+    """Convolution without bias, and batch normalisation."""
     x = L.img_conv(
         input=x,
         filter_size=size,
@@ -35,14 +35,14 @@ def normed(x, filters, size, stride, act, channels=None):
 def ours():
     image = L.data(name="image", type=T.dense_vector(3 * 32 * 32), height=32, width=32)
     label = L.data(name="label", type=T.integer_value(CLASSES))
-    x = normed(image, 16, 3, 1, A.Relu(), channels=3)
-    for filters, first in STAGES:
+    x = conv_bn(image, 16, 3, 1, A.Relu(), channels=3)
+    for filters, first_stride in STAGES:
         for block in range(BLOCKS):
-            stride = first if block == 0 else 1
-            y = normed(x, filters, 3, stride, A.Relu())
-            y = normed(y, filters, 3, 1, A.Linear())
+            stride = first_stride if block == 0 else 1
+            y = conv_bn(x, filters, 3, stride, A.Relu())
+            y = conv_bn(y, filters, 3, 1, A.Linear())
             if stride > 1:
-                x = normed(x, filters, 1, stride, A.Linear())
+                x = conv_bn(x, filters, 1, stride, A.Linear())
             x = L.addto(input=[y, x], act=A.Relu())
     x = L.img_pool(input=x, pool_size=8, stride=1, pool_type=paddle.pooling.Avg())
     scores = L.fc(input=x, size=CLASSES, act=A.Softmax())
@@ -59,37 +59,39 @@ def ours():
 
 
 class Net:
-    """The same network on the values of ours."""
+    """The same network in PyTorch, from the same initial values."""
 
     def __init__(self, parameters):
-        self.learned = [sbs.parameter(v) for v in parameters]
+        self.parameters = [sbs.parameter(v) for v in parameters]
         self.statistics = {}
 
     def __call__(self, image):
-        values = iter(self.learned)
-        x = torch.relu(self.normed(image, values, 16, 3, 1))
-        for filters, first in STAGES:
+        values = iter(self.parameters)
+        x = torch.relu(self.conv_bn(image, values, 16, 3, 1))
+        for filters, first_stride in STAGES:
             for block in range(BLOCKS):
-                stride = first if block == 0 else 1
-                y = torch.relu(self.normed(x, values, filters, 3, stride))
-                y = self.normed(y, values, filters, 3, 1)
+                stride = first_stride if block == 0 else 1
+                y = torch.relu(self.conv_bn(x, values, filters, 3, stride))
+                y = self.conv_bn(y, values, filters, 3, 1)
                 if stride > 1:
-                    x = self.normed(x, values, filters, 1, stride)
+                    x = self.conv_bn(x, values, filters, 1, stride)
                 x = torch.relu(y + x)
         weight, bias = values
         return f.avg_pool2d(x, 8).flatten(1) @ weight + bias
 
-    def normed(self, x, values, filters, size, stride):
+    def conv_bn(self, x, values, filters, size, stride):
         weight, scale, shift = next(values), next(values), next(values)
         x = f.conv2d(x, weight.reshape(filters, x.shape[1], size, size), None, stride, size // 2)
-        known = self.statistics.setdefault(id(weight), [torch.zeros(filters), torch.zeros(filters)])
+        running = self.statistics.setdefault(
+            id(weight), [torch.zeros(filters), torch.zeros(filters)]
+        )
         scale, shift = scale.reshape(-1), shift.reshape(-1)
-        return f.batch_norm(x, *known, scale, shift, True, 0.1, EPSILON)
+        return f.batch_norm(x, *running, scale, shift, True, 0.1, EPSILON)
 
 
 def theirs(parameters):
     net = Net(parameters)
-    optimizer = torch.optim.SGD(net.learned, RATE, momentum=MOMENTUM, fused=True)
+    optimizer = torch.optim.SGD(net.parameters, RATE, momentum=MOMENTUM, fused=True)
 
     def step(batch):
         loss = f.cross_entropy(net(torch.from_numpy(batch[0])), torch.from_numpy(batch[1]))

@@ -1,7 +1,7 @@
-"""Timing of two programs that do the same, block by block in turns, and the table about it.
+"""Timing of the same training step in pd and PyTorch, in alternating blocks, as a table.
 
-A neighbour on the machine or a change of clock then meets both. Importing this module binds the
-process to two cores, so that pd and PyTorch have two threads each; import it before either.
+Other load on the machine, or a change of its clock, then slows down both. Importing this module
+binds the process to two cores, so that pd and PyTorch have two threads each; import it first.
 """
 
 import os
@@ -24,7 +24,7 @@ import numpy as np  # noqa: E402
 try:
     import torch
 except ImportError:
-    print("skipped: PyTorch, the other side of the comparison, is not installed")
+    print("skipped: PyTorch, which pd is compared with, is not installed")
     sys.exit(0)
 
 import onnxruntime  # noqa: E402
@@ -33,20 +33,20 @@ import pd_core as pd  # noqa: E402
 from pd_v2.dataset import mnist  # noqa: E402
 
 torch.set_num_threads(CORES)
-PAUSE_SECONDS = 0.05  # between blocks: threads of the other side stop waiting for more work
+PAUSE_SECONDS = 0.05  # between blocks, so that the threads of the other side stop spinning
 
 
 @dataclass
-class Side:
-    """One of the two: `step(batch)` trains on a batch and returns its loss as a float."""
+class Contender:
+    """One of the two programs: `step(batch)` trains on a batch and returns the loss, a float."""
 
     name: str
     step: Callable
     first_ms: float = 0.0
-    blocks: list = field(default_factory=list)  # ms of each step, an array a block
+    blocks: list = field(default_factory=list)  # ms of each step, an array per block
 
     def run(self, batches, steps):
-        """Time one block; its first step is not counted."""
+        """Time one block of steps after a warm-up step."""
         time.sleep(PAUSE_SECONDS)
         self.step(next(batches))
         times = [self._timed(next(batches)) for _ in range(steps)]
@@ -63,52 +63,52 @@ class Side:
 
 
 def digits(batch_size) -> list:
-    """Batches of real digits: float32 [n, 784] from -1 to 1, and int64 labels [n]."""
+    """Return batches of MNIST: pixels in [-1, 1], float32 [n, 784], and int64 labels [n]."""
     pixels, labels = zip(*mnist.train(), strict=True)
     pixels, labels = np.stack(pixels), np.array(labels)
     starts = range(0, len(labels) - batch_size + 1, batch_size)
     return [(pixels[k : k + batch_size], labels[k : k + batch_size]) for k in starts]
 
 
-def over_and_over(batches) -> Iterator:
-    """The batches, without end."""
+def repeated(batches) -> Iterator:
+    """Yield the batches over and over."""
     while True:
         yield from batches
 
 
 def parameter(variable):
-    """A torch parameter with the value that a Variable has in our session."""
+    """Return a torch parameter with the current value of a Variable."""
     return torch.nn.Parameter(torch.from_numpy(variable.val()))
 
 
 def compare(title, build_ours, build_theirs, batches, steps=20, blocks=10, rtol=1e-3):
-    """Build both sides, see that their losses agree for three steps, time them, print a table.
+    """Build both programs, check that three losses agree, time the steps and print a table.
 
-    `build_ours()` returns (step, targets of a step, {name: parameter}), `build_theirs` takes those
-    parameters and returns a step.
+    `build_ours()` returns (step, targets of the step, parameters), `build_theirs(parameters)`
+    returns a step that starts from the same values. `rtol` is the tolerance of the losses.
     """
     start = time.perf_counter()
     our_step, targets, parameters = build_ours()
     build_ms = (time.perf_counter() - start) * 1e3
-    theirs = Side("PyTorch", build_theirs(parameters))
-    ours = Side("pd", our_step)
+    theirs = Contender("PyTorch", build_theirs(parameters))
+    ours = Contender("pd", our_step)
     nodes = len(pd.subgraph(targets, training=True))
     _check(ours, theirs, batches, rtol)
-    endless = over_and_over(batches)
+    stream = repeated(batches)
     load = os.getloadavg()[0]
     for block in range(blocks):
         for side in (ours, theirs) if block % 2 else (theirs, ours):
-            side.run(endless, steps)
+            side.run(stream, steps)
     _print(title, ours, theirs, load)
     print(
         f"\nGraph of pd: {nodes} nodes in the compiled step, built in {build_ms:.0f} ms "
-        f"({build_ms / nodes * 1e3:.0f} us a node). First step: pd {ours.first_ms:.0f} ms with "
-        f"compiling, PyTorch {theirs.first_ms:.0f} ms."
+        f"({build_ms / nodes * 1e3:.0f} us per node). First step: pd {ours.first_ms:.0f} ms "
+        f"including compilation, PyTorch {theirs.first_ms:.0f} ms."
     )
 
 
 def _check(ours, theirs, batches, rtol):
-    """Three steps of each from the same parameters; the first one is timed as such."""
+    """Check that the losses of three steps agree; time the first step of each."""
     for k, batch in enumerate(batches[:3]):
         losses = []
         for side in (ours, theirs):
@@ -117,7 +117,7 @@ def _check(ours, theirs, batches, rtol):
             if k == 0:
                 side.first_ms = (time.perf_counter() - start) * 1e3
         if not np.allclose(*losses, rtol=rtol):
-            raise SystemExit(f"the two do not compute the same: step {k}, losses {losses}")
+            raise SystemExit(f"the losses differ: step {k}, pd {losses[0]}, PyTorch {losses[1]}")
 
 
 def _print(title, ours, theirs, load):
@@ -128,11 +128,11 @@ def _print(title, ours, theirs, load):
         f"{load:.1f} before, {os.getloadavg()[0]:.1f} after; ONNX Runtime "
         f"{onnxruntime.__version__}, PyTorch {torch.__version__}\n"
     )
-    print("| ms a step | median | min |\n| --- | --- | --- |")
+    print("| ms per step | median | min |\n| --- | --- | --- |")
     for side in (ours, theirs):
         print(f"| {side.name} | {np.median(side.times):.2f} | {side.times.min():.2f} |")
     print(
         f"| PyTorch / pd | {np.median(theirs.times) / np.median(ours.times):.2f} "
         f"| {theirs.times.min() / ours.times.min():.2f} |"
     )
-    print(f"\nPyTorch / pd in single blocks: {min(ratios):.2f} to {max(ratios):.2f}.")
+    print(f"\nPyTorch / pd per block: {min(ratios):.2f} to {max(ratios):.2f}.")

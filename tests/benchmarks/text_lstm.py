@@ -1,9 +1,9 @@
-"""Sentiment of a text as in the 2017 book's LSTM: a training step of pd.v2 beside one of PyTorch.
+"""Sentiment classification with the 2017 book's LSTM: a training step in pd_v2 and PyTorch.
 
-An embedding of 5147 words, an LSTM, the maximum over its steps, and a softmax; batch 64, Adam.
-Once with texts of 100 words, once with 5 to 100. PyTorch pads those and masks what it read beyond
-the end, which here takes less than half the time of its packed sequences. The LSTM is that of
-torch.nn.LSTM: without peepholes, its bias is that of the projection of its input.
+An embedding of 5147 words, an LSTM, max pooling over time, and a softmax; batch 64, Adam. Once with
+texts of 100 words, once with 5 to 100. PyTorch pads those and masks the padding, which takes less
+than half the time of its packed sequences here. The LSTM is that of torch.nn.LSTM: it has no
+peepholes, and its bias is that of the input projection.
 """
 
 import functools
@@ -17,7 +17,7 @@ import pd_core as pd
 import pd_v2 as paddle
 from pd_v2 import build
 
-WORDS, WIDTH, HIDDEN, CLASSES, BATCH, LONGEST = 5147, 128, 128, 2, 64, 100
+WORDS, WIDTH, HIDDEN, CLASSES, BATCH, MAX_LENGTH = 5147, 128, 128, 2, 64, 100
 RATE = 2e-3
 
 
@@ -45,27 +45,29 @@ def ours():
 
 
 def theirs(parameters, ragged):
-    table, into, bias, again, out, out_bias = map(sbs.parameter, parameters)
+    table, w_input, bias, w_hidden, out, out_bias = map(sbs.parameter, parameters)
     lstm = torch.nn.LSTM(WIDTH, HIDDEN, batch_first=True)
-    order = [HIDDEN * k + np.arange(HIDDEN) for k in (1, 2, 0, 3)]  # i, f, g, o of g, i, f, o
+    order = [
+        HIDDEN * k + np.arange(HIDDEN) for k in (1, 2, 0, 3)
+    ]  # gates i, f, g, o from g, i, f, o
     order = np.concatenate(order)
     with torch.no_grad():
-        lstm.weight_ih_l0.copy_(into.T[order])
-        lstm.weight_hh_l0.copy_(again.reshape(HIDDEN, -1).T[order])
+        lstm.weight_ih_l0.copy_(w_input.T[order])
+        lstm.weight_hh_l0.copy_(w_hidden.reshape(HIDDEN, -1).T[order])
         lstm.bias_ih_l0.copy_(bias.reshape(-1)[order])
         lstm.bias_hh_l0.zero_()
     lstm.bias_hh_l0.requires_grad_(False)
-    learned = [table, out, out_bias, *(p for p in lstm.parameters() if p.requires_grad)]
-    optimizer = torch.optim.Adam(learned, RATE, fused=True)
+    trained = [table, out, out_bias, *(p for p in lstm.parameters() if p.requires_grad)]
+    optimizer = torch.optim.Adam(trained, RATE, fused=True)
 
     def hidden(words, lengths):
         if not ragged:
-            return lstm(f.embedding(words.reshape(BATCH, LONGEST), table))[0]
+            return lstm(f.embedding(words.reshape(BATCH, MAX_LENGTH), table))[0]
         texts = torch.split(words, lengths.tolist())
         padded = torch.nn.utils.rnn.pad_sequence(texts, batch_first=True)
-        beyond = torch.arange(padded.shape[1]) >= lengths[:, None]
-        found = lstm(f.embedding(padded, table))[0]
-        return found.masked_fill(beyond[:, :, None], -torch.inf)
+        padding = torch.arange(padded.shape[1]) >= lengths[:, None]
+        states = lstm(f.embedding(padded, table))[0]
+        return states.masked_fill(padding[:, :, None], -torch.inf)
 
     def step(batch):
         words, lengths, label = map(torch.from_numpy, batch)
@@ -80,21 +82,21 @@ def theirs(parameters, ragged):
 
 
 def texts(shortest):
-    """Batches of (words of all texts, the length of each, labels)."""
+    """Return batches of (words of all texts, lengths, labels)."""
     rng = np.random.default_rng(0)
-    found = []
+    batches = []
     for _ in range(8):
-        lengths = rng.integers(shortest, LONGEST, BATCH, endpoint=True)
-        lengths[0] = LONGEST
+        lengths = rng.integers(shortest, MAX_LENGTH, BATCH, endpoint=True)
+        lengths[0] = MAX_LENGTH
         words = rng.integers(0, WORDS, lengths.sum())
-        found.append((words, lengths, rng.integers(0, CLASSES, BATCH)))
-    return found
+        batches.append((words, lengths, rng.integers(0, CLASSES, BATCH)))
+    return batches
 
 
 if __name__ == "__main__":
-    for shortest in (LONGEST, 5):
-        title = f"Text LSTM, {shortest} to {LONGEST} words, batch {BATCH}, hidden {HIDDEN}, Adam"
-        ragged = functools.partial(theirs, ragged=shortest < LONGEST)
+    for shortest in (MAX_LENGTH, 5):
+        title = f"Text LSTM, {shortest} to {MAX_LENGTH} words, batch {BATCH}, hidden {HIDDEN}, Adam"
+        build_theirs = functools.partial(theirs, ragged=shortest < MAX_LENGTH)
         with build.fresh():
-            sbs.compare(title, ours, ragged, texts(shortest), steps=8, blocks=8)
+            sbs.compare(title, ours, build_theirs, texts(shortest), steps=8, blocks=8)
         print()

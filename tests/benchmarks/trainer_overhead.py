@@ -1,10 +1,10 @@
-"""What `paddle.trainer.SGD.train` costs beside its compiled step, for the book's perceptron.
+"""The overhead of `paddle.trainer.SGD.train` over its compiled step, for the book's perceptron.
 
-784-128-64-10, batch 128, momentum and decay, with batches that are there as lists of tuples. The
-step is one evaluation of the core; all else in train() is overhead: conversion, events, schedule,
-metrics. Where a batch is converted while the step before it runs, the step itself takes longer if
-no core is free; so the same step is also timed alone, on arrays that are there. The script binds
-itself to two cores, where the platform can.
+784-128-64-10, batch 128, momentum and weight decay, on batches that are lists of tuples in memory.
+The step is one evaluation of the core; everything else in train() is overhead: conversion, events,
+schedule, metrics. If a batch is converted while the step before it runs and no core is idle, that
+step takes longer; so the same step is also timed alone, on arrays that are converted already. The
+script binds itself to two cores, where the platform supports it.
 """
 
 import os
@@ -15,7 +15,6 @@ if hasattr(os, "sched_setaffinity"):
 
 import numpy as np
 
-import pd_core as pd
 import pd_v2 as paddle
 
 BATCH, BATCHES, PASSES = 128, 50, 40
@@ -23,21 +22,21 @@ L, A, T = paddle.layer, paddle.activation, paddle.data_type
 
 
 class Clock:
-    """Takes the time of the core's evaluations, in the place of `pd.eval`."""
+    """A replacement of a session's `eval` that adds up the time of its calls."""
 
-    def __init__(self):
-        self.evaluate, self.inside = pd.eval, 0.0
+    def __init__(self, evaluate):
+        self.evaluate, self.seconds = evaluate, 0.0
 
     def __call__(self, *args, **options):
         start = time.perf_counter()
         try:
             return self.evaluate(*args, **options)
         finally:
-            self.inside += time.perf_counter() - start
+            self.seconds += time.perf_counter() - start
 
 
 def perceptron():
-    """The trainer of the book's second chapter."""
+    """Return the trainer of the book's second chapter."""
     x = L.data(name="pixel", type=T.dense_vector(784))
     hidden = L.fc(L.fc(x, size=128, act=A.Relu()), size=64, act=A.Relu())
     label = L.data(name="label", type=T.integer_value(10))
@@ -50,57 +49,57 @@ def perceptron():
     return paddle.trainer.SGD(cost, paddle.parameters.create(cost), optimizer)
 
 
-def batches(kind):
-    """Lists of BATCH tuples (784 numbers, label), the numbers as `kind` makes them."""
+def batches(convert):
+    """Return lists of BATCH tuples (convert(784 numbers), label)."""
     rng = np.random.default_rng(0)
     samples = [
-        (kind(rng.uniform(-1, 1, 784).astype(np.float32)), int(rng.integers(10)))
+        (convert(rng.uniform(-1, 1, 784).astype(np.float32)), int(rng.integers(10)))
         for _ in range(BATCH * BATCHES)
     ]
     return [samples[k : k + BATCH] for k in range(0, len(samples), BATCH)]
 
 
 def alone(trainer, prepared):
-    """A function that makes the steps of one pass on arrays that are there: seconds."""
+    """Return a function that runs the steps of one pass on converted batches, and times them."""
     convert = trainer._converter(None)
     feeds = [convert(batch) for batch in prepared]
     targets = [trainer._update, *trainer._training_targets]
-    for each in feeds:
-        each[trainer._updater.rate] = np.array(1e-4, np.float32)
+    for fed in feeds:
+        fed[trainer._updater.rate] = np.array(1e-4, np.float32)
 
     def run():
         start = time.perf_counter()
-        for each in feeds:
-            pd.eval(targets, each)
+        for fed in feeds:
+            trainer._session.eval(targets, fed)
         return time.perf_counter() - start
 
     return run
 
 
 def measured(trainer, reader, prepared):
-    """µs a batch: the step alone, the step in train(), and all else there. Least disturbed passes.
+    """Return µs per batch of the fastest passes: (step alone, step in train(), overhead).
 
-    Passes of both kinds take turns.
+    Passes of both kinds alternate.
     """
-    clock, found, bare = Clock(), [], []
+    session = trainer._session
+    clock, in_train, step_alone = Clock(session.eval), [], []
     trainer.train(reader)
     step = alone(trainer, prepared)
     for _ in range(PASSES):
-        bare.append(step())
-        pd.eval = clock
+        step_alone.append(step())
+        session.eval = clock
         try:
-            clock.inside, start = 0.0, time.perf_counter()
+            clock.seconds, start = 0.0, time.perf_counter()
             trainer.train(reader, event_handler=lambda event: None)
             total = time.perf_counter() - start
         finally:
-            pd.eval = clock.evaluate
-        found.append((clock.inside, total - clock.inside))
-    return np.array([min(bare[1:]), *min(found, key=sum)]) / BATCHES * 1e6
+            del session.eval
+        in_train.append((clock.seconds, total - clock.seconds))
+    return np.array([min(step_alone[1:]), *min(in_train, key=sum)]) / BATCHES * 1e6
 
 
 def readers(prepared):
-    """The ways in which the batches come, by name."""
-
+    """Return readers of the batches from several sources, by name."""
     samples = [sample for batch in prepared for sample in batch]
 
     def generated():
@@ -116,15 +115,16 @@ def readers(prepared):
 
 if __name__ == "__main__":
     print(
-        "| samples | from | step alone, µs | step, µs | beside, µs | beside / step | all / alone |"
+        "| samples | from | step alone, µs | step, µs | overhead, µs | overhead / step "
+        "| all / alone |"
     )
     print("| --- | --- | --- | --- | --- | --- | --- |")
-    for name, kind in (("numpy arrays", np.asarray), ("lists of floats", np.ndarray.tolist)):
-        prepared = batches(kind)
-        for how, reader in readers(prepared).items():
+    for name, convert in (("numpy arrays", np.asarray), ("lists of floats", np.ndarray.tolist)):
+        prepared = batches(convert)
+        for source, reader in readers(prepared).items():
             with paddle.build.fresh():
-                bare, step, beside = measured(perceptron(), reader, prepared)
-            share, ratio = beside / step, (step + beside) / bare
-            figures = f"{bare:.0f} | {step:.0f} | {beside:.0f} | {share:.0%} | {ratio:.2f}"
-            print(f"| {name} | {how} | {figures} |")
+                alone_us, step, overhead = measured(perceptron(), reader, prepared)
+            share, ratio = overhead / step, (step + overhead) / alone_us
+            figures = f"{alone_us:.0f} | {step:.0f} | {overhead:.0f} | {share:.0%} | {ratio:.2f}"
+            print(f"| {name} | {source} | {figures} |")
     print(f"\nload average {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "")

@@ -113,7 +113,7 @@ def test_infer_sees_what_training_has_done(net):
     assert paddle.infer(y, pool, [([1.0, 0.0],)]).tolist() == [[-1, 0]]
 
 
-def test_the_program_is_compiled_once(net):
+def test_the_program_is_compiled_once(net, no_programs):
     y, pool = net
     for _ in range(3):
         paddle.infer(y, pool, ROWS)

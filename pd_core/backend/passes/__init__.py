@@ -10,12 +10,13 @@ from . import portable
 from .affine import channel_affine
 from .attention import attention
 from .blocked import blocked_kernels
-from .bytes import in_bytes
+from .bytes import BYTEWISE, in_bytes
 from .context import each_node
 from .convolution import conv_filter_grad, conv_input_grad
 from .crops import pad_of_crop
 from .loops import lighten_loops
 from .loss import (
+    LOGARITHMS,
     binary_cross_entropy,
     binary_cross_entropy_grad,
     in_log_space,
@@ -74,16 +75,18 @@ LOWERINGS = {
     **dict.fromkeys(("RNN", "GRU", "LSTM"), steps_first),
 }
 
+_POOLED = frozenset({"MaxPoolGrad"})
+
 # Every program first: outputs that it does not read are dropped, and composites replaced by cheaper
 # ones. Each rule has a walk of its own, since it looks at what the one before has built.
 ALWAYS = (
     without_unread_outputs,
-    each_node(exchange_relu_and_pool),
-    each_node(sum_of_max_pool_grad),
-    each_node(in_log_space),
-    each_node(scattered_once),
-    each_node(add_rows),
-    each_node(padded_again),
+    each_node({"ReluGrad": exchange_relu_and_pool}, _POOLED),
+    each_node({"ReduceSum": sum_of_max_pool_grad}, _POOLED),
+    each_node(dict.fromkeys(LOGARITHMS, in_log_space), frozenset({"Softmax", "Sigmoid"})),
+    each_node({"Add": scattered_once}, frozenset({"ScatterElements"})),
+    each_node({"ScatterElements": add_rows}),
+    each_node({"PadRows": padded_again}),
 )
 # Then ONNX's own operators alone: what is exported, and what every backend starts from.
 EXPORT = (each_node(LOWERINGS), lighten_loops)
@@ -91,10 +94,10 @@ EXPORT = (each_node(LOWERINGS), lighten_loops)
 WEBGPU = (each_node(LOWERINGS | portable.LOWERINGS), lighten_loops)
 # On top for ONNX Runtime's kernels of a device; these may use operators that ONNX lacks.
 CPU = (
-    each_node(pad_of_crop),
-    each_node(in_bytes),
-    each_node(channel_affine),
-    each_node(momentum_gemm),
-    each_node(blocked_kernels),
+    each_node({"Pad": pad_of_crop}),
+    each_node(dict.fromkeys(BYTEWISE, in_bytes)),
+    each_node({"Add": channel_affine}),
+    each_node({"Sub": momentum_gemm}),
+    each_node(dict.fromkeys(("Conv", "Relu"), blocked_kernels), frozenset({"Conv"})),
 )
 CUDA = ()  # none so far

@@ -2,13 +2,14 @@
 
 import numpy as np
 
-from ...graph.node import apply
+from ...graph.node import Node, apply
 from ...graph.rewrite import is_output_of
-from ...graph.variable import constant
+from ...graph.variable import Inputs, constant
+from .context import Context, Outputs
 from .windows import reshape_dims
 
 
-def channel_affine(node, inputs, context):
+def channel_affine(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Replace a Mul and an Add per channel by one BatchNormalization.
 
     With mean 0, variance 1 and epsilon 0 it computes just that.

@@ -4,15 +4,17 @@ scores."""
 import numpy as np
 
 from ... import ops
-from ...graph.node import apply
-from ...graph.variable import constant
+from ...graph.node import Node, apply
+from ...graph.variable import Inputs, constant
+from .context import Context, Outputs
 
 _WINDOW = ("left_window_size", "right_window_size")
 
 
-def attention(node, inputs, context):
+def attention(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Write windows and short masks out as one additive mask; keep an attention without them."""
-    q, k, v, mask, *rest = (*inputs, *[None] * (7 - len(inputs)))
+    padded: Inputs = (*inputs, *[None] * (7 - len(inputs)))
+    q, k, v, mask, *rest = padded
     scores = _Scores(q, k, rest[0])
     windowed = any(name in node.attributes for name in _WINDOW)
     if not windowed and (mask is None or scores.fits(mask)):
@@ -27,10 +29,10 @@ def attention(node, inputs, context):
         total = scores.widened(mask, hidden) + total
     for outside in scores.outside(window, rest[2]):
         total = ops.where(outside, hidden, total)
-    inputs = [q, k, v, total, *rest]
-    while inputs[-1] is None:
-        inputs.pop()
-    outputs = apply("Attention", *inputs, outputs=len(node.outputs), **attributes)
+    new = [q, k, v, total, *rest]
+    while new[-1] is None:
+        new.pop()
+    outputs = apply("Attention", *new, outputs=len(node.outputs), **attributes)
     return outputs if isinstance(outputs, tuple) else (outputs,)
 
 

@@ -10,13 +10,15 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from ... import ops
-from ...graph.node import composite
+from ...graph.node import Node, composite
+from ...graph.variable import Inputs
+from .context import Context, Outputs
 
 DOMAIN = "com.microsoft.nchwc"
 _POSITIONS = 1000  # of the result; for fewer, reordering the filters costs more than it gains
 
 
-def blocked_kernels(node, inputs, context):
+def blocked_kernels(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Compute a convolution, and a relu that alone reads it, by the kernels for blocked images."""
     if node.op_type == "Conv" and _gains(node, inputs[1], context):
         return (_conv(node, inputs, context),)

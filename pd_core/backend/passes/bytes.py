@@ -7,14 +7,15 @@ such numbers. CUDA and WebGPU have no kernels for arithmetic on bytes.
 import numpy as np
 
 from ... import ops
-from ...graph.node import apply
+from ...graph.node import Node, apply
 from ...graph.rewrite import is_output_of
-from ...graph.variable import constant
+from ...graph.variable import Inputs, constant
+from .context import Context, Outputs
 
 _MOST = 255
 
 
-def in_bytes(node, inputs, context):
+def in_bytes(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Compute with bytes: a mask times a number, such a product plus a number, and a comparison
     of either with its upsampled maximum.
     """
@@ -84,3 +85,4 @@ def _source_of_cast(x):
 
 
 _RULES = {"Mul": _product, "Add": _sum}
+BYTEWISE = ("Mul", "Add", "Equal")  # the operators of `in_bytes`

@@ -10,7 +10,7 @@ import numpy as np
 from ... import ops
 from ...graph.node import Node, ancestors
 from ...graph.rewrite import rewrite
-from ...graph.variable import Dim, Variable
+from ...graph.variable import Dim, Inputs, MaybeNone, Variable
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class Context:
     targets: tuple[Variable, ...] = ()
     sizes: Mapping[str, int] = field(default_factory=dict)
     fed: frozenset[Dim] = frozenset()
-    seed: Variable | None = None
+    seed: Variable | MaybeNone = None
     draws: tuple[int, ...] = ()
     block: int = 0
     cache: dict = field(default_factory=dict, init=False, repr=False)
@@ -50,33 +50,63 @@ class Context:
         return ops.gather(self.seed, np.int64(self.draws.index(key)))
 
 
-Rule = Callable[[Node, tuple[Variable | None, ...], Context], Sequence[Variable] | None]
+Outputs = Sequence[Variable] | None  # what a rule returns
+Rule = Callable[[Node, Inputs, Context], Outputs]
 Pass = Callable[[Sequence[Variable], Context], list[Variable]]
 
 
-def each_node(rule: Rule | Mapping[str, Rule]) -> Pass:
-    """Return the pass that applies a rule to every node in one walk.
+@dataclass(frozen=True)
+class each_node:
+    """The pass that applies a rule, or rules by operator type, to every node in one walk.
 
-    A mapping holds a rule for each of several operator types. Nodes that a rule has built are
-    not visited in the same walk.
+    Nodes that a rule has built are not visited in the same walk. `beside` are operator types one
+    of which the graph must have for any rule to apply: a walk that cannot find anything is left
+    out.
     """
 
-    def run(targets, context):
+    rules: Rule | Mapping[str, Rule]
+    beside: frozenset[str] = frozenset()
+
+    def __call__(self, targets: Sequence[Variable], context: Context) -> list[Variable]:
         context = replace(context, targets=tuple(targets))
 
-        def bound(node, inputs):
-            chosen = rule.get(node.op_type) if isinstance(rule, Mapping) else rule
-            return None if chosen is None else chosen(node, inputs, context)
+        rules = self.rules
+        if not isinstance(rules, Mapping):
+            return rewrite(targets, lambda node, inputs: rules(node, inputs, context))
 
-        return rewrite(targets, bound)
+        def chosen(node, inputs):
+            return rules[node.op_type](node, inputs, context)
 
-    return run
+        return rewrite(targets, chosen, only=rules.keys())
+
+    def applies(self, op_types: set[str]) -> bool:
+        """Whether a graph of these operators can have a node that a rule replaces."""
+        if self.beside and op_types.isdisjoint(self.beside):
+            return False
+        return not isinstance(self.rules, Mapping) or not op_types.isdisjoint(self.rules)
 
 
 def apply_passes(
     targets: Sequence[Variable], passes: Iterable[Pass], context: Context
 ) -> list[Variable]:
     """Return the targets after the passes, applied in their order."""
+    targets, present = list(targets), None
     for each in passes:
-        targets = each(targets, context)
-    return list(targets)
+        if isinstance(each, each_node):
+            present = _op_types(targets) if present is None else present
+            if not each.applies(present):
+                continue
+        after = each(targets, context)
+        if after != targets:
+            targets, present = after, None
+    return targets
+
+
+def _op_types(targets, stop=()) -> set[str]:
+    """The operator types of a graph, bodies included."""
+    op_types = set()
+    for node in ancestors(targets, stop):
+        op_types.add(node.op_type)
+        for block in node.blocks.values():
+            op_types |= _op_types(block.outputs, set(block.inputs))
+    return op_types

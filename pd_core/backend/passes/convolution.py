@@ -7,8 +7,9 @@ from itertools import product
 import numpy as np
 
 from ... import ops
-from ...graph.node import apply, refined
-from ...graph.variable import constant
+from ...graph.node import Node, apply, refined
+from ...graph.variable import Inputs, constant, static
+from .context import Context, Outputs
 from .factored import factored_filter_grad
 from .windows import Windows, merged, pad_or_crop, reshape_dims
 
@@ -20,12 +21,12 @@ _PRODUCTS = 9  # beyond which shifts of any number of channels are stacked
 _FEW = 64  # columns of an im2col matrix up to which one product with all of them is fastest
 
 
-def conv_input_grad(node, inputs, context):
+def conv_input_grad(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Lower to a transposed convolution, or to an ordinary one where that makes as few products."""
     w, dy, x = inputs
     a = node.attributes
     geometry = {k: a[k] for k in ("strides", "pads", "dilations", "group")}
-    windows = Windows(node, x, dy, w.dims[2:])
+    windows = Windows(node, x, dy, static(w.dims[2:]))
     if _stays_in_size(windows, geometry["group"]):
         return (_flipped_conv(windows, w, dy, node.outputs[0].dims),)
     missing = [
@@ -72,21 +73,21 @@ def _of(dims, grad):
     return grad
 
 
-def conv_filter_grad(node, inputs, context):
+def conv_filter_grad(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Lower to products of dy with the windows of x, in the form that copies least."""
     x, dy, w = inputs
-    windows = Windows(node, x, dy, w.dims[2:])
+    windows = Windows(node, x, dy, static(w.dims[2:]))
     taps = len(windows.taps())
-    if taps == 1 or x.dims[1] * taps > _FEW:
+    if taps == 1 or static(x.dims)[1] * taps > _FEW:
         return conv_filter_grad_of_rows(node, inputs, context)
     grad = _by_im2col(windows, windows.padded(x, 0.0), dy, node.attributes["group"])
     return (_of(node.outputs[0].dims, grad),)
 
 
-def conv_filter_grad_of_rows(node, inputs, context):
+def conv_filter_grad_of_rows(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Lower to slices and products alone, without a convolution."""
     x, dy, w = inputs
-    windows = Windows(node, x, dy, w.dims[2:])
+    windows = Windows(node, x, dy, static(w.dims[2:]))
     group = node.attributes["group"]
     if len(windows.taps()) == 1 and not any(windows.pads):
         grad = reshape_dims(_per_image(dy, windows.slice(x, [0] * windows.n), group), w.dims)

@@ -1,11 +1,15 @@
 """A crop and a padding of it as one Pad of ONNX Runtime, whose widths may be negative."""
 
+from typing import Any
+
 import numpy as np
 
-from ...graph.node import apply
+from ...graph.node import Node, apply
+from ...graph.variable import Inputs
+from .context import Context, Outputs
 
 
-def pad_of_crop(node, inputs, context):
+def pad_of_crop(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Merge a constant Pad of a Slice with known bounds, if no end is both cut and padded."""
     if node.op_type != "Pad" or node.attributes.get("mode", "constant") != "constant":
         return None
@@ -16,7 +20,8 @@ def pad_of_crop(node, inputs, context):
     image, *bounds = inner.inputs
     if any(v.value is None for v in (widths, *bounds)):
         return None
-    added = widths.value.reshape(2, image.rank)
+    array: Any = widths.value
+    added = array.reshape(2, image.rank)
     cut = np.zeros_like(added)
     for start, end, axis in zip(*(v.value.tolist() for v in bounds), strict=True):
         size = image.dims[axis]

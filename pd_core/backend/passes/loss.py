@@ -7,13 +7,14 @@ softmax or sigmoid, the two become one operator, and so do their derivatives.
 import numpy as np
 
 from ... import ops
-from ...graph.node import apply
+from ...graph.node import Node, apply
 from ...graph.rewrite import is_output_of
-from ...graph.variable import constant
+from ...graph.variable import Inputs, constant
+from .context import Context, Outputs
 from .scatter import is_zero
 
 
-def in_log_space(node, inputs, context):
+def in_log_space(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Fuse a logarithm, or the gradient of one, with the softmax or sigmoid before it."""
     fuse = _FUSED.get(node.op_type)
     return None if fuse is None else fuse(node, inputs)
@@ -84,37 +85,38 @@ _FUSED = {
     "BinaryCrossEntropy": _binary_of_sigmoid,
     "Mul": _sigmoid_of_binary,
 }
+LOGARITHMS = tuple(_FUSED)  # the operators of `in_log_space`
 
 
 # ---- elsewhere
 
 
-def log_probability(node, inputs, context):
+def log_probability(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """ln p."""
     (p,) = inputs
     return (ops.log(p),)
 
 
-def log_probability_grad(node, inputs, context):
+def log_probability_grad(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """dy / p."""
     p, dy = inputs
     return (dy / p,)
 
 
-def softmax_grad(node, inputs, context):
+def softmax_grad(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """y (dy - sum(dy y))."""
     y, dy = inputs
     return (y * (dy - _sum(dy * y, node.attributes["axis"])),)
 
 
-def binary_cross_entropy(node, inputs, context):
+def binary_cross_entropy(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """-(t ln p + (1 - t) ln(1 - p))."""
     p, t = inputs
     one = constant(1, p.dtype)
     return (-(t * ops.log(p) + (one - t) * ops.log(one - p)),)
 
 
-def binary_cross_entropy_grad(node, inputs, context):
+def binary_cross_entropy_grad(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """dy (p - t) / (p (1 - p))."""
     p, t, dy = inputs
     return (dy * ((p - t) / (p - p * p)),)

@@ -1,10 +1,12 @@
 """Updates of a matrix whose gradient is a product, in fewer passes over the matrix."""
 
-from ...graph.node import apply
+from ...graph.node import Node, apply
 from ...graph.rewrite import is_output_of
+from ...graph.variable import Inputs
+from .context import Context, Outputs
 
 
-def momentum_gemm(node, inputs, context):
+def momentum_gemm(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Replace c v - rate (a b) by one Gemm, c v + a (-rate b); so too with a b + c' w.
 
     c is the momentum, or 1 where there is none. It costs a pass over b, so b must not be larger

@@ -3,11 +3,13 @@
 import numpy as np
 
 from ... import ops
-from ...graph.node import apply, refined
+from ...graph.node import Node, apply, refined
+from ...graph.variable import Inputs
+from .context import Context, Outputs
 from .windows import reshape_dims
 
 
-def batch_norm(node, inputs, context):
+def batch_norm(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Lower to the normalized image, and the mean and biased variance of each channel.
 
     The variance is that of centred values: E[x²] - E[x]² would cancel where the mean is large.

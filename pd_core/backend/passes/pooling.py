@@ -7,9 +7,10 @@ the Indices of ONNX's MaxPool; with ties="all" each of them gets it.
 import numpy as np
 
 from ... import ops
-from ...graph.node import apply
+from ...graph.node import Node, apply
 from ...graph.rewrite import is_output_of
-from ...graph.variable import constant
+from ...graph.variable import Inputs, constant
+from .context import Context, Outputs
 from .relu import masked
 from .windows import Windows, merged, reshape_dims
 
@@ -19,13 +20,13 @@ _SQUARE = 64  # taps up to which a convolution adds them up; its filters hold th
 _PIXELS = 16_384  # of an image up to which channels are stacked
 
 
-def max_pool(node, inputs, context):
+def max_pool(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Lower to ONNX's own operator, which has no attribute for ties."""
     attributes = {k: v for k, v in node.attributes.items() if k != "ties"}
     return (apply("MaxPool", *inputs, known=node.outputs[0].dims, **attributes),)
 
 
-def max_pool_grad(node, inputs, context):
+def max_pool_grad(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Lower to dy scattered to the maximum of each window.
 
     By the Indices of a MaxPool where windows overlap. Where they tile the image a comparison of
@@ -40,7 +41,7 @@ def max_pool_grad(node, inputs, context):
     return (_in_shape_of(x, flat),)
 
 
-def sum_of_max_pool_grad(node, inputs, context):
+def sum_of_max_pool_grad(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Replace the sum of `max_pool_grad` over whole images by that of dy: one winner a window."""
     if node.op_type != "ReduceSum" or len(inputs) < 2 or not is_output_of(inputs[0], "MaxPoolGrad"):
         return None
@@ -52,7 +53,7 @@ def sum_of_max_pool_grad(node, inputs, context):
     return (apply("ReduceSum", pool.inputs[2], axes, **node.attributes),)
 
 
-def max_pool_pick(node, inputs, context):
+def max_pool_pick(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Lower to u at the maximum of each window: the transpose of `max_pool_grad`."""
     windows, (x, y, u) = _windows(node, inputs), inputs
     if _all_ties(node) or not windows.onnx_pads:
@@ -61,7 +62,7 @@ def max_pool_pick(node, inputs, context):
     return (_in_shape_of(y, picked),)
 
 
-def max_pool_grad_without_indices(node, inputs, context):
+def max_pool_grad_without_indices(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Lower `max_pool_grad` without the Indices of MaxPool, which some runtimes lack."""
     windows, (x, y, dy) = _windows(node, inputs), inputs
     if windows.tile:
@@ -73,7 +74,7 @@ def max_pool_grad_without_indices(node, inputs, context):
     return (windows.unpadded(spread(windows, x, y, dy)),)
 
 
-def max_pool_pick_without_indices(node, inputs, context):
+def max_pool_pick_without_indices(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Lower `max_pool_pick` without the Indices of MaxPool."""
     windows, (x, y, u) = _windows(node, inputs), inputs
     winners = _winners_of_cells(windows, x, _all_ties(node))
@@ -246,7 +247,7 @@ def _in_shape_of(x, flat):
     return apply("Reshape", flat, ops.shape_of(x), known=x.dims, allowzero=1)
 
 
-def avg_pool_grad(node, inputs, context):
+def avg_pool_grad(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Lower to dy over the number of cells averaged, at every cell of its window."""
     x, dy = inputs
     windows = Windows(node, x, dy, node.attributes["kernel_shape"])

@@ -10,14 +10,15 @@ import numpy as np
 
 from ... import ops
 from ...graph.node import Node, ancestors, apply, refined
-from ...graph.variable import Variable, constant
+from ...graph.variable import Inputs, Variable, constant, static
+from .context import Context, Outputs
 from .convolution import conv_filter_grad_of_rows
 from .pooling import max_pool_grad_without_indices, max_pool_pick_without_indices
 
 _VECTOR = 4  # channels that a kernel computes at once
 
 
-def log_softmax(node, inputs, context):
+def log_softmax(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Lower to z - max(z) - ln(sum(exp(z - max(z))))."""
     (z,) = inputs
     axes = np.array([node.attributes.get("axis", -1)], np.int64)
@@ -26,20 +27,20 @@ def log_softmax(node, inputs, context):
     return (centred - ops.log(total),)
 
 
-def sign(node, inputs, context):
+def sign(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Lower to (z > 0) - (z < 0)."""
     (z,) = inputs
     zero = constant(0, z.dtype)
     return (ops.cast(z > zero, z.dtype) - ops.cast(z < zero, z.dtype),)
 
 
-def size(node, inputs, context):
+def size(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Lower to the product of the shape, for which no element is read."""
     (x,) = inputs
     return (apply("ReduceProd", ops.shape_of(x), keepdims=0),)
 
 
-def conv(node, inputs, context):
+def conv(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Split into a convolution for each group, where a vector of channels would span two groups.
 
     The kernels take the first channel's group for all channels of such a vector.
@@ -47,11 +48,12 @@ def conv(node, inputs, context):
     x, w, *bias = inputs
     a = dict(node.attributes)
     groups = a.pop("group", 1)
-    width = w.dims[0] // groups if all(isinstance(d, int) for d in w.dims[:2]) else 0
-    if groups == 1 or width < _VECTOR or width % _VECTOR == 0 or w.dims[0] % _VECTOR:
+    filters, channels = static(w.dims[:2])
+    width = filters // groups if all(isinstance(d, int) for d in (filters, channels)) else 0
+    if groups == 1 or width < _VECTOR or width % _VECTOR == 0 or filters % _VECTOR:
         return None
     parts = zip(
-        ops.split(x, [w.dims[1]] * groups, axis=1),
+        ops.split(x, [channels] * groups, axis=1),
         ops.split(w, [width] * groups, axis=0),
         strict=True,
     )
@@ -63,7 +65,7 @@ def conv(node, inputs, context):
     return (y,)
 
 
-def matmul(node, inputs, context):
+def matmul(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Pad the inner axis by a zero where it may be empty at run time.
 
     The kernels fail on an empty axis, such as the tokens of sequences that are all empty. Feeds

@@ -3,19 +3,23 @@
 import numpy as np
 
 from ... import ops
-from ...graph.node import apply
+from ...graph.node import Node, apply
+from ...graph.variable import Inputs
+from .context import Context, Outputs
 
 _U = np.uint32
 
 
-def uniform(node, inputs, context):
+def uniform(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Lower to float32 on [0, 1): the hash of (seed, step, key, loop counters, element)."""
     (shape, *counters), key = inputs, node.attributes["key"]
     first, second = _keys(ops.cast(context.seed_row(key), np.uint32), key, counters)
     count = apply("ReduceProd", shape, keepdims=0)
     h = ops.cast(ops.arange(count), np.uint32)
     h = _mix(_mix(_mix(h + first) + second))
-    unit = ops.cast(h / _U([256]), np.float32) * np.float32([2.0**-24])  # the upper 24 bits
+    unit = ops.cast(h / np.array([256], _U), np.float32) * np.array(
+        [2.0**-24], np.float32
+    )  # the upper 24 bits
     return (apply("Reshape", unit, shape, known=node.outputs[0].dims, allowzero=1),)
 
 

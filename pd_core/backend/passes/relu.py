@@ -1,11 +1,12 @@
 """The gradient of relu, and its exchange with that of a max pooling."""
 
 from ... import ops
-from ...graph.node import composite
-from ...graph.variable import Variable
+from ...graph.node import Node, composite
+from ...graph.variable import Inputs, Variable
+from .context import Context, Outputs
 
 
-def relu_grad(node, inputs, context):
+def relu_grad(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Lower to a product of dy with the mask y > 0."""
     y, dy = inputs
     return (masked(y > 0, dy),)
@@ -19,7 +20,7 @@ def masked(condition: Variable, x: Variable) -> Variable:
     return ops.cast(condition, x.dtype) * x
 
 
-def exchange_relu_and_pool(node, inputs, context):
+def exchange_relu_and_pool(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Replace relu_grad(x, max_pool_grad(x, y, dy)) by max_pool_grad(x, y, relu_grad(y, dy)).
 
     Where x reaches its window's maximum y, x and y have one sign; the mask of the pooled image is

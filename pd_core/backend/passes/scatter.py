@@ -4,14 +4,15 @@ import numpy as np
 from onnx import TensorProto
 
 from ... import ops
-from ...graph.node import apply, refined
+from ...graph.node import Node, apply, refined
 from ...graph.rewrite import is_output_of
-from ...graph.variable import Variable
+from ...graph.variable import Inputs, Variable
+from .context import Context, Outputs
 
 _LARGEST = np.iinfo(np.int32).max
 
 
-def scattered_once(node, inputs, context):
+def scattered_once(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Scatter into one table instead of the sum of two: the gradient of a table that was gathered
     from in several places.
     """
@@ -52,7 +53,7 @@ def _joined(a, b, axis):
     return apply("Concat", a, b, axis=axis)
 
 
-def add_rows(node, inputs, context):
+def add_rows(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Add rows to a matrix as numbers to a flat vector, at indices that are computed before.
 
     ONNX Runtime's CPU kernel computes the offset of each number, which takes a fifth of the time

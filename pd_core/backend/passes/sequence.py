@@ -5,11 +5,12 @@ import math
 import numpy as np
 
 from ... import ops
-from ...graph.node import apply, refined
-from ...graph.variable import constant, fresh_dim
+from ...graph.node import Node, apply, refined
+from ...graph.variable import Inputs, constant, fresh_dim
+from .context import Context, Outputs
 
 
-def padded_again(node, inputs, context):
+def padded_again(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Mask a padded tensor that was packed and is padded once more, instead of two gathers."""
     if node.op_type != "PadRows":
         return None
@@ -28,20 +29,20 @@ def padded_again(node, inputs, context):
     return (made,)
 
 
-def pad_rows(node, inputs, context):
+def pad_rows(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Lower to a gather of the rows and a row of `fill`."""
     values, index, _ = inputs
     return (_padded(values, index, node.attributes["fill"]),)
 
 
-def pack_rows(node, inputs, context):
+def pack_rows(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Lower to a gather from the flattened positions."""
     padded, index, places = inputs
     padded = _flattened(padded, index) if index.rank > 1 else padded
     return (apply("Gather", padded, places),)
 
 
-def pad_parts(node, inputs, context):
+def pad_parts(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Lower to a gather for each part; padding is a row of zeros, or any row without `zeros`."""
     values, _, *indices = inputs
     if node.attributes["zeros"]:
@@ -52,7 +53,7 @@ def pad_parts(node, inputs, context):
     return tuple(apply("Gather", values, index) for index in indices)
 
 
-def pack_parts(node, inputs, context):
+def pack_parts(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Lower to a gather from the concatenated parts."""
     places, *rest = inputs
     half = len(rest) // 2
@@ -60,19 +61,19 @@ def pack_parts(node, inputs, context):
     return (apply("Gather", ops.concat(parts), places),)
 
 
-def exchange_rows(node, inputs, context):
+def exchange_rows(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Lower to a gather of the rows and a row of zeros."""
     values, index, _ = inputs
     return (_padded(values, index, 0.0),)
 
 
-def segment_sum(node, inputs, context):
+def segment_sum(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Lower to the sum over the padded form."""
     values, index, _ = inputs
     return (ops.reduce_sum(_padded(values, index, 0.0), 1),)
 
 
-def repeat_rows(node, inputs, context):
+def repeat_rows(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Lower to a gather by owner, with a row of zeros where there may be none."""
     rows, _, owner = inputs
     if node.attributes["holes"]:
@@ -80,7 +81,7 @@ def repeat_rows(node, inputs, context):
     return (apply("Gather", rows, owner),)
 
 
-def segment_max(node, inputs, context):
+def segment_max(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Lower to the maximum over the padded form; zero for empty sequences."""
     values, index, _, _, lengths = inputs
     largest = ops.reduce_max(_padded(values, index, -np.inf), 1)

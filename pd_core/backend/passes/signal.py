@@ -3,23 +3,25 @@
 import numpy as np
 
 from ... import ops
-from ...graph.node import apply
-from ...graph.variable import constant
+from ...graph.node import Node, apply
+from ...graph.variable import Inputs, constant
+from .context import Context, Outputs
 
 
-def stft(node, inputs, context):
+def stft(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Write `onesided` out: the shape inference of runtimes takes it to be 0 by default."""
     if "onesided" in node.attributes:
         return None
     return (apply("STFT", *inputs, known=node.outputs[0].dims, onesided=1, **node.attributes),)
 
 
-def dft(node, inputs, context):
+def dft(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Crop or pad the frequencies of an inverse real transform to those of its length.
 
     ONNX Runtime 1.31 mixes those beyond into the result, and does not take missing ones as zero.
     """
-    x, length, axis = (*inputs, None, None)[:3]
+    padded: Inputs = (*inputs, None, None)
+    x, length, axis = padded[:3]
     if length is None or not all(node.attributes.get(k, 0) for k in ("inverse", "onesided")):
         return None
     axis = constant(np.int64(x.rank - 2)) if axis is None else axis

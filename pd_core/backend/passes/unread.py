@@ -1,12 +1,16 @@
 """Unread outputs: values of all steps of a loop that only its gradient would read."""
 
+from collections.abc import Sequence
+
 from ...graph.node import Block, Node, ancestors
 from ...graph.rewrite import rewrite
+from ...graph.variable import Variable
+from .context import Context
 
 
-def without_unread_outputs(targets, context):
+def without_unread_outputs(targets: Sequence[Variable], context: Context) -> list[Variable]:
     """Drop the outputs that nothing reads of those that only gradients ask for."""
-    return _without_unread(targets)
+    return list(_without_unread(targets))
 
 
 def _without_unread(targets, stop=()):

@@ -9,7 +9,7 @@ import numpy as np
 from ... import ops
 from ...graph.errors import GraphError
 from ...graph.node import Node, apply
-from ...graph.variable import Dim, Variable, constant
+from ...graph.variable import Dim, Variable, constant, static
 
 
 class Windows:
@@ -22,7 +22,7 @@ class Windows:
         self.strides = a.get("strides") or [1] * self.n
         self.dilations = a.get("dilations") or [1] * self.n
         self.pads = a.get("pads") or [0] * (2 * self.n)
-        self.image, self.result = image.dims[2:], result.dims[2:]
+        self.image, self.result = static(image.dims[2:]), static(result.dims[2:])
         # how far the windows reach, counted from the start of the padded image
         self.reach = [
             (r - 1) * s + (k - 1) * d + 1
@@ -151,10 +151,11 @@ class Windows:
 def pad_or_crop(x: Variable, before: Sequence[int], after: Sequence[int], value: float) -> Variable:
     """Pad the last axes by `before` and `after` cells of `value`; crop where these are negative."""
     lead = x.rank - len(before)
-    sizes = [d + b + a for d, b, a in zip(x.dims[lead:], before, after, strict=True)]
+    image = static(x.dims[lead:])
+    sizes = [d + b + a for d, b, a in zip(image, before, after, strict=True)]
     if any(v < 0 for v in (*before, *after)):
         starts = [max(0, -b) for b in before]
-        ends = [d + min(0, a) for d, a in zip(x.dims[lead:], after, strict=True)]
+        ends = [d + min(0, a) for d, a in zip(image, after, strict=True)]
         x = apply("Slice", x, _i64(starts), _i64(ends), np.arange(lead, x.rank))
     if any(v > 0 for v in (*before, *after)):
         widths = [*[0] * lead, *np.maximum(before, 0), *[0] * lead, *np.maximum(after, 0)]

@@ -86,7 +86,7 @@ def shrink(node: Node, dy: Variable) -> Gradients:
 
 
 @gradient("Dropout")
-def dropout(node, dy, _=None):
+def dropout(node: Node, dy: Variable, _: Variable | None = None) -> Gradients:
     """By the mask that was drawn, where it is in training."""
     rest = node.inputs[1:]
     training = rest[1] if len(rest) > 1 and rest[1] is not None else constant(False)

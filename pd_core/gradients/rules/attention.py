@@ -101,7 +101,8 @@ def _bias(a, q, k, mask, past, filled):
     None without any mask.
     """
     keys = ops.size_of(k, 2)
-    biases, masks = [], _window_masks(a, q, k, past, filled)
+    biases: list[Variable] = []
+    masks = _window_masks(a, q, k, past, filled)
     if filled is not None:
         masks.append(_range(keys, k.dims[2]) < ops.reshape(filled, [-1, 1, 1, 1]))
     if mask is not None:
@@ -118,7 +119,7 @@ def _window_masks(a, q, k, past, filled):
     if left < 0 and right < 0:
         return []
     rows = ops.size_of(q, 2)
-    first = np.int64([0]) if past is None else past
+    first = np.array([0], np.int64) if past is None else past
     if filled is not None:
         first = ops.reshape(filled, [-1, 1, 1, 1]) - rows
     position = ops.unsqueeze(_range(rows, q.dims[2]), 1) + first
@@ -166,9 +167,10 @@ def rotary_embedding(
     if position is not None:
         cos, sin = ops.gather(cos, position), ops.gather(sin, position)
     cos, sin = ops.unsqueeze(cos, 1), ops.unsqueeze(sin, 1)  # one for all heads
-    width, size = heads.dims[3], a.get("rotary_embedding_dim", 0) or heads.dims[3]
+    width = heads.dims[3]
     if not isinstance(width, int):
         raise NoGradient(f"only heads of known size have a gradient, not {x!r}")
+    size = a.get("rotary_embedding_dim", 0) or width
     rotated, rest = (heads, None) if size == width else ops.split(heads, [size, width - size], 3)
     first, second = _pairs(rotated, size // 2, a.get("interleaved", 0))
     parts = [cos * first - sin * second, sin * first + cos * second]

@@ -6,17 +6,20 @@ captured matrix gets from each step is not added up step by step: its two factor
 multiplied once after the loop.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 from ... import ops
 from ...graph.loop import scan_node
-from ...graph.node import Block, ancestors, apply, control
+from ...graph.node import Block, Node, ancestors, apply, control
 from ...graph.rewrite import close, substitute
 from ...graph.variable import Variable, fresh_dim
 from ..engine import gradients
-from ..registry import gradient
+from ..registry import Gradients, gradient
 
 
 @gradient("Scan")
-def scan(node, *dys):
+def scan(node: Node, *dys: Variable | None) -> Gradients:
     count = len(node.blocks["body"].captured)
     explicit = len(node.inputs) - count
     xs = node.attributes["num_scan_inputs"]
@@ -26,7 +29,7 @@ def scan(node, *dys):
 
 
 @gradient("Loop")
-def loop(node, *dys):
+def loop(node: Node, *dys: Variable | None) -> Gradients:
     states = len(node.outputs) - _stacked_outputs(node)
     return [None, None, *Loop(node, states, first=2, reverse=False).backward(dys, ())]
 
@@ -43,7 +46,7 @@ class Loop:
     of the former (step number, condition) and one of the latter (condition).
     """
 
-    def __init__(self, node, states, first, reverse):
+    def __init__(self, node: Node, states: int, first: int, reverse: bool):
         self.node, self.block, self.reverse = node, node.blocks["body"], reverse
         self.count, self.lead = states, 1 if first else 0
         formals = self.block.formals
@@ -53,9 +56,13 @@ class Loop:
         self.outer = dict(zip(self.block.captured, node.captures, strict=True))
         inside = ancestors(self.block.outputs, stop=set(self.block.inputs))
         self.values = {*formals, *(y for inner in inside for y in inner.outputs)}
-        self.stacked = {}  # variable of the body -> the outer Variable with all its steps
+        self.stacked: dict[
+            Variable, Variable
+        ] = {}  # variable of the body -> the outer Variable with all its steps
 
-    def backward(self, dys, xs):
+    def backward(
+        self, dys: Sequence[Variable | None], xs: Sequence[Variable]
+    ) -> list[Variable | None]:
         """Gradients for the initial states, the scanned inputs and the captured values."""
         block = self.block
         for formal, x in zip(self.slices, xs, strict=True):
@@ -85,7 +92,7 @@ class Loop:
     def _initial(self, dy, k):
         return ops.zeros_like(self.node.outputs[k]) if dy is None else dy
 
-    def steps_of(self, v):
+    def steps_of(self, v: Variable) -> Variable:
         """All steps of a value of the forward body, as one outer Variable."""
         if v not in self.stacked:
             self.stacked[v] = self._emitted(v)
@@ -104,7 +111,7 @@ class _Step:
         self.loop, self.adjoints = loop, list(adjoints)
         self.seeds, self.dys = list(seeds), list(dys)
         self.new, self.initial, self.outputs = [], [], []
-        self.result = None
+        self.result: Any = None  # Variables, once the loop is built
 
     def carry(self, found, initial):
         """The adjoints of the states after each step, and those that the loop begins with."""
@@ -184,7 +191,7 @@ class _Step:
 
 def _read(outputs, own, forward):
     """The values of the forward body that the backward body reads, in order."""
-    found = {}
+    found: dict[Variable, None] = {}
     for node in ancestors(outputs, stop={*own, *forward}):
         found.update((x, None) for x in node.inputs if x in forward)
     found.update((v, None) for v in outputs if v in forward)
@@ -239,7 +246,7 @@ def _sum_of_steps(x, node):
 
 
 @gradient("If")
-def branch(node, *dys):
+def branch(node: Node, *dys: Variable | None) -> Gradients:
     """An If whose branches differentiate the old ones; they compute what they need again."""
     wanted = [v for v in node.captures if v.dtype.kind == "f"]
     places = [k for k, v in enumerate(node.captures) if v.dtype.kind == "f"]
@@ -255,6 +262,6 @@ def branch(node, *dys):
     outer = [*node.captures, *(dys[k] for k in given)]
     blocks = {key: Block((), block.inputs, block.outputs) for key, block in blocks.items()}
     types = [(v.dims, v.dtype) for v in wanted]
-    found = control("If", [node.inputs[0], *outer, *captures], blocks, types)
-    grads = dict(zip(places, found, strict=True))
-    return [None, *(grads.get(k) for k in range(len(node.captures)))]
+    outputs = control("If", [node.inputs[0], *outer, *captures], blocks, types)
+    by_place = dict(zip(places, outputs, strict=True))
+    return [None, *(by_place.get(k) for k in range(len(node.captures)))]

@@ -9,7 +9,7 @@ import numpy as np
 from ... import ops
 from ...graph.errors import NoGradient
 from ...graph.node import Node
-from ...graph.variable import Variable, constant
+from ...graph.variable import Variable, constant, static
 from ..expression import expression
 from ..registry import Attributes, Gradients, gradient, reapply
 from .windows import counts, geometry, known_sizes, pool_geometry, transposed_geometry
@@ -18,7 +18,7 @@ from .windows import counts, geometry, known_sizes, pool_geometry, transposed_ge
 @gradient("Conv")
 def conv(node: Node, dy: Variable) -> Gradients:
     x, w, *bias = node.inputs
-    options = {**geometry(node, x, w.dims[2:]), "group": node.attributes.get("group", 1)}
+    options = {**geometry(node, x, static(w.dims[2:])), "group": node.attributes.get("group", 1)}
     return [
         lambda: ops.conv_input_grad(w, dy, x, **options),
         lambda: ops.conv_filter_grad(x, dy, w, **options),
@@ -50,7 +50,10 @@ def conv_filter_grad(node: Node, u: Variable) -> Gradients:
 def conv_transpose(node: Node, dy: Variable) -> Gradients:
     """A convolution with the image and the result exchanged."""
     x, w, *bias = node.inputs
-    options = {**transposed_geometry(node, x, w.dims[2:]), "group": node.attributes.get("group", 1)}
+    options = {
+        **transposed_geometry(node, x, static(w.dims[2:])),
+        "group": node.attributes.get("group", 1),
+    }
     return [
         lambda: _crop(ops.conv(dy, w, **options), x),
         lambda: ops.conv_filter_grad(dy, x, w, **options),
@@ -69,7 +72,7 @@ def _per_channel(dy):
 
 
 @gradient("MaxPool", "TiedMaxPool")
-def max_pool(node: Node, dy: Variable, *_: Variable | None) -> Gradients:
+def max_pool(node: Node, dy: Variable, *indices: Variable | None) -> Gradients:
     """To the first maximum of each window; to all of them with ties="all"."""
     (x,), window = node.inputs, node.attributes["kernel_shape"]
     ties = node.attributes.get("ties", "first")
@@ -166,7 +169,7 @@ def global_average_pool(a: Attributes, x: Variable) -> Variable:
 def global_max_pool(a: Attributes, x: Variable) -> Variable:
     """Maximum of each channel; the gradient goes to the first of equal elements, as in MaxPool."""
     if known_sizes(x):
-        return ops.max_pool(x, x.dims[2:])
+        return ops.max_pool(x, static(x.dims[2:]))
     flat = ops.reshape(x, [0, 0, -1])
     largest = ops.gather_elements(flat, ops.arg_max(flat, 2, keep_dim=True), 2)
     return ops.unsqueeze(largest, range(3, x.rank))
@@ -190,7 +193,7 @@ def local_response_norm(a: Attributes, x: Variable) -> Variable:
 @expression("Col2Im")
 def col_to_im(a: Attributes, x: Variable, image: Variable, block: Variable) -> Variable:
     """Sum the columns of an im2col into an image, `torch.nn.Fold`."""
-    n = image.dims[0]
+    n = static(image.dims)[0]
     strides, dilations = (a.get(k) or [1] * n for k in ("strides", "dilations"))
     pads = a.get("pads") or [0] * (2 * n)
     index, within = constant(np.int64(0)), constant(True)

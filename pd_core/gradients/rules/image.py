@@ -1,12 +1,14 @@
 """Derivatives of resizing images."""
 
+from typing import Any
+
 import numpy as np
 
 from ... import ops
 from ...graph.errors import NoGradient
 from ...graph.node import Node, refined
 from ...graph.rewrite import substitute
-from ...graph.variable import Variable, constant
+from ...graph.variable import Variable, constant, static
 from ...ops.image import interpolation_matrix
 from ..engine import gradients
 from ..registry import Gradients, gradient, reapply
@@ -19,7 +21,9 @@ def resize(node: Node, dy: Variable) -> Gradients:
     x, a, dx = node.inputs[0], node.attributes, dy
     if _is_interpolation(node, dy):
         for axis in range(2, x.rank):
-            matrix = constant(interpolation_matrix(x.dims[axis], dy.dims[axis]), dy.dtype)
+            matrix = constant(
+                interpolation_matrix(static(x.dims)[axis], static(dy.dims)[axis]), dy.dtype
+            )
             dx = _multiply_along(dx, matrix, axis)
     else:
         axes = _axes(node)
@@ -49,7 +53,7 @@ def _region_gradient(node, dy):
         if axis < 2 < x.rank and x.dims[axis] == dy.dims[axis]:
             continue  # images and channels are never cropped
         y = _multiply_along(y, ops.transpose(_crop_matrix(node, formal, dy, k, axis)), axis)
-    (g,) = gradients([y], [formal], [dy])
+    g: Any = gradients([y], [formal], [dy])[0]
     return substitute([g], {formal: region}, stop={formal, dy})[0]
 
 
@@ -71,7 +75,7 @@ def _crop_matrix(node, region, dy, k, axis):
     fraction, linear = at - base, a["mode"] == "linear"
     taps = linear_taps(fraction) if linear else cubic_taps(fraction, a.get("cubic_coeff_a", -0.75))
     pixels = ops.cast(ops.arange(ops.size_of(x, axis)), dy.dtype)
-    matrix = None
+    matrix: Any = None
     for tap, weight in taps.items():
         pixel = ops.clip(base + float(tap), 0.0, size - 1.0)
         hit = ops.equal(ops.unsqueeze(pixel, 1), ops.unsqueeze(pixels, 0))
@@ -110,7 +114,11 @@ def _matrix(node, dy, k, axis, count):
     rows = ops.arange(ops.size_of(x, axis))
     identity = ops.equal(ops.unsqueeze(rows, 0), ops.unsqueeze(rows, 1))
     identity = ops.unsqueeze(ops.cast(identity, dy.dtype), [0, 1])
-    changed = {"axes": None, "extrapolation_value": 0.0, "keep_aspect_ratio_policy": None}
+    changed: dict[str, Any] = {
+        "axes": None,
+        "extrapolation_value": 0.0,
+        "keep_aspect_ratio_policy": None,
+    }
     if a.get("coordinate_transformation_mode") == "tf_crop_and_resize":
         first, last = (ops.slice(region, [n], [n + 1], [0]) for n in (k, k + count))
         zeros = np.array([0, 0, 0], region.dtype)

@@ -7,7 +7,7 @@ import numpy as np
 
 from ... import ops
 from ...graph.node import Node
-from ...graph.variable import Variable, constant
+from ...graph.variable import Inputs, Variable, constant
 from ..registry import Gradients, elementwise, gradient, unbroadcast
 
 # fmt: off
@@ -78,7 +78,8 @@ def clip(node: Node, dy: Variable) -> Gradients:
 
     Where the bounds cross, that is the upper one.
     """
-    x, low, high = (*node.inputs, None, None)[:3]
+    inputs: Inputs = (*node.inputs, None, None)
+    x, low, high = inputs[:3]
     dx, dlow, dhigh = dy, None, None
     raised = x
     if low is not None:
@@ -89,7 +90,7 @@ def clip(node: Node, dy: Variable) -> Gradients:
         above = raised > high
         dhigh, dx = ops.where(above, dy, 0.0), ops.where(above, 0.0, dx)
         dlow = dlow if dlow is None else ops.where(above, 0.0, dlow)
-    bounds = [None if v is None else unbroadcast(g, v) for v, g in ((low, dlow), (high, dhigh))]
+    bounds = [None if g is None else unbroadcast(g, v) for v, g in ((low, dlow), (high, dhigh))]
     return [dx, *bounds][: len(node.inputs)]
 
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from ... import ops
 from ...graph.node import Node
-from ...graph.variable import Variable
+from ...graph.variable import Variable, static
 from ..expression import expression
 from ..registry import Attributes, Gradients, gradient
 
@@ -80,7 +80,7 @@ def batch_norm(
     x, scale, _ = node.inputs
     _, mean, variance = node.outputs
     axes = [0, *range(2, x.rank)]
-    count = ops.cast(ops.size(x), x.dtype) * (1.0 / x.dims[1])
+    count = ops.cast(ops.size(x), x.dtype) * (1.0 / static(x.dims)[1])
     offset = ops.zeros_like(mean) if dmean is None else dmean / count
     slope = ops.zeros_like(mean) if dvariance is None else dvariance * 2.0 / count
     if dy is None:

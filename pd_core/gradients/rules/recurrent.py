@@ -100,7 +100,7 @@ def lstm(
     ONNX Runtime does not clip C before it computes H, nor do we.
     """
     layer = _Layer(a, x, w, r, b, lengths, 4, ["Sigmoid", "Tanh", "Tanh"])
-    peepholes = None if p is None else layer.by_direction(p)
+    peepholes = [] if p is None else layer.by_direction(p)
     coupled = a.get("input_forget", 0)
 
     def cell(k):

@@ -6,7 +6,7 @@ import numpy as np
 
 from ... import ops
 from ...graph.node import Node
-from ...graph.variable import Variable, constant
+from ...graph.variable import Variable
 from ..registry import Gradients, gradient, reapply
 
 
@@ -172,7 +172,8 @@ def cum_sum(node: Node, dy: Variable) -> Gradients:
 @gradient("CumProd")
 def cum_prod(node: Node, dy: Variable) -> Gradients:
     """The sum of dy times each product without the element: exact at zeros, at a cost of n^2."""
-    x, axis = node.inputs[0], int(constant(node.inputs[1]).value) % node.inputs[0].rank
+    x, position = node.inputs
+    axis = int(np.asarray(position.value)) % x.rank
     rows = ops.arange(ops.size_of(x, axis))
     pair = _along(rows, axis, x.rank + 1), _along(rows, axis + 1, x.rank + 1)
     without = ops.where(ops.equal(*pair), 1.0, ops.unsqueeze(x, [axis]))

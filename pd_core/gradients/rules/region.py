@@ -1,9 +1,11 @@
 """Derivatives of pooling over regions of images."""
 
+from typing import Any
+
 import numpy as np
 
 from ... import ops
-from ...graph.variable import Variable
+from ...graph.variable import Operand, Variable
 from ..expression import expression
 from ..registry import Attributes
 
@@ -81,7 +83,8 @@ def _average(x, rows, columns):
 
 def _largest(x, rows, columns):
     """Return the largest weighted pixel around the samples of each cell."""
-    pixels, largest = ops.reshape(x, [0, 0, -1]), None
+    pixels = ops.reshape(x, [0, 0, -1])
+    largest: Any = None
     inside = _outer(_flatten(rows.inside), _flatten(columns.inside), ops.logical_and)
     for row, vertical in rows.neighbours():
         for column, horizontal in columns.neighbours():
@@ -89,7 +92,7 @@ def _largest(x, rows, columns):
             weight = ops.where(inside, _outer(vertical, horizontal, ops.mul), 0.0)
             weighted = _gather_pixels(pixels, index) * ops.unsqueeze(weight, 1)
             largest = weighted if largest is None else ops.maximum(largest, weighted)
-    sizes = [ops.slice(ops.shape_of(pixels), [0], [2], [0])]
+    sizes: list[Operand] = [ops.slice(ops.shape_of(pixels), [0], [2], [0])]
     for side in (rows, columns):
         sizes += [np.array([side.cells]), ops.size_of(side.exists, 2)]
     largest = ops.reshape(largest, ops.concat(sizes))

@@ -6,7 +6,7 @@ import numpy as np
 
 from ... import ops
 from ...graph.errors import NoGradient
-from ...graph.variable import Variable, constant
+from ...graph.variable import Variable, constant, static
 from ..expression import expression
 from ..registry import Attributes
 
@@ -129,7 +129,7 @@ def affine_grid(a: Attributes, theta: Variable, size: Variable) -> Variable:
     n = theta.dims[1]
     if not isinstance(n, int):
         raise NoGradient(f"the number of axes of {theta!r} is not known")
-    rows = []
+    rows: list[Variable] = []
     for k in reversed(range(n)):
         length = ops.slice(size, [2 + k], [3 + k], [0])
         at, count = (ops.cast(v, theta.dtype) for v in (ops.arange(length), length))
@@ -142,7 +142,7 @@ def affine_grid(a: Attributes, theta: Variable, size: Variable) -> Variable:
     rows.append(ops.ones_like(rows[0]))
     points = ops.reshape(ops.concat([ops.unsqueeze(r, n) for r in rows], n), [-1, n + 1])
     mapped = points @ ops.transpose(theta, [0, 2, 1])
-    sizes = [ops.size_of(theta, 0), ops.slice(size, [2], [2 + n], [0]), np.array([n])]
+    sizes = [ops.size_of(theta, 0), ops.slice(size, [2], [2 + n], [0]), constant(np.array([n]))]
     return ops.reshape(mapped, ops.concat(sizes))
 
 
@@ -156,13 +156,19 @@ def deform_conv(
     mask: Variable | None = None,
 ) -> Variable:
     """Deformable convolution: an offset for each tap of each window (Dai et al. 2017)."""
-    n, window = x.rank - 2, w.dims[2:]
+    n = x.rank - 2
     if not all(isinstance(d, int) for d in (*x.dims[1:], *w.dims, *offset.dims[1:])):
         raise NoGradient("a deformable convolution has a gradient where its sizes are known")
     strides, dilations = (a.get(k) or [1] * n for k in ("strides", "dilations"))
     pads, groups = a.get("pads") or [0] * (2 * n), a.get("group", 1)
-    offset_groups, taps, result = a.get("offset_group", 1), int(np.prod(window)), offset.dims[2:]
-    cells, channels = int(np.prod(result)), x.dims[1]
+    window, result, (channels, *image) = (
+        static(d) for d in (w.dims[2:], offset.dims[2:], x.dims[1:])
+    )
+    offset_groups, taps, cells = (
+        a.get("offset_group", 1),
+        int(np.prod(window)),
+        int(np.prod(result)),
+    )
     offsets = ops.reshape(offset, [-1, taps, n, cells])
     axes = []
     for k in range(n):
@@ -172,7 +178,7 @@ def deform_conv(
         at = ops.squeeze(ops.slice(offsets, [k], [k + 1], [2]), 2) + regular.astype(x.dtype)
         size = constant(float(x.dims[2 + k]), x.dtype)
         axes.append(_Axis(size, 0.0, 0.0, "zeros", ops.reshape(at, [-1, taps * cells])))
-    pixels = ops.reshape(x, [-1, channels // offset_groups, int(np.prod(x.dims[2:]))])
+    pixels = ops.reshape(x, [-1, channels // offset_groups, int(np.prod(image))])
     samples = ops.reshape(
         _sample(pixels, axes, linear_taps),
         [-1, offset_groups, channels // offset_groups, taps, cells],

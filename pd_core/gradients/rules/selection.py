@@ -50,7 +50,7 @@ def center_crop_pad(node: Node, dy: Variable) -> Gradients:
 
 
 @gradient("Unique")
-def unique(node: Node, dy: Variable, *_: Variable | None) -> Gradients:
+def unique(node: Node, dy: Variable, *others: Variable | None) -> Gradients:
     """To the first of equal elements."""
     (x,), axis = node.inputs, node.attributes.get("axis")
     _, first = reapply(node, x, outputs=2)

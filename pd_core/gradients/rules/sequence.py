@@ -23,11 +23,11 @@ def pack_rows(node: Node, dy: Variable) -> Gradients:
 @gradient("PadParts")
 def pad_parts(node: Node, *dys: Variable | None) -> Gradients:
     _, places, *indices = node.inputs
-    dys = [
+    parts = [
         ops.zeros_like(part) if dy is None else dy
         for part, dy in zip(node.outputs, dys, strict=True)
     ]
-    return [ops.pack_parts(dys, places, indices), None, *[None] * len(indices)]
+    return [ops.pack_parts(parts, places, indices), None, *[None] * len(indices)]
 
 
 @gradient("PackParts")

@@ -4,7 +4,7 @@ import numpy as np
 
 from ... import ops
 from ...graph.node import Node, refined
-from ...graph.variable import Variable
+from ...graph.variable import Operand, Variable, static
 from ..registry import Gradients, gradient, unbroadcast, unbroadcast_at_runtime
 from .selection import filled, selected
 
@@ -32,8 +32,9 @@ def concat(node: Node, dy: Variable) -> Gradients:
     axis = node.attributes["axis"]
     sizes = [x.dims[axis] for x in node.inputs]
     if all(isinstance(d, int) for d in sizes):
-        return list(ops.split(dy, sizes, axis))
-    partials, start = [], np.zeros(1, np.int64)
+        return list(ops.split(dy, static(sizes), axis))
+    partials: list[Variable] = []
+    start: Operand = np.zeros(1, np.int64)
     for x in node.inputs:
         end = ops.size_of(x, axis) + start
         partials.append(ops.slice(dy, start, end, [axis]))

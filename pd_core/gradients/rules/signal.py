@@ -5,14 +5,15 @@ import numpy as np
 from ... import ops
 from ...graph.errors import NoGradient
 from ...graph.node import Node
-from ...graph.variable import Variable, constant
+from ...graph.variable import Inputs, Variable, constant
 from ..expression import expression
 from ..registry import Attributes, Gradients, gradient, reapply
 
 
 @gradient("DFT")
 def dft(node: Node, dy: Variable) -> Gradients:
-    x, length, axis = (*node.inputs, None, None)[:3]
+    inputs: Inputs = (*node.inputs, None, None)
+    x, length, axis = inputs[:3]
     if not isinstance(x.dims[-1], int):
         raise NoGradient(f"whether {x!r} is real or complex is not known")
     rest = [None] * (len(node.inputs) - 1)

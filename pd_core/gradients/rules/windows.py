@@ -6,7 +6,7 @@ import numpy as np
 
 from ...graph.errors import NoGradient
 from ...graph.node import Node
-from ...graph.variable import Variable
+from ...graph.variable import Variable, static
 
 Geometry = dict[str, list[int]]  # strides, dilations, pads
 
@@ -49,9 +49,10 @@ def pool_geometry(node: Node, x: Variable, window: Sequence[int]) -> Geometry:
     """Return `geometry` of a pooling, its pads enlarged where ceil_mode lets windows overhang."""
     own = geometry(node, x, window)
     n, pads = len(window), list(own["pads"])
+    image, result = static(x.dims[2:]), static(node.outputs[0].dims[2:])
     for k, (s, d) in enumerate(zip(own["strides"], own["dilations"], strict=True)):
-        end = (node.outputs[0].dims[2 + k] - 1) * s + (window[k] - 1) * d + 1
-        pads[n + k] = max(pads[n + k], end - x.dims[2 + k] - pads[k])
+        end = (result[k] - 1) * s + (window[k] - 1) * d + 1
+        pads[n + k] = max(pads[n + k], end - image[k] - pads[k])
     return {**own, "pads": pads}
 
 
@@ -63,7 +64,7 @@ def counts(node: Node, x: Variable, window: Sequence[int]) -> np.ndarray:
     own, total, n = geometry(node, x, window), np.ones(()), len(window)
     include = node.attributes.get("count_include_pad", 0)
     for k, (s, d) in enumerate(zip(own["strides"], own["dilations"], strict=True)):
-        size, before, after = x.dims[2 + k], own["pads"][k], own["pads"][n + k]
+        size, before, after = static(x.dims)[2 + k], own["pads"][k], own["pads"][n + k]
         low, high = (-before, size + after) if include else (0, size)
         first = np.arange(node.outputs[0].dims[2 + k]) * s - before
         cells = first[:, None] + np.arange(window[k]) * d

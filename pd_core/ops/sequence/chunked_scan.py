@@ -14,7 +14,7 @@ from ...graph.node import apply, composite, refined
 from ...graph.op import op
 from ...graph.variable import Operand, Variable, constant, fresh_dim
 from .. import math as m
-from ..control import like, listed, scan
+from ..control import Results, like, listed, scan
 from ..index import gather, scatter_add
 from ..reduce import cum_sum, reduce_sum
 from ..shape import arange, concat, slice, unsqueeze, zeros_like
@@ -31,7 +31,7 @@ def scan_bounded(
     init: Operands,
     inputs: Operands,
     reverse: bool = False,
-) -> Variable | list[Variable]:
+) -> Results:
     """Return the outputs of `sequences.scan` for a step whose states stay finite on any input.
 
     It is faster, since no state is masked: a sequence that has ended goes on with the input of any
@@ -44,8 +44,8 @@ def scan_bounded(
     xs = [chunks.pad(x) for x in listed(inputs)]
     states, outputs = [chunks.sorted(s) for s in listed(init)], []
     for k in range(chunks.number):
-        states, ys = scan(step, like(init, states), like(inputs, [x[k] for x in xs]))
-        states = [chunks.shrunk(s, k) for s in listed(states)]
+        new, ys = scan(step, like(init, states), like(inputs, [x[k] for x in xs]))
+        states = [chunks.shrunk(s, k) for s in listed(new)]
         outputs.append(listed(ys))
     return like(ys, [chunks.pack(parts) for parts in zip(*outputs, strict=True)])
 
@@ -62,7 +62,7 @@ class Chunks:
         """Pad values [T, ...] to [S, B, ...] for each chunk, with any row after a sequence ends."""
         return pad_parts(values, self._places, self._indices, zeros=False)
 
-    def pack(self, parts: Sequence[Operand]) -> Variable:
+    def pack(self, parts: Sequence[Variable]) -> Variable:
         """Undo `pad`."""
         return pack_parts(parts, self._places, self._indices)
 
@@ -163,7 +163,9 @@ def pad_parts(
 
 
 @op
-def pack_parts(parts: Sequence[Operand], places: Variable, indices: Sequence[Variable]) -> Variable:
+def pack_parts(
+    parts: Sequence[Variable], places: Variable, indices: Sequence[Variable]
+) -> Variable:
     """Undo `pad_parts`: the rows of all parts as one [T, ...]."""
     parts = [constant(part) for part in parts]
     types = [((places.dims[0], *parts[0].dims[2:]), parts[0].dtype)]

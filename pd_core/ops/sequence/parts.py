@@ -96,7 +96,7 @@ def sequence_context(segments: Segments, values: Operand, start: int, count: int
     owner = m.where(_inside(segments, offsets), numbers + offsets, segments.total)
     back = (numbers - offsets) * count + np.arange(count)[None]
     inverse = m.where(_inside(segments, -offsets), back, none)
-    values = segments.only_tokens(values)
+    values = segments.only_tokens(constant(values))
     rows = repeat_rows(values, inverse, reshape(owner, [-1]), holes=True)
     return _grouped(rows, segments.tokens, count)
 

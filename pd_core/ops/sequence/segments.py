@@ -42,7 +42,7 @@ class Segments:
         self.tokens = fresh_dim() if tokens is None else tokens
         if lengths.is_feed and lengths.counts is None:
             lengths.counts = self.tokens
-        self._merged = {}
+        self._merged: dict[Segments, Segments] = {}
         self._longest_dim = fresh_dim()
 
     @cached_property
@@ -136,7 +136,7 @@ class Segments:
     def softmax(self, values: Variable) -> Variable:
         """Normalise exp(x) over each sequence, for every column of [T, ...]."""
         # not -inf, of which an empty sequence would make NaN
-        padded = self.pad(values, fill=np.finfo(np.float32).min)
+        padded = self.pad(values, fill=float(np.finfo(np.float32).min))
         if values.dims[1:] == (1,):  # along the last axis, the kernel does not transpose
             return self.pack(unsqueeze(softmax(squeeze(padded, [2])), [2]))
         return self.pack(softmax(padded, axis=1))
@@ -305,7 +305,7 @@ def segment_max(
     return composite("SegmentMax", values, index, owner, position, lengths, types=types)
 
 
-def _with_rows(values):
+def _with_rows(values: Operand) -> Variable:
     values = constant(values)
     if values.rank == 0:
         raise ShapeError(f"{describe(values)} has no rows")

@@ -181,7 +181,8 @@ class _Unrolled:
 
     def _fixed_behind(self, values):
         """Return the fixed values from which these values are computed outside the loop."""
-        fixed, stack, seen = {}, list(values), set()
+        fixed: dict[Variable, None] = {}
+        stack, seen = list(values), set()
         while stack:
             v = stack.pop()
             if v in seen or v in self.packed:

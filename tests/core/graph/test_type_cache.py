@@ -19,7 +19,8 @@ def inferred(monkeypatch):
         nodes.append(node)
         yield from infer(node, outputs, known)
 
-    monkeypatch.setattr(type_cache, "_types", {})
+    monkeypatch.setattr(type_cache, "_exact", {})
+    monkeypatch.setattr(type_cache, "_general", {})
     monkeypatch.setattr(shapes, "_inferred", counted)
     return nodes
 
@@ -67,6 +68,14 @@ def test_attributes_of_another_type_are_other_attributes():
     assert kind_of("Op", "", 21, {"a": (1, 2)}, 1) == kind_of("Op", "", 21, {"a": [1, 2]}, 1)
 
 
+def test_what_is_known_belongs_to_what_is_remembered(inferred):
+    x = pd.Variable([None, 4])
+    index = pd.Variable([None], dtype="int64")
+    assert pd.apply("Compress", x, pd.cast(index, "bool"), known=("k", 4), axis=0).dims == ("k", 4)
+    assert pd.apply("Compress", x, pd.cast(index, "bool"), known=("m", 4), axis=0).dims == ("m", 4)
+    assert pd.apply("Compress", x, pd.cast(index, "bool"), axis=0).dims[0] not in ("k", "m")
+
+
 def test_a_mistake_is_told_every_time(inferred):
     for _ in range(2):
         with pytest.raises(pd.ShapeError, match="inner sizes differ, 3 against 4"):
@@ -78,4 +87,4 @@ def test_the_memory_has_a_limit(inferred, monkeypatch):
     monkeypatch.setattr(type_cache, "_LIMIT", 3)
     for size in range(1, 9):
         assert pd.tanh(pd.Variable([size])).dims == (size,)
-        assert len(type_cache._types) <= 3
+        assert len(type_cache._exact) <= 3 and len(type_cache._general) <= 3

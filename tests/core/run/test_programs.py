@@ -12,9 +12,7 @@ from pd_core.run.structure import Structure
 f32 = np.float32
 
 
-@pytest.fixture(autouse=True)
-def nothing_compiled():
-    program_cache("cpu").clear()
+pytestmark = pytest.mark.usefixtures("no_programs")
 
 
 def compiled(session=None):

@@ -327,7 +327,7 @@ def machine(*outputs, **values):
 
 
 @pytest.mark.parametrize("kind", [PASS_TRAIN, PASS_TEST])
-def test_a_forward_pass_fills_arguments_with_the_outputs(kind):
+def test_a_forward_pass_fills_arguments_with_the_outputs(kind, no_programs):
     trainer, pool = line()
     gm, found = trainer.__gradient_machine__, Arguments.createArguments(0)
     gm.forward(arguments(gm, BATCHES[1]), found, kind)

@@ -126,4 +126,4 @@ def test_the_page_trains_and_draws(page, files):
 @pytest.mark.slow
 def test_the_page_says_what_is_missing(page, tmp_path):
     said, _ = page(tmp_path)
-    assert "is not there: run write_files.py first" in said
+    assert "is missing: run write_files.py first" in said

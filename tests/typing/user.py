@@ -1,0 +1,119 @@
+"""What the types of the public API are to its users: checked by mypy, never run.
+
+The sessions and optimizers are not annotated yet; what they return is left out here.
+"""
+
+from collections.abc import Sequence
+from typing import Any, assert_type
+
+import numpy as np
+import onnx
+
+import pd_core as pd
+
+# ---- variables and their operators
+
+x = pd.Variable([None, 4])
+named = pd.Variable("w", shape=[4, 3], initializer=pd.Xavier(), clip=lambda g, w: g)
+data = pd.Variable(np.zeros((2, 4)), dtype="float32", trainable=False)
+assert_type(x, pd.Variable)
+assert_type(x.shape, tuple[int | None, ...])
+assert_type(x.rank, int)
+assert_type(x.name, str)
+assert_type(x.dtype, np.dtype)
+assert_type(x.is_persistent, bool)
+assert_type(x.value, np.ndarray | None)
+
+assert_type(x + 1.0, pd.Variable)
+assert_type(2 * x, pd.Variable)
+assert_type(x - np.ones(4), pd.Variable)
+assert_type(x**2 / 3, pd.Variable)
+assert_type(-abs(x), pd.Variable)
+assert_type(x @ named, pd.Variable)
+assert_type(x > 0, pd.Variable)
+assert_type(named.val(), np.ndarray)
+assert_type(x.eval({x: np.zeros((1, 4))}), np.ndarray)
+assert_type(len(named), int)
+assert_type(pd.constant(1.0), pd.Variable)
+
+x.name = "y"
+pd.Variable([None, 4], trainable="no")  # type: ignore[arg-type]
+pd.Variable(shape=4)  # type: ignore[arg-type]
+x.unknown  # type: ignore[attr-defined]  # noqa: B018
+
+# ---- ops and layers keep their signatures
+
+z = pd.fc(x + 1.0, 3, act="relu", B=False)
+assert_type(z, pd.Variable)
+assert_type(pd.fc(x, 3, act=pd.tanh, W=pd.MSRA()), pd.Variable)
+assert_type(pd.conv2d(x, 8, 3, padding=(1, 1), W={"trainable": False}), pd.Variable)
+assert_type(pd.layer.embedding(x, (100, 8), W="table"), pd.Variable)
+assert_type(pd.relu(x), pd.Variable)
+assert_type(pd.concat([x, x], axis=1), pd.Variable)
+assert_type(pd.split(x, [1, 3], axis=1), tuple[pd.Variable, ...])
+assert_type(pd.reduce_mean(x, [0], keep_dim=True), pd.Variable)
+assert_type(pd.where(x > 0, x, 0.0), pd.Variable)
+assert_type(pd.apply("Sin", x), pd.Variable)
+assert_type(pd.apply("TopK", x, np.array([2]), outputs=2), tuple[pd.Variable, ...])
+
+pd.fc(x)  # type: ignore[call-arg]
+pd.fc(x, "3")  # type: ignore[arg-type]
+pd.split(x, 2)  # type: ignore[arg-type]
+pd.relu(x, alpha=1.0)  # type: ignore[call-arg]
+
+# ---- sequences and control flow
+
+sequences = pd.Segments(pd.Variable([None], dtype="int64"))
+assert_type(sequences.total, pd.Variable)
+assert_type(pd.sequence_windows(sequences, 3), tuple[pd.Segments, pd.Segments])
+state, steps = pd.scan(lambda s, row: (s + row, s), pd.constant(np.zeros(4)), x)
+assert_type(state, Any)  # in the structure of the initial state: a Variable, or a list of them
+assert_type(pd.while_loop(lambda s: s < 9.0, lambda s: [s + 1.0], [0.0]), Sequence[pd.Variable])
+
+network = pd.rnn()
+with network.step() as step:
+    assert_type(step, pd.rnn)
+    memory = step.add_memory(shape=[4], batch_ref=step.add_input(x))
+    assert_type(memory.pre_state(), pd.Variable)
+assert_type(network(), list[pd.Variable])
+
+# ---- gradients, updates, names
+
+cost = pd.reduce_mean(pd.square_error(z, 0.0))
+assert_type(pd.gradients(cost, [named]), list[pd.Variable | None])
+assert_type(pd.assign(named, named * 0.5), pd.Update)
+assert_type(pd.L2(1e-4), pd.L2)
+regularized = pd.Variable("r", shape=[2], regularizer=pd.L1(1e-3))
+
+with pd.namespace("generator") as generator:
+    assert_type(pd.get_variable("w", [4, 3]), pd.Variable)
+assert_type(generator.w, pd.Variable)
+assert_type(generator.variables(), list[pd.Variable])
+assert_type(pd.trainable_variables(generator), list[pd.Variable])
+assert_type(pd.current_namespace(), str)
+
+# ---- sessions and training: parameters are typed later
+
+session = pd.Session("cpu", seed=1)
+assert_type(session, pd.Session)
+assert_type(pd.default_session(), pd.Session)
+pd.eval([z, cost], {x: np.zeros((2, 4), np.float32)})
+update = pd.AdamOptimizer(0.001).minimize(cost)
+pd.eval(update, {x: np.zeros((2, 4), np.float32)}, training=True)
+
+# ---- files
+
+model = pd.import_onnx("model.onnx", trainable=["encoder.*"])
+assert_type(model, pd.ImportedModel)
+assert_type(model(x), pd.Variable | tuple[pd.Variable, ...])
+assert_type(model.tensor("hidden"), pd.Variable)
+assert_type(model.parameters, dict[str, pd.Variable])
+assert_type(pd.export_onnx("model.onnx", z, [x], metadata={"author": "me"}), onnx.ModelProto)
+assert_type(pd.export_step(None, pd.assign(named, named * 0.5)), onnx.ModelProto)
+with pd.atomic_write("numbers.npy") as file:
+    np.save(file, np.zeros(3))
+
+try:
+    pd.matmul(x, x)
+except pd.GraphError as error:
+    assert_type(error.op, str | None)
