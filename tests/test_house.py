@@ -78,12 +78,6 @@ PRIVATE = {
     "pd_v2.python2.shims.doctests: doctest._load_testfile": "the standard module has no other",
     "pd_v2.python2.shims.doctests: doctest._normalize_module": "the standard module has no other",
 }
-# Folders and files whose public functions are not all annotated yet.
-UNTYPED = {
-    "pd_core/backend/lowering.py": "rewritten for stages",
-    "pd_core/backend/ort.py": "rewritten for stages",
-    "pd_core/backend/reference.py": "rewritten for stages",
-}
 # Folders of tests without a package, and packages without tests of their own.
 NOT_MIRRORED = {
     "tests/v2/data": "configurations that 2017's own builder made, for tests of several packages",
@@ -355,10 +349,8 @@ def test_public_functions_of_the_core_are_annotated():
     entries = []
     for path in CORE:
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        untyped = [f"{where(path)}: {f.name}" for f in public_functions(tree) if not is_typed(f)]
-        table = [k for k in UNTYPED if where(path) == k or where(path).startswith(f"{k}/")]
-        entries += (table or untyped) if untyped else []
-    check_exceptions(entries, UNTYPED)
+        entries += [f"{where(path)}: {f.name}" for f in public_functions(tree) if not is_typed(f)]
+    assert entries == []
 
 
 OPS = [name for name, value in vars(ops).items() if name[0] != "_" and inspect.isfunction(value)]

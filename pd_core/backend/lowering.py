@@ -1,39 +1,47 @@
 """From a Graph to an ONNX model: numbering, constants, and the protobuf."""
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
 import numpy as np
-from onnx import ModelProto, NodeProto, ValueInfoProto, helper, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 from ..graph.inference import OPSET, attribute, type_proto
 from ..graph.node import ancestors
-from ..graph.variable import constant
+from ..graph.site import Site
+from ..graph.variable import Variable, constant
 from .base import Graph
 
-_LARGE = 1 << 20  # bytes of a constant from which on a file has its filling alone
+_LARGE = 1 << 20  # bytes; of larger constants with one value a file has only that value
 IR_VERSION = 10  # what runtimes since ONNX Runtime 1.18 and web builds load
 
 
 @dataclass
 class Lowered:
-    """A model, and what its names stand for."""
+    """A model, and the names in it."""
 
     model: ModelProto
-    names: dict  # Variable -> value name
-    sites: dict = field(default_factory=dict)  # node name -> (file, line)
-    outputs: list = field(default_factory=list)  # a value name for each of graph.outputs
-    op_types: set = field(default_factory=set)  # of its operators, bodies included
+    names: dict[Variable, str]  # value names
+    sites: dict[str, Site | None] = field(default_factory=dict)  # node name -> (file, line)
+    outputs: list[str] = field(default_factory=list)  # a value name for each of graph.outputs
+    op_types: set[str] = field(default_factory=set)  # of its operators, bodies included
 
 
-def lower(graph: Graph, initializers=None, dims=None, outputs=None, name="pd") -> Lowered:
-    """Write a graph as an ONNX model with `graph.inputs` and `graph.outputs` in that order.
+def lower(
+    graph: Graph,
+    initializers: Mapping[Variable, np.ndarray] | None = None,
+    dims: Mapping[str, str] | None = None,
+    outputs: Sequence[str] | None = None,
+    name: str = "pd",
+) -> Lowered:
+    """Return a graph as an ONNX model with `graph.inputs` and `graph.outputs` in that order.
 
     Nodes are numbered by namespace and operator in topological order, so that the same program
-    always gives the same file. `initializers` maps states to arrays that go into the file and
-    are no inputs then; `dims` renames symbolic sizes in the declared types; `outputs` are the
-    names that the first outputs should have, those of the fetched variables if None.
+    always gives the same file. States in `initializers` are stored in the file with these arrays
+    instead of being inputs; `dims` renames symbolic sizes in the declared types; `outputs` are the
+    names of the first outputs, those of the fetched variables if None.
     """
     outputs = [v.name for v in graph.fetches] if outputs is None else outputs
     return _Writer(graph, initializers or {}, dims or {}, outputs).model(name)
@@ -43,7 +51,7 @@ def _fill(array):
     """The single value that fills a large array, as an array of one element; None otherwise."""
     if array.nbytes < _LARGE:
         return None
-    bits = array.reshape(-1).view(f"u{array.itemsize}")  # of which -0.0 has others than 0.0
+    bits = array.reshape(-1).view(f"u{array.itemsize}")  # -0.0 and 0.0 differ in bits
     same = bits[-1] == bits[0] and (bits == bits[0]).all()
     return array.reshape(-1)[:1].copy() if same else None
 
@@ -52,10 +60,17 @@ class _Writer:
     def __init__(self, graph, initializers, dims, outputs):
         self.graph, self.initializers = graph, initializers
         self.dims, self.wanted = dict(dims), outputs
-        self.names, self.sites = {}, {}
-        self.taken, self.numbers = set(), Counter()
-        self.first, self.nodes, self.tensors, self.constants = [], [], [], {}
-        self.opset, self.domains, self.op_types = OPSET, set(), set()
+        self.names: dict[Variable, str] = {}
+        self.sites: dict[str, Site | None] = {}
+        self.taken: set[str] = set()
+        self.numbers: Counter[str] = Counter()
+        self.first: list[NodeProto] = []
+        self.nodes: list[NodeProto] = []
+        self.tensors: list[TensorProto] = []
+        self.constants: dict[tuple, str] = {}
+        self.opset = OPSET
+        self.domains: set[str] = set()
+        self.op_types: set[str] = set()
 
     def model(self, name):
         for v in self.graph.inputs:
@@ -87,7 +102,7 @@ class _Writer:
         return Lowered(model, self.names, self.sites, outputs, self.op_types)
 
     def _reserve(self):
-        """Outputs that are computed have the names that are wanted."""
+        """Give the outputs that are computed the names that are wanted."""
         for v, name in zip(self.graph.outputs, self.wanted, strict=False):
             if v not in self.names and v.node is not None:
                 self._claim(v, name)
@@ -184,19 +199,19 @@ class _Writer:
         return self._copied(self.graph.outputs, inputs, self.wanted)
 
     def _copied(self, outputs, inputs, wanted=()):
-        """A name for each output of a graph; what is an input or an output already is copied."""
-        found = []
+        """A name for each output of a graph; an input, or an output already, is copied."""
+        names: list[str] = []
         for v, want in zip_longest(outputs, wanted):
             name = self._value(v)
-            if name in inputs or name in found or v.value is not None:
+            if name in inputs or name in names or v.value is not None:
                 free = want is not None and want not in self.taken
                 copy = self._free(want if free else f"{name}_out")
                 self.nodes.append(
                     NodeProto(name=copy, op_type="Identity", input=[name], output=[copy])
                 )
                 name = copy
-            found.append(name)
-        return found
+            names.append(name)
+        return names
 
     def _typed(self, v, name):
         proto = type_proto(v)
@@ -206,5 +221,5 @@ class _Writer:
         return ValueInfoProto(name=name, type=proto)
 
     def _size(self, name):
-        """The name of a size; those without one are numbered."""
+        """The name of a size; sizes without a name are numbered."""
         return f"size_{len(self.dims)}" if name.startswith("?") else name

@@ -3,7 +3,9 @@
 import ctypes
 import os
 import re
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
+from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
@@ -14,6 +16,8 @@ import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as errors
 
 from ..graph.errors import BackendError, PlaceError
+from ..graph.site import Site
+from ..graph.variable import Variable, static
 from .base import Graph
 from .graph_optimizers import idle_optimizers
 from .parts import parts
@@ -28,12 +32,12 @@ def _cores():
 
 
 def devices() -> list[str]:
-    """Devices that can be asked for: `cpu`, and `cuda:0`, … where CUDA works."""
+    """Return the available devices: `cpu`, and `cuda:0`, … where CUDA works."""
     return ["cpu", *(f"cuda:{k}" for k in range(_cuda_devices()))]
 
 
 def _cuda_devices():
-    """How many, by the driver; its libraries are loaded only where there is one."""
+    """The number of CUDA devices by the driver; loads CUDA's libraries if there is one."""
     if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
         return 0
     try:
@@ -54,8 +58,10 @@ def _providers(device):
     return [("CUDAExecutionProvider", options), "CPUExecutionProvider"]
 
 
-def session(model_bytes, device="cpu", optimize=True, without=()):
-    """An inference session with our options, without some of the graph optimizers.
+def session(
+    model: bytes, device: str = "cpu", optimize: bool = True, without: Iterable[str] = ()
+) -> onnxruntime.InferenceSession:
+    """Return an inference session with our options, without some of the graph optimizers.
 
     Each has threads of its own: ORT 1.31 refuses every session with default options in a process
     that has set up one pool for all. A pool stops spinning when a run ends, so that programs which
@@ -71,19 +77,19 @@ def session(model_bytes, device="cpu", optimize=True, without=()):
     level = onnxruntime.GraphOptimizationLevel
     options.graph_optimization_level = level.ORT_ENABLE_ALL if optimize else level.ORT_DISABLE_ALL
     return onnxruntime.InferenceSession(
-        model_bytes, options, providers=_providers(device), disabled_optimizers=list(without)
+        model, options, providers=_providers(device), disabled_optimizers=list(without)
     )
 
 
 @cache
 def block_size() -> int:
-    """How many channels stand side by side in the CPU's kernels for blocked images; 0 if none."""
+    """Return the channels per block of the CPU's kernels for blocked images; 0 without them."""
     model, image = probe()
     try:
-        (found,) = session(model).run(None, {"x": image})
+        (output,) = session(model).run(None, {"x": image})
     except (errors.NotImplemented, errors.InvalidGraph, errors.Fail):  # no such kernels
         return 0
-    return block_of(found)
+    return block_of(output)
 
 
 def _parts(graph, seam, device):
@@ -95,59 +101,64 @@ def _parts(graph, seam, device):
 class OrtBackend:
     """ONNX Runtime on one device."""
 
-    def __init__(self, device="cpu"):
+    def __init__(self, device: str = "cpu"):
         if device == "cuda":
             device = "cuda:0"
         if device != "cpu" and device not in devices():
             raise PlaceError(f"there is no device {device!r} here; there is {', '.join(devices())}")
         self.device = device
 
-    def values(self):
+    def values(self) -> "OrtValues":
+        """Return an empty set of values on the device."""
         return OrtValues(self.device)
 
-    def compile(self, graph, seam=()):
+    def compile(self, graph: Graph, seam: Sequence[Variable] = ()) -> "OrtProgram":
+        """Return sessions for the stages of a graph, divided after the values `seam`."""
         return OrtProgram(graph, seam, self.device)
 
-    def sites(self, graph, seam=()):
-        """(name, line that built it) of the operators of each stage, in the order of a program."""
+    def sites(
+        self, graph: Graph, seam: Sequence[Variable] = ()
+    ) -> list[list[tuple[str, Site | None]]]:
+        """Return (name, line that built it) of each operator of each stage, in program order."""
         return [list(part.sites.items()) for part in _parts(graph, seam, self.device)]
 
 
 class OrtValues:
-    """Device values of persistent variables: what is current, and the buffer of the next step."""
+    """Device values of persistent variables: the current one, and the buffer of the next step."""
 
-    def __init__(self, device):
+    def __init__(self, device: str):
         self.kind, _, number = device.partition(":")
         self.number = int(number or 0)
-        # variable -> [its value, the buffer that the next step writes, the value before until
-        # then]: one list as long as there is the variable
-        self.buffers = WeakKeyDictionary()
+        # {variable: [its value, the buffer that the next step writes]}; until that step the buffer
+        # holds the previous value. A variable keeps its list: programs hold it between runs.
+        self.buffers: WeakKeyDictionary[Variable, list[Any]] = WeakKeyDictionary()
 
-    def __contains__(self, variable):
+    def __contains__(self, variable: Variable) -> bool:
         return variable in self.buffers and self.buffers[variable][0] is not None
 
-    def variables(self):
+    def variables(self) -> list[Variable]:
+        """Return the variables that have a value."""
         return [v for v in self.buffers if v in self]
 
-    def set(self, variable, array, copy=True):
-        """Store an array of the variable's shape and dtype; without a copy it is given away."""
+    def set(self, variable: Variable, array: np.ndarray, copy: bool = True) -> None:
+        """Store an array of the variable's shape and dtype; without a copy it may be the value."""
         if copy or array.dtype != variable.dtype or not array.flags.carray:
             array = np.array(array, variable.dtype, order="C")
-        array = array.reshape(variable.dims)
+        array = array.reshape(static(variable.dims))
         value = onnxruntime.OrtValue.ortvalue_from_numpy(array, self.kind, self.number)
         self.buffers.setdefault(variable, [None, None])[:] = value, None
 
-    def numpy(self, variable):
-        """A copy on the host."""
+    def numpy(self, variable: Variable) -> np.ndarray:
+        """Return a copy of the value on the host."""
         return np.array(self.buffers[variable][0].numpy())
 
-    def before(self, variable):
-        """A copy of the value before the last step that wrote it; None if it is not kept."""
-        spent = self.buffers.get(variable, (None, None))[1]
-        return None if spent is None else np.array(spent.numpy())
+    def before(self, variable: Variable) -> np.ndarray | None:
+        """Return a copy of the value before the last step that wrote it; None if it is not kept."""
+        _, previous = self.buffers.get(variable, (None, None))
+        return None if previous is None else np.array(previous.numpy())
 
-    def pair(self, variable):
-        """The two buffers of a variable, the second of which exists once it has been asked for."""
+    def pair(self, variable: Variable) -> list[Any]:
+        """Return the two buffers of a variable; the second is allocated on the first call."""
         pair = self.buffers.setdefault(variable, [None, None])
         if pair[1] is None:
             pair[1] = onnxruntime.OrtValue.ortvalue_from_shape_and_type(
@@ -157,12 +168,12 @@ class OrtValues:
 
 
 class OrtProgram:
-    """A compiled graph: sessions for its stages, which any number of executables share.
+    """A compiled graph: sessions for its stages, shared by any number of executables.
 
     `seam` are values of the graph, in the order in which they are exchanged between two stages.
     """
 
-    def __init__(self, graph: Graph, seam, device):
+    def __init__(self, graph: Graph, seam: Sequence[Variable], device: str):
         self.device = device.partition(":")
         self.parts = _parts(graph, seam, device)
         self.sessions = []
@@ -176,14 +187,14 @@ class OrtProgram:
                 self.sessions.append(session(model, device, without=idle))
             except Exception as error:
                 raise self.traced(error, number) from error
-            part.model = None  # the session has a copy
+            del part.model  # the session has a copy
 
-    def bind(self, states, updated):
-        """An executable on these persistent variables, as the graph's states and updates."""
+    def bind(self, states: Sequence[Variable], updated: Sequence[Variable]) -> "OrtExecutable":
+        """Return an executable on these variables, in the order of the graph's states, updates."""
         return OrtExecutable(self, states, updated)
 
-    def traced(self, error, number):
-        """The runtime's error of a stage, with the operator that failed and its line."""
+    def traced(self, error: Exception, number: int) -> BackendError:
+        """Return the runtime's error of a stage with the operator that failed and its line."""
         text, sites = str(error), self.sites[number]
         names = [name for name, _ in sites]
         for match in re.findall(r"[Nn]ame:\s?'([^']+)'|Node ?\(([^)]+)\)", text):
@@ -200,22 +211,33 @@ class OrtExecutable:
     Bindings are kept per set of buffers: two of them in steady training.
     """
 
-    def __init__(self, program, states, updated):
+    def __init__(
+        self, program: OrtProgram, states: Sequence[Variable], updated: Sequence[Variable]
+    ):
         self.program = program
-        self.states = [ref(v) for v in states]  # who evaluates it holds them
-        self.updated = [ref(v) for v in updated]
+        # references to Variables, which the targets keep alive
+        self.states: list[Any] = [ref(v) for v in states]
+        self.updated: list[Any] = [ref(v) for v in updated]
         in_place = {k for part in program.parts if part.in_place for k, _ in part.updates}
         self.swapped = [k for k in range(len(updated)) if k not in in_place]
-        self.bindings = [{} for _ in program.parts]
-        self.buffers = None, (), {}
+        self.bindings: list[dict[tuple[int, ...], tuple]] = [{} for _ in program.parts]
+        # OrtValues (None at first), and the buffers of the states and of the updates in them
+        self.buffers: tuple[Any, list, dict[int, list]] = None, [], {}
 
-    def run(self, feeds, values, seed=None, exchange=None):
-        """The fetches; new values become those of the updated variables in `values`.
+    def run(
+        self,
+        feeds: list[np.ndarray],
+        values: OrtValues,
+        seed: np.ndarray | None = None,
+        exchange: Callable[[list], list] | None = None,
+    ) -> list[np.ndarray]:
+        """Return the fetches, and store new values of the updated variables in `values`.
 
-        `exchange(arrays)` returns others in the place of the values at the seam.
+        `exchange(arrays)` returns replacements for the values at the seam.
         """
         states, updated = self._buffers(values)
-        fetched, handed = [None] * self.program.fetched, {}
+        fetched: list[Any] = [None] * self.program.fetched
+        handed: dict[int, Any] = {}
         for number, part in enumerate(self.program.parts):
             if part.exchanged and exchange is not None:
                 self._exchange(handed, exchange)
@@ -249,7 +271,7 @@ class OrtExecutable:
             handed[k] = onnxruntime.OrtValue.ortvalue_from_numpy(array, kind, int(number or 0))
 
     def _buffers(self, values):
-        """The pairs of buffers of the states, and of what is updated, ready to be bound."""
+        """The pairs of buffers of the states and of the updates, ready to be bound."""
         owner, states, updated = self.buffers
         if owner is not values or any(updated[k][1] is None for k in self.swapped):
             updated = {k: values.pair(self.updated[k]()) for k in self.swapped}
@@ -258,7 +280,7 @@ class OrtExecutable:
         return states, updated
 
     def _bind_outputs(self, binding, part):
-        """Fetches go to the host, what later stages are given stays on the device."""
+        """Bind fetches to the host, and values for later stages to the device."""
         kind, _, number = self.program.device
         for _, name in part.fetches:
             binding.bind_output(name, "cpu")
@@ -269,8 +291,8 @@ class OrtExecutable:
         buffers = [states[k][0] for k, _ in part.states]
         targets = [self._target(part, k, updated) for k, _ in part.updates]
         key = tuple(map(id, buffers + targets))
-        known = self.bindings[number].get(key)
-        if known is None:
+        cached = self.bindings[number].get(key)
+        if cached is None:
             if len(self.bindings[number]) >= 4:
                 self.bindings[number].clear()
             binding = self.program.sessions[number].io_binding()
@@ -279,12 +301,12 @@ class OrtExecutable:
                 binding.bind_ortvalue_input(name, value)
             for (_, name), value in zip(part.updates, targets, strict=True):
                 binding.bind_ortvalue_output(name, value)
-            # the buffers are held, so that their ids stay theirs
-            known = self.bindings[number][key] = binding, (buffers, targets)
-        return known[0]
+            # the buffers are held too, so that no other gets the id of one
+            cached = self.bindings[number][key] = binding, (buffers, targets)
+        return cached[0]
 
     def _target(self, part, k, updated):
-        """The buffer that an update writes; its own variable's if that is done in place."""
+        """The buffer that an update writes; in place, the one of its variable's value."""
         if not part.in_place:
             return updated[k][1]
         return self.buffers[0].buffers[self.updated[k]()][0]

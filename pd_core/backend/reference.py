@@ -1,12 +1,13 @@
 """ONNX's reference evaluator as a backend: slow, the ground truth of the tests."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
 from ..graph.errors import BackendError
-from ..graph.variable import Variable
+from ..graph.variable import Variable, static
 from .base import Graph
 from .evaluator import evaluator
 from .parts import parts
@@ -29,7 +30,7 @@ class ReferenceBackend:
 class HostValues:
     """Values of persistent variables as arrays."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.current: WeakKeyDictionary[Variable, np.ndarray] = WeakKeyDictionary()
         self.previous: WeakKeyDictionary[Variable, np.ndarray | None] = WeakKeyDictionary()
 
@@ -46,7 +47,7 @@ class HostValues:
 
     def set(self, variable: Variable, array: np.ndarray, copy: bool = True) -> None:
         """Store a copy of an array of the variable's shape and dtype; `copy` has no effect."""
-        self.current[variable] = np.array(array, variable.dtype).reshape(variable.dims)
+        self.current[variable] = np.array(array, variable.dtype).reshape(static(variable.dims))
         self.previous.pop(variable, None)
 
     def numpy(self, variable: Variable) -> np.ndarray:
@@ -88,8 +89,9 @@ class ReferenceExecutable:
         self, program: ReferenceProgram, states: Sequence[Variable], updated: Sequence[Variable]
     ):
         self.program = program
-        self.states = [ref(v) for v in states]  # the targets keep them alive
-        self.updated = [ref(v) for v in updated]
+        # references to Variables, which the targets keep alive
+        self.states: list[Any] = [ref(v) for v in states]
+        self.updated: list[Any] = [ref(v) for v in updated]
 
     def run(
         self,
@@ -99,12 +101,14 @@ class ReferenceExecutable:
         exchange: Callable[[list], list] | None = None,
     ) -> list[np.ndarray]:
         """Return the fetches, and store new values of the updated variables in `values`."""
-        fetched, handed, new = [None] * self.program.fetched, {}, {}
+        fetched: list[Any] = [None] * self.program.fetched
+        handed: dict[int, np.ndarray] = {}
+        new: dict[Variable, np.ndarray] = {}
         for number, part in enumerate(self.program.parts):
             if part.exchanged and exchange is not None:
                 seam = self.program.seam
                 handed |= zip(seam, exchange([handed[k] for k in seam]), strict=True)
-            inputs = {name: feeds[k] for k, name in part.feeds}
+            inputs: dict[str, Any] = {name: feeds[k] for k, name in part.feeds}
             inputs |= {name: handed[k] for k, name in part.given}
             inputs |= {name: values.get(self.states[k]()) for k, name in part.states}
             if part.seed is not None:

@@ -95,8 +95,8 @@ def _split(stage: Stage, later: set[Node], slots, seam=()) -> tuple[Stage, Stage
     """
     graph, known = stage.graph, {v: slot for slot, v in stage.inputs}
     read = [x for node in ancestors(_outputs(stage)) if node in later for x in node.inputs]
-    given = [x for x in read if x is not None and x.node is not None and x.node not in later]
-    given = dict.fromkeys([*seam, *given, *(x for x in read if x in known)])
+    computed = [x for x in read if x is not None and x.node is not None and x.node not in later]
+    given = dict.fromkeys([*seam, *computed, *(x for x in read if x in known)])
     numbers = {x: known[x] if x in known else next(slots) for x in given}
     with fresh_names():
         inputs = {x: Variable.of(x.dims, x.dtype, f"given_{k}") for k, x in enumerate(given)}
@@ -109,13 +109,13 @@ def _split(stage: Stage, later: set[Node], slots, seam=()) -> tuple[Stage, Stage
 
     outputs = [v for _, v in fetches[1]] + [new for _, (_, new) in updates[1]]
     outputs += [v for _, v in hands[1]]
-    outputs = iter(substitute(outputs, inputs, stop=set(inputs)))
+    renamed = iter(substitute(outputs, inputs, stop=set(inputs)))
     second = _stage(
         graph,
-        [(place, next(outputs)) for place, _ in fetches[1]],
-        [(place, (v, next(outputs))) for place, (v, _) in updates[1]],
+        [(place, next(renamed)) for place, _ in fetches[1]],
+        [(place, (v, next(renamed))) for place, (v, _) in updates[1]],
         tuple((numbers[x], inputs[x]) for x in given),
-        tuple((slot, next(outputs)) for slot, _ in hands[1]),
+        tuple((slot, next(renamed)) for slot, _ in hands[1]),
     )
     flags = {"in_place": stage.in_place}
     return replace(first, exchanged=stage.exchanged, **flags), replace(second, **flags)
@@ -123,7 +123,7 @@ def _split(stage: Stage, later: set[Node], slots, seam=()) -> tuple[Stage, Stage
 
 def _divided(items, later, values=()):
     """Divide (index, value or update) pairs into those of the first stage and of the second."""
-    parts = [], []
+    parts: tuple[list, list] = [], []
     for place, item in items:
         v = item[1] if isinstance(item, tuple) else item
         parts[v.node in later or v in values].append((place, item))

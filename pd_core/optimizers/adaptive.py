@@ -3,7 +3,7 @@
 from typing import Any
 
 from .. import ops
-from ..graph.variable import Variable
+from ..graph.variable import MaybeNone, Variable
 from .base import AdamOptimizer, LearningRate, Optimizer
 from .regularizers import Clip, Penalty
 from .tracing import Counters, Rate, Slots
@@ -30,8 +30,8 @@ def rmsprop(
     g: Variable,
     rate: Rate,
     s: Variable,
-    mean: Variable | None,
-    velocity: Variable | None,
+    mean: Variable | MaybeNone,
+    velocity: Variable | MaybeNone,
     decay: float,
     mu: float,
     epsilon: float,
@@ -161,10 +161,19 @@ class RMSPropOptimizer(Optimizer):
     def rule(
         self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters
     ) -> tuple[Variable, dict[str, Variable]]:
-        before = [slots.get(name) for name in ("squares", "mean", "velocity")]
-        settings = self.decay, self.momentum, self.epsilon, self.centered
-        w, squares, mean, velocity = rmsprop(w, g, rate, *before, *settings)
-        after = {"squares": squares, "mean": mean, "velocity": velocity}
+        w, squares, mean, velocity = rmsprop(
+            w,
+            g,
+            rate,
+            slots["squares"],
+            slots.get("mean"),
+            slots.get("velocity"),
+            self.decay,
+            self.momentum,
+            self.epsilon,
+            self.centered,
+        )
+        after: dict[str, Any] = {"squares": squares, "mean": mean, "velocity": velocity}
         return w, {name: after[name] for name in slots}
 
 

@@ -5,6 +5,7 @@ parameters; slots and counters belong to the resulting Update, which lists them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from .. import ops
 from ..graph.errors import GraphError
@@ -104,7 +105,7 @@ class Optimizer:
         its slots. Every call creates new optimizer state; `variables()` of the Update lists it,
         and it is freed with the Update.
         """
-        costs = list(cost) if isinstance(cost, (list, tuple)) else [cost]
+        costs: list[Any] = list(cost) if isinstance(cost, (list, tuple)) else [cost]
         own = effects(costs)
         variables = _parameters(costs, own) if var_list is None else var_list
         variables = list(dict.fromkeys(variables))

@@ -146,7 +146,7 @@ def summed_rows(rows: Variable, values: Variable) -> RowGradient:
     ordered, place = apply(
         "TopK", rows, ops.size_of(rows, 0), outputs=2, axis=0, largest=0, known=rows.dims
     )
-    before = ops.slice(ops.concat([np.int64([-1]), ordered]), [0], [-1], [0])
+    before = ops.slice(ops.concat([np.array([-1], np.int64), ordered]), [0], [-1], [0])
     starts = ops.logical_not(ops.equal(ordered, ops.reshape_like(before, ordered)))
     first, repeated = _nonzero(starts), _nonzero(ops.logical_not(starts))
     group = ops.cum_sum(ops.cast(starts, np.int64)) - 1

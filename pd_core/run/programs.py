@@ -9,7 +9,7 @@ import numpy as np
 from ..backend import program
 from ..backend.base import Backend, Graph
 from ..graph.node import ancestors
-from ..graph.variable import Variable
+from ..graph.variable import Dim, Variable
 from .structure import Structure
 
 
@@ -20,7 +20,7 @@ class Program:
         self, backend: Backend, graph: Graph, seam: Sequence[Variable], structure: Structure
     ):
         leaf = {v: k for k, v in enumerate(structure.leaves)}
-        size = {d: k for k, d in enumerate(structure.sizes)}
+        size: dict[Dim, int] = {d: k for k, d in enumerate(structure.sizes)}
         stream = {key: k for k, key in enumerate(structure.draws)}
         self.fed = [leaf[v] for v in graph.fed]
         self.states = [leaf[v] for v in graph.states]
@@ -83,6 +83,10 @@ def build_graph(
 
     The shapes of the fed arrays are hints for the choice of lowerings.
     """
-    sizes = {d: n for v, a in fed.items() for d, n in zip(v.dims, a.shape, strict=True)}
-    sizes = {d: n for d, n in sizes.items() if isinstance(d, str)}
+    sizes = {
+        d: n
+        for v, a in fed.items()
+        for d, n in zip(v.dims, a.shape, strict=True)
+        if isinstance(d, str)
+    }
     return program.build_step(fetches, updates, seam, list(fed), training, sizes)

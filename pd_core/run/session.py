@@ -331,7 +331,7 @@ def _restructure(targets, arrays):
 
 _default: list[Session] = []
 _default_lock = Lock()
-_entered = ContextVar("pd_core.session", default=())
+_entered: ContextVar[tuple[Session, ...]] = ContextVar("pd_core.session", default=())
 
 
 def default_session() -> Session:

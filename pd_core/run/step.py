@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from math import prod
-from typing import TypeAlias
+from typing import Any, TypeAlias
 from weakref import ref
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from ..backend.base import Backend, Values
 from ..graph.errors import BackendError, GraphError, ShapeError
 from ..graph.update import Update
-from ..graph.variable import Dim, Variable
+from ..graph.variable import Dim, Variable, static
 from .packed_feeds import PackedFeeds
 from .programs import Program, build_graph, program_cache
 from .structure import Structure
@@ -55,14 +55,16 @@ class Step:
         self.fed = [structure.leaves[k] for k in program.fed]
         states = [structure.leaves[k] for k in program.states]
         updated = [structure.leaves[k] for k in program.updated]
-        self.states = [ref(v) for v in states]  # the targets keep them alive
+        # references to Variables, which the targets keep alive
+        self.states: list[Any] = [ref(v) for v in states]
         self.draws = [structure.draws[k] for k in program.draws]
         self.changes = bool(computed)
-        self.bytes = sum(prod(v.dims) * v.dtype.itemsize for v, _ in computed)
+        self.bytes = sum(prod(static(v.dims)) * v.dtype.itemsize for v, _ in computed)
         self.operators = program.operators
-        self.equal = [
-            tuple(d if k is None else structure.sizes[k] for d, k in pair) for pair in program.equal
-        ]
+        equal = (
+            [d if k is None else structure.sizes[k] for d, k in pair] for pair in program.equal
+        )
+        self.equal: list[tuple[Dim, Dim]] = [(a, b) for a, b in equal]
         self.packed = PackedFeeds(fed, self.equal)
         compiled = program.compiled
         self.executable = None if compiled is None else compiled.bind(states, updated)
@@ -169,7 +171,7 @@ def located(
     """
     computed = _computed(changes_of(updates))
     graph, values = build_graph(fetches, computed, seam, fed, training)
-    stage, index = error.place
+    stage, index = error.place  # type: ignore[misc]  # callers have checked that it has one
     operator, site = backend.sites(graph, values)[stage][index]
     return BackendError(error.text, operator, site, error.place)
 

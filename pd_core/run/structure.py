@@ -7,6 +7,7 @@ graph; it is what `Structure` lists, in the order of first appearance.
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from ..graph.node import Node, ancestors
 from ..graph.variable import Variable, is_open
@@ -33,7 +34,8 @@ class Structure:
         self._numbers: dict[Variable, int] = {}
         self._constants: dict[tuple, int] = {}
         self._dims: dict[tuple, tuple] = {}
-        self._count, self._key = 0, []
+        self._count = 0
+        self._key: list[Any] = []
         self._sizes: dict[str, int] = {}
         self._draws: dict[int, int] = {}
         self.leaves: list[Variable] = []
@@ -90,8 +92,8 @@ class Structure:
             if isinstance(d, str):
                 d = (self._sizes.setdefault(d, len(self._sizes)), is_open(d))
             sized.append(d)
-        sized = self._dims[dims] = tuple(sized)
-        return sized
+        self._dims[dims] = tuple(sized)
+        return self._dims[dims]
 
     def _number(self, v):
         """The number of a variable; what has none yet is a leaf."""

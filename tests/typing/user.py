@@ -1,15 +1,13 @@
-"""What the types of the public API are to its users: checked by mypy, never run.
+"""What the types of the public API are to its users: checked by mypy, never run."""
 
-The sessions and optimizers are not annotated yet; what they return is left out here.
-"""
-
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, assert_type
 
 import numpy as np
 import onnx
 
 import pd_core as pd
+from pd_core.optimizers import Optimizer
 
 # ---- variables and their operators
 
@@ -92,14 +90,60 @@ assert_type(generator.variables(), list[pd.Variable])
 assert_type(pd.trainable_variables(generator), list[pd.Variable])
 assert_type(pd.current_namespace(), str)
 
-# ---- sessions and training: parameters are typed later
+# ---- sessions
 
+batch = np.zeros((2, 4), np.float32)
 session = pd.Session("cpu", seed=1)
-assert_type(session, pd.Session)
 assert_type(pd.default_session(), pd.Session)
-pd.eval([z, cost], {x: np.zeros((2, 4), np.float32)})
-update = pd.AdamOptimizer(0.001).minimize(cost)
-pd.eval(update, {x: np.zeros((2, 4), np.float32)}, training=True)
+assert_type(pd.eval([z, cost], {x: batch}), Any)  # in the structure of the targets
+assert_type(session.eval({"cost": cost, "all": (z, [cost])}, {"x": [[1, 2, 3, 4]]}), Any)
+assert_type(session.get(named), np.ndarray)
+assert_type(session.val(cost), np.ndarray)
+assert_type(session.before(named), np.ndarray | None)
+assert_type(session.values(), dict[pd.Variable, np.ndarray])
+assert_type(session.has(named), bool)
+assert_type(session.stats(), dict[str, int])
+assert_type(session.device, str)
+session.set(named, np.ones((4, 3)))
+session.load_values(session.values())
+with pd.Session("cpu") as entered:
+    assert_type(entered, pd.Session)
+
+pd.eval(1.0)  # type: ignore[arg-type]
+pd.eval(cost, [batch])  # type: ignore[arg-type]
+pd.Session(seed="1")  # type: ignore[arg-type]
+
+# ---- optimizers
+
+update = pd.AdamOptimizer(0.001, clip=pd.ClipGlobalNorm(1.0)).minimize(cost)
+assert_type(update, pd.Update)
+assert_type(pd.eval(update, {x: batch}, training=True), Any)
+assert_type(update.variables(), list[pd.Variable])
+assert_type(pd.SGDOptimizer(0.1, regularizer=pd.L2(1e-4)).minimize([cost], [named]), pd.Update)
+assert_type(pd.MomentumOptimizer(pd.constant(0.1), nesterov=True).minimize(cost), pd.Update)
+assert_type(pd.RMSPropOptimizer(centered=True).update([(named, named * 2.0)]), pd.Update)
+
+
+class Halving(Optimizer):
+    def rule(
+        self,
+        w: pd.Variable,
+        g: pd.Variable,
+        slots: Mapping[str, pd.Variable],
+        rate: float | pd.Variable,
+        step: Mapping[str, pd.Variable],
+    ) -> tuple[pd.Variable, dict[str, pd.Variable]]:
+        return w * 0.5, {}
+
+
+assert_type(Halving(1.0).minimize(cost), pd.Update)
+average = pd.MovingAverage(0.99)
+assert_type(average.follow(update), pd.Update)
+with average.applied(session):
+    pass
+
+pd.AdamOptimizer("fast")  # type: ignore[arg-type]
+pd.SGDOptimizer(0.1).minimize(3.0)  # type: ignore[arg-type]
 
 # ---- files
 
