@@ -7,7 +7,7 @@ import numpy as np
 import pd_core as pd
 
 from .data_feeder import DataFeeder, feed_dict
-from .earlier_keywords import earlier_keywords
+from .deprecated_keywords import deprecated_keywords
 from .evaluator import Accumulator, fetched
 from .formats.stored_network import network_of, read_stored
 from .parameters import Parameters
@@ -18,7 +18,9 @@ __all__ = ["Inference", "infer"]
 
 
 # Keywords of releases before 0.10. The batch size changed no result.
-_earlier_input = earlier_keywords(reader="input", reader_dict="feeding", batch_size=lambda size: {})
+_with_deprecated = deprecated_keywords(
+    reader="input", reader_dict="feeding", batch_size=lambda size: {}
+)
 
 
 @dataclass
@@ -47,7 +49,7 @@ class Inference:
     this process.
     """
 
-    @earlier_keywords(output="output_layer")
+    @deprecated_keywords(output="output_layer")
     def __init__(self, parameters, output_layer=None, fileobj=None):
         if isinstance(output_layer, Parameters):  # their order until 2017-08
             parameters, output_layer = output_layer, parameters
@@ -75,7 +77,7 @@ class Inference:
         self._data_types, self._printers = stored.data_types, []
         self._inputs, self._outputs = network_of(stored, parameters)
 
-    @_earlier_input
+    @_with_deprecated
     def iter_infer(self, input, feeding=None):
         """Yield, for the whole input as one batch, a list of {'value', 'id', 'prob'} per output.
 
@@ -102,7 +104,7 @@ class Inference:
             for result in results:
                 yield [result[name] for name in names]
 
-    @_earlier_input
+    @_with_deprecated
     def infer(self, input, field="value", flatten_result=True, **kwargs):
         """Return a field of all outputs, the rows of several outputs concatenated.
 
@@ -123,8 +125,8 @@ class Inference:
         return columns[0] if len(columns) == 1 else columns
 
 
-@earlier_keywords(output="output_layer")
-@_earlier_input
+@deprecated_keywords(output="output_layer")
+@_with_deprecated
 def infer(output_layer, parameters, input, feeding=None, field="value"):
     """Compute the outputs of some layers for a list of samples, each a tuple, as one batch.
 

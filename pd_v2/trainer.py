@@ -10,7 +10,7 @@ import pd_core as pd
 from . import event as events
 from . import settings
 from .data_feeder import DataFeeder, feed_dict
-from .earlier_keywords import earlier_keywords
+from .deprecated_keywords import deprecated_keywords
 from .evaluator import Accumulator, LastBatch, fetched
 from .not_finite import first_not_finite
 from .optimizer import Optimizer
@@ -74,7 +74,7 @@ class SGD:
         with self._updater.applied():
             self.__parameters__.to_tar(f)
 
-    @earlier_keywords(reader_dict="feeding")
+    @deprecated_keywords(reader_dict="feeding")
     def train(self, reader, num_passes=1, event_handler=None, feeding=None):
         """Train for some passes over a reader of minibatches.
 
@@ -111,7 +111,7 @@ class SGD:
             self._updater.finish_pass()
             handler(events.EndPass(pass_id, pass_metrics, gm))
 
-    @earlier_keywords(reader_dict="feeding")
+    @deprecated_keywords(reader_dict="feeding")
     def test(self, reader, feeding=None):
         """Compute cost and metrics over a reader, in inference mode, as a TestResult."""
         if not callable(reader):

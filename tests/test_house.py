@@ -37,7 +37,7 @@ ROOMS = (
 # than the rest of their package are named: `dataset.words` is below `image`, `dataset` above it.
 ORDER = (
     # settings, descriptions of data, tools
-    *("warning", "limits", "search_path", "settings", "rand_r", "event", "earlier_keywords"),
+    *("warning", "limits", "search_path", "settings", "rand_r", "event", "deprecated_keywords"),
     *("activation", "pooling", "data_type", "arguments", "as_paddle", "pillow", "plot"),
     # files and readers
     *("unpacking", "pickles", "recordio", "master", "reader", "minibatch"),

@@ -22,7 +22,7 @@ from .base import Graph
 from .graph_optimizers import idle_optimizers
 from .parts import parts
 from .passes import CPU, CUDA
-from .passes.blocked import block_of, probe
+from .passes.blocked import block_size_of, probe
 from .passes.device import for_device
 
 
@@ -89,7 +89,7 @@ def block_size() -> int:
         (output,) = session(model).run(None, {"x": image})
     except (errors.NotImplemented, errors.InvalidGraph, errors.Fail):  # no such kernels
         return 0
-    return block_of(output)
+    return block_size_of(output)
 
 
 def _parts(graph, seam, device):

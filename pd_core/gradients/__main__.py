@@ -48,7 +48,7 @@ def functions(public: bool) -> list[tuple[str, Callable]]:
     """Return (name, function), sorted, of the op functions in `pd`, or of those only in `ops`."""
     members = ((n, f) for n, f in vars(ops).items() if inspect.isfunction(f))
     own = ((n, f) for n, f in members if f.__module__.startswith(ops.__name__))
-    return sorted((n, f) for n, f in own if (n not in ops.COMPOSITES) == public)
+    return sorted((n, f) for n, f in own if (n not in ops.GRADIENT_OPS) == public)
 
 
 def operators() -> list[str]:

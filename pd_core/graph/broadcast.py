@@ -68,7 +68,7 @@ def _aligned(node):
 
 
 # composites on packed rows: the index of the input that has as many rows as the first
-_ROWS = dict.fromkeys(("PadRows", "ExchangeRows", "SegmentSum", "SegmentMax"), 2)
+_ROWS = dict.fromkeys(("PadRows", "PermuteRows", "SegmentSum", "SegmentMax"), 2)
 _ROWS |= dict.fromkeys(("PackRows", "RepeatRows"), 1)
 
 

@@ -27,7 +27,7 @@ from .detection import (
     non_max_suppression,
     prior_boxes,
 )
-from .image import image_blocks, interpolate, roi_max_pool
+from .image import im2col, interpolate, roi_max_pool
 from .index import gather, gather_elements, gather_nd, nonzero, one_hot, scatter, scatter_add
 from .loss import (
     binary_cross_entropy,
@@ -94,21 +94,21 @@ from .reduce import (
 )
 from .rows import ifelse
 from .sampled import hierarchical_sigmoid, nce_loss, random_classes
-from .sequence.chunked_scan import pack_parts, pad_parts, scan_bounded
+from .sequence.chunked_scan import pack_chunks, pad_chunks, scan_bounded
 from .sequence.padded import PaddedSegments
 from .sequence.parts import (
     sequence_concat,
     sequence_context,
-    sequence_cut,
-    sequence_overrun,
-    sequence_top,
+    sequence_overhang,
+    sequence_slice,
+    sequence_top_k,
     sequence_windows,
 )
 from .sequence.segments import (
     Segments,
-    exchange_rows,
     pack_rows,
     pad_rows,
+    permute_rows,
     repeat_rows,
     segment_max,
     segment_sum,
@@ -121,6 +121,7 @@ from .shape import (
     expand,
     expand_like,
     flatten,
+    matrix_transpose,
     ones_like,
     pad,
     reshape,
@@ -132,7 +133,6 @@ from .shape import (
     space_to_depth,
     split,
     squeeze,
-    swap_last,
     transpose,
     unsqueeze,
     zeros_like,
@@ -142,9 +142,9 @@ from .sparse import SparseRows
 from .structured import crf_decode, crf_loss, ctc_loss
 
 # Ops that only gradient rules add: they are in `ops`, but not names of `pd`, and documented apart.
-COMPOSITES = {
+GRADIENT_OPS = {
     *("avg_pool_grad", "binary_cross_entropy_grad", "conv_filter_grad", "conv_input_grad"),
-    *("exchange_rows", "log_probability_grad", "max_pool_grad", "max_pool_pick", "pack_parts"),
-    *("pack_rows", "pad_parts", "pad_rows", "relu_grad", "repeat_rows", "segment_max"),
+    *("permute_rows", "log_probability_grad", "max_pool_grad", "max_pool_pick", "pack_chunks"),
+    *("pack_rows", "pad_chunks", "pad_rows", "relu_grad", "repeat_rows", "segment_max"),
     *("segment_sum", "softmax_grad"),
 }

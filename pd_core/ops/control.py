@@ -34,7 +34,7 @@ def loop_counters() -> tuple[Variable, ...]:
 
 
 @contextmanager
-def counted(counter: Variable) -> Iterator[None]:
+def inside_loop(counter: Variable) -> Iterator[None]:
     """Enter the body of a loop with this step counter."""
     token = _counters.set((*_counters.get(), counter))
     try:
@@ -44,7 +44,7 @@ def counted(counter: Variable) -> Iterator[None]:
 
 
 @contextmanager
-def uncounted(counter: Variable) -> Iterator[None]:
+def outside_loop(counter: Variable) -> Iterator[None]:
     """Leave the body of the loop with this step counter, and those inside it, for a while."""
     counters = _counters.get()
     token = _counters.set(counters[: counters.index(counter)])
@@ -63,7 +63,7 @@ def scan(
     `reverse`; the y of all steps are stacked in the order of the inputs. State, inputs and y are
     each a Variable or a list of them; y may be None. A state keeps its shape.
     """
-    states, xs = listed(init), listed(inputs)
+    states, xs = as_list(init), as_list(inputs)
     if not xs:
         raise GraphError("scan: there is nothing to scan over\n  hint: while_loop needs no inputs")
     for x in xs:
@@ -72,11 +72,11 @@ def scan(
     formals = [_formal(s.dims, s.dtype, "state") for s in states]
     slices = [_formal(x.dims[1:], x.dtype, "x") for x in xs]
     counter = _formal((), np.int64, "step")
-    with counted(counter):
-        result = step(like(init, formals), like(inputs, slices))
+    with inside_loop(counter):
+        result = step(restructure(init, formals), restructure(inputs, slices))
     if not isinstance(result, tuple) or len(result) != 2:
         raise GraphError("scan: the step returns a pair (new state, output)")
-    new, ys = listed(result[0]), listed(result[1])
+    new, ys = as_list(result[0]), as_list(result[1])
     _check_states("scan", states, new)
     if any(counter in node.inputs for node in ancestors([*new, *ys])):
         # ONNX's Scan has no step counter: scan over 0, 1, … too
@@ -84,7 +84,7 @@ def scan(
     blocks, captures = close({"body": [*new, *ys]}, {"body": [*formals, *slices]})
     out = scan_node(states, xs, captures, blocks["body"], ys, reverse)
     count = len(states)
-    return like(init, out[:count]), like(result[1], out[count:])
+    return restructure(init, out[:count]), restructure(result[1], out[count:])
 
 
 def while_loop(
@@ -95,11 +95,11 @@ def while_loop(
     `init` is a list of Variables, numbers or arrays, which fixes shapes and dtypes; the number of
     steps may depend on data. Gradients flow through the steps that ran.
     """
-    states = listed(init)
+    states = as_list(init)
     formals = [_formal(s.dims, s.dtype, "state") for s in states]
     counter, going = _formal((), np.int64, "step"), _formal((), np.bool_, "going")
-    with counted(counter):
-        new = listed(body(*formals))
+    with inside_loop(counter):
+        new = as_list(body(*formals))
     _check_states("while_loop", states, new)
     again = _predicate("while_loop", condition(*new))
     blocks, captures = close({"body": [again, *new]}, {"body": [counter, going, *formals]})
@@ -107,7 +107,7 @@ def while_loop(
     limit = None if max_steps is None else constant(np.int64(max_steps))
     types = [(s.dims, s.dtype) for s in states]
     out = loop_node(limit, first, states, captures, blocks["body"], types)
-    return like(init, out)
+    return restructure(init, out)
 
 
 def for_loop(count: Operand, body: Callable, init: Values) -> tuple[Results, Results]:
@@ -116,21 +116,21 @@ def for_loop(count: Operand, body: Callable, init: Values) -> tuple[Results, Res
     body(i, state) -> (new state, y) is like the step of `scan`, with the step counter instead of
     a slice. Read an array at i with `gather`; return what is to be stored at i as y.
     """
-    states = listed(init)
+    states = as_list(init)
     formals = [_formal(s.dims, s.dtype, "state") for s in states]
     counter, going = _formal((), np.int64, "step"), _formal((), np.bool_, "going")
-    with counted(counter):
-        result = body(counter, like(init, formals))
+    with inside_loop(counter):
+        result = body(counter, restructure(init, formals))
     if not isinstance(result, tuple) or len(result) != 2:
         raise GraphError("for_loop: the body returns a pair (new state, output)")
-    new, ys = listed(result[0]), listed(result[1])
+    new, ys = as_list(result[0]), as_list(result[1])
     _check_states("for_loop", states, new)
     count = cast(constant(count), np.int64)
     blocks, captures = close({"body": [going, *new, *ys]}, {"body": [counter, going, *formals]})
     steps = int(count.value) if count.value is not None and not count.rank else fresh_dim()
     types = [(s.dims, s.dtype) for s in states] + [((steps, *y.dims), y.dtype) for y in ys]
     out = loop_node(count, constant(True), states, captures, blocks["body"], types)
-    return like(init, out[: len(states)]), like(result[1], out[len(states) :])
+    return restructure(init, out[: len(states)]), restructure(result[1], out[len(states) :])
 
 
 def cond(
@@ -146,7 +146,7 @@ def cond(
     start = latest_serial()
     for key, fn in (("then_branch", true_fn), ("else_branch", false_fn)):
         results[key] = fn()
-        bodies[key] = listed(results[key])
+        bodies[key] = as_list(results[key])
     then, other = bodies.values()
     if len(then) != len(other):
         raise GraphError(f"cond: one branch returns {len(then)} values, the other {len(other)}")
@@ -154,7 +154,7 @@ def cond(
     formals: dict[str, list[Variable]] = {key: [] for key in bodies}
     blocks, captures = close(bodies, formals, inside=lambda node: node.serial > start)
     out = control("If", [predicate, *captures], blocks, types)
-    return like(results["then_branch"], out)
+    return restructure(results["then_branch"], out)
 
 
 def _common(a, b):
@@ -190,7 +190,7 @@ def _formal(dims, dtype, name):
     return Variable.of(dims, dtype, name)
 
 
-def listed(values: Values) -> list[Variable]:
+def as_list(values: Values) -> list[Variable]:
     """Return a Variable, several of them or None as a list."""
     if values is None:
         return []
@@ -200,7 +200,7 @@ def listed(values: Values) -> list[Variable]:
     return [constant(one)]
 
 
-def like(pattern: Values, values: Sequence[Variable]) -> Results:
+def restructure(pattern: Values, values: Sequence[Variable]) -> Results:
     """Return a list of values in the structure of the pattern: one, a list, a tuple, or None."""
     if pattern is None:
         return None

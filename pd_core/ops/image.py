@@ -95,7 +95,7 @@ def _any(inside):
 
 
 @op
-def image_blocks(
+def im2col(
     x: Operand, block: tuple[int, int], strides: tuple[int, int], pads: tuple[int, int]
 ) -> tuple[Variable, int]:
     """im2col (PyTorch's unfold): the blocks of images [N, C, H, W] as rows, and their number P.

@@ -12,7 +12,7 @@ from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant, describe, static
 from . import math as m
 from .activation import sigmoid, softplus
-from .control import listed
+from .control import as_list
 from .index import gather
 from .matrix import matmul
 from .mode import straight_through
@@ -137,7 +137,7 @@ def _checked(
     inputs: Operand | Sequence[Operand], weights: Operand | Sequence[Operand], label: Operand
 ) -> tuple[list[Variable], list[Variable], Variable]:
     """Return inputs and weights as lists that fit each other, and labels as int64 [N, 1]."""
-    xs, matrices = listed(inputs), listed(weights)
+    xs, matrices = as_list(inputs), as_list(weights)
     if len(xs) != len(matrices):
         raise ShapeError(f"{len(xs)} inputs for {len(matrices)} weights")
     for x, w in zip(xs, matrices, strict=True):

@@ -155,7 +155,7 @@ def transpose(x: Operand, order: Sequence[int] | None = None) -> Variable:
 
 
 @op
-def swap_last(x: Operand) -> Variable:
+def matrix_transpose(x: Operand) -> Variable:
     """Swap the last two axes: transpose each matrix of a stack, `x.mT` of PyTorch."""
     x = constant(x)
     if x.rank < 2:

@@ -103,7 +103,7 @@ def _keywords_of(value):
         accepted.update(
             p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
         )
-        accepted.update(getattr(function, "earlier_keywords", ()))
+        accepted.update(getattr(function, "deprecated_keywords", ()))
         if not any(p.kind is p.VAR_KEYWORD for p in parameters):
             return accepted
     return None

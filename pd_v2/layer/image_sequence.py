@@ -35,7 +35,7 @@ def block_expand(
     conf.channels = channels
     record_axes(conf, last="_x", block=block, stride=strides, padding=pads)
     record_axes(conf, last="_x", output=[0, 0], img_size=[0, 0])  # 2017 left them to run time
-    rows, count = pd.image_blocks(x, block, strides, pads)
+    rows, count = pd.im2col(x, block, strides, pads)
     lengths = pd.expand(pd.constant(np.array([count])), pd.size_of(x, 0))
     lengths = refined(lengths, x.dims[:1])
     scope.levels = (pd.Segments(lengths, rows.dims[0]),)

@@ -52,7 +52,7 @@ def _padding(sequences, w, start, count, before):
 
     w holds the rows for the steps before the sequence, the nearest last, then those after it.
     """
-    outside = pd.sequence_overrun(sequences, start, count)
+    outside = pd.sequence_overhang(sequences, start, count)
     row = outside + pd.where(outside < 0, before, before - 1)
     row = pd.where(pd.equal(outside, 0), -1, row)
     return pd.matmul(pd.one_hot(row, w.dims[0]), w)

@@ -30,7 +30,7 @@ def _kmax_seq_score(scope, input, name, beam_size):
     scope.levels, scope.size = (), 1
     scores = pd.reshape(pd.stop_gradient(input), [-1])
     scores = refined(scores, input.dims[:1])
-    return pd.cast(pd.sequence_top(sequences, scores, beam_size), input.dtype)
+    return pd.cast(pd.sequence_top_k(sequences, scores, beam_size), input.dtype)
 
 
 @layer("subseq", "sub_seq", Linear, inputs=("input", "offsets", "sizes"))
@@ -47,7 +47,7 @@ def sub_seq(scope, input, offsets, sizes, act=None, bias_attr=None, name=None):
     start = pd.minimum(offsets, sequences.lengths)
     count = pd.minimum(sizes, sequences.lengths - start)
     columns = (pd.unsqueeze(v, 1) for v in (start, count))
-    _, steps, y = pd.sequence_cut(sequences, input, *columns)
+    _, steps, y = pd.sequence_slice(sequences, input, *columns)
     scope.levels = (pd.Segments(count, steps.tokens),)
     return with_bias(scope, y, only_param(bias_attr))
 
@@ -82,7 +82,7 @@ def _seq_slice(scope, input, starts=None, ends=None, name=None):
     start = pd.zeros_like(bounds[0]) if starts is None else bounds[0]
     end = last if ends is None else pd.minimum(bounds[-1], last)
     count = pd.maximum(end - start + 1, 0)
-    slices, steps, y = pd.sequence_cut(sequences, input, start, pd.where(valid, count, -1))
+    slices, steps, y = pd.sequence_slice(sequences, input, start, pd.where(valid, count, -1))
     if len(input.levels) > 1:
         outer = input.levels[0].sum(slices.lengths)
         scope.levels = (pd.Segments(outer, slices.tokens), steps)
@@ -105,7 +105,7 @@ def sub_nested_seq(scope, input, selected_indices, name=None):
     starts, counts = (pd.gather(pd.concat([v, [0]]), place) for v in (inner.starts, inner.lengths))
     samples = input.sequences
     starts = starts - pd.unsqueeze(samples.starts, 1)
-    parts, steps, y = pd.sequence_cut(samples, input, starts, pd.where(valid, counts, -1))
+    parts, steps, y = pd.sequence_slice(samples, input, starts, pd.where(valid, counts, -1))
     scope.levels = (parts, steps)
     return y
 

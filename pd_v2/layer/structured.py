@@ -10,7 +10,7 @@ import pd_core as pd
 
 from ..activation import Sigmoid
 from ..config_base import Layer
-from ..earlier_keywords import earlier_keywords
+from ..deprecated_keywords import deprecated_keywords
 from ..warning import warn
 from .base import layer, param_list
 from .cost import weighted
@@ -128,7 +128,7 @@ def _sigmoid_only(act):
     return {}
 
 
-@earlier_keywords(act=_sigmoid_only)
+@deprecated_keywords(act=_sigmoid_only)
 @layer("nce", "nce_layer", inputs=_INPUTS, several=True)
 def nce(
     scope,

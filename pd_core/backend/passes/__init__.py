@@ -32,12 +32,12 @@ from .recurrent import steps_first
 from .relu import exchange_relu_and_pool, relu_grad
 from .scatter import add_rows, scattered_once
 from .sequence import (
-    exchange_rows,
-    pack_parts,
+    pack_chunks,
     pack_rows,
-    pad_parts,
+    pad_chunks,
     pad_rows,
     padded_again,
+    permute_rows,
     repeat_rows,
     segment_max,
     segment_sum,
@@ -62,9 +62,9 @@ LOWERINGS = {
     "ReluGrad": relu_grad,
     "PadRows": pad_rows,
     "PackRows": pack_rows,
-    "PadParts": pad_parts,
-    "PackParts": pack_parts,
-    "ExchangeRows": exchange_rows,
+    "PadChunks": pad_chunks,
+    "PackChunks": pack_chunks,
+    "PermuteRows": permute_rows,
     "SegmentSum": segment_sum,
     "SegmentMax": segment_max,
     "RepeatRows": repeat_rows,

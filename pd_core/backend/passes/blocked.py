@@ -123,7 +123,7 @@ def probe() -> tuple[bytes, np.ndarray]:
     return model.SerializeToString(), image
 
 
-def block_of(reordered: np.ndarray) -> int:
+def block_size_of(reordered: np.ndarray) -> int:
     """Return the channels of a block, by where the second pixel of the probe went; 0 for none."""
     size = reordered.ravel().tolist().index(1.0)
     return size if size > 1 else 0

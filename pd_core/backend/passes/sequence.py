@@ -42,7 +42,7 @@ def pack_rows(node: Node, inputs: Inputs, context: Context) -> Outputs:
     return (apply("Gather", padded, places),)
 
 
-def pad_parts(node: Node, inputs: Inputs, context: Context) -> Outputs:
+def pad_chunks(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Lower to a gather for each part; padding is a row of zeros, or any row without `zeros`."""
     values, _, *indices = inputs
     if node.attributes["zeros"]:
@@ -53,7 +53,7 @@ def pad_parts(node: Node, inputs: Inputs, context: Context) -> Outputs:
     return tuple(apply("Gather", values, index) for index in indices)
 
 
-def pack_parts(node: Node, inputs: Inputs, context: Context) -> Outputs:
+def pack_chunks(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Lower to a gather from the concatenated parts."""
     places, *rest = inputs
     half = len(rest) // 2
@@ -61,7 +61,7 @@ def pack_parts(node: Node, inputs: Inputs, context: Context) -> Outputs:
     return (apply("Gather", ops.concat(parts), places),)
 
 
-def exchange_rows(node: Node, inputs: Inputs, context: Context) -> Outputs:
+def permute_rows(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Lower to a gather of the rows and a row of zeros."""
     values, index, _ = inputs
     return (_padded(values, index, 0.0),)

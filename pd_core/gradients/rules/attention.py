@@ -92,7 +92,7 @@ def _scores(q, k, scale):
             raise NoGradient(f"only heads of known size have a gradient, not {q!r}")
         scale = 1.0 / math.sqrt(q.dims[3])
     root = math.sqrt(scale)
-    return (q * root) @ ops.swap_last(k * root)
+    return (q * root) @ ops.matrix_transpose(k * root)
 
 
 def _bias(a, q, k, mask, past, filled):

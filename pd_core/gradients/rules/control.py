@@ -221,7 +221,7 @@ def _product_of_steps(a, b):
     """The sum over steps of a_tᵀ b_t for a [T, B, n] and b [T, B, m], [n, m], as one product; or
     that of each matrix of a [T, N, B, n] and b [T, N, B, m], [N, n, m]."""
     a, b = map(_steps_as_rows, (a, b))
-    return ops.matmul(ops.swap_last(a), b)
+    return ops.matmul(ops.matrix_transpose(a), b)
 
 
 def _steps_as_rows(x):

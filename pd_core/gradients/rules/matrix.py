@@ -15,7 +15,7 @@ def matmul(node: Node, dy: Variable) -> Gradients:
     if a.rank == 1 or b.rank == 1:
         return _vector_product(a, b, dy)
     return [
-        lambda: _sum_batch_axes(dy @ ops.swap_last(b), a),
+        lambda: _sum_batch_axes(dy @ ops.matrix_transpose(b), a),
         lambda: _right_gradient(a, b, dy),
     ]
 
@@ -24,7 +24,7 @@ def _right_gradient(a, b, dy):
     """Return aᵀ dy; for a batch against one matrix as a single product instead of a batched one."""
     if b.rank == 2 and a.rank > 2:
         a, dy = map(_flatten_batch, (a, dy))
-    return _sum_batch_axes(ops.swap_last(a) @ dy, b)
+    return _sum_batch_axes(ops.matrix_transpose(a) @ dy, b)
 
 
 def _flatten_batch(x):
@@ -47,8 +47,8 @@ def _vector_product(a, b, dy):
         dy = ops.unsqueeze(dy, max(dy.rank - 1, 0) if not column else 0)
     if column:
         dy = ops.unsqueeze(dy, dy.rank)
-    da = dy @ ops.swap_last(b2)
-    db = ops.swap_last(a2) @ dy
+    da = dy @ ops.matrix_transpose(b2)
+    db = ops.matrix_transpose(a2) @ dy
     da, db = _sum_batch_axes(da, a2), _sum_batch_axes(db, b2)
     return [ops.squeeze(da, 0) if row else da, ops.squeeze(db, 1) if column else db]
 

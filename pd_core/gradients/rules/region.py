@@ -78,7 +78,7 @@ def _flatten(v):
 def _average(x, rows, columns):
     """Multiply the weights of rows, the image, and the weights of columns, for each region."""
     vertical, horizontal = (ops.unsqueeze(side.weights(), 1) for side in (rows, columns))
-    return vertical @ x @ ops.swap_last(horizontal)
+    return vertical @ x @ ops.matrix_transpose(horizontal)
 
 
 def _largest(x, rows, columns):

@@ -20,27 +20,27 @@ def pack_rows(node: Node, dy: Variable) -> Gradients:
     return [ops.pad_rows(dy, index, places), None, None]
 
 
-@gradient("PadParts")
-def pad_parts(node: Node, *dys: Variable | None) -> Gradients:
+@gradient("PadChunks")
+def pad_chunks(node: Node, *dys: Variable | None) -> Gradients:
     _, places, *indices = node.inputs
     parts = [
         ops.zeros_like(part) if dy is None else dy
         for part, dy in zip(node.outputs, dys, strict=True)
     ]
-    return [ops.pack_parts(parts, places, indices), None, *[None] * len(indices)]
+    return [ops.pack_chunks(parts, places, indices), None, *[None] * len(indices)]
 
 
-@gradient("PackParts")
-def pack_parts(node: Node, dy: Variable) -> Gradients:
+@gradient("PackChunks")
+def pack_chunks(node: Node, dy: Variable) -> Gradients:
     places, *rest = node.inputs
     indices = rest[len(rest) // 2 :]
-    return [None, *ops.pad_parts(dy, places, indices), *[None] * len(indices)]
+    return [None, *ops.pad_chunks(dy, places, indices), *[None] * len(indices)]
 
 
-@gradient("ExchangeRows")
-def exchange_rows(node: Node, dy: Variable) -> Gradients:
+@gradient("PermuteRows")
+def permute_rows(node: Node, dy: Variable) -> Gradients:
     _, index, back = node.inputs
-    return [ops.exchange_rows(dy, back, index), None, None]
+    return [ops.permute_rows(dy, back, index), None, None]
 
 
 @gradient("SegmentSum")

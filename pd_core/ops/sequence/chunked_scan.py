@@ -14,12 +14,12 @@ from ...graph.node import apply, composite, refined
 from ...graph.op import op
 from ...graph.variable import Operand, Variable, constant, fresh_dim
 from .. import math as m
-from ..control import Results, like, listed, scan
+from ..control import Results, as_list, restructure, scan
 from ..index import gather, scatter_add
 from ..reduce import cum_sum, reduce_sum
 from ..shape import arange, concat, slice, unsqueeze, zeros_like
 from .padded import PaddedSegments
-from .segments import Operands, Segments, exchange_rows
+from .segments import Operands, Segments, permute_rows
 
 CHUNKS = 3  # each is a loop of its own in the graph
 
@@ -41,13 +41,13 @@ def scan_bounded(
     if isinstance(sequences, PaddedSegments):
         return sequences.scan(step, init, inputs, reverse)[1]
     chunks = Chunks(sequences, CHUNKS, reverse)
-    xs = [chunks.pad(x) for x in listed(inputs)]
-    states, outputs = [chunks.sorted(s) for s in listed(init)], []
+    xs = [chunks.pad(x) for x in as_list(inputs)]
+    states, outputs = [chunks.sorted(s) for s in as_list(init)], []
     for k in range(chunks.number):
-        new, ys = scan(step, like(init, states), like(inputs, [x[k] for x in xs]))
-        states = [chunks.shrunk(s, k) for s in listed(new)]
-        outputs.append(listed(ys))
-    return like(ys, [chunks.pack(parts) for parts in zip(*outputs, strict=True)])
+        new, ys = scan(step, restructure(init, states), restructure(inputs, [x[k] for x in xs]))
+        states = [chunks.shrunk(s, k) for s in as_list(new)]
+        outputs.append(as_list(ys))
+    return restructure(ys, [chunks.pack(parts) for parts in zip(*outputs, strict=True)])
 
 
 class Chunks:
@@ -60,17 +60,17 @@ class Chunks:
 
     def pad(self, values: Operand) -> list[Variable]:
         """Pad values [T, ...] to [S, B, ...] for each chunk, with any row after a sequence ends."""
-        return pad_parts(values, self._places, self._indices, zeros=False)
+        return pad_chunks(values, self._places, self._indices, zeros=False)
 
     def pack(self, parts: Sequence[Variable]) -> Variable:
         """Undo `pad`."""
-        return pack_parts(parts, self._places, self._indices)
+        return pack_chunks(parts, self._places, self._indices)
 
     def sorted(self, rows: Operand) -> Variable:
         """Sort rows [B, ...] by length, the longest sequence first, for the first chunk."""
         count = self._counts[0]
         back = m.where(self._rank < count, self._rank, count)
-        return exchange_rows(rows, self._rows[0], back)
+        return permute_rows(rows, self._rows[0], back)
 
     def shrunk(self, rows: Variable, k: int) -> Variable:
         """Keep the rows of chunk k whose sequences reach the next one."""
@@ -78,7 +78,7 @@ class Chunks:
             return rows
         count = self._counts[k + 1]
         kept, before = self._first(count, k + 1), self._first(self._counts[k], k)
-        return exchange_rows(rows, kept, m.where(before < count, before, count))
+        return permute_rows(rows, kept, m.where(before < count, before, count))
 
     def _first(self, count, k):
         return refined(arange(count), (self._row_dims[k],))
@@ -148,7 +148,7 @@ class Chunks:
 
 
 @op
-def pad_parts(
+def pad_chunks(
     values: Operand, places: Variable, indices: Sequence[Variable], zeros: bool = True
 ) -> list[Variable]:
     """Gather values [T, ...] at each index [S, B], zeros where it is T: a list.
@@ -158,18 +158,18 @@ def pad_parts(
     """
     values = constant(values)
     types = [((*index.dims, *values.dims[1:]), values.dtype) for index in indices]
-    parts = composite("PadParts", values, places, *indices, types=types, zeros=int(zeros))
+    parts = composite("PadChunks", values, places, *indices, types=types, zeros=int(zeros))
     return list(_several(parts))
 
 
 @op
-def pack_parts(
+def pack_chunks(
     parts: Sequence[Variable], places: Variable, indices: Sequence[Variable]
 ) -> Variable:
-    """Undo `pad_parts`: the rows of all parts as one [T, ...]."""
+    """Undo `pad_chunks`: the rows of all parts as one [T, ...]."""
     parts = [constant(part) for part in parts]
     types = [((places.dims[0], *parts[0].dims[2:]), parts[0].dtype)]
-    return composite("PackParts", places, *parts, *indices, types=types)
+    return composite("PackChunks", places, *parts, *indices, types=types)
 
 
 def _several(values):

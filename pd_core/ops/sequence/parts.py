@@ -15,7 +15,7 @@ from .. import math as m
 from ..index import gather
 from ..reduce import cum_sum, reduce_sum
 from ..shape import arange, concat, expand, reshape, unsqueeze
-from .segments import Segments, exchange_rows, repeat_rows
+from .segments import Segments, permute_rows, repeat_rows
 
 
 @op
@@ -54,11 +54,11 @@ def sequence_concat(a: Segments, b: Segments, x: Operand, y: Operand) -> tuple[S
     index = m.where(position < length, in_x, in_y)
     from_x = gather(joined.starts, a.owner) + a.position
     from_y = gather(joined.starts + a.lengths, b.owner) + b.position
-    return joined, exchange_rows(concat([x, y]), index, concat([from_x, from_y]))
+    return joined, permute_rows(concat([x, y]), index, concat([from_x, from_y]))
 
 
 @op
-def sequence_cut(
+def sequence_slice(
     segments: Segments, values: Operand, starts: Variable, lengths: Variable
 ) -> tuple[Segments, Segments, Variable]:
     """Slice sequences: (slices of sequences, steps of slices, values).
@@ -102,7 +102,7 @@ def sequence_context(segments: Segments, values: Operand, start: int, count: int
 
 
 @op
-def sequence_overrun(segments: Segments, start: int, count: int) -> Variable:
+def sequence_overhang(segments: Segments, start: int, count: int) -> Variable:
     """Return the distance of each step of `sequence_context` from its sequence, int64 [T, count].
 
     -p for p steps before the first, p for p steps after the last, 0 inside.
@@ -114,7 +114,7 @@ def sequence_overrun(segments: Segments, start: int, count: int) -> Variable:
 
 
 @op
-def sequence_top(segments: Segments, values: Variable, count: int) -> Variable:
+def sequence_top_k(segments: Segments, values: Variable, count: int) -> Variable:
     """Return the positions of the `count` largest of values [T] in each sequence, int64 [B, count].
 
     The largest comes first, of equal ones the earlier; -1 where a sequence has fewer steps.

@@ -16,11 +16,21 @@ from ...graph.node import composite, refined
 from ...graph.op import op
 from ...graph.variable import Dim, Operand, Variable, constant, describe, fresh_dim
 from .. import math as m
-from ..control import like, listed, scan
+from ..control import as_list, restructure, scan
 from ..index import gather, scatter_add
 from ..matrix import matmul
 from ..reduce import cum_sum, reduce_max, reduce_sum, softmax
-from ..shape import arange, concat, expand, ones_like, size_of, slice, squeeze, swap_last, unsqueeze
+from ..shape import (
+    arange,
+    concat,
+    expand,
+    matrix_transpose,
+    ones_like,
+    size_of,
+    slice,
+    squeeze,
+    unsqueeze,
+)
 
 Operands = Operand | Sequence[Operand] | None  # one value or a list of them, as `scan` takes them
 
@@ -111,7 +121,7 @@ class Segments:
 
     def weighted_sum(self, weights: Operand, values: Variable) -> Variable:
         """Sum the values [T, D] times weights [T, 1] of each sequence, [B, D]."""
-        transposed = swap_last(self.pad(weights))
+        transposed = matrix_transpose(self.pad(weights))
         sums = squeeze(matmul(transposed, self.pad(values)), [1])
         nonempty = unsqueeze(self.lengths > 0, 1)
         # ONNX Runtime 1.31: a product over an axis of size 0 is not 0
@@ -184,21 +194,21 @@ class Segments:
         faster, and right for a step whose states stay finite.
         """
         index, cells, alive = self._backward if reverse else self._forward
-        padded = [pad_rows(x, index, cells) for x in listed(inputs)]
+        padded = [pad_rows(x, index, cells) for x in as_list(inputs)]
 
         def masked(states, xs):
             *xs, alive = xs
-            new, ys = step(states, like(inputs, xs))
-            pairs = zip(listed(states), listed(new), strict=True)
-            return like(
+            new, ys = step(states, restructure(inputs, xs))
+            pairs = zip(as_list(states), as_list(new), strict=True)
+            return restructure(
                 states, [m.where(_trailing_ones(alive, s.rank), n, s) for s, n in pairs]
             ), ys
 
         if keep or not padded:
             final, ys = scan(masked, init, [*padded, alive])
         else:
-            final, (_, ys) = None, scan(step, init, like(inputs, padded))
-        return final, like(ys, [pack_rows(y, index, cells) for y in listed(ys)])
+            final, (_, ys) = None, scan(step, init, restructure(inputs, padded))
+        return final, restructure(ys, [pack_rows(y, index, cells) for y in as_list(ys)])
 
     @cached_property
     def _forward(self):
@@ -233,7 +243,7 @@ class Segments:
         index = m.where(self.lengths > 0, token, self.total)
         selected = m.equal(self.numbers, gather(token, self.owner))
         back = m.where(selected, self.owner, self.count)
-        return exchange_rows(self.only_tokens(values), index, back)
+        return permute_rows(self.only_tokens(values), index, back)
 
     def only_tokens(self, values: Variable) -> Variable:
         """Zero the rows that hold no token; packed sequences have none of these."""
@@ -262,14 +272,14 @@ def pack_rows(padded: Operand, index: Variable, places: Variable) -> Variable:
 
 
 @op
-def exchange_rows(values: Operand, index: Variable, back: Variable) -> Variable:
+def permute_rows(values: Operand, index: Variable, back: Variable) -> Variable:
     """Permute rows: values [T, ...] at index [M], zeros where it is T; no row is taken twice.
 
     `back` [T] is the inverse: each row's place in the result, M if it has none.
     """
     values = _with_rows(values)
     dims = (index.dims[0], *values.dims[1:])
-    return composite("ExchangeRows", values, index, back, types=[(dims, values.dtype)])
+    return composite("PermuteRows", values, index, back, types=[(dims, values.dtype)])
 
 
 @op

@@ -14,7 +14,7 @@ from ...graph.node import ancestors
 from ...graph.op import op
 from ...graph.rewrite import substitute
 from ...graph.variable import Variable, constant
-from ..control import counted, loop_counters, uncounted
+from ..control import inside_loop, loop_counters, outside_loop
 from .chunked_scan import scan_bounded
 from .segments import Segments
 
@@ -53,11 +53,11 @@ class Step:
 
     def counted(self) -> AbstractContextManager[None]:
         """Enter the construction of the step: random draws in it are fresh in every step."""
-        return counted(self.number)
+        return inside_loop(self.number)
 
     def uncounted(self) -> AbstractContextManager[None]:
         """Leave the construction of the step for a while, to build what does not belong to it."""
-        return uncounted(self.number)
+        return outside_loop(self.number)
 
     def varies(self, value: Variable) -> bool:
         """Check whether a value depends on a frame, on a state or on the number of the step."""

@@ -10,7 +10,7 @@ from pd_core import ops
 from pd_core.backend import ort, program
 from pd_core.backend.passes import CPU, blocked
 from pd_core.backend.passes.affine import channel_affine
-from pd_core.backend.passes.blocked import DOMAIN, block_of
+from pd_core.backend.passes.blocked import DOMAIN, block_size_of
 from pd_core.backend.passes.bytes import in_bytes
 from pd_core.backend.passes.context import Context, each_node
 from pd_core.backend.passes.crops import pad_of_crop
@@ -112,9 +112,9 @@ def test_without_such_kernels_nothing_is_blocked():
     x, w = pd.Variable([8, BLOCK, 16, 16]), pd.Variable([BLOCK, BLOCK, 3, 3])
     feeds = {x: np.zeros(x.shape), w: np.zeros(w.shape)}
     assert tuned([pd.conv(x, w)], feeds, block=0) == [("", "Conv")]
-    assert block_of(np.arange(128.0)) == 0
+    assert block_size_of(np.arange(128.0)) == 0
     blocks = np.arange(128.0).reshape(4, 16, 2).transpose(0, 2, 1)
-    assert block_of(blocks) == 16
+    assert block_size_of(blocks) == 16
 
 
 def test_a_runtime_without_these_operators_has_no_blocks(monkeypatch):

@@ -48,7 +48,7 @@ def convolutions():
 
 def transformer():
     x = pd.Variable([None, 5, 8])
-    y = pd.layer_norm(pd.fc(x + pd.softmax(x @ pd.swap_last(x)) @ x, 8))
+    y = pd.layer_norm(pd.fc(x + pd.softmax(x @ pd.matrix_transpose(x)) @ x, 8))
     return [x], pd.reduce_sum(y * (1.0 + pd.erf(y / 2**0.5)) * pd.sigmoid(y))
 
 

@@ -57,7 +57,11 @@ MATRICES = [
     ),
     (lambda: pd.transpose(f32(2, 3), [0]), SHAPE, r"transpose: \[0\] is no permutation of 2 axes"),
     (lambda: pd.transpose(f32(2, 3), [1, 1]), SHAPE, r"transpose: \[1, 1\] is no permutation of 2"),
-    (lambda: pd.swap_last(f32(3)), SHAPE, r"swap_last: var-0: float32\[3\] has no two"),
+    (
+        lambda: pd.matrix_transpose(f32(3)),
+        SHAPE,
+        r"matrix_transpose: var-0: float32\[3\] has no two",
+    ),
 ]
 CONVOLUTION = [
     (
@@ -399,7 +403,7 @@ def test_arrays_and_numbers_are_taken_for_variables():
     assert pd.zeros_like(np.ones((2, 3), "float32")).shape == (2, 3)
     assert pd.ones_like(3.0).shape == ()
     assert pd.size_of(np.ones((2, 3)), 1).eval() == [3]
-    assert pd.swap_last([[1, 2, 3]]).shape == (3, 1)
+    assert pd.matrix_transpose([[1, 2, 3]]).shape == (3, 1)
     assert pd.concat([[1.0, 2.0], f32(3)]).shape == (5,)
     assert pd.clip([1.0, 5.0], 0, 2).eval().tolist() == [1.0, 2.0]
     assert pd.cross_entropy([[0.5, 0.5]], [0]).shape == (1, 1)

@@ -86,8 +86,8 @@ def _blocks(x, block, strides, pads):
 
 def _cut_up(label, shape, block, strides=(1, 1), pads=(0, 0)):
     return case(
-        "image_blocks",
-        lambda x, **o: ops.image_blocks(x, **o)[0],
+        "im2col",
+        lambda x, **o: ops.im2col(x, **o)[0],
         _blocks,
         [normal(*shape)],
         label=label,

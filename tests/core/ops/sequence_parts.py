@@ -65,7 +65,7 @@ def cut(label, lengths, starts, counts):
     shape = (len(lengths), -1)
     return case(
         "RepeatRows",
-        lambda x, n, starts, counts: ops.sequence_cut(Segments(n), x, starts, counts)[2],
+        lambda x, n, starts, counts: ops.sequence_slice(Segments(n), x, starts, counts)[2],
         lambda *arrays: _slices(*arrays)[2],
         [
             normal(sum(lengths), 2),
@@ -84,7 +84,7 @@ def cut_lengths(row):
     """The row of the same slices for their lengths."""
     return case(
         "cut lengths",
-        lambda x, n, *cuts: [s.lengths for s in ops.sequence_cut(Segments(n), x, *cuts)[:2]],
+        lambda x, n, *cuts: [s.lengths for s in ops.sequence_slice(Segments(n), x, *cuts)[:2]],
         lambda *arrays: _slices(*arrays)[:2],
         row.samples,
         batch=row.batch,
@@ -198,7 +198,7 @@ CASES = [
     ),
     *(
         case(
-            "ExchangeRows",
+            "PermuteRows",
             lambda x, y, n, k: ops.sequence_concat(Segments(n), Segments(k), x, y)[1],
             lambda x, y, n, k: joined(
                 [v for pair in zip(parts(x, n), parts(y, k), strict=True) for v in pair], x
@@ -227,8 +227,8 @@ CASES = [
     ),
     *(
         case(
-            "sequence_overrun",
-            lambda n, start, count: ops.sequence_overrun(Segments(n), start, count),
+            "sequence_overhang",
+            lambda n, start, count: ops.sequence_overhang(Segments(n), start, count),
             _overrun,
             [fixed(lengths, "int64")],
             label=label,
@@ -241,8 +241,8 @@ CASES = [
     ),
     *(
         case(
-            "sequence_top",
-            lambda x, n, count: ops.sequence_top(Segments(n), x, count),
+            "sequence_top_k",
+            lambda x, n, count: ops.sequence_top_k(Segments(n), x, count),
             _top,
             [sample, fixed(lengths, "int64")],
             batch=(0, 1),

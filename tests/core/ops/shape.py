@@ -121,7 +121,13 @@ ORDER = [
         [normal(2, 3, 4)],
         label="[2,0,1]",
     ),
-    case("Transpose", ops.swap_last, lambda x: x.swapaxes(-1, -2), [normal(2, 3, 4)], label="last"),
+    case(
+        "Transpose",
+        ops.matrix_transpose,
+        lambda x: x.swapaxes(-1, -2),
+        [normal(2, 3, 4)],
+        label="last",
+    ),
 ]
 
 

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import pd_v2 as paddle
-from pd_v2.earlier_keywords import earlier_keywords
+from pd_v2.deprecated_keywords import deprecated_keywords
 from pd_v2.trainer_config_helpers.layers import nce_layer
 
 A, L, T = paddle.activation, paddle.layer, paddle.data_type
 
 
-@earlier_keywords(old="new", pair=lambda pair: dict(zip(("new", "more"), pair, strict=True)))
+@deprecated_keywords(old="new", pair=lambda pair: dict(zip(("new", "more"), pair, strict=True)))
 def function(new, more=0):
     """What it does."""
     return new, more

@@ -2,10 +2,10 @@
 
 import functools
 
-__all__ = ["earlier_keywords"]
+__all__ = ["deprecated_keywords"]
 
 
-def earlier_keywords(**earlier):
+def deprecated_keywords(**earlier):
     """Return a decorator: the function also takes these keywords, which its signature omits.
 
     Each is mapped to the keyword that replaces it, or to a function that turns its value into a
@@ -19,7 +19,7 @@ def earlier_keywords(**earlier):
                 kwargs = _translated(function, earlier, kwargs)
             return function(*args, **kwargs)
 
-        call.earlier_keywords = {**getattr(function, "earlier_keywords", {}), **earlier}
+        call.deprecated_keywords = {**getattr(function, "deprecated_keywords", {}), **earlier}
         return call
 
     return wrap
