@@ -27,9 +27,9 @@ _MODULES = {
     "paddle.trainer.PyDataProvider2": "pd_v2.data_type",
     "paddle.trainer.config_parser": "pd_v2.trainer_config_helpers.config_parser",
     "paddle.trainer_config_helpers": "pd_v2.trainer_config_helpers",
-    "paddle.utils.dump_v2_config": "pd_v2.formats.merged_model",
+    "paddle.utils.dump_v2_config": "pd_v2.described.merged_model",
     "paddle.utils.image_util": "pd_v2.image",
-    "paddle.utils.merge_model": "pd_v2.formats.merged_model",
+    "paddle.utils.merge_model": "pd_v2.described.merged_model",
     "py_paddle": "pd_v2.py_paddle",
 }
 

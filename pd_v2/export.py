@@ -11,7 +11,7 @@ import pd_core as pd
 
 from . import build
 from .config_base import Layer
-from .formats.stored_network import model_of, read_stored
+from .described.stored_network import model_of, read_stored
 from .formats.topology_file import building
 from .parameters import Parameters
 from .topology import Topology

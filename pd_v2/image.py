@@ -12,9 +12,9 @@ import uuid
 import numpy as np
 
 from pd_core import atomic_write
-from pd_v2.dataset import archive
-from pd_v2.dataset.words import lines, to_bytes
-from pd_v2.pillow import pixels
+from pd_v2.files import archive
+from pd_v2.files.images import pixels
+from pd_v2.files.text import lines, to_bytes
 
 __all__ = [
     *("batch_images_from_tar", "center_crop", "left_right_flip", "load_and_transform"),

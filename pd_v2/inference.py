@@ -8,8 +8,8 @@ import pd_core as pd
 
 from .data_feeder import DataFeeder, feed_dict
 from .deprecated_keywords import deprecated_keywords
+from .described.stored_network import network_of, read_stored
 from .evaluator import Accumulator, fetched
-from .formats.stored_network import network_of, read_stored
 from .parameters import Parameters
 from .topology import Topology
 from .training.layer_outputs import FIELDS, as_result, fields_of, variables_of

@@ -9,11 +9,11 @@ import numpy as np
 import pd_core as pd
 
 from . import build
+from .files.unpacking import open_plain
 from .formats.parameter_file import read_tar, read_value, write_tar, write_value
 from .formats.proto import ParameterConfig
 from .not_finite import names_not_finite
 from .topology import Topology
-from .unpacking import open_plain
 from .warning import warn
 
 __all__ = ["Parameters", "create"]

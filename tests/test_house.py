@@ -33,15 +33,14 @@ ROOMS = (
     "files",
     "",
 )
-# The packages and top modules of pd_v2 from the bottom up. Modules that belong at another height
-# than the rest of their package are named: `dataset.words` is below `image`, `dataset` above it.
+# The packages and top modules of pd_v2 from the bottom up.
 ORDER = (
     # settings, descriptions of data, tools
-    *("warning", "limits", "search_path", "settings", "rand_r", "event", "deprecated_keywords"),
-    *("activation", "pooling", "data_type", "arguments", "as_paddle", "pillow", "plot"),
+    *("warning", "files", "search_path", "settings", "rand_r", "event", "deprecated_keywords"),
+    *("activation", "pooling", "data_type", "arguments", "as_paddle", "plot"),
     # files and readers
-    *("unpacking", "pickles", "recordio", "master", "reader", "minibatch"),
-    *("dataset.words", "dataset.archive", "image"),
+    *("pickles", "recordio", "master", "reader", "minibatch"),
+    "image",
     # batches
     *("data_feeder", "training", "py_paddle", "formats", "not_finite"),
     # layers
@@ -49,7 +48,7 @@ ORDER = (
     # training
     *("optimizer", "parameters", "trainer", "dataset"),
     # networks from files, inference
-    *("described", "formats.merged_model", "formats.stored_network", "inference"),
+    *("described", "inference"),
     # programs of 2017
     *("trainer_config_helpers", "python2", "check", "export", "__main__", ""),
 )
@@ -64,9 +63,7 @@ PLAIN = {
     "master",
     "plot",
     "pickles",
-    "limits",
-    "unpacking",
-    "pillow",
+    "files",
     "recordio",
 }
 FILES = {"pd_core.DamagedFile", "pd_core.atomic_write"}

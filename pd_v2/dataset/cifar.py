@@ -8,8 +8,9 @@ import functools
 
 import numpy as np
 
-from pd_v2.dataset import archive, common
+from pd_v2.dataset import common
 from pd_v2.dataset.samples import Samples
+from pd_v2.files import archive
 from pd_v2.pickles import load
 
 __all__ = ["convert", "test10", "test100", "train10", "train100"]

@@ -7,8 +7,10 @@ ids. Labels are in IOB form: B-A0 begins a phrase of role A0, I-A0 continues it,
 """
 
 from pd_core import DamagedFile
-from pd_v2.dataset import archive, common, words
+from pd_v2.dataset import common
 from pd_v2.dataset.samples import Samples
+from pd_v2.files import archive
+from pd_v2.files import text as words
 
 __all__ = ["convert", "get_dict", "get_embedding", "test"]
 

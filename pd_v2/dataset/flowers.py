@@ -10,8 +10,9 @@ import os
 
 from pd_core import DamagedFile
 from pd_v2 import image
-from pd_v2.dataset import common, matlab, words
+from pd_v2.dataset import common, matlab
 from pd_v2.dataset.samples import Samples
+from pd_v2.files import text as words
 from pd_v2.pickles import load
 from pd_v2.reader import map_readers, xmap_readers
 

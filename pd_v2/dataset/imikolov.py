@@ -8,8 +8,10 @@ validation file.
 import functools
 from collections import Counter
 
-from pd_v2.dataset import archive, common, words
+from pd_v2.dataset import common
 from pd_v2.dataset.samples import Samples
+from pd_v2.files import archive
+from pd_v2.files import text as words
 
 __all__ = ["build_dict", "convert", "test", "train"]
 

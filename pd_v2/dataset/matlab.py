@@ -10,7 +10,7 @@ import zlib
 import numpy as np
 
 from pd_core import DamagedFile
-from pd_v2.unpacking import inflate
+from pd_v2.files.unpacking import inflate
 
 _HEADER_BYTES = 128
 _MATRIX, _COMPRESSED = 14, 15

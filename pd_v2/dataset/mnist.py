@@ -11,9 +11,10 @@ import struct
 import numpy as np
 
 from pd_core import DamagedFile
-from pd_v2.dataset import archive, common
+from pd_v2.dataset import common
 from pd_v2.dataset.samples import Samples
-from pd_v2.unpacking import Bounded
+from pd_v2.files import archive
+from pd_v2.files.unpacking import Bounded
 
 __all__ = ["convert", "test", "train"]
 

@@ -11,8 +11,10 @@ import random
 import re
 from array import array
 
-from pd_v2.dataset import archive, common, words
+from pd_v2.dataset import common
 from pd_v2.dataset.samples import Samples
+from pd_v2.files import archive
+from pd_v2.files import text as words
 
 __all__ = [
     *("age_table", "convert", "get_movie_title_dict", "max_job_id", "max_movie_id", "max_user_id"),

@@ -17,8 +17,9 @@ import os
 import numpy as np
 
 from pd_core import DamagedFile
-from pd_v2.dataset import archive, common
+from pd_v2.dataset import common
 from pd_v2.dataset.samples import Samples
+from pd_v2.files import archive
 from pd_v2.reader import shuffling
 
 URL = (

@@ -12,8 +12,10 @@ import zipfile
 from collections import Counter
 
 from pd_core import DamagedFile
-from pd_v2.dataset import archive, common, words
+from pd_v2.dataset import common
 from pd_v2.dataset.samples import Samples
+from pd_v2.files import archive
+from pd_v2.files import text as words
 
 __all__ = ["convert", "get_word_dict", "test", "train"]
 

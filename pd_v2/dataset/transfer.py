@@ -18,7 +18,7 @@ import uuid
 from tqdm import tqdm
 
 from pd_v2.dataset.lock import locked
-from pd_v2.limits import limit, raise_hint
+from pd_v2.files.limits import limit, raise_hint
 
 TRIES = 3
 LARGEST = 8 << 30

@@ -6,9 +6,11 @@ the background, 1 to 20 for objects and 255 along their outlines. Reading needs 
 
 import io
 
-from pd_v2.dataset import archive, common, words
+from pd_v2.dataset import common
 from pd_v2.dataset.samples import Samples
-from pd_v2.pillow import pixels
+from pd_v2.files import archive
+from pd_v2.files import text as words
+from pd_v2.files.images import pixels
 
 __all__ = ["test", "train", "val"]
 

@@ -7,8 +7,10 @@ of a decoder; the target and <e>, its labels. Pairs with more than 80 words are 
 import gzip
 
 from pd_core import DamagedFile
-from pd_v2.dataset import archive, common, words
+from pd_v2.dataset import common
 from pd_v2.dataset.samples import Samples
+from pd_v2.files import archive
+from pd_v2.files import text as words
 
 __all__ = ["convert", "get_dict", "test", "train"]
 

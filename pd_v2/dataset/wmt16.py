@@ -8,8 +8,10 @@ import os
 from collections import Counter
 
 from pd_core import DamagedFile, atomic_write
-from pd_v2.dataset import archive, common, words
+from pd_v2.dataset import common
 from pd_v2.dataset.samples import Samples
+from pd_v2.files import archive
+from pd_v2.files import text as words
 
 __all__ = ["convert", "fetch", "get_dict", "test", "train", "validation"]
 

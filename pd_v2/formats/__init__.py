@@ -1,1 +1,1 @@
-"""The file formats of 2017: parameters, topologies and merged models."""
+"""The file formats of 2017: parameters, topologies and their protobuf messages."""

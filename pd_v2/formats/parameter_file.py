@@ -17,8 +17,8 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from pd_core import DamagedFile
+from pd_v2.files.unpacking import TooLarge, bounded
 from pd_v2.formats.proto import ParameterConfig
-from pd_v2.unpacking import TooLarge, bounded
 from pd_v2.warning import warn
 
 _BLOCK = 512

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from contextlib import suppress
 
 from pd_core import DamagedFile
-from pd_v2.limits import limit, raise_hint
+from pd_v2.files.limits import limit, raise_hint
 from pd_v2.pickles.errors import Refused, require
 from pd_v2.pickles.names import ALLOWED, Name, Unbuilt, class_name
 from pd_v2.pickles.opcodes import HANDLERS, Machine

@@ -13,8 +13,8 @@ import struct
 import zlib
 
 from pd_core import DamagedFile, atomic_write
+from pd_v2.files.unpacking import gunzip
 from pd_v2.recordio.snappy import unpack_stream
-from pd_v2.unpacking import gunzip
 
 _HEADER = struct.Struct("<5I")
 _LENGTH = struct.Struct("<I")

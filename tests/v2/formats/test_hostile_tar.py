@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import pd_v2 as paddle
-from pd_v2 import unpacking
+from pd_v2.files import unpacking
 from pd_v2.formats.parameter_file import ParameterFileError
 from pd_v2.parameters import Parameters
 

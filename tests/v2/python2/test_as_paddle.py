@@ -68,7 +68,7 @@ def test_image_helpers():
         ("paddle.trainer.config_parser", "pd_v2.trainer_config_helpers.config_parser"),
         ("paddle.trainer_config_helpers", "pd_v2.trainer_config_helpers"),
         ("paddle.trainer_config_helpers.layers", "pd_v2.trainer_config_helpers.layers"),
-        ("paddle.utils.merge_model", "pd_v2.formats.merged_model"),
+        ("paddle.utils.merge_model", "pd_v2.described.merged_model"),
         ("paddle.v2.dataset.common", "pd_v2.dataset.common"),
         ("paddle.v2.reader.decorator", "pd_v2.reader.decorator"),
         ("py_paddle", "pd_v2.py_paddle"),

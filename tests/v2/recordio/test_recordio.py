@@ -12,7 +12,7 @@ import pytest
 
 import pd_core as pd
 import pd_v2.as_paddle  # noqa: F401  which finds recordio
-from pd_v2 import unpacking
+from pd_v2.files import unpacking
 from pd_v2.reader import creator
 from pd_v2.recordio.chunks import read_records, write_records
 from pd_v2.recordio.snappy import unpack_block, unpack_stream

@@ -9,7 +9,7 @@ import io
 import os
 import zlib
 
-from pd_v2.limits import limit, raise_hint
+from pd_v2.files.limits import limit, raise_hint
 
 SMALL = 256 << 20
 RATIO = 100

@@ -9,12 +9,12 @@ import onnx
 import pd_core as pd
 
 from .. import build
-from ..described import UnknownLayer, outputs_of
+from ..formats.topology_file import building, program_of, read_topology
 from ..layer.data import data
 from ..topology import Topology
 from ..training.layer_outputs import FIELDS
+from . import UnknownLayer, outputs_of
 from .merged_model import read_merged
-from .topology_file import building, program_of, read_topology
 
 
 def read_stored(stream):

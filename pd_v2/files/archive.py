@@ -12,7 +12,7 @@ import zlib
 from contextlib import contextmanager
 
 from pd_core import DamagedFile
-from pd_v2.unpacking import Bounded, gunzip, open_plain, require_unpacked
+from pd_v2.files.unpacking import Bounded, gunzip, open_plain, require_unpacked
 
 DELETE_HINT = "\n  hint: delete the archive to download it again"
 

@@ -11,8 +11,8 @@ import pd_v2 as paddle
 import pd_v2.as_paddle
 from pd_v2 import build
 from pd_v2.__main__ import main
-from pd_v2.formats import merged_model
-from pd_v2.formats.merged_model import dump_v2_config, merge_v2_model
+from pd_v2.described import merged_model
+from pd_v2.described.merged_model import dump_v2_config, merge_v2_model
 from pd_v2.formats.proto import ModelConfig, TrainerConfig
 from pd_v2.formats.topology_file import TopologyFileError
 from pd_v2.inference import Inference

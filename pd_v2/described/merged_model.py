@@ -7,12 +7,12 @@ from google.protobuf.message import DecodeError
 
 import pd_core as pd
 
-from ..described import UnknownLayer, data_types_of
+from ..formats.parameter_file import write_value
+from ..formats.proto import ModelConfig, TrainerConfig
+from ..formats.topology_file import StoredTopology, TopologyFileError, building
 from ..parameters import Parameters
 from ..topology import Topology, parse_network
-from .parameter_file import write_value
-from .proto import ModelConfig, TrainerConfig
-from .topology_file import StoredTopology, TopologyFileError, building
+from . import UnknownLayer, data_types_of
 
 _LENGTH = struct.Struct("<q")
 

@@ -7,10 +7,10 @@ import zlib
 import pytest
 
 import pd_core as pd
-from pd_v2 import unpacking
-from pd_v2.dataset import archive, common, sentiment
+from pd_v2.dataset import common, sentiment
+from pd_v2.files import archive, unpacking
 
-from . import originals
+from ..dataset import originals
 
 MEMBERS = {"a/": b"", "a/one": b"1", "a/two": b"22"}
 

@@ -1,0 +1,1 @@
+"""Files that programs are given: archives, images, text, and limits on their size."""
