@@ -293,7 +293,7 @@ def _arguments(inputs, attributes):
 
 
 def refined(x: Variable, dims: Iterable[Dim]) -> Variable:
-    """The same value by a node of its own, of which more sizes are known."""
+    """Return the same value with more precise dims, as the output of a node of its own."""
     dims = tuple(dims)
     if x.dims == dims:
         return x
@@ -303,7 +303,7 @@ def refined(x: Variable, dims: Iterable[Dim]) -> Variable:
 
 
 def retyped(outputs: Sequence[Variable], dims: Iterable[Iterable[Dim]]) -> list:
-    """The same first outputs of a node by a node of its own, with dims for each that are known."""
+    """Return the first outputs of a node with other dims, as outputs of a node of its own."""
     node, dims = outputs[0].node, [tuple(d) for d in dims]
     if dims == [y.dims for y in outputs]:
         return list(outputs)
@@ -317,7 +317,7 @@ def rebuilt(
     blocks: Mapping[str, Block] | None = None,
     types: Sequence[OutputType] | None = None,
 ) -> Node:
-    """The same operator, with the same line and names, on other inputs, bodies or types."""
+    """Return the same operator, with its line and names, on other inputs, bodies or types."""
     with in_place_of(node):
         return Node(
             node.op_type,

@@ -1,4 +1,4 @@
-"""What checks and size rules read of an operator: of a node, or of one that is not built yet."""
+"""The interface of an operator that checks and size rules read: a node, or one not built yet."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol

@@ -1,4 +1,4 @@
-"""What makes two operators the same: type, domain, opset and attributes, as one small number."""
+"""Signatures of operators: type, domain, opset and attributes, interned as one small number."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the readers of single operators ask of the reader of a graph."""
+"""The interface of a graph reader that the readers of single operators use."""
 
 from collections.abc import Iterable, Sequence
 from typing import Protocol

@@ -20,7 +20,7 @@ Counters = Mapping[str, Variable]  # the scalar state of an update
 
 
 class TraceableOptimizer(Protocol):
-    """What `Tracing` reads of an optimizer."""
+    """The interface of an optimizer that `Tracing` uses."""
 
     learning_rate: Any  # a number, a scalar Variable or a schedule
     regularizer: Penalty | None

@@ -71,7 +71,7 @@ class Group:
             agent = self._sub_sequence(x, record)
         else:
             agent = Layer.of((self.rows, *x.dims[1:]), x.dtype, x.name, **record)
-            self.step.frames[agent] = x
+            self.step.inputs[agent] = x
         build.current().add(agent)
         self.layer.parents.append(x)
         self.config.in_links.add(layer_name=x.full_name, link_name=agent.full_name)
@@ -83,7 +83,7 @@ class Group:
         padded = inner.pad(x)
         rows = pd.Variable.of((self.rows, *padded.dims[1:]), x.dtype, x.name)
         lengths = pd.Variable.of((self.rows,), np.int64, f"{x.name}.lengths")
-        self.step.frames.update({rows: padded, lengths: inner.lengths})
+        self.step.inputs.update({rows: padded, lengths: inner.lengths})
         level = pd.PaddedSegments(lengths, inner.longest)
         return named_value(level.ungrouped(rows), x.name, Layer, **record, levels=(level,))
 
@@ -134,9 +134,9 @@ class Group:
         self.step.fixed += [x for x in self.layers if self._is_fixed(x)]
         self.step.row_wise = [x for x in self.layers if self._is_row_wise(x)]
         done = {*self.step.row_wise, *self.step.fixed}
-        self.step.by_step = [x for x in self.layers if not x.levels and x.node and x not in done]
+        self.step.per_step = [x for x in self.layers if not x.levels and x.node and x not in done]
         self.step.bounded = all(_is_bounded(memory.parents[-1]) for memory in self.memories)
-        self.step.apart = len(self.levels) == 1 and not any(x.levels for x in self.layers)
+        self.step.independent = len(self.levels) == 1 and not any(x.levels for x in self.layers)
         evaluated = self._evaluated_layers()
         rows = [self.padded(x) if x.levels else x for x in [*outputs, *evaluated]]
         reverse = self.reverse and len(self.levels) == 1

@@ -12,7 +12,7 @@ _FOLDED = 16384  # so many values are added up before the sum joins the others: 
 
 
 class Window:
-    """How many batches are averaged: the current window, and the one before it.
+    """The number of batches to average: the current window, and the one before it.
 
     `updates` counts all batches, `current` those since the window began, `previous` those of the
     window before.

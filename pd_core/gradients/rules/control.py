@@ -35,7 +35,7 @@ def loop(node: Node, *dys: Variable | None) -> Gradients:
 
 
 def _stacked_outputs(node):
-    """How many outputs of a Loop hold a value for every step."""
+    """The number of outputs of a Loop that hold a value for every step."""
     return len(node.blocks["body"].outputs) - 1 - (len(node.blocks["body"].formals) - 2)
 
 

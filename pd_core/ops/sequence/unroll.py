@@ -32,23 +32,24 @@ class State:
 class Step:
     """One step of a recurrence: a subgraph on placeholders with a row for each sequence, [B, ...].
 
-    `frames` maps the placeholder of one step's input to the packed values [T, ...], `states` are
+    `inputs` maps the placeholder of one step's input to the packed values [T, ...], `states` are
     carried, `fixed` values are the same in every step. `row_wise` lists, in topological order,
-    values of which row k depends only on row k of frames, states, fixed, `by_step` and other
-    row-wise values; `by_step` values have a row for each sequence too, but mix rows, and are
+    values of which row k depends only on row k of inputs, states, fixed, `per_step` and other
+    row-wise values; `per_step` values have a row for each sequence too, but mix rows, and are
     computed step by step.
 
-    `bounded` promises that states stay finite on any input, and `apart` that besides fixed values
-    the step captures nothing with a row for each sequence: with both, `scan_bounded` runs the loop.
+    `bounded` promises that states stay finite on any input, and `independent` that besides fixed
+    values the step captures nothing with a row for each sequence: with both, `scan_bounded` runs
+    the loop.
     """
 
-    frames: dict[Variable, Variable] = field(default_factory=dict)
+    inputs: dict[Variable, Variable] = field(default_factory=dict)
     states: list[State] = field(default_factory=list)
     fixed: list[Variable] = field(default_factory=list)
     row_wise: list[Variable] = field(default_factory=list)
-    by_step: list[Variable] = field(default_factory=list)
+    per_step: list[Variable] = field(default_factory=list)
     bounded: bool = False
-    apart: bool = False
+    independent: bool = False
     number: Variable = field(default_factory=lambda: Variable.of((), np.int64, "step"))
 
     def counted(self) -> AbstractContextManager[None]:
@@ -62,7 +63,7 @@ class Step:
     def varies(self, value: Variable) -> bool:
         """Check whether a value depends on a frame, on a state or on the number of the step."""
         read = {value, *(x for node in ancestors([value]) for x in node.inputs)}
-        own = {*self.frames, *(s.formal for s in self.states), self.number}
+        own = {*self.inputs, *(s.formal for s in self.states), self.number}
         return not own.isdisjoint(read)
 
     def at(self, targets: Sequence[Variable], values: Sequence[Variable]) -> list[Variable]:
@@ -87,9 +88,9 @@ class _Unrolled:
         self.step, self.sequences, self.reverse = step, sequences, reverse
         self.states = [s.formal for s in step.states]
         self.dependencies = self._dependencies()
-        self.packed = dict(step.frames)  # value of the step -> for all tokens
+        self.packed = dict(step.inputs)  # value of the step -> for all tokens
         self.fixed = dict.fromkeys(step.fixed)  # value of the step -> repeated for each token
-        self.recurrent = {*self.states, *step.by_step}
+        self.recurrent = {*self.states, *step.per_step}
 
     def run(self, outputs):
         """Build what comes before the loop, the loop, and what comes after it."""
@@ -105,7 +106,7 @@ class _Unrolled:
     def _dependencies(self):
         """The step's own values from which each row-wise value is computed directly."""
         step = self.step
-        own = {*step.frames, *self.states, *step.fixed, *step.row_wise, *step.by_step}
+        own = {*step.inputs, *self.states, *step.fixed, *step.row_wise, *step.per_step}
         dependencies = {}
         for v in self.step.row_wise:
             behind = ancestors([v], stop=own - {v})
@@ -123,7 +124,7 @@ class _Unrolled:
             reads = self.dependencies[v]
             if not self.recurrent.isdisjoint(reads):
                 self.recurrent.add(v)
-            elif any(x in self.step.frames or x in before for x in reads):
+            elif any(x in self.step.inputs or x in before for x in reads):
                 before.append(v)
             else:
                 self.fixed[v] = None
@@ -156,7 +157,7 @@ class _Unrolled:
             return out[: len(states)], out[len(states) :]
 
         init, slices = [s.init for s in self.step.states], [self.packed[v] for v in xs]
-        if self.step.bounded and self.step.apart and xs and read.isdisjoint(self.fixed):
+        if self.step.bounded and self.step.independent and xs and read.isdisjoint(self.fixed):
             ys = scan_bounded(self.sequences, body, init, slices, self.reverse)
         else:
             _, ys = self.sequences.scan(body, init, slices, self.reverse, not self.step.bounded)
