@@ -1,7 +1,8 @@
 """Compiled programs, cached by structure; the sessions of a device share one cache."""
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import prod
 from threading import Lock
 
 import numpy as np
@@ -28,18 +29,29 @@ class Program:
         self.draws = [stream[key] for key in graph.draws]
         # (size, its index; None for a size that only the lowered graph has, which keeps its name)
         self.equal = [tuple((d, size.get(d)) for d in pair) for pair in graph.equal]
-        self.operators = len(ancestors(graph.outputs))
+        order = ancestors(graph.outputs)
+        self.operators = len(order)
+        self.bytes = sum(_bytes(y, graph.sizes) for node in order for y in node.outputs)
         self.compiled = backend.compile(graph, seam) if graph.outputs else None
 
 
-class ProgramCache:
-    """The programs of a device by structure; beyond the limit the least recently used is dropped.
+def _bytes(v: Variable, sizes: Mapping[str, int]) -> int:
+    """The size of a value, with the run-time sizes seen so far."""
+    dims = [d if isinstance(d, int) else sizes.get(d, 1) for d in v.dims]
+    return prod(dims) * v.dtype.itemsize
 
-    A step holds the program that it runs, so the limit costs at most another compilation.
+
+class ProgramCache:
+    """The programs of a device by structure; beyond a limit the least recently used is dropped.
+
+    A runtime keeps the memory that a program needed, so the limit is one of bytes too, those of
+    all intermediate values; `few` programs are kept in any case, since a loop that builds its
+    graph anew in every iteration uses a few in turn. A step holds the program that it runs, so the
+    limits cost at most another compilation.
     """
 
-    def __init__(self, limit: int = 128):
-        self.limit = limit
+    def __init__(self, limit: int = 128, limit_bytes: int = 1 << 30, few: int = 8):
+        self.limit, self.limit_bytes, self.few = limit, limit_bytes, few
         self._programs: OrderedDict[tuple, Program] = OrderedDict()
         self._lock = Lock()
 
@@ -55,8 +67,11 @@ class ProgramCache:
         """Add the program of a structure."""
         with self._lock:
             self._programs[structure.key] = compiled
-            if len(self._programs) > self.limit:
-                self._programs.popitem(last=False)
+            total = sum(program.bytes for program in self._programs.values())
+            while len(self._programs) > self.limit or (
+                total > self.limit_bytes and len(self._programs) > self.few
+            ):
+                total -= self._programs.popitem(last=False)[1].bytes
 
     def clear(self) -> None:
         """Drop all programs; steps keep theirs."""

@@ -185,3 +185,20 @@ def test_programs_beyond_a_limit_are_compiled_again(monkeypatch):
     for n in (1, 2, 3, 3, 1):
         assert pd.eval(x * float(n), {x: [1.0]}) == [n]
     assert compiled() == 4
+
+
+def test_large_programs_are_dropped_before_they_are_many(monkeypatch):
+    cache = program_cache("cpu")
+    monkeypatch.setattr(cache, "limit_bytes", 1000)
+    monkeypatch.setattr(cache, "few", 2)
+    x = pd.Variable([None])
+    for n in (1, 2, 3):  # 400 bytes each
+        pd.eval(x * float(n), {x: np.zeros(100, f32)})
+    pd.eval(x * 2.0, {x: [1.0]})
+    assert compiled() == 3
+    pd.eval(x * 1.0, {x: [1.0]})
+    assert compiled() == 4
+    monkeypatch.setattr(cache, "limit_bytes", 1)  # two are kept in any case
+    for n in (4, 5, 4, 5):
+        pd.eval(x * float(n), {x: [1.0]})
+    assert compiled() == 6
