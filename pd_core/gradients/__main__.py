@@ -6,6 +6,7 @@ from collections.abc import Callable
 from onnx import defs
 
 from .. import ops
+from ..graph.errors import GraphError
 from ..graph.inference import CEILING, OPSET
 from .registry import expressions, gradient_rules, reasons, zeros
 
@@ -58,11 +59,13 @@ def operators() -> list[str]:
 
 
 def verdict(op_type: str) -> str:
-    """Describe the registered derivative of an operator."""
+    """Describe the registered derivative of an operator; GraphError if it has none."""
     if op_type in gradient_rules:
         return "rule" if op_type not in expressions else "rule, from its expression"
     if op_type in zeros:
         return "zero"
+    if op_type not in reasons:
+        raise GraphError(f"{op_type} has no rule, zero or reason in pd_core/gradients/rules")
     return f"none: {reasons[op_type]}"
 
 

@@ -97,6 +97,7 @@ def until(version: int, *op_types: str) -> Callable[[Adapter], Adapter]:
     """Register fn(operator) for operators of opsets before a version.
 
     It changes the operator in place to that version's form and returns None, or returns its output.
+    Version 99 is for all opsets: an operator that pd builds from others.
     """
 
     def register(adapt):

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from .. import ops
+from ..graph.errors import GraphError
 from ..graph.initializers import Constant
 from ..graph.names import adopt, names
 from ..graph.update import Assignment, Update
@@ -84,6 +85,7 @@ class Tracing:
             name: self.scalar(name, initial) for name, initial in self.optimizer.counters.items()
         }
         after = self.optimizer.advance(before)
+        self.check_names("advance", "counters", before, after)
         return after, [Assignment(before[name], new) for name, new in after.items()]
 
     def clipped(self, pairs: list[tuple[Whole, Variable]]) -> list[tuple[Whole, Variable]]:
@@ -104,8 +106,18 @@ class Tracing:
         g = g if penalty is None else penalty(g, w)
         slots = {name: self.slot(part, name, initial) for name, initial in optimizer.slots.items()}
         new_w, new = optimizer.rule(w, g, slots, self.rate(rate, parameter), step)
+        self.check_names("rule", "slots", slots, new)
         values = [(w, new_w), *((slots[name], value) for name, value in new.items())]
         return [Assignment(*part.written(v, value), owner=parameter) for v, value in values]
+
+    def check_names(self, method: str, what: str, before: Mapping, after: Mapping) -> None:
+        """Check that a method returned what the class declares: the rest would never change."""
+        if before.keys() != after.keys():
+            owner = type(self.optimizer).__name__
+            raise GraphError(
+                f"{owner}.{method} returned {what} {sorted(after)}, {owner}.{what} are "
+                f"{sorted(before)}"
+            )
 
     def rate(self, rate: Rate, parameter: Variable) -> Rate:
         """Return the learning rate of one parameter."""

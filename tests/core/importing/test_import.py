@@ -1,5 +1,7 @@
 """Imported models compute what ONNX Runtime computes from the file."""
 
+import re
+
 import numpy as np
 import onnx
 import pytest
@@ -7,6 +9,7 @@ from onnx import TensorProto, helper, numpy_helper, parser
 
 import pd_core as pd
 from pd_core.backend import ort
+from pd_core.importing.versions import adapters
 
 # Opset, inputs, outputs and nodes in ONNX's own notation: what older opsets wrote in another way.
 OLDER = [
@@ -92,6 +95,14 @@ OLDER += [
         ("MaxPool", "kernel_shape=[3,2],strides=[2,2]", "", "x"),
         ("AveragePool", "kernel_shape=[2,3],strides=[1,2]", "", "x"),
     )
+]
+OLDER += [
+    (17, "float[2,3] x", "float[?] y", f"y = {op}<axes=[1]>(x)")
+    for op in ("ReduceL1", "ReduceL2", "ReduceMin", "ReduceProd", "ReduceSumSquare")
+]
+OLDER += [
+    (17, "float[2,3] x", "float[?] y", f"p = Exp(x) y = {op}<axes=[0],keepdims=0>(p)")
+    for op in ("ReduceLogSum", "ReduceLogSumExp")
 ]
 # Control flow, sequences and functions.
 WHOLE = [
@@ -195,6 +206,17 @@ def label(row):
 def test_an_older_opset(row, rng):
     model = model_of(*row)
     compared(model, arrays_of(model, rng))
+
+
+# Conversions at every opset, which ONNX's node tests and test_rules.py check.
+ELSEWHERE = {"LpPool", "MaxUnpool", "Mod", "Pow"}
+
+
+def test_converted_operators_have_rows():
+    operators = {op for *_, nodes in OLDER + WHOLE for op in re.findall(r"\w+", nodes)}
+    converted = {op for op, functions in adapters.items() if functions}
+    missing = converted - operators - ELSEWHERE
+    assert not missing, "they have a conversion in versions.py, and no row of OLDER"
 
 
 @pytest.mark.parametrize("row", WHOLE, ids=label)

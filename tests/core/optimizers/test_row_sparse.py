@@ -66,6 +66,11 @@ def adagrad(w, g, t, s):
     return w - 0.1 * g / np.sqrt(s["s"] + 1e-6)
 
 
+def decayed_adagrad(w, g, t, s):
+    s["s"] = 0.9 * s.get("s", 0.0) + 0.1 * g * g
+    return w - 0.1 * g / np.sqrt(s["s"] + 1e-4)
+
+
 def rmsprop(w, g, t, s):
     s["s"] = 0.9 * s.get("s", 0.0) + 0.1 * g * g
     return w - 0.1 * g / (np.sqrt(s["s"]) + 1e-4)
@@ -82,14 +87,26 @@ def adamw(w, g, t, s):
     return adam(w, g, t, s) - 0.1 * 0.2 * w
 
 
+def adamax(w, g, t, s):
+    s["m"] = 0.9 * s.get("m", 0.0) + 0.1 * g
+    s["u"] = np.maximum(0.999 * s.get("u", 0.0), np.abs(g) + 1e-8)
+    return w - 0.1 / (1 - 0.9**t) * s["m"] / s["u"]
+
+
+# One row for each optimizer of pd.
 RULES = {
     "sgd": (lambda **k: pd.SGDOptimizer(0.1, **k), sgd),
     "momentum": (lambda **k: pd.MomentumOptimizer(0.1, 0.9, **k), momentum),
     "adam": (lambda **k: pd.AdamOptimizer(0.1, **k), adam),
     "adagrad": (lambda **k: pd.AdaGradOptimizer(0.1, **k), adagrad),
+    "decayed_adagrad": (
+        lambda **k: pd.DecayedAdaGradOptimizer(0.1, decay=0.9, epsilon=1e-4, **k),
+        decayed_adagrad,
+    ),
     "rmsprop": (lambda **k: pd.RMSPropOptimizer(0.1, decay=0.9, epsilon=1e-4, **k), rmsprop),
     "adadelta": (lambda **k: pd.AdaDeltaOptimizer(1.0, epsilon=1e-4, **k), adadelta),
     "adamw": (lambda **k: pd.AdamWOptimizer(0.1, weight_decay=0.2, **k), adamw),
+    "adamax": (lambda **k: pd.AdamaxOptimizer(0.1, **k), adamax),
 }
 
 

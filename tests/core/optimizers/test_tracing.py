@@ -71,3 +71,36 @@ def test_an_optimizer_of_a_user():
         pd.eval(update)
     (steps,) = update.variables()
     assert w.val().tolist() == [0.25, 1.25] and steps.val().tolist() == [3.0, 3.0]
+
+
+class ForgetfulOptimizer(SignOptimizer):
+    """A rule that leaves out a slot, or an `advance` that leaves out a counter."""
+
+    def rule(self, w, g, slots, rate, step):
+        return w, {}
+
+
+class StoppedOptimizer(SignOptimizer):
+    counters = {"count": 0.0}
+
+    def advance(self, counters):
+        return {"steps": counters["count"]}
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (
+            ForgetfulOptimizer,
+            r"ForgetfulOptimizer.rule returned slots \[\], .* are \['steps'\]",
+        ),
+        (
+            StoppedOptimizer,
+            r"StoppedOptimizer.advance returned counters \['steps'\], .* are \['count'\]",
+        ),
+    ],
+)
+def test_what_a_rule_declares_is_what_it_returns(make, message):
+    _, cost = parabola("w")
+    with pytest.raises(pd.GraphError, match=message):
+        make(0.25).minimize(cost)

@@ -1,0 +1,215 @@
+"""The places that the recipes of CONTRIBUTING.md list: each failure names the one left out."""
+
+import ast
+import inspect
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import pd_core as pd
+from pd_core import ops
+from pd_core.ops import detection
+from pd_core.optimizers.base import Optimizer
+from pd_v2 import layer
+from pd_v2.described import network
+
+from .core.ops import CASES
+
+ROOT = Path(__file__).resolve().parent.parent
+RULE, PASS = ["node", "inputs", "context"], ["targets", "context"]  # the parameters of each
+
+
+@cache
+def tree(path):
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def python_files(folder):
+    return sorted((ROOT / folder).rglob("*.py"))
+
+
+def public_functions(folder):
+    """Yield (file name from the root, FunctionDef)."""
+    for path in python_files(folder):
+        for node in tree(path).body:
+            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+                yield str(path.relative_to(ROOT)), node
+
+
+def attributes(paths, *roots):
+    """Return the names that files use as attributes of some names: {"add"} of `ops.add`."""
+    return {
+        node.attr
+        for path in paths
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Attribute) and getattr(node.value, "id", None) in roots
+    }
+
+
+def op_functions():
+    return {name for name, f in vars(ops).items() if inspect.isfunction(f)}
+
+
+def check_none(missing):
+    """Fail with these lines, if there are any."""
+    lines = sorted(missing)
+    if lines:
+        pytest.fail("\n".join(lines), pytrace=False)
+
+
+# ---- an op with its gradient
+
+
+def test_op_functions_are_imported_in_ops():
+    check_none(
+        f"{file}: {f.name} is not imported in pd_core/ops/__init__.py"
+        for file, f in public_functions("pd_core/ops")
+        if any(ast.unparse(d) == "op" for d in f.decorator_list) and not hasattr(ops, f.name)
+    )
+
+
+def test_op_functions_are_names_of_pd():
+    check_none(
+        f"{name} is not imported from .ops in pd_core/__init__.py; if only gradient rules add it, "
+        "name it in GRADIENT_OPS of pd_core/ops/__init__.py"
+        for name in op_functions() - ops.GRADIENT_OPS
+        if not hasattr(pd, name)
+    )
+
+
+def test_public_names_are_in_all():
+    body = tree(ROOT / "pd_core" / "__init__.py").body
+    aliases = [a for node in body if isinstance(node, ast.ImportFrom) for a in node.names]
+    names = {a.asname or a.name for a in aliases}
+    check_none(f"{name} is not in __all__ of pd_core/__init__.py" for name in names - {*pd.__all__})
+    check_none(f"{name} of __all__ is not imported" for name in {*pd.__all__} - names)
+
+
+def functions_called(row):
+    """Names of the op functions in a row: the function itself, or what its body mentions."""
+    if not inspect.isfunction(row.function):
+        return {row.function.__name__}
+    code = row.function.__code__
+    nested = [c for c in code.co_consts if inspect.iscode(c)]
+    cells = [c.cell_contents for c in row.function.__closure__ or ()]
+    inner = [c.__name__ for c in cells if inspect.isfunction(c)]
+    names = [name for c in (code, *nested) for name in c.co_names]
+    return {row.function.__name__, *names, *inner}
+
+
+# Ops of functions, and of boxes: their tests are beside the tables.
+WITHOUT_ROWS = {"cond", "for_loop", "ifelse", "rnn", "scan", "while_loop", "while_op"}
+WITHOUT_ROWS |= {"beam_search", "unroll"}
+WITHOUT_ROWS |= {f.__name__ for f in vars(detection).values() if inspect.isfunction(f)}
+
+
+def test_op_functions_have_rows():
+    tested = set().union(*map(functions_called, CASES))
+    check_none(
+        f"{name} has no row of CASES in tests/core/ops"
+        for name in op_functions() - tested - WITHOUT_ROWS
+    )
+
+
+# ---- an optimizer
+
+
+def optimizers(base=Optimizer):
+    for subclass in base.__subclasses__():
+        if subclass.__module__.startswith("pd_core."):
+            yield subclass.__name__
+            yield from optimizers(subclass)
+
+
+def test_optimizers_are_names_of_pd():
+    check_none(
+        f"{name} is not imported in pd_core/__init__.py"
+        for name in optimizers()
+        if not hasattr(pd, name)
+    )
+
+
+def test_optimizers_have_rows():
+    folder = ROOT / "tests" / "core" / "optimizers"
+    whole = attributes([folder / "test_adaptive.py", folder / "test_optimizers.py"], "pd")
+    rows = attributes([folder / "test_row_sparse.py"], "pd")
+    check_none(
+        [f"{name} has no row of CASES in test_adaptive.py" for name in {*optimizers()} - whole]
+        + [f"{name} has no row of RULES in test_row_sparse.py" for name in {*optimizers()} - rows]
+    )
+
+
+# ---- a pass
+
+
+def test_passes_are_listed():
+    """Each rule is in a list of `passes/__init__.py`, or called by another rule."""
+    folder = "pd_core/backend/passes"
+    nodes = [node for path in python_files(folder) for node in ast.walk(tree(path))]
+    used = {node.id for node in nodes if isinstance(node, ast.Name)}
+    used |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    check_none(
+        f"{file}: {f.name} is in no list of {folder}/__init__.py"
+        for file, f in public_functions(folder)
+        if [a.arg for a in f.args.args] in (RULE, PASS) and f.name not in used
+    )
+
+
+# ---- a layer of paddle.v2
+
+
+def layer_functions():
+    """Yield (file, name, type) of the functions that `@layer(type, ...)` decorates."""
+    for path in python_files("pd_v2/layer"):
+        for node in tree(path).body:
+            for decorator in getattr(node, "decorator_list", ()):
+                if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "layer":
+                    (kind, *_) = decorator.args
+                    label = next((k.value for k in decorator.keywords if k.arg == "label"), kind)
+                    file = path.relative_to(ROOT)
+                    yield file, node.name, ast.literal_eval(kind), ast.literal_eval(label)
+
+
+def test_layers_are_exported():
+    check_none(
+        f"{file}: {name} is not imported in pd_v2/layer/__init__.py, or not in its __all__"
+        for file, name, _, _ in layer_functions()
+        if not name.startswith("_") and (name not in layer.__all__ or not hasattr(layer, name))
+    )
+
+
+def test_layers_have_their_type():
+    check_none(
+        f"{file}: the type {label!r} of {name} is not in pd_v2/layer/layer_type.py"
+        for file, name, _, label in layer_functions()
+        if not layer.LayerType.is_layer_type(label)
+    )
+
+
+def test_layers_are_rebuilt():
+    check_none(
+        f"{file}: the type {kind!r} of {name} has no entry of LAYERS in pd_v2/described"
+        for file, name, kind, _ in layer_functions()
+        if kind not in network._LAYERS
+    )
+
+
+def test_layers_have_rows():
+    tested = attributes(python_files("tests/v2/layer"), "L", "layer")
+    check_none(
+        f"{file}: {name} has no row of ROWS in tests/v2/layer, nor a test there"
+        for file, name, _, _ in layer_functions()
+        if not name.startswith("_") and name not in tested
+    )
+
+
+# ---- the page itself
+
+
+def test_files_of_the_recipes_exist():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    files = re.findall(r"(?:pd_core|pd_v2|tests|docs|demos)/[\w/]+\.(?:py|md)", text)
+    assert len(files) > 40
+    check_none(f"{file} is not there" for file in set(files) if not (ROOT / file).exists())
