@@ -26,6 +26,12 @@ class ReferenceBackend:
         """Return an evaluator of the graph."""
         return ReferenceProgram(graph, seam)
 
+    def sites(
+        self, graph: Graph, seam: Sequence[Variable] = ()
+    ) -> list[list[tuple[str, tuple[str, int] | None]]]:
+        """Return (name, line that built it) of each operator of each stage, in program order."""
+        return [list(part.sites.items()) for part in parts(graph, seam)]
+
 
 class HostValues:
     """Values of persistent variables as arrays."""

@@ -1,6 +1,7 @@
 """Signatures of operators: type, domain, opset and attributes, interned as one small number."""
 
 from collections.abc import Mapping
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ _PLAIN = (int, float, str, bytes, bool)
 _AT_RUN_TIME = {("Uniform", "key")}  # attributes that a program is given when it runs
 
 _kinds: dict[tuple, int] = {}
+_numbers = count()
 
 
 def kind_of(
@@ -25,7 +27,7 @@ def kind_of(
             key += (_frozen(name, value),)
     kind = _kinds.get(key)
     if kind is None:
-        kind = _kinds.setdefault(key, len(_kinds))
+        kind = _kinds.setdefault(key, next(_numbers))  # another thread may add one: no len()
     return kind
 
 

@@ -208,7 +208,7 @@ def test_an_older_opset(row, rng):
     compared(model, arrays_of(model, rng))
 
 
-# Conversions at every opset, which ONNX's node tests and test_rules.py check.
+# Conversions that every opset needs: ONNX's node tests, in gradients/node_suite, import them.
 ELSEWHERE = {"LpPool", "MaxUnpool", "Mod", "Pow"}
 
 
