@@ -7,7 +7,7 @@ steps. Programs that do not read them are compiled without them.
 from collections.abc import Sequence
 
 from .node import Block, Node, ancestors
-from .variable import OutputType, Variable
+from .variable import OutputType, Variable, fresh_dim
 
 
 def scan_node(
@@ -46,21 +46,16 @@ def loop_node(
     captures: Sequence[Variable],
     block: Block,
     types: Sequence[OutputType],
-    intermediates: bool = True,
 ) -> tuple[Variable, ...]:
     """Add a Loop and return the final states, then its body's other values of all steps.
 
     `types` are dims and dtype of each of these outputs.
     """
     visible, count = len(types), len(init)
-    if intermediates:
-        steps = next((dims[0] for dims, _ in types[count:]), None)
-        extra = _intermediates(
-            block, (*block.formals[:2], *block.formals[2:]), set(block.outputs[1 + count :])
-        )
-        block = Block(block.formals, block.captured, (*block.outputs, *extra))
-        steps = f"loop_{id(block):x}_steps" if steps is None else steps
-        types = [*types, *(((steps, *v.dims), v.dtype) for v in extra)]
+    steps = types[count][0][0] if visible > count else fresh_dim()
+    extra = _intermediates(block, block.formals, set(block.outputs[1 + count :]))
+    block = Block(block.formals, block.captured, (*block.outputs, *extra))
+    types = [*types, *(((steps, *v.dims), v.dtype) for v in extra)]
     inputs = (limit, going, *init, *captures)
     node = Node("Loop", inputs, {}, types, blocks={"body": block}, visible=visible)
     return node.outputs[:visible]

@@ -17,14 +17,14 @@ _EXTRA = ("drop_rate", "error_clipping_threshold")
 
 
 class AggregateLevel:
-    """What is aggregated to one row: a whole sample, or each sub-sequence of it."""
+    """The unit that is aggregated to one row: a whole sample, or each sub-sequence of it."""
 
     TO_NO_SEQUENCE = EACH_TIMESTEP = "non-seq"
     TO_SEQUENCE = EACH_SEQUENCE = "seq"
 
 
 class ExpandLevel:
-    """What the input of `expand` has a row for: a whole sample, or each sub-sequence of it."""
+    """The unit of one input row of `expand`: a whole sample, or each sub-sequence of it."""
 
     FROM_NO_SEQUENCE = FROM_TIMESTEP = "non-seq"
     FROM_SEQUENCE = "seq"

@@ -1,4 +1,4 @@
-"""What the types of the public API are to its users: checked by mypy, never run."""
+"""Types of the public API as its users see them: checked by mypy, never run."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, assert_type

@@ -1,4 +1,4 @@
-"""What happens to a graph before it is an ONNX model: ordered lists of passes.
+"""Ordered lists of passes, which turn a graph into one that can be written as an ONNX model.
 
 A pass is a function (targets, context) -> targets. Most are made by `each_node` from rules,
 `rule(node, inputs, context) -> outputs`, or None to keep the node; a table {op_type: rule} is one

@@ -15,7 +15,7 @@ from ...graph.variable import Dim, Inputs, MaybeNone, Variable
 
 @dataclass(frozen=True, eq=False)
 class Context:
-    """What a rule may know about the program around a node.
+    """Facts about the program around a node that a rule may use.
 
     `targets` are the outputs of the program at the start of the walk. `sizes` are run-time sizes
     seen so far: a hint for the choice between equivalent forms, never a promise. `fed` are the

@@ -128,7 +128,7 @@ _DIRECTIONS = {"forward": [False], "reverse": [True], "bidirectional": [False, T
 
 
 class _Layer:
-    """What the three layers share: directions, layout, lengths, and the loop."""
+    """Base of the three layers: directions, layout, lengths, and the loop."""
 
     def __init__(self, a, x, w, r, b, lengths, gates, activations):
         self.width, self.gates, self.clip = a.get("hidden_size", r.dims[-1]), gates, a.get("clip")

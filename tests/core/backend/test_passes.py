@@ -425,7 +425,7 @@ def test_other_sums_stay_as_they_are(rng):
 
 
 def test_a_table_of_rules_is_one_walk():
-    """What a rule has built is not visited in the same walk."""
+    """Nodes that a rule has built are not visited in the same walk."""
     table = {
         "Neg": lambda node, inputs, context: (ops.abs(inputs[0]),),
         "Abs": lambda node, inputs, context: (-inputs[0],),

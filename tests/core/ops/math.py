@@ -49,7 +49,7 @@ ARITHMETIC = {
 
 
 def _offset(*shape):
-    """As `distinct`, but halfway between: never equal to one of those."""
+    """Values halfway between those of `distinct`, so that none are equal."""
     draw = distinct(*shape)
     return lambda rng: draw(rng) + 0.05
 

@@ -300,7 +300,7 @@ SSD += [(5, 168, [222], [2.0, 3.0]), (3, 222, [276], [2.0, 3.0]), (1, 276, [330]
 
 
 def gradient_of_loss(codes, logits, priors, images):
-    """That of `naive.multibox_loss` in codes and logits: differences cut at 1, p less one-hot."""
+    """Gradient of `naive.multibox_loss`: code differences clipped at 1, and p minus one-hot."""
     d_codes, d_logits = np.zeros_like(codes), np.zeros_like(logits)
     count = 0
     for n, boxes in enumerate(images):
