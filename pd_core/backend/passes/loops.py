@@ -7,11 +7,12 @@ it, each as one operator over all steps. Unread outputs are dropped.
 from collections.abc import Sequence
 
 from ...graph.loop import scan_node
-from ...graph.node import Block, ancestors, control, rebuilt
+from ...graph.node import Block, ancestors, rebuilt
 from ...graph.rewrite import close, rewrite, substitute
 from ...graph.variable import Variable
 from .context import Context
 from .regroup import regroup
+from .unread import with_outputs
 from .vectorize import plan
 
 
@@ -51,10 +52,7 @@ def _pruned(node, inputs, used):
         return None
     outputs = (block.outputs[0], *(block.outputs[k + 1] for k in read))
     blocks = {"body": Block(block.formals, block.captured, outputs)}
-    types = [(node.outputs[k].dims, node.outputs[k].dtype) for k in read]
-    outputs = control("Loop", inputs, blocks, types, **node.attributes)
-    replaced = dict(zip(read, outputs, strict=True))
-    return [replaced.get(k, y) for k, y in enumerate(node.outputs)]
+    return with_outputs(node, inputs, blocks, read)
 
 
 class _Motion:

@@ -1,10 +1,10 @@
 """Unread outputs: values of all steps of a loop that only its gradient would read."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ...graph.node import Block, Node, ancestors
 from ...graph.rewrite import rewrite
-from ...graph.variable import Variable
+from ...graph.variable import Inputs, Variable
 from .context import Context
 
 
@@ -27,7 +27,7 @@ def _without_unread(targets, stop=()):
         unchanged = all(block is node.blocks[key] for key, block in blocks.items())
         if unchanged and len(kept) == len(node.outputs) and inputs == node.inputs:
             return node.outputs
-        return _with_outputs(node, inputs, blocks, kept)
+        return with_outputs(node, inputs, blocks, kept)
 
     return rewrite(targets, rule, stop)
 
@@ -40,7 +40,12 @@ def _lighter(node, block, kept):
     return block if lighter == block.outputs else Block(block.formals, block.captured, lighter)
 
 
-def _with_outputs(node, inputs, blocks, kept):
+def with_outputs(
+    node: Node,
+    inputs: Inputs,
+    blocks: Mapping[str, Block],
+    kept: Sequence[int],
+) -> list[Variable]:
     """Rebuild a node with some of its outputs; the others stay, since nothing reads them."""
     attributes = dict(node.attributes)
     if node.op_type == "Scan":
