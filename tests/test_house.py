@@ -29,8 +29,8 @@ ROOMS = (
     "importing",
     "run",
     "optimizers",
-    "nn",
     "files",
+    "nn",
     "",
 )
 # The packages and top modules of pd_v2 from the bottom up.

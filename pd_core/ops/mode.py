@@ -1,6 +1,8 @@
 """Values that differ between training and inference, or between forward and backward pass."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from ..graph.checks import differ
 from ..graph.errors import ShapeError
@@ -8,6 +10,27 @@ from ..graph.node import composite
 from ..graph.op import op
 from ..graph.update import Assignment
 from ..graph.variable import Operand, Variable, constant
+
+_mode: ContextVar[bool | None] = ContextVar("pd_core.mode", default=None)
+
+
+def mode() -> bool | None:
+    """Return what ops build their result for, see `in_mode`; None outside of it: for both."""
+    return _mode.get()
+
+
+@contextmanager
+def in_mode(training: bool) -> Iterator[None]:
+    """Build what is inside a `with` for training, or for inference alone.
+
+    For inference, ops have their inference side only, also in a training step. For training they
+    have both, and the evaluation selects one.
+    """
+    token = _mode.set(training)
+    try:
+        yield
+    finally:
+        _mode.reset(token)
 
 
 @op
@@ -24,6 +47,8 @@ def mode_switch(
     a, b = constant(training), constant(inference)
     if differ(a, b) or a.dtype != b.dtype:
         raise ShapeError(f"{a!r} in training, but {b!r} in inference")
+    if mode() is False:
+        return b
     assignments = tuple([Assignment(v, value) for v, value in effects])
     return composite("ModeSwitch", a, b, types=[(a.dims, a.dtype)], effects=assignments)
 

@@ -9,7 +9,7 @@ from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant
 from . import math as m
 from .conv import avg_pool
-from .mode import mode_switch
+from .mode import mode, mode_switch
 from .reduce import reduce_mean, reduce_sum
 from .shape import reshape
 
@@ -44,7 +44,7 @@ def batch_norm(
 
     factor = scale / m.sqrt(variance + epsilon)
     stored = x * reshape(factor, column) + reshape(shift - mean * factor, column)
-    if use_global_stats:
+    if use_global_stats or (mode() is False and use_global_stats is None):
         return stored
     types = [(x.dims, x.dtype), *[((channels,), x.dtype)] * 2]
     batch, mu, var = composite("BatchNorm", x, scale, shift, types=types, epsilon=float(epsilon))

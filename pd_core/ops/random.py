@@ -21,7 +21,7 @@ from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant, fresh_dim
 from . import math as m
 from .control import loop_counters
-from .mode import mode_switch
+from .mode import mode, mode_switch
 from .shape import shape_of
 
 
@@ -74,6 +74,8 @@ def dropout(x: Operand, rate: float = 0.5, upscale_in_train: bool = True) -> Var
         raise ValueError(f"dropout: the rate is within [0, 1), not {rate}")
     if rate == 0:
         return x
+    if mode() is False:
+        return x if upscale_in_train else x * (1.0 - rate)
     kept = x * bernoulli(x, 1.0 - rate)
     if upscale_in_train:
         return mode_switch(kept * (1.0 / (1.0 - rate)), x)
