@@ -1,6 +1,7 @@
 """A graph of ONNX nodes that can be differentiated and trained on stock ONNX Runtime."""
 
 from .backend.ort import devices
+from .dynamic import guard, no_grad, to_variable
 from .files.atomic import atomic_write
 from .files.export import export_onnx
 from .files.training_export import export_step

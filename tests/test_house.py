@@ -29,6 +29,7 @@ ROOMS = (
     "importing",
     "run",
     "optimizers",
+    "dynamic",
     "files",
     "nn",
     "",

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -51,10 +51,13 @@ class Executable(Protocol):
         values: "Values",
         seed: np.ndarray | None = None,
         exchange: Callable[[list], list] | None = None,
-    ) -> list[np.ndarray]:
+        keep: bool = False,
+    ) -> list[Any]:
         """Return the fetches for these feeds, and store the new values of variables in `values`.
 
-        `exchange(arrays)` returns replacements for the values at the seam of the program.
+        `exchange(arrays)` returns replacements for the values at the seam of the program. With
+        `keep` the fetches stay on the device: arrays, or what may be fed like them and has a method
+        `numpy()`.
         """
 
 
@@ -81,6 +84,9 @@ class Values(Protocol):
 
     def before(self, variable: Variable) -> np.ndarray | None:
         """Return a copy of the value before the last step that wrote it; None if it is not kept."""
+
+    def release(self, variable: Variable) -> Any:
+        """Return the value before the last step, which no later step may write to."""
 
 
 class Backend(Protocol):

@@ -157,6 +157,12 @@ class OrtValues:
         _, previous = self.buffers.get(variable, (None, None))
         return None if previous is None else np.array(previous.numpy())
 
+    def release(self, variable: Variable) -> Any:
+        """Return the value before the last step, and let go of it: no later step writes to it."""
+        pair = self.buffers[variable]
+        previous, pair[1] = pair[1], None
+        return previous.numpy() if previous is not None and self.kind == "cpu" else previous
+
     def pair(self, variable: Variable) -> list[Any]:
         """Return the two buffers of a variable; the second is allocated on the first call."""
         pair = self.buffers.setdefault(variable, [None, None])
@@ -230,11 +236,14 @@ class OrtExecutable:
         values: OrtValues,
         seed: np.ndarray | None = None,
         exchange: Callable[[list], list] | None = None,
-    ) -> list[np.ndarray]:
+        keep: bool = False,
+    ) -> list[Any]:
         """Return the fetches, and store new values of the updated variables in `values`.
 
-        `exchange(arrays)` returns replacements for the values at the seam.
+        `exchange(arrays)` returns replacements for the values at the seam. With `keep` the fetches
+        stay on the device: OrtValues, or arrays on a CPU. Both may be fed.
         """
+        keep = keep and self.program.device[0] != "cpu"
         states, updated = self._buffers(values)
         fetched: list[Any] = [None] * self.program.fetched
         handed: dict[int, Any] = {}
@@ -243,12 +252,15 @@ class OrtExecutable:
                 self._exchange(handed, exchange)
             binding = self._binding(number, part, states, updated)
             for k, name in part.feeds:
-                binding.bind_cpu_input(name, feeds[k])
+                if isinstance(feeds[k], np.ndarray):
+                    binding.bind_cpu_input(name, feeds[k])
+                else:
+                    binding.bind_ortvalue_input(name, feeds[k])
             for k, name in part.given:
                 binding.bind_ortvalue_input(name, handed[k])
             if part.seed is not None:
                 binding.bind_cpu_input(part.seed, seed)
-            self._bind_outputs(binding, part)
+            self._bind_outputs(binding, part, keep)
             try:
                 self.program.sessions[number].run_with_iobinding(binding)
             except Exception as error:
@@ -257,7 +269,8 @@ class OrtExecutable:
                 raise self.program.traced(error, number) from error
             out = iter(binding.get_outputs_as_ortvaluevector())  # fetches were bound first
             for k, _ in part.fetches:
-                fetched[k] = next(out).numpy()
+                value = next(out)
+                fetched[k] = onnxruntime.OrtValue(value) if keep else value.numpy()
             for k, _ in part.hands:
                 handed[k] = onnxruntime.OrtValue(next(out))
         for k in self.swapped:
@@ -279,11 +292,12 @@ class OrtExecutable:
             self.buffers = values, states, updated
         return states, updated
 
-    def _bind_outputs(self, binding, part):
-        """Bind fetches to the host, and values for later stages to the device."""
+    def _bind_outputs(self, binding, part, keep):
+        """Bind fetches to the host or device, and values for later stages to the device."""
         kind, _, number = self.program.device
+        place = (kind, int(number or 0)) if keep else ("cpu",)
         for _, name in part.fetches:
-            binding.bind_output(name, "cpu")
+            binding.bind_output(name, *place)
         for _, name in part.hands:
             binding.bind_output(name, kind, int(number or 0))
 
@@ -296,7 +310,7 @@ class OrtExecutable:
             if len(self.bindings[number]) >= 4:
                 self.bindings[number].clear()
             binding = self.program.sessions[number].io_binding()
-            self._bind_outputs(binding, part)
+            self._bind_outputs(binding, part, keep=False)  # they come before the updates
             for (_, name), value in zip(part.states, buffers, strict=True):
                 binding.bind_ortvalue_input(name, value)
             for (_, name), value in zip(part.updates, targets, strict=True):

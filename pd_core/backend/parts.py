@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from ..graph.recording import not_recording
 from ..graph.variable import Variable
 from .base import Graph
 from .lowering import lower
@@ -19,7 +20,8 @@ def parts(
 
     `prepare` returns an equivalent graph of a stage that is faster on a device.
     """
-    return [Part(graph, stage, prepare) for stage in stages(graph, seam)]
+    with not_recording():
+        return [Part(graph, stage, prepare) for stage in stages(graph, seam)]
 
 
 class Part:

@@ -1,7 +1,8 @@
 """From targets to a Graph: modes resolved, composites lowered, only what the targets need."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from ..graph.broadcast import equal_sizes
 from ..graph.errors import MissingFeed
 from ..graph.names import fresh_names
 from ..graph.node import ancestors
+from ..graph.recording import not_recording
 from ..graph.rewrite import rewrite
 from ..graph.site import site_text
 from ..graph.variable import Dim, Variable
@@ -21,6 +23,9 @@ _FORWARD_IDENTITY = {
 }
 
 
+NO_READS: Mapping[Variable, Variable] = MappingProxyType({})
+
+
 def build(
     fetches: Iterable[Variable],
     updates: Iterable[tuple[Variable, Variable]],
@@ -30,20 +35,23 @@ def build(
     complete: bool = True,
     portable: bool = False,
     keyed: bool = False,
+    reads: Mapping[Variable, Variable] = NO_READS,
 ) -> Graph:
     """Return the Graph of these targets. Feeds that it does not need are left out.
 
     `updates` are pairs of (persistent variable, its new value); `sizes` are run-time sizes seen
     so far, a hint. Unless `complete` is False, a missing feed is an error (MissingFeed).
     `portable` chooses forms that run on WebGPU too. With `keyed`, the rows of the seed hold the key
-    of a random draw too, which is a constant of the program otherwise.
+    of a random draw too, which is a constant of the program otherwise. `reads` are replaced by the
+    persistent variables that were read.
     """
     fetches, updates = list(fetches), list(updates)
     slots = {v: Variable.of(v.dims, v.dtype, v.name) for v in feeds}
     targets = [*fetches, *(new for _, new in updates)]
     context = Context(sizes=sizes, fed=frozenset(d for v in slots for d in v.dims))
-    with fresh_names():  # automatic names drawn here do not shift those of the user's graph
-        targets = _resolve_modes(targets, slots, training)
+    # automatic names drawn here do not shift those of the user's graph
+    with fresh_names(), not_recording():
+        targets = _resolve_modes(targets, {**slots, **reads}, training)
         targets = apply_passes(targets, ALWAYS, context)
         equal = _equal_sizes(targets)
         context = _with_seed(context, targets, 3 if keyed else 2)
@@ -72,9 +80,10 @@ def build_step(
     feeds: Sequence[Variable],
     training: bool,
     sizes: dict[str, int],
+    reads: Mapping[Variable, Variable] = NO_READS,
 ) -> tuple[Graph, tuple[Variable, ...]]:
     """Return the Graph of a step, and what the values `seam` have become in it."""
-    graph = build([*fetches, *seam], updates, feeds, training, sizes, keyed=True)
+    graph = build([*fetches, *seam], updates, feeds, training, sizes, keyed=True, reads=reads)
     count = len(fetches)
     return replace(graph, fetches=graph.fetches[:count]), graph.fetches[count:]
 

@@ -65,6 +65,10 @@ class HostValues:
         previous = self.previous.get(variable)
         return None if previous is None else previous.copy()
 
+    def release(self, variable: Variable) -> np.ndarray | None:
+        """Return the value before the last step."""
+        return self.previous.get(variable)
+
     def update(self, variable: Variable, array: np.ndarray) -> None:
         """Store a value that a step has computed, and keep the one before it."""
         old = self.current.get(variable)
@@ -105,6 +109,7 @@ class ReferenceExecutable:
         values: HostValues,
         seed: np.ndarray | None = None,
         exchange: Callable[[list], list] | None = None,
+        keep: bool = False,
     ) -> list[np.ndarray]:
         """Return the fetches, and store new values of the updated variables in `values`."""
         fetched: list[Any] = [None] * self.program.fetched

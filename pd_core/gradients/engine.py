@@ -68,8 +68,13 @@ def _active(order, variables):
     active = set(variables)
     for node in order:
         if node.op_type not in zeros and not active.isdisjoint(node.inputs):
-            active.update(y for y in node.outputs if y.dtype.kind == "f")
+            active.update(y for y in node.outputs if y.dtype.kind == "f" and _flows(y))
     return active
+
+
+def _flows(y):
+    """Whether gradients pass a Variable: recorded ones may be detached."""
+    return y.tracked or not y.is_recorded
 
 
 def _backpropagate(node, active, adjoints):

@@ -6,7 +6,7 @@ steps. Programs that do not read them are compiled without them.
 
 from collections.abc import Sequence
 
-from .node import Block, Node, ancestors
+from .node import Block, ancestors, new_node
 from .variable import OutputType, Variable, fresh_dim
 
 
@@ -35,7 +35,7 @@ def scan_node(
         "scan_output_directions": [int(reverse)] * (len(types) - count),
     }
     inputs = (*init, *xs, *captures)
-    node = Node("Scan", inputs, attributes, types, blocks={"body": block}, visible=visible)
+    node = new_node("Scan", inputs, attributes, types, blocks={"body": block}, visible=visible)
     return node.outputs[:visible]
 
 
@@ -57,7 +57,7 @@ def loop_node(
     block = Block(block.formals, block.captured, (*block.outputs, *extra))
     types = [*types, *(((steps, *v.dims), v.dtype) for v in extra)]
     inputs = (limit, going, *init, *captures)
-    node = Node("Loop", inputs, {}, types, blocks={"body": block}, visible=visible)
+    node = new_node("Loop", inputs, {}, types, blocks={"body": block}, visible=visible)
     return node.outputs[:visible]
 
 

@@ -5,12 +5,14 @@ from contextvars import ContextVar
 from itertools import count
 from types import MappingProxyType
 from typing import Any, Literal, overload
+from weakref import ref
 
 from onnx import shape_inference
 
 from .errors import GraphError, ShapeError
 from .inference import OPSET, Call, infer, opset_of
 from .names import current_namespace, names
+from .recording import recorder
 from .signature import kind_of
 from .site import Site, site_text, user_site
 from .variable import Dim, Inputs, Operand, OutputType, Variable, constant, describe
@@ -121,8 +123,6 @@ class Node(_Fixed):
             scope, site = current_namespace(), user_site()
         else:
             scope, site = replaced.scope, replaced.site
-        if output_names is None:
-            output_names = _output_names(op_type, scope, len(types))
         if kind is None:
             kind = kind_of(op_type, domain, opset, attributes, len(types))
         _op_type(self, op_type)
@@ -137,6 +137,11 @@ class Node(_Fixed):
         _kind(self, kind)
         _serial(self, next(_serials))
         _visible(self, len(types) if visible is None else visible)
+        self._make_outputs(types, output_names, output_class, output_state)
+
+    def _make_outputs(self, types, output_names, output_class, output_state):
+        if output_names is None:
+            output_names = _output_names(self.op_type, self.scope, len(types))
         _outputs(
             self,
             tuple(
@@ -175,6 +180,67 @@ _visible, _outputs = _slots["visible"].__set__, _slots["outputs"].__set__
 def _output_names(op_type, scope, count):
     name = names().next(op_type.lower() + "_", scope)
     return [name, *(f"{name}:{k}" for k in range(1, count))]
+
+
+class Recorded(Node):
+    """A node that is recorded while values are at hand, freed with the last use of its outputs.
+
+    A node does not keep its outputs, which keep the node: a cycle would leave what a loop records
+    to the garbage collector, with the arrays that hang on it. An output that nobody holds is made
+    anew where it is asked for.
+    """
+
+    __slots__ = ("alive", "depth", "described", "tracked")
+
+    tracked: bool  # whether gradients flow through it
+    depth: int  # the longest chain of operators behind it that are not computed yet
+    described: Sequence[OutputType]  # the types of the outputs
+    alive: list[Any]  # references to the outputs, None for those that were not asked for yet
+
+    def _make_outputs(self, types, output_names, output_class, output_state):
+        _described(self, types)
+        _alive(self, [None] * len(types))
+        tracked, depth = False, 0
+        for x in self.inputs:
+            if x is not None:
+                if x.tracked:
+                    tracked = True
+                node = x.node
+                if type(node) is Recorded and node.depth >= depth and x.held is None:
+                    depth = node.depth + 1
+        _tracked(self, tracked)
+        _depth(self, depth)
+
+    def detach(self) -> None:
+        """End gradients here."""
+        _tracked(self, False)
+
+    @property
+    def outputs(self) -> tuple[Variable, ...]:  # type: ignore[override]
+        """The output Variables."""
+        return tuple([self.output(k) for k in range(len(self.alive))])
+
+    def output(self, k: int) -> Variable:
+        """Return one output."""
+        reference = self.alive[k]
+        v = None if reference is None else reference()
+        if v is None:
+            dims, dtype = self.described[k]
+            v = Variable.of(dims, dtype, self.op_type.lower(), node=self)
+            if self.tracked and dtype.kind == "f":
+                v.__dict__["tracked"] = True
+            self.alive[k] = ref(v)
+        return v
+
+    @property
+    def types(self) -> list[OutputType]:
+        """Dims and dtype of each output."""
+        return list(self.described)
+
+
+_slots = vars(Recorded)
+_described, _alive = _slots["described"].__set__, _slots["alive"].__set__
+_tracked, _depth = _slots["tracked"].__set__, _slots["depth"].__set__
 
 
 class in_place_of:
@@ -231,15 +297,19 @@ def apply(
     inputs, attributes = _arguments(inputs, attributes)
     count = outputs if op_type not in _OUTPUTS else max(outputs, _OUTPUTS[op_type])
     several = bool(known) and isinstance(known[0], (tuple, list))
+    recording = recorder()
     try:
         opset, kind = _version(op_type, len(inputs), attributes, opset, count)
         call = Call(op_type, inputs, attributes, opset, kind)
         types = infer(call, count, known if several else (known,))
+        if recording is not None:
+            types = recording.types(call, types)
     except GraphError as error:
         raise type(error)(_explained(op_type, inputs, attributes, error)) from None
     except shape_inference.InferenceError as error:
         raise ShapeError(_explained(op_type, inputs, attributes, error)) from None
-    node = Node(op_type, inputs, attributes, types, opset=opset, visible=outputs, kind=kind)
+    make = Node if recording is None else recording.node
+    node = make(op_type, inputs, attributes, types, opset=opset, visible=outputs, kind=kind)
     return node.outputs[0] if outputs == 1 else node.outputs[:outputs]
 
 
@@ -253,7 +323,7 @@ def composite(
 ) -> Any:
     """Add one operator of a domain other than ONNX's, with dims and dtype of each output."""
     inputs, attributes = _arguments(inputs, attributes)
-    node = Node(op_type, inputs, attributes, types, domain=domain, effects=effects)
+    node = new_node(op_type, inputs, attributes, types, domain=domain, effects=effects)
     return node.outputs[0] if len(types) == 1 else node.outputs
 
 
@@ -266,7 +336,13 @@ def control(
 ) -> tuple[Variable, ...]:
     """Add a Scan, Loop or If, with the dims and dtype of each output given: a tuple of outputs."""
     variables, attributes = _arguments(inputs, attributes)
-    return Node(op_type, variables, attributes, types, blocks=blocks).outputs
+    return new_node(op_type, variables, attributes, types, blocks=blocks).outputs
+
+
+def new_node(*args: Any, **kwargs: Any) -> Node:
+    """Return a Node, of the kind that is recorded where values are at hand."""
+    recording = recorder()
+    return (Node if recording is None else recording.node)(*args, **kwargs)
 
 
 _plain: dict[tuple, tuple[int, int]] = {}  # operators without attributes: their opset and kind
@@ -319,7 +395,7 @@ def rebuilt(
 ) -> Node:
     """Return the same operator, with its line and names, on other inputs, bodies or types."""
     with in_place_of(node):
-        return Node(
+        return new_node(
             node.op_type,
             node.inputs if inputs is None else inputs,
             node.attributes,

@@ -5,6 +5,7 @@ from functools import wraps
 from typing import ParamSpec, TypeVar
 
 from .errors import GraphError
+from .recording import recorder
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
@@ -18,6 +19,9 @@ def op(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]
 
     @wraps(function)
     def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+        recording = recorder()
+        if recording is not None and not recording.inside:
+            return _recorded(function, recording, args, kwargs)
         try:
             return function(*args, **kwargs)
         except GraphError as error:
@@ -26,3 +30,26 @@ def op(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]
             raise
 
     return call
+
+
+def _recorded(function, recording, args, kwargs):
+    """Call an op while values are at hand: arrays are leaves.
+
+    Sizes may be names, so that one program is for every size. An op that has to know them gets
+    numbers: those of all axes but the first where that is enough.
+    """
+    recording.inside = True
+    try:
+        args, kwargs = recording.arguments(args, kwargs)
+        for specialise in (recording.except_first, recording.specialised, None):
+            try:
+                return function(*args, **kwargs)
+            except GraphError as error:
+                if error.op is None:
+                    error.op = function.__name__
+                known = None if specialise is None else specialise(args, kwargs)
+                if known is None:
+                    raise
+                args, kwargs = known
+    finally:
+        recording.inside = False

@@ -1,10 +1,11 @@
 """Variables: typed, shaped values of a graph."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from hashlib import blake2b
 from itertools import count
-from typing import Any, NoReturn, Self, Union, cast
+from math import copysign
+from typing import Any, Self, Union, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike, DTypeLike
 from .errors import DTypeError, ShapeError
 from .initializers import Constant, Initializer, Value, fan_in
 from .names import register
+from .recording import as_number, recorder
 from .site import Site, user_site
 
 Dim = int | str  # a size, or the name of one that is known only at run time
@@ -71,6 +73,10 @@ class Variable:
     counts: Dim | None = None  # of fed sequence lengths: the name of the size that is their sum
     site: Site | None = None
     unfit: Exception | None = None  # of a slot that cannot be fed: the error if a target needs it
+    # While values are at hand:
+    held: Any = None  # its value, of a leaf or of what was computed already
+    source: Union["Variable", None] = None  # of a read of persistent state: what was read
+    tracked: bool = False  # whether gradients flow to it
 
     def __init__(
         self,
@@ -137,7 +143,10 @@ class Variable:
     @property
     def shape(self) -> tuple[int | None, ...]:
         """Sizes, None where one is known only at run time."""
-        return tuple(d if isinstance(d, int) else None for d in self.dims)
+        sizes = tuple([as_number(d) for d in self.dims])
+        if None in sizes and self.is_recorded:
+            return _provided["known_shape"](self, sizes)
+        return sizes
 
     @property
     def rank(self) -> int:
@@ -154,6 +163,11 @@ class Variable:
         return self.value.dtype.num, self.value.shape, data
 
     @property
+    def is_recorded(self) -> bool:
+        """Whether it was computed while values were at hand, inside `pd.guard()`."""
+        return getattr(self.node, "alive", None) is not None
+
+    @property
     def is_static(self) -> bool:
         """Whether every size is known."""
         return all(isinstance(d, int) for d in self.dims)
@@ -166,26 +180,120 @@ class Variable:
     @property
     def is_feed(self) -> bool:
         """Whether it has a value only when it is fed."""
-        return self.node is None and self.value is None and self.fill is None
-
-    def __repr__(self) -> str:
-        return f"{self.name}: {describe(self)}"
-
-    def __bool__(self) -> NoReturn:
-        raise TypeError(
-            f"{self!r} has no value while the graph is built; compare with `is None`, "
-            "or evaluate it first"
+        return (
+            self.node is None and self.value is None and self.fill is None and self.held is None
+            and self.source is None
         )
 
+    def __repr__(self) -> str:
+        text = f"{self.name}: {describe(self)}"
+        recording = recorder()
+        in_message = recording is not None and recording.inside
+        if in_message or self.held is None and not self.is_recorded:
+            return text
+        return f"{text}\n{_provided['shown'](self)}"
+
+    # ---- values at hand, inside `pd.guard()`
+
+    @property
+    def has_value(self) -> bool:
+        """Whether its value is at hand: computed on demand inside `pd.guard()`, or stored."""
+        if self.held is not None or self.source is not None or self.is_recorded:
+            return True
+        return recorder() is not None and (self.is_persistent or self.value is not None)
+
+    def __bool__(self) -> bool:
+        return bool(self._scalar("value"))
+
+    def __float__(self) -> float:
+        return float(self._scalar("number"))
+
+    def __int__(self) -> int:
+        return int(self._scalar("number"))
+
+    def __index__(self) -> int:
+        if self.dtype.kind not in "iu":
+            raise TypeError(f"{self!r} is no integer")
+        return int(self._scalar("number"))
+
+    def __format__(self, spec: str) -> str:
+        return format(self._scalar("number").item(), spec) if spec else str(self)
+
     def __len__(self) -> int:
-        if not self.dims or not isinstance(self.dims[0], int):
+        length = self.shape[0] if self.dims else None
+        if length is None:
             raise TypeError(f"{self!r} has no length that is known before it runs")
-        return self.dims[0]
+        return length
+
+    def __iter__(self) -> Iterator["Variable"]:
+        return iter(_provided["rows"](self))
+
+    def __array__(self, dtype: DTypeLike = None, copy: bool | None = None) -> np.ndarray:
+        if not self.has_value:
+            raise DTypeError(f"{self!r} has no values while the graph is built")
+        array = self.numpy()
+        return array if dtype is None else array.astype(dtype)
+
+    def _scalar(self, what):
+        """The one element, as an array."""
+        if not self.has_value:
+            raise TypeError(
+                f"{self!r} has no {what} while the graph is built; compare with `is None`, "
+                "or evaluate it first"
+            )
+        array = self.numpy()
+        if array.size != 1:
+            raise TypeError(f"{self!r} has {array.size} elements and no single {what}")
+        return array.reshape(())
+
+    def numpy(self) -> np.ndarray:
+        """Return a copy of the value, computed now if it was not yet.
+
+        NotComputed outside of `pd.guard()`, except for persistent state.
+        """
+        return _provided["numpy"](self)
+
+    def backward(self, gradient: Operand | None = None, retain_graph: bool = False) -> None:
+        """Add the gradients of this cost to those of everything that it was computed from.
+
+        `gradient` weights the elements of a cost that is no scalar; ones by default. The recorded
+        graph ends here afterwards, unless `retain_graph`.
+        """
+        _provided["backward"](self, gradient, retain_graph)
+
+    def gradient(self) -> np.ndarray | None:
+        """Return the sum of the gradients of `backward` since it was cleared; None without any.
+
+        Of a `row_sparse` parameter it has the shape of the parameter too.
+        """
+        return _provided["gradient"](self)
+
+    def clear_gradient(self) -> None:
+        """Forget the gradient."""
+        _provided["clear_gradient"](self)
+
+    def detach(self) -> "Variable":
+        """Return the same value as a constant to gradients."""
+        return _provided["detach"](self)
+
+    @property
+    def stop_gradient(self) -> bool:
+        """Whether gradients end here: not trainable, or computed from nothing that is."""
+        return not (self.trainable if self.is_persistent else self.tracked)
+
+    @stop_gradient.setter
+    def stop_gradient(self, stop: bool) -> None:
+        if self.is_persistent:
+            self.trainable = not stop
+        elif self.dtype.kind != "f" and not stop:
+            raise DTypeError(f"{self!r} is no float, so it has no gradient")
+        else:
+            self.__dict__["tracked"] = not stop
+
+    # ---- operators and methods that the packages above this one `provide`
 
     __hash__ = object.__hash__
     __array_ufunc__ = None  # ndarray + Variable is ours
-
-    # ---- operators and methods that the packages above this one `provide`
 
     def __add__(self, other: Operand) -> "Variable":
         return _provided["add"](self, other)
@@ -278,7 +386,7 @@ def describe(x: Variable) -> str:
 
 def format_dims(dims: Iterable[Dim]) -> str:
     """Return sizes as errors show them: `[?, 4]`."""
-    return f"[{', '.join('?' if isinstance(d, str) else str(d) for d in dims)}]"
+    return f"[{', '.join('?' if d is None else str(d) for d in map(as_number, dims))}]"
 
 
 def constant(value: Operand, dtype: DTypeLike | None = None, name: str | None = None) -> Variable:
@@ -287,11 +395,36 @@ def constant(value: Operand, dtype: DTypeLike | None = None, name: str | None = 
         return value
     if isinstance(value, (str, bytes)):
         raise DTypeError(f"takes Variables, numbers and arrays, not the string {value!r}")
+    if type(value) is float and name is None:
+        return _number(value, dtype)
     array = as_array(value, dtype)
     out = Variable.of(array.shape, array.dtype, name or "const", value=array)
     if name is not None:
         register(out, name)
     return out
+
+
+_scalars: dict[tuple, Variable] = {}  # constants for the numbers of recorded lines
+_MOST_SCALARS = 1 << 12
+
+
+def _number(value, dtype):
+    """A number as an operand: a constant, or a leaf where a recorded line changes it."""
+    recording = recorder()
+    if recording is None:
+        array = as_array(value, dtype)
+        return Variable.of(array.shape, array.dtype, "const", value=array)
+    leaf = recording.number(value, dtype)
+    if leaf is not None:
+        return leaf
+    key = value, dtype, copysign(1.0, value)
+    known = _scalars.get(key)
+    if known is None:
+        if len(_scalars) >= _MOST_SCALARS:
+            _scalars.clear()
+        array = as_array(value, dtype)
+        known = _scalars[key] = Variable.of(array.shape, array.dtype, "const", value=array)
+    return known
 
 
 def as_array(value: ArrayLike, dtype: DTypeLike | None = None, label: str = "") -> np.ndarray:

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ..graph.inference import element_type
-from ..graph.node import Node, apply
+from ..graph.node import apply, new_node
 from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant, provide
 
@@ -206,7 +206,7 @@ def identity(x: Operand, name: str | None = None) -> Variable:
     """Return the value of x under a name of its own."""
     x = constant(x)
     names = None if name is None else [name]
-    return Node("Identity", (x,), {}, [(x.dims, x.dtype)], output_names=names).outputs[0]
+    return new_node("Identity", (x,), {}, [(x.dims, x.dtype)], output_names=names).outputs[0]
 
 
 def match_dtypes(a: Operand, b: Operand) -> tuple[Operand, Operand]:

@@ -8,6 +8,7 @@ from ..graph.checks import differ
 from ..graph.errors import ShapeError
 from ..graph.node import composite
 from ..graph.op import op
+from ..graph.recording import recorder
 from ..graph.update import Assignment
 from ..graph.variable import Operand, Variable, constant
 
@@ -49,6 +50,11 @@ def mode_switch(
         raise ShapeError(f"{a!r} in training, but {b!r} in inference")
     if mode() is False:
         return b
+    recording = recorder()
+    if recording is not None:
+        if effects and a.node is not None:
+            recording.assign(a.node, [(v, constant(value)) for v, value in effects])
+        return a
     assignments = tuple([Assignment(v, value) for v, value in effects])
     return composite("ModeSwitch", a, b, types=[(a.dims, a.dtype)], effects=assignments)
 

@@ -18,6 +18,7 @@ from ..graph.errors import ShapeError
 from ..graph.names import current_namespace, names
 from ..graph.node import composite
 from ..graph.op import op
+from ..graph.recording import recorder
 from ..graph.variable import Operand, Variable, constant, fresh_dim
 from . import math as m
 from .control import loop_counters
@@ -33,7 +34,7 @@ def uniform_random(
 
     `shape` is a list of sizes or an int64 Variable.
     """
-    u = _uniform(shape, current_namespace() + names().next("uniform_random_"))
+    u = _uniform(shape, _name("uniform_random_"))
     return m.cast(u * float(high - low) + float(low), dtype)
 
 
@@ -45,7 +46,7 @@ def gaussian_random(
 
     `shape` is a list of sizes or an int64 Variable.
     """
-    name = current_namespace() + names().next("gaussian_random_")
+    name = _name("gaussian_random_")
     radius = m.sqrt(m.log(1.0 - _uniform(shape, name + "/radius")) * -2.0)
     cosine = m.cos(_uniform(shape, name + "/angle") * (2.0 * math.pi))
     return m.cast(radius * cosine * float(std) + float(mean), dtype)
@@ -57,7 +58,7 @@ def bernoulli(x: Operand, probability: float) -> Variable:
     if not 0 <= probability <= 1:
         raise ValueError(f"bernoulli: a probability is within [0, 1], not {probability}")
     x = constant(x)
-    name = current_namespace() + names().next("bernoulli_")
+    name = _name("bernoulli_")
     u = _uniform(shape_of(x) if not x.is_static else x.dims, name, x.dims)
     return m.cast(u < float(probability), x.dtype)
 
@@ -82,6 +83,27 @@ def dropout(x: Operand, rate: float = 0.5, upscale_in_train: bool = True) -> Var
     return mode_switch(kept, x * (1.0 - rate))
 
 
+_PREFIXES = ("uniform_random_", "gaussian_random_", "bernoulli_")
+
+
+def restart_draws(namespace: str) -> None:
+    """Number the draws of a namespace from 0 again.
+
+    What is recorded anew in every call draws from the streams of the static graph then, which is
+    built once.
+    """
+    for prefix in _PREFIXES:
+        names().counters.pop(namespace + prefix, None)
+
+
+def _name(prefix):
+    """The name of a draw, which tells it from every other of a static graph."""
+    namespace = current_namespace()
+    if recorder() is not None and mode() is None:  # in no layer, which would have restarted them
+        restart_draws(namespace)
+    return namespace + names().next(prefix)
+
+
 def _uniform(shape, name, dims=None):
     """Draw uniform float32 on [0, 1); the name tells this draw from every other."""
     target: Any = whole(shape)
@@ -90,5 +112,7 @@ def _uniform(shape, name, dims=None):
         dims = target.value.tolist() if known else [fresh_dim() for _ in range(target.dims[0])]
     if any(isinstance(d, int) and d < 0 for d in dims):
         raise ShapeError(f"a size is not negative, {list(dims)}")
-    types, key = [(tuple(dims), np.dtype(np.float32))], crc32(name.encode())
+    types, stream = [(tuple(dims), np.dtype(np.float32))], crc32(name.encode())
+    recording = recorder()
+    key = stream if recording is None else recording.draw(stream)
     return composite("Uniform", target, *loop_counters(), types=types, key=key)

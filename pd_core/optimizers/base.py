@@ -7,13 +7,19 @@ parameters; slots and counters belong to the resulting Update, which lists them.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from .. import ops
 from ..graph.errors import GraphError
 from ..graph.node import ancestors
+from ..graph.recording import recorder
 from ..graph.update import Update, effects
 from ..graph.variable import Variable
+from ..run.session import default_session
 from .regularizers import Clip, Penalty
 from .row_sparse import Gradient, gradients_by_rows
+from .kept import kept_tracing
 from .tracing import Counters, Rate, Slots, Tracing
 
 LearningRate = Rate | Callable[[Variable], Variable]  # a number, a scalar or a schedule
@@ -97,15 +103,24 @@ class Optimizer:
         self,
         cost: Variable | Sequence[Variable],
         var_list: Sequence[Variable] | None = None,
-    ) -> Update:
+        retain_graph: bool = False,
+    ) -> Update | None:
         """Return an Update: every evaluation takes one step. A list of costs is summed.
 
         Without `var_list` it covers every parameter that the cost depends on, trainable or not:
         `trainable` is read when the step is evaluated, and a frozen variable keeps its value and
         its slots. Every call creates new optimizer state; `variables()` of the Update lists it,
         and it is freed with the Update.
+
+        Inside `pd.guard()` the step is taken at once: with the gradients of `backward()`, if that
+        was called on the cost, else with those of this cost alone. The optimizer keeps one state
+        for all its steps there. The recorded graph ends at the cost, unless `retain_graph`.
         """
         costs: list[Any] = list(cost) if isinstance(cost, (list, tuple)) else [cost]
+        recording = recorder()
+        if recording is not None:
+            recording.minimize(self, costs, var_list, retain_graph)
+            return None
         own = effects(costs)
         variables = _parameters(costs, own) if var_list is None else var_list
         variables = list(dict.fromkeys(variables))
@@ -114,6 +129,32 @@ class Optimizer:
         if not pairs:
             raise GraphError(f"minimize: {costs} depend on none of {variables}")
         return self.update(pairs).including(own)
+
+    def backward_and_update(
+        self, cost: Variable | Sequence[Variable], var_list: Sequence[Variable] | None = None
+    ) -> None:
+        """Take a step inside `pd.guard()` or `Module.train_one_batch`, see `minimize`."""
+        if recorder() is None:
+            raise GraphError(
+                "backward_and_update: there are values only inside `with pd.guard():`\n"
+                "  hint: minimize() returns the update of a static graph"
+            )
+        self.minimize(cost, var_list)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Return the state of the steps taken inside `pd.guard()`, in the session in force.
+
+        Slots are `<parameter>/<slot>`, counters have a name of their own.
+        """
+        kept = kept_tracing(self, default_session())
+        return {name: default_session().get(v) for name, v in kept.variables().items()}
+
+    def load_state(self, values: Mapping[str, ArrayLike]) -> None:
+        """Set the state of the steps inside `pd.guard()`, as `state` returns it.
+
+        Values of parameters that no step has updated yet wait for their first step.
+        """
+        kept_tracing(self, default_session()).load(values)
 
     def update(self, pairs: Sequence[tuple[Variable, Gradient]]) -> Update:
         """Return an Update from (parameter, gradient) pairs; a gradient may be a RowGradient."""

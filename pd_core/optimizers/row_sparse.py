@@ -18,7 +18,7 @@ from ..gradients import gradients, zeros
 from ..graph.errors import GraphError
 from ..graph.node import ancestors, apply
 from ..graph.site import site_text
-from ..graph.variable import Variable, fresh_dim
+from ..graph.variable import Operand, Variable, fresh_dim
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,9 @@ def split(parameter: Variable, gradient: Gradient) -> tuple[Whole, Variable]:
 
 
 def gradients_by_rows(
-    costs: Sequence[Variable], variables: Sequence[Variable]
+    costs: Sequence[Variable],
+    variables: Sequence[Variable],
+    seeds: Sequence[Operand | None] | None = None,
 ) -> list[Gradient | None]:
     """Return gradients as `gradients` does, with a RowGradient for each `row_sparse` variable.
 
@@ -96,7 +98,7 @@ def gradients_by_rows(
     gathers = {v: _gathers(v, order, costs) for v in variables if v.row_sparse}
     dense = [v for v in variables if v not in gathers]
     gathered = [node.outputs[0] for nodes in gathers.values() for node in nodes]
-    values = gradients(costs, [*dense, *gathered])
+    values = gradients(costs, [*dense, *gathered], seeds)
     by_variable = dict(zip([*dense, *gathered], values, strict=True))
     return [
         _row_gradient(v, gathers[v], by_variable) if v in gathers else by_variable[v]

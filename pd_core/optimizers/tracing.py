@@ -135,11 +135,18 @@ class Tracing:
         """Create state of a parameter, by default of its shape and dtype; return the part read."""
         w = part.parameter
         dims, dtype = w.dims if dims is None else dims, w.dtype if dtype is None else dtype
-        return part.read(state(f"{self.name}/{w.name}/{name}", dims, dtype, value))
+        return part.read(self.state(w, name, dims, dtype, value))
 
     def scalar(self, name: str, value: float = 0.0, dtype: DTypeLike = np.float32) -> Variable:
         """Create a scalar state of the update as a whole."""
-        return state(f"{self.name}/{name}", (), dtype, value)
+        return self.state(None, name, (), dtype, value)
+
+    def state(
+        self, w: Variable | None, name: str, dims: Dims, dtype: DTypeLike, value: float
+    ) -> Variable:
+        """Create state of a parameter, or of the update as a whole."""
+        owner = "" if w is None else f"{w.name}/"
+        return state(f"{self.name}/{owner}{name}", dims, dtype, value)
 
 
 def _exchangeable(g):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import Lock, RLock
-from typing import Any, Self, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias
 from weakref import WeakKeyDictionary
 from zlib import crc32
 
@@ -36,6 +36,22 @@ Targets: TypeAlias = Variable | Update | Sequence["Targets"] | Mapping[Any, "Tar
 _COLLECT_BYTES = 1 << 26  # 64 MiB of freed updates
 
 
+class Recorded(Protocol):
+    """What `pd.guard()` has recorded in a session, as its evaluations see it."""
+
+    def flush(self) -> None:
+        """Store what recorded operators assign, such as moving statistics."""
+
+    def before_update(self, variables: Sequence[Callable[[], Variable]]) -> None:
+        """Keep the values that recorded operators read and that a step writes in place."""
+
+    def after_update(self, variables: Sequence[Callable[[], Variable]]) -> None:
+        """Keep the values before the step that recorded operators read."""
+
+    def before_store(self, variable: Variable) -> None:
+        """Keep the value that recorded operators read."""
+
+
 class Session:
     """The values of persistent variables on one device, and evaluation with them.
 
@@ -56,6 +72,9 @@ class Session:
         self._fetched: WeakKeyDictionary[Variable, np.ndarray] = WeakKeyDictionary()
         self._lock = RLock()
         self._exchange: Callable[[Gradients], Gradients] | None = None
+        self.recorded: Recorded | None = None  # what `pd.guard()` has recorded
+        # the state of optimizers that step inside `pd.guard()`
+        self.optimizers: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
     @property
     def device(self) -> str:
@@ -81,6 +100,8 @@ class Session:
             training = any(u.training for u in updates)
         with self._lock:
             self._check_open()
+            if self.recorded is not None:
+                self.recorded.flush()
             results = self._run(fetches, updates, fed, training)
             arrays = dict(zip(fetches, results, strict=True))
             for v, array in arrays.items():
@@ -102,21 +123,75 @@ class Session:
             self.initialize([state() for state in step.states])
             step.initialized = True
         drawn = [(v, self._initial_value(v)) for v in step.redrawn]
-        draws = [[self.seed, self.draws[k], k] for k in step.draws]
+        draws = self.draw_rows(step.draws)
         self.version += step.changes
-        seed = np.array(draws, np.int64) if draws else None
+        if self.recorded is not None:
+            self.recorded.before_update(step.updated)
         try:
-            results = step.run(fed, self._values, seed, exchange if seam else None)
+            results = step.run(fed, self._values, draws, exchange if seam else None)
         except BackendError as error:
             if step.compiled or error.place is None:
                 raise
             raise located(error, self.backend, fetches, updates, seam, fed, training) from error
+        if self.recorded is not None:
+            self.recorded.after_update(step.updated)
         for draw in step.draws:
-            self.draws[draw] += 1
+            if isinstance(draw, int):
+                self.draws[draw] += 1
         self._count(step, results)
         for v, array in (*step.constants, *drawn):
             self._store(v, array)
         return results
+
+    def run_recorded(self, plan: Any, arrays: list, draws: Sequence) -> list[Any]:
+        """Return the values of a plan of `pd_core.dynamic`, kept on the device."""
+        self._check_open()
+        if not plan.initialized:
+            self.initialize([state() for state in plan.states])
+            plan.initialized = True
+        if plan.updated:
+            self.version += 1
+        results = [] if plan.executable is None else plan.executable.run(
+            arrays, self._values, self.draw_rows(draws), keep=True
+        )
+        counts = self._counts
+        counts["compiled"] += plan.compiled
+        counts["evaluations"] += 1
+        counts["operators"] += plan.operators
+        counts["fed"] += len(arrays)
+        counts["fetched"] += len(results)
+        for variable, array in plan.constants:
+            self._store(variable(), array)
+        return results
+
+    def apply(self, update: Update, fed: dict[Variable, Any]) -> None:
+        """Evaluate an update whose feeds may be on the device."""
+        with self._lock:
+            self._check_open()
+            self._run([], [update], fed, True)
+
+    def exclusive(self) -> RLock:
+        """Return the lock of the session: while it is held, no other thread evaluates with it."""
+        return self._lock
+
+    def current(self, variable: Variable) -> np.ndarray:
+        """Return a copy of the stored value of a persistent variable that has one."""
+        return self._values.numpy(variable)
+
+    def release(self, variable: Variable) -> Any:
+        """Return the value before the last evaluation, which is not used for another step then."""
+        return self._values.release(variable)
+
+    def draw_rows(self, streams: Sequence[int | tuple[int, int]]) -> np.ndarray | None:
+        """Return (seed, place, stream) for each random draw of a program, int64 [K, 3].
+
+        A draw recorded in `pd.guard()` comes with its place, any other takes the next one.
+        """
+        rows = [
+            (self.seed, *s[::-1]) if isinstance(s, tuple) else (self.seed, self.draws[s], s)
+            for s in streams
+        ]
+        return np.array(rows, np.int64) if rows else None
 
     def _collect_garbage(self):
         """Collect the cycles of unreferenced updates, once their slots may hold many bytes.
@@ -171,9 +246,11 @@ class Session:
             self._check_open()
             for v in variables:
                 if v not in self._values:
-                    self._store(v, self._initial_value(v))
+                    self._store(v, self._initial_value(v), first=True)
 
-    def _store(self, v, array, copy=True):
+    def _store(self, v, array, copy=True, first=False):
+        if self.recorded is not None and not first:
+            self.recorded.before_store(v)
         self._counts["stored"] += 1
         self.version += 1
         self._values.set(v, array, copy)
@@ -205,6 +282,8 @@ class Session:
         """Return the value of a persistent variable, initialised if it has none yet."""
         with self._lock:
             self.initialize([variable])
+            if self.recorded is not None:
+                self.recorded.flush()
             self._counts["read"] += 1
             return self._values.numpy(variable)
 

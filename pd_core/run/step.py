@@ -48,8 +48,10 @@ class Step:
         cache = program_cache(backend.device)
         program = cache.get(structure)
         self.compiled = program is None
+        self.held = {v: v.held for v in structure.leaves if v.held is not None and v not in fed}
         if program is None:
-            graph, values = build_graph(fetches, computed, seam, fed, training)
+            every = {**fed, **self.held}
+            graph, values = build_graph(fetches, computed, seam, every, training, structure.reads)
             program = Program(backend, graph, values, structure)
             cache.add(structure, program)
         self.fed = [structure.leaves[k] for k in program.fed]
@@ -57,6 +59,7 @@ class Step:
         updated = [structure.leaves[k] for k in program.updated]
         # references to Variables, which the targets keep alive
         self.states: list[Any] = [ref(v) for v in states]
+        self.updated: list[Any] = [ref(v) for v in updated]
         self.draws = [structure.draws[k] for k in program.draws]
         self.changes = bool(computed)
         self.bytes = sum(prod(static(v.dims)) * v.dtype.itemsize for v, _ in computed)
@@ -84,7 +87,7 @@ class Step:
         """
         if self.executable is None:
             return []
-        arrays = [fed[v] for v in self.fed]
+        arrays = [fed[v] if v in fed else self.held[v] for v in self.fed]
         shapes = tuple(a.shape for a in arrays)
         if shapes not in self.checked:
             self._check_sizes(shapes)

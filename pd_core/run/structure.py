@@ -19,7 +19,8 @@ class Structure:
     """A graph as a hashable `key`, and the parts of it that have names.
 
     `leaves` are the fed and persistent variables, `sizes` the names of symbolic sizes and `draws`
-    the keys of random draws.
+    the keys of random draws. `reads` are the reads of persistent variables inside `pd.guard()`,
+    with what was read; such a read is the same as the variable itself.
     """
 
     def __init__(
@@ -30,29 +31,36 @@ class Structure:
         fed: Iterable[Variable],
         training: bool,
     ):
+        self._begin(set(fed), training)
+        targets = [*fetches, *(new for _, new in updates), *seam]
+        self._add(ancestors(targets, self._fed, self._selected))
+        self._finish(fetches, updates, seam)
+
+    def _begin(self, fed, training):
         # The walk costs about a microsecond per node, in every evaluation of a new graph: lists
         # where a generator would cost more than what it yields, and one table per kind of number.
-        self._fed, self._side = set(fed), 0 if training else 1
+        self._fed, self._side = fed, 0 if training else 1
         self._numbers: dict[Variable, int] = {}
         self._constants: dict[tuple, int] = {}
         self._dims: dict[tuple, tuple] = {}
         self._count = 0
-        self._key: list[Any] = []
+        self._key: list[Any] = [training]
         self._sizes: dict[str, int] = {}
-        self._draws: dict[int, int] = {}
+        self._draws: dict[Any, int] = {}
         self.leaves: list[Variable] = []
-        targets = [*fetches, *(new for _, new in updates), *seam]
-        self._add(targets, self._fed)
+        self.reads: dict[Variable, Variable] = {}
+
+    def _finish(self, fetches, updates, seam):
         self._key.append(tuple([self._number(v) for v in fetches]))
         self._key.append(tuple([(self._number(v), self._number(new)) for v, new in updates]))
         self._key.append(tuple([self._number(v) for v in seam]))
-        self.key = (training, *self._key)
+        self.key = tuple(self._key)
         self.sizes, self.draws = list(self._sizes), list(self._draws)
         del self._key, self._fed
 
-    def _add(self, targets, stop):
+    def _add(self, order):
         numbers, key, fed = self._numbers, self._key, self._fed
-        for node in ancestors(targets, stop, self._selected):
+        for node in order:
             inputs = self._selected(node)
             key.append(node.kind)
             key.append(
@@ -83,7 +91,7 @@ class Structure:
             self._count += 1
             self._numbers[v] = self._count
             self._key.append((_BODY, v.dtype.num, self._sized(v.dims)))
-        self._add(block.outputs, set(block.inputs))
+        self._add(ancestors(block.outputs, set(block.inputs), self._selected))
         self._key.append(tuple([self._number(v) for v in block.outputs]))
 
     def _sized(self, dims):
@@ -100,6 +108,10 @@ class Structure:
         """The number of a variable; what has none yet is a leaf."""
         number = self._numbers.get(v)
         if number is None:
+            if v.source is not None and v.held is None:
+                self.reads[v] = v.source
+                number = self._numbers[v] = self._number(v.source)
+                return number
             is_constant = v.value is not None and v not in self._fed
             number = self._constant(v) if is_constant else self._leaf(v)
             self._numbers[v] = number
@@ -108,7 +120,8 @@ class Structure:
     def _leaf(self, v):
         self._count += 1
         self.leaves.append(v)
-        kind = _FED if v in self._fed else _STATE if v.is_persistent else _FREE
+        is_fed = v.held is not None or v in self._fed
+        kind = _FED if is_fed else _STATE if v.is_persistent else _FREE
         self._key.append((kind, v.dtype.num, self._sized(v.dims)))
         return self._count
 

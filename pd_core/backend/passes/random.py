@@ -13,7 +13,8 @@ _U = np.uint32
 def uniform(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Lower to float32 on [0, 1): the hash of (seed, step, key, loop counters, element)."""
     (shape, *counters), key = inputs, node.attributes["key"]
-    first, second = _keys(ops.cast(context.seed_row(key), np.uint32), key, counters)
+    stream = key[0] if isinstance(key, tuple) else key  # recorded draws know their place too
+    first, second = _keys(ops.cast(context.seed_row(key), np.uint32), stream, counters)
     count = apply("ReduceProd", shape, keepdims=0)
     h = ops.cast(ops.arange(count), np.uint32)
     h = _mix(_mix(_mix(h + first) + second))

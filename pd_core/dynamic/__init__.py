@@ -1,0 +1,5 @@
+"""Dynamic graphs: the same graph, recorded while values are at hand and computed on demand."""
+
+from .guard import guard, no_grad, to_variable
+
+__all__ = ["guard", "no_grad", "to_variable"]

@@ -1,0 +1,144 @@
+"""`pd.guard()`: values at hand while a graph is built."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
+
+from ..graph.errors import GraphError, NotComputed
+from ..graph.recording import record_with, recorder, stop_recording
+from ..graph.variable import Variable, provide
+from ..ops.mode import mode
+from ..run.session import Session, default_session
+from .backward import as_host, backward, clear_gradient, gradient
+from .recorder import Recorder
+from .state import current_state, state_of
+
+_sessions: dict[str, Session] = {}
+
+
+class guard:
+    """Values at hand in a `with`: ops record, and what is looked at is computed.
+
+    `device` as of `Session`; values of persistent variables belong to the session of a device. The
+    default is the session in force. Guards nest.
+    """
+
+    def __init__(self, device: str | None = None) -> None:
+        self.session = _session_on(device)
+
+    def __enter__(self) -> Self:
+        self.session.__enter__()
+        self.token = record_with(Recorder(state_of(self.session)))
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        stop_recording(self.token)
+        self.session.__exit__()
+        state_of(self.session).flush()
+
+
+def _session_on(device):
+    session = default_session()
+    if device is None or device in (session.device, session.device.partition(":")[0]):
+        return session
+    if device not in _sessions:
+        _sessions[device] = Session(device, session.seed)
+    return _sessions[device]
+
+
+@contextmanager
+def no_grad() -> Iterator[None]:
+    """Record without gradients in a `with`: results are constants to `backward`."""
+    recording = recorder()
+    if recording is None:
+        raise GraphError("no_grad: there are values only inside `with pd.guard():`")
+    token = record_with(Recorder(recording.state, gradients=False))
+    try:
+        yield
+    finally:
+        stop_recording(token)
+
+
+def to_variable(value: ArrayLike, dtype: DTypeLike | None = None) -> Variable:
+    """Return a Variable with a value of its own, inside `with pd.guard():`.
+
+    float64 becomes float32 unless `dtype` says otherwise; the value is copied. Gradients end at it
+    unless its `stop_gradient` is set to False.
+    """
+    if isinstance(value, Variable):
+        return value
+    recording = recorder()
+    if recording is None:
+        raise GraphError("to_variable: there are values only inside `with pd.guard():`")
+    return recording.leaf(value, dtype)
+
+
+def _force(v: Variable) -> Any:
+    """The value of a Variable on the device."""
+    if v.held is None:
+        if v.value is not None:
+            return v.value
+        if v.is_persistent:
+            return default_session().get(v)
+        if v.source is not None:
+            return default_session().get(v.source)
+        if not v.is_recorded:
+            raise NotComputed(
+                f"{v!r} has no value: it was built outside of pd.guard()\n"
+                "  hint: eval() computes it"
+            )
+        current_state().force([v])
+    return v.held
+
+
+def _numpy(v):
+    return np.array(as_host(_force(v)))
+
+
+def _known_shape(v, sizes):
+    try:
+        return as_host(_force(v)).shape
+    except NotComputed:
+        return sizes
+
+
+def _shown(v):
+    try:
+        return as_host(_force(v))
+    except NotComputed as error:
+        return f"not computed: {error}"
+
+
+def _detach(v):
+    if v.held is not None:
+        return Variable.of(v.dims, v.dtype, v.name, held=v.held)
+    if recorder() is None:
+        from .. import ops
+        return ops.stop_gradient(v)
+    with no_grad():
+        from .. import ops
+        return ops.identity(v)
+
+
+def _rows(v):
+    if not v.has_value:
+        raise TypeError(f"{v!r} cannot be iterated over while the graph is built")
+    if not v.dims:
+        raise TypeError(f"{v!r} is a scalar and has no rows")
+    from .. import ops
+    return [ops.gather(v, k) for k in range(len(v))]
+
+
+provide(
+    backward=backward,
+    clear_gradient=clear_gradient,
+    detach=_detach,
+    gradient=gradient,
+    known_shape=_known_shape,
+    numpy=_numpy,
+    rows=_rows,
+    shown=_shown,
+)

@@ -1,0 +1,68 @@
+"""Plans: programs for recorded graphs, found by structure and run on the leaves of a trace."""
+
+from collections.abc import Sequence
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from ..graph.errors import BackendError
+from ..graph.variable import Variable
+from ..run.programs import Program, build_graph, program_cache
+from ..run.session import Session
+from ..run.structure import Structure
+from .trace import Trace
+
+
+class Plan:
+    """A program, and where its inputs are among the leaves and draws of a trace.
+
+    Holds persistent variables weakly and nothing of the graph that it was made for.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        trace: Trace,
+        fetches: Sequence[Variable],
+        updates: Sequence[tuple[Variable, Variable]],
+        structure: Structure | None = None,
+    ) -> None:
+        structure = structure or Structure(fetches, updates, (), (), False)
+        leaves = {v: k for k, v in enumerate(trace.leaves)}
+        streams = {s: k for k, s in enumerate(trace.draws)}
+        cache = program_cache(session.device)
+        program = cache.get(structure)
+        self.compiled = program is None
+        if program is None:
+            fed = {v: np.asarray(v.held) for v in structure.leaves if v.held is not None}
+            graph, values = build_graph(fetches, updates, (), fed, False, structure.reads)
+            program = Program(session.backend, graph, values, structure)
+            cache.add(structure, program)
+        used = structure.leaves
+        self.fed = [leaves[used[k]] for k in program.fed]
+        states, updated = ([used[k] for k in ks] for ks in (program.states, program.updated))
+        self.states, self.updated = list(map(ref, states)), list(map(ref, updated))
+        draws = [structure.draws[k] for k in program.draws]
+        # a stream that only the update draws from is the session's
+        self.draws = [streams.get(s, s) for s in draws]
+        self.recorded = [s in streams for s in draws]
+        self.operators = program.operators
+        self.executable = None
+        if program.compiled is not None:
+            self.executable = program.compiled.bind(states, updated)
+        self.constants = [(ref(v), new.value) for v, new in updates if new.value is not None]
+        self.result: Any = None  # what the values of its fetches are
+        self.initialized = False
+
+    def run(self, session: Session, trace: Trace) -> list[Any]:
+        """Return the values of the fetches on the leaves of a trace; store the updates."""
+        leaves = trace.leaves
+        arrays = [leaves[k].held for k in self.fed]
+        draws = [
+            trace.draws[s] if recorded else s
+            for s, recorded in zip(self.draws, self.recorded, strict=True)
+        ]
+        values = session.run_recorded(self, arrays, draws)
+        self.compiled = False
+        return values

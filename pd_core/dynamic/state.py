@@ -1,0 +1,183 @@
+"""What a session holds for `pd.guard()`: reads of persistent variables, pending assignments, plans."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary, WeakValueDictionary, ref
+
+from ..graph.errors import BackendError
+from ..graph.node import Node
+from ..graph.recording import not_recording
+from ..graph.variable import Variable
+from ..run.session import Session, default_session
+from ..run.step import located
+from .plan import Plan
+from .trace import Trace
+
+_MOST_PLANS = 256
+_MOST_PENDING = 4096
+
+
+class Pending(NamedTuple):
+    """A new value of a persistent variable, which it takes once `node` is computed."""
+
+    node: Node
+    value: Variable
+
+
+class State:
+    """The recorded part of a session.
+
+    A read of a persistent variable is a leaf that stands for its value at that line. As long as
+    nothing changes the variable, programs bind the stored value itself; when something does, the
+    value before is kept for the reads that are still in use.
+    """
+
+    def __init__(self, session: Session):
+        self._session = ref(session)
+        self.reads: WeakValueDictionary[Variable, Variable] = WeakValueDictionary()
+        self.pending: dict[Variable, Pending] = {}
+        self.gradients: WeakKeyDictionary[Variable, Variable] = WeakKeyDictionary()
+        self.optimizers: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+        self.plans: OrderedDict[tuple, Plan] = OrderedDict()
+
+    @property
+    def session(self) -> Session:
+        """The session."""
+        session = self._session()
+        if session is None:
+            raise RuntimeError("the session of these values was dropped")
+        return session
+
+    # ---- persistent variables
+
+    def read(self, v: Variable) -> Variable:
+        """Return the value of a persistent variable at this line."""
+        if self.pending and v in self.pending:
+            return self.pending[v].value
+        read = self.reads.get(v)
+        if read is None:
+            attributes = {"source": v, "row_sparse": v.row_sparse, "site": v.site}
+            read = self.reads[v] = Variable.of(v.dims, v.dtype, v.name, **attributes)
+        read.__dict__["tracked"] = v.trainable
+        return read
+
+    def assign(self, node: Node, effects: Sequence[tuple[Variable, Variable]]) -> None:
+        """Note the values that persistent variables take once a node is computed."""
+        for v, value in effects:
+            value.__dict__["tracked"] = False
+            self.pending[v] = Pending(node, value)
+        if len(self.pending) > _MOST_PENDING:
+            self.flush()
+
+    def flush(self) -> None:
+        """Store all pending values."""
+        if self.pending:
+            self.force([p.value for p in self.pending.values()])
+
+    def before_store(self, v: Variable) -> None:
+        """Keep the value of a variable for the reads in use, before it is replaced."""
+        self.pending.pop(v, None)
+        read = self.reads.pop(v, None)
+        if read is not None:
+            self.session.initialize([v])
+            read.__dict__["held"] = self.session.current(v)
+
+    def before_update(self, variables: Sequence[Callable[[], Variable | None]]) -> None:
+        """Keep the values that a step writes in place, for the reads in use."""
+        if self.reads:
+            for reference in variables:
+                v = reference()
+                if v is not None and v.row_sparse:
+                    self.before_store(v)
+
+    def after_update(self, variables: Sequence[Callable[[], Variable | None]]) -> None:
+        """Keep the values before a step, for the reads in use."""
+        if self.reads:
+            for reference in variables:
+                v = reference()
+                read = None if v is None else self.reads.pop(v, None)
+                if read is not None:
+                    read.__dict__["held"] = self.session.release(v)
+
+    # ---- computing
+
+    def force(self, targets: Sequence[Variable]) -> None:
+        """Compute targets, and what else of their graph somebody holds."""
+        session = self.session
+        with session.exclusive():
+            trace = Trace(targets, self.pending, through=False)
+            plan = self.plan(("force",), trace)
+            if plan is None:
+                plan = self.planned(("force",), trace, trace.fetches, trace.updates, trace)
+            self.finish(trace, plan, self.run(plan, trace))
+
+    def plan(self, name: tuple, trace: Trace) -> Plan | None:
+        """Return the plan of this name for a graph like that of the trace; None without one."""
+        key = (*name, trace.key, tuple(map(ref, trace.states)))
+        plan = self.plans.get(key)
+        if plan is not None:
+            self.plans.move_to_end(key)
+        return plan
+
+    def planned(
+        self,
+        name: tuple,
+        trace: Trace,
+        fetches: Sequence[Variable],
+        updates: Sequence[tuple[Variable, Variable]],
+        structure: Trace | None = None,
+    ) -> Plan:
+        """Make the plan of this name for graphs like that of the trace."""
+        trace.check()
+        key = (*name, trace.key, tuple(map(ref, trace.states)))
+        with not_recording():
+            plan = Plan(self.session, trace, fetches, updates, structure)
+        self.plans[key] = plan
+        if len(self.plans) > _MOST_PLANS:
+            self.plans.popitem(last=False)
+        return plan
+
+    def run(self, plan: Plan, trace: Trace) -> list[Any]:
+        """Return the values of a plan on the leaves of a trace."""
+        try:
+            return plan.run(self.session, trace)
+        except BackendError as error:
+            if plan.compiled or error.place is None or not trace.targets:
+                raise
+            raise error  # TODO
+
+    def finish(self, trace: Trace, plan: Plan, values: Sequence[Any], ends: bool = False) -> None:
+        """Give the Variables of a trace their values, and end the graph where they suffice.
+
+        With `ends` it ends at all of them: their history was used.
+        """
+        for v, value in zip(trace.fetches, values, strict=False):
+            attributes = v.__dict__
+            attributes["held"] = value
+            if not v.tracked:
+                attributes["node"] = None
+            elif ends:
+                attributes["node"], attributes["tracked"] = None, False
+                attributes["consumed"] = True
+        assigned = trace.assigned
+        trace.release()
+        self.after_update(plan.updated)
+        for v, pending in assigned:
+            attributes = pending.value.__dict__
+            attributes["node"], attributes["source"] = None, v
+            if self.pending.get(v) is pending:
+                del self.pending[v]
+                self.reads[v] = pending.value
+
+
+def state_of(session: Session) -> State:
+    """Return the recorded part of a session."""
+    if session.recorded is None:
+        session.recorded = State(session)
+    return session.recorded
+
+
+def current_state() -> State:
+    """Return the recorded part of the session in force."""
+    return state_of(default_session())

@@ -1,0 +1,97 @@
+"""Steps of optimizers on recorded graphs."""
+
+from collections.abc import Sequence
+from typing import Any
+from weakref import ref
+
+from ..graph.errors import GraphError
+from ..graph.recording import not_recording
+from ..graph.update import Update
+from ..graph.variable import Variable, fresh_dim
+from ..optimizers.kept import KeptTracing, kept_tracing
+from ..optimizers.row_sparse import RowGradient, gradients_by_rows
+from .backward import Gradient, check_tracked
+from .state import State
+from .trace import Trace
+
+
+def minimize(
+    state: State,
+    optimizer: Any,
+    costs: Sequence[Variable],
+    var_list: Sequence[Variable] | None,
+    retain_graph: bool,
+) -> None:
+    """Take a step: with the gradients of `backward` if it was called on the costs, else of them."""
+    for v in var_list or ():
+        if not isinstance(v, Variable) or not v.is_persistent:
+            raise GraphError(f"minimize: var_list takes parameters, not {v!r}")
+    with state.session.exclusive():
+        kept = kept_tracing(optimizer, state.session)
+        if all("parameters" in c.__dict__ for c in costs):
+            reached = [w for c in costs for w in c.__dict__["parameters"]]
+            _step(state, kept, reached if var_list is None else var_list)
+        else:
+            _fused_step(state, kept, costs, var_list, retain_graph)
+
+
+def _step(state, kept, parameters):
+    """Update parameters with the gradients that they have."""
+    pairs = [(w, state.gradients.get(w)) for w in dict.fromkeys(parameters) if w.trainable]
+    pairs = [(w, g) for w, g in pairs if g is not None]
+    if not pairs:
+        raise GraphError(f"minimize: none of {[w.name for w in parameters]} has a gradient")
+    key = (tuple([(ref(w), g.rows is None) for w, g in pairs]), kept.settings())
+    template = kept.updates.get(key)
+    if template is None:
+        with not_recording():
+            template = kept.updates[key] = _template(kept, pairs)
+    slots, update = template
+    arrays = [a for _, g in pairs for a in ((g.values,) if g.rows is None else (g.rows, g.values))]
+    fed = dict(zip(slots, arrays, strict=True))
+    fed |= {v: v.held for v in kept.operands()}
+    state.session.apply(update, fed)
+
+
+def _template(kept, pairs: Sequence[tuple[Variable, Gradient]]) -> tuple[list[Variable], Update]:
+    """Feed slots for the gradients, and the update from them."""
+    slots: list[Variable] = []
+    gradients: list[tuple[Variable, Any]] = []
+    for w, g in pairs:
+        if g.rows is None:
+            slots.append(Variable.of(w.dims, w.dtype, f"{w.name}_gradient"))
+            gradients.append((w, slots[-1]))
+        else:
+            count = fresh_dim()
+            rows = Variable.of((count,), "int64", f"{w.name}_rows")
+            values = Variable.of((count, *w.dims[1:]), w.dtype, f"{w.name}_gradient")
+            slots += [rows, values]
+            gradients.append((w, RowGradient(rows, values)))
+    return slots, kept.update(gradients)
+
+
+def _fused_step(state, kept: KeptTracing, costs, var_list, retain_graph):
+    """Compute gradients and update in one program."""
+    check_tracked("minimize", costs)
+    trace = Trace(costs, state.pending, through=True, operands=kept.operands())
+    reads = {v.source: v for v in trace.reads if v.tracked}
+    parameters = [w for w in (reads if var_list is None else var_list) if w in reads]
+    if not parameters:
+        wanted = "parameters" if var_list is None else [w.name for w in var_list]
+        raise GraphError(f"minimize: {costs[0]!r} depends on no trainable ones of {wanted}")
+    numbers = tuple([trace.number(reads[w]) for w in parameters])
+    name = ("minimize", ref(kept.optimizer), kept.settings(), len(costs), trace.flows, numbers)
+    plan = state.plan(name, trace)
+    if plan is None:
+        trace.check_history()
+        with not_recording():
+            wrt = [reads[w] for w in parameters]
+            gradients = gradients_by_rows(costs, wrt)
+            pairs = [(w, g) for w, g in zip(parameters, gradients, strict=True) if g is not None]
+            update = kept.update(pairs)
+        changes = [(a.variable, a.value) for a in update.assignments]
+        plan = state.planned(name, trace, trace.fetches, [*trace.updates, *changes])
+    reads.clear()
+    state.before_update([ref(w) for w in trace.read_elsewhere])
+    values = state.run(plan, trace)
+    state.finish(trace, plan, values, ends=not retain_graph)

@@ -1,0 +1,100 @@
+"""Recording: what building a graph asks while values are at hand, inside `pd.guard()`.
+
+The recorder itself is in `pd_core.dynamic`, above all that builds graphs.
+"""
+
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from itertools import count
+from typing import Any, Protocol
+
+
+class Recorder(Protocol):
+    """The interface of a recorder that ops use."""
+
+    inside: bool  # whether an op runs that was called from outside of ops
+
+    def arguments(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """Return the arguments of an op with leaves in the place of arrays."""
+
+    def except_first(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """Return the arguments with their sizes as numbers, but those of the first axes."""
+
+    def specialised(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """Return the arguments with all of their sizes as numbers."""
+
+    def operand(self, x: Any) -> Any:
+        """Return the value at this line of a persistent variable; any other as it is."""
+
+    def number(self, value: float, dtype: Any) -> Any:
+        """Return a leaf for a number that changes from call to call, None for a constant."""
+
+    def types(self, call: Any, types: list) -> list:
+        """Return the types of the outputs of an operator with the sizes that are known."""
+
+    def draw(self, stream: int) -> Any:
+        """Return the identity of the next random draw of a stream."""
+
+    def assign(self, node: Any, effects: Sequence) -> None:
+        """Note the values that persistent variables take once the node is computed."""
+
+    def minimize(self, optimizer: Any, costs: list, var_list: Any, retain_graph: bool) -> None:
+        """Take a step of an optimizer."""
+
+    node: Callable[..., Any]  # the class of the nodes that are recorded
+
+
+_recorder: ContextVar[Recorder | None] = ContextVar("pd_core.recorder", default=None)
+
+recorder = _recorder.get  # of this thread; None while no values are at hand
+record_with = _recorder.set
+stop_recording = _recorder.reset
+
+
+class not_recording:
+    """Build a graph without values in a `with`."""
+
+    __slots__ = ("token",)
+
+    def __enter__(self) -> None:
+        self.token = _recorder.set(None)
+
+    def __exit__(self, *exc: object) -> None:
+        _recorder.reset(self.token)
+
+
+class Size(str):
+    """The name of a size, in a program for any size, whose number is known at this line."""
+
+    __slots__ = ("number",)
+    number: int
+
+
+_sizes: dict[tuple, Size] = {}
+_origins: dict[tuple, int] = {}
+_numbers = count()
+_LIMIT = 1 << 14
+
+
+def named_size(origin: tuple, number: int) -> Size | int:
+    """Return the name of a size of this origin; the same for equal arguments.
+
+    A size of 1 has none: it broadcasts, which no other does.
+    """
+    if number == 1:
+        return 1
+    key = origin, number
+    size = _sizes.get(key)
+    if size is None:
+        if len(_sizes) >= _LIMIT:
+            _sizes.clear()
+            _origins.clear()
+        size = Size(f"?{_origins.setdefault(origin, next(_numbers))}={number}")
+        size.number = number
+        _sizes[key] = size
+    return size
+
+
+def as_number(d: int | str | None) -> int | None:
+    """Return a size as a number; None where it is known only at run time."""
+    return d if isinstance(d, int) else getattr(d, "number", None)

@@ -1,0 +1,107 @@
+"""The state of optimizers whose steps are taken one by one, inside `pd.guard()`."""
+
+from collections.abc import Mapping
+from typing import Any
+from weakref import WeakKeyDictionary, ref
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
+
+from ..graph.errors import GraphError
+from ..graph.update import Assignment, Update
+from ..graph.variable import Dims, Variable
+from ..run.session import Session
+from .tracing import Rate, TraceableOptimizer, Tracing
+
+_CONSTANTS = 4  # learning rates that are constants of programs; later ones are fed
+
+
+class KeptTracing(Tracing):
+    """The tracing of an optimizer whose state is the same in every step.
+
+    A learning rate that is a number is fed to programs once it has changed a few times.
+    """
+
+    def __init__(self, optimizer: TraceableOptimizer, session: Session):
+        super().__init__(optimizer, getattr(optimizer, "name", None))
+        self._session = ref(session)
+        self.slots: WeakKeyDictionary[Variable, dict[str, Variable]] = WeakKeyDictionary()
+        self.scalars: dict[str, Variable] = {}
+        self.waiting: dict[str, ArrayLike] = {}  # loaded values of state that is not there yet
+        self.updates: dict[tuple, tuple[list[Variable], Update]] = {}
+        self.rate_slot = Variable.of((), np.dtype(np.float32), "learning_rate")
+        self.rates: list[float] = []
+
+    def state(
+        self, w: Variable | None, name: str, dims: Dims, dtype: DTypeLike, value: float
+    ) -> Variable:
+        own = self.scalars if w is None else self.slots.setdefault(w, {})
+        if name not in own:
+            own[name] = super().state(w, name, dims, dtype, value)
+            key = name if w is None else f"{w.name}/{name}"
+            if key in self.waiting:
+                self._set(key, own[name], self.waiting.pop(key))
+        return own[name]
+
+    def variables(self) -> dict[str, Variable]:
+        """Return slots and scalars by name."""
+        slots = {
+            f"{w.name}/{name}": v for w, own in self.slots.items() for name, v in own.items()
+        }
+        return slots | self.scalars
+
+    def load(self, values: Mapping[str, ArrayLike]) -> None:
+        """Set state by name; what is not there yet waits until it is."""
+        variables = self.variables()
+        self.waiting = {k: v for k, v in values.items() if k not in variables}
+        for key in values.keys() & variables.keys():
+            self._set(key, variables[key], values[key])
+
+    def _set(self, key, variable, value):
+        session = self._session()
+        if session is not None:
+            session.set(variable, value)
+
+    # ---- the learning rate and other settings
+
+    def rate_is_fed(self) -> bool:
+        """Return whether the learning rate is fed to programs rather than a constant of them."""
+        rate = self.optimizer.learning_rate
+        if not isinstance(rate, (int, float)):
+            return False
+        if rate not in self.rates and len(self.rates) < _CONSTANTS:
+            self.rates.append(rate)
+        return rate not in self.rates
+
+    def operands(self) -> list[Variable]:
+        """Return the leaf of the learning rate, with its value of now, if it is fed to programs."""
+        if not self.rate_is_fed():
+            return []
+        self.rate_slot.__dict__["held"] = np.array(self.optimizer.learning_rate, np.float32)
+        return [self.rate_slot]
+
+    def scheduled(self) -> tuple[Rate, list[Assignment]]:
+        return (self.rate_slot, []) if self.rate_is_fed() else super().scheduled()
+
+    def settings(self) -> tuple[Any, ...]:
+        """Return what an update depends on besides its parameters."""
+        own = {k: v for k, v in vars(self.optimizer).items()}
+        if self.rate_is_fed():
+            own["learning_rate"] = None
+        frozen = tuple([(k, tuple(v.items()) if type(v) is dict else v) for k, v in own.items()])
+        try:
+            hash(frozen)
+        except TypeError:
+            raise GraphError(
+                f"{type(self.optimizer).__name__}: its settings must be numbers, strings, functions"
+                f" or other hashable values, not {own}"
+            ) from None
+        return frozen
+
+
+def kept_tracing(optimizer: TraceableOptimizer, session: Session) -> KeptTracing:
+    """Return the state of an optimizer in a session."""
+    kept = session.optimizers.get(optimizer)
+    if kept is None:
+        kept = session.optimizers[optimizer] = KeptTracing(optimizer, session)
+    return kept
