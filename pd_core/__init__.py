@@ -1,5 +1,6 @@
 """A graph of ONNX nodes that can be differentiated and trained on stock ONNX Runtime."""
 
+from . import nn
 from .backend.ort import devices
 from .dynamic import guard, no_grad, to_variable
 from .files.atomic import atomic_write
@@ -361,6 +362,7 @@ __all__ = [
     "nce_loss",
     "ndcg",
     "neg",
+    "nn",
     "non_max_suppression",
     "nonzero",
     "one_hot",
