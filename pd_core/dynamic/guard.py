@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, DTypeLike
 from ..graph.errors import GraphError, NotComputed
 from ..graph.recording import record_with, recorder, stop_recording
 from ..graph.variable import Variable, provide
-from ..ops.mode import mode
 from ..run.session import Session, default_session
 from .backward import as_host, backward, clear_gradient, gradient
 from .recorder import Recorder
@@ -117,9 +116,11 @@ def _detach(v):
         return Variable.of(v.dims, v.dtype, v.name, held=v.held)
     if recorder() is None:
         from .. import ops
+
         return ops.stop_gradient(v)
     with no_grad():
         from .. import ops
+
         return ops.identity(v)
 
 
@@ -129,6 +130,7 @@ def _rows(v):
     if not v.dims:
         raise TypeError(f"{v!r} is a scalar and has no rows")
     from .. import ops
+
     return [ops.gather(v, k) for k in range(len(v))]
 
 

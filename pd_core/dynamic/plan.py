@@ -6,7 +6,6 @@ from weakref import ref
 
 import numpy as np
 
-from ..graph.errors import BackendError
 from ..graph.variable import Variable
 from ..run.programs import Program, build_graph, program_cache
 from ..run.session import Session

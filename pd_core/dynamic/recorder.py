@@ -9,10 +9,10 @@ from numpy.typing import ArrayLike, DTypeLike
 from onnx.shape_inference import InferenceError
 
 from ..graph.broadcast import equal_sizes
-from ..graph.errors import DTypeError, GraphError, ShapeError
+from ..graph.errors import GraphError, ShapeError
 from ..graph.inference import Call, infer
 from ..graph.node import Node, Recorded, refined
-from ..graph.recording import Size, as_number, named_size
+from ..graph.recording import as_number, named_size
 from ..graph.site import user_site
 from ..graph.update import Assignment
 from ..graph.variable import OutputType, Variable, as_array, format_dims
@@ -226,7 +226,9 @@ class Recorder:
 
     def draw(self, stream: int) -> tuple[int, int]:
         """Return (stream, place in it) of the next random draw."""
-        return self.state.draw(stream)
+        draws = self.state.session.draws
+        draws[stream] += 1
+        return stream, draws[stream] - 1
 
     def assign(self, node: Node, effects: Sequence[Assignment]) -> None:
         """Note the values that persistent variables take once the node is computed."""

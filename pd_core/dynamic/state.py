@@ -10,7 +10,6 @@ from ..graph.node import Node
 from ..graph.recording import not_recording
 from ..graph.variable import Variable
 from ..run.session import Session, default_session
-from ..run.step import located
 from .plan import Plan
 from .trace import Trace
 

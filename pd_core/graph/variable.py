@@ -181,7 +181,10 @@ class Variable:
     def is_feed(self) -> bool:
         """Whether it has a value only when it is fed."""
         return (
-            self.node is None and self.value is None and self.fill is None and self.held is None
+            self.node is None
+            and self.value is None
+            and self.fill is None
+            and self.held is None
             and self.source is None
         )
 
@@ -189,7 +192,7 @@ class Variable:
         text = f"{self.name}: {describe(self)}"
         recording = recorder()
         in_message = recording is not None and recording.inside
-        if in_message or self.held is None and not self.is_recorded:
+        if in_message or (self.held is None and not self.is_recorded):
             return text
         return f"{text}\n{_provided['shown'](self)}"
 
@@ -437,6 +440,8 @@ def as_array(value: ArrayLike, dtype: DTypeLike | None = None, label: str = "") 
         raise _dtype_error(label, value, "masked elements, which have no value")
     try:
         array = np.asarray(value)
+    except DTypeError:  # of a Variable among them
+        raise _dtype_error(label, value, "object values") from None
     except ValueError:
         raise _dtype_error(label, value, "rows of different lengths") from None
     if array.dtype.kind not in "fiub":

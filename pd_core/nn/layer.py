@@ -12,8 +12,10 @@ from numpy.typing import ArrayLike, DTypeLike
 from ..graph.errors import NameConflict, ShapeError
 from ..graph.initializers import Initializer, Value, initializer, initializers
 from ..graph.names import close_prefix, current_namespace, open_prefix
+from ..graph.recording import not_recording, recorder
 from ..graph.variable import Dim, Shape, Variable, fresh_dim
 from ..ops.mode import in_mode
+from ..ops.random import restart_draws
 from ..run.session import default_session
 from .hooks import HookHandle
 from .parameter import Owned, Parameter, free_name, parameter
@@ -65,7 +67,12 @@ class Layer:
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
         """Return `forward` of the inputs, built in this layer's mode and under its name."""
-        open_prefix(self._prefix or self._fix_prefix())
+        prefix = self._prefix or self._fix_prefix()
+        recording = recorder()
+        if recording is not None:
+            inputs, kwargs = recording.arguments(inputs, kwargs)
+            restart_draws(prefix)
+        open_prefix(prefix)
         try:
             with in_mode(self.training):
                 if self._pre_hooks:
@@ -108,7 +115,8 @@ class Layer:
         None is a size known only at run time. Inputs are float32; a Variable in place of a shape
         gives another dtype. Parameters are built as a call builds them; nothing is computed.
         """
-        return _shapes(self(*[_slot(f"input_{k}", shape) for k, shape in enumerate(shapes)]))
+        with not_recording():
+            return _shapes(self(*[_slot(f"input_{k}", shape) for k, shape in enumerate(shapes)]))
 
     # ---- names
 
@@ -314,7 +322,7 @@ class Layer:
     def clear_gradients(self) -> None:
         """Forget the gradients of the parameters."""
         for v in self.parameters():
-            v.clear_gradient()  # type: ignore[attr-defined]
+            v.clear_gradient()
 
     # ---- the layers below
 

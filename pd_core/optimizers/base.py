@@ -17,9 +17,9 @@ from ..graph.recording import recorder
 from ..graph.update import Update, effects
 from ..graph.variable import Variable
 from ..run.session import default_session
+from .kept import kept_tracing
 from .regularizers import Clip, Penalty
 from .row_sparse import Gradient, gradients_by_rows
-from .kept import kept_tracing
 from .tracing import Counters, Rate, Slots, Tracing
 
 LearningRate = Rate | Callable[[Variable], Variable]  # a number, a scalar or a schedule

@@ -45,9 +45,7 @@ class KeptTracing(Tracing):
 
     def variables(self) -> dict[str, Variable]:
         """Return slots and scalars by name."""
-        slots = {
-            f"{w.name}/{name}": v for w, own in self.slots.items() for name, v in own.items()
-        }
+        slots = {f"{w.name}/{name}": v for w, own in self.slots.items() for name, v in own.items()}
         return slots | self.scalars
 
     def load(self, values: Mapping[str, ArrayLike]) -> None:

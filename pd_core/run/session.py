@@ -151,8 +151,10 @@ class Session:
             plan.initialized = True
         if plan.updated:
             self.version += 1
-        results = [] if plan.executable is None else plan.executable.run(
-            arrays, self._values, self.draw_rows(draws), keep=True
+        results = (
+            []
+            if plan.executable is None
+            else plan.executable.run(arrays, self._values, self.draw_rows(draws), keep=True)
         )
         counts = self._counts
         counts["compiled"] += plan.compiled
