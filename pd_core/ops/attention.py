@@ -8,7 +8,7 @@ from ..graph.checks import whole
 from ..graph.errors import GraphError, ShapeError
 from ..graph.node import apply
 from ..graph.op import op
-from ..graph.variable import Operand, Variable, constant, describe
+from ..graph.variable import Operand, Variable, constant, describe, static
 from . import math as m
 from .matrix import matmul
 from .random import dropout as dropout_op
@@ -38,7 +38,7 @@ def attention(
     # Not ONNX's Attention: its gradient computes the forward pass again.
     q, k, v = constant(q), constant(k), constant(v)
     _check_heads(q, k, v)
-    scale = 1.0 / math.sqrt(q.dims[3]) if scale is None else scale
+    scale = 1.0 / math.sqrt(static(q.dims)[3]) if scale is None else scale
     rows = _Heads(q, k)
     scores = rows.unfolded(matmul(rows.folded(q * scale), matrix_transpose(k)))
     bias, seeing = _bias(q, k, mask, causal)
@@ -93,7 +93,8 @@ def _bias(q, k, mask, causal):
     if mask is not None and (mask.rank > 4 or mask.dtype.kind not in "bf"):
         raise GraphError(f"a mask is bool or numbers and has at most 4 axes, not {describe(mask)}")
     lowest = float(np.finfo(q.dtype).min) / 2  # the sum of two of them is finite
-    allowed, added = [], []
+    allowed: list[Variable] = []
+    added: list[Variable] = []
     if causal:
         allowed.append(_causal(q, k))
     if mask is not None:
