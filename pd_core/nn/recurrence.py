@@ -111,7 +111,9 @@ def stacked(
             finals.append(final)
         rows = outputs[0] if len(outputs) == 1 else ops.concat(outputs, rows.rank - 1)
         rows = ops.dropout(rows, dropout) if layer + 1 < num_layers else rows
-    joined = [ops.concat([ops.unsqueeze(s, 0) for s in states]) for states in zip(*finals)]
+    joined = [
+        ops.concat([ops.unsqueeze(s, 0) for s in states]) for states in zip(*finals, strict=True)
+    ]
     return time.padded(rows), tuple(joined)
 
 
