@@ -1,7 +1,7 @@
 """Layers of transformers (Vaswani et al. 2017), over sequences [B, T, width]."""
 
 from .. import ops
-from ..graph.variable import Operand, Variable, constant
+from ..graph.variable import Operand, constant
 from .attention import Attended, Cache, MultiHeadAttention
 from .dense import FC
 from .layer import Layer
@@ -72,9 +72,9 @@ class TransformerDecoderLayer(Layer):
         memory_mask: Operand | None = None,
         cache: Cache | None = None,
     ) -> Attended:
-        """Return the output [B, T, width] for x and a memory [B, S, n], such as an encoder's output.
+        """Return the output [B, T, width] for x and a memory [B, S, n], as an encoder returns it.
 
-        With a cache, of the self-attention, also the new one.
+        With a cache, that of the self-attention, also the new one.
         """
         x, new = _self_attended(self, constant(x), mask, cache)
         x = _residual(
