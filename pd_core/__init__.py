@@ -1,5 +1,6 @@
 """A graph of ONNX nodes that can be differentiated and trained on stock ONNX Runtime."""
 
+from . import nn
 from .backend.ort import devices
 from .files.atomic import atomic_write
 from .files.export import export_onnx
@@ -34,7 +35,7 @@ from .graph.update import Update, assign, effects
 from .graph.variable import Variable, constant
 from .importing import ImportedModel, import_onnx
 from .nn import functional as layer
-from .nn.functional import conv2d, embedding, fc, softmax
+from .nn.functional import conv2d, embedding, fc, gru, lstm, simple_rnn, softmax
 from .ops import (
     BeamExpansion,
     PaddedSegments,
@@ -333,6 +334,7 @@ __all__ = [
     "gradients",
     "greater_equal",
     "greater_than",
+    "gru",
     "gru_cell",
     "gru_cell_reset_after",
     "hierarchical_sigmoid",
@@ -358,6 +360,7 @@ __all__ = [
     "logical_and",
     "logical_not",
     "logical_or",
+    "lstm",
     "lstm_cell",
     "match_boxes",
     "matmul",
@@ -373,6 +376,7 @@ __all__ = [
     "ndcg",
     "neg",
     "negative_log_likelihood",
+    "nn",
     "non_max_suppression",
     "nonzero",
     "one_hot",
@@ -414,6 +418,7 @@ __all__ = [
     "sigmoid",
     "sigmoid_cross_entropy",
     "sign",
+    "simple_rnn",
     "sin",
     "size",
     "size_of",

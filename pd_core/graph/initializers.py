@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .errors import GraphError, ShapeError
+
 Initializer = Callable[[tuple[int, ...], np.random.Generator], ArrayLike]
 
 
@@ -77,21 +79,75 @@ def fan_in(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Xavier:
-    """Uniform on ±sqrt(6 / (fan_in + fan_out)) (Glorot & Bengio 2010, eq. 16)."""
+class TruncatedNormal:
+    """N(mean, std^2), drawn again where it is further than two std from the mean."""
+
+    mean: float = 0.0
+    std: float = 1.0
 
     def __call__(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-        inputs, outputs = _fans(shape)
-        bound = np.sqrt(6.0 / (inputs + outputs))
-        return rng.uniform(-bound, bound, shape)
+        values = rng.standard_normal(shape)
+        outside = np.abs(values) > 2.0
+        while outside.any():
+            values[outside] = rng.standard_normal(np.count_nonzero(outside))
+            outside = np.abs(values) > 2.0
+        return self.mean + self.std * values
+
+
+@dataclass(frozen=True)
+class Orthogonal:
+    """A random matrix with orthonormal rows or columns, whichever are fewer, times `gain`.
+
+    Filters [O, I, *window] are the matrix [O, I * window] (Saxe et al. 2014).
+    """
+
+    gain: float = 1.0
+
+    def __call__(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+        if len(shape) < 2:
+            raise ShapeError(f"an orthogonal matrix has two axes or more, not {list(shape)}")
+        rows, columns = shape[0], int(np.prod(shape[1:]))
+        q, r = np.linalg.qr(rng.standard_normal((max(rows, columns), min(rows, columns))))
+        q = q * np.where(np.diag(r) < 0, -1.0, 1.0)  # each such matrix equally likely
+        return self.gain * (q if rows >= columns else q.T).reshape(shape)
+
+
+@dataclass(frozen=True)
+class Xavier:
+    """Variance 2 / (fan_in + fan_out) (Glorot & Bengio 2010, eq. 16); uniform or normal."""
+
+    uniform: bool = True
+
+    def __call__(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+        return _draw(shape, rng, 2.0, sum(_fans(shape)), self.uniform)
 
 
 @dataclass(frozen=True)
 class MSRA:
-    """N(0, 2/fan_in) (He et al. 2015, eq. 10)."""
+    """Variance 2 / fan_in (He et al. 2015, eq. 10); normal or uniform."""
+
+    uniform: bool = False
 
     def __call__(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-        return rng.normal(0.0, np.sqrt(2.0 / _fans(shape)[0]), shape)
+        return _draw(shape, rng, 2.0, _fans(shape)[0], self.uniform)
+
+
+@dataclass(frozen=True)
+class LeCun:
+    """Variance 1 / fan_in (LeCun et al. 1998, section 4.6); normal or uniform."""
+
+    uniform: bool = False
+
+    def __call__(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+        return _draw(shape, rng, 1.0, _fans(shape)[0], self.uniform)
+
+
+def _draw(shape, rng, factor, fan, uniform):
+    """Draw with mean 0 and variance factor / fan; a uniform bound is sqrt(3) std."""
+    if uniform:
+        bound = np.sqrt(3.0 * factor / fan)
+        return rng.uniform(-bound, bound, shape)
+    return rng.normal(0.0, np.sqrt(factor / fan), shape)
 
 
 def _fans(shape: tuple[int, ...]) -> tuple[int, int]:
@@ -102,3 +158,37 @@ def _fans(shape: tuple[int, ...]) -> tuple[int, int]:
         return shape
     window = int(np.prod(shape[2:]))
     return shape[1] * window, shape[0] * window
+
+
+initializers: dict[str, Initializer] = {
+    "he_normal": MSRA(),
+    "he_uniform": MSRA(uniform=True),
+    "lecun_normal": LeCun(),
+    "lecun_uniform": LeCun(uniform=True),
+    "normal": Gaussian(),
+    "ones": Constant(1.0),
+    "orthogonal": Orthogonal(),
+    "truncated_normal": TruncatedNormal(),
+    "uniform": Uniform(),
+    "xavier_normal": Xavier(uniform=False),
+    "xavier_uniform": Xavier(),
+    "zeros": Constant(0.0),
+}
+
+
+def initializer(spec: str | Initializer | None) -> Initializer:
+    """Return an initializer by its name; a function as it is; None is the default, `fan_in`.
+
+    GraphError for an unknown name, TypeError for anything else.
+    """
+    if spec is None:
+        return fan_in
+    if isinstance(spec, str):
+        if spec not in initializers:
+            raise GraphError(
+                f"there is no initializer {spec!r}; there is {', '.join(initializers)}"
+            )
+        return initializers[spec]
+    if not callable(spec):
+        raise TypeError(f"an initializer is a name or a function (shape, rng), not {spec!r}")
+    return spec

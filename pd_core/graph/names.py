@@ -38,7 +38,8 @@ class Registry:
 
     def __init__(self) -> None:
         self._entries: dict[str, Any] = {}
-        self._layers: Counter[str] = Counter()  # number of names that begin with `layer.`
+        # number of names that begin with `layer.` or `layer/`
+        self._layers: Counter[str] = Counter()
         # A weak reference may die at any point of any thread: its entry is removed with the next
         # addition, under the lock of who adds.
         self._dead: deque[tuple[str, Any]] = deque()
@@ -81,7 +82,7 @@ class Registry:
         return v
 
     def has_layer(self, name: str) -> bool:
-        """Return whether there are variables `name.W` and the like."""
+        """Return whether there are variables `name.W`, `name/W` and the like."""
         return self._layers[name] > 0
 
     def remove(self, name: str) -> None:
@@ -102,8 +103,8 @@ class Registry:
 
 
 def _layers_of(name):
-    """`a/fc_0` of `a/fc_0.W`: each part of a name before a dot."""
-    return [name[:k] for k, letter in enumerate(name) if letter == "."] if "." in name else ()
+    """`a`, `a/fc_0` of `a/fc_0.W`: each part of a name before a dot or a slash."""
+    return [name[:k] for k, letter in enumerate(name) if letter in "./"]
 
 
 def _dereference(entry):

@@ -50,7 +50,7 @@ class MultiHeadAttention(Layer):
         """
         key = query if key is None else key
         value = key if value is None else value
-        q, k, v = self._split(self.query(query)), self._split(self.key(key))
+        q, k = self._split(self.query(query)), self._split(self.key(key))
         v = self._split(self.value(value))
         if cache is not None:
             k, v = ops.concat([cache[0], k], 2), ops.concat([cache[1], v], 2)

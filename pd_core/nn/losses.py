@@ -165,9 +165,9 @@ class SigmoidCrossEntropy(_Loss):
 
 
 class KLDiv(_Loss):
-    """Terms of KL(target || p), of log-probabilities ln p and probabilities in the same shape.
+    """KL(target || p) of distributions along the last axis, given ln p and the target.
 
-    The divergence of distributions is their sum, not their mean.
+    There is one loss for each distribution: the mean is PyTorch's "batchmean".
     """
 
     def forward(self, log_probability: Operand, target: Operand) -> Variable:

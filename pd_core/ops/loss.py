@@ -180,13 +180,14 @@ def huber_loss(x: Operand, target: Operand, delta: float = 1.0) -> Variable:
 
 @op
 def kl_divergence(log_probability: Operand, target: Operand) -> Variable:
-    """Terms of the divergence KL(target || p), t (ln t - ln p), elementwise; 0 where t is 0.
+    """KL(target || p) of distributions along the last axis, sum t (ln t - ln p): [..., C] to [...].
 
-    The first operand is ln p; target t holds probabilities.
+    The first operand is ln p; target holds probabilities, and t ln t is 0 for t = 0.
     """
     log_p = constant(log_probability)
     target = constant(target, log_p.dtype)
-    return target * (m.log(m.where(target > 0.0, target, 1.0)) - log_p)
+    terms = target * (m.log(m.where(target > 0.0, target, 1.0)) - log_p)
+    return reduce_sum(terms, [-1])
 
 
 @op

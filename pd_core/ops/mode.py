@@ -1,7 +1,6 @@
 """Values that differ between training and inference, or between forward and backward pass."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from contextvars import ContextVar
 
 from ..graph.checks import differ
@@ -19,18 +18,25 @@ def mode() -> bool | None:
     return _mode.get()
 
 
-@contextmanager
-def in_mode(training: bool) -> Iterator[None]:
+class in_mode:
     """Build what is inside a `with` for training, or for inference alone.
 
     For inference, ops have their inference side only, also in a training step. For training they
     have both, and the evaluation selects one.
+
+    A class, since every call of a layer enters it: `contextmanager` takes a microsecond.
     """
-    token = _mode.set(training)
-    try:
-        yield
-    finally:
-        _mode.reset(token)
+
+    __slots__ = ("token", "training")
+
+    def __init__(self, training: bool) -> None:
+        self.training = training
+
+    def __enter__(self) -> None:
+        self.token = _mode.set(self.training)
+
+    def __exit__(self, *exc: object) -> None:
+        _mode.reset(self.token)
 
 
 @op
