@@ -38,7 +38,7 @@ class _Loss(Layer):
             return total
         return ops.reduce_mean(losses) if weights is None else total / ops.reduce_sum(weights)
 
-    def _pair(self, x, target):
+    def _pair(self, x: Operand, target: Operand) -> tuple[Variable, Variable]:
         """Return output and target, of the same shape."""
         x = constant(x)
         target = constant(target, x.dtype)
@@ -46,7 +46,7 @@ class _Loss(Layer):
             raise ShapeError(f"{self._kind}: {describe(x)} for targets {describe(target)}")
         return x, target
 
-    def _by_row(self, loss: Callable, rows, label):
+    def _by_row(self, loss: Callable, rows: Operand, label: Operand) -> Variable:
         """Return the losses of rows [..., C] in the shape of their labels, [...] or [..., 1]."""
         rows, label = constant(rows), constant(label)
         column = label.rank == rows.rank and label.dims[-1] == 1
