@@ -142,6 +142,20 @@ def test_an_empty_sequence_keeps_its_initial_state(kind, lengths, rng):
         )
 
 
+def test_padding_is_not_read(rng):
+    x = rng.standard_normal((B, T, F)).astype("float32")
+    beyond = np.arange(T) >= LENGTHS[:, None]
+    layer, slot = pd.nn.LSTM(H, bidirectional=True), pd.Variable([None, None, F])
+    y, (h, _) = layer(slot, lengths=LENGTHS)
+    total = pd.reduce_sum(pd.square(y)) + pd.reduce_sum(h)
+    targets = [y, *pd.gradients(total, [slot, *layer.parameters()])]
+    results = []
+    for filler in (0.0, np.nan):
+        x[beyond] = filler
+        results.append(pd.eval(targets, feeds={slot: x}))
+    assert all(np.array_equal(a, b) for a, b in zip(*results, strict=True))
+
+
 @pytest.mark.parametrize("length", [-1, T + 1])
 def test_a_length_outside_of_the_batch_is_an_error(length):
     x, sizes = pd.Variable([None, None, F]), pd.Variable([None], dtype="int32")
