@@ -25,6 +25,7 @@ Sizes = int | Sequence[int]
 
 activations: dict[str, Callable[[Variable], Variable]] = {
     "exp": ops.exp,
+    "gelu": ops.gelu,
     "leaky_relu": ops.leaky_relu,
     "relu": ops.relu,
     "sigmoid": ops.sigmoid,
