@@ -99,7 +99,7 @@ def _creator(prefix: str, W: Any, R: Any, B: Any, count: int) -> Create:
         if isinstance(spec, (list, tuple)) and len(spec) != count:
             raise GraphError(f"{key} has {len(spec)} parts for {count} layers and directions")
     parts = {k: iter(s if isinstance(s, (list, tuple)) else [s] * count) for k, s in specs.items()}
-    layer = layer_name(prefix)
+    layer = layer_name(prefix, W[0] if isinstance(W, (list, tuple)) else W)
 
     def create(name, shape):
         return parameter(next(parts[name[0]]), f"{layer}.{name}", shape)

@@ -62,6 +62,7 @@ def _gru_step(r, bias):
     return bias, lambda states, x: [ops.gru_cell_reset_after(x, states[0] @ r + inner, states[0])]
 
 
+DIRECTIONS = ("", "_reverse")  # in the names of parameters
 LSTM_CELL = Cell(4, 4, 2, True, _lstm_step)
 GRU_CELL = Cell(3, 4, 1, True, _gru_step)
 
@@ -91,15 +92,15 @@ def stacked(
     x = constant(x)
     if x.rank != 3 or not isinstance(x.dims[2], int):
         raise ShapeError(f"takes sequences [B, T, F] with known F, not {describe(x)}")
-    suffixes = ["", "_reverse"] if bidirectional else [""]
-    given = _initial(cell, state, num_layers * len(suffixes), hidden, x)
+    directions = DIRECTIONS[: 1 + bidirectional]
+    given = _initial(cell, state, num_layers * len(directions), hidden)
     time = _Steps(x) if lengths is None else _Tokens(x, constant(lengths))
     rows = time.rows
     finals: list[list[Variable]] = []
     for layer in range(num_layers):
         outputs = []
-        for reverse, suffix in enumerate(suffixes):
-            name = f"l{layer}{suffix}"
+        for reverse, direction in enumerate(directions):
+            name = f"l{layer}{direction}"
             w = create(f"W_{name}", [static(rows.dims[-1:])[0], cell.gates * hidden])
             r = create(f"R_{name}", [hidden, cell.gates * hidden])
             b = create(f"B_{name}", [cell.biases * hidden]) if bias else None
@@ -117,7 +118,7 @@ def stacked(
     return time.padded(rows), tuple(joined)
 
 
-def _initial(cell, state, count, hidden, x):
+def _initial(cell, state, count, hidden):
     """Return the initial states of each layer and direction, [B, H] each; None for zeros."""
     if state is None:
         return None

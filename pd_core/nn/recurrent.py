@@ -1,10 +1,13 @@
 """Recurrent layers."""
 
 from collections.abc import Sequence
+from typing import Any
 
+from ..graph.errors import GraphError
 from ..graph.variable import Operand, Variable
+from . import functional_recurrent as functional
 from .layer import Layer
-from .recurrence import GRU_CELL, LSTM_CELL, Cell, Result, rnn_cell, stacked
+from .recurrence import DIRECTIONS
 
 
 class _Recurrent(Layer):
@@ -12,8 +15,6 @@ class _Recurrent(Layer):
 
     The parameters of the first are W_l0, R_l0 and B_l0, backwards W_l0_reverse, …: see `pd.lstm`.
     """
-
-    _cell: Cell
 
     def __init__(
         self,
@@ -24,12 +25,24 @@ class _Recurrent(Layer):
         name: str | None = None,
     ) -> None:
         super().__init__(name)
+        if hidden < 1 or num_layers < 1:
+            raise GraphError(
+                f"{type(self).__name__}: hidden and num_layers are positive, "
+                f"not {hidden} and {num_layers}"
+            )
         self.hidden, self.num_layers = hidden, num_layers
         self.bidirectional, self.dropout = bidirectional, dropout
 
-    def _run(self, x, state, lengths) -> Result:
-        sizes = (self.hidden, self.num_layers, self.bidirectional, self.dropout)
-        return stacked(self._cell, self.parameter, x, *sizes, state, lengths)
+    def _arguments(self) -> dict[str, Any]:
+        """Return what the function of the layer takes besides x, state and lengths."""
+        parts = [
+            f"l{k}{direction}"
+            for k in range(self.num_layers)
+            for direction in DIRECTIONS[: 1 + self.bidirectional]
+        ]
+        owned = {key: [self.owned(f"{key}_{part}") for part in parts] for key in "WRB"}
+        sizes = {"num_layers": self.num_layers, "bidirectional": self.bidirectional}
+        return {"hidden": self.hidden, "dropout": self.dropout, **sizes, **owned}
 
     def extra(self) -> str:
         """Return the sizes."""
@@ -51,37 +64,31 @@ class RNN(_Recurrent):
         name: str | None = None,
     ) -> None:
         super().__init__(hidden, num_layers, bidirectional, dropout, name)
-        self._cell = rnn_cell(act)
+        self.act = act
 
     def forward(
         self, x: Operand, state: Operand | None = None, lengths: Operand | None = None
     ) -> tuple[Variable, Variable]:
         """Return outputs [B, T, D H] of x [B, T, F], and the final h [L D, B, H]."""
-        y, (h,) = self._run(x, state, lengths)
-        return y, h
+        options = {"act": self.act, **self._arguments()}
+        return functional.simple_rnn(x, state=state, lengths=lengths, **options)
 
 
 class LSTM(_Recurrent):
     """LSTM layers (Hochreiter & Schmidhuber 1997)."""
 
-    _cell = LSTM_CELL
-
     def forward(
         self, x: Operand, state: Sequence[Operand] | None = None, lengths: Operand | None = None
     ) -> tuple[Variable, tuple[Variable, Variable]]:
         """Return outputs [B, T, D H] of x [B, T, F], and the final (h, c), [L D, B, H] each."""
-        y, (h, c) = self._run(x, state, lengths)
-        return y, (h, c)
+        return functional.lstm(x, state=state, lengths=lengths, **self._arguments())
 
 
 class GRU(_Recurrent):
     """GRU layers (Cho et al. 2014) whose reset gate acts after the product."""
 
-    _cell = GRU_CELL
-
     def forward(
         self, x: Operand, state: Operand | None = None, lengths: Operand | None = None
     ) -> tuple[Variable, Variable]:
         """Return outputs [B, T, D H] of x [B, T, F], and the final h [L D, B, H]."""
-        y, (h,) = self._run(x, state, lengths)
-        return y, h
+        return functional.gru(x, state=state, lengths=lengths, **self._arguments())

@@ -225,7 +225,9 @@ def test_an_lstm_learns_where_its_sequences_end(rng):
 
 def test_errors_of_recurrent_layers():
     x = pd.Variable([None, None, F])
-    with pytest.raises(pd.ShapeError, match=r"\[B, T, F\] with known F, not float32\[\?, 4\]"):
+    with pytest.raises(
+        pd.ShapeError, match=r"lstm: takes sequences \[B, T, F\] with known F, not float32\[\?, 4\]"
+    ):
         pd.nn.LSTM(H)(pd.Variable([None, F]))
     with pytest.raises(
         pd.ShapeError, match=r"initial state is \[2, B, 3\], not float32\[1, \?, 3\]"
@@ -235,7 +237,13 @@ def test_errors_of_recurrent_layers():
         pd.nn.LSTM(H)(x, pd.Variable([1, None, H]))
     with pytest.raises(pd.DTypeError, match=r"lengths are integers \[B\], not float32"):
         pd.nn.LSTM(H)(x, lengths=pd.Variable([None]))
-    with pytest.raises(pd.GraphError, match="tanh or relu, not 'sigmoid'"):
-        pd.nn.RNN(H, act="sigmoid")
+    with pytest.raises(
+        pd.GraphError, match="simple_rnn: the activation is tanh or relu, not 'sin'"
+    ):
+        pd.nn.RNN(H, act="sin")(x)
+    with pytest.raises(
+        pd.GraphError, match="LSTM: hidden and num_layers are positive, not 3 and 0"
+    ):
+        pd.nn.LSTM(H, 0)
     with pytest.raises(pd.GraphError, match="gru: R has 1 parts for 2 layers and directions"):
         pd.gru(x, H, num_layers=2, R=["a"])
