@@ -23,7 +23,7 @@ from .graph.errors import (
     PlaceError,
     ShapeError,
 )
-from .graph.initializers import MSRA, Xavier
+from .graph.initializers import MSRA, LeCun, Orthogonal, TruncatedNormal, Xavier
 from .graph.initializers import Constant as constant_initializer
 from .graph.initializers import FromFile as file_initializer
 from .graph.initializers import Gaussian as gaussian_initializer
@@ -247,6 +247,7 @@ __all__ = [
     "FeedError",
     "GraphError",
     "ImportedModel",
+    "LeCun",
     "MissingFeed",
     "ModelError",
     "MomentumOptimizer",
@@ -255,6 +256,7 @@ __all__ = [
     "NoGradient",
     "NotComputed",
     "NotInitialized",
+    "Orthogonal",
     "PaddedSegments",
     "PlaceError",
     "RMSPropOptimizer",
@@ -265,6 +267,7 @@ __all__ = [
     "SparseRows",
     "State",
     "Step",
+    "TruncatedNormal",
     "Update",
     "Variable",
     "Xavier",
