@@ -2,6 +2,7 @@
 
 from . import (
     activation,
+    attention,
     cells,
     conv,
     image,
@@ -11,6 +12,7 @@ from . import (
     matrix,
     mode,
     norm,
+    pool,
     random,
     reduce,
     sequence,
@@ -22,8 +24,8 @@ from . import (
 
 FAMILIES = (
     *(math, activation, matrix, shape, index, reduce),
-    *(conv, image, norm, loss, random, mode, signal),
-    *(sequence, sequence_parts, cells, structured),
+    *(conv, pool, image, norm, loss, random, mode, signal),
+    *(sequence, sequence_parts, cells, attention, structured),
 )
 CASES = [row for family in FAMILIES for row in family.CASES]
 DIFFERENTIABLE = [row for row in CASES if row.smooth]
