@@ -161,7 +161,7 @@ class Values:
         return [self._number[v] for v in variables if v in self._number]
 
     def _has_infinity(self, node):
-        """Whether a node has an infinite constant, in its bodies too, or may choose from nothing."""
+        """Whether a node has an infinite constant, also in bodies, or may choose from nothing."""
         attributes = node.attributes.values()
         constants = [x for x in self.inputs_of(node) if x is not None and x not in self._fed]
         return (
@@ -201,9 +201,9 @@ def flags(values: Sequence[Variable], suspects: Sequence[int]) -> Variable:
         parts = [_sum(v) for v in flat]
         for k in suspects:
             parts.append(_sum(ops.cast(apply("IsNaN", flat[k]), np.float32)))
-            for negative in (0, 1):
-                signs = {"detect_negative": negative, "detect_positive": 1 - negative}
-                parts.append(_sum(ops.cast(apply("IsInf", flat[k], **signs), np.float32)))
+            plus = apply("IsInf", flat[k], detect_negative=0)
+            minus = apply("IsInf", flat[k], detect_positive=0)
+            parts += [_sum(ops.cast(signs, np.float32)) for signs in (plus, minus)]
         return ops.concat(parts)
 
 

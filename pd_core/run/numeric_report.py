@@ -15,13 +15,13 @@ Compute = Callable[[list[Variable]], list[np.ndarray]]
 
 
 class Place(NamedTuple):
-    """A faulty value: its index in the Values of an evaluation with these feeds, and all findings.
+    """A faulty value: its number among the Values of an evaluation with these feeds, and all findings.
 
     `path` are the runs of bodies around it, from the outermost on.
     """
 
     values: Values
-    index: int
+    number: int
     found: Found
     fed: dict[Variable, np.ndarray]
     path: tuple[str, ...] = ()
@@ -29,12 +29,12 @@ class Place(NamedTuple):
     @property
     def variable(self) -> Variable:
         """The value itself."""
-        return self.values.all[self.index]
+        return self.values.all[self.number]
 
     @property
     def node(self) -> Node | None:
         """The operator that computes it; None if it is fed or stored."""
-        return None if self.index < self.values.leaves else self.variable.node
+        return None if self.number < self.values.leaves else self.variable.node
 
 
 def report(place: Place, compute: Compute) -> NumericError:
@@ -43,7 +43,9 @@ def report(place: Place, compute: Compute) -> NumericError:
     if node is None:
         (array,) = compute([v])
         created = f"\n  created at {site_text(v.site)}" if v.site else ""
-        return NumericError(f"{_leaf(place, place.index)} is not finite: {_counts(array)}{created}")
+        return NumericError(
+            f"{_leaf(place, place.number)} is not finite: {_counts(array)}{created}"
+        )
     inputs = list(dict.fromkeys(x for x in place.values.inputs_of(node) if x is not None))
     array, *arrays = compute([v, *inputs])
     scope = f" in {node.scope.rstrip('/')!r}" if node.scope else ""
@@ -69,7 +71,7 @@ def _leaf(place, index):
 def _beginning(place):
     """A line on where the infinities of the inputs begin, if there are any."""
     rules, infinite = place.values.rules, place.found.infinite
-    inputs = [i for i in rules.inputs[place.index] if i in infinite]
+    inputs = [i for i in rules.inputs[place.number] if i in infinite]
     if not inputs:
         return []
     begin = rules.origin(inputs[0], infinite)

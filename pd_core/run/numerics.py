@@ -1,6 +1,6 @@
 """check_numerics: evaluations that stop at the first operator that makes a NaN or an infinity."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial

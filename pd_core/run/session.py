@@ -92,7 +92,7 @@ class Session:
         return _restructure(targets, arrays)
 
     def _run(self, fetches, updates, fed, training):
-        exchange = Exchange(self._exchange, updates) if self._exchange else None
+        exchange: Any = Exchange(self._exchange, updates) if self._exchange else None
         seam = () if exchange is None else exchange.seam
         if self.check_numerics or is_checking():
             exchange = check(self, fetches, updates, fed, training, exchange)
