@@ -47,7 +47,10 @@ class Body:
         arrays = dict(zip(formals, self.compute(list(formals.values())), strict=True))
         steps = range(min(map(len, arrays.values()), default=0))
         for number, k in enumerate(reversed(steps) if reverse else steps):
-            yield f"step {number} of {where}", {**fixed, **{v: a[k] for v, a in arrays.items()}}
+            yield (
+                f"step {number} of {where}",
+                {**fixed, **{v: np.asarray(a[k]) for v, a in arrays.items()}},
+            )
 
     def _stacked(self):
         """{formal: the Variable with its values of all steps}, and whether the last comes first."""

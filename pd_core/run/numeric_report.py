@@ -15,7 +15,7 @@ Compute = Callable[[list[Variable]], list[np.ndarray]]
 
 
 class Place(NamedTuple):
-    """A faulty value: its number among the Values of an evaluation with these feeds, and all findings.
+    """A faulty value: its number among the Values of an evaluation, and its feeds and findings.
 
     `path` are the runs of bodies around it, from the outermost on.
     """
@@ -57,9 +57,10 @@ def report(place: Place, compute: Compute) -> NumericError:
     return NumericError("\n".join(lines + _beginning(place)), node.op_type, node.site)
 
 
-def exchange_error(gradient: Variable, array: np.ndarray) -> NumericError:
+def exchange_error(parameter: Variable, gradient: np.ndarray) -> NumericError:
     """Return the error of a gradient that is not finite after the exchange."""
-    return NumericError(f"exchanging: the function returned {gradient.name} with {_counts(array)}")
+    whose = f"the gradient of {parameter!r} that the function returned"
+    return NumericError(f"exchanging: {whose} has {_counts(gradient)}")
 
 
 def _leaf(place, index):

@@ -160,12 +160,12 @@ def check(
 
     def checked(arrays: list) -> list:
         returned = exchange(arrays)
-        for v, array in zip(seam, returned, strict=True):
-            if not np.isfinite(array).all():
-                raise exchange_error(v, array)
-        check(
-            session, fetches, updates, {**fed, **dict(zip(seam, returned, strict=True))}, training
-        )
+        exchanged = dict(zip(seam, returned, strict=True))
+        for parameter, gradient in exchange.gradients.items():
+            for v in gradient if isinstance(gradient, tuple) else (gradient,):
+                if not np.isfinite(exchanged[v]).all():
+                    raise exchange_error(parameter, exchanged[v])
+        check(session, fetches, updates, {**fed, **exchanged}, training)
         return returned
 
     return checked
