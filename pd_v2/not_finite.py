@@ -18,7 +18,8 @@ class ParameterWatch:
 
     def __init__(self, machine):
         self._machine = machine
-        self._sums = [pd.reduce_sum(p.variable) for p in machine.parameters]
+        with pd.fresh_names():  # automatic names of the user's graph stay as they are
+            self._sums = [pd.reduce_sum(p.variable) for p in machine.parameters]
 
     def names(self):
         """Return the names of the parameters that hold a NaN or an infinity.

@@ -19,12 +19,16 @@ from onnx import TensorProto, numpy_helper
 from .. import ops
 from ..graph.names import fresh_names
 from ..graph.node import Node, ancestors, apply
+from ..graph.rewrite import is_output_of
 from ..graph.variable import Inputs, Variable
 
 # They read no element, or look for those that are not finite.
 _HARMLESS = {"IsInf", "IsNaN", "Shape", "Size"}
-# They are infinite where there is nothing to choose from.
-_CHOOSING = {"MaxPool", "ReduceMax", "ReduceMin", "TiedMaxPool"}
+# A reader, and the gradient that programs compute together with it: dy / p of a probability that
+# underflows is never computed where p is a softmax or a sigmoid.
+_FUSED = {"Mul": "BinaryCrossEntropyGrad", "SoftmaxGrad": "LogProbabilityGrad"}
+# They are infinite where there is nothing to choose from, or for a class that is impossible.
+_MAY_BE_INFINITE = {"LogProbability", "MaxPool", "ReduceMax", "ReduceMin", "TiedMaxPool"}
 
 
 class Found(NamedTuple):
@@ -138,9 +142,16 @@ class Values:
         exposed = set(targets)
         for node in reversed(order):
             if node.op_type not in _HARMLESS and not exposed.isdisjoint(node.outputs):
-                inputs = self.inputs_of(node)
-                exposed.update(inputs[:1] if node.op_type == "Where" else inputs)
+                exposed.update(self._read_as_they_are(node))
         return exposed
+
+    def _read_as_they_are(self, node):
+        """The inputs of a node that its output shows as they are."""
+        inputs = self.inputs_of(node)
+        if node.op_type == "Where":
+            return inputs[:1]
+        fused = _FUSED.get(node.op_type)
+        return [x for x in inputs if fused is None or not is_output_of(x, fused)]
 
     def _rules(self, fetches, stored, exposed):
         leaves, nodes = self.all[: self.leaves], {v: v.node for v in self.all[self.leaves :]}
@@ -161,11 +172,11 @@ class Values:
         return [self._number[v] for v in variables if v in self._number]
 
     def _has_infinity(self, node):
-        """Whether a node has an infinite constant, also in bodies, or may choose from nothing."""
+        """Whether a node has an infinite constant, also in bodies, or may be infinite."""
         attributes = node.attributes.values()
         constants = [x for x in self.inputs_of(node) if x is not None and x not in self._fed]
         return (
-            node.op_type in _CHOOSING
+            node.op_type in _MAY_BE_INFINITE
             or any(x.value is not None and _is_infinite(x.value) for x in constants)
             or any(isinstance(a, TensorProto | float) and _is_infinite(a) for a in attributes)
             or any(

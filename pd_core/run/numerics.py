@@ -30,7 +30,7 @@ def check_numerics() -> Iterator[None]:
     An evaluation that makes one raises a NumericError, which names the first operator with such an
     output, the line that built it, and the ranges of its inputs; nothing is stored, and no random
     number counts as drawn. A value that is fed or stored and is not finite is named instead.
-    Each evaluation costs about twice as much.
+    Everything is computed twice: by a program that checks, then by the ordinary one.
 
     The -inf of a mask, be it a constant, fed, or stored in a variable that is not trained, is no
     error, nor are infinities that operators make of it: only a NaN that comes of it, an infinity
@@ -113,7 +113,8 @@ class Search:
 
     def _run(self, fed):
         try:
-            (vector,) = self.session.peek(self.step, fed)
+            with np.errstate(all="ignore"):  # sums; the reference evaluator is NumPy, which warns
+                (vector,) = self.session.peek(self.step, fed)
         except BackendError as error:
             if self.step.compiled or error.place is None:
                 raise
@@ -176,7 +177,8 @@ def _computing(session, fed, training):
 
     def compute(variables):
         step = Step(session.backend, variables, [], fed, training)
-        return session.peek(step, fed)
+        with np.errstate(all="ignore"):
+            return session.peek(step, fed)
 
     return compute
 
@@ -186,11 +188,20 @@ def _innermost(session, place):
 
     The node itself, where no run of the body has the fault: it begins in what the loop adds up.
     """
-    node, training = place.node, place.values.training
-    if node is None or not node.blocks:
+    if place.node is None or not place.node.blocks:
         return place
-    body = Body(node, set(place.values.all), _computing(session, place.fed, training))
-    search = None
+    try:
+        inner = _inside(session, place)
+    except BackendError:  # a state whose size changes from step to step cannot be read afterwards
+        return place
+    return place if inner is None else _innermost(session, inner)
+
+
+def _inside(session, place):
+    """The first fault in the runs of the body of a node; None if there is none."""
+    training, search = place.values.training, None
+    read = set(place.values.all)
+    body = Body(place.node, read, _computing(session, place.fed, training))
     for where, fed in body.runs():
         build = partial(Values, body.targets, (), (), fed, training)
         search = Search(session, build, fed) if search is None else search
@@ -198,5 +209,5 @@ def _innermost(session, place):
         if fault is not None:
             inner = Place(build(), *fault, fed, (*place.path, where))
             if inner.node is not None:
-                return _innermost(session, inner)
-    return place
+                return inner
+    return None
