@@ -10,22 +10,24 @@ from onnx.shape_inference import InferenceError
 
 from ..graph.broadcast import equal_sizes
 from ..graph.errors import GraphError, ShapeError
-from ..graph.inference import Call, infer
-from ..graph.node import Node, Recorded, refined
+from ..graph.inference import infer
+from ..graph.node import Node, refined, typed
+from ..graph.recorded import Form, Recorded, form, type_key
 from ..graph.recording import as_number, named_size
 from ..graph.site import user_site
 from ..graph.update import Assignment
-from ..graph.variable import OutputType, Variable, as_array, format_dims
+from ..graph.variable import OutputType, Variable, as_array, constant, format_dims
 from .state import State
 from .update import minimize
 
+_MAY_HOLD_ARRAYS = {np.ndarray, list, tuple}
 _CONSTANTS = 4  # values of a number that are constants; with more at one line it becomes a leaf
 _DEEPEST = 512  # operators without gradients that wait to be computed
 
 
 _sizes: dict[tuple, list] = {}  # by line, rank and dtype: of each axis, None if it differs
 _numbers: dict[tuple, dict[float, None]] = {}  # by line and place in the op: values seen
-_sound: dict[int, Sequence[OutputType]] = {}  # types whose sizes are checked, by their identity
+_forms: dict[tuple, Form] = {}  # by operator and types of inputs
 _resolutions: dict[tuple, list[OutputType]] = {}
 _LIMIT = 1 << 14
 
@@ -56,6 +58,19 @@ def _check_sizes(call, types):
         if left is not None and right is not None and left != right:
             shapes = " and ".join(format_dims(x.dims) for x in call.inputs if x is not None)
             raise ShapeError(f"sizes {left} and {right} differ, of {shapes}")
+
+
+def _checked(call, types):
+    """Types with names of known number; ShapeError where sizes must be equal and are not."""
+    _check_sizes(call, types)
+    if all(type(d) is not str for dims, _ in types for d in dims):
+        return types
+    return _resolved(call, types)
+
+
+def _frozen(known):
+    """Known dims as something that has a hash."""
+    return tuple([tuple(d) if isinstance(d, (list, tuple)) else d for d in known])
 
 
 class _Built(NamedTuple):
@@ -119,19 +134,22 @@ class Recorder:
 
     # ---- operands
 
-    def arguments(self, args: tuple, kwargs: dict) -> tuple[list, dict]:
+    def arguments(self, args: tuple, kwargs: dict) -> tuple[Sequence, dict]:
         """Return the arguments of an op with leaves in the place of arrays."""
-        args_ = [self._argument(a) for a in args]
+        for a in args:
+            if type(a) in _MAY_HOLD_ARRAYS:
+                args = tuple([self._argument(a) for a in args])
+                break
         if kwargs:
             kwargs = {k: self._argument(a) for k, a in kwargs.items()}
-        return args_, kwargs
+        return args, kwargs
 
     def _argument(self, a):
         if type(a) is np.ndarray:
             leaf = self.leaf(a)
             leaf.__dict__["literal"] = True
             return leaf
-        if type(a) in (list, tuple) and any(type(b) is np.ndarray for b in a):
+        if type(a) in (list, tuple) and any([type(b) is np.ndarray for b in a]):
             return type(a)([self._argument(b) for b in a])
         return a
 
@@ -208,32 +226,72 @@ class Recorder:
         attributes = {"held": x.held, "tracked": x.tracked, "literal": x.literal}
         return Variable.of(dims, x.dtype, x.name, source=source, **attributes)
 
-    def types(self, call: Call, types: Sequence[OutputType]) -> Sequence[OutputType]:
-        """Return output types with names for the sizes whose number is known.
-
-        ShapeError where sizes differ that the operator requires to be equal.
-        """
-        sound = _sound
-        if id(types) in sound:  # equal operators on equal types share them
-            return types
-        _check_sizes(call, types)
-        if all(type(d) is not str for dims, _ in types for d in dims):
-            sound[id(types)] = types
-            return types
-        return _resolved(call, types)
-
     # ---- nodes
 
-    def node(self, op_type: str, inputs: tuple, *args: Any, **kwargs: Any) -> Node:
-        """Return a recorded node, which reads persistent state as of this line."""
-        inputs = tuple([self.operand(x) for x in inputs])
-        node = Recorded(op_type, inputs, *args, **kwargs)
-        if not self.gradients:
-            node.detach()
+    def apply(
+        self,
+        op_type: str,
+        inputs: tuple,
+        outputs: int,
+        known: Any,
+        opset: int,
+        attributes: dict[str, Any],
+    ) -> Any:
+        """Add an ONNX operator, as `graph.node.apply` does; equal operators share their form."""
+        operands: list[Variable | None] = []
+        key: list[Any] = [op_type, outputs, opset]
+        for x in inputs:
+            if x is None:
+                operands.append(x)
+                key.append(x)
+                continue
+            if not isinstance(x, Variable):
+                x = constant(x)
+            if x.fill is not None:
+                x = self.state.read(x)
+            operands.append(x)
+            key.append(x.__dict__.get("type_key") or type_key(x))
+        if attributes:
+            for name, value in attributes.items():
+                key += name, type(value), tuple(value) if type(value) is list else value
+        if known is not None:
+            key.append(_frozen(known))
+        full = tuple(key)
+        try:
+            shared = _forms.get(full)
+        except TypeError:  # an attribute that has no hash
+            shared = full = None
+        if shared is None:
+            shared = self._form(op_type, operands, outputs, known, opset, attributes, full)
+        node = self._add(shared, tuple(operands))
+        return node.output(0) if outputs == 1 else node.outputs[:outputs]
+
+    def _form(self, op_type, inputs, outputs, known, opset, attributes, key):
+        call, types = typed(op_type, inputs, outputs, known, opset, attributes, _checked)
+        new = form(op_type, call.attributes, types, "", call.opset, visible=outputs, kind=call.kind)
+        # the type of a Reshape may depend on the node of its shape, and sizes without a number
+        # have another name in every node
+        numbered = all(type(d) is not str for dims, _ in types for d in dims)
+        shapes = any(x is not None and x.node is not None and x.node.op_type == "Shape" for x in inputs)
+        if key is not None and numbered and not shapes:
+            if len(_forms) >= _LIMIT:
+                _forms.clear()
+            _forms[key] = new
+        return new
+
+    def _add(self, form, inputs):
+        node = Recorded(form, inputs, not self.gradients)
         if node.depth > _DEEPEST and not node.tracked:
             # nothing else would end the chain of a running sum
             self.state.force([x for x in inputs if x is not None and x.is_recorded])
         return node
+
+    def node(self, op_type: str, inputs: tuple, *args: Any, **kwargs: Any) -> Node:
+        """Return a recorded node, which reads persistent state as of this line."""
+        for name in ("output_names", "output_class", "output_state"):
+            kwargs.pop(name, None)
+        inputs = tuple([self.operand(x) for x in inputs])
+        return self._add(form(op_type, *args, **kwargs), inputs)
 
     def draw(self, stream: int) -> tuple[int, int]:
         """Return (stream, place in it) of the next random draw."""

@@ -1,8 +1,9 @@
 """What a session holds for `pd.guard()`: reads of variables, pending assignments, plans."""
 
 from collections.abc import Callable, Sequence
+from sys import getrefcount
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary, WeakValueDictionary, ref
+from weakref import WeakKeyDictionary, ref
 
 from ..graph.node import Node
 from ..graph.variable import Variable
@@ -31,7 +32,8 @@ class State:
 
     def __init__(self, session: Session):
         self._session = ref(session)
-        self.reads: WeakValueDictionary[Variable, Variable] = WeakValueDictionary()
+        # by variable; a read in use has more references than this one
+        self.reads: dict[Variable, Variable] = {}
         self.pending: dict[Variable, Pending] = {}
         self.gradients: WeakKeyDictionary[Variable, Variable] = WeakKeyDictionary()
         self.optimizers: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
@@ -74,10 +76,19 @@ class State:
     def before_store(self, v: Variable) -> None:
         """Keep the value of a variable for the reads in use, before it is replaced."""
         self.pending.pop(v, None)
-        read = self.reads.pop(v, None)
+        read = self._in_use(v)
         if read is not None:
             self.session.initialize([v])
             read.__dict__["held"] = self.session.current(v)
+
+    def _in_use(self, v):
+        """The read of a variable that is about to change, if it is in use; it is no more current."""
+        if v is None or v not in self.reads:
+            return None
+        # references: the table's and the argument of the function
+        if getrefcount(self.reads[v]) == 2:
+            return None
+        return self.reads.pop(v)
 
     def before_update(self, variables: Sequence[Callable[[], Variable | None]]) -> None:
         """Keep the values that a step writes in place, for the reads in use."""
@@ -92,7 +103,7 @@ class State:
         if self.reads:
             for reference in variables:
                 v = reference()
-                read = None if v is None else self.reads.pop(v, None)
+                read = self._in_use(v)
                 if read is not None:
                     read.__dict__["held"] = self.session.release(v)
 

@@ -5,7 +5,8 @@ from sys import getrefcount
 from typing import Any
 
 from ..graph.errors import GraphError, NotComputed
-from ..graph.node import Node, Recorded
+from ..graph.node import Node
+from ..graph.recorded import Recorded
 from ..graph.site import site_text
 from ..graph.variable import Variable
 from ..run.structure import Structure
@@ -32,15 +33,47 @@ class Trace(Structure):
         order: list[Node] = []
         seen: set[Node] = set()
         self._walk(self.targets, order, seen)
-        self.assigned = [(v, p) for v, p in pending.items() if p.node in seen]
-        self._walk([p.value for _, p in self.assigned], order, seen)
+        self.assigned = []
+        if pending:
+            self.assigned = [(v, p) for v, p in pending.items() if p.node in seen]
+            self._walk([p.value for _, p in self.assigned], order, seen)
         self.order = order
+        self._uses: dict[Variable, int] = {}
         self._add(order)
         held, self.flows = self._held()
         self.fetches = [*self.targets, *held]
         self.updates = [(v, p.value) for v, p in self.assigned]
         self._finish(self.fetches, self.updates, operands)
-        self.states = [v for v in self.leaves if v.is_persistent and v.held is None]
+        self.states = [v for v in self.leaves if v.fill is not None and v.held is None]
+
+    def _add(self, order):
+        """Append nodes to the key as `Structure` does, and count the uses of each Variable."""
+        numbers, key, uses = self._numbers, self._key, self._uses
+        for node in order:
+            if type(node) is not Recorded or node.blocks or node.op_type == "Uniform":
+                super()._add((node,))
+                for x in node.inputs:
+                    if x is not None:
+                        uses[x] = uses.get(x, 0) + 1
+                continue
+            form, inputs = node.form, []
+            for x in node.inputs:
+                if x is None:
+                    inputs.append(-1)
+                else:
+                    inputs.append(numbers.get(x) or self._number(x))
+                    uses[x] = uses.get(x, 0) + 1
+            key.append(form.kind)
+            key.append(tuple(inputs))
+            for k, (dims, dtype) in enumerate(form.types):
+                self._count += 1
+                reference = node.alive[k]
+                y = None if reference is None else reference()
+                if y is not None:
+                    numbers[y] = self._count
+                key.append(self._dims.get(dims) or self._sized(dims))
+                if form.domain:
+                    key.append(dtype.num)
 
     def _walk(self, targets, order, seen):
         """Append the nodes behind targets, each after those that it needs."""
@@ -73,19 +106,16 @@ class Trace(Structure):
         of numbers and this function. A reference too many costs the output of a value that nobody
         looks at.
         """
-        uses: dict[Variable, int] = {}
-        for node in self.order:
-            for x in node.inputs:
-                if x is not None:
-                    uses[x] = uses.get(x, 0) + 1
+        uses = self._uses
         for _, p in self.assigned:
             uses[p.value] = uses.get(p.value, 0) + 1
         targets = set(self.targets)
-        # a read itself, the argument, the keys of `uses`, of the numbers and of the reads
+        # references: itself, the argument, the keys of `uses`, of the numbers, of the reads here,
+        # and the table of the state
         self.read_elsewhere = [
             c.source
             for c in self.reads
-            if c.row_sparse and getrefcount(c) - uses.get(c, 0) > 4 + (c in uses)
+            if c.row_sparse and getrefcount(c) - uses.get(c, 0) > 5 + (c in uses)
         ]
         held, flows = [], []
         for node in self.order:
@@ -126,5 +156,5 @@ class Trace(Structure):
     def release(self) -> None:
         """Drop the references to the graph, so that what nobody holds is freed."""
         self.order, self.leaves = [], []
-        self._numbers, self.reads = {}, {}
+        self._numbers, self.reads, self._uses = {}, {}, {}
         self.assigned, self.updates, self.fetches, self.targets = [], [], [], []

@@ -41,15 +41,23 @@ def _recorded(function, recording, args, kwargs):
     recording.inside = True
     try:
         args, kwargs = recording.arguments(args, kwargs)
-        for specialise in (recording.except_first, recording.specialised, None):
-            try:
-                return function(*args, **kwargs)
-            except GraphError as error:
-                if error.op is None:
-                    error.op = function.__name__
-                known = None if specialise is None else specialise(args, kwargs)
-                if known is None:
-                    raise
-                args, kwargs = known
+        try:
+            return function(*args, **kwargs)
+        except GraphError as error:
+            if error.op is None:
+                error.op = function.__name__
+            return _with_numbers(function, recording, args, kwargs, error)
     finally:
         recording.inside = False
+
+
+def _with_numbers(function, recording, args, kwargs, error):
+    for specialise in (recording.except_first, recording.specialised):
+        args, kwargs = specialise(args, kwargs)
+        try:
+            return function(*args, **kwargs)
+        except GraphError as other:
+            error = other
+            if error.op is None:
+                error.op = function.__name__
+    raise error

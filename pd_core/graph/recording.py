@@ -29,8 +29,8 @@ class Recorder(Protocol):
     def number(self, value: float, dtype: Any) -> Any:
         """Return a leaf for a number that changes from call to call, None for a constant."""
 
-    def types(self, call: Any, types: list) -> list:
-        """Return the types of the outputs of an operator with the sizes that are known."""
+    def apply(self, *arguments: Any) -> Any:
+        """Add an ONNX operator; the arguments are those of `graph.node.apply`."""
 
     def draw(self, stream: int) -> Any:
         """Return the identity of the next random draw of a stream."""

@@ -93,8 +93,9 @@ def restart_draws(namespace: str) -> None:
     What is recorded anew in every call draws from the streams of the static graph then, which is
     built once.
     """
+    counters = names().counters
     for prefix in _PREFIXES:
-        names().counters.pop(namespace + prefix, None)
+        counters.pop(namespace + prefix, None)
 
 
 def _name(prefix):
