@@ -48,6 +48,19 @@ class GatherElements(OpRun):
         return (np.take_along_axis(x[covered], index, axis),)
 
 
+class Gelu(OpRun):
+    """In the precision of x; onnx's own expands it to an Erf that rounds to float32."""
+
+    op_domain = ""
+
+    def _run(self, x, approximate="none"):
+        if approximate == "tanh":
+            inner = np.sqrt(2.0 / np.pi) * (x + 0.044715 * x**3)
+            return ((0.5 * x * (1.0 + np.tanh(inner))).astype(x.dtype),)
+        normal = 0.5 * (1.0 + np.vectorize(erf, otypes=[np.float64])(x * np.sqrt(0.5)))
+        return ((x * normal).astype(x.dtype),)
+
+
 class LogSoftmax(OpRun):
     """Without underflow; onnx's own takes the logarithm of the softmax."""
 
@@ -110,6 +123,7 @@ def evaluator(model: ModelProto, more: Iterable[type[OpRun]] = ()) -> ReferenceE
         ConvTranspose,
         Erf,
         GatherElements,
+        Gelu,
         LogSoftmax,
         MaxPool,
         Resize,

@@ -1,16 +1,75 @@
 """Layers: `pd.nn`, objects that own their parameters; `pd.layer`, functions that create them."""
 
+from .activation import (
+    GELU,
+    Flatten,
+    LeakyReLU,
+    LogSoftmax,
+    ReLU,
+    Sigmoid,
+    Softmax,
+    Softplus,
+    Softsign,
+    Tanh,
+)
 from .containers import LayerDict, LayerList, Sequential
-from .dense import FC
+from .conv import Conv1d, Conv2d, Conv3d, ConvTranspose2d
+from .dense import FC, Embedding
 from .hooks import HookHandle
 from .layer import Layer
+from .norm import BatchNorm1d, BatchNorm2d, GroupNorm, InstanceNorm2d, LayerNorm, RMSNorm
+from .pool import (
+    AdaptiveAvgPool2d,
+    AdaptiveMaxPool2d,
+    AvgPool1d,
+    AvgPool2d,
+    AvgPool3d,
+    GlobalAvgPool2d,
+    GlobalMaxPool2d,
+    MaxPool1d,
+    MaxPool2d,
+    MaxPool3d,
+)
+from .regularization import Dropout
 
 # For type checkers, to which an import alone is private.
 __all__ = [
     "FC",
+    "GELU",
+    "AdaptiveAvgPool2d",
+    "AdaptiveMaxPool2d",
+    "AvgPool1d",
+    "AvgPool2d",
+    "AvgPool3d",
+    "BatchNorm1d",
+    "BatchNorm2d",
+    "Conv1d",
+    "Conv2d",
+    "Conv3d",
+    "ConvTranspose2d",
+    "Dropout",
+    "Embedding",
+    "Flatten",
+    "GlobalAvgPool2d",
+    "GlobalMaxPool2d",
+    "GroupNorm",
     "HookHandle",
+    "InstanceNorm2d",
     "Layer",
     "LayerDict",
     "LayerList",
+    "LayerNorm",
+    "LeakyReLU",
+    "LogSoftmax",
+    "MaxPool1d",
+    "MaxPool2d",
+    "MaxPool3d",
+    "RMSNorm",
+    "ReLU",
     "Sequential",
+    "Sigmoid",
+    "Softmax",
+    "Softplus",
+    "Softsign",
+    "Tanh",
 ]

@@ -6,12 +6,13 @@ from ..graph.variable import Operand, Variable
 from . import functional
 from .layer import Layer
 from .parameter import Activation, activation
+from .text import arguments
 
 
 class FC(Layer):
-    """Fully connected layer, act(x W + b), over the last axis of x [..., n]: [..., size].
+    """Fully connected layer, act(x W + B), over the last axis of x [..., n]: [..., size].
 
-    Parameters W [n, size] and B [size].
+    Parameters: W [n, size], and B [size] unless `bias` is False.
     """
 
     W: Variable
@@ -28,18 +29,50 @@ class FC(Layer):
     ) -> None:
         super().__init__(name)
         if size < 1:
-            raise ShapeError(f"FC: the size is positive, not {size}")
-        self.size = size
-        self.act = activation(act)
+            raise ShapeError(f"FC: a size is positive, not {size}")
+        activation(act)  # an unknown one is found here
+        self.size, self.act, self.has_bias = size, act, bias
         self.kernel_init, self.bias_init = initializer(kernel_init), initializer(bias_init)
-        self.has_bias = bias
 
     def forward(self, x: Operand) -> Variable:
-        """Return act(x W + b)."""
-        W = self.owned("W", self.kernel_init)
+        """Return act(x W + B)."""
         B = self.owned("B", self.bias_init) if self.has_bias else False
-        return functional.fc(x, self.size, self.act, W, B)
+        return functional.fc(x, self.size, self.act, self.owned("W", self.kernel_init), B)
 
     def extra(self) -> str:
-        """Return the size, and what is not the default."""
-        return f"{self.size}"
+        """Return the size and what is not the default."""
+        return arguments(self.size, act=(self.act, None), bias=(self.has_bias, True))
+
+
+class Embedding(Layer):
+    """Table of vectors for integer ids [...] below `words`: [..., width].
+
+    The vector of `padding_id` is zero and is not trained. Parameter: W [words, width].
+    """
+
+    W: Variable
+
+    def __init__(
+        self,
+        words: int,
+        width: int,
+        padding_id: int | None = None,
+        kernel_init: str | Initializer | None = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(name)
+        if padding_id is not None and not 0 <= padding_id < words:
+            raise ValueError(f"Embedding: padding_id {padding_id} is no id of {words} words")
+        self.words, self.width, self.padding_id = words, width, padding_id
+        self.kernel_init = initializer(kernel_init)
+
+    def forward(self, ids: Operand) -> Variable:
+        """Return the vectors of ids, one more axis."""
+        W = self.owned("W", self.kernel_init)
+        return functional.embedding(
+            ids, (self.words, self.width), W, self.padding_id, squeeze=False
+        )
+
+    def extra(self) -> str:
+        """Return the sizes of the table."""
+        return arguments(self.words, self.width, padding_id=(self.padding_id, None))

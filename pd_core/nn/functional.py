@@ -6,11 +6,19 @@ new parameter. `B=False` is no bias.
 """
 
 from .. import ops
-from ..graph.checks import per_axis
 from ..graph.errors import DTypeError, ShapeError
 from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant
-from .parameter import Activation, Bias, Parameter, Sizes, activation, layer_name, parameter
+from .functional_conv import conv1d as conv1d
+from .functional_conv import conv2d as conv2d
+from .functional_conv import conv3d as conv3d
+from .functional_conv import conv_transpose2d as conv_transpose2d
+from .functional_norm import batch_norm as batch_norm
+from .functional_norm import group_norm as group_norm
+from .functional_norm import instance_norm as instance_norm
+from .functional_norm import layer_norm as layer_norm
+from .functional_norm import rms_norm as rms_norm
+from .parameter import Activation, Bias, Parameter, activation, layer_name, parameter
 
 
 @op
@@ -37,42 +45,27 @@ def softmax(
 
 
 @op
-def conv2d(
+def embedding(
     x: Operand,
-    num_filters: int,
-    filter_size: Sizes,
-    stride: Sizes = 1,
-    padding: Sizes = 0,
-    dilation: Sizes = 1,
-    groups: int = 1,
-    act: Activation = None,
+    size: tuple[int, int],
     W: Parameter = None,
-    B: Bias = None,
+    padding_id: int | None = None,
+    squeeze: bool = True,
 ) -> Variable:
-    """Convolutional layer, act(conv(x, W) + b), of images [N, C, H, W].
+    """Look up integer ids [...] in a table of `size` (words, width): [..., width].
 
-    Sizes are one number or (height, width).
+    With `squeeze`, ids [..., 1] lose that axis. The row of `padding_id` is zero and is not trained.
     """
-    x, function = constant(x), activation(act)
-    if x.rank != 4 or not isinstance(x.dims[1], int):
-        raise ShapeError(f"takes images [N, C, H, W] with known C, not {x!r}")
-    if x.dims[1] % groups:
-        raise ShapeError(f"{x.dims[1]} channels do not split into {groups} groups")
-    name = layer_name("conv2d_", W)
-    window = per_axis(filter_size, 2)
-    w = parameter(W, f"{name}.W", [num_filters, x.dims[1] // groups, *window])
-    b = None if B is False else parameter(B, f"{name}.B", [num_filters])
-    return function(ops.conv(x, w, b, stride, padding, dilation, groups))
-
-
-@op
-def embedding(x: Operand, size: tuple[int, int], W: Parameter = None) -> Variable:
-    """Look up integer ids [...] or [..., 1] in a table of `size` (words, width): [..., width]."""
     x = constant(x)
     if x.dtype.kind != "i":
         raise DTypeError(f"takes integer ids, not {x!r}")
     words, width = size
+    if padding_id is not None and not 0 <= padding_id < words:
+        raise ValueError(f"embedding: padding_id {padding_id} is no id of {words} words")
     table = parameter(W, f"{layer_name('embedding_', W)}.W", [words, width])
-    if x.rank > 1 and x.dims[-1] == 1:
+    if squeeze and x.rank > 1 and x.dims[-1] == 1:
         x = ops.squeeze(x, [x.rank - 1])
-    return ops.gather(table, x)
+    rows = ops.gather(table, x)
+    if padding_id is None:
+        return rows
+    return ops.where(ops.unsqueeze(ops.equal(x, padding_id), [x.rank]), 0.0, rows)

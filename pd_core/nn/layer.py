@@ -28,9 +28,10 @@ class Layer:
     """A part of a network: parameters, buffers and the layers below it, and a `forward`.
 
     A subclass assigns its layers to attributes in `__init__`, after `super().__init__()`, and
-    computes in `forward`. Persistent Variables that are assigned become parameters, those of
-    integers buffers. A layer creates its own parameters by `parameter` and `buffer` in its first
-    call, when the sizes of its inputs are known; until then `parameters()` does not list them.
+    computes in `forward`. Persistent Variables that are assigned become parameters; those of
+    integers, and those in the place of a buffer, buffers. A layer creates its own parameters by
+    `parameter` and `buffer` in its first call, when the sizes of its inputs are known; until then
+    `parameters()` does not list them.
 
     The parameter W of the layer in attribute `hidden` of a layer "policy" is the variable
     `policy/hidden/W`; in `state_dict()` of that layer it is `hidden.W`. A layer that is in no
@@ -147,8 +148,9 @@ class Layer:
             self._forget(name, self._layers)
             self._add_layer(name, value)
         elif isinstance(value, Variable) and value.is_persistent:
+            is_buffer = name in self._buffers or value.dtype.kind != "f"
             self._forget(name, self._variables)
-            self._add_variable(name, value, value.dtype.kind != "f")
+            self._add_variable(name, value, is_buffer)
         elif name in attributes:
             self._forget(name)
         object.__setattr__(self, name, value)

@@ -1,7 +1,6 @@
 """What layers are told of their parameters, and how they create them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from .. import ops
@@ -11,11 +10,16 @@ from ..graph.namespace import get_variable
 from ..graph.variable import Variable
 
 
-@dataclass(frozen=True, slots=True)
 class Owned:
-    """A parameter of a layer object: `create(shape)` returns it, built if it is not yet."""
+    """A parameter of a layer object: `create(shape)` returns it, built if it is not yet.
 
-    create: Callable[[Sequence[int]], Variable]
+    Every call of a layer makes some: a frozen dataclass takes three times as long.
+    """
+
+    __slots__ = ("create",)
+
+    def __init__(self, create: Callable[[Sequence[int]], Variable]) -> None:
+        self.create = create
 
 
 Activation = str | Callable[[Variable], Variable] | None
@@ -25,6 +29,7 @@ Sizes = int | Sequence[int]
 
 activations: dict[str, Callable[[Variable], Variable]] = {
     "exp": ops.exp,
+    "gelu": ops.gelu,
     "leaky_relu": ops.leaky_relu,
     "relu": ops.relu,
     "sigmoid": ops.sigmoid,

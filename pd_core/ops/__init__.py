@@ -1,6 +1,6 @@
 """Op functions by family: each adds one or a few nodes to the graph; none creates parameters."""
 
-from .activation import leaky_relu, relu, relu_grad, sigmoid, softplus, softsign, tanh
+from .activation import gelu, leaky_relu, relu, relu_grad, sigmoid, softplus, softsign, tanh
 from .beam import beam_search
 from .beam_cost import BeamExpansion, cross_entropy_over_beam
 from .blocks import rnn, while_op
@@ -76,7 +76,16 @@ from .math import (
 )
 from .matrix import det, einsum, matmul
 from .mode import clip_gradient, mode_switch, scale_gradient, stop_gradient, straight_through
-from .norm import batch_norm, l2_normalize, layer_norm, local_response_norm
+from .norm import (
+    batch_norm,
+    group_norm,
+    instance_norm,
+    l2_normalize,
+    layer_norm,
+    local_response_norm,
+    rms_norm,
+)
+from .pool import adaptive_avg_pool, adaptive_max_pool
 from .random import bernoulli, dropout, gaussian_random, uniform_random
 from .ranking import lambda_rank, ndcg, sequence_ranks
 from .recurrent import gru_cell, lstm_cell

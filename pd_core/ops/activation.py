@@ -49,3 +49,13 @@ def softplus(x: Operand) -> Variable:
 def softsign(x: Operand) -> Variable:
     """x / (1 + |x|)."""
     return apply("Softsign", x)
+
+
+@op
+def gelu(x: Operand, approximate: bool = False) -> Variable:
+    """x times the normal distribution function of x, 0.5 x (1 + erf(x / sqrt 2)).
+
+    `approximate` is the tanh formula of Hendrycks & Gimpel (2016),
+    0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
+    """
+    return apply("Gelu", x, approximate="tanh" if approximate else "none")

@@ -1,4 +1,4 @@
-"""Normalisation layers' arithmetic: batch, layer, L2 and local response."""
+"""Normalisation layers' arithmetic: batch, layer, group, instance, RMS, L2 and local response."""
 
 import math
 
@@ -11,7 +11,7 @@ from . import math as m
 from .conv import avg_pool
 from .mode import mode, mode_switch
 from .reduce import reduce_mean, reduce_sum
-from .shape import reshape
+from .shape import reshape, reshape_like
 
 
 @op
@@ -34,12 +34,8 @@ def batch_norm(
     training too, and False by the batch's in inference too.
     """
     x = constant(x)
-    if x.rank < 2 or not isinstance(x.dims[1], int):
-        raise ShapeError(f"takes [N, C, ...] with known C, not {x!r}")
+    _check_channels(x, scale, shift, mean, variance)
     channels = x.dims[1]
-    for v in map(constant, (scale, shift, mean, variance)):
-        if v.dims != (channels,):
-            raise ShapeError(f"{v!r} for {channels} channels")
     column = [1, channels] + [1] * (x.rank - 2)
 
     factor = scale / m.sqrt(variance + epsilon)
@@ -67,11 +63,79 @@ def layer_norm(
     The result is scale (x - mean) / sqrt(var + epsilon) + shift.
     """
     x = constant(x)
-    axes = list(range(axis_of(x, axis), x.rank))
-    centred = x - reduce_mean(x, axes, keep_dim=True)
-    y = centred / m.sqrt(reduce_mean(m.square(centred), axes, keep_dim=True) + epsilon)
+    y = _standardised(x, list(range(axis_of(x, axis), x.rank)), epsilon)
     y = y if scale is None else y * scale
     return y if shift is None else y + shift
+
+
+@op
+def rms_norm(
+    x: Operand, scale: Operand | None = None, axis: int = -1, epsilon: float = 1e-5
+) -> Variable:
+    """Root mean square normalisation over the axes from `axis` on (Zhang & Sennrich 2019).
+
+    The result is scale x / sqrt(mean(x^2) + epsilon).
+    """
+    x = constant(x)
+    axes = list(range(axis_of(x, axis), x.rank))
+    y = x / m.sqrt(reduce_mean(m.square(x), axes, keep_dim=True) + epsilon)
+    return y if scale is None else y * scale
+
+
+@op
+def group_norm(
+    x: Operand,
+    groups: int,
+    scale: Operand | None = None,
+    shift: Operand | None = None,
+    epsilon: float = 1e-5,
+) -> Variable:
+    """Normalisation of x [N, C, ...] over groups of C / groups channels (Wu & He 2018).
+
+    scale and shift hold C elements.
+    """
+    x = constant(x)
+    _check_channels(x, scale, shift)
+    if groups < 1 or x.dims[1] % groups:
+        raise ShapeError(f"{x.dims[1]} channels do not split into {groups} groups")
+    y = _standardised(reshape(x, [0, groups, -1]), [2], epsilon)
+    return _by_channel(reshape_like(y, x), scale, shift)
+
+
+@op
+def instance_norm(
+    x: Operand, scale: Operand | None = None, shift: Operand | None = None, epsilon: float = 1e-5
+) -> Variable:
+    """Normalisation of each channel of each image of x [N, C, ...] (Ulyanov et al. 2016).
+
+    scale and shift hold C elements.
+    """
+    x = constant(x)
+    _check_channels(x, scale, shift)
+    if x.rank < 3:
+        raise ShapeError(f"takes [N, C, ...] with axes to normalise over, not {x!r}")
+    return _by_channel(_standardised(x, list(range(2, x.rank)), epsilon), scale, shift)
+
+
+def _standardised(x, axes, epsilon):
+    """Return (x - mean) / sqrt(var + epsilon) over some axes."""
+    centred = x - reduce_mean(x, axes, keep_dim=True)
+    return centred / m.sqrt(reduce_mean(m.square(centred), axes, keep_dim=True) + epsilon)
+
+
+def _check_channels(x, *vectors):
+    if x.rank < 2 or not isinstance(x.dims[1], int):
+        raise ShapeError(f"takes [N, C, ...] with known C, not {x!r}")
+    for v in vectors:
+        if v is not None and constant(v).dims != (x.dims[1],):
+            raise ShapeError(f"{constant(v)!r} for {x.dims[1]} channels")
+
+
+def _by_channel(y, scale, shift):
+    """Scale and shift each channel of y [N, C, ...]."""
+    column = [1, y.dims[1]] + [1] * (y.rank - 2)
+    y = y if scale is None else y * reshape(scale, column)
+    return y if shift is None else y + reshape(shift, column)
 
 
 @op

@@ -54,6 +54,26 @@ assert_type(pd.where(x > 0, x, 0.0), pd.Variable)
 assert_type(pd.apply("Sin", x), pd.Variable)
 assert_type(pd.apply("TopK", x, np.array([2]), outputs=2), tuple[pd.Variable, ...])
 
+net = pd.nn.Sequential(pd.nn.FC(8, act="relu", kernel_init="he_uniform"), pd.nn.Dropout(0.1))
+assert_type(net[0], pd.nn.Layer)
+assert_type(net[:1], pd.nn.Sequential)
+assert_type(net.eval(), pd.nn.Sequential)
+assert_type(net.parameters(), list[pd.Variable])
+assert_type(net.state_dict(), dict[str, np.ndarray])
+assert_type(pd.nn.BatchNorm2d(momentum=0.8).mean, pd.Variable)
+
+
+class Block(pd.nn.Layer):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = pd.nn.FC(4, kernel_init=pd.TruncatedNormal(std=0.02))
+
+    def forward(self, x: pd.Variable) -> pd.Variable:
+        assert_type(self.fc.W, pd.Variable)
+        return x + self.parameter("scale", [4], "ones")
+
+
+pd.nn.FC("4")  # type: ignore[arg-type]
 pd.fc(x)  # type: ignore[call-arg]
 pd.fc(x, "3")  # type: ignore[arg-type]
 pd.split(x, 2)  # type: ignore[arg-type]

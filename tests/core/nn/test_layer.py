@@ -198,6 +198,8 @@ def test_buffers_are_values_but_no_parameters():
     assert layer.named_buffers() == [("offset", layer.offset)]
     assert names_of(layer) == ["s/scale"]
     assert not layer.offset.trainable
+    layer.offset = pd.Variable(data=ones(2), trainable=False)
+    assert layer.buffers() == [layer.offset]
     assert {k: v.tolist() for k, v in layer.state_dict().items()} == {
         "offset": [1.0, 1.0],
         "scale": [1.0, 1.0],

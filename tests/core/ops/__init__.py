@@ -11,6 +11,7 @@ from . import (
     matrix,
     mode,
     norm,
+    pool,
     random,
     reduce,
     sequence,
@@ -22,7 +23,7 @@ from . import (
 
 FAMILIES = (
     *(math, activation, matrix, shape, index, reduce),
-    *(conv, image, norm, loss, random, mode, signal),
+    *(conv, pool, image, norm, loss, random, mode, signal),
     *(sequence, sequence_parts, cells, structured),
 )
 CASES = [row for family in FAMILIES for row in family.CASES]

@@ -1,10 +1,19 @@
 """Rows of the activation functions."""
 
+import math
+
 import numpy as np
 
 from pd_core import ops
 
 from .case import case, distinct, fixed, normal
+
+
+def _gelu(x, approximate=False):
+    if approximate:
+        return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+    return 0.5 * x * (1 + np.vectorize(math.erf)(x / np.sqrt(2)))
+
 
 CASES = [
     case("Tanh", ops.tanh, np.tanh, [normal(3, 4)]),
@@ -27,6 +36,8 @@ CASES = [
         label="far out",
     ),
     case("Softsign", ops.softsign, lambda x: x / (1 + np.abs(x)), [distinct(3, 4)]),
+    case("Gelu", ops.gelu, _gelu, [normal(3, 4)]),
+    case("Gelu", ops.gelu, _gelu, [normal(3, 4)], approximate=True),
     case(
         "ReluGrad",
         ops.relu_grad,

@@ -38,6 +38,27 @@ def _layer_norm(x, scale=1.0, shift=0.0, axis=-1, epsilon=1e-5):
     return centred / np.sqrt((centred**2).mean(axes, keepdims=True) + epsilon) * scale + shift
 
 
+def _rms_norm(x, scale=1.0, axis=-1, epsilon=1e-5):
+    axes = tuple(range(axis % x.ndim, x.ndim))
+    return x / np.sqrt((x**2).mean(axes, keepdims=True) + epsilon) * scale
+
+
+def _group_norm(x, scale=None, shift=None, groups=1, epsilon=1e-5):
+    rows = x.reshape(len(x), groups, -1)
+    rows = (rows - rows.mean(2, keepdims=True)) / np.sqrt(rows.var(2, keepdims=True) + epsilon)
+    column = (-1, *[1] * (x.ndim - 2))
+    y = rows.reshape(x.shape)
+    return y if scale is None else y * scale.reshape(column) + shift.reshape(column)
+
+
+def _grouped(x, scale=None, shift=None, **options):
+    return ops.group_norm(x, scale=scale, shift=shift, **options)
+
+
+def _instance_norm(x, scale=None, shift=None, epsilon=1e-5):
+    return _group_norm(x, scale, shift, x.shape[1], epsilon)
+
+
 def _l2_normalize(x, axis=-1, epsilon=1e-12):
     return x / np.sqrt((x**2).sum(axis, keepdims=True) + epsilon)
 
@@ -68,6 +89,28 @@ CASES = [
         "layer_norm", ops.layer_norm, _layer_norm, [normal(3, 5), normal(5), normal(5)], rtol=1e-4
     ),
     case("layer_norm", ops.layer_norm, _layer_norm, [normal(2, 3, 4)], axis=1, epsilon=0.1),
+    case("rms_norm", ops.rms_norm, _rms_norm, [normal(3, 5)], rtol=1e-4),
+    case("rms_norm", ops.rms_norm, _rms_norm, [normal(2, 3, 4), normal(3, 4)], axis=1, epsilon=0.1),
+    case("group_norm", _grouped, _group_norm, [normal(3, 4, 2, 3)], groups=2, rtol=1e-4),
+    case(
+        "group_norm",
+        _grouped,
+        _group_norm,
+        [normal(2, 6, 5), normal(6), normal(6)],
+        groups=3,
+        epsilon=0.1,
+        rtol=1e-4,
+    ),
+    case("group_norm", _grouped, _group_norm, [normal(3, 4)], groups=2, epsilon=0.1),
+    case("instance_norm", ops.instance_norm, _instance_norm, [normal(3, 2, 5)], rtol=1e-4),
+    case(
+        "instance_norm",
+        ops.instance_norm,
+        _instance_norm,
+        [normal(2, 3, 2, 3), normal(3), normal(3)],
+        epsilon=0.1,
+        rtol=1e-4,
+    ),
     case("l2_normalize", ops.l2_normalize, _l2_normalize, [normal(3, 4)]),
     case("l2_normalize", ops.l2_normalize, _l2_normalize, [normal(2, 3, 4)], axis=1, epsilon=0.5),
     case(

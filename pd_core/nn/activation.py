@@ -1,0 +1,126 @@
+"""Activation functions and Flatten as layers, for Sequential."""
+
+from .. import ops
+from ..graph.variable import Operand, Variable
+from .layer import Layer
+from .text import arguments
+
+
+class ReLU(Layer):
+    """Rectified linear unit, max(x, 0)."""
+
+    def forward(self, x: Operand) -> Variable:
+        """Return max(x, 0)."""
+        return ops.relu(x)
+
+
+class LeakyReLU(Layer):
+    """x where positive, alpha x elsewhere."""
+
+    def __init__(self, alpha: float = 0.01, name: str | None = None) -> None:
+        super().__init__(name)
+        self.alpha = alpha
+
+    def forward(self, x: Operand) -> Variable:
+        """Return x where positive, alpha x elsewhere."""
+        return ops.leaky_relu(x, self.alpha)
+
+    def extra(self) -> str:
+        """Return the slope."""
+        return arguments(self.alpha)
+
+
+class Sigmoid(Layer):
+    """Logistic sigmoid, 1 / (1 + e^-x)."""
+
+    def forward(self, x: Operand) -> Variable:
+        """Return 1 / (1 + e^-x)."""
+        return ops.sigmoid(x)
+
+
+class Tanh(Layer):
+    """Hyperbolic tangent."""
+
+    def forward(self, x: Operand) -> Variable:
+        """Return tanh(x)."""
+        return ops.tanh(x)
+
+
+class Softplus(Layer):
+    """Smooth ReLU, log(1 + e^x)."""
+
+    def forward(self, x: Operand) -> Variable:
+        """Return log(1 + e^x)."""
+        return ops.softplus(x)
+
+
+class Softsign(Layer):
+    """x / (1 + |x|)."""
+
+    def forward(self, x: Operand) -> Variable:
+        """Return x / (1 + |x|)."""
+        return ops.softsign(x)
+
+
+class GELU(Layer):
+    """x times the normal distribution function of x; `approximate` is its tanh formula."""
+
+    def __init__(self, approximate: bool = False, name: str | None = None) -> None:
+        super().__init__(name)
+        self.approximate = approximate
+
+    def forward(self, x: Operand) -> Variable:
+        """Return 0.5 x (1 + erf(x / sqrt 2))."""
+        return ops.gelu(x, self.approximate)
+
+    def extra(self) -> str:
+        """Return what is not the default."""
+        return arguments(approximate=(self.approximate, False))
+
+
+class Softmax(Layer):
+    """Softmax along an axis."""
+
+    def __init__(self, axis: int = -1, name: str | None = None) -> None:
+        super().__init__(name)
+        self.axis = axis
+
+    def forward(self, x: Operand) -> Variable:
+        """Return e^x / sum(e^x)."""
+        return ops.softmax(x, self.axis)
+
+    def extra(self) -> str:
+        """Return what is not the default."""
+        return arguments(axis=(self.axis, -1))
+
+
+class LogSoftmax(Layer):
+    """Logarithm of the softmax along an axis."""
+
+    def __init__(self, axis: int = -1, name: str | None = None) -> None:
+        super().__init__(name)
+        self.axis = axis
+
+    def forward(self, x: Operand) -> Variable:
+        """Return x - log(sum(e^x))."""
+        return ops.log_softmax(x, self.axis)
+
+    def extra(self) -> str:
+        """Return what is not the default."""
+        return arguments(axis=(self.axis, -1))
+
+
+class Flatten(Layer):
+    """Flatten to a matrix: the axes before `axis` become its rows, the others its columns."""
+
+    def __init__(self, axis: int = 1, name: str | None = None) -> None:
+        super().__init__(name)
+        self.axis = axis
+
+    def forward(self, x: Operand) -> Variable:
+        """Return the matrix."""
+        return ops.flatten(x, self.axis)
+
+    def extra(self) -> str:
+        """Return what is not the default."""
+        return arguments(axis=(self.axis, 1))

@@ -1,0 +1,115 @@
+"""Convolutional layers as functions; sizes are one number, or one for each spatial axis."""
+
+from .. import ops
+from ..graph.checks import per_axis
+from ..graph.errors import ShapeError
+from ..graph.op import op
+from ..graph.variable import Operand, Variable, constant
+from .parameter import Activation, Bias, Parameter, Sizes, activation, layer_name, parameter
+
+# What an input with this number of spatial axes is called.
+INPUTS = {1: "sequences [N, C, L]", 2: "images [N, C, H, W]", 3: "volumes [N, C, D, H, W]"}
+
+
+@op
+def conv1d(
+    x: Operand,
+    num_filters: int,
+    filter_size: Sizes,
+    stride: Sizes = 1,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+    act: Activation = None,
+    W: Parameter = None,
+    B: Bias = None,
+) -> Variable:
+    """Convolutional layer, act(conv(x, W) + b), of sequences [N, C, L]."""
+    geometry = (stride, padding, dilation, groups)
+    return _conv(1, x, num_filters, filter_size, geometry, act, W, B)
+
+
+@op
+def conv2d(
+    x: Operand,
+    num_filters: int,
+    filter_size: Sizes,
+    stride: Sizes = 1,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+    act: Activation = None,
+    W: Parameter = None,
+    B: Bias = None,
+) -> Variable:
+    """Convolutional layer, act(conv(x, W) + b), of images [N, C, H, W]."""
+    geometry = (stride, padding, dilation, groups)
+    return _conv(2, x, num_filters, filter_size, geometry, act, W, B)
+
+
+@op
+def conv3d(
+    x: Operand,
+    num_filters: int,
+    filter_size: Sizes,
+    stride: Sizes = 1,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+    act: Activation = None,
+    W: Parameter = None,
+    B: Bias = None,
+) -> Variable:
+    """Convolutional layer, act(conv(x, W) + b), of volumes [N, C, D, H, W]."""
+    geometry = (stride, padding, dilation, groups)
+    return _conv(3, x, num_filters, filter_size, geometry, act, W, B)
+
+
+@op
+def conv_transpose2d(
+    x: Operand,
+    num_filters: int,
+    filter_size: Sizes,
+    stride: Sizes = 1,
+    padding: Sizes = 0,
+    output_padding: Sizes = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+    act: Activation = None,
+    W: Parameter = None,
+    B: Bias = None,
+) -> Variable:
+    """Transposed convolutional layer of images [N, C, H, W]; W is [C, num_filters/groups, K, K].
+
+    `padding` crops the result, and `output_padding` lengthens it at the end of each axis.
+    """
+    x, function = constant(x), activation(act)
+    channels = _channels(x, 2, groups)
+    if num_filters % groups:
+        raise ShapeError(f"{num_filters} filters do not split into {groups} groups")
+    name = layer_name("conv_transpose2d_", W)
+    window = per_axis(filter_size, 2)
+    w = parameter(W, f"{name}.W", [channels, num_filters // groups, *window])
+    b = None if B is False else parameter(B, f"{name}.B", [num_filters])
+    y = ops.conv_transpose(x, w, b, stride, padding, dilation, groups, output_padding)
+    return function(y)
+
+
+def _conv(n, x, num_filters, filter_size, geometry, act, W, B):
+    """Convolve over n spatial axes; `geometry` is stride, padding, dilation and groups."""
+    x, function, groups = constant(x), activation(act), geometry[3]
+    channels = _channels(x, n, groups)
+    name = layer_name(f"conv{n}d_", W)
+    window = per_axis(filter_size, n)
+    w = parameter(W, f"{name}.W", [num_filters, channels // groups, *window])
+    b = None if B is False else parameter(B, f"{name}.B", [num_filters])
+    return function(ops.conv(x, w, b, *geometry))
+
+
+def _channels(x, n, groups):
+    """Return the number of channels of an input with n spatial axes."""
+    if x.rank != n + 2 or not isinstance(x.dims[1], int):
+        raise ShapeError(f"takes {INPUTS[n]} with known C, not {x!r}")
+    if x.dims[1] % groups:
+        raise ShapeError(f"{x.dims[1]} channels do not split into {groups} groups")
+    return x.dims[1]

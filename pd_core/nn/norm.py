@@ -1,0 +1,170 @@
+"""Normalisation layers. `affine=False` leaves scale and bias out."""
+
+from ..graph.errors import ShapeError
+from ..graph.variable import Operand, Variable, constant
+from . import functional
+from .functional_conv import INPUTS
+from .layer import Layer
+from .parameter import Bias
+from .text import arguments
+
+
+class _Norm(Layer):
+    """Base of the normalisation layers: a scale of ones, a bias of zeros."""
+
+    scale: Variable
+    bias: Variable
+
+    def __init__(self, epsilon: float, affine: bool, name: str | None) -> None:
+        super().__init__(name)
+        self.epsilon, self.affine = epsilon, affine
+
+    def _scale(self) -> Bias:
+        return self.owned("scale", "ones") if self.affine else False
+
+    def _bias(self) -> Bias:
+        return self.owned("bias", "zeros") if self.affine else False
+
+    def extra(self) -> str:
+        """Return what is not the default."""
+        return arguments(epsilon=(self.epsilon, 1e-5), affine=(self.affine, True))
+
+
+class _BatchNorm(_Norm):
+    """Base of batch normalisation for inputs of some ranks."""
+
+    mean: Variable
+    variance: Variable
+    _ranks: tuple[int, ...]
+    _inputs: str
+
+    def __init__(
+        self,
+        momentum: float = 0.9,
+        epsilon: float = 1e-5,
+        affine: bool = True,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(epsilon, affine, name)
+        self.momentum = momentum
+
+    def forward(self, x: Operand) -> Variable:
+        """Return x normalised by the batch in training, by the moving statistics otherwise."""
+        x = constant(x)
+        if x.rank not in self._ranks:
+            raise ShapeError(f"{type(self).__name__}: takes {self._inputs}, not {x!r}")
+        statistics = self.owned_buffer("mean", "zeros"), self.owned_buffer("variance", "ones")
+        parameters = self._scale(), self._bias()
+        return functional.batch_norm(x, self.momentum, self.epsilon, *parameters, *statistics)
+
+    def extra(self) -> str:
+        """Return what is not the default."""
+        return arguments(super().extra(), momentum=(self.momentum, 0.9))
+
+
+class BatchNorm1d(_BatchNorm):
+    """Batch normalisation of rows [N, C] or sequences [N, C, L] (Ioffe & Szegedy 2015).
+
+    A training step keeps `momentum` of the moving statistics. Parameters: scale and bias [C];
+    buffers: mean and variance [C].
+    """
+
+    _ranks, _inputs = (2, 3), "rows [N, C] or sequences [N, C, L]"
+
+
+class BatchNorm2d(_BatchNorm):
+    """Batch normalisation of images [N, C, H, W] (Ioffe & Szegedy 2015).
+
+    A training step keeps `momentum` of the moving statistics. Parameters: scale and bias [C];
+    buffers: mean and variance [C].
+    """
+
+    _ranks, _inputs = (4,), "images [N, C, H, W]"
+
+
+class _AxisNorm(_Norm):
+    """Base of the normalisations over the last axes."""
+
+    def __init__(
+        self,
+        axis: int = -1,
+        epsilon: float = 1e-5,
+        affine: bool = True,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(epsilon, affine, name)
+        self.axis = axis
+
+    def extra(self) -> str:
+        """Return what is not the default."""
+        return arguments(super().extra(), axis=(self.axis, -1))
+
+
+class LayerNorm(_AxisNorm):
+    """Layer normalisation over the axes from `axis` on (Ba et al. 2016).
+
+    Parameters: scale and bias, with the sizes of those axes.
+    """
+
+    def forward(self, x: Operand) -> Variable:
+        """Return scale (x - mean) / sqrt(var + epsilon) + bias."""
+        return functional.layer_norm(x, self.axis, self.epsilon, self._scale(), self._bias())
+
+
+class RMSNorm(_AxisNorm):
+    """Root mean square normalisation over the axes from `axis` on (Zhang & Sennrich 2019).
+
+    Parameter: scale, with the sizes of those axes.
+    """
+
+    def forward(self, x: Operand) -> Variable:
+        """Return scale x / sqrt(mean(x^2) + epsilon)."""
+        return functional.rms_norm(x, self.axis, self.epsilon, self._scale())
+
+
+class GroupNorm(_Norm):
+    """Normalisation of x [N, C, ...] over groups of C / groups channels (Wu & He 2018).
+
+    Parameters: scale and bias [C].
+    """
+
+    def __init__(
+        self,
+        groups: int,
+        epsilon: float = 1e-5,
+        affine: bool = True,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(epsilon, affine, name)
+        self.groups = groups
+
+    def forward(self, x: Operand) -> Variable:
+        """Return scale (x - mean) / sqrt(var + epsilon) + bias, by groups."""
+        return functional.group_norm(x, self.groups, self.epsilon, self._scale(), self._bias())
+
+    def extra(self) -> str:
+        """Return the number of groups, and what is not the default."""
+        return arguments(self.groups, super().extra())
+
+
+class InstanceNorm2d(_Norm):
+    """Normalisation of each channel of each image of [N, C, H, W] (Ulyanov et al. 2016).
+
+    Parameters with `affine=True`: scale and bias [C].
+    """
+
+    def __init__(
+        self, epsilon: float = 1e-5, affine: bool = False, name: str | None = None
+    ) -> None:
+        super().__init__(epsilon, affine, name)
+
+    def forward(self, x: Operand) -> Variable:
+        """Return (x - mean) / sqrt(var + epsilon) of each channel, scaled and shifted if affine."""
+        x = constant(x)
+        if x.rank != 4:
+            raise ShapeError(f"InstanceNorm2d: takes {INPUTS[2]}, not {x!r}")
+        return functional.instance_norm(x, self.epsilon, self._scale(), self._bias())
+
+    def extra(self) -> str:
+        """Return what is not the default."""
+        return arguments(epsilon=(self.epsilon, 1e-5), affine=(self.affine, False))
