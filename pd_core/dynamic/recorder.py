@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,13 +10,15 @@ from numpy.typing import ArrayLike, DTypeLike
 from onnx.shape_inference import InferenceError
 
 from ..graph.broadcast import equal_sizes
-from ..graph.errors import GraphError, ShapeError
+from ..graph.errors import GraphError, NotComputed, ShapeError
 from ..graph.inference import Call, infer
+from ..graph.nested import variables_in
 from ..graph.node import Node, Recorded, refined
 from ..graph.recording import as_number, named_size
 from ..graph.site import user_site
 from ..graph.update import Assignment
 from ..graph.variable import OutputType, Variable, as_array, format_dims
+from .placeholder import Placeholder
 from .state import State
 from .update import minimize
 
@@ -105,8 +108,8 @@ def _named(key, d, number, k, axis):
 class Recorder:
     """Records for one session: leaves for arrays, and persistent state as of this line."""
 
-    def __init__(self, state: State, gradients: bool = True):
-        self.state, self.gradients = state, gradients
+    def __init__(self, state: State, gradients: bool = True, immediate: bool = False):
+        self.state, self.gradients, self.immediate = state, gradients, immediate
         self.inside = False
 
     # ---- operands
@@ -121,7 +124,9 @@ class Recorder:
     def _argument(self, a):
         if type(a) is np.ndarray:
             return self.leaf(a)
-        if type(a) in (list, tuple) and any(type(b) is np.ndarray for b in a):
+        if type(a) is Placeholder:
+            return a.filled(self)
+        if type(a) in (list, tuple) and any(type(b) in (np.ndarray, Placeholder) for b in a):
             return type(a)([self._argument(b) for b in a])
         return a
 
@@ -146,7 +151,7 @@ class Recorder:
     def operand(self, x: Variable | None) -> Variable | None:
         """Return the value at this line of a persistent variable; any other as it is."""
         if x is None or x.fill is None:
-            return x
+            return x.filled(self) if type(x) is Placeholder else x
         return self.state.read(x)
 
     def number(self, value: float, dtype: DTypeLike | None) -> Variable | None:
@@ -223,6 +228,13 @@ class Recorder:
             # nothing else would end the chain of a running sum
             self.state.force([x for x in inputs if x is not None and x.is_recorded])
         return node
+
+    def compute(self, result: Any) -> None:
+        """Compute what an op returned, unless it is in the body of a loop."""
+        waiting = [v for v in variables_in(result) if v.is_recorded and v.held is None]
+        if waiting:
+            with suppress(NotComputed):  # states and slices of a loop have no values here
+                self.state.force(waiting)
 
     def draw(self, stream: int) -> tuple[int, int]:
         """Return (stream, place in it) of the next random draw."""

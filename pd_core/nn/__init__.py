@@ -17,6 +17,7 @@ from .conv import Conv1d, Conv2d, Conv3d, ConvTranspose2d
 from .dense import FC, Embedding
 from .hooks import HookHandle
 from .layer import Layer
+from .module import Module
 from .norm import BatchNorm1d, BatchNorm2d, GroupNorm, InstanceNorm2d, LayerNorm, RMSNorm
 from .pool import (
     AdaptiveAvgPool2d,
@@ -64,6 +65,7 @@ __all__ = [
     "MaxPool1d",
     "MaxPool2d",
     "MaxPool3d",
+    "Module",
     "RMSNorm",
     "ReLU",
     "Sequential",
