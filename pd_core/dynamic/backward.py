@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from ..graph.errors import GraphError, ShapeError
-from ..graph.recording import not_recording
 from ..graph.variable import Operand, Variable, as_array
 from ..optimizers.row_sparse import RowGradient, gradients_by_rows
 from .state import current_state
@@ -28,19 +27,21 @@ def backward(loss: Variable, gradient: Operand | None = None, retain_graph: bool
         trace = Trace([loss], state.pending, through=True, operands=seeds)
         wrt = differentiated(trace)
         name = ("backward", seed is None, trace.flows, tuple([trace.number(v) for v in wrt]))
-        plan = state.plan(name, trace)
-        if plan is None:
+
+        def make(of):
             trace.check_history()
-            with not_recording():
-                gradients = gradients_by_rows([loss], wrt, seeds or None)
-            flat, result = _flattened(wrt, gradients)
-            plan = state.planned(name, trace, [*trace.fetches, *flat], trace.updates)
-            plan.result = result
+            inputs = [of(v) for v in wrt]
+            gradients = gradients_by_rows([of(loss)], inputs, seeds or None)
+            flat, places = _flattened(gradients)
+            return [*map(of, trace.fetches), *flat], [(v, of(x)) for v, x in trace.updates], places
+
+        plan = state.plan(name, trace, make)
         values = state.run(plan, trace)
         count = len(trace.fetches)
         state.finish(trace, plan, values[:count], ends=not retain_graph)
         _accumulate(state, wrt, plan.result, values[count:])
-    parameters = [v.source for v in wrt if v.source is not None]
+    sources = [v.source for v in wrt if v.source is not None]
+    parameters = [v for v in sources if v.is_persistent]
     loss.__dict__["parameters"] = parameters
 
 
@@ -76,8 +77,8 @@ def _seed(loss, gradient):
     return Variable.of(loss.dims, loss.dtype, "gradient", held=array)
 
 
-def _flattened(wrt, gradients):
-    """The gradients in one list, and for each of `wrt` the places in it: one, two or none."""
+def _flattened(gradients):
+    """Gradients in one list, and the places of each in it: one, two if by rows, or none."""
     flat: list[Variable] = []
     places: list[tuple[int, ...]] = []
     for g in gradients:

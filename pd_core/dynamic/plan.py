@@ -1,6 +1,7 @@
 """Plans: programs for recorded graphs, found by structure and run on the leaves of a trace."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 from weakref import ref
 
@@ -25,10 +26,13 @@ class Plan:
         trace: Trace,
         fetches: Sequence[Variable],
         updates: Sequence[tuple[Variable, Variable]],
+        result: Any = None,
         structure: Structure | None = None,
+        leaves: Mapping[Variable, Variable] = MappingProxyType({}),
     ) -> None:
+        """`result` says what the fetches are; `leaves` are those of the trace by other leaves."""
         structure = structure or Structure(fetches, updates, (), (), False)
-        leaves = {v: k for k, v in enumerate(trace.leaves)}
+        places = {v: k for k, v in enumerate(trace.leaves)}
         streams = {s: k for k, s in enumerate(trace.draws)}
         cache = program_cache(session.device)
         program = cache.get(structure)
@@ -39,7 +43,7 @@ class Plan:
             program = Program(session.backend, graph, values, structure)
             cache.add(structure, program)
         used = structure.leaves
-        self.fed = [leaves[used[k]] for k in program.fed]
+        self.fed = [places[leaves.get(used[k], used[k])] for k in program.fed]
         states, updated = ([used[k] for k in ks] for ks in (program.states, program.updated))
         self.states, self.updated = list(map(ref, states)), list(map(ref, updated))
         draws = [structure.draws[k] for k in program.draws]
@@ -51,7 +55,7 @@ class Plan:
         if program.compiled is not None:
             self.executable = program.compiled.bind(states, updated)
         self.constants = [(ref(v), new.value) for v, new in updates if new.value is not None]
-        self.result: Any = None  # what the values of its fetches are
+        self.result = result
         self.initialized = False
 
     def run(self, session: Session, trace: Trace) -> list[Any]:

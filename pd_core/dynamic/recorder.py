@@ -79,7 +79,15 @@ def _resolved(call, types):
         except (GraphError, InferenceError):
             return types
         resolved = [
-            (tuple([_named(key, d, n, k, axis) for axis, (d, n) in enumerate(zip(dims, ns))]), t)
+            (
+                tuple(
+                    [
+                        _named(key, d, n, k, axis)
+                        for axis, (d, n) in enumerate(zip(dims, ns, strict=True))
+                    ]
+                ),
+                t,
+            )
             for k, ((dims, t), (ns, _)) in enumerate(zip(types, concrete, strict=True))
         ]
         if len(_resolutions) >= _LIMIT:
@@ -123,7 +131,9 @@ class Recorder:
 
     def _argument(self, a):
         if type(a) is np.ndarray:
-            return self.leaf(a)
+            leaf = self.leaf(a)
+            leaf.__dict__["literal"] = True
+            return leaf
         if type(a) is Placeholder:
             return a.filled(self)
         if type(a) in (list, tuple) and any(type(b) in (np.ndarray, Placeholder) for b in a):
@@ -198,9 +208,9 @@ class Recorder:
             return x
         if x.node is not None:
             return refined(x, dims)
-        if x.held is not None and x.source is None:
-            return Variable.of(dims, x.dtype, x.name, held=x.held, tracked=x.tracked)
-        return x
+        # its gradients are those of x
+        attributes = {"held": x.held, "source": x, "tracked": x.tracked, "literal": x.literal}
+        return Variable.of(dims, x.dtype, x.name, **attributes)
 
     def types(self, call: Call, types: Sequence[OutputType]) -> Sequence[OutputType]:
         """Return output types with names for the sizes whose number is known.

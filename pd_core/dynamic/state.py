@@ -1,18 +1,23 @@
-"""What a session holds for `pd.guard()`: reads of persistent variables, pending assignments, plans."""
+"""What a session holds for `pd.guard()`: reads of variables, pending assignments, plans."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakValueDictionary, ref
 
-from ..graph.errors import BackendError
+from ..graph.errors import BackendError, GraphError
 from ..graph.node import Node
 from ..graph.recording import not_recording
 from ..graph.variable import Variable
 from ..run.session import Session, default_session
 from .plan import Plan
+from .sizes import Numbered, numbers_of
 from .trace import Trace
 
+Of = Callable[[Variable], Variable]
+Make = Callable[[Of], tuple[Sequence[Variable], Sequence[tuple[Variable, Variable]], Any]]
+
+_BY_SIZES: Any = object()  # in the place of a plan: there is one for each combination of sizes
 _MOST_PLANS = 256
 _MOST_PENDING = 4096
 
@@ -107,33 +112,50 @@ class State:
         with session.exclusive():
             trace = Trace(targets, self.pending, through=False)
             plan = self.plan(("force",), trace)
-            if plan is None:
-                plan = self.planned(("force",), trace, trace.fetches, trace.updates, trace)
             self.finish(trace, plan, self.run(plan, trace))
 
-    def plan(self, name: tuple, trace: Trace) -> Plan | None:
-        """Return the plan of this name for a graph like that of the trace; None without one."""
+    def plan(self, name: tuple, trace: Trace, make: Make | None = None) -> Plan:
+        """Return the plan of this name for graphs like that of a trace.
+
+        `make(of)` returns its fetches, updates and result, for what the Variables of the trace are
+        by `of`: themselves, or the same with numbers for sizes if that fails. Without it the plan
+        computes the trace itself.
+        """
         key = (*name, trace.key, tuple(map(ref, trace.states)))
         plan = self.plans.get(key)
-        if plan is not None:
+        if plan is None:
+            plan = self._planned(key, trace, make)
+        else:
+            self.plans.move_to_end(key)
+        if plan is _BY_SIZES:
+            key = (*key, numbers_of(trace))
+            plan = self.plans.get(key)
+            if plan is None:
+                return self._planned(key, trace, make, Numbered(trace))
             self.plans.move_to_end(key)
         return plan
 
-    def planned(
-        self,
-        name: tuple,
-        trace: Trace,
-        fetches: Sequence[Variable],
-        updates: Sequence[tuple[Variable, Variable]],
-        structure: Trace | None = None,
-    ) -> Plan:
-        """Make the plan of this name for graphs like that of the trace."""
+    def _planned(self, key, trace, make, numbered=None):
         trace.check()
-        key = (*name, trace.key, tuple(map(ref, trace.states)))
         with not_recording():
-            plan = Plan(self.session, trace, fetches, updates, structure)
+            if make is None:
+                plan = Plan(self.session, trace, trace.fetches, trace.updates, structure=trace)
+            elif numbered is not None:
+                plan = Plan(self.session, trace, *make(numbered.of), leaves=numbered.leaves)
+            else:
+                try:
+                    plan = Plan(self.session, trace, *make(_itself))
+                except GraphError:
+                    if not trace.sizes:
+                        raise
+                    plan = None
+        if plan is None:
+            sized = (*key, numbers_of(trace))
+            plan = self._planned(sized, trace, make, Numbered(trace))
+            self.plans[key] = _BY_SIZES
+            return plan
         self.plans[key] = plan
-        if len(self.plans) > _MOST_PLANS:
+        while len(self.plans) > _MOST_PLANS:
             self.plans.popitem(last=False)
         return plan
 
@@ -168,6 +190,10 @@ class State:
             if self.pending.get(v) is pending:
                 del self.pending[v]
                 self.reads[v] = pending.value
+
+
+def _itself(v):
+    return v
 
 
 def state_of(session: Session) -> State:

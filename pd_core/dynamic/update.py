@@ -81,16 +81,17 @@ def _fused_step(state, kept: KeptTracing, costs, var_list, retain_graph):
         raise GraphError(f"minimize: {costs[0]!r} depends on no trainable ones of {wanted}")
     numbers = tuple([trace.number(reads[w]) for w in parameters])
     name = ("minimize", ref(kept.optimizer), kept.settings(), len(costs), trace.flows, numbers)
-    plan = state.plan(name, trace)
-    if plan is None:
+
+    def make(of):
         trace.check_history()
-        with not_recording():
-            wrt = [reads[w] for w in parameters]
-            gradients = gradients_by_rows(costs, wrt)
-            pairs = [(w, g) for w, g in zip(parameters, gradients, strict=True) if g is not None]
-            update = kept.update(pairs)
-        changes = [(a.variable, a.value) for a in update.assignments]
-        plan = state.planned(name, trace, trace.fetches, [*trace.updates, *changes])
+        wrt = [of(reads[w]) for w in parameters]
+        gradients = gradients_by_rows([of(c) for c in costs], wrt)
+        pairs = [(w, g) for w, g in zip(parameters, gradients, strict=True) if g is not None]
+        changes = [(a.variable, a.value) for a in kept.update(pairs).assignments]
+        assigned = [(v, of(x)) for v, x in trace.updates]
+        return [of(v) for v in trace.fetches], [*assigned, *changes], None
+
+    plan = state.plan(name, trace, make)
     reads.clear()
     state.before_update([ref(w) for w in trace.read_elsewhere])
     values = state.run(plan, trace)

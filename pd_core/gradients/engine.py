@@ -7,6 +7,7 @@ from .. import ops
 from ..graph.checks import differ
 from ..graph.errors import DTypeError, GraphError, NoGradient, ShapeError
 from ..graph.node import ancestors, refined
+from ..graph.recording import recorder
 from ..graph.site import site_text
 from ..graph.variable import Operand, Variable, constant
 from .registry import rule_of, zeros
@@ -36,6 +37,33 @@ def gradients(
         if v.dtype.kind != "f":
             raise NoGradient(f"gradients: {v!r} is no float, so it has no gradient")
     order = ancestors(costs)
+    if recorder() is not None:
+        return _recorded_gradients(costs, variables, seeds, order)
+    return _gradients(costs, variables, seeds, order)
+
+
+def _recorded_gradients(costs, variables, seeds, order):
+    """Gradients while values are at hand: those of all reads of a variable, at any line."""
+    reads: dict[Variable, list[Variable]] = {v: [] for v in variables}
+    for x in dict.fromkeys(x for node in order for x in node.inputs if x is not None):
+        if x in reads:
+            reads[x].append(x)
+        elif x.source in reads:
+            reads[x.source].append(x)
+    for c in costs:
+        if c in reads and c not in reads[c]:
+            reads[c].append(c)
+    every = [x for v in variables for x in reads[v]]
+    partials = iter(_gradients(costs, every, seeds, order))
+    return [_sum([next(partials) for _ in reads[v]]) for v in variables]
+
+
+def _sum(gradients):
+    parts = [g for g in gradients if g is not None]
+    return sum(parts[1:], parts[0]) if parts else None
+
+
+def _gradients(costs, variables, seeds, order):
     active = _active(order, variables)
     adjoints = Adjoints()
     for c, seed in zip(costs, _seeds(costs, seeds), strict=True):
@@ -68,13 +96,17 @@ def _active(order, variables):
     active = set(variables)
     for node in order:
         if node.op_type not in zeros and not active.isdisjoint(node.inputs):
-            active.update(y for y in node.outputs if y.dtype.kind == "f" and _flows(y))
+            active.update(y for y in node.outputs if y.dtype.kind == "f" and passes_gradients(y))
     return active
 
 
-def _flows(y):
-    """Whether gradients pass a Variable: recorded ones may be detached."""
-    return y.tracked or not y.is_recorded
+def passes_gradients(y: Variable) -> bool:
+    """Return whether gradients pass a Variable: of those recorded while values are at hand, some do not.
+
+    In the body of a loop nothing is tracked.
+    """
+    node = y.node
+    return not y.is_recorded or not (node.detached or (node.tracked and not y.tracked))
 
 
 def _backpropagate(node, active, adjoints):

@@ -190,9 +190,10 @@ class Recorded(Node):
     anew where it is asked for.
     """
 
-    __slots__ = ("alive", "depth", "described", "tracked")
+    __slots__ = ("alive", "depth", "described", "detached", "tracked")
 
-    tracked: bool  # whether gradients flow through it
+    tracked: bool  # whether it depends on something that has a gradient
+    detached: bool  # whether gradients end here all the same
     depth: int  # the longest chain of operators behind it that are not computed yet
     described: Sequence[OutputType]  # the types of the outputs
     alive: list[Any]  # references to the outputs, None for those that were not asked for yet
@@ -209,11 +210,13 @@ class Recorded(Node):
                 if type(node) is Recorded and node.depth >= depth and x.held is None:
                     depth = node.depth + 1
         _tracked(self, tracked)
+        _detached(self, False)
         _depth(self, depth)
 
     def detach(self) -> None:
         """End gradients here."""
         _tracked(self, False)
+        _detached(self, True)
 
     @property
     def outputs(self) -> tuple[Variable, ...]:  # type: ignore[override]
@@ -240,7 +243,8 @@ class Recorded(Node):
 
 _slots = vars(Recorded)
 _described, _alive = _slots["described"].__set__, _slots["alive"].__set__
-_tracked, _depth = _slots["tracked"].__set__, _slots["depth"].__set__
+_tracked, _detached = _slots["tracked"].__set__, _slots["detached"].__set__
+_depth = _slots["depth"].__set__
 
 
 class in_place_of:

@@ -77,6 +77,7 @@ class Variable:
     held: Any = None  # its value, of a leaf or of what was computed already
     source: Union["Variable", None] = None  # of a read of persistent state: what was read
     tracked: bool = False  # whether gradients flow to it
+    literal: bool = False  # whether it was an array, which takes the dtype of what is beside it
 
     def __init__(
         self,
@@ -406,6 +407,9 @@ def format_dims(dims: Iterable[Dim]) -> str:
 def constant(value: Operand, dtype: DTypeLike | None = None, name: str | None = None) -> Variable:
     """Create a Variable with a fixed value. Python floats and float64 arrays become float32."""
     if isinstance(value, Variable):
+        if value.literal and dtype is not None and value.dtype != dtype:
+            held = as_array(value.held, dtype)
+            return Variable.of(value.dims, held.dtype, value.name, held=held, literal=True)
         return value
     if isinstance(value, (str, bytes)):
         raise DTypeError(f"takes Variables, numbers and arrays, not the string {value!r}")

@@ -12,11 +12,22 @@ from .activation import (
     Softsign,
     Tanh,
 )
+from .attention import MultiHeadAttention
 from .containers import LayerDict, LayerList, Sequential
 from .conv import Conv1d, Conv2d, Conv3d, ConvTranspose2d
 from .dense import FC, Embedding
 from .hooks import HookHandle
 from .layer import Layer
+from .losses import (
+    L1,
+    MSE,
+    NLL,
+    CrossEntropy,
+    Huber,
+    KLDiv,
+    SigmoidCrossEntropy,
+    SoftmaxCrossEntropy,
+)
 from .module import Module
 from .norm import BatchNorm1d, BatchNorm2d, GroupNorm, InstanceNorm2d, LayerNorm, RMSNorm
 from .pool import (
@@ -31,12 +42,20 @@ from .pool import (
     MaxPool2d,
     MaxPool3d,
 )
+from .recurrent import GRU, LSTM, RNN
 from .regularization import Dropout
+from .transformer import TransformerDecoderLayer, TransformerEncoderLayer
 
 # For type checkers, to which an import alone is private.
 __all__ = [
     "FC",
     "GELU",
+    "GRU",
+    "L1",
+    "LSTM",
+    "MSE",
+    "NLL",
+    "RNN",
     "AdaptiveAvgPool2d",
     "AdaptiveMaxPool2d",
     "AvgPool1d",
@@ -48,6 +67,7 @@ __all__ = [
     "Conv2d",
     "Conv3d",
     "ConvTranspose2d",
+    "CrossEntropy",
     "Dropout",
     "Embedding",
     "Flatten",
@@ -55,7 +75,9 @@ __all__ = [
     "GlobalMaxPool2d",
     "GroupNorm",
     "HookHandle",
+    "Huber",
     "InstanceNorm2d",
+    "KLDiv",
     "Layer",
     "LayerDict",
     "LayerList",
@@ -66,12 +88,17 @@ __all__ = [
     "MaxPool2d",
     "MaxPool3d",
     "Module",
+    "MultiHeadAttention",
     "RMSNorm",
     "ReLU",
     "Sequential",
     "Sigmoid",
+    "SigmoidCrossEntropy",
     "Softmax",
+    "SoftmaxCrossEntropy",
     "Softplus",
     "Softsign",
     "Tanh",
+    "TransformerDecoderLayer",
+    "TransformerEncoderLayer",
 ]

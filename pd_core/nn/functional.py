@@ -18,6 +18,9 @@ from .functional_norm import group_norm as group_norm
 from .functional_norm import instance_norm as instance_norm
 from .functional_norm import layer_norm as layer_norm
 from .functional_norm import rms_norm as rms_norm
+from .functional_recurrent import gru as gru
+from .functional_recurrent import lstm as lstm
+from .functional_recurrent import simple_rnn as simple_rnn
 from .parameter import Activation, Bias, Parameter, activation, layer_name, parameter
 
 

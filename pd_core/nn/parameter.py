@@ -11,10 +11,7 @@ from ..graph.variable import Variable
 
 
 class Owned:
-    """A parameter of a layer object: `create(shape)` returns it, built if it is not yet.
-
-    Every call of a layer makes some: a frozen dataclass takes three times as long.
-    """
+    """A parameter of a layer object: `create(shape)` returns it, built if it is not yet."""
 
     __slots__ = ("create",)
 

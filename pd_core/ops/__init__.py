@@ -1,6 +1,7 @@
 """Op functions by family: each adds one or a few nodes to the graph; none creates parameters."""
 
 from .activation import gelu, leaky_relu, relu, relu_grad, sigmoid, softplus, softsign, tanh
+from .attention import attention, rotary_embedding
 from .beam import beam_search
 from .beam_cost import BeamExpansion, cross_entropy_over_beam
 from .blocks import rnn, while_op
@@ -34,8 +35,12 @@ from .loss import (
     binary_cross_entropy_grad,
     classification_error,
     cross_entropy,
+    huber_loss,
+    kl_divergence,
+    label_weights,
     log_probability,
     log_probability_grad,
+    negative_log_likelihood,
     sigmoid_cross_entropy,
     softmax_cross_entropy,
     square_error,
@@ -88,7 +93,7 @@ from .norm import (
 from .pool import adaptive_avg_pool, adaptive_max_pool
 from .random import bernoulli, dropout, gaussian_random, uniform_random
 from .ranking import lambda_rank, ndcg, sequence_ranks
-from .recurrent import gru_cell, lstm_cell
+from .recurrent import gru_cell, gru_cell_reset_after, lstm_cell
 from .reduce import (
     arg_max,
     cum_sum,

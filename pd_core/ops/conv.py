@@ -9,6 +9,7 @@ from ..graph.checks import per_axis, whole
 from ..graph.errors import GraphError, NoGradient, ShapeError
 from ..graph.node import apply, composite, refined
 from ..graph.op import op
+from ..graph.recording import as_number
 from ..graph.variable import Operand, Variable, constant
 from . import math as m
 from .shape import concat, pad, reshape, size_of, slice, transpose
@@ -170,6 +171,8 @@ def _windows(x, window, strides, pads, ceil_mode):
     n = x.rank - 2
     window, strides, pads = per_axis(window, n), per_axis(strides, n), _pads(pads, n)
     known = all(isinstance(size, int) for size in x.dims[2:])
+    if ceil_mode and not known and all(as_number(size) is not None for size in x.dims[2:]):
+        raise ShapeError(f"ceil_mode takes images of known sizes, not {x!r}")  # tried with numbers
     if ceil_mode and known and min(strides, default=0) > 0:
         axes = zip(x.dims[2:], window, strides, pads[:n], pads[n:], strict=True)
         pads = pads[:n] + [_padding_to_last_window(*axis) for axis in axes]

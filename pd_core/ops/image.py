@@ -105,6 +105,8 @@ def im2col(
     or column may reach beyond that border, where the strides do not fit: zeros there.
     """
     x = constant(x)
+    if x.rank != 4 or not all(isinstance(d, int) for d in x.dims[1:]):
+        raise ShapeError(f"takes images [N, C, H, W] of known C, H and W, not {x!r}")
     channels, *size = static(x.dims[1:])
     counts = [
         1 + max(0, -(-(n + 2 * p - b) // s))

@@ -4,7 +4,7 @@ import numpy as np
 
 from ..graph.broadcast import broadcast_dims
 from ..graph.checks import whole
-from ..graph.errors import DTypeError, ShapeError
+from ..graph.errors import DTypeError, GraphError, ShapeError
 from ..graph.node import composite
 from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant, describe
@@ -12,7 +12,7 @@ from . import math as m
 from .activation import softplus
 from .index import gather, gather_elements
 from .reduce import arg_max, log_softmax, reduce_mean, reduce_sum
-from .shape import expand, size_of, unsqueeze
+from .shape import expand, ones_like, size_of, unsqueeze
 
 
 @op
@@ -28,13 +28,80 @@ def cross_entropy(probability: Operand, label: Operand) -> Variable:
 
 
 @op
-def softmax_cross_entropy(logits: Operand, label: Operand) -> Variable:
+def softmax_cross_entropy(
+    logits: Operand,
+    label: Operand,
+    weight: Operand | None = None,
+    ignore_index: int | None = None,
+    label_smoothing: float = 0.0,
+) -> Variable:
     """-ln softmax(logits)[label] of each row: [N, C] and int labels [N] or [N, 1] give [N, 1].
 
-    A label outside 0 … C-1, such as -1, is an error on a CPU and gives an infinite loss on a GPU.
+    A label outside 0 … C-1, such as -1, is an error on a CPU and gives an infinite loss on a GPU;
+    but a row with the label `ignore_index` has a loss of 0. The loss of a class c is multiplied by
+    weight[c]. Label smoothing mixes the target with the uniform distribution over all classes, in
+    this proportion (Szegedy et al. 2016).
     """
-    index = _labels(logits, label)
-    return _negative_log_likelihood(log_softmax(logits), index)
+    if not 0 <= label_smoothing <= 1:
+        raise GraphError(f"label_smoothing is within [0, 1], not {label_smoothing}")
+    log_p = log_softmax(logits)
+    weight = None if weight is None else m.cast(weight, log_p.dtype)
+    loss = _weighted_log_likelihood(log_p, label, weight, ignore_index)
+    if not label_smoothing:
+        return loss
+    losses = -log_p if weight is None else -log_p * weight
+    uniform = reduce_mean(losses, [1], keep_dim=True)
+    if ignore_index is not None:
+        uniform = m.where(m.equal(_labels(log_p, label), ignore_index), 0.0, uniform)
+    return loss * (1.0 - label_smoothing) + uniform * label_smoothing
+
+
+@op
+def negative_log_likelihood(
+    log_probability: Operand,
+    label: Operand,
+    weight: Operand | None = None,
+    ignore_index: int | None = None,
+) -> Variable:
+    """Return -weight[label] log_p[label] of each row of log-probabilities [N, C], [N, 1].
+
+    Labels, [N] or [N, 1], and the other arguments are those of `softmax_cross_entropy`.
+    """
+    log_p = constant(log_probability)
+    weight = None if weight is None else m.cast(weight, log_p.dtype)
+    return _weighted_log_likelihood(log_p, label, weight, ignore_index)
+
+
+@op
+def label_weights(
+    label: Operand, weight: Operand | None = None, ignore_index: int | None = None
+) -> Variable:
+    """Return weight[label] of int labels, 0 for `ignore_index`, in the shape of the labels.
+
+    Without a weight it is 1. Weighted means of losses are divided by the sum of these.
+    """
+    label, weight = m.cast(label, np.int64), None if weight is None else constant(weight)
+    if label.dtype.kind != "i":
+        raise DTypeError(f"labels are integers, not {describe(label)}")
+    ones = ones_like(m.cast(label, np.float32 if weight is None else weight.dtype))
+    if ignore_index is None:
+        return ones if weight is None else gather(weight, label)
+    ignored = m.equal(label, ignore_index)
+    rows = ones if weight is None else gather(weight, m.where(ignored, 0, label))
+    return m.where(ignored, 0.0, rows)
+
+
+def _weighted_log_likelihood(log_p, label, weight, ignore_index):
+    index = _labels(log_p, label)
+    if weight is not None and weight.dims != log_p.dims[1:]:
+        raise ShapeError(f"weights {describe(weight)} for the classes of {describe(log_p)}")
+    if ignore_index is None:
+        loss = _negative_log_likelihood(log_p, index)
+        return loss if weight is None else loss * gather(weight, index)
+    ignored = m.equal(index, ignore_index)
+    index = m.where(ignored, 0, index)
+    loss = _negative_log_likelihood(log_p, index)
+    return m.where(ignored, 0.0, loss if weight is None else loss * gather(weight, index))
 
 
 def _negative_log_likelihood(log_p, index):
@@ -96,6 +163,31 @@ def sigmoid_cross_entropy(logits: Variable, target: Operand) -> Variable:
 def square_error(x: Variable, target: Operand) -> Variable:
     """Squared error of each row, the sum of (x - target)^2: [N, D] gives [N, 1]."""
     return reduce_sum(m.square(x - target), [1], keep_dim=True)
+
+
+@op
+def huber_loss(x: Operand, target: Operand, delta: float = 1.0) -> Variable:
+    """d^2 / 2 up to a distance d = |x - target| of delta, linear beyond (Huber 1964), elementwise.
+
+    With delta = 1 it is the smooth L1 loss.
+    """
+    if delta <= 0:
+        raise GraphError(f"delta is positive, not {delta}")
+    distance = m.abs(m.sub(x, target))
+    linear = delta * (distance - 0.5 * delta)
+    return m.where(distance <= delta, 0.5 * m.square(distance), linear)
+
+
+@op
+def kl_divergence(log_probability: Operand, target: Operand) -> Variable:
+    """KL(target || p) of distributions along the last axis, sum t (ln t - ln p): [..., C] to [...].
+
+    The first operand is ln p; target holds probabilities, and t ln t is 0 for t = 0.
+    """
+    log_p = constant(log_probability)
+    target = constant(target, log_p.dtype)
+    terms = target * (m.log(m.where(target > 0.0, target, 1.0)) - log_p)
+    return reduce_sum(terms, [-1])
 
 
 @op

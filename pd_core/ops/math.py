@@ -211,9 +211,9 @@ def identity(x: Operand, name: str | None = None) -> Variable:
 
 def match_dtypes(a: Operand, b: Operand) -> tuple[Operand, Operand]:
     """Convert a number or array to the dtype of the Variable beside it."""
-    if isinstance(a, Variable) and not isinstance(b, (Variable, str, bytes)):
+    if isinstance(a, Variable) and not a.literal and not isinstance(b, (str, bytes)):
         b = constant(b, a.dtype)
-    elif isinstance(b, Variable) and not isinstance(a, (Variable, str, bytes)):
+    elif isinstance(b, Variable) and not b.literal and not isinstance(a, (str, bytes)):
         a = constant(a, b.dtype)
     return a, b
 

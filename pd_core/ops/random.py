@@ -34,6 +34,7 @@ def uniform_random(
 
     `shape` is a list of sizes or an int64 Variable.
     """
+    shape = _shape(shape)
     u = _uniform(shape, _name("uniform_random_"))
     return m.cast(u * float(high - low) + float(low), dtype)
 
@@ -46,7 +47,7 @@ def gaussian_random(
 
     `shape` is a list of sizes or an int64 Variable.
     """
-    name = _name("gaussian_random_")
+    shape, name = _shape(shape), _name("gaussian_random_")
     radius = m.sqrt(m.log(1.0 - _uniform(shape, name + "/radius")) * -2.0)
     cosine = m.cos(_uniform(shape, name + "/angle") * (2.0 * math.pi))
     return m.cast(radius * cosine * float(std) + float(mean), dtype)
@@ -104,14 +105,22 @@ def _name(prefix):
     return namespace + names().next(prefix)
 
 
-def _uniform(shape, name, dims=None):
-    """Draw uniform float32 on [0, 1); the name tells this draw from every other."""
+def _shape(shape):
+    """A shape to draw, checked before the draw gets its name."""
     target: Any = whole(shape)
+    if target.rank != 1 or not isinstance(target.dims[0], int):
+        raise ShapeError(f"takes a shape of known rank, not {target!r}")
+    if target.value is not None and (target.value < 0).any():
+        raise ShapeError(f"a size is not negative, {target.value.tolist()}")
+    return target
+
+
+def _uniform(shape: Any, name, dims=None):
+    """Draw uniform float32 on [0, 1); the name tells this draw from every other."""
+    target = whole(shape)
     if dims is None:
         known = target.value is not None
         dims = target.value.tolist() if known else [fresh_dim() for _ in range(target.dims[0])]
-    if any(isinstance(d, int) and d < 0 for d in dims):
-        raise ShapeError(f"a size is not negative, {list(dims)}")
     types, stream = [(tuple(dims), np.dtype(np.float32))], crc32(name.encode())
     recording = recorder()
     key = stream if recording is None else recording.draw(stream)

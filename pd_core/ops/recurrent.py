@@ -60,3 +60,19 @@ def gru_cell(
     z, r = split(gate_act(matmul(h, gates) + x), [n, n], axis=1)
     new = act(matmul(r * h, candidate) + x_candidate)
     return h + z * (new - h)
+
+
+@op
+def gru_cell_reset_after(x: Variable, recurrent: Variable, h: Variable) -> Variable:
+    """Compute a step of a GRU whose reset gate multiplies a product: the new h, [B, n].
+
+    x and `recurrent`, each [B, 3n], are the parts of the input and of h in update gate z, reset
+    gate r and candidate, side by side, with their biases; cuDNN's and PyTorch's variant, which
+    needs one product a step. The new h is (1 - z) tanh(x + r recurrent) + z h.
+    """
+    n = static(h.dims)[-1]
+    x, x_candidate = split(x, [2 * n, n], axis=1)
+    recurrent, h_candidate = split(recurrent, [2 * n, n], axis=1)
+    z, r = split(sigmoid(x + recurrent), [n, n], axis=1)
+    new = tanh(x_candidate + r * h_candidate)
+    return new + z * (h - new)

@@ -170,9 +170,7 @@ def smooth_l1_cost(scope, input, label, name=None, coeff=1.0, layer_attr=None):
 
 
 def _huber(input, label, delta):
-    distance = pd.abs(input - _numbers(label, input.size, input))
-    linear = delta * (distance - 0.5 * delta)
-    value = pd.where(distance <= delta, 0.5 * pd.square(distance), linear)
+    value = pd.huber_loss(input, _numbers(label, input.size, input), delta)
     return pd.reduce_sum(value, [1], keep_dim=True)
 
 

@@ -2,6 +2,7 @@
 
 from . import (
     activation,
+    attention,
     cells,
     conv,
     image,
@@ -24,7 +25,7 @@ from . import (
 FAMILIES = (
     *(math, activation, matrix, shape, index, reduce),
     *(conv, pool, image, norm, loss, random, mode, signal),
-    *(sequence, sequence_parts, cells, structured),
+    *(sequence, sequence_parts, cells, attention, structured),
 )
 CASES = [row for family in FAMILIES for row in family.CASES]
 DIFFERENTIABLE = [row for row in CASES if row.smooth]

@@ -29,6 +29,12 @@ def gru(x, h, gates, candidate):
     return (1 - z) * h + z * np.tanh(x[:, 2 * n :] + (r * h) @ candidate)
 
 
+def gru_reset_after(x, recurrent, h):
+    (z, r, n), (u, v, m) = np.split(x, 3, axis=1), np.split(recurrent, 3, axis=1)
+    z, r = sigmoid(z + u), sigmoid(r + v)
+    return (1 - z) * np.tanh(n + r * m) + z * h
+
+
 def _bounded(x, h, lengths, reverse=False):
     def step(h, x):
         h = ops.tanh(x + h * 0.5)
@@ -83,6 +89,13 @@ CASES = [
         gru,
         [normal(3, 6), normal(3, 2), normal(2, 4), normal(2, 2)],
         batch=(0, 1),
+    ),
+    case(
+        "gru_cell_reset_after",
+        ops.gru_cell_reset_after,
+        gru_reset_after,
+        [normal(3, 6), normal(3, 6), normal(3, 2)],
+        batch=(0, 1, 2),
     ),
     *(
         case(

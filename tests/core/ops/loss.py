@@ -20,6 +20,33 @@ def _sigmoid(z):
     return 1 / (1 + np.exp(-z))
 
 
+def _likelihood(log_p, label, weight=None, ignore_index=None):
+    weight = np.ones(log_p.shape[1]) if weight is None else np.asarray(weight)
+    kept = label.reshape(-1, 1) != ignore_index
+    label = np.where(kept[:, 0], label.reshape(-1), 0)
+    return -_picked(log_p * weight, label) * kept
+
+
+def _smoothed(z, label, weight=None, ignore_index=None, label_smoothing=0.0):
+    """The cross-entropy with the mixture of a one-hot and the uniform distribution."""
+    classes = z.shape[1]
+    weight = np.ones(classes) if weight is None else np.asarray(weight)
+    target = (1 - label_smoothing) * np.eye(classes)[np.where(label < 0, 0, label)]
+    target += label_smoothing / classes
+    loss = -(target * log_softmax(z) * weight).sum(1, keepdims=True)
+    return loss * (label.reshape(-1, 1) != ignore_index)
+
+
+def _label_weights(label, weight=(1, 1, 1, 1), ignore_index=None):
+    return np.where(label == ignore_index, 0, np.asarray(weight)[label]).astype("float32")
+
+
+def _huber(x, t, delta=1.0):
+    d = np.abs(x - t)
+    return np.where(d <= delta, d * d / 2, delta * (d - delta / 2))
+
+
+WEIGHT = np.array([0.5, 1.0, 2.0, 0.25], "float32")
 LABELS = {
     "[N]": whole(0, 4, 5),
     "[N, 1]": whole(0, 4, 5, 1),
@@ -113,6 +140,81 @@ CASES = [
         lambda x, t: ((x - t) ** 2).sum(1, keepdims=True),
         [normal(5, 3), normal(5, 3)],
         batch=(0, 1),
+    ),
+    *(
+        row
+        for options in (
+            {"weight": WEIGHT},
+            {"ignore_index": -1},
+            {"weight": WEIGHT, "ignore_index": 3},
+        )
+        for row in (
+            case(
+                "negative_log_likelihood",
+                ops.negative_log_likelihood,
+                _likelihood,
+                [normal(5, 4), fixed([0, 3, options.get("ignore_index", 1), 2, 3])],
+                batch=(0, 1),
+                label=", ".join(options),
+                **options,
+            ),
+            case(
+                "softmax_cross_entropy",
+                ops.softmax_cross_entropy,
+                _smoothed,
+                [normal(5, 4), fixed([0, 3, options.get("ignore_index", 1), 2, 3])],
+                batch=(0, 1),
+                label=", ".join(options),
+                label_smoothing=0.1,
+                **options,
+            ),
+            case(
+                "label_weights",
+                ops.label_weights,
+                _label_weights,
+                [fixed([[0, 3], [2, options.get("ignore_index", 1)]])],
+                label=", ".join(options),
+                smooth=False,
+                **options,
+            ),
+        )
+    ),
+    case(
+        "softmax_cross_entropy",
+        ops.softmax_cross_entropy,
+        _smoothed,
+        [normal(5, 4), whole(0, 4, 5)],
+        batch=(0, 1),
+        label_smoothing=0.2,
+    ),
+    case(
+        "huber_loss",
+        ops.huber_loss,
+        _huber,
+        [fixed([[0.3, -0.3], [2.5, -2.5]]), fixed([[0.0, 0.1], [0.0, 0.1]])],
+        batch=(0, 1),
+    ),
+    case(
+        "huber_loss",
+        ops.huber_loss,
+        _huber,
+        [fixed([[0.3, -0.3], [2.5, -2.5]]), fixed([[0.0, 0.1], [0.0, 0.1]])],
+        batch=(0, 1),
+        delta=2.0,
+    ),
+    case(
+        "kl_divergence",
+        ops.kl_divergence,
+        lambda log_p, t: (t * (np.log(t) - log_p)).sum(-1),
+        [normal(3, 2), between(0.1, 1, 3, 2)],
+        batch=(0, 1),
+    ),
+    case(
+        "kl_divergence",
+        lambda log_p: ops.kl_divergence(log_p, [0.0, 1.0]),
+        lambda log_p: -log_p[:, 1],
+        [normal(3, 2)],
+        label="target 0",
     ),
     case(
         "classification_error",

@@ -1,0 +1,75 @@
+"""Multi-head attention."""
+
+import numpy as np
+
+from .. import ops
+from ..graph.errors import GraphError
+from ..graph.variable import Operand, Variable, constant
+from .dense import FC
+from .layer import Layer
+
+Cache = tuple[Operand, Operand]  # keys and values of the steps so far, [B, heads, T, d] each
+Attended = Variable | tuple[Variable, tuple[Variable, Variable]]  # with a cache: (output, new one)
+
+
+class MultiHeadAttention(Layer):
+    """Multi-head attention (Vaswani et al. 2017) over sequences [B, T, width].
+
+    `causal` masks the keys after a query; `dropout` applies to the attention weights.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        bias: bool = True,
+        dropout: float = 0.0,
+        causal: bool = False,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(name)
+        if width % heads:
+            raise GraphError(f"MultiHeadAttention: {width} does not split into {heads} heads")
+        self.width, self.heads, self.dropout, self.causal = width, heads, dropout, causal
+        self.query, self.key = FC(width, bias=bias), FC(width, bias=bias)
+        self.value, self.output = FC(width, bias=bias), FC(width, bias=bias)
+
+    def forward(
+        self,
+        query: Operand,
+        key: Operand | None = None,
+        value: Operand | None = None,
+        mask: Operand | None = None,
+        cache: Cache | None = None,
+    ) -> Attended:
+        """Return the output [B, T, width] for queries [B, T, n], keys and values [B, S, m].
+
+        The key is the query and the value is the key unless they are given. The mask, [T, S],
+        [B, T, S] or [B, heads, T, S], is that of `pd.attention`. With a cache, keys and values
+        follow those in it: the result is (output, new cache).
+        """
+        key = query if key is None else key
+        value = key if value is None else value
+        q, k = self._split(self.query(query)), self._split(self.key(key))
+        v = self._split(self.value(value))
+        if cache is not None:
+            k, v = ops.concat([cache[0], k], 2), ops.concat([cache[1], v], 2)
+        if mask is not None and constant(mask).rank == 3:
+            mask = ops.unsqueeze(mask, 1)  # one for all heads
+        y = ops.attention(q, k, v, mask, self.causal, dropout=self.dropout)
+        y = self.output(ops.reshape(ops.transpose(y, [0, 2, 1, 3]), [0, 0, self.width]))
+        return y if cache is None else (y, (k, v))
+
+    def empty_cache(self, batch: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the cache before the first step: no keys, no values."""
+        empty = np.zeros((batch, self.heads, 0, self.width // self.heads), np.float32)
+        return empty, empty
+
+    def _split(self, x):
+        """Split features into heads: [B, T, width] to [B, heads, T, width / heads]."""
+        split = ops.reshape(x, [0, 0, self.heads, self.width // self.heads])
+        return ops.transpose(split, [0, 2, 1, 3])
+
+    def extra(self) -> str:
+        """Return width and heads."""
+        return f"{self.width}, heads={self.heads}" + (", causal=True" if self.causal else "")

@@ -1,0 +1,107 @@
+"""Recurrent layers as functions, over batches [B, T, F] of sequences.
+
+They return the outputs of the last layer, [B, T, D H], where D is 2 if bidirectional, and the final
+states of all L layers, [L D, B, H], both directions of the first layer first, as in PyTorch.
+`state` is the initial one, zeros by default. A sequence ends at its length, `lengths` int [B]:
+later outputs are zero, the final states are those at the end, and the backward direction begins
+there. `dropout` applies to the outputs of each layer but the last.
+
+`W`, `R` and `B` choose the input weights [F, gates H], the recurrent weights [H, gates H] and the
+biases. Each is what `W` and `B` of other layers are, for all layers and directions, or a list of
+those in the order W_l0, W_l0_reverse, W_l1, …
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..graph.errors import GraphError
+from ..graph.op import op
+from ..graph.variable import Operand, Variable
+from .parameter import Bias, Parameter, layer_name, parameter
+from .recurrence import GRU_CELL, LSTM_CELL, Create, rnn_cell, stacked
+
+Parameters = Parameter | Sequence[Parameter]
+Biases = Bias | Sequence[Bias]
+
+
+@op
+def simple_rnn(
+    x: Operand,
+    hidden: int,
+    num_layers: int = 1,
+    bidirectional: bool = False,
+    dropout: float = 0.0,
+    state: Operand | None = None,
+    lengths: Operand | None = None,
+    act: str = "tanh",
+    W: Parameters = None,
+    R: Parameters = None,
+    B: Biases = None,
+) -> tuple[Variable, Variable]:
+    """Recurrent layers h := act(x W + h R + b) with tanh or relu (Elman 1990): (outputs, h)."""
+    create = _creator("simple_rnn_", W, R, B, num_layers * (1 + bidirectional))
+    sizes = (hidden, num_layers, bidirectional, dropout)
+    y, (h,) = stacked(rnn_cell(act), create, x, *sizes, state, lengths, B is not False)
+    return y, h
+
+
+@op
+def lstm(
+    x: Operand,
+    hidden: int,
+    num_layers: int = 1,
+    bidirectional: bool = False,
+    dropout: float = 0.0,
+    state: Sequence[Operand] | None = None,
+    lengths: Operand | None = None,
+    W: Parameters = None,
+    R: Parameters = None,
+    B: Biases = None,
+) -> tuple[Variable, tuple[Variable, Variable]]:
+    """LSTM layers (Hochreiter & Schmidhuber 1997): (outputs, (h, c)).
+
+    Columns of W, R and B [4 H] are candidate, input gate, forget gate and output gate.
+    """
+    create = _creator("lstm_", W, R, B, num_layers * (1 + bidirectional))
+    sizes = (hidden, num_layers, bidirectional, dropout)
+    y, (h, c) = stacked(LSTM_CELL, create, x, *sizes, state, lengths, B is not False)
+    return y, (h, c)
+
+
+@op
+def gru(
+    x: Operand,
+    hidden: int,
+    num_layers: int = 1,
+    bidirectional: bool = False,
+    dropout: float = 0.0,
+    state: Operand | None = None,
+    lengths: Operand | None = None,
+    W: Parameters = None,
+    R: Parameters = None,
+    B: Biases = None,
+) -> tuple[Variable, Variable]:
+    """GRU layers (Cho et al. 2014) whose reset gate acts after the product: (outputs, h).
+
+    Columns of W and R are update gate, reset gate and candidate. B [4 H] holds the biases of these
+    and of the product with R in the candidate.
+    """
+    create = _creator("gru_", W, R, B, num_layers * (1 + bidirectional))
+    sizes = (hidden, num_layers, bidirectional, dropout)
+    y, (h,) = stacked(GRU_CELL, create, x, *sizes, state, lengths, B is not False)
+    return y, h
+
+
+def _creator(prefix: str, W: Any, R: Any, B: Any, count: int) -> Create:
+    """Return a function that creates parameters in their order, as W, R and B say."""
+    specs = {"W": W, "R": R, "B": B}
+    for key, spec in specs.items():
+        if isinstance(spec, (list, tuple)) and len(spec) != count:
+            raise GraphError(f"{key} has {len(spec)} parts for {count} layers and directions")
+    parts = {k: iter(s if isinstance(s, (list, tuple)) else [s] * count) for k, s in specs.items()}
+    layer = layer_name(prefix, W[0] if isinstance(W, (list, tuple)) else W)
+
+    def create(name, shape):
+        return parameter(next(parts[name[0]]), f"{layer}.{name}", shape)
+
+    return create

@@ -1,0 +1,182 @@
+"""Losses as layers: an op, and the reduction of its values, "mean", "sum" or "none"."""
+
+from collections.abc import Callable
+from typing import Literal
+
+from .. import ops
+from ..graph.checks import differ
+from ..graph.errors import GraphError, ShapeError
+from ..graph.variable import Operand, Variable, constant, describe
+from .layer import Layer
+
+Reduction = Literal["mean", "sum", "none"]
+
+
+class _Loss(Layer):
+    """Base of the losses."""
+
+    def __init__(self, reduction: Reduction = "mean", name: str | None = None) -> None:
+        super().__init__(name)
+        if reduction not in ("mean", "sum", "none"):
+            raise GraphError(f"{self._kind}: the reduction is mean, sum or none, not {reduction!r}")
+        self.reduction = reduction
+
+    @property
+    def _kind(self):
+        return type(self).__name__
+
+    def extra(self) -> str:
+        """Return the reduction."""
+        return f"reduction={self.reduction!r}"
+
+    def _reduced(self, losses, weights=None):
+        """Reduce losses; in a mean, they count by weights that they contain as factors already."""
+        if self.reduction == "none":
+            return losses
+        total = ops.reduce_sum(losses)
+        if self.reduction == "sum":
+            return total
+        return ops.reduce_mean(losses) if weights is None else total / ops.reduce_sum(weights)
+
+    def _pair(self, x: Operand, target: Operand) -> tuple[Variable, Variable]:
+        """Return output and target, of the same shape."""
+        x = constant(x)
+        target = constant(target, x.dtype)
+        if differ(x, target):
+            raise ShapeError(f"{self._kind}: {describe(x)} for targets {describe(target)}")
+        return x, target
+
+    def _by_row(self, loss: Callable, rows: Operand, label: Operand) -> Variable:
+        """Return the losses of rows [..., C] in the shape of their labels, [...] or [..., 1]."""
+        rows, label = constant(rows), constant(label)
+        column = label.rank == rows.rank and label.dims[-1] == 1
+        if not rows.rank or not isinstance(rows.dims[-1], int):
+            raise ShapeError(f"{self._kind}: takes [..., C] with known C, not {describe(rows)}")
+        if label.rank + 1 != rows.rank and not column:
+            raise ShapeError(f"{self._kind}: labels {describe(label)} for {describe(rows)}")
+        if rows.rank == 2:
+            return ops.reshape_like(loss(rows, label), label)
+        flat = loss(ops.reshape(rows, [-1, rows.dims[-1]]), ops.reshape(label, [-1]))
+        return ops.reshape_like(flat, label)
+
+
+class SoftmaxCrossEntropy(_Loss):
+    """Cross-entropy of logits [..., C] with int labels [...] or [..., 1].
+
+    `weight` [C], `ignore_index` and `label_smoothing` are those of `pd.softmax_cross_entropy`. The
+    mean is divided by the weights of the labels; those that are ignored do not count.
+    """
+
+    def __init__(
+        self,
+        weight: Operand | None = None,
+        ignore_index: int | None = None,
+        label_smoothing: float = 0.0,
+        reduction: Reduction = "mean",
+        name: str | None = None,
+    ) -> None:
+        super().__init__(reduction, name)
+        self.weight, self.ignore_index = weight, ignore_index
+        self.label_smoothing = label_smoothing
+
+    def forward(self, logits: Operand, label: Operand) -> Variable:
+        """Return the loss, a scalar unless it is not reduced."""
+
+        def loss(logits, label):
+            options = (self.weight, self.ignore_index, self.label_smoothing)
+            return ops.softmax_cross_entropy(logits, label, *options)
+
+        losses = self._by_row(loss, logits, label)
+        return self._reduced(losses, _weights(label, self.weight, self.ignore_index))
+
+
+class NLL(_Loss):
+    """Negative log-likelihood of log-probabilities [..., C] with int labels [...] or [..., 1].
+
+    `weight` and `ignore_index` are those of `SoftmaxCrossEntropy`.
+    """
+
+    def __init__(
+        self,
+        weight: Operand | None = None,
+        ignore_index: int | None = None,
+        reduction: Reduction = "mean",
+        name: str | None = None,
+    ) -> None:
+        super().__init__(reduction, name)
+        self.weight, self.ignore_index = weight, ignore_index
+
+    def forward(self, log_probability: Operand, label: Operand) -> Variable:
+        """Return the loss, a scalar unless it is not reduced."""
+
+        def loss(rows, label):
+            return ops.negative_log_likelihood(rows, label, self.weight, self.ignore_index)
+
+        losses = self._by_row(loss, log_probability, label)
+        return self._reduced(losses, _weights(label, self.weight, self.ignore_index))
+
+
+class CrossEntropy(_Loss):
+    """Cross-entropy of probabilities [..., C] with int labels [...] or [..., 1]."""
+
+    def forward(self, probability: Operand, label: Operand) -> Variable:
+        """Return the loss, a scalar unless it is not reduced."""
+        return self._reduced(self._by_row(ops.cross_entropy, probability, label))
+
+
+class MSE(_Loss):
+    """Squared error, (x - target)^2."""
+
+    def forward(self, x: Operand, target: Operand) -> Variable:
+        """Return the loss of x for targets in its shape."""
+        x, target = self._pair(x, target)
+        return self._reduced(ops.square(x - target))
+
+
+class L1(_Loss):
+    """Absolute error, |x - target|."""
+
+    def forward(self, x: Operand, target: Operand) -> Variable:
+        """Return the loss of x for targets in its shape."""
+        x, target = self._pair(x, target)
+        return self._reduced(ops.abs(x - target))
+
+
+class Huber(_Loss):
+    """Huber's loss, quadratic up to an error of delta and linear beyond: `pd.huber_loss`."""
+
+    def __init__(
+        self, delta: float = 1.0, reduction: Reduction = "mean", name: str | None = None
+    ) -> None:
+        super().__init__(reduction, name)
+        self.delta = delta
+
+    def forward(self, x: Operand, target: Operand) -> Variable:
+        """Return the loss of x for targets in its shape."""
+        return self._reduced(ops.huber_loss(*self._pair(x, target), self.delta))
+
+
+class SigmoidCrossEntropy(_Loss):
+    """Binary cross-entropy of logits with targets in [0, 1]."""
+
+    def forward(self, logits: Operand, target: Operand) -> Variable:
+        """Return the loss of logits for targets in their shape."""
+        return self._reduced(ops.sigmoid_cross_entropy(*self._pair(logits, target)))
+
+
+class KLDiv(_Loss):
+    """KL(target || p) of distributions along the last axis, given ln p and the target.
+
+    There is one loss for each distribution: the mean is PyTorch's "batchmean".
+    """
+
+    def forward(self, log_probability: Operand, target: Operand) -> Variable:
+        """Return the loss of log-probabilities for targets in their shape."""
+        return self._reduced(ops.kl_divergence(*self._pair(log_probability, target)))
+
+
+def _weights(label, weight, ignore_index):
+    """Return the weights of the labels in a mean; None if all of them are 1."""
+    if weight is None and ignore_index is None:
+        return None
+    return ops.label_weights(label, weight, ignore_index)

@@ -1,0 +1,94 @@
+"""Recurrent layers."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..graph.errors import GraphError
+from ..graph.variable import Operand, Variable
+from . import functional_recurrent as functional
+from .layer import Layer
+from .recurrence import DIRECTIONS
+
+
+class _Recurrent(Layer):
+    """Base of the recurrent layers: `num_layers` of them, in one or both directions.
+
+    The parameters of the first are W_l0, R_l0 and B_l0, backwards W_l0_reverse, …: see `pd.lstm`.
+    """
+
+    def __init__(
+        self,
+        hidden: int,
+        num_layers: int = 1,
+        bidirectional: bool = False,
+        dropout: float = 0.0,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(name)
+        if hidden < 1 or num_layers < 1:
+            raise GraphError(
+                f"{type(self).__name__}: hidden and num_layers are positive, "
+                f"not {hidden} and {num_layers}"
+            )
+        self.hidden, self.num_layers = hidden, num_layers
+        self.bidirectional, self.dropout = bidirectional, dropout
+
+    def _arguments(self) -> dict[str, Any]:
+        """Return what the function of the layer takes besides x, state and lengths."""
+        parts = [
+            f"l{k}{direction}"
+            for k in range(self.num_layers)
+            for direction in DIRECTIONS[: 1 + self.bidirectional]
+        ]
+        owned = {key: [self.owned(f"{key}_{part}") for part in parts] for key in "WRB"}
+        sizes = {"num_layers": self.num_layers, "bidirectional": self.bidirectional}
+        return {"hidden": self.hidden, "dropout": self.dropout, **sizes, **owned}
+
+    def extra(self) -> str:
+        """Return the sizes."""
+        text = f"{self.hidden}, num_layers={self.num_layers}"
+        text += ", bidirectional=True" if self.bidirectional else ""
+        return text + (f", dropout={self.dropout}" if self.dropout else "")
+
+
+class RNN(_Recurrent):
+    """Recurrent layers h := act(x W + h R + b), with tanh or relu (Elman 1990)."""
+
+    def __init__(
+        self,
+        hidden: int,
+        num_layers: int = 1,
+        bidirectional: bool = False,
+        dropout: float = 0.0,
+        act: str = "tanh",
+        name: str | None = None,
+    ) -> None:
+        super().__init__(hidden, num_layers, bidirectional, dropout, name)
+        self.act = act
+
+    def forward(
+        self, x: Operand, state: Operand | None = None, lengths: Operand | None = None
+    ) -> tuple[Variable, Variable]:
+        """Return outputs [B, T, D H] of x [B, T, F], and the final h [L D, B, H]."""
+        options = {"act": self.act, **self._arguments()}
+        return functional.simple_rnn(x, state=state, lengths=lengths, **options)
+
+
+class LSTM(_Recurrent):
+    """LSTM layers (Hochreiter & Schmidhuber 1997)."""
+
+    def forward(
+        self, x: Operand, state: Sequence[Operand] | None = None, lengths: Operand | None = None
+    ) -> tuple[Variable, tuple[Variable, Variable]]:
+        """Return outputs [B, T, D H] of x [B, T, F], and the final (h, c), [L D, B, H] each."""
+        return functional.lstm(x, state=state, lengths=lengths, **self._arguments())
+
+
+class GRU(_Recurrent):
+    """GRU layers (Cho et al. 2014) whose reset gate acts after the product."""
+
+    def forward(
+        self, x: Operand, state: Operand | None = None, lengths: Operand | None = None
+    ) -> tuple[Variable, Variable]:
+        """Return outputs [B, T, D H] of x [B, T, F], and the final h [L D, B, H]."""
+        return functional.gru(x, state=state, lengths=lengths, **self._arguments())

@@ -1,0 +1,110 @@
+"""Layers of transformers (Vaswani et al. 2017), over sequences [B, T, width]."""
+
+from .. import ops
+from ..graph.variable import Operand, constant
+from .attention import Attended, Cache, MultiHeadAttention
+from .dense import FC
+from .layer import Layer
+from .norm import LayerNorm
+from .parameter import Activation
+
+
+class _TransformerLayer(Layer):
+    """Base: self-attention and a feed-forward network, each a branch with a residual."""
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        hidden: int,
+        dropout: float = 0.1,
+        act: Activation = "relu",
+        norm_first: bool = False,
+        causal: bool = False,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(name)
+        self.dropout, self.norm_first = dropout, norm_first
+        self.self_attention = MultiHeadAttention(width, heads, dropout=dropout, causal=causal)
+        self.norm1, self.norm2 = LayerNorm(), LayerNorm()
+        self.hidden, self.output = FC(hidden, act=act), FC(width)
+
+    def _before(self, x, norm):
+        """Return the input of a branch."""
+        return norm(x) if self.norm_first else x
+
+    def _after(self, x, y, norm):
+        """Add the output y of a branch to x."""
+        y = x + ops.dropout(y, self.dropout)
+        return y if self.norm_first else norm(y)
+
+    def _attended(self, x, mask, cache):
+        """Return x after the self-attention, and the new cache; None without one."""
+        x = constant(x)
+        y = self.self_attention(self._before(x, self.norm1), mask=mask, cache=cache)
+        y, new = (y, None) if cache is None else y
+        return self._after(x, y, self.norm1), new
+
+    def _fed_forward(self, x, norm):
+        y = ops.dropout(self.hidden(self._before(x, norm)), self.dropout)
+        return self._after(x, self.output(y), norm)
+
+    def extra(self) -> str:
+        """Return the dropout, and whether norms come first."""
+        return f"dropout={self.dropout}" + (", norm_first=True" if self.norm_first else "")
+
+
+class TransformerEncoderLayer(_TransformerLayer):
+    """Self-attention, then a feed-forward network of `hidden` units, each with a residual.
+
+    LayerNorm comes after each sum, or with `norm_first` before each branch. `dropout` applies to
+    attention weights, hidden units and branches. With `causal` and a cache it is a layer of a
+    language model.
+    """
+
+    def forward(
+        self, x: Operand, mask: Operand | None = None, cache: Cache | None = None
+    ) -> Attended:
+        """Return the output [B, T, width] of x; with a cache, (output, new cache).
+
+        Mask and cache are those of `MultiHeadAttention`.
+        """
+        y, new = self._attended(x, mask, cache)
+        y = self._fed_forward(y, self.norm2)
+        return y if new is None else (y, new)
+
+
+class TransformerDecoderLayer(_TransformerLayer):
+    """An encoder layer that attends to a memory between its two parts; causal by default."""
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        hidden: int,
+        dropout: float = 0.1,
+        act: Activation = "relu",
+        norm_first: bool = False,
+        causal: bool = True,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(width, heads, hidden, dropout, act, norm_first, causal, name)
+        self.cross_attention = MultiHeadAttention(width, heads, dropout=dropout)
+        self.norm3 = LayerNorm()
+
+    def forward(
+        self,
+        x: Operand,
+        memory: Operand,
+        mask: Operand | None = None,
+        memory_mask: Operand | None = None,
+        cache: Cache | None = None,
+    ) -> Attended:
+        """Return the output [B, T, width] for x and a memory [B, S, n], as an encoder returns it.
+
+        With a cache, that of the self-attention, the result is (output, new cache).
+        """
+        y, new = self._attended(x, mask, cache)
+        read = self.cross_attention(self._before(y, self.norm2), memory, mask=memory_mask)
+        y = self._fed_forward(self._after(y, read, self.norm2), self.norm3)
+        return y if new is None else (y, new)
