@@ -22,7 +22,7 @@ class guard:
     """Values at hand in a `with`: ops record, and what is looked at is computed.
 
     `device` as of `Session`; values of persistent variables belong to the session of a device. The
-    default is the session in force. Guards nest.
+    default is the session in force. Guards nest; inside `no_grad()` there are no gradients.
 
     With `immediate` every op is computed when it is called, for debugging: an operator that fails
     raises at its own line. It is slow, for each op is a program. Loops and branches are computed
@@ -34,7 +34,9 @@ class guard:
 
     def __enter__(self) -> Self:
         self.session.__enter__()
-        self.token = record_with(Recorder(state_of(self.session), immediate=self.immediate))
+        outer = recorder()
+        gradients = outer is None or outer.gradients
+        self.token = record_with(Recorder(state_of(self.session), gradients, self.immediate))
         return self
 
     def __exit__(self, *exc: object) -> None:

@@ -15,7 +15,7 @@ def write_tensors(
     path: str | os.PathLike, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]
 ) -> None:
     """Write arrays by name, and metadata, to a file in the format safetensors."""
-    data = save({name: np.ascontiguousarray(a) for name, a in tensors.items()}, dict(metadata))
+    data = save({name: np.asarray(a, order="C") for name, a in tensors.items()}, dict(metadata))
     with atomic_write(path) as file:
         file.write(data)
 

@@ -17,6 +17,7 @@ from ..graph.errors import ExportError, GraphError, LoadWarning, NotInitialized
 from ..graph.nested import variables_in
 from ..graph.recording import not_recording, recorder
 from ..graph.variable import Shape, Variable
+from ..ops import identity
 from ..ops.mode import mode
 from ..run.session import default_session
 from . import saved
@@ -29,17 +30,15 @@ Input = Shape | Variable  # what stands for an input where only its shape and dt
 class _Input(NamedTuple):
     """An input of `forward`, as its feed slots are made."""
 
-    shape: tuple[int | str | None, ...]
+    shape: Any
     dtype: np.dtype
     name: str
 
     @classmethod
     def of(cls, x: Variable, k: int) -> "_Input":
         """Describe the k-th input; the first axis of a value is the batch."""
-        if isinstance(x, Placeholder) or x.is_feed:
-            shape: Any = x.dims
-        else:
-            shape = (None, *x.shape[1:]) if x.rank else ()
+        is_declared = isinstance(x, Placeholder) or x.is_feed
+        shape = x.dims if is_declared else (None, *x.shape[1:])[: x.rank]
         named = isinstance(x, Placeholder) and x.name != "placeholder"
         return cls(shape, x.dtype, x.name if named else f"input_{k}")
 
@@ -78,7 +77,7 @@ class Module(Layer):
         every operator is computed at its line, for debugging: one that fails raises there.
 
         Where `forward` looks at values, which are not there yet, leave this out: the first call
-        does the same from its inputs, the first axis of which is taken to be the batch.
+        does the same, and takes the first axis of inputs to be the batch, of any size.
         """
         self._set_training(is_train)
         self._use_graph = use_graph
@@ -100,23 +99,23 @@ class Module(Layer):
         """Take a training step or return `forward`, by the mode; see the class."""
         values = [*inputs, *kwargs.values()]
         if mode() is not None or (recorder() is None and any(map(_is_static, values))):
-            return super().__call__(*inputs, **kwargs)
+            return self._computed(None, inputs, kwargs)
         train = getattr(self, "train_one_batch", None) if self.training else None
         if recorder() is not None and self._use_graph:
-            return self._recorded(train, inputs, kwargs)
+            return self._computed(train, inputs, kwargs)
         if recorder() is not None:
             with guard(immediate=True):
-                return self._recorded(train, inputs, kwargs)
+                return self._computed(train, inputs, kwargs)
         with guard(immediate=not self._use_graph):
             # nobody can ask for gradients of what is evaluated outside of a guard
             with nullcontext() if self.training else no_grad():
-                output = self._recorded(train, inputs, kwargs)
+                output = self._computed(train, inputs, kwargs)
             waiting = [v for v in variables_in(output) if v.is_recorded and v.held is None]
             if waiting:
                 current_state().force(waiting)
             return output
 
-    def _recorded(self, train, inputs, kwargs):
+    def _computed(self, train, inputs, kwargs):
         with nullcontext() if self._is_compiled else self._noting_inputs():
             if train is None:
                 return super().__call__(*inputs, **kwargs)
@@ -178,7 +177,8 @@ class Module(Layer):
     def save(self, path: str | os.PathLike, state: Mapping[str, Any] | None = None) -> None:
         """Write `path.onnx`, the model for inference, and `path.safetensors`, all of its values.
 
-        The ONNX model has the inputs that the module was compiled for and takes any batch size.
+        The ONNX model takes what the module was compiled for, any size where that was None. Its
+        inputs are `input_0`, … or have the names of the Placeholders, its outputs `output_0`, ….
         The other file has parameters and buffers by name, and `state`: nested dicts and lists of
         numbers, strings, arrays and Variables; an optimizer stands for the state of its steps.
         Each file is written completely or not at all.
@@ -200,9 +200,11 @@ class Module(Layer):
         finally:
             for layer, training in modes:
                 layer.training = training
-        targets = list(dict.fromkeys(variables_in(output)))
+        targets = [identity(v) for v in variables_in(output)]
         if not targets:
             raise ExportError(f"save: forward of {type(self).__name__} returns no Variables")
+        for k, v in enumerate(targets):
+            v.name = f"output_{k}"
         return slots, targets
 
     def load(

@@ -141,6 +141,6 @@ def compared(
         else:
             stored = f"{array.dtype}{format_dims(array.shape)}"
             misfits[name] = f"{name} is {describe(v)}, in the file {stored}"
-    for name in values.keys() - variables.keys():
+    for name in sorted(values.keys() - variables.keys()):
         misfits[name] = f"{name} is only in the file"
     return fitting, misfits

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from ..graph.variable import Shape, Variable
+from ..graph.variable import Shape, Variable, static
 from .layer import Layer, shapes_of
 
 _HEADER = ("layer", "class", "output shape", "parameters")
@@ -27,7 +27,7 @@ def summary(layer: Layer, *inputs: Shape | Variable) -> str:
     finally:
         for handle in handles:
             handle.remove()
-    sizes = {name: math.prod(v.dims) for name, v in layer.named_parameters()}
+    sizes = {name: math.prod(static(v.dims)) for name, v in layer.named_parameters()}
     own = dict.fromkeys((name for name, _ in named), 0)
     for name, size in sizes.items():
         own[name.rpartition(".")[0]] += size
