@@ -289,6 +289,7 @@ class Session:
 
     def redraw(self, variable: Variable, initializer: Initializer) -> None:
         """Store what an initializer draws for a persistent variable of floats."""
+        _check_persistent(variable)
         if variable.dtype.kind != "f":
             raise DTypeError(f"{variable!r} holds no floats to draw")
         self.set(variable, self._draw(variable, initializer), copy=False)
@@ -320,8 +321,7 @@ class Session:
 
         With `copy=False` the caller must not use the array again: it may become the value itself.
         """
-        if not variable.is_persistent:
-            raise ShapeError(f"{variable!r} keeps no value; feed it instead")
+        _check_persistent(variable)
         array = feed_array(variable, array)
         with self._lock:
             self._check_open()
@@ -389,6 +389,11 @@ def _backend(device):
             warnings.warn("there is no CUDA device here, the CPU is used", stacklevel=3)
         device = cuda[0] if cuda else "cpu"
     return OrtBackend(device)
+
+
+def _check_persistent(v):
+    if not v.is_persistent:
+        raise ShapeError(f"{v!r} keeps no value; feed it instead")
 
 
 def _computed_variables(targets):
