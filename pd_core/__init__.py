@@ -22,6 +22,7 @@ from .graph.errors import (
     NoGradient,
     NotComputed,
     NotInitialized,
+    NumericError,
     PlaceError,
     ShapeError,
 )
@@ -214,6 +215,7 @@ from .optimizers.adaptive import (
 from .optimizers.averaging import MovingAverage
 from .optimizers.base import AdamOptimizer, MomentumOptimizer, SGDOptimizer
 from .optimizers.regularizers import L1, L2, ClipElements, ClipGlobalNorm, ClipNorm
+from .run.numerics import check_numerics
 from .run.session import (
     Session,
     default_session,
@@ -259,6 +261,7 @@ __all__ = [
     "NoGradient",
     "NotComputed",
     "NotInitialized",
+    "NumericError",
     "Orthogonal",
     "PaddedSegments",
     "PlaceError",
@@ -293,6 +296,7 @@ __all__ = [
     "binary_cross_entropy",
     "box_overlaps",
     "cast",
+    "check_numerics",
     "classification_error",
     "clear_names",
     "clip",

@@ -1,10 +1,35 @@
-"""The search for NaN and infinite values in a training step."""
+"""The search for NaN and infinite values in a training step, and in its parameters."""
 
 from itertools import chain
 
 import numpy as np
 
+import pd_core as pd
+
 from .training.layer_outputs import fields_of
+
+
+class NotFiniteWarning(UserWarning):
+    """A cost, or a parameter, of a training that is NaN or infinite."""
+
+
+class ParameterWatch:
+    """Tells which parameters of a GradientMachine are not finite, with one program for all."""
+
+    def __init__(self, machine):
+        self._machine = machine
+        with pd.fresh_names():  # automatic names of the user's graph stay as they are
+            self._sums = [pd.reduce_sum(p.variable) for p in machine.parameters]
+
+    def names(self):
+        """Return the names of the parameters that hold a NaN or an infinity.
+
+        A parameter with a finite sum is finite, so only others are read.
+        """
+        machine = self._machine
+        pairs = zip(machine.parameters, machine.session.eval(self._sums), strict=True)
+        suspects = [p for p, total in pairs if not np.isfinite(total)]
+        return names_not_finite((p.config.name, machine.session.get(p.variable)) for p in suspects)
 
 
 def first_not_finite(machine, feeds):
@@ -24,6 +49,12 @@ def first_not_finite(machine, feeds):
 def names_not_finite(values):
     """Return the names of the arrays with values that are not finite, from (name, array) pairs."""
     return [name for name, array in values if not np.isfinite(array).all()]
+
+
+def quoted(names):
+    """Return names as warnings show them; of many, the first few."""
+    shown = ", ".join(map(repr, names[:8]))
+    return shown if len(names) <= 8 else f"{shown} and {len(names) - 8} more"
 
 
 def _data(topology, feeds):

@@ -20,8 +20,8 @@ _TRUTH = {
 
 # fmt: off
 _BOOLEANS = {
-    "log_clipping", "log_error_clipping", "parallel_nn", "prev_batch_state", "rnn_use_batch",
-    "show_layer_stat", "use_gpu", "use_mkl_packed", "use_mkldnn", "use_nnpack",
+    "check_numerics", "log_clipping", "log_error_clipping", "parallel_nn", "prev_batch_state",
+    "rnn_use_batch", "show_layer_stat", "use_gpu", "use_mkl_packed", "use_mkldnn", "use_nnpack",
 }
 _INTEGERS = {
     "beam_size", "gpu_id", "num_gradient_servers", "port", "ports_num", "ports_num_for_sparse",

@@ -1,6 +1,7 @@
 """The trainer: passes over a reader, one compiled step per batch, and events in between."""
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from math import isfinite
 
 import numpy as np
@@ -12,7 +13,7 @@ from . import settings
 from .data_feeder import DataFeeder, feed_dict
 from .deprecated_keywords import deprecated_keywords
 from .evaluator import Accumulator, LastBatch, fetched
-from .not_finite import first_not_finite
+from .not_finite import NotFiniteWarning, ParameterWatch, first_not_finite, quoted
 from .optimizer import Optimizer
 from .parameters import Parameters
 from .topology import Topology
@@ -35,6 +36,11 @@ class SGD:
     their evaluators; those that are costs are also trained on, but are not part of the reported
     cost. `is_local=False` is accepted for a job with one trainer, and is the same as local
     training; there are no parameter servers.
+
+    With `check_numerics`, which 2017 did not have, `train` and `test` raise a pd.NumericError at
+    the first operator that makes a NaN or an infinity, before anything is stored; by default
+    `paddle.init(check_numerics=...)` decides. Otherwise a warning tells that a cost or a parameter
+    is not finite.
     """
 
     def __init__(
@@ -46,6 +52,8 @@ class SGD:
         is_local=True,
         pserver_spec=None,
         use_etcd=True,
+        *,
+        check_numerics=None,
     ):
         if not isinstance(parameters, Parameters):
             raise TypeError("parameters should be parameters")
@@ -58,6 +66,7 @@ class SGD:
         self._inputs = self.__topology__.data_layers()
         self.__optimizer__ = update_equation
         self.__parameters__ = parameters
+        self._check_numerics = check_numerics
         self._adopt_parameters()
         self._build()
 
@@ -109,6 +118,7 @@ class SGD:
                     cost /= len(batch)
                     handler(events.EndIteration(pass_id, batch_id, cost, batch_metrics, gm))
             self._updater.finish_pass()
+            self._check_parameters(pass_id)
             handler(events.EndPass(pass_id, pass_metrics, gm))
 
     @deprecated_keywords(reader_dict="feeding")
@@ -123,7 +133,7 @@ class SGD:
                 feeds = batch.to_feeds()
                 batches.read_ahead()
                 gm.begin(feeds, training=False)
-                cost, statistics = self._session.eval(list(self._targets), feeds, training=False)
+                cost, statistics = self._eval(list(self._targets), feeds, batch, training=False)
                 metrics.update(statistics)
                 total, samples = total + float(cost), samples + len(batch)
         if not samples:
@@ -151,6 +161,7 @@ class SGD:
         self._updater.init(costs, members, topology.configs, self._session)
         learned = self._updater.learned
         self.__gradient_machine__ = GradientMachine(topology, self.__parameters__, learned)
+        self._parameter_watch = ParameterWatch(self.__gradient_machine__)
         self._update = self._updater.step.including(pd.effects(topology.layers))
         total = None
         for cost in topology.outputs:
@@ -172,7 +183,7 @@ class SGD:
         gm = self.__gradient_machine__
         fetches = gm.fetches
         targets = [self._update, *self._training_targets, fetches]
-        _, total, statistics, values = self._session.eval(targets, feeds)
+        _, total, statistics, values = self._eval(targets, feeds, batch)
         gm.end_step(fetches, values)
         cost = float(total)
         if not (isfinite(cost) or self._is_warned):
@@ -180,12 +191,38 @@ class SGD:
         self._updater.finish_batch()
         return cost, statistics
 
+    def _eval(self, targets, feeds, batch, training=None):
+        """Evaluate targets for a batch, checked if it was asked for."""
+        checked = self._check_numerics
+        if checked is None:
+            checked = settings.current().flags.get("check_numerics", False)
+        try:
+            with pd.check_numerics() if checked else nullcontext():
+                return self._session.eval(targets, feeds, training)
+        except pd.NumericError as error:
+            error.add_note(f"  in {batch.place}")
+            raise
+
     def _warn(self, cost, batch, feeds):
         """Warn, once per call of `train`, of a cost that is NaN or infinite."""
-        self._is_warned = True
         first = first_not_finite(self.__gradient_machine__, feeds)
-        where = "" if first is None else f"\n  the first value that is not finite: {first}"
-        warn(f"train: the cost is {cost} in {batch.place}{where}")
+        names = self._parameter_watch.names()
+        lines = [f"train: the cost is {cost} in {batch.place}"]
+        lines += [] if first is None else [f"the first value that is not finite: {first}"]
+        lines += [f"parameters that are not finite after it: {quoted(names)}"] if names else []
+        self._warn_once(lines)
+
+    def _check_parameters(self, pass_id):
+        """Warn of parameters that are not finite; once per pass, since it reads all of them."""
+        names = [] if self._is_warned else self._parameter_watch.names()
+        if names:
+            what = f"parameters are not finite: {quoted(names)}"
+            self._warn_once([f"train: at the end of pass {pass_id} {what}"])
+
+    def _warn_once(self, lines):
+        self._is_warned = True
+        hint = "hint: SGD(..., check_numerics=True) stops at the operator where it begins"
+        warn(NotFiniteWarning("\n  ".join([*lines, hint])))
 
     def _handle_backward(self, handler, event):
         """Call the handler; meanwhile `Parameters.get_grad` computes the gradients of the batch.

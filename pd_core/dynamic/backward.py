@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..graph.errors import GraphError, ShapeError
-from ..graph.variable import Operand, Variable, as_array
+from ..graph.variable import Operand, Variable, as_array, describe
 from ..optimizers.row_sparse import RowGradient, gradients_by_rows
 from .state import current_state
 from .trace import Trace
@@ -35,8 +35,7 @@ def backward(loss: Variable, gradient: Operand | None = None, retain_graph: bool
             flat, places = _flattened(gradients)
             return [*map(of, trace.fetches), *flat], [(v, of(x)) for v, x in trace.updates], places
 
-        plan = state.plan(name, trace, make)
-        values = state.run(plan, trace)
+        plan, values = state.plans.evaluate(name, trace, make)
         count = len(trace.fetches)
         state.finish(trace, plan, values[:count], ends=not retain_graph)
         _accumulate(state, wrt, plan.result, values[count:])
@@ -52,15 +51,20 @@ def check_tracked(name: str, costs: Sequence[Variable]) -> None:
             raise TypeError(f"{name}: takes Variables, not {c!r}")
         if c.__dict__.get("consumed"):
             raise GraphError(
-                f"{name}: the graph behind {c!r} ended with an earlier backward() or minimize()\n"
+                f"{name}: the graph behind {label(c)} ended with an earlier backward() or minimize()\n"
                 "  hint: retain_graph=True there keeps it"
             )
     if not any(c.tracked for c in costs):
         raise GraphError(
-            f"{name}: {costs[0]!r} was computed from nothing that has a gradient\n"
+            f"{name}: {label(costs[0])} was computed from nothing that has a gradient\n"
             "  hint: it has to depend on trainable parameters or on Variables whose stop_gradient "
             "is False, outside of no_grad()"
         )
+
+
+def label(v: Variable) -> str:
+    """Return name and type of a Variable, without its value."""
+    return f"{v.name}: {describe(v)}"
 
 
 def differentiated(trace: Trace) -> list[Variable]:
@@ -73,7 +77,7 @@ def differentiated(trace: Trace) -> list[Variable]:
 def _seed(loss, gradient):
     array = as_array(gradient, loss.dtype, "backward")
     if array.shape != loss.shape:
-        raise ShapeError(f"backward: a gradient of {list(array.shape)} for {loss!r}")
+        raise ShapeError(f"backward: a gradient of {list(array.shape)} for {label(loss)}")
     return Variable.of(loss.dims, loss.dtype, "gradient", held=array)
 
 

@@ -1,7 +1,6 @@
 """Plans: programs for recorded graphs, found by structure and run on the leaves of a trace."""
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 from weakref import ref
 
@@ -24,13 +23,15 @@ class Plan:
         self,
         session: Session,
         trace: Trace,
-        fetches: Sequence[Variable],
-        updates: Sequence[tuple[Variable, Variable]],
-        result: Any = None,
-        structure: Structure | None = None,
-        leaves: Mapping[Variable, Variable] = MappingProxyType({}),
+        targets: tuple[Sequence[Variable], Sequence[tuple[Variable, Variable]], Any],
+        structure: Structure | None,
+        leaves: Mapping[Variable, Variable],
     ) -> None:
-        """`result` says what the fetches are; `leaves` are those of the trace by other leaves."""
+        """`targets` are fetches, updates and what the fetches are; `structure` is theirs, if known.
+
+        `leaves` are the leaves of the trace by those that stand for them in the targets.
+        """
+        fetches, updates, self.result = targets
         structure = structure or Structure(fetches, updates, (), (), False)
         places = {v: k for k, v in enumerate(trace.leaves)}
         streams = {s: k for k, s in enumerate(trace.draws)}
@@ -55,7 +56,6 @@ class Plan:
         if program.compiled is not None:
             self.executable = program.compiled.bind(states, updated)
         self.constants = [(ref(v), new.value) for v, new in updates if new.value is not None]
-        self.result = result
         self.initialized = False
 
     def run(self, session: Session, trace: Trace) -> list[Any]:

@@ -209,8 +209,9 @@ class Recorder:
         if x.node is not None:
             return refined(x, dims)
         # its gradients are those of x
-        attributes = {"held": x.held, "source": x, "tracked": x.tracked, "literal": x.literal}
-        return Variable.of(dims, x.dtype, x.name, **attributes)
+        source = x if x.source is None else x.source
+        attributes = {"held": x.held, "tracked": x.tracked, "literal": x.literal}
+        return Variable.of(dims, x.dtype, x.name, source=source, **attributes)
 
     def types(self, call: Call, types: Sequence[OutputType]) -> Sequence[OutputType]:
         """Return output types with names for the sizes whose number is known.

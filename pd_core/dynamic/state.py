@@ -1,24 +1,16 @@
 """What a session holds for `pd.guard()`: reads of variables, pending assignments, plans."""
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakValueDictionary, ref
 
-from ..graph.errors import BackendError, GraphError
 from ..graph.node import Node
-from ..graph.recording import not_recording
 from ..graph.variable import Variable
 from ..run.session import Session, default_session
 from .plan import Plan
-from .sizes import Numbered, numbers_of
+from .plans import Plans
 from .trace import Trace
 
-Of = Callable[[Variable], Variable]
-Make = Callable[[Of], tuple[Sequence[Variable], Sequence[tuple[Variable, Variable]], Any]]
-
-_BY_SIZES: Any = object()  # in the place of a plan: there is one for each combination of sizes
-_MOST_PLANS = 256
 _MOST_PENDING = 4096
 
 
@@ -43,7 +35,7 @@ class State:
         self.pending: dict[Variable, Pending] = {}
         self.gradients: WeakKeyDictionary[Variable, Variable] = WeakKeyDictionary()
         self.optimizers: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
-        self.plans: OrderedDict[tuple, Plan] = OrderedDict()
+        self.plans = Plans(session)
 
     @property
     def session(self) -> Session:
@@ -111,62 +103,8 @@ class State:
         session = self.session
         with session.exclusive():
             trace = Trace(targets, self.pending, through=False)
-            plan = self.plan(("force",), trace)
-            self.finish(trace, plan, self.run(plan, trace))
-
-    def plan(self, name: tuple, trace: Trace, make: Make | None = None) -> Plan:
-        """Return the plan of this name for graphs like that of a trace.
-
-        `make(of)` returns its fetches, updates and result, for what the Variables of the trace are
-        by `of`: themselves, or the same with numbers for sizes if that fails. Without it the plan
-        computes the trace itself.
-        """
-        key = (*name, trace.key, tuple(map(ref, trace.states)))
-        plan = self.plans.get(key)
-        if plan is None:
-            plan = self._planned(key, trace, make)
-        else:
-            self.plans.move_to_end(key)
-        if plan is _BY_SIZES:
-            key = (*key, numbers_of(trace))
-            plan = self.plans.get(key)
-            if plan is None:
-                return self._planned(key, trace, make, Numbered(trace))
-            self.plans.move_to_end(key)
-        return plan
-
-    def _planned(self, key, trace, make, numbered=None):
-        trace.check()
-        with not_recording():
-            if make is None:
-                plan = Plan(self.session, trace, trace.fetches, trace.updates, structure=trace)
-            elif numbered is not None:
-                plan = Plan(self.session, trace, *make(numbered.of), leaves=numbered.leaves)
-            else:
-                try:
-                    plan = Plan(self.session, trace, *make(_itself))
-                except GraphError:
-                    if not trace.sizes:
-                        raise
-                    plan = None
-        if plan is None:
-            sized = (*key, numbers_of(trace))
-            plan = self._planned(sized, trace, make, Numbered(trace))
-            self.plans[key] = _BY_SIZES
-            return plan
-        self.plans[key] = plan
-        while len(self.plans) > _MOST_PLANS:
-            self.plans.popitem(last=False)
-        return plan
-
-    def run(self, plan: Plan, trace: Trace) -> list[Any]:
-        """Return the values of a plan on the leaves of a trace."""
-        try:
-            return plan.run(self.session, trace)
-        except BackendError as error:
-            if plan.compiled or error.place is None or not trace.targets:
-                raise
-            raise error  # TODO
+            plan, values = self.plans.evaluate(("force",), trace)
+            self.finish(trace, plan, values)
 
     def finish(self, trace: Trace, plan: Plan, values: Sequence[Any], ends: bool = False) -> None:
         """Give the Variables of a trace their values, and end the graph where they suffice.
@@ -190,10 +128,6 @@ class State:
             if self.pending.get(v) is pending:
                 del self.pending[v]
                 self.reads[v] = pending.value
-
-
-def _itself(v):
-    return v
 
 
 def state_of(session: Session) -> State:

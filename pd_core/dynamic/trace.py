@@ -14,9 +14,10 @@ from ..run.structure import Structure
 class Trace(Structure):
     """The graph behind targets, up to values that are known.
 
-    `operands` are leaves that the program takes besides. With `through`, known values that gradients flow through are computed again. `fetches` are the
-    targets and all Variables of the graph that somebody else holds, who may ask for their values;
-    `assigned` are the (persistent variable, pending value) pairs that belong to the graph.
+    With `through`, known values that gradients flow through are computed again. `operands` are
+    leaves that the program takes besides. `fetches` are the targets and all Variables of the graph
+    that somebody else holds, who may ask for their values; `assigned` are the (persistent variable,
+    pending value) pairs that belong to the graph.
     """
 
     def __init__(

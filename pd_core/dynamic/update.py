@@ -10,7 +10,7 @@ from ..graph.update import Update
 from ..graph.variable import Variable, fresh_dim
 from ..optimizers.kept import KeptTracing, kept_tracing
 from ..optimizers.row_sparse import RowGradient, gradients_by_rows
-from .backward import Gradient, check_tracked
+from .backward import Gradient, check_tracked, label
 from .state import State
 from .trace import Trace
 
@@ -78,7 +78,7 @@ def _fused_step(state, kept: KeptTracing, costs, var_list, retain_graph):
     parameters = [w for w in (reads if var_list is None else var_list) if w in reads]
     if not parameters:
         wanted = "parameters" if var_list is None else [w.name for w in var_list]
-        raise GraphError(f"minimize: {costs[0]!r} depends on no trainable ones of {wanted}")
+        raise GraphError(f"minimize: {label(costs[0])} depends on no trainable ones of {wanted}")
     numbers = tuple([trace.number(reads[w]) for w in parameters])
     name = ("minimize", ref(kept.optimizer), kept.settings(), len(costs), trace.flows, numbers)
 
@@ -91,8 +91,9 @@ def _fused_step(state, kept: KeptTracing, costs, var_list, retain_graph):
         assigned = [(v, of(x)) for v, x in trace.updates]
         return [of(v) for v in trace.fetches], [*assigned, *changes], None
 
-    plan = state.plan(name, trace, make)
+    elsewhere = [ref(w) for w in trace.read_elsewhere]
+    plan, values = state.plans.evaluate(
+        name, trace, make, before=lambda: state.before_update(elsewhere)
+    )
     reads.clear()
-    state.before_update([ref(w) for w in trace.read_elsewhere])
-    values = state.run(plan, trace)
     state.finish(trace, plan, values, ends=not retain_graph)

@@ -101,7 +101,7 @@ def _active(order, variables):
 
 
 def passes_gradients(y: Variable) -> bool:
-    """Return whether gradients pass a Variable: of those recorded while values are at hand, some do not.
+    """Return whether gradients pass a Variable; they do not where a recorded one is detached.
 
     In the body of a loop nothing is tracked.
     """

@@ -72,6 +72,18 @@ class BackendError(RuntimeError):
         self.text, self.operator, self.site, self.place = text, operator, site, place
 
 
+class NumericError(FloatingPointError, RuntimeError):
+    """A NaN or an infinity in an evaluation that is checked, see `check_numerics`.
+
+    `operator` is the type of the operator whose output holds it and `site` the line that built it;
+    None where a value that is fed or stored holds it.
+    """
+
+    def __init__(self, text: str, operator: str | None = None, site: Site | None = None) -> None:
+        super().__init__(text)
+        self.operator, self.site = operator, site
+
+
 class ExportError(ValueError):
     """A model that cannot be exported as requested."""
 

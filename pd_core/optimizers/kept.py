@@ -83,7 +83,7 @@ class KeptTracing(Tracing):
 
     def settings(self) -> tuple[Any, ...]:
         """Return what an update depends on besides its parameters."""
-        own = {k: v for k, v in vars(self.optimizer).items()}
+        own = dict(vars(self.optimizer))
         if self.rate_is_fed():
             own["learning_rate"] = None
         frozen = tuple([(k, tuple(v.items()) if type(v) is dict else v) for k, v in own.items()])

@@ -97,7 +97,8 @@ def build_graph(
 ) -> tuple[Graph, tuple[Variable, ...]]:
     """Return the graph to compile, and what the values `seam` have become in it.
 
-    `reads` are those of the Structure of these targets. The shapes of the fed arrays are hints for the choice of lowerings.
+    `reads` are those of the Structure of these targets. The shapes of the fed arrays are hints for
+    the choice of lowerings.
     """
     sizes = {
         d: n

@@ -35,6 +35,7 @@ from ..graph.variable import Variable, provide
 from .exchange import Exchange, Gradients
 from .feeds import Feeds, feed_array, feed_arrays
 from .feeds import variable as fed_variable
+from .numerics import check, is_checking
 from .step import Step, StepCache, located, step_key
 
 # What `eval` takes; its result has the same nesting, with an array for each Variable and None for
@@ -65,18 +66,20 @@ class Session:
 
     `device` is `cpu`, `cuda:0`, …, `auto` (CUDA if there is any, else the CPU and a warning) or
     `reference` (ONNX's own evaluator, slow). The same graph in two sessions has two sets of
-    values. `seed` determines initial values and random draws. Threads may share a session: it
-    evaluates for one at a time.
+    values. `seed` determines initial values and random draws. `check_numerics` checks every
+    evaluation, as the context `pd.check_numerics()` does. Threads may share a session: it evaluates
+    for one at a time.
     """
 
-    def __init__(self, device: str = "cpu", seed: int = 0):
+    def __init__(self, device: str = "cpu", seed: int = 0, check_numerics: bool = False):
         self.backend: Backend = _backend(device)
         self.seed = seed
+        self.check_numerics = check_numerics  # of all evaluations, see `numerics.check_numerics`
         self.draws: Counter[int] = Counter()  # of each stream of random numbers
         self.version = 0  # grows with every change of stored values
         self._counts: Counter[str] = Counter()
         self._values = self.backend.values()
-        self._steps = StepCache()
+        self._steps, self.checks = StepCache(), StepCache()
         self._fetched: WeakKeyDictionary[Variable, np.ndarray] = WeakKeyDictionary()
         self._lock = RLock()
         self._exchange: Callable[[Gradients], Gradients] | None = None
@@ -118,8 +121,10 @@ class Session:
         return _restructure(targets, arrays)
 
     def _run(self, fetches, updates, fed, training):
-        exchange = Exchange(self._exchange, updates) if self._exchange else None
+        exchange: Any = Exchange(self._exchange, updates) if self._exchange else None
         seam = () if exchange is None else exchange.seam
+        if self.check_numerics or is_checking():
+            exchange = check(self, fetches, updates, fed, training, exchange)
         key = step_key(fetches, updates, fed, training, bool(seam))
         step = self._steps.get(key)
         if step is None:
@@ -202,6 +207,15 @@ class Session:
             for s in streams
         ]
         return np.array(rows, np.int64) if rows else None
+
+    def peek(self, step: Step, fed: dict[Variable, np.ndarray]) -> list[np.ndarray]:
+        """Return the fetches of a step without updates; no random number counts as drawn."""
+        with self._lock:
+            if not step.initialized:
+                self._counts["compiled"] += step.compiled
+                self.initialize([state() for state in step.states])
+                step.initialized = True
+            return step.run(fed, self._values, self.draw_rows(step.draws))
 
     def _collect_garbage(self):
         """Collect the cycles of unreferenced updates, once their slots may hold many bytes.
@@ -366,6 +380,7 @@ class Session:
         with self._lock:
             self._values = None
             self._steps.clear()
+            self.checks.clear()
             self._fetched.clear()
 
     def _check_open(self):
@@ -464,7 +479,8 @@ def use_device(device: str) -> None:
                 f"the default session keeps values on {old.device}, it cannot move to {device}\n"
                 "  hint: call use_device() first of all, or reset() before it"
             )
-        session.seed = 0 if old is None else old.seed
+        if old is not None:
+            session.seed, session.check_numerics = old.seed, old.check_numerics
         _default[:] = [session]
 
 

@@ -7,7 +7,9 @@ import pytest
 
 import pd_core as pd
 import pd_v2 as paddle
+from pd_v2 import settings
 from pd_v2.attr import Param
+from pd_v2.not_finite import NotFiniteWarning, quoted
 from pd_v2.parameters import Parameters
 
 A, L, T = paddle.activation, paddle.layer, paddle.data_type
@@ -54,7 +56,7 @@ def where(batch, pass_id=0):
 )
 def test_a_training_says_once_where_it_began(value, cost, first):
     sgd, _ = trainer(line(is_static=True))
-    match = f"train: the cost is {cost} {where(1)}  the first value that is not finite: {first}"
+    match = f"(?m)train: the cost is {cost} {where(1)}  the first value that is not finite: {first}"
     costs = []
 
     def handler(event):
@@ -71,8 +73,9 @@ def test_a_training_says_once_where_it_began(value, cost, first):
 
 def test_a_parameter_that_is_no_number_any_more():
     sgd, pool = trainer(line(), rate=1e38)
-    first = "the first value that is not finite: .* of parameter '_[ye].w0'$"
-    with pytest.warns(UserWarning, match=where(1) + "  " + first):
+    first = "the first value that is not finite: .* of parameter '_[ye].w0'\n"
+    after = "  parameters that are not finite after it: '_y.w0', '_e.w0'\n  hint: SGD"
+    with pytest.warns(NotFiniteWarning, match=where(1) + "  " + first + after):
         sgd.train(batches_of(1.0, 1.0))
     assert not np.isfinite(pool["_y.w0"]).all()
 
@@ -91,7 +94,7 @@ def test_rows_that_are_updated_in_place():
     )
     row = L.embedding(word, 2, param_attr=Param(name="table", sparse_update=True))
     sgd, _ = trainer(L.square_error_cost(L.fc(row, 1), label=t), rate=0.1)
-    with pytest.warns(UserWarning, match=r"nan at \[1, 0\] of data layer 't'$") as caught:
+    with pytest.warns(UserWarning, match=r"(?m)nan at \[1, 0\] of data layer 't'$") as caught:
         sgd.train(lambda: iter([[(1, [0.0]), (2, [NAN])]]))
     assert len(caught) == 1
 
@@ -110,7 +113,7 @@ def test_layers_of_a_sequence_and_of_a_group():
 
     h = L.recurrent_group(step=step, input=x, name="group")
     sgd, _ = trainer(L.sum_cost(L.last_seq(h)))
-    with pytest.warns(UserWarning, match=r"inf at \[4, 0\] of layer 'h' \(gather_agent\)$"):
+    with pytest.warns(UserWarning, match=r"(?m)inf at \[4, 0\] of layer 'h' \(gather_agent\)$"):
         sgd.train(lambda: iter([[([[0.0]] * 2,), ([[2.0]] * 3,)]]))
 
 
@@ -133,14 +136,81 @@ def test_networks_with_all_that_trains_otherwise(rng):
         sgd.train(lambda: iter([[(good, 0), (good, 1)]]))
 
 
-def test_finite_costs_take_no_look():
+def test_a_parameter_that_breaks_behind_finite_costs():
+    """The last step overflows, so that no cost shows it."""
+    sgd, pool = trainer(line(), rate=1e38)
+    at_the_end = (
+        "^train: at the end of pass 0 parameters are not finite: '_y.w0', '_e.w0'\n  hint: "
+    )
+    with pytest.warns(NotFiniteWarning, match=at_the_end) as caught:
+        sgd.train(batches_of(1.0))
+    assert len(caught) == 1 and caught[0].filename == __file__
+    pool["_y.w0"] = np.array([[1.0]])
+    with pytest.warns(NotFiniteWarning, match="'_e.w0'"):
+        sgd.train(batches_of(1.0))
+
+
+def test_names_of_many_parameters_are_cut_off():
+    assert quoted([str(k) for k in range(10)]).endswith("'6', '7' and 2 more")
+
+
+def test_parameters_that_are_large_but_finite():
+    x = L.data(name="x", type=T.dense_vector(2))
+    y = L.fc(x, 1, A.Linear(), "y", Param(is_static=True), False)
+    sgd, pool = trainer(L.sum_cost(y))
+    pool["_y.w0"] = np.full((2, 1), 3e38)  # the sum is no float
+    sgd.train(lambda: iter([[([0.0, 0.0],)]]))
+
+
+def test_finite_costs_take_a_look_once_a_pass():
     sgd, _ = trainer(line(), rate=0.01)
     sgd.train(batches_of(1.0))
     before = pd.stats()
     sgd.train(batches_of(1.0, 2.0, 3.0))
     after = pd.stats()
     changed = {name: after[name] - before[name] for name in before}
-    assert (changed["evaluations"], changed["compiled"], changed["read"]) == (3, 0, 0)
+    assert (changed["evaluations"], changed["compiled"], changed["read"]) == (3 + 1, 0, 0)
+
+
+# ---- check_numerics
+
+
+@pytest.mark.parametrize("by_init", [True, False])
+def test_a_checked_training_stops_at_the_layer(by_init, monkeypatch):
+    monkeypatch.setattr(settings, "_process", settings._Process())
+    if by_init:
+        paddle.init(check_numerics=True)
+    cost = line()
+    pool = paddle.parameters.create(cost)
+    momentum = paddle.optimizer.Momentum(learning_rate=1e-6)
+    options = {} if by_init else {"check_numerics": True}
+    sgd = paddle.trainer.SGD(cost, pool, momentum, **options)
+    values = []
+
+    def handler(event):
+        if isinstance(event, paddle.event.EndIteration):
+            values.append(pool["_y.w0"].tolist())
+
+    exp = r"(?s)^Exp in 'e': its output has 0 NaN and 1 Inf of 2 elements, the first at \[1, 0\]\n"
+    where_built = rf"  node   Exp, built at {__file__}:\d+\n"
+    with pytest.raises(pd.NumericError, match=exp + where_built + ".* from .* to 99") as caught:
+        sgd.train(batches_of(1.0, 100.0, 1.0), event_handler=handler)
+    assert caught.value.__notes__[0].startswith("  in batch 1 of pass 0, from the reader batches")
+    assert values == [pool["_y.w0"].tolist()]
+    with pytest.raises(pd.NumericError, match="Exp in 'e'"):
+        sgd.test(batches_of(100.0))
+    with pytest.raises(pd.NumericError, match=r"the feed x: .* is not finite: 1 NaN and 0 Inf"):
+        sgd.train(batches_of(NAN))
+
+
+def test_the_keyword_of_a_trainer_wins_over_init(monkeypatch):
+    monkeypatch.setattr(settings, "_process", settings._Process())
+    paddle.init(check_numerics=True)
+    cost = line(is_static=True)
+    momentum = paddle.optimizer.Momentum(learning_rate=0.0)
+    sgd = paddle.trainer.SGD(cost, paddle.parameters.create(cost), momentum, check_numerics=False)
+    with pytest.warns(NotFiniteWarning, match="the cost is inf"):
+        sgd.train(batches_of(100.0))
 
 
 # ---- files

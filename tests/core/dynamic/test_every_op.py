@@ -1,4 +1,4 @@
-"""Every row of the op tables while values are at hand: the values and gradients of the static graph."""
+"""Every row of the op tables in a dynamic graph: values and gradients of the static graph."""
 
 import numpy as np
 import pytest

@@ -1,0 +1,133 @@
+"""The plans of a session: found by name and structure, made where there is none, and run."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from ..graph.errors import BackendError, GraphError
+from ..graph.recording import not_recording
+from ..graph.update import Assignment, Update
+from ..graph.variable import Variable
+from ..run.numerics import check, is_checking
+from ..run.programs import build_graph
+from ..run.session import Session
+from ..run.structure import Structure
+from .plan import Plan
+from .sizes import Numbered, numbers_of
+from .trace import Trace
+
+Of = Callable[[Variable], Variable]
+# Fetches, updates, and what the fetches are.
+Targets = tuple[Sequence[Variable], Sequence[tuple[Variable, Variable]], Any]
+Make = Callable[[Of], Targets]
+
+_BY_SIZES: Any = object()  # in the place of a plan: there is one for each combination of sizes
+_MOST = 256
+
+
+class Plans:
+    """Plans by what they compute and by the structure of the graph that they compute it for."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = ref(session)
+        self._plans: OrderedDict[tuple, Plan] = OrderedDict()
+
+    def evaluate(
+        self,
+        name: tuple,
+        trace: Trace,
+        make: Make | None = None,
+        before: Callable[[], None] | None = None,
+    ) -> tuple[Plan, list]:
+        """Return the plan of this name for graphs like that of a trace, and its values for this.
+
+        `make(of)` returns its targets, where a Variable of the trace is `of(it)`: itself, or the
+        same with numbers for sizes if that fails. Without it the targets are those of the trace.
+        `before()` is called when there is a plan, before it runs.
+        """
+        session: Any = self._session()
+        if session.check_numerics or is_checking():
+            self._check(session, trace, make)
+        plan = self._plan(name, trace, make)
+        if before is not None:
+            before()
+        try:
+            return plan, plan.run(session, trace)
+        except BackendError as error:
+            if plan.compiled or error.place is None:
+                raise
+            raise self._located(error, session, trace, make) from error
+
+    def _plan(self, name, trace, make):
+        key = (*name, trace.key, tuple(map(ref, trace.states)))
+        plan = self._plans.get(key)
+        if plan is None:
+            trace.check()
+            targets, leaves = self._targets(trace, make)
+            if leaves is not None:
+                self._plans[key] = _BY_SIZES
+                key = (*key, numbers_of(trace))
+            return self._add(key, trace, targets, leaves)
+        self._plans.move_to_end(key)
+        if plan is _BY_SIZES:
+            key = (*key, numbers_of(trace))
+            plan = self._plans.get(key)
+            if plan is None:
+                return self._add(key, trace, *self._numbered(trace, make))
+            self._plans.move_to_end(key)
+        return plan
+
+    def _targets(self, trace, make):
+        """The targets, and the leaves that are not those of the trace; None if all are."""
+        if make is None:
+            return (trace.fetches, trace.updates, None), None
+        with not_recording():
+            try:
+                return make(_itself), None
+            except GraphError:
+                if not trace.sizes:
+                    raise
+        return self._numbered(trace, make)
+
+    def _numbered(self, trace, make):
+        with not_recording():
+            graph = Numbered(trace)
+            return make(graph.of), graph.leaves
+
+    def _add(self, key, trace, targets, leaves):
+        structure = trace if targets[0] is trace.fetches else None
+        with not_recording():
+            plan = Plan(self._session(), trace, targets, structure, leaves or {})
+        self._plans[key] = plan
+        while len(self._plans) > _MOST:
+            self._plans.popitem(last=False)
+        return plan
+
+    def _check(self, session, trace, make):
+        """Look for values that are not finite, in a program of its own."""
+        trace.check()
+        (fetches, updates, _), _ = self._targets(trace, make)
+        assignments = [Assignment(v, value) for v, value in updates]
+        with not_recording():
+            check(session, fetches, [Update(assignments)], {}, False)
+
+    def _located(self, error, session, trace, make):
+        """An error with the line that recorded what failed.
+
+        A program that is there already knows the lines of the graph that it was compiled for.
+        """
+        (fetches, updates, _), _ = self._targets(trace, make)
+        with not_recording():
+            structure = Structure(fetches, updates, (), (), False) if make else trace
+            fed = {v: np.asarray(v.held) for v in structure.leaves if v.held is not None}
+            graph, values = build_graph(fetches, updates, (), fed, False, structure.reads)
+            stage, index = error.place
+            operator, site = session.backend.sites(graph, values)[stage][index]
+        return BackendError(error.text, operator, site, error.place)
+
+
+def _itself(v):
+    return v
