@@ -86,8 +86,8 @@ class Layer:
             close_prefix()
 
     def _hooked_forward(self, *inputs, **kwargs):
-        for hook in list(self._pre_hooks.values()):
-            result = hook(self, inputs)
+        for before in list(self._pre_hooks.values()):
+            result = before(self, inputs)
             if result is not None:
                 inputs = result if isinstance(result, tuple) else (result,)
         output = self.forward(*inputs, **kwargs)
