@@ -5,9 +5,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from inspect import signature
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from ..dynamic import Placeholder, guard, no_grad
 from ..dynamic.state import current_state
@@ -16,31 +14,14 @@ from ..files.tensors import write_tensors
 from ..graph.errors import ExportError, GraphError, LoadWarning, NotInitialized
 from ..graph.nested import variables_in
 from ..graph.recording import not_recording, recorder
-from ..graph.variable import Shape, Variable
+from ..graph.variable import Variable
 from ..ops import identity
 from ..ops.mode import mode
 from ..run.session import default_session
 from . import saved
+from .inputs import DeclaredInput, Input, declared
 from .layer import Layer
 from .summary import summary
-
-Input = Shape | Variable  # what stands for an input where only its shape and dtype count
-
-
-class _Input(NamedTuple):
-    """An input of `forward`, as its feed slots are made."""
-
-    shape: Any
-    dtype: np.dtype
-    name: str
-
-    @classmethod
-    def of(cls, x: Variable, k: int) -> "_Input":
-        """Describe the k-th input; the first axis of a value is the batch."""
-        is_declared = isinstance(x, Placeholder) or x.is_feed
-        shape = x.dims if is_declared else (None, *x.shape[1:])[: x.rank]
-        named = isinstance(x, Placeholder) and x.name != "placeholder"
-        return cls(shape, x.dtype, x.name if named else f"input_{k}")
 
 
 class Module(Layer):
@@ -63,7 +44,7 @@ class Module(Layer):
         super().__init__(name)
         self._use_graph = True
         self._is_compiled = False
-        self._inputs: tuple[_Input, ...] = ()  # of forward
+        self._inputs: tuple[DeclaredInput, ...] = ()  # of forward
 
     # ---- calls
 
@@ -81,17 +62,13 @@ class Module(Layer):
         """
         self._set_training(is_train)
         self._use_graph = use_graph
-        slots = [x if isinstance(x, Variable) else Placeholder(x) for x in inputs]
-        self._inputs = tuple([_Input.of(x, k) for k, x in enumerate(slots)])
+        self._inputs = declared(inputs)
         self._build_forward()
         self._is_compiled = True
 
-    def _slots(self):
-        return [Placeholder(x.shape, x.dtype, x.name) for x in self._inputs]
-
     def _build_forward(self):
         """Return feed slots for the inputs, and the static graph of `forward` on them."""
-        slots = self._slots()
+        slots = [x.slot() for x in self._inputs]
         with not_recording():
             return slots, super().__call__(*slots)
 
@@ -129,7 +106,7 @@ class Module(Layer):
         def noting(*inputs, **kwargs):
             given = signature(forward).bind(*inputs, **kwargs).args
             output = forward(*inputs, **kwargs)
-            self._inputs = tuple([_Input.of(x, k) for k, x in enumerate(variables_in(given))])
+            self._inputs = declared(variables_in(given))
             self._is_compiled = True
             return output
 
@@ -170,7 +147,7 @@ class Module(Layer):
         """
         if not shapes:
             self._check_compiled("summary")
-        return summary(self, *(shapes or self._slots()))
+        return summary(self, *(shapes or [x.slot() for x in self._inputs]))
 
     # ---- files
 
