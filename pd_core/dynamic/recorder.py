@@ -307,6 +307,24 @@ class Recorder:
             with suppress(NotComputed):  # states and slices of a loop have no values here
                 self.state.force(waiting)
 
+    def begin(self, namespace: str) -> None:
+        """Number the draws of a namespace from 0 again: a layer of this name is called."""
+        calls = self.state.calls
+        calls[namespace] = calls.get(namespace, 0) + 1
+
+    def number_of_draw(self, namespace: str, prefix: str) -> int:
+        """Return the number of the next draw of this prefix in the running call of a layer.
+
+        Outside of layers nothing numbers them: they are one stream.
+        """
+        call = self.state.calls.get(namespace)
+        if call is None:
+            return 0
+        last, number = self.state.numbered.get((namespace, prefix), (0, 0))
+        number = number + 1 if last == call else 0
+        self.state.numbered[namespace, prefix] = call, number
+        return number
+
     def draw(self, stream: int) -> tuple[int, int]:
         """Return (stream, place in it) of the next random draw."""
         draws = self.state.session.draws
