@@ -279,7 +279,9 @@ class Recorder:
         # the type of a Reshape may depend on the node of its shape, and sizes without a number
         # have another name in every node
         numbered = all(type(d) is not str for dims, _ in types for d in dims)
-        shapes = any(x is not None and x.node is not None and x.node.op_type == "Shape" for x in inputs)
+        shapes = any(
+            x is not None and x.node is not None and x.node.op_type == "Shape" for x in inputs
+        )
         if key is not None and numbered and not shapes:
             if len(_forms) >= _LIMIT:
                 _forms.clear()

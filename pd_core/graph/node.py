@@ -230,7 +230,13 @@ def apply(
         return recording.apply(op_type, inputs, outputs, known, opset, attributes)
     call, types = typed(op_type, inputs, outputs, known, opset, attributes)
     node = Node(
-        op_type, call.inputs, call.attributes, types, opset=call.opset, visible=outputs, kind=call.kind
+        op_type,
+        call.inputs,
+        call.attributes,
+        types,
+        opset=call.opset,
+        visible=outputs,
+        kind=call.kind,
     )
     return node.outputs[0] if outputs == 1 else node.outputs[:outputs]
 
