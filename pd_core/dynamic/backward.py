@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..graph.errors import GraphError, ShapeError
-from ..graph.variable import Operand, Variable, as_array, describe
+from ..graph.variable import Operand, Variable, as_array, describe, static
 from ..optimizers.row_sparse import RowGradient, gradients_by_rows
 from .state import current_state
 from .trace import Trace
@@ -117,7 +117,7 @@ class Gradient:
         values = as_host(self.values)
         if self.rows is None:
             return values
-        whole = np.zeros(v.shape, values.dtype)
+        whole = np.zeros(static(v.dims), values.dtype)
         np.add.at(whole, as_host(self.rows), values)
         return whole
 

@@ -32,7 +32,7 @@ class Plans:
     """Plans by what they compute and by the structure of the graph that they compute it for."""
 
     def __init__(self, session: Session) -> None:
-        self._session = ref(session)
+        self._session: Any = ref(session)
         self._plans: OrderedDict[tuple, Plan] = OrderedDict()
 
     def evaluate(
@@ -48,7 +48,7 @@ class Plans:
         same with numbers for sizes if that fails. Without it the targets are those of the trace.
         `before()` is called when there is a plan, before it runs.
         """
-        session: Any = self._session()
+        session = self._session()
         if session.check_numerics or is_checking():
             self._check(session, trace, make)
         plan = self._plan(name, trace, make)

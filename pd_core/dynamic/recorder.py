@@ -1,7 +1,7 @@
 """The recorder: what ops get while values are at hand."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -11,14 +11,13 @@ from onnx.shape_inference import InferenceError
 
 from ..graph.broadcast import equal_sizes
 from ..graph.errors import GraphError, NotComputed, ShapeError
-from ..graph.inference import infer
+from ..graph.inference import infer, replaced_inputs
 from ..graph.nested import variables_in
 from ..graph.node import Node, refined, typed
 from ..graph.recorded import Form, Recorded, form, type_key
 from ..graph.recording import as_number, named_size
 from ..graph.site import user_site
-from ..graph.update import Assignment
-from ..graph.variable import OutputType, Variable, as_array, constant, format_dims
+from ..graph.variable import Inputs, OutputType, Variable, as_array, constant, format_dims
 from .placeholder import Placeholder
 from .state import State
 from .update import minimize
@@ -30,7 +29,7 @@ _DEEPEST = 512  # operators without gradients that wait to be computed
 
 _sizes: dict[tuple, list] = {}  # by line, rank and dtype: of each axis, None if it differs
 _numbers: dict[tuple, dict[float, None]] = {}  # by line and place in the op: values seen
-_forms: dict[tuple, Form] = {}  # by operator and types of inputs
+_forms: dict[tuple | None, Form] = {}  # by operator and types of inputs
 _resolutions: dict[tuple, list[OutputType]] = {}
 _LIMIT = 1 << 14
 
@@ -55,7 +54,7 @@ def _leaf_dims(site, array):
 
 def _check_sizes(call, types):
     """Check the sizes that an operator requires to be equal."""
-    outputs = [Variable.of(dims, dtype) for dims, dtype in types]
+    outputs = tuple([Variable.of(dims, dtype) for dims, dtype in types])
     for a, b in equal_sizes(_Built(call.op_type, call.inputs, call.attributes, outputs)):
         left, right = as_number(a), as_number(b)
         if left is not None and right is not None and left != right:
@@ -78,9 +77,9 @@ def _frozen(known):
 
 class _Built(NamedTuple):
     op_type: str
-    inputs: tuple
-    attributes: dict
-    outputs: list
+    inputs: Inputs
+    attributes: Mapping[str, Any]
+    outputs: tuple[Variable, ...]
 
 
 def _resolved(call, types):
@@ -90,7 +89,7 @@ def _resolved(call, types):
     if resolved is None:
         inputs = tuple([None if x is None else _with_numbers(x) for x in call.inputs])
         try:
-            concrete = infer(call._replace(inputs=inputs), len(types))
+            concrete = infer(replaced_inputs(call, inputs), len(types))
         except (GraphError, InferenceError):
             return types
         resolved = [
@@ -118,8 +117,8 @@ def _described(x):
 def _with_numbers(x):
     if x.value is not None or all(isinstance(d, int) for d in x.dims):
         return x
-    dims = [d if as_number(d) is None else as_number(d) for d in x.dims]
-    return Variable.of(dims, x.dtype, x.name)
+    numbers = [(d, as_number(d)) for d in x.dims]
+    return Variable.of([d if n is None else n for d, n in numbers], x.dtype, x.name)
 
 
 def _named(key, d, number, k, axis):
@@ -263,7 +262,7 @@ class Recorder:
                 key += name, type(value), tuple(value) if type(value) is list else value
         if known is not None:
             key.append(_frozen(known))
-        full = tuple(key)
+        full: tuple | None = tuple(key)
         try:
             shared = _forms.get(full)
         except TypeError:  # an attribute that has no hash
@@ -333,7 +332,7 @@ class Recorder:
         draws[stream] += 1
         return stream, draws[stream] - 1
 
-    def assign(self, node: Node, effects: Sequence[Assignment]) -> None:
+    def assign(self, node: Node, effects: Sequence[tuple[Variable, Variable]]) -> None:
         """Note the values that persistent variables take once the node is computed."""
         self.state.assign(node, effects)
 

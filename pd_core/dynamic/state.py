@@ -35,7 +35,7 @@ class State:
         # by variable; a read in use has more references than this one
         self.reads: dict[Variable, Variable] = {}
         self.pending: dict[Variable, Pending] = {}
-        self.gradients: WeakKeyDictionary[Variable, Variable] = WeakKeyDictionary()
+        self.gradients: WeakKeyDictionary[Variable, Any] = WeakKeyDictionary()
         self.optimizers: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
         self.plans = Plans(session)
         self.calls: dict[str, int] = {}  # of layers, by name: the number of calls
@@ -85,7 +85,7 @@ class State:
 
     def _in_use(self, v):
         """The read of a variable that is about to change, if it is in use; it is no more current."""
-        if v is None or v not in self.reads:
+        if v not in self.reads:
             return None
         # references: the table's and the argument of the function
         if getrefcount(self.reads[v]) == 2:
@@ -106,7 +106,7 @@ class State:
             for reference in variables:
                 v = reference()
                 read = self._in_use(v)
-                if read is not None:
+                if v is not None and read is not None:
                     read.__dict__["held"] = self.session.release(v)
 
     # ---- computing
@@ -138,14 +138,14 @@ class State:
         for v, pending in assigned:
             attributes = pending.value.__dict__
             attributes["node"], attributes["source"] = None, v
-            if self.pending.get(v) is pending:
+            if v in self.pending and self.pending[v] is pending:
                 del self.pending[v]
                 self.reads[v] = pending.value
 
 
 def state_of(session: Session) -> State:
     """Return the recorded part of a session."""
-    if session.recorded is None:
+    if not isinstance(session.recorded, State):
         session.recorded = State(session)
     return session.recorded
 

@@ -125,7 +125,8 @@ class Trace(Structure):
         self.read_elsewhere = [
             c.source for c in self.reads if c.row_sparse and getrefcount(c) - uses[numbers[c]] > 5
         ]
-        held, flows = [], []
+        held: list[Variable] = []
+        flows: list[int] = []
         for node in self.order:
             if type(node) is not Recorded:
                 continue

@@ -37,7 +37,7 @@ def minimize(
 
 def _step(state, kept, parameters):
     """Update parameters with the gradients that they have."""
-    pairs = [(w, state.gradients.get(w)) for w in dict.fromkeys(parameters) if w.trainable]
+    pairs: list = [(w, state.gradients.get(w)) for w in dict.fromkeys(parameters) if w.trainable]
     pairs = [(w, g) for w, g in pairs if g is not None]
     if not pairs:
         raise GraphError(f"minimize: none of {[w.name for w in parameters]} has a gradient")
@@ -74,7 +74,7 @@ def _fused_step(state, kept: KeptTracing, costs, var_list, retain_graph):
     """Compute gradients and update in one program."""
     check_tracked("minimize", costs)
     trace = Trace(costs, state.pending, through=True, operands=kept.operands())
-    reads = {v.source: v for v in trace.reads if v.tracked}
+    reads = {w: v for v, w in trace.reads.items() if v.tracked}
     parameters = [w for w in (reads if var_list is None else var_list) if w in reads]
     if not parameters:
         wanted = "parameters" if var_list is None else [w.name for w in var_list]

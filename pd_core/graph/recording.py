@@ -3,7 +3,7 @@
 The recorder itself is in `pd_core.dynamic`, above all that builds graphs.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextvars import ContextVar
 from itertools import count
 from typing import Any, Protocol
@@ -53,7 +53,13 @@ class Recorder(Protocol):
     def minimize(self, optimizer: Any, costs: list, var_list: Any, retain_graph: bool) -> None:
         """Take a step of an optimizer."""
 
-    node: Callable[..., Any]  # the class of the nodes that are recorded
+    def node(self, op_type: str, inputs: tuple, *args: Any, **kwargs: Any) -> Any:
+        """Return a recorded node; the arguments are those of Node."""
+
+    def leaf(self, value: Any, dtype: Any = None, copy: bool = True) -> Any:
+        """Return a Variable with a value of its own."""
+
+    state: Any  # what the session holds for recorded graphs
 
 
 _recorder: ContextVar[Recorder | None] = ContextVar("pd_core.recorder", default=None)

@@ -232,7 +232,7 @@ class Variable:
     def __iter__(self) -> Iterator["Variable"]:
         return iter(_provided["rows"](self))
 
-    def __array__(self, dtype: DTypeLike = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         if not self.has_value:
             raise DTypeError(f"{self!r} has no values while the graph is built")
         array = self.numpy()
@@ -430,7 +430,7 @@ _CACHED = {float, int, list, tuple}
 def _recorded_constant(value, dtype):
     """A number or a list of ints as a constant, or a leaf where a recorded line changes it."""
     if type(value) is float:
-        leaf = recorder().number(value, dtype)
+        leaf = cast(Any, recorder()).number(value, dtype)
         if leaf is not None:
             return leaf
         key: tuple = (value, copysign(1.0, value), dtype)

@@ -108,7 +108,7 @@ def _shape(shape):
 
 def _uniform(shape: Any, name, dims=None):
     """Draw uniform float32 on [0, 1); the name tells this draw from every other."""
-    target = whole(shape)
+    target: Any = whole(shape)
     if dims is None:
         known = target.value is not None
         dims = target.value.tolist() if known else [fresh_dim() for _ in range(target.dims[0])]

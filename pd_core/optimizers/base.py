@@ -104,7 +104,7 @@ class Optimizer:
         cost: Variable | Sequence[Variable],
         var_list: Sequence[Variable] | None = None,
         retain_graph: bool = False,
-    ) -> Update | None:
+    ) -> Update:
         """Return an Update: every evaluation takes one step. A list of costs is summed.
 
         Without `var_list` it covers every parameter that the cost depends on, trainable or not:
@@ -112,7 +112,7 @@ class Optimizer:
         its slots. Every call creates new optimizer state; `variables()` of the Update lists it,
         and it is freed with the Update.
 
-        Inside `pd.guard()` the step is taken at once: with the gradients of `backward()`, if that
+        Inside `pd.guard()` the step is taken at once, and the Update is empty: with the gradients of `backward()`, if that
         was called on the cost, else with those of this cost alone. The optimizer keeps one state
         for all its steps there. The recorded graph ends at the cost, unless `retain_graph`.
         """
@@ -120,7 +120,7 @@ class Optimizer:
         recording = recorder()
         if recording is not None:
             recording.minimize(self, costs, var_list, retain_graph)
-            return None
+            return Update()
         own = effects(costs)
         variables = _parameters(costs, own) if var_list is None else var_list
         variables = list(dict.fromkeys(variables))
