@@ -79,4 +79,4 @@ def test_few_concepts_and_one_word_for_each():
     nouns = re.findall(r"^\| \*\*(\w+)", page, re.M)
     assert nouns == ["Variable", "op", "namespace", "eval", "Optimizer"]
     public = {name for name, thing in vars(pd).items() if not inspect.ismodule(thing)}
-    assert not public & {"cmd", "guard", "name_scope", "run", "execute", "Executor", "tensor"}
+    assert not public & {"cmd", "name_scope", "run", "execute", "Executor", "tensor"}
