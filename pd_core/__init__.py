@@ -2,7 +2,7 @@
 
 from . import nn
 from .backend.ort import devices
-from .dynamic import guard, no_grad, to_variable
+from .dynamic import Placeholder, guard, no_grad, to_variable
 from .files.atomic import atomic_write
 from .files.export import export_onnx
 from .files.training_export import export_step
@@ -15,6 +15,7 @@ from .graph.errors import (
     ExportError,
     FeedError,
     GraphError,
+    LoadWarning,
     MissingFeed,
     ModelError,
     NameConflict,
@@ -251,6 +252,7 @@ __all__ = [
     "GraphError",
     "ImportedModel",
     "LeCun",
+    "LoadWarning",
     "MissingFeed",
     "ModelError",
     "MomentumOptimizer",
@@ -263,6 +265,7 @@ __all__ = [
     "Orthogonal",
     "PaddedSegments",
     "PlaceError",
+    "Placeholder",
     "RMSPropOptimizer",
     "SGDOptimizer",
     "Segments",

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,18 +10,20 @@ from numpy.typing import ArrayLike, DTypeLike
 from onnx.shape_inference import InferenceError
 
 from ..graph.broadcast import equal_sizes
-from ..graph.errors import GraphError, ShapeError
+from ..graph.errors import GraphError, NotComputed, ShapeError
 from ..graph.inference import infer
+from ..graph.nested import variables_in
 from ..graph.node import Node, refined, typed
 from ..graph.recorded import Form, Recorded, form, type_key
 from ..graph.recording import as_number, named_size
 from ..graph.site import user_site
 from ..graph.update import Assignment
 from ..graph.variable import OutputType, Variable, as_array, constant, format_dims
+from .placeholder import Placeholder
 from .state import State
 from .update import minimize
 
-_MAY_HOLD_ARRAYS = {np.ndarray, list, tuple}
+_MAY_HOLD_ARRAYS = {np.ndarray, list, tuple, Placeholder}
 _CONSTANTS = 4  # values of a number that are constants; with more at one line it becomes a leaf
 _DEEPEST = 512  # operators without gradients that wait to be computed
 
@@ -128,8 +131,8 @@ def _named(key, d, number, k, axis):
 class Recorder:
     """Records for one session: leaves for arrays, and persistent state as of this line."""
 
-    def __init__(self, state: State, gradients: bool = True):
-        self.state, self.gradients = state, gradients
+    def __init__(self, state: State, gradients: bool = True, immediate: bool = False):
+        self.state, self.gradients, self.immediate = state, gradients, immediate
         self.inside = False
 
     # ---- operands
@@ -149,7 +152,9 @@ class Recorder:
             leaf = self.leaf(a)
             leaf.__dict__["literal"] = True
             return leaf
-        if type(a) in (list, tuple) and any([type(b) is np.ndarray for b in a]):
+        if type(a) is Placeholder:
+            return a.filled(self)
+        if type(a) in (list, tuple) and any(type(b) in (np.ndarray, Placeholder) for b in a):
             return type(a)([self._argument(b) for b in a])
         return a
 
@@ -174,7 +179,7 @@ class Recorder:
     def operand(self, x: Variable | None) -> Variable | None:
         """Return the value at this line of a persistent variable; any other as it is."""
         if x is None or x.fill is None:
-            return x
+            return x.filled(self) if type(x) is Placeholder else x
         return self.state.read(x)
 
     def number(self, value: float, dtype: DTypeLike | None) -> Variable | None:
@@ -249,6 +254,8 @@ class Recorder:
                 x = constant(x)
             if x.fill is not None:
                 x = self.state.read(x)
+            elif type(x) is Placeholder:
+                x = x.filled(self)
             operands.append(x)
             key.append(x.__dict__.get("type_key") or type_key(x))
         if attributes:
@@ -292,6 +299,13 @@ class Recorder:
             kwargs.pop(name, None)
         inputs = tuple([self.operand(x) for x in inputs])
         return self._add(form(op_type, *args, **kwargs), inputs)
+
+    def compute(self, result: Any) -> None:
+        """Compute what an op returned, unless it is in the body of a loop."""
+        waiting = [v for v in variables_in(result) if v.is_recorded and v.held is None]
+        if waiting:
+            with suppress(NotComputed):  # states and slices of a loop have no values here
+                self.state.force(waiting)
 
     def draw(self, stream: int) -> tuple[int, int]:
         """Return (stream, place in it) of the next random draw."""

@@ -21,7 +21,10 @@ def op(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]
     def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
         recording = recorder()
         if recording is not None and not recording.inside:
-            return _recorded(function, recording, args, kwargs)
+            result = _recorded(function, recording, args, kwargs)
+            if recording.immediate:
+                recording.compute(result)
+            return result
         try:
             return function(*args, **kwargs)
         except GraphError as error:

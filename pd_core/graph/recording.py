@@ -13,6 +13,11 @@ class Recorder(Protocol):
     """The interface of a recorder that ops use."""
 
     inside: bool  # whether an op runs that was called from outside of ops
+    gradients: bool  # whether results have any
+    immediate: bool  # whether each such op is computed before it returns
+
+    def compute(self, result: Any) -> None:
+        """Compute what an op returned."""
 
     def arguments(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
         """Return the arguments of an op with leaves in the place of arrays."""
@@ -61,6 +66,21 @@ class not_recording:
 
     def __exit__(self, *exc: object) -> None:
         _recorder.reset(self.token)
+
+
+class deferred:
+    """Let ops wait until somebody looks, in `pd.guard(immediate=True)` too, in a `with`."""
+
+    __slots__ = ("immediate", "recorder")
+
+    def __enter__(self) -> None:
+        self.recorder = recorder()
+        if self.recorder is not None:
+            self.immediate, self.recorder.immediate = self.recorder.immediate, False
+
+    def __exit__(self, *exc: object) -> None:
+        if self.recorder is not None:
+            self.recorder.immediate = self.immediate
 
 
 class Size(str):

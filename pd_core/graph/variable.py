@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from .errors import DTypeError, ShapeError
-from .initializers import Constant, Initializer, Value, fan_in
+from .initializers import Constant, Gaussian, Initializer, Uniform, Value, fan_in
 from .names import register
 from .recording import as_number, recorder
 from .site import Site, user_site
@@ -108,7 +108,7 @@ class Variable:
         if shape is None:
             raise ShapeError(f"{label}: give a shape or data")
         attributes = self.__dict__  # past __setattr__
-        attributes["dims"] = tuple(_dim(label, d) for d in shape)
+        attributes["dims"] = tuple(as_dim(label, d) for d in shape)
         attributes["dtype"] = np.dtype(dtype or np.float32)
         self.learning_rate, self.regularizer, self.clip = learning_rate, regularizer, clip
         if self.is_static:
@@ -353,6 +353,17 @@ class Variable:
     def __abs__(self) -> "Variable":
         return _provided["abs"](self)
 
+    def uniform(self, low: float = -1.0, high: float = 1.0) -> None:
+        """Draw the stored value anew, uniform on [low, high), in the default session.
+
+        The numbers depend on the session's seed and the name alone, as initial values do.
+        """
+        _provided["redraw"](self, Uniform(low, high))
+
+    def normal(self, mean: float = 0.0, std: float = 1.0) -> None:
+        """Draw the stored value anew from N(mean, std^2), like `uniform`."""
+        _provided["redraw"](self, Gaussian(mean, std))
+
     def val(self) -> np.ndarray:
         """Return the current value in the default session, see `Session.val`; never compute it."""
         return _provided["val"](self)
@@ -485,7 +496,8 @@ def _shape(label, shape):
     raise ShapeError(f"{label}: a shape is a list or tuple of sizes, not {shape!r}")
 
 
-def _dim(label, d):
+def as_dim(label: str, d: object) -> Dim:
+    """Return a size of a `Shape` as a Dim; ShapeError, beginning with a label, if it is none."""
     if d is None:
         return fresh_dim()
     if isinstance(d, str):

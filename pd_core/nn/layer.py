@@ -13,7 +13,7 @@ from ..graph.errors import NameConflict, ShapeError
 from ..graph.initializers import Initializer, Value, initializer, initializers
 from ..graph.names import close_prefix, current_namespace, open_prefix
 from ..graph.recording import not_recording, recorder
-from ..graph.variable import Dim, Shape, Variable, fresh_dim
+from ..graph.variable import Shape, Variable, as_dim
 from ..ops.mode import in_mode
 from ..ops.random import restart_draws
 from ..run.session import default_session
@@ -68,6 +68,11 @@ class Layer:
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
         """Return `forward` of the inputs, built in this layer's mode and under its name."""
+        hooked = self._pre_hooks or self._hooks
+        return self._call(self._hooked_forward if hooked else self.forward, inputs, kwargs)
+
+    def _call(self, function, inputs, kwargs):
+        """Call a function in this layer's mode and under its name."""
         prefix = self._prefix or self._fix_prefix()
         recording = recorder()
         if recording is not None:
@@ -76,21 +81,16 @@ class Layer:
         open_prefix(prefix)
         try:
             with in_mode(self.training):
-                if self._pre_hooks:
-                    inputs = self._hooked_inputs(inputs)
-                output = self.forward(*inputs, **kwargs)
-                return self._hooked_output(inputs, output) if self._hooks else output
+                return function(*inputs, **kwargs)
         finally:
             close_prefix()
 
-    def _hooked_inputs(self, inputs):
-        for hook in list(self._pre_hooks.values()):
-            result = hook(self, inputs)
+    def _hooked_forward(self, *inputs, **kwargs):
+        for before in list(self._pre_hooks.values()):
+            result = before(self, inputs)
             if result is not None:
                 inputs = result if isinstance(result, tuple) else (result,)
-        return inputs
-
-    def _hooked_output(self, inputs, output):
+        output = self.forward(*inputs, **kwargs)
         for hook in list(self._hooks.values()):
             result = hook(self, inputs, output)
             output = output if result is None else result
@@ -117,7 +117,7 @@ class Layer:
         gives another dtype. Parameters are built as a call builds them; nothing is computed.
         """
         with not_recording():
-            return _shapes(self(*[_slot(f"input_{k}", shape) for k, shape in enumerate(shapes)]))
+            return shapes_of(self(*[_slot(f"input_{k}", shape) for k, shape in enumerate(shapes)]))
 
     # ---- names
 
@@ -510,21 +510,16 @@ def _slot(name, shape):
     """Return a feed slot that no namespace owns, for a shape or a Variable."""
     if isinstance(shape, Variable):
         return Variable.of(shape.dims, shape.dtype, name)
-    return Variable.of([fresh_dim() if d is None else _size(d) for d in shape], np.float32, name)
+    return Variable.of([as_dim("infer_shape", d) for d in shape], np.float32, name)
 
 
-def _size(d) -> Dim:
-    if isinstance(d, (int, np.integer)) and d >= 0:
-        return int(d)
-    raise ShapeError(f"infer_shape: a size is a non-negative int or None, not {d!r}")
-
-
-def _shapes(output):
+def shapes_of(output: Any) -> Any:
+    """Return the shapes of the Variables in a nested output, in its nesting."""
     if isinstance(output, Variable):
         return output.shape
     if isinstance(output, dict):
-        return {key: _shapes(value) for key, value in output.items()}
+        return {key: shapes_of(value) for key, value in output.items()}
     if isinstance(output, (list, tuple)):
         make = getattr(type(output), "_make", type(output))  # a named tuple has several arguments
-        return make([_shapes(value) for value in output])
+        return make([shapes_of(value) for value in output])
     return output

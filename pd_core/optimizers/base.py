@@ -144,10 +144,12 @@ class Optimizer:
     def state(self) -> dict[str, np.ndarray]:
         """Return the state of the steps taken inside `pd.guard()`, in the session in force.
 
-        Slots are `<parameter>/<slot>`, counters have a name of their own.
+        Slots are `<parameter>/<slot>`, counters have a name of their own. What was loaded and
+        waits for its first step is there, too.
         """
         kept = kept_tracing(self, default_session())
-        return {name: default_session().get(v) for name, v in kept.variables().items()}
+        values = {name: default_session().get(v) for name, v in kept.variables().items()}
+        return values | {name: np.array(value) for name, value in kept.waiting.items()}
 
     def load_state(self, values: Mapping[str, ArrayLike]) -> None:
         """Set the state of the steps inside `pd.guard()`, as `state` returns it.

@@ -18,7 +18,15 @@ from ..backend import program
 from ..backend.base import Backend
 from ..backend.ort import OrtBackend, devices
 from ..backend.reference import ReferenceBackend
-from ..graph.errors import BackendError, NotComputed, NotInitialized, PlaceError, ShapeError
+from ..graph.errors import (
+    BackendError,
+    DTypeError,
+    NotComputed,
+    NotInitialized,
+    PlaceError,
+    ShapeError,
+)
+from ..graph.initializers import Initializer
 from ..graph.names import clear_names, fresh_names
 from ..graph.namespace import persistent_variables
 from ..graph.node import Node, ancestors
@@ -284,11 +292,21 @@ class Session:
     def _initial_value(self, v):
         if v.fill is None:
             raise NotInitialized(f"{v!r} has neither a value nor an initializer")
+        return self._draw(v, v.fill)
+
+    def _draw(self, v, initializer):
         rng = np.random.default_rng([self.seed, crc32(v.name.encode())])
-        array = np.asarray(v.fill(v.dims, rng))
+        array = np.asarray(initializer(v.dims, rng))
         if array.shape != v.dims:
             raise ShapeError(f"the initializer of {v!r} gave an array of {list(array.shape)}")
         return array
+
+    def redraw(self, variable: Variable, initializer: Initializer) -> None:
+        """Store what an initializer draws for a persistent variable of floats."""
+        _check_persistent(variable)
+        if variable.dtype.kind != "f":
+            raise DTypeError(f"{variable!r} holds no floats to draw")
+        self.set(variable, self._draw(variable, initializer), copy=False)
 
     def has(self, variable: Variable) -> bool:
         """Return whether a persistent variable has a value already."""
@@ -317,8 +335,7 @@ class Session:
 
         With `copy=False` the caller must not use the array again: it may become the value itself.
         """
-        if not variable.is_persistent:
-            raise ShapeError(f"{variable!r} keeps no value; feed it instead")
+        _check_persistent(variable)
         array = feed_array(variable, array)
         with self._lock:
             self._check_open()
@@ -387,6 +404,11 @@ def _backend(device):
             warnings.warn("there is no CUDA device here, the CPU is used", stacklevel=3)
         device = cuda[0] if cuda else "cpu"
     return OrtBackend(device)
+
+
+def _check_persistent(v):
+    if not v.is_persistent:
+        raise ShapeError(f"{v!r} keeps no value; feed it instead")
 
 
 def _computed_variables(targets):
@@ -507,4 +529,5 @@ provide(
     val=lambda v: default_session().val(v),
     eval=eval,
     initializer=lambda v: Update(initialize=[v]),
+    redraw=lambda v, initializer: default_session().redraw(v, initializer),
 )
