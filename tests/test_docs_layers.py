@@ -1,4 +1,4 @@
-"""The tables of docs/layers.md against the layers: none is missing, arguments and shapes are right."""
+"""The tables of docs/layers.md: every layer is there, with its arguments and shapes."""
 
 import inspect
 import re
@@ -11,7 +11,8 @@ from pd_core import nn
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "layers.md"
 ROW = re.compile(r"^\| `((\w+)\(.*?\))` \| (.*?) \|(?: (.*) \|)?$", re.M)
-ROWS = {name: (call, shapes) for call, name, shapes, _ in ROW.findall(PAGE.read_text("utf-8"))}
+TABLES = PAGE.read_text("utf-8").partition("## All layers")[2]
+ROWS = {name: (call, shapes) for call, name, shapes, _ in ROW.findall(TABLES)}
 WITHOUT_ROWS = {"Layer", "Module"}  # they have sections
 
 # Arguments, and what the letters of the table are then; the others keep their meaning.
