@@ -39,10 +39,11 @@ class guard:
         self.token = record_with(Recorder(state_of(self.session), gradients, self.immediate))
         return self
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
         stop_recording(self.token)
         self.session.__exit__()
-        state_of(self.session).flush()
+        if kind is None:
+            state_of(self.session).flush()
 
 
 def _session_on(device):

@@ -133,7 +133,7 @@ class Recorder:
 
     def __init__(self, state: State, gradients: bool = True, immediate: bool = False):
         self.state, self.gradients, self.immediate = state, gradients, immediate
-        self.inside = False
+        self.inside, self.site = False, None
 
     # ---- operands
 
@@ -173,7 +173,7 @@ class Recorder:
             array = as_array(array, dtype)
         elif copy or not array.flags.c_contiguous:
             array = np.array(array, order="C")
-        dims = _leaf_dims(user_site(), array)
+        dims = _leaf_dims(self.site or user_site(), array)
         return Variable.of(dims, array.dtype, "value", held=array)
 
     def operand(self, x: Variable | None) -> Variable | None:

@@ -6,10 +6,10 @@ from typing import Any
 
 from ..graph.errors import GraphError, NotComputed
 from ..graph.node import Node
-from ..graph.recorded import Recorded
+from ..graph.recorded import Recorded, type_key
 from ..graph.site import site_text
 from ..graph.variable import Variable
-from ..run.structure import Structure
+from ..run.structure import STATE, Structure
 
 
 class Trace(Structure):
@@ -71,9 +71,29 @@ class Trace(Structure):
                 y = None if reference is None else reference()
                 if y is not None:
                     numbers[y] = self._count
-                key.append(self._dims.get(dims) or self._sized(dims))
+                if form.numbered[k]:
+                    key.append(dims)
+                else:
+                    key.append(self._dims.get(dims) or self._sized(dims))
                 if form.domain:
                     key.append(dtype.num)
+
+    def _number(self, v):
+        """The number of a Variable; a read of state has that of the state."""
+        source = v.source
+        if source is None or v.held is not None:
+            return super()._number(v)
+        number = self._numbers.get(v)
+        if number is None:
+            number = self._numbers.get(source)
+            if number is None:
+                self._count += 1
+                number = self._numbers[source] = self._count
+                self.leaves.append(source)
+                self._key.append((STATE, *type_key(source)))
+            self._numbers[v] = number
+            self.reads[v] = source
+        return number
 
     def _walk(self, targets, order, seen):
         """Append the nodes behind targets, each after those that it needs."""

@@ -365,9 +365,11 @@ def latest_serial() -> int:
 def current_place() -> tuple[str, Site | None]:
     """Return the namespace and the line of a node that is built now."""
     replaced = _replaced.get()
-    if replaced is None:
-        return current_namespace(), user_site()
-    return replaced.scope, replaced.site
+    if replaced is not None:
+        return replaced.scope, replaced.site
+    recording = recorder()
+    known = None if recording is None else recording.site
+    return current_namespace(), known or user_site()
 
 
 def _explained(op_type, inputs, attributes, error) -> str:

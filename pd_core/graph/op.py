@@ -6,6 +6,7 @@ from typing import ParamSpec, TypeVar
 
 from .errors import GraphError
 from .recording import recorder
+from .site import is_user_line, user_site
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
@@ -20,11 +21,14 @@ def op(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]
     @wraps(function)
     def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
         recording = recorder()
-        if recording is not None and not recording.inside:
-            result = _recorded(function, recording, args, kwargs)
-            if recording.immediate:
-                recording.compute(result)
-            return result
+        if recording is not None:
+            if not recording.inside:
+                result = _recorded(function, recording, args, kwargs)
+                if recording.immediate:
+                    recording.compute(result)
+                return result
+            if is_user_line(1):  # in the body of a loop
+                recording.site = user_site()
         try:
             return function(*args, **kwargs)
         except GraphError as error:
@@ -41,7 +45,7 @@ def _recorded(function, recording, args, kwargs):
     Sizes may be names, so that one program is for every size. An op that has to know them gets
     numbers: those of all axes but the first where that is enough.
     """
-    recording.inside = True
+    recording.inside, recording.site = True, user_site()
     try:
         args, kwargs = recording.arguments(args, kwargs)
         try:
@@ -51,7 +55,7 @@ def _recorded(function, recording, args, kwargs):
                 error.op = function.__name__
             return _with_numbers(function, recording, args, kwargs, error)
     finally:
-        recording.inside = False
+        recording.inside, recording.site = False, None
 
 
 def _with_numbers(function, recording, args, kwargs, error):

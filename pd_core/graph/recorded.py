@@ -21,6 +21,7 @@ class Form(NamedTuple):
     attributes: Mapping[str, Any]
     types: Sequence[OutputType]
     keys: Sequence[tuple]  # of the types, see `type_key`
+    numbered: Sequence[bool]  # of each output, whether all of its sizes are numbers
     domain: str
     opset: int
     blocks: Mapping[str, Block]
@@ -47,6 +48,7 @@ def form(
         MappingProxyType(attributes) if attributes else _NOTHING,
         types,
         [(dtype.num, dims) for dims, dtype in types],
+        [all([isinstance(d, int) for d in dims]) for dims, _ in types],
         domain,
         opset,
         MappingProxyType(blocks) if blocks else _NOTHING,

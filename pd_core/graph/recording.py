@@ -13,6 +13,7 @@ class Recorder(Protocol):
     """The interface of a recorder that ops use."""
 
     inside: bool  # whether an op runs that was called from outside of ops
+    site: Any  # the line that called it
     gradients: bool  # whether results have any
     immediate: bool  # whether each such op is computed before it returns
 

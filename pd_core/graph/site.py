@@ -29,6 +29,11 @@ def user_site() -> Site | None:
     return (frame.f_code.co_filename, frame.f_lineno) if frame else None
 
 
+def is_user_line(depth: int) -> bool:
+    """Return whether the function that called the caller, `depth` 1, is outside our packages."""
+    return not _is_internal[sys._getframe(depth + 1).f_code.co_filename]
+
+
 def site_text(site: Site | None) -> str:
     """Return a location as errors show it, `train.py:15`."""
     return f"{site[0]}:{site[1]}" if site else "an unknown line"

@@ -162,13 +162,11 @@ class Session:
         if not plan.initialized:
             self.initialize([state() for state in plan.states])
             plan.initialized = True
-        if plan.updated:
-            self.version += 1
-        results = (
-            []
-            if plan.executable is None
-            else plan.executable.run(arrays, self._values, self.draw_rows(draws), keep=True)
-        )
+        self.version += bool(plan.updated)
+        results = []
+        if plan.executable is not None:
+            rows = self.draw_rows(draws) if draws else None
+            results = plan.executable.run(arrays, self._values, rows, keep=True)
         counts = self._counts
         counts["compiled"] += plan.compiled
         counts["evaluations"] += 1
