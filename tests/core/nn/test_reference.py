@@ -9,7 +9,7 @@ import pytest
 import pd_core as pd
 from pd_core import nn
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "layers.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "layers.md"
 ROW = re.compile(r"^\| `((\w+)\(.*?\))` \| (.*?) \|(?: (.*) \|)?$", re.M)
 TABLES = PAGE.read_text("utf-8").partition("## All layers")[2]
 ROWS = {name: (call, shapes) for call, name, shapes, _ in ROW.findall(TABLES)}
