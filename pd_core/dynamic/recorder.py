@@ -279,7 +279,9 @@ class Recorder:
         # the type of a Reshape may depend on the node of its shape, and sizes without a number
         # have another name in every node
         numbered = all(type(d) is not str for dims, _ in types for d in dims)
-        shapes = any(x is not None and x.node is not None and x.node.op_type == "Shape" for x in inputs)
+        shapes = any(
+            x is not None and x.node is not None and x.node.op_type == "Shape" for x in inputs
+        )
         if key is not None and numbered and not shapes:
             if len(_forms) >= _LIMIT:
                 _forms.clear()
@@ -306,6 +308,24 @@ class Recorder:
         if waiting:
             with suppress(NotComputed):  # states and slices of a loop have no values here
                 self.state.force(waiting)
+
+    def begin(self, namespace: str) -> None:
+        """Number the draws of a namespace from 0 again: a layer of this name is called."""
+        calls = self.state.calls
+        calls[namespace] = calls.get(namespace, 0) + 1
+
+    def number_of_draw(self, namespace: str, prefix: str) -> int:
+        """Return the number of the next draw of this prefix in the running call of a layer.
+
+        Outside of layers nothing numbers them: they are one stream.
+        """
+        call = self.state.calls.get(namespace)
+        if call is None:
+            return 0
+        last, number = self.state.numbered.get((namespace, prefix), (0, 0))
+        number = number + 1 if last == call else 0
+        self.state.numbered[namespace, prefix] = call, number
+        return number
 
     def draw(self, stream: int) -> tuple[int, int]:
         """Return (stream, place in it) of the next random draw."""

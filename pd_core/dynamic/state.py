@@ -38,6 +38,8 @@ class State:
         self.gradients: WeakKeyDictionary[Variable, Variable] = WeakKeyDictionary()
         self.optimizers: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
         self.plans = Plans(session)
+        self.calls: dict[str, int] = {}  # of layers, by name: the number of calls
+        self.numbered: dict[tuple[str, str], tuple[int, int]] = {}  # (call, number) of last draws
 
     @property
     def session(self) -> Session:

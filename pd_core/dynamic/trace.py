@@ -1,6 +1,8 @@
 """Traces: what was recorded behind some targets, as the key of its program."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from sys import getrefcount
 from typing import Any
 
@@ -10,6 +12,8 @@ from ..graph.recorded import Recorded, type_key
 from ..graph.site import site_text
 from ..graph.variable import Variable
 from ..run.structure import STATE, Structure
+
+_SERIAL = attrgetter("serial")
 
 
 class Trace(Structure):
@@ -30,51 +34,62 @@ class Trace(Structure):
     ) -> None:
         self._begin(set(), False)
         self.targets, self.through = list(dict.fromkeys(targets)), through
-        order: list[Node] = []
         seen: set[Node] = set()
-        self._walk(self.targets, order, seen)
+        self._reach(self.targets, seen)
         self.assigned = []
         if pending:
             self.assigned = [(v, p) for v, p in pending.items() if p.node in seen]
-            self._walk([p.value for _, p in self.assigned], order, seen)
-        self.order = order
-        self._uses: dict[Variable, int] = {}
-        self._add(order)
+            self._reach([p.value for _, p in self.assigned], seen)
+        self.order = sorted(seen, key=_SERIAL)  # a node is younger than those that it needs
+        self._uses: dict[int, int] = defaultdict(int)  # by number: inputs of nodes in the trace
+        self._add(self.order)
         held, self.flows = self._held()
         self.fetches = [*self.targets, *held]
         self.updates = [(v, p.value) for v, p in self.assigned]
         self._finish(self.fetches, self.updates, operands)
         self.states = [v for v in self.leaves if v.fill is not None and v.held is None]
 
+    def _reach(self, targets, seen):
+        """Add the nodes behind targets."""
+        through, stack = self.through, list(targets)
+        while stack:
+            v = stack.pop()
+            node = v.node
+            if (
+                node is not None
+                and node not in seen
+                and (v.held is None or (through and v.tracked))
+            ):
+                seen.add(node)
+                stack += [x for x in node.inputs if x is not None]
+
     def _add(self, order):
         """Append nodes to the key as `Structure` does, and count the uses of each Variable."""
-        numbers, key, uses = self._numbers, self._key, self._uses
+        numbers, key, uses, sized = self._numbers, self._key, self._uses, self._dims
         for node in order:
-            if type(node) is not Recorded or node.blocks or node.op_type == "Uniform":
+            if type(node) is not Recorded or node.form.blocks or node.form.op_type == "Uniform":
                 super()._add((node,))
                 for x in node.inputs:
                     if x is not None:
-                        uses[x] = uses.get(x, 0) + 1
+                        uses[numbers[x]] += 1
                 continue
             form, inputs = node.form, []
             for x in node.inputs:
                 if x is None:
                     inputs.append(-1)
                 else:
-                    inputs.append(numbers.get(x) or self._number(x))
-                    uses[x] = uses.get(x, 0) + 1
-            key.append(form.kind)
-            key.append(tuple(inputs))
-            for k, (dims, dtype) in enumerate(form.types):
+                    number = numbers.get(x) or self._number(x)
+                    inputs.append(number)
+                    uses[number] += 1
+            key += (form.kind, tuple(inputs))
+            for reference, (dims, dtype), numbered in zip(
+                node.alive, form.types, form.numbered, strict=True
+            ):
                 self._count += 1
-                reference = node.alive[k]
                 y = None if reference is None else reference()
                 if y is not None:
                     numbers[y] = self._count
-                if form.numbered[k]:
-                    key.append(dims)
-                else:
-                    key.append(self._dims.get(dims) or self._sized(dims))
+                key.append(dims if numbered else sized.get(dims) or self._sized(dims))
                 if form.domain:
                     key.append(dtype.num)
 
@@ -95,30 +110,6 @@ class Trace(Structure):
             self.reads[v] = source
         return number
 
-    def _walk(self, targets, order, seen):
-        """Append the nodes behind targets, each after those that it needs."""
-        through = self.through
-        stack: list[Any] = []
-        for v in reversed(targets):
-            if v.node is not None and (v.held is None or (through and v.tracked)):
-                stack.append(v.node)
-        while stack:
-            node = stack.pop()
-            if node is None:  # all inputs of the node below it are in order
-                order.append(stack.pop())
-            elif node not in seen:
-                seen.add(node)
-                stack.append(node)
-                stack.append(None)
-                for x in node.inputs:
-                    if (
-                        x is not None
-                        and x.node is not None
-                        and x.node not in seen
-                        and (x.held is None or (through and x.tracked))
-                    ):
-                        stack.append(x.node)
-
     def _held(self):
         """The Variables that somebody else holds, and for each node whether gradients pass.
 
@@ -126,31 +117,29 @@ class Trace(Structure):
         of numbers and this function. A reference too many costs the output of a value that nobody
         looks at.
         """
-        uses = self._uses
+        uses, numbers, targets = self._uses, self._numbers, self.targets
         for _, p in self.assigned:
-            uses[p.value] = uses.get(p.value, 0) + 1
-        targets = set(self.targets)
-        # references: itself, the argument, the keys of `uses`, of the numbers, of the reads here,
-        # and the table of the state
+            uses[numbers[p.value]] += 1
+        # references: itself, the argument, the keys of the numbers and of the reads here, and the
+        # table of the state
         self.read_elsewhere = [
-            c.source
-            for c in self.reads
-            if c.row_sparse and getrefcount(c) - uses.get(c, 0) > 5 + (c in uses)
+            c.source for c in self.reads if c.row_sparse and getrefcount(c) - uses[numbers[c]] > 5
         ]
         held, flows = [], []
         for node in self.order:
             if type(node) is not Recorded:
                 continue
-            flows.append(node.tracked)
+            tracked = node.tracked
+            flows.append(tracked)
             for reference in node.alive:
                 y = None if reference is None else reference()
-                if y is None:
-                    continue
-                if node.tracked and not y.tracked:
-                    flows.append(self._numbers[y])
-                # y itself, the argument, the keys of `uses` and of the numbers
-                if getrefcount(y) - uses.get(y, 0) > 3 + (y in uses) and y not in targets:
-                    held.append(y)
+                if y is not None:
+                    number = numbers[y]
+                    if tracked and not y.tracked:
+                        flows.append(number)
+                    # y itself, the argument and the key of the numbers
+                    if getrefcount(y) - uses[number] > 3 and y not in targets:
+                        held.append(y)
         return held, tuple(flows)
 
     def number(self, v: Variable) -> int:
@@ -176,5 +165,5 @@ class Trace(Structure):
     def release(self) -> None:
         """Drop the references to the graph, so that what nobody holds is freed."""
         self.order, self.leaves = [], []
-        self._numbers, self.reads, self._uses = {}, {}, {}
+        self._numbers, self.reads = {}, {}
         self.assigned, self.updates, self.fetches, self.targets = [], [], [], []

@@ -16,7 +16,7 @@ from .signature import kind_of
 from .site import Site, site_text, user_site
 from .variable import Dim, Inputs, Operand, OutputType, Variable, constant, describe
 
-_serials = count()
+serials = count()  # numbers of nodes, in the order in which they are built
 # The node that a rewrite replaces.
 _replaced: ContextVar["Node | None"] = ContextVar("pd_core.replaced", default=None)
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -130,7 +130,7 @@ class Node(_Fixed):
         _scope(self, scope)
         _site(self, site)
         _kind(self, kind)
-        _serial(self, next(_serials))
+        _serial(self, next(serials))
         _visible(self, len(types) if visible is None else visible)
         if output_names is None:
             output_names = _output_names(op_type, scope, len(types))
@@ -230,7 +230,13 @@ def apply(
         return recording.apply(op_type, inputs, outputs, known, opset, attributes)
     call, types = typed(op_type, inputs, outputs, known, opset, attributes)
     node = Node(
-        op_type, call.inputs, call.attributes, types, opset=call.opset, visible=outputs, kind=call.kind
+        op_type,
+        call.inputs,
+        call.attributes,
+        types,
+        opset=call.opset,
+        visible=outputs,
+        kind=call.kind,
     )
     return node.outputs[0] if outputs == 1 else node.outputs[:outputs]
 
@@ -359,7 +365,7 @@ def rebuilt(
 
 def latest_serial() -> int:
     """A number that every node built from here on exceeds."""
-    return next(_serials)
+    return next(serials)
 
 
 def current_place() -> tuple[str, Site | None]:

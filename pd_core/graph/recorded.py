@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from weakref import ref
 
 from .inference import OPSET
-from .node import Block, Node, current_place, latest_serial
+from .node import Block, Node, current_place, serials
 from .signature import kind_of
 from .variable import Inputs, OutputType, Variable
 
@@ -98,7 +98,7 @@ class Recorded(Node):
         _put_inputs(self, inputs)
         _put_scope(self, scope)
         _put_site(self, site)
-        _put_serial(self, latest_serial())
+        _put_serial(self, next(serials))
         _put_tracked(self, tracked and not detached)
         _put_detached(self, detached)
         _put_depth(self, depth)

@@ -38,6 +38,12 @@ class Recorder(Protocol):
     def apply(self, *arguments: Any) -> Any:
         """Add an ONNX operator; the arguments are those of `graph.node.apply`."""
 
+    def begin(self, namespace: str) -> None:
+        """Number the draws of a namespace from 0 again: a layer of this name is called."""
+
+    def number_of_draw(self, namespace: str, prefix: str) -> int:
+        """Return the number of the next draw of this prefix in the running call of a layer."""
+
     def draw(self, stream: int) -> Any:
         """Return the identity of the next random draw of a stream."""
 

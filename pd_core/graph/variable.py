@@ -413,8 +413,8 @@ def constant(value: Operand, dtype: DTypeLike | None = None, name: str | None = 
         return value
     if isinstance(value, (str, bytes)):
         raise DTypeError(f"takes Variables, numbers and arrays, not the string {value!r}")
-    if type(value) is float and name is None:
-        return _number(value, dtype)
+    if name is None and type(value) in _CACHED and recorder() is not None:
+        return _recorded_constant(value, dtype)
     array = as_array(value, dtype)
     out = Variable.of(array.shape, array.dtype, name or "const", value=array)
     if name is not None:
@@ -422,26 +422,30 @@ def constant(value: Operand, dtype: DTypeLike | None = None, name: str | None = 
     return out
 
 
-_scalars: dict[tuple, Variable] = {}  # constants for the numbers of recorded lines
-_MOST_SCALARS = 1 << 12
+_constants: dict[tuple, Variable] = {}  # of recorded lines, which make them again and again
+_MOST_CONSTANTS = 1 << 12
+_CACHED = {float, int, list, tuple}
 
 
-def _number(value, dtype):
-    """A number as an operand: a constant, or a leaf where a recorded line changes it."""
-    recording = recorder()
-    if recording is None:
-        array = as_array(value, dtype)
-        return Variable.of(array.shape, array.dtype, "const", value=array)
-    leaf = recording.number(value, dtype)
-    if leaf is not None:
-        return leaf
-    key = value, dtype, copysign(1.0, value)
-    known = _scalars.get(key)
+def _recorded_constant(value, dtype):
+    """A number or a list of ints as a constant, or a leaf where a recorded line changes it."""
+    if type(value) is float:
+        leaf = recorder().number(value, dtype)
+        if leaf is not None:
+            return leaf
+        key: tuple = (value, copysign(1.0, value), dtype)
+    elif type(value) is int:
+        key = (value, dtype)
+    else:
+        key = (*value, list, dtype) if all([type(d) is int for d in value]) else ()
+    known = _constants.get(key)
     if known is None:
-        if len(_scalars) >= _MOST_SCALARS:
-            _scalars.clear()
         array = as_array(value, dtype)
-        known = _scalars[key] = Variable.of(array.shape, array.dtype, "const", value=array)
+        known = Variable.of(array.shape, array.dtype, "const", value=array)
+        if len(_constants) >= _MOST_CONSTANTS:
+            _constants.clear()
+        if key:
+            _constants[key] = known
     return known
 
 

@@ -15,7 +15,6 @@ from ..graph.names import close_prefix, current_namespace, open_prefix
 from ..graph.recording import not_recording, recorder
 from ..graph.variable import Shape, Variable, as_dim
 from ..ops.mode import in_mode
-from ..ops.random import restart_draws
 from ..run.session import default_session
 from .hooks import HookHandle
 from .parameter import Owned, Parameter, free_name, parameter
@@ -77,7 +76,7 @@ class Layer:
         recording = recorder()
         if recording is not None:
             inputs, kwargs = recording.arguments(inputs, kwargs)
-            restart_draws(prefix)
+            recording.begin(prefix)
         open_prefix(prefix)
         try:
             with in_mode(self.training):
