@@ -12,7 +12,7 @@ from pd_core import nn
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "layers.md"
 ROW = re.compile(r"^\| `((\w+)\(.*?\))` \| (.*?) \|(?: (.*) \|)?$", re.M)
 TABLES = PAGE.read_text("utf-8").partition("## All layers")[2]
-ROWS = {name: (call, shapes) for call, name, shapes, _ in ROW.findall(TABLES)}
+ROWS = {name: (call, shapes, owned) for call, name, shapes, owned in ROW.findall(TABLES)}
 WITHOUT_ROWS = {"Layer", "Module"}  # they have sections
 
 # Arguments, and what the letters of the table are then; the others keep their meaning.
@@ -61,8 +61,8 @@ def shapes_of(text):
     return re.findall(r"(int )?\[(.*?)\]", text)
 
 
-@pytest.mark.parametrize("name", [k for k, (_, shapes) in ROWS.items() if "→" in shapes])
-def test_shapes_are_those_of_the_layer(name):
+@pytest.mark.parametrize("name", [k for k, (_, shapes, _) in ROWS.items() if "→" in shapes])
+def test_shapes_and_parameters_are_those_of_the_layer(name):
     arguments, own = ARGUMENTS.get(name, ((), {}))
     letters = SPATIAL | SIZES | own
     before, after = ROWS[name][1].split(" → ")
@@ -78,7 +78,10 @@ def test_shapes_are_those_of_the_layer(name):
             given[1] = pd.Variable(given[0].shape[:-1], dtype="int64")
         if name == "Flatten":
             letters["n"] = 8
-        output = getattr(nn, name)(*arguments).infer_shape(*given)
+        layer = getattr(nn, name)(*arguments)
+        output = layer.infer_shape(*given)
+        own = [key for key, _ in layer.named_parameters() + layer.named_buffers()]
+        assert {re.split(r"_l\d|\.", key)[0] for key in own} <= {*re.findall(r"\w+", ROWS[name][2])}
         wanted = [given[0].shape] if after == "the same" else []
         wanted = wanted or [sizes(text, letters) for _, text in shapes_of(after)]
         for got, want in zip(flat(output), wanted, strict=False):
