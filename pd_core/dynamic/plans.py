@@ -123,7 +123,7 @@ class Plans:
         with not_recording():
             structure = Structure(fetches, updates, (), (), False) if make else trace
             fed = {v: np.asarray(v.held) for v in structure.leaves if v.held is not None}
-            graph, values = build_graph(fetches, updates, (), fed, False, structure.reads)
+            graph, values = build_graph(fetches, updates, (), fed, False)
             stage, index = error.place
             operator, site = session.backend.sites(graph, values)[stage][index]
         return BackendError(error.text, operator, site, error.place)

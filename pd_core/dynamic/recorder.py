@@ -65,6 +65,8 @@ def _check_sizes(call, types):
 def _checked(call, types):
     """Types with names of known number; ShapeError where sizes must be equal and are not."""
     _check_sizes(call, types)
+    known = {d: d for x in call.inputs if x is not None for d in x.dims}
+    types = [(tuple([known.get(d, d) for d in dims]), dtype) for dims, dtype in types]
     if all(type(d) is not str for dims, _ in types for d in dims):
         return types
     return _resolved(call, types)

@@ -10,10 +10,28 @@ from ..graph.errors import GraphError, NotComputed
 from ..graph.node import Node
 from ..graph.recorded import Recorded, type_key
 from ..graph.site import site_text
-from ..graph.variable import Variable
+from ..graph.variable import Variable, describe
 from ..run.structure import STATE, Structure
 
 _SERIAL = attrgetter("serial")
+
+
+def label(v: Variable) -> str:
+    """Return name and type of a Variable, without its value."""
+    return f"{v.name}: {describe(v)}"
+
+
+def _passes(node, reached):
+    """Whether gradients flow to the inputs of a node."""
+    if type(node) is not Recorded:
+        return not reached.isdisjoint(node.outputs)
+    if not node.tracked:
+        return False
+    for reference in node.alive:
+        y = None if reference is None else reference()
+        if y is not None and y in reached:
+            return True
+    return False
 
 
 class Trace(Structure):
@@ -143,6 +161,15 @@ class Trace(Structure):
                         held.append(y)
         return held, tuple(flows)
 
+    def differentiated(self) -> set[Variable]:
+        """Return the Variables that gradients flow to from the targets."""
+        reached = {v for v in self.targets if v.tracked}
+        for node in reversed(self.order):
+            if not _passes(node, reached):
+                continue
+            reached.update([x for x in node.inputs if x is not None and x.tracked])
+        return reached
+
     def number(self, v: Variable) -> int:
         """Return the number of a Variable in the key."""
         return self._numbers[v]
@@ -159,7 +186,7 @@ class Trace(Structure):
         for v in self.leaves:
             if v.__dict__.get("consumed"):
                 raise GraphError(
-                    f"the graph behind {v!r} ended with an earlier backward() or minimize()\n"
+                    f"the graph behind {label(v)} ended with an earlier backward() or minimize()\n"
                     "  hint: retain_graph=True there keeps it, detach() takes the value alone"
                 )
 

@@ -1,6 +1,6 @@
 """Steps of optimizers on recorded graphs."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 from weakref import ref
 
@@ -10,9 +10,9 @@ from ..graph.update import Update
 from ..graph.variable import Variable, fresh_dim
 from ..optimizers.kept import KeptTracing, kept_tracing
 from ..optimizers.row_sparse import RowGradient, gradients_by_rows
-from .backward import Gradient, check_tracked, label
+from .backward import Gradient, check_tracked
 from .state import State
-from .trace import Trace
+from .trace import Trace, label
 
 
 def minimize(
@@ -74,19 +74,21 @@ def _fused_step(state, kept: KeptTracing, costs, var_list, retain_graph):
     """Compute gradients and update in one program."""
     check_tracked("minimize", costs)
     trace = Trace(costs, state.pending, through=True, operands=kept.operands())
-    reads = {w: v for v, w in trace.reads.items() if v.tracked}
+    reached = trace.differentiated()
+    reads = _reads(trace, reached)
     parameters = [w for w in (reads if var_list is None else var_list) if w in reads]
     if not parameters:
         wanted = "parameters" if var_list is None else [w.name for w in var_list]
         raise GraphError(f"minimize: {label(costs[0])} depends on no trainable ones of {wanted}")
-    numbers = tuple([trace.number(reads[w]) for w in parameters])
+    numbers = tuple([tuple([trace.number(v) for v in reads[w]]) for w in parameters])
     name = ("minimize", ref(kept.optimizer), kept.settings(), len(costs), trace.flows, numbers)
 
     def make(of):
         trace.check_history()
-        wrt = [of(reads[w]) for w in parameters]
-        gradients = gradients_by_rows([of(c) for c in costs], wrt)
-        pairs = [(w, g) for w, g in zip(parameters, gradients, strict=True) if g is not None]
+        wrt = [of(v) for w in parameters for v in reads[w]]
+        parts = iter(gradients_by_rows([of(c) for c in costs], wrt))
+        gradients = [(w, _sum(w, [next(parts) for _ in reads[w]])) for w in parameters]
+        pairs = [(w, g) for w, g in gradients if g is not None]
         changes = [(a.variable, a.value) for a in kept.update(pairs).assignments]
         assigned = [(v, of(x)) for v, x in trace.updates]
         return [of(v) for v in trace.fetches], [*assigned, *changes], None
@@ -96,4 +98,22 @@ def _fused_step(state, kept: KeptTracing, costs, var_list, retain_graph):
         name, trace, make, before=lambda: state.before_update(elsewhere)
     )
     reads.clear()
-    state.finish(trace, plan, values, ends=not retain_graph)
+    state.finish(trace, plan, values, set() if retain_graph else reached)
+
+
+def _reads(trace: Trace, reached: Container[Variable]) -> dict[Variable, list[Variable]]:
+    """The reads of each parameter that gradients flow to: at this value, or at earlier ones."""
+    reads: dict[Variable, list[Variable]] = {}
+    earlier = {v: v.source for v in trace.leaves if v.held is not None and v.source is not None}
+    for v, w in (trace.reads | earlier).items():
+        if v in reached and w.is_persistent and w.trainable:
+            reads.setdefault(w, []).append(v)
+    return reads
+
+
+def _sum(w, gradients):
+    """The gradient of a parameter from those of its reads."""
+    parts = [g for g in gradients if g is not None]
+    if len(parts) > 1 and any(isinstance(g, RowGradient) for g in parts):
+        raise GraphError(f"minimize: {label(w)} is row_sparse and is read before and after a change")
+    return sum(parts[1:], parts[0]) if parts else None

@@ -242,12 +242,12 @@ class Variable:
         """The one element, as an array."""
         if not self.has_value:
             raise TypeError(
-                f"{self!r} has no {what} while the graph is built; compare with `is None`, "
-                "or evaluate it first"
+                f"{self.name}: {describe(self)} has no {what} while the graph is built; compare "
+                "with `is None`, or evaluate it first"
             )
         array = self.numpy()
         if array.size != 1:
-            raise TypeError(f"{self!r} has {array.size} elements and no single {what}")
+            raise TypeError(f"{describe(self)} has {array.size} elements and no single {what}")
         return array.reshape(())
 
     def numpy(self) -> np.ndarray:

@@ -51,7 +51,7 @@ class Step:
         self.held = {v: v.held for v in structure.leaves if v.held is not None and v not in fed}
         if program is None:
             every = {**fed, **self.held}
-            graph, values = build_graph(fetches, computed, seam, every, training, structure.reads)
+            graph, values = build_graph(fetches, computed, seam, every, training)
             program = Program(backend, graph, values, structure)
             cache.add(structure, program)
         self.fed = [structure.leaves[k] for k in program.fed]
