@@ -28,7 +28,7 @@ _DEEPEST = 512  # operators without gradients that wait to be computed
 
 
 _sizes: dict[tuple, list] = {}  # by line, rank and dtype: of each axis, None if it differs
-_numbers: dict[tuple, dict[float, None]] = {}  # by line and place in the op: values seen
+_values: dict[tuple, dict[tuple, None]] = {}  # by line and place in the op: constants seen
 _forms: dict[tuple | None, Form] = {}  # by operator and types of inputs
 _resolutions: dict[tuple, list[OutputType]] = {}
 _LIMIT = 1 << 14
@@ -183,17 +183,17 @@ class Recorder:
             return x.filled(self) if type(x) is Placeholder else x
         return self.state.read(x)
 
-    def number(self, value: float, dtype: DTypeLike | None) -> Variable | None:
-        """Return a leaf for a number that changes from call to call; None for a constant."""
-        frame = sys._getframe(3)  # of the op, which may take several numbers
-        key = user_site(), frame.f_code, frame.f_lineno
-        values = _numbers.setdefault(key, {})
-        if value in values:
-            return None
+    def changing(self, x: Variable) -> Variable:
+        """Return a constant, or a leaf where a recorded line changes it from call to call."""
+        frame = sys._getframe(3)  # of the op, which may take several
+        key = self.site or user_site(), frame.f_code, frame.f_lineno
+        values = _values.setdefault(key, {})
+        if x.content in values:
+            return x
         if len(values) < _CONSTANTS:
-            values[value] = None
-            return None
-        return Variable.of((), np.dtype(dtype or np.float32), "number", held=as_array(value, dtype))
+            values[x.content] = None
+            return x
+        return Variable.of(x.dims, x.dtype, "number", held=x.value, literal=True)
 
     # ---- sizes
 
@@ -333,6 +333,10 @@ class Recorder:
         draws = self.state.session.draws
         draws[stream] += 1
         return stream, draws[stream] - 1
+
+    def store(self, variable: Variable, value: Variable) -> None:
+        """Store a value in a persistent variable."""
+        self.state.session.set(variable, value.numpy() if value.value is None else value.value)
 
     def assign(self, node: Node, effects: Sequence[tuple[Variable, Variable]]) -> None:
         """Note the values that persistent variables take once the node is computed."""

@@ -32,8 +32,11 @@ class Recorder(Protocol):
     def operand(self, x: Any) -> Any:
         """Return the value at this line of a persistent variable; any other as it is."""
 
-    def number(self, value: float, dtype: Any) -> Any:
-        """Return a leaf for a number that changes from call to call, None for a constant."""
+    def changing(self, x: Any) -> Any:
+        """Return a constant, or a leaf where a recorded line changes it from call to call."""
+
+    def store(self, variable: Any, value: Any) -> None:
+        """Store a value in a persistent variable."""
 
     def apply(self, *arguments: Any) -> Any:
         """Add an ONNX operator; the arguments are those of `graph.node.apply`."""

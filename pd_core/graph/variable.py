@@ -424,20 +424,24 @@ def constant(value: Operand, dtype: DTypeLike | None = None, name: str | None = 
 
 _constants: dict[tuple, Variable] = {}  # of recorded lines, which make them again and again
 _MOST_CONSTANTS = 1 << 12
-_CACHED = {float, int, list, tuple}
+_FLOATS = {float, np.float16, np.float32, np.float64}
+_CACHED = {int, list, tuple, np.ndarray, *_FLOATS}
 
 
 def _recorded_constant(value, dtype):
-    """A number or a list of ints as a constant, or a leaf where a recorded line changes it."""
-    if type(value) is float:
-        leaf = cast(Any, recorder()).number(value, dtype)
-        if leaf is not None:
-            return leaf
-        key: tuple = (value, copysign(1.0, value), dtype)
-    elif type(value) is int:
-        key = (value, dtype)
+    """A number or array as a constant, or as a leaf where a recorded line changes it.
+
+    Whole numbers without a dtype are sizes, axes and the like: always constants.
+    """
+    kind, changes = type(value), False
+    if kind is int and (dtype is None or np.dtype(dtype).kind != "f"):
+        key: tuple = (value, dtype)
+    elif kind in _FLOATS or kind is int:
+        key, changes = (float(value), copysign(1.0, value), dtype, kind), True
+    elif kind is not np.ndarray and all([type(d) is int for d in value]):  # noqa: C419  # faster
+        key = (*value, list, dtype)
     else:
-        key = (*value, list, dtype) if all([type(d) is int for d in value]) else ()
+        key, changes = (), True
     known = _constants.get(key)
     if known is None:
         array = as_array(value, dtype)
@@ -446,7 +450,9 @@ def _recorded_constant(value, dtype):
             _constants.clear()
         if key:
             _constants[key] = known
-    return known
+    # the types of results depend on small whole numbers: sizes, axes, …
+    changes = changes and (known.dtype.kind == "f" or cast(np.ndarray, known.value).size > 64)
+    return cast(Any, recorder()).changing(known) if changes else known
 
 
 def as_array(value: ArrayLike, dtype: DTypeLike | None = None, label: str = "") -> np.ndarray:

@@ -65,7 +65,7 @@ class KeptTracing(Tracing):
     def rate_is_fed(self) -> bool:
         """Return whether the learning rate is fed to programs rather than a constant of them."""
         rate = self.optimizer.learning_rate
-        if not isinstance(rate, (int, float)):
+        if not isinstance(rate, (int, float, np.floating)):
             return False
         if rate not in self.rates and len(self.rates) < _CONSTANTS:
             self.rates.append(rate)
