@@ -53,8 +53,8 @@ def check_tracked(name: str, costs: Sequence[Variable]) -> None:
             raise TypeError(f"{name}: takes Variables, not {c!r}")
         if c.__dict__.get("consumed"):
             raise GraphError(
-                f"{name}: the graph behind {label(c)} ended with an earlier backward() or minimize()\n"
-                "  hint: retain_graph=True there keeps it"
+                f"{name}: the graph behind {label(c)} ended with an earlier backward() or "
+                "minimize()\n  hint: retain_graph=True there keeps it"
             )
     if recorder() is None and not any(c.is_recorded for c in costs):
         raise GraphError(

@@ -115,5 +115,5 @@ def _sum(w, gradients):
     """The gradient of a parameter from those of its reads."""
     parts = [g for g in gradients if g is not None]
     if len(parts) > 1 and any(isinstance(g, RowGradient) for g in parts):
-        raise GraphError(f"minimize: {label(w)} is row_sparse and is read before and after a change")
+        raise GraphError(f"minimize: {label(w)} is row_sparse, and read before and after a change")
     return sum(parts[1:], parts[0]) if parts else None

@@ -48,7 +48,7 @@ def form(
         MappingProxyType(attributes) if attributes else _NOTHING,
         types,
         [(dtype.num, dims) for dims, dtype in types],
-        [all([isinstance(d, int) for d in dims]) for dims, _ in types],
+        [all(isinstance(d, int) for d in dims) for dims, _ in types],
         domain,
         opset,
         MappingProxyType(blocks) if blocks else _NOTHING,

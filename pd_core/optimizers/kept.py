@@ -68,7 +68,7 @@ class KeptTracing(Tracing):
         if not isinstance(rate, (int, float, np.floating)):
             return False
         if rate not in self.rates and len(self.rates) < _CONSTANTS:
-            self.rates.append(rate)
+            self.rates.append(float(rate))
         return rate not in self.rates
 
     def operands(self) -> list[Variable]:

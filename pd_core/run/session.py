@@ -146,9 +146,7 @@ class Session:
             if step.compiled or error.place is None:
                 raise
             every = {**step.held, **fed}
-            raise located(
-                error, self.backend, fetches, updates, seam, every, training
-            ) from error
+            raise located(error, self.backend, fetches, updates, seam, every, training) from error
         if self.recorded is not None:
             self.recorded.after_update(step.updated)
         for draw in step.draws:
