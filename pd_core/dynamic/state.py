@@ -84,7 +84,7 @@ class State:
             read.__dict__["held"] = self.session.current(v)
 
     def _in_use(self, v):
-        """The read of a variable that is about to change, if it is in use; it is not current then."""
+        """The read of a variable that is about to change, if it is in use; current no more."""
         if v not in self.reads:
             return None
         # references: the table's and the argument of the function
