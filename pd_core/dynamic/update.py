@@ -97,8 +97,10 @@ def _fused_step(state, kept: KeptTracing, costs, var_list, retain_graph):
     plan, values = state.plans.evaluate(
         name, trace, make, before=lambda: state.before_update(elsewhere)
     )
-    reads.clear()
-    state.finish(trace, plan, values, set() if retain_graph else reached)
+    ended = set() if retain_graph else reached.intersection(trace.fetches)
+    reads.clear()  # a read that is in use after the step keeps the value before it
+    reached.clear()
+    state.finish(trace, plan, values, ended)
 
 
 def _reads(trace: Trace, reached: Container[Variable]) -> dict[Variable, list[Variable]]:
