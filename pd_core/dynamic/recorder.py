@@ -1,7 +1,7 @@
 """The recorder: what ops get while values are at hand."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from ..graph.site import user_site
 from ..graph.variable import Inputs, OutputType, Variable, as_array, constant, format_dims
 from .placeholder import Placeholder
 from .state import State
+from .templates import find, key_of, remember
 from .update import minimize
 
 _MAY_HOLD_ARRAYS = {np.ndarray, list, tuple, Placeholder}
@@ -135,6 +136,9 @@ class Recorder:
     def __init__(self, state: State, gradients: bool = True, immediate: bool = False):
         self.state, self.gradients, self.immediate = state, gradients, immediate
         self.inside, self.site = False, None
+        self.added: list[Recorded] | None = (
+            None  # nodes of the running op, where they are asked for
+        )
 
     # ---- operands
 
@@ -147,6 +151,36 @@ class Recorder:
         if kwargs:
             kwargs = {k: self._argument(a) for k, a in kwargs.items()}
         return args, kwargs
+
+    def call(self, function: Callable, args: Sequence, kwargs: dict) -> Any:
+        """Call an op, or add the nodes that it has added for equal arguments."""
+        key, variables = key_of(function, args, kwargs)
+        if key is None:
+            return function(*args, **kwargs)
+        variables = [v if v.fill is None else self.state.read(v) for v in variables]
+        try:
+            template = find(key)
+        except KeyError:
+            return self._learn(function, args, kwargs, key, variables)
+        if template is None:
+            return function(*args, **kwargs)
+        result, last = template.replay(variables, not self.gradients)
+        self._bound(last)
+        return result
+
+    def _learn(self, function, args, kwargs, key, variables):
+        self.added = []
+        try:
+            result = function(*args, **kwargs)
+            remember(key, variables, self.added, result)
+        finally:
+            self.added = None
+        return result
+
+    def _bound(self, node):
+        """Compute what a node reads if it ends a long chain without gradients: a running sum."""
+        if node.depth > _DEEPEST and not node.tracked:
+            self.state.force([x for x in node.inputs if x is not None and x.is_recorded])
 
     def _argument(self, a):
         if type(a) is np.ndarray:
@@ -291,9 +325,9 @@ class Recorder:
 
     def _add(self, form, inputs):
         node = Recorded(form, inputs, not self.gradients)
-        if node.depth > _DEEPEST and not node.tracked:
-            # nothing else would end the chain of a running sum
-            self.state.force([x for x in inputs if x is not None and x.is_recorded])
+        if self.added is not None:
+            self.added.append(node)
+        self._bound(node)
         return node
 
     def node(self, op_type: str, inputs: tuple, *args: Any, **kwargs: Any) -> Node:

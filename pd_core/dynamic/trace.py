@@ -73,19 +73,31 @@ class Trace(Structure):
         while stack:
             v = stack.pop()
             node = v.node
-            if (
-                node is not None
-                and node not in seen
-                and (v.held is None or (through and v.tracked))
-            ):
-                seen.add(node)
-                stack += [x for x in node.inputs if x is not None]
+            if node is None or node in seen or (v.held is not None and not (through and v.tracked)):
+                continue
+            seen.add(node)
+            stack += [x for x in node.inputs if x is not None and x.node is not None]
 
     def _add(self, order):
         """Append nodes to the key as `Structure` does, and count the uses of each Variable."""
         numbers, key, uses, sized = self._numbers, self._key, self._uses, self._dims
         for node in order:
-            if type(node) is not Recorded or node.form.blocks or node.form.op_type == "Uniform":
+            recorded = type(node) is Recorded
+            if recorded and node.form.simple:
+                form = node.form
+                inputs = [
+                    -1 if x is None else numbers.get(x) or self._number(x) for x in node.inputs
+                ]
+                for number in inputs:
+                    uses[number] += 1
+                key += (form.kind, tuple(inputs), form.types[0][0])
+                self._count += 1
+                reference = node.alive[0]
+                y = None if reference is None else reference()
+                if y is not None:
+                    numbers[y] = self._count
+                continue
+            if not recorded or node.form.blocks or node.form.op_type == "Uniform":
                 super()._add((node,))
                 for x in node.inputs:
                     if x is not None:

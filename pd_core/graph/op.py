@@ -50,7 +50,7 @@ def _recorded(function, recording, args, kwargs):
     try:
         args, kwargs = recording.arguments(args, kwargs)
         try:
-            return function(*args, **kwargs)
+            return recording.call(function, args, kwargs)
         except GraphError as error:
             if error.op is None:
                 error.op = function.__name__

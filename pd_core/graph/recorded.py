@@ -22,6 +22,7 @@ class Form(NamedTuple):
     types: Sequence[OutputType]
     keys: Sequence[tuple]  # of the types, see `type_key`
     numbered: Sequence[bool]  # of each output, whether all of its sizes are numbers
+    simple: bool  # an operator with one output, whose sizes are numbers, and without bodies
     domain: str
     opset: int
     blocks: Mapping[str, Block]
@@ -43,12 +44,14 @@ def form(
     kind: int | None = None,
 ) -> Form:
     """Return the form of an operator; the arguments are those of Node."""
+    numbered = [all(isinstance(d, int) for d in dims) for dims, _ in types]
     return Form(
         op_type,
         MappingProxyType(attributes) if attributes else _NOTHING,
         types,
         [(dtype.num, dims) for dims, dtype in types],
-        [all(isinstance(d, int) for d in dims) for dims, _ in types],
+        numbered,
+        numbered == [True] and not domain and not blocks,
         domain,
         opset,
         MappingProxyType(blocks) if blocks else _NOTHING,

@@ -23,6 +23,9 @@ class Recorder(Protocol):
     def arguments(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
         """Return the arguments of an op with leaves in the place of arrays."""
 
+    def call(self, function: Any, args: Any, kwargs: Any) -> Any:
+        """Call an op, or add the nodes that it has added for equal arguments."""
+
     def except_first(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
         """Return the arguments with their sizes as numbers, but those of the first axes."""
 
