@@ -424,16 +424,20 @@ def constant(value: Operand, dtype: DTypeLike | None = None, name: str | None = 
 
 _constants: dict[tuple, Variable] = {}  # of recorded lines, which make them again and again
 _MOST_CONSTANTS = 1 << 12
-_CACHED = {float, int, list, tuple}
+_CACHED = {float, int, list, tuple, np.float64, np.float32, np.int64}
 
 
 def _recorded_constant(value, dtype):
     """A number or a list of ints as a constant, or a leaf where a recorded line changes it."""
-    if type(value) is float:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if type(value) is float or (
+        type(value) is int and dtype is not None and np.dtype(dtype).kind == "f"
+    ):
         leaf = cast(Any, recorder()).number(value, dtype)
         if leaf is not None:
             return leaf
-        key: tuple = (value, copysign(1.0, value), dtype)
+        key: tuple = (value, copysign(1.0, value), type(value), dtype)
     elif type(value) is int:
         key = (value, dtype)
     else:
