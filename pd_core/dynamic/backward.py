@@ -24,18 +24,18 @@ def backward(loss: Variable, gradient: Operand | None = None, retain_graph: bool
     seed = None if gradient is None else _seed(loss, gradient)
     with state.session.exclusive():
         seeds = [] if seed is None else [seed]
-        trace = Trace([loss], state.pending, through=True, operands=seeds)
+        trace = Trace([loss], state, through=True, operands=seeds)
+        trace.check_history()
         wrt = differentiated(trace)
         name = ("backward", seed is None, trace.flows, tuple([trace.number(v) for v in wrt]))
 
         def make(of):
-            trace.check_history()
             inputs = [of(v) for v in wrt]
             gradients = gradients_by_rows([of(loss)], inputs, seeds or None)
             flat, places = _flattened(gradients)
             return [*map(of, trace.fetches), *flat], [(v, of(x)) for v, x in trace.updates], places
 
-        plan, values = state.plans.evaluate(name, trace, make)
+        plan, values = state.evaluate(name, trace, make)
         count = len(trace.fetches)
         state.finish(trace, plan, values[:count], ends=not retain_graph)
         _accumulate(state, wrt, plan.result, values[count:])
@@ -51,8 +51,8 @@ def check_tracked(name: str, costs: Sequence[Variable]) -> None:
             raise TypeError(f"{name}: takes Variables, not {c!r}")
         if c.__dict__.get("consumed"):
             raise GraphError(
-                f"{name}: the graph behind {label(c)} ended with an earlier backward() or minimize()\n"
-                "  hint: retain_graph=True there keeps it"
+                f"{name}: the graph behind {label(c)} ended with an earlier backward() or "
+                "minimize()\n  hint: retain_graph=True there keeps it"
             )
     if not any(c.tracked for c in costs):
         raise GraphError(
@@ -67,10 +67,15 @@ def label(v: Variable) -> str:
     return f"{v.name}: {describe(v)}"
 
 
-def differentiated(trace: Trace) -> list[Variable]:
-    """The Variables of a trace that get a gradient: leaves, then what somebody holds."""
+def differentiated(trace: Trace, computed: bool = True) -> list[Variable]:
+    """The Variables of a trace that get a gradient: leaves, then what somebody holds.
+
+    The latter only if `computed`.
+    """
     leaves = [v for v in trace.reads if v.tracked]
     leaves += [v for v in trace.leaves if v.tracked and v.held is not None]
+    if not computed:
+        return leaves
     return leaves + [v for v in trace.fetches if v.tracked and v.dtype.kind == "f"]
 
 
@@ -124,7 +129,8 @@ class Gradient:
     def plus(self, other: "Gradient", v: Variable) -> "Gradient":
         """Return the sum of two gradients of a Variable."""
         if self.rows is None and other.rows is None:
-            return Gradient(as_host(self.values) + as_host(other.values))
+            # NumPy returns the sum of two scalars as a number
+            return Gradient(np.asarray(as_host(self.values) + as_host(other.values)))
         if self.rows is None or other.rows is None:
             return Gradient(self.numpy(v) + other.numpy(v))
         rows = np.concatenate([as_host(self.rows), as_host(other.rows)])

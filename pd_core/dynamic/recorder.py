@@ -24,7 +24,7 @@ from .update import minimize
 
 _MAY_HOLD_ARRAYS = {np.ndarray, list, tuple, Placeholder}
 _CONSTANTS = 4  # values of a number that are constants; with more at one line it becomes a leaf
-_DEEPEST = 512  # operators without gradients that wait to be computed
+_WAITING = 1024  # operators that are recorded while one without gradients waits
 
 
 _sizes: dict[tuple, list] = {}  # by line, rank and dtype: of each axis, None if it differs
@@ -288,10 +288,14 @@ class Recorder:
         return new
 
     def _add(self, form, inputs):
-        node = Recorded(form, inputs, not self.gradients)
-        if node.depth > _DEEPEST and not node.tracked:
-            # nothing else would end the chain of a running sum
-            self.state.force([x for x in inputs if x is not None and x.is_recorded])
+        detached = not self.gradients or form.op_type == "StopGradient"
+        node = Recorded(form, inputs, detached)
+        if node.serial - node.first > _WAITING and not node.tracked:
+            # nothing else would end the chain of a running sum, with all that hangs on it
+            waiting = [x for x in inputs if x is not None and x.is_recorded and x.held is None]
+            with suppress(NotComputed):  # what reads a feed slot waits for an evaluation
+                self.state.force(waiting)
+            node = Recorded(form, inputs, detached)
         return node
 
     def node(self, op_type: str, inputs: tuple, *args: Any, **kwargs: Any) -> Node:
@@ -326,11 +330,13 @@ class Recorder:
         self.state.numbered[namespace, prefix] = call, number
         return number
 
-    def draw(self, stream: int) -> tuple[int, int]:
-        """Return (stream, place in it) of the next random draw."""
-        draws = self.state.session.draws
-        draws[stream] += 1
-        return stream, draws[stream] - 1
+    def draw(self, stream: int) -> tuple[int, int, int]:
+        """Return (stream, place in it, seed) of the next random draw."""
+        session = self.state.session
+        with session.exclusive():  # two threads never take the same
+            place = session.draws[stream]
+            session.draws[stream] = place + 1
+        return stream, place, session.seed
 
     def assign(self, node: Node, effects: Sequence[tuple[Variable, Variable]]) -> None:
         """Note the values that persistent variables take once the node is computed."""

@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 from typing import Any
-from weakref import ref
+from weakref import WeakKeyDictionary, ref
 
 from ..graph.errors import GraphError
 from ..graph.recording import not_recording
 from ..graph.update import Update
 from ..graph.variable import Variable, fresh_dim
 from ..optimizers.kept import KeptTracing, kept_tracing
-from ..optimizers.row_sparse import RowGradient, gradients_by_rows
-from .backward import Gradient, check_tracked, label
+from ..optimizers.row_sparse import RowGradient, added, gradients_by_rows
+from .backward import Gradient, backward, check_tracked, differentiated, label
 from .state import State
 from .trace import Trace
 
@@ -31,8 +31,24 @@ def minimize(
         if all("parameters" in c.__dict__ for c in costs):
             reached = [w for c in costs for w in c.__dict__["parameters"]]
             _step(state, kept, reached if var_list is None else var_list)
+        elif state.session.is_exchanging:
+            _exchanged_step(state, kept, costs, var_list, retain_graph)
         else:
             _fused_step(state, kept, costs, var_list, retain_graph)
+
+
+def _exchanged_step(state, kept, costs, var_list, retain_graph):
+    """Take a step whose gradients are exchanged before the update; they are not kept."""
+    check_tracked("minimize", costs)
+    costs = [c for c in costs if c.tracked]
+    gradients, state.gradients = state.gradients, WeakKeyDictionary()
+    try:
+        for number, c in enumerate(costs, 1):
+            backward(c, retain_graph=retain_graph or number < len(costs))
+        reached = [w for c in costs for w in c.__dict__.pop("parameters")]
+        _step(state, kept, reached if var_list is None else var_list)
+    finally:
+        state.gradients = gradients
 
 
 def _step(state, kept, parameters):
@@ -73,27 +89,33 @@ def _template(kept, pairs: Sequence[tuple[Variable, Gradient]]) -> tuple[list[Va
 def _fused_step(state, kept: KeptTracing, costs, var_list, retain_graph):
     """Compute gradients and update in one program."""
     check_tracked("minimize", costs)
-    trace = Trace(costs, state.pending, through=True, operands=kept.operands())
-    reads = {w: v for v, w in trace.reads.items() if v.tracked}
-    parameters = [w for w in (reads if var_list is None else var_list) if w in reads]
+    trace = Trace(costs, state, through=True, operands=kept.operands())
+    trace.check_history()
+    reads: dict[Variable, list[Variable]] = {}  # the current one, and those before an update
+    for v in differentiated(trace, computed=False):
+        if v.source is not None and v.source.is_persistent:
+            reads.setdefault(v.source, []).append(v)
+    chosen = dict.fromkeys(reads if var_list is None else var_list)
+    parameters = [w for w in chosen if w in reads and w.trainable]  # it may be frozen by now
     if not parameters:
         wanted = "parameters" if var_list is None else [w.name for w in var_list]
         raise GraphError(f"minimize: {label(costs[0])} depends on no trainable ones of {wanted}")
-    numbers = tuple([trace.number(reads[w]) for w in parameters])
+    numbers = tuple([tuple([trace.number(v) for v in reads[w]]) for w in parameters])
     name = ("minimize", ref(kept.optimizer), kept.settings(), len(costs), trace.flows, numbers)
 
     def make(of):
-        trace.check_history()
-        wrt = [of(reads[w]) for w in parameters]
-        gradients = gradients_by_rows([of(c) for c in costs], wrt)
-        pairs = [(w, g) for w, g in zip(parameters, gradients, strict=True) if g is not None]
+        owners = [w for w in parameters for _ in reads[w]]
+        wrt = [of(v) for w in parameters for v in reads[w]]
+        sums: dict[Variable, Any] = {}
+        for w, g in zip(owners, gradients_by_rows([of(c) for c in costs], wrt), strict=True):
+            if g is not None:
+                sums[w] = added(sums[w], g) if w in sums else g
+        pairs = list(sums.items())
         changes = [(a.variable, a.value) for a in kept.update(pairs).assignments]
         assigned = [(v, of(x)) for v, x in trace.updates]
         return [of(v) for v in trace.fetches], [*assigned, *changes], None
 
     elsewhere = [ref(w) for w in trace.read_elsewhere]
-    plan, values = state.plans.evaluate(
-        name, trace, make, before=lambda: state.before_update(elsewhere)
-    )
+    plan, values = state.evaluate(name, trace, make, before=lambda: state.before_update(elsewhere))
     reads.clear()
     state.finish(trace, plan, values, ends=not retain_graph)
