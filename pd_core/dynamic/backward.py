@@ -25,19 +25,19 @@ def backward(loss: Variable, gradient: Operand | None = None, retain_graph: bool
     seed = None if gradient is None else _seed(loss, gradient)
     with state.session.exclusive():
         seeds = [] if seed is None else [seed]
-        trace = Trace([loss], state.pending, through=True, operands=seeds)
+        trace = Trace([loss], state, through=True, operands=seeds)
+        trace.check_history()
         reached = trace.differentiated()
         wrt = differentiated(trace, reached)
         name = ("backward", seed is None, trace.flows, tuple([trace.number(v) for v in wrt]))
 
         def make(of):
-            trace.check_history()
             inputs = [of(v) for v in wrt]
             gradients = gradients_by_rows([of(loss)], inputs, seeds or None)
             flat, places = _flattened(gradients)
             return [*map(of, trace.fetches), *flat], [(v, of(x)) for v, x in trace.updates], places
 
-        plan, values = state.plans.evaluate(name, trace, make)
+        plan, values = state.evaluate(name, trace, make)
         count = len(trace.fetches)
         state.finish(trace, plan, values[:count], set() if retain_graph else reached)
         _accumulate(state, wrt, plan.result, values[count:])
@@ -69,10 +69,15 @@ def check_tracked(name: str, costs: Sequence[Variable]) -> None:
         )
 
 
-def differentiated(trace: Trace, reached: set[Variable]) -> list[Variable]:
-    """The Variables of a trace that get a gradient: leaves, then what somebody holds."""
+def differentiated(trace: Trace, reached: set[Variable], computed: bool = True) -> list[Variable]:
+    """The Variables of a trace that get a gradient: leaves, then what somebody holds.
+
+    The latter only if `computed`.
+    """
     leaves = [v for v in trace.reads if v in reached]
     leaves += [v for v in trace.leaves if v.held is not None and v in reached]
+    if not computed:
+        return leaves
     return leaves + [v for v in trace.fetches if v in reached and v.dtype.kind == "f"]
 
 
@@ -126,7 +131,8 @@ class Gradient:
     def plus(self, other: "Gradient", v: Variable) -> "Gradient":
         """Return the sum of two gradients of a Variable."""
         if self.rows is None and other.rows is None:
-            return Gradient(as_host(self.values) + as_host(other.values))
+            # NumPy returns the sum of two scalars as a number
+            return Gradient(np.asarray(as_host(self.values) + as_host(other.values)))
         if self.rows is None or other.rows is None:
             return Gradient(self.numpy(v) + other.numpy(v))
         rows = np.concatenate([as_host(self.rows), as_host(other.rows)])

@@ -5,6 +5,7 @@ from sys import getrefcount
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, ref
 
+from ..graph.errors import BackendError
 from ..graph.node import Node
 from ..graph.variable import Variable
 from ..run.session import Session, default_session
@@ -32,6 +33,7 @@ class State:
 
     def __init__(self, session: Session):
         self._session = ref(session)
+        self.reference = ref(self)  # what its reads know it by
         # by variable; a read in use has more references than this one
         self.reads: dict[Variable, Variable] = {}
         self.pending: dict[Variable, Pending] = {}
@@ -57,10 +59,30 @@ class State:
             return self.pending[v].value
         read = self.reads.get(v)
         if read is None:
-            attributes = {"source": v, "row_sparse": v.row_sparse, "site": v.site}
-            read = self.reads[v] = Variable.of(v.dims, v.dtype, v.name, **attributes)
-        read.__dict__["tracked"] = v.trainable
+            return self.reads.setdefault(v, self._new_read(v))
+        attributes = read.__dict__
+        if attributes["tracked"] is not v.trainable:
+            if getrefcount(read) == 3:  # the table, the local name and the argument
+                attributes["tracked"] = v.trainable
+            else:
+                self.keep(read)  # lines before have gradients or none, as it was
+                read = self.reads[v] = self._new_read(v)
         return read
+
+    def _new_read(self, v):
+        attributes = {"source": v, "row_sparse": v.row_sparse, "site": v.site}
+        attributes |= {"tracked": v.trainable, "state": self.reference}
+        return Variable.of(v.dims, v.dtype, v.name, **attributes)
+
+    def keep(self, read: Variable) -> None:
+        """Make a read a value of its own, which is no more the current one."""
+        with self.session.exclusive():
+            v: Any = read.source
+            if read.held is None:
+                self.session.initialize([v])
+                read.__dict__["held"] = self.session.current(v)
+            if self.reads.get(v) is read:
+                del self.reads[v]
 
     def assign(self, node: Node, effects: Sequence[tuple[Variable, Variable]]) -> None:
         """Note the values that persistent variables take once a node is computed."""
@@ -73,7 +95,7 @@ class State:
     def flush(self) -> None:
         """Store all pending values."""
         if self.pending:
-            self.force([p.value for p in self.pending.values()])
+            self.force([p.value for p in list(self.pending.values())])
 
     def before_store(self, v: Variable) -> None:
         """Keep the value of a variable for the reads in use, before it is replaced."""
@@ -115,9 +137,32 @@ class State:
         """Compute targets, and what else of their graph somebody holds."""
         session = self.session
         with session.exclusive():
-            trace = Trace(targets, self.pending, through=False)
-            plan, values = self.plans.evaluate(("force",), trace)
+            trace = Trace(targets, self, through=False)
+            plan, values = self.evaluate(("force",), trace)
             self.finish(trace, plan, values)
+
+    def evaluate(self, name: tuple, trace: Trace, *make: Any, **before: Any) -> tuple[Plan, list]:
+        """Return a plan for a trace and its values, see `Plans.evaluate`.
+
+        If an operator fails, the assignments that need it are dropped.
+        """
+        try:
+            return self.plans.evaluate(name, trace, *make, **before)
+        except BackendError:
+            for v, pending in trace.assigned:
+                self._settle(v, pending)
+            raise
+
+    def _settle(self, v, pending):
+        """Store a pending value if it can be computed, drop it otherwise."""
+        if v in self.pending and self.pending[v] is pending:
+            trace = Trace([pending.value], self, through=False)
+            try:
+                plan, values = self.plans.evaluate(("force",), trace)
+            except BackendError:
+                del self.pending[v]
+            else:
+                self.finish(trace, plan, values)
 
     def finish(
         self, trace: Trace, plan: Plan, values: Sequence[Any], ended: Container[Variable] = ()
@@ -126,9 +171,12 @@ class State:
 
         It ends at those of `ended` too: their history was used.
         """
+        already = trace.ended()
         for v, value in zip(trace.fetches, values, strict=False):
             attributes = v.__dict__
             attributes["held"] = value
+            if already and v in already:
+                attributes["consumed"] = True
             if not v.tracked:
                 attributes["node"] = None
             elif v in ended:
@@ -140,6 +188,7 @@ class State:
         for v, pending in assigned:
             attributes = pending.value.__dict__
             attributes["node"], attributes["source"] = None, v
+            attributes["state"] = self.reference
             if v in self.pending and self.pending[v] is pending:
                 del self.pending[v]
                 self.reads[v] = pending.value

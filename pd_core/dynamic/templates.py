@@ -37,15 +37,15 @@ class Template:
     ) -> None:
         self.constants, self.nodes, self.result = constants, nodes, result
 
-    def replay(self, variables: Sequence[Variable], detached: bool) -> tuple[Any, Recorded]:
-        """Add the nodes for other Variables: the result of the op, and the last node."""
+    def replay(self, variables: Sequence[Variable], detached: bool) -> Any:
+        """Add the nodes for other Variables, and return the result of the op."""
         values = [*self.constants, *variables]
         for form, inputs, outputs in self.nodes:
             operands = tuple([None if k is None else values[k] for k in inputs])
-            node = Recorded(form, operands, detached)
+            node = Recorded(form, operands, detached or form.op_type == "StopGradient")
             for k in outputs:
                 values.append(node.output(k))
-        return _restored(self.result, values), node
+        return _restored(self.result, values)
 
 
 def key_of(function: Callable, args: Sequence, kwargs: dict) -> tuple[tuple | None, list[Variable]]:
@@ -78,7 +78,7 @@ def _described(a, key, variables):
         key += kind, a if a else repr(a)  # -0.0 is not 0.0
     elif kind in (list, tuple):
         key += kind, len(a)
-        return all([_described(b, key, variables) for b in a])
+        return all(_described(b, key, variables) for b in a)
     else:
         return False
     return True
@@ -123,7 +123,7 @@ def _is_made_of(result, variables):
     if isinstance(result, Variable):
         return result in variables
     if type(result) in (list, tuple):
-        return all([_is_made_of(r, variables) for r in result])
+        return all(_is_made_of(r, variables) for r in result)
     return False
 
 

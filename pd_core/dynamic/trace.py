@@ -1,11 +1,12 @@
 """Traces: what was recorded behind some targets, as the key of its program."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from operator import attrgetter
 from sys import getrefcount
 from typing import Any
 
+from ..gradients import zeros
 from ..graph.errors import GraphError, NotComputed
 from ..graph.node import Node
 from ..graph.recorded import Recorded, type_key
@@ -46,17 +47,20 @@ class Trace(Structure):
     def __init__(
         self,
         targets: Sequence[Variable],
-        pending: Mapping[Variable, Any],
+        state: Any,
         through: bool,
         operands: Sequence[Variable] = (),
     ) -> None:
         self._begin(set(), False)
+        self._state, pending = state.reference, state.pending
         self.targets, self.through = list(dict.fromkeys(targets)), through
+        self._ends: list[Variable] = []  # leaves where an earlier `backward` ended the graph
         seen: set[Node] = set()
         self._reach(self.targets, seen)
         self.assigned = []
         if pending:
-            self.assigned = [(v, p) for v, p in pending.items() if p.node in seen]
+            # a copy, for other threads add to it
+            self.assigned = [(v, p) for v, p in list(pending.items()) if p.node in seen]
             self._reach([p.value for _, p in self.assigned], seen)
         self.order = sorted(seen, key=_SERIAL)  # a node is younger than those that it needs
         self._uses: dict[int, int] = defaultdict(int)  # by number: inputs of nodes in the trace
@@ -126,7 +130,11 @@ class Trace(Structure):
     def _number(self, v):
         """The number of a Variable; a read of state has that of the state."""
         source = v.source
+        if source is not None and v.held is None and v.__dict__["state"] is not self._state:
+            v.__dict__["state"]().keep(v)  # a value of another session
         if source is None or v.held is not None:
+            if v.__dict__.get("consumed"):
+                self._ends.append(v)
             return super()._number(v)
         number = self._numbers.get(v)
         if number is None:
@@ -195,12 +203,28 @@ class Trace(Structure):
 
     def check_history(self) -> None:
         """Check that no gradient would end where an earlier `backward` ended the graph."""
-        for v in self.leaves:
-            if v.__dict__.get("consumed"):
+        ended = self.ended()
+        for v in self.targets:
+            if v in ended:
                 raise GraphError(
-                    f"the graph behind {label(v)} ended with an earlier backward() or minimize()\n"
+                    f"the graph behind {label(ended[v])} ended with an earlier backward() or "
+                    "minimize()\n"
                     "  hint: retain_graph=True there keeps it, detach() takes the value alone"
                 )
+
+    def ended(self) -> dict[Variable, Variable]:
+        """Return the Variables whose gradients would flow to where the graph ended, with that."""
+        ended = {v: v for v in self._ends}
+        if not ended:
+            return ended
+        for node in self.order:
+            end = next((ended[x] for x in node.inputs if x in ended), None)
+            if end is None or node.op_type in zeros or getattr(node, "detached", False):
+                continue
+            for y in node.outputs:
+                if y.dtype.kind == "f" and y.__dict__.get("tracked") is not False:
+                    ended[y] = end
+        return ended
 
     def release(self) -> None:
         """Drop the references to the graph, so that what nobody holds is freed."""

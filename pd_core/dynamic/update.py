@@ -1,16 +1,16 @@
 """Steps of optimizers on recorded graphs."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from typing import Any
-from weakref import ref
+from weakref import WeakKeyDictionary, ref
 
 from ..graph.errors import GraphError
 from ..graph.recording import not_recording
 from ..graph.update import Update
 from ..graph.variable import Variable, fresh_dim
 from ..optimizers.kept import KeptTracing, kept_tracing
-from ..optimizers.row_sparse import RowGradient, gradients_by_rows
-from .backward import Gradient, check_tracked
+from ..optimizers.row_sparse import RowGradient, added, gradients_by_rows
+from .backward import Gradient, backward, check_tracked, differentiated
 from .state import State
 from .trace import Trace, label
 
@@ -31,8 +31,24 @@ def minimize(
         if all("parameters" in c.__dict__ for c in costs):
             reached = [w for c in costs for w in c.__dict__["parameters"]]
             _step(state, kept, reached if var_list is None else var_list)
+        elif state.session.is_exchanging:
+            _exchanged_step(state, kept, costs, var_list, retain_graph)
         else:
             _fused_step(state, kept, costs, var_list, retain_graph)
+
+
+def _exchanged_step(state, kept, costs, var_list, retain_graph):
+    """Take a step whose gradients are exchanged before the update; they are not kept."""
+    check_tracked("minimize", costs)
+    costs = [c for c in costs if c.tracked]
+    gradients, state.gradients = state.gradients, WeakKeyDictionary()
+    try:
+        for number, c in enumerate(costs, 1):
+            backward(c, retain_graph=retain_graph or number < len(costs))
+        reached = [w for c in costs for w in c.__dict__.pop("parameters")]
+        _step(state, kept, reached if var_list is None else var_list)
+    finally:
+        state.gradients = gradients
 
 
 def _step(state, kept, parameters):
@@ -70,13 +86,24 @@ def _template(kept, pairs: Sequence[tuple[Variable, Gradient]]) -> tuple[list[Va
     return slots, kept.update(gradients)
 
 
+def _reads(leaves: Sequence[Variable]) -> dict[Variable, list[Variable]]:
+    """The reads of each parameter: the current one, and those before an update."""
+    reads: dict[Variable, list[Variable]] = {}
+    for v in leaves:
+        if v.source is not None and v.source.is_persistent:
+            reads.setdefault(v.source, []).append(v)
+    return reads
+
+
 def _fused_step(state, kept: KeptTracing, costs, var_list, retain_graph):
     """Compute gradients and update in one program."""
     check_tracked("minimize", costs)
-    trace = Trace(costs, state.pending, through=True, operands=kept.operands())
+    trace = Trace(costs, state, through=True, operands=kept.operands())
+    trace.check_history()
     reached = trace.differentiated()
-    reads = _reads(trace, reached)
-    parameters = [w for w in (reads if var_list is None else var_list) if w in reads]
+    reads = _reads(differentiated(trace, reached, computed=False))
+    chosen = dict.fromkeys(reads if var_list is None else var_list)
+    parameters = [w for w in chosen if w in reads and w.trainable]  # it may be frozen by now
     if not parameters:
         wanted = "parameters" if var_list is None else [w.name for w in var_list]
         raise GraphError(f"minimize: {label(costs[0])} depends on no trainable ones of {wanted}")
@@ -84,38 +111,20 @@ def _fused_step(state, kept: KeptTracing, costs, var_list, retain_graph):
     name = ("minimize", ref(kept.optimizer), kept.settings(), len(costs), trace.flows, numbers)
 
     def make(of):
-        trace.check_history()
+        owners = [w for w in parameters for _ in reads[w]]
         wrt = [of(v) for w in parameters for v in reads[w]]
-        parts = iter(gradients_by_rows([of(c) for c in costs], wrt))
-        gradients = [(w, _sum(w, [next(parts) for _ in reads[w]])) for w in parameters]
-        pairs = [(w, g) for w, g in gradients if g is not None]
+        sums: dict[Variable, Any] = {}
+        for w, g in zip(owners, gradients_by_rows([of(c) for c in costs], wrt), strict=True):
+            if g is not None:
+                sums[w] = added(sums[w], g) if w in sums else g
+        pairs = list(sums.items())
         changes = [(a.variable, a.value) for a in kept.update(pairs).assignments]
         assigned = [(v, of(x)) for v, x in trace.updates]
         return [of(v) for v in trace.fetches], [*assigned, *changes], None
 
     elsewhere = [ref(w) for w in trace.read_elsewhere]
-    plan, values = state.plans.evaluate(
-        name, trace, make, before=lambda: state.before_update(elsewhere)
-    )
+    plan, values = state.evaluate(name, trace, make, before=lambda: state.before_update(elsewhere))
     ended = set() if retain_graph else reached.intersection(trace.fetches)
     reads.clear()  # a read that is in use after the step keeps the value before it
     reached.clear()
     state.finish(trace, plan, values, ended)
-
-
-def _reads(trace: Trace, reached: Container[Variable]) -> dict[Variable, list[Variable]]:
-    """The reads of each parameter that gradients flow to: at this value, or at earlier ones."""
-    reads: dict[Variable, list[Variable]] = {}
-    earlier = {v: v.source for v in trace.leaves if v.held is not None and v.source is not None}
-    for v, w in (trace.reads | earlier).items():
-        if v in reached and w.is_persistent and w.trainable:
-            reads.setdefault(w, []).append(v)
-    return reads
-
-
-def _sum(w, gradients):
-    """The gradient of a parameter from those of its reads."""
-    parts = [g for g in gradients if g is not None]
-    if len(parts) > 1 and any(isinstance(g, RowGradient) for g in parts):
-        raise GraphError(f"minimize: {label(w)} is row_sparse, and read before and after a change")
-    return sum(parts[1:], parts[0]) if parts else None

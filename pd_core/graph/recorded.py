@@ -79,32 +79,33 @@ class Recorded(Node):
     anew where it is asked for.
     """
 
-    __slots__ = ("alive", "depth", "detached", "form", "tracked")
+    __slots__ = ("alive", "detached", "first", "form", "tracked")
 
     form: Form
     tracked: bool  # whether it depends on something that has a gradient
     detached: bool  # whether gradients end here all the same
-    depth: int  # the longest chain of operators behind it that are not computed yet
+    first: int  # the serial of the oldest operator behind it that is not computed yet
     alive: list[Any]  # references to the outputs, None for those that were not asked for yet
 
     def __init__(self, form: Form, inputs: Inputs, detached: bool = False) -> None:
-        tracked, depth = False, 0
+        serial = first = next(serials)
+        tracked = False
         for x in inputs:
             if x is not None:
                 if x.tracked:
                     tracked = True
                 node = x.node
-                if type(node) is Recorded and node.depth >= depth and x.held is None:
-                    depth = node.depth + 1
+                if type(node) is Recorded and node.first < first and x.held is None:
+                    first = node.first
         scope, site = current_place()
         _put_form(self, form)
         _put_inputs(self, inputs)
         _put_scope(self, scope)
         _put_site(self, site)
-        _put_serial(self, next(serials))
+        _put_serial(self, serial)
         _put_tracked(self, tracked and not detached)
         _put_detached(self, detached)
-        _put_depth(self, depth)
+        _put_first(self, first)
         _put_alive(self, [None] * len(form.types))
 
     @property
@@ -180,4 +181,4 @@ _put_inputs, _put_scope = _node["inputs"].__set__, _node["scope"].__set__
 _put_site, _put_serial = _node["site"].__set__, _node["serial"].__set__
 _put_form, _put_alive = _own["form"].__set__, _own["alive"].__set__
 _put_tracked, _put_detached = _own["tracked"].__set__, _own["detached"].__set__
-_put_depth = _own["depth"].__set__
+_put_first = _own["first"].__set__

@@ -228,7 +228,7 @@ class Layer:
             raise ShapeError(f"buffer {v.name!r} is {list(v.dims)}, not {list(shape)}")
         return v
 
-    def owned(self, name: str, spec: Parameter = None) -> Owned:
+    def owned(self, name: str, spec: Parameter = None) -> Owned | Variable:
         """Return what functional layers take as `W` or `B`: a parameter of this layer, if built."""
         v = self._variables.get(name)
         return Owned(lambda shape: self.parameter(name, shape, spec)) if v is None else v

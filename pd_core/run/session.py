@@ -36,7 +36,7 @@ from .exchange import Exchange, Gradients
 from .feeds import Feeds, feed_array, feed_arrays
 from .feeds import variable as fed_variable
 from .numerics import check, is_checking
-from .step import Step, StepCache, located, step_key
+from .step import Step, StepCache, located, recorded_values, step_key
 
 # What `eval` takes; its result has the same nesting, with an array for each Variable and None for
 # each Update.
@@ -124,12 +124,14 @@ class Session:
         exchange: Any = Exchange(self._exchange, updates) if self._exchange else None
         seam = () if exchange is None else exchange.seam
         if self.check_numerics or is_checking():
+            fed = {**fed, **recorded_values(fetches, updates, fed)}
             exchange = check(self, fetches, updates, fed, training, exchange)
         key = step_key(fetches, updates, fed, training, bool(seam))
         step = self._steps.get(key)
         if step is None:
             self._collect_garbage()
-            step = Step(self.backend, fetches, updates, fed, training, seam)
+            recorded = recorded_values(fetches, updates, fed)
+            step = Step(self.backend, fetches, updates, fed, training, seam, recorded)
             self._steps.add(key, step)
             self._counts["compiled"] += step.compiled
         if not step.initialized:
@@ -184,6 +186,11 @@ class Session:
             self._check_open()
             self._run([], [update], fed, True)
 
+    @property
+    def is_exchanging(self) -> bool:
+        """Whether gradients are exchanged before the updates, see `exchanging`."""
+        return self._exchange is not None
+
     def exclusive(self) -> RLock:
         """Return the lock of the session: while it is held, no other thread evaluates with it."""
         return self._lock
@@ -196,15 +203,12 @@ class Session:
         """Return the value before the last evaluation, which is not used for another step then."""
         return self._values.release(variable)
 
-    def draw_rows(self, streams: Sequence[int | tuple[int, int]]) -> np.ndarray | None:
+    def draw_rows(self, streams: Sequence[int | tuple[int, int, int]]) -> np.ndarray | None:
         """Return (seed, place, stream) for each random draw of a program, int64 [K, 3].
 
-        A draw recorded in `pd.guard()` comes with its place, any other takes the next one.
+        A draw recorded in `pd.guard()` comes with place and seed, any other takes the next one.
         """
-        rows = [
-            (self.seed, *s[::-1]) if isinstance(s, tuple) else (self.seed, self.draws[s], s)
-            for s in streams
-        ]
+        rows = [s[::-1] if isinstance(s, tuple) else (self.seed, self.draws[s], s) for s in streams]
         return np.array(rows, np.int64) if rows else None
 
     def peek(self, step: Step, fed: dict[Variable, np.ndarray]) -> list[np.ndarray]:
@@ -349,6 +353,8 @@ class Session:
         """Return all stored values, {Variable: array}."""
         with self._lock:
             self._check_open()
+            if self.recorded is not None:
+                self.recorded.flush()
             return {v: self._values.numpy(v) for v in self._values.variables()}
 
     def load_values(self, values: Mapping[Variable, ArrayLike]) -> None:
