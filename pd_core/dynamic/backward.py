@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 
 from ..graph.errors import GraphError, ShapeError
-from ..graph.variable import Operand, Variable, as_array, describe, static
+from ..graph.recording import recorder
+from ..graph.variable import Operand, Variable, as_array, static
 from ..optimizers.row_sparse import RowGradient, gradients_by_rows
 from .state import current_state
-from .trace import Trace
+from .trace import Trace, label
 
 
 def backward(loss: Variable, gradient: Operand | None = None, retain_graph: bool = False) -> None:
@@ -26,7 +27,8 @@ def backward(loss: Variable, gradient: Operand | None = None, retain_graph: bool
         seeds = [] if seed is None else [seed]
         trace = Trace([loss], state, through=True, operands=seeds)
         trace.check_history()
-        wrt = differentiated(trace)
+        reached = trace.differentiated()
+        wrt = differentiated(trace, reached)
         name = ("backward", seed is None, trace.flows, tuple([trace.number(v) for v in wrt]))
 
         def make(of):
@@ -37,7 +39,7 @@ def backward(loss: Variable, gradient: Operand | None = None, retain_graph: bool
 
         plan, values = state.evaluate(name, trace, make)
         count = len(trace.fetches)
-        state.finish(trace, plan, values[:count], ends=not retain_graph)
+        state.finish(trace, plan, values[:count], set() if retain_graph else reached)
         _accumulate(state, wrt, plan.result, values[count:])
     sources = [v.source for v in wrt if v.source is not None]
     parameters = [v for v in sources if v.is_persistent]
@@ -54,6 +56,11 @@ def check_tracked(name: str, costs: Sequence[Variable]) -> None:
                 f"{name}: the graph behind {label(c)} ended with an earlier backward() or "
                 "minimize()\n  hint: retain_graph=True there keeps it"
             )
+    if recorder() is None and not any(c.is_recorded for c in costs):
+        raise GraphError(
+            f"{name}: {label(costs[0])} was built outside of `with pd.guard():`, without values\n"
+            "  hint: a static graph has pd.gradients() and minimize(), which returns an update"
+        )
     if not any(c.tracked for c in costs):
         raise GraphError(
             f"{name}: {label(costs[0])} was computed from nothing that has a gradient\n"
@@ -62,21 +69,11 @@ def check_tracked(name: str, costs: Sequence[Variable]) -> None:
         )
 
 
-def label(v: Variable) -> str:
-    """Return name and type of a Variable, without its value."""
-    return f"{v.name}: {describe(v)}"
-
-
-def differentiated(trace: Trace, computed: bool = True) -> list[Variable]:
-    """The Variables of a trace that get a gradient: leaves, then what somebody holds.
-
-    The latter only if `computed`.
-    """
-    leaves = [v for v in trace.reads if v.tracked]
-    leaves += [v for v in trace.leaves if v.tracked and v.held is not None]
-    if not computed:
-        return leaves
-    return leaves + [v for v in trace.fetches if v.tracked and v.dtype.kind == "f"]
+def differentiated(trace: Trace, reached: set[Variable]) -> list[Variable]:
+    """The Variables of a trace that get a gradient: leaves, then what somebody holds."""
+    leaves = [v for v in trace.reads if v in reached]
+    leaves += [v for v in trace.leaves if v.held is not None and v in reached]
+    return leaves + [v for v in trace.fetches if v in reached and v.dtype.kind == "f"]
 
 
 def _seed(loss, gradient):

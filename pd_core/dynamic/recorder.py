@@ -1,7 +1,7 @@
 """The recorder: what ops get while values are at hand."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from ..graph.site import user_site
 from ..graph.variable import Inputs, OutputType, Variable, as_array, constant, format_dims
 from .placeholder import Placeholder
 from .state import State
+from .templates import find, key_of, remember
 from .update import minimize
 
 _MAY_HOLD_ARRAYS = {np.ndarray, list, tuple, Placeholder}
@@ -28,7 +29,7 @@ _WAITING = 1024  # operators that are recorded while one without gradients waits
 
 
 _sizes: dict[tuple, list] = {}  # by line, rank and dtype: of each axis, None if it differs
-_numbers: dict[tuple, dict[float, None]] = {}  # by line and place in the op: values seen
+_values: dict[tuple, dict[tuple, None]] = {}  # by line and place in the op: constants seen
 _forms: dict[tuple | None, Form] = {}  # by operator and types of inputs
 _resolutions: dict[tuple, list[OutputType]] = {}
 _LIMIT = 1 << 14
@@ -65,6 +66,8 @@ def _check_sizes(call, types):
 def _checked(call, types):
     """Types with names of known number; ShapeError where sizes must be equal and are not."""
     _check_sizes(call, types)
+    known = {d: d for x in call.inputs if x is not None for d in x.dims}
+    types = [(tuple([known.get(d, d) for d in dims]), dtype) for dims, dtype in types]
     if all(type(d) is not str for dims, _ in types for d in dims):
         return types
     return _resolved(call, types)
@@ -133,6 +136,9 @@ class Recorder:
     def __init__(self, state: State, gradients: bool = True, immediate: bool = False):
         self.state, self.gradients, self.immediate = state, gradients, immediate
         self.inside, self.site = False, None
+        self.added: list[Recorded] | None = (
+            None  # nodes of the running op, where they are asked for
+        )
 
     # ---- operands
 
@@ -145,6 +151,42 @@ class Recorder:
         if kwargs:
             kwargs = {k: self._argument(a) for k, a in kwargs.items()}
         return args, kwargs
+
+    def call(self, function: Callable, args: Sequence, kwargs: dict) -> Any:
+        """Call an op, or add the nodes that it has added for equal arguments."""
+        key, variables = key_of(function, args, kwargs)
+        if key is None:
+            return function(*args, **kwargs)
+        variables = [v if v.fill is None else self.state.read(v) for v in variables]
+        try:
+            template = find(key)
+        except KeyError:
+            return self._learn(function, args, kwargs, key, variables)
+        if template is None:
+            return function(*args, **kwargs)
+        result, last = template.replay(variables, not self.gradients)
+        self._bound(last)
+        return result
+
+    def _learn(self, function, args, kwargs, key, variables):
+        self.added = []
+        try:
+            result = function(*args, **kwargs)
+            remember(key, variables, self.added, result)
+        finally:
+            self.added = None
+        return result
+
+    def _bound(self, node):
+        """Compute what a node without gradients reads, if something behind it waits for long.
+
+        Nothing else would end the chain of a running sum, with all that hangs on it.
+        """
+        if node.serial - node.first > _WAITING and not node.tracked:
+            waiting = [x for x in node.inputs if x is not None and x.is_recorded]
+            with suppress(NotComputed):  # what reads a feed slot waits for an evaluation
+                self.state.force([x for x in waiting if x.held is None])
+            node.begin()
 
     def _argument(self, a):
         if type(a) is np.ndarray:
@@ -181,17 +223,17 @@ class Recorder:
             return x.filled(self) if type(x) is Placeholder else x
         return self.state.read(x)
 
-    def number(self, value: float, dtype: DTypeLike | None) -> Variable | None:
-        """Return a leaf for a number that changes from call to call; None for a constant."""
-        frame = sys._getframe(3)  # of the op, which may take several numbers
-        key = user_site(), frame.f_code, frame.f_lineno
-        values = _numbers.setdefault(key, {})
-        if value in values:
-            return None
+    def changing(self, x: Variable) -> Variable:
+        """Return a constant, or a leaf where a recorded line changes it from call to call."""
+        frame = sys._getframe(3)  # of the op, which may take several
+        key = self.site or user_site(), frame.f_code, frame.f_lineno
+        values = _values.setdefault(key, {})
+        if x.content in values:
+            return x
         if len(values) < _CONSTANTS:
-            values[value] = None
-            return None
-        return Variable.of((), np.dtype(dtype or np.float32), "number", held=as_array(value, dtype))
+            values[x.content] = None
+            return x
+        return Variable.of(x.dims, x.dtype, "number", held=x.value, literal=True)
 
     # ---- sizes
 
@@ -288,14 +330,10 @@ class Recorder:
         return new
 
     def _add(self, form, inputs):
-        detached = not self.gradients or form.op_type == "StopGradient"
-        node = Recorded(form, inputs, detached)
-        if node.serial - node.first > _WAITING and not node.tracked:
-            # nothing else would end the chain of a running sum, with all that hangs on it
-            waiting = [x for x in inputs if x is not None and x.is_recorded and x.held is None]
-            with suppress(NotComputed):  # what reads a feed slot waits for an evaluation
-                self.state.force(waiting)
-            node = Recorded(form, inputs, detached)
+        node = Recorded(form, inputs, not self.gradients)
+        if self.added is not None:
+            self.added.append(node)
+        self._bound(node)
         return node
 
     def node(self, op_type: str, inputs: tuple, *args: Any, **kwargs: Any) -> Node:
@@ -337,6 +375,10 @@ class Recorder:
             place = session.draws[stream]
             session.draws[stream] = place + 1
         return stream, place, session.seed
+
+    def store(self, variable: Variable, value: Variable) -> None:
+        """Store a value in a persistent variable."""
+        self.state.session.set(variable, value.numpy() if value.value is None else value.value)
 
     def assign(self, node: Node, effects: Sequence[tuple[Variable, Variable]]) -> None:
         """Note the values that persistent variables take once the node is computed."""

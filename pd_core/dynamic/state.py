@@ -1,6 +1,6 @@
 """What a session holds for `pd.guard()`: reads of variables, pending assignments, plans."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from sys import getrefcount
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, ref
@@ -164,20 +164,22 @@ class State:
             else:
                 self.finish(trace, plan, values)
 
-    def finish(self, trace: Trace, plan: Plan, values: Sequence[Any], ends: bool = False) -> None:
+    def finish(
+        self, trace: Trace, plan: Plan, values: Sequence[Any], ended: Container[Variable] = ()
+    ) -> None:
         """Give the Variables of a trace their values, and end the graph where they suffice.
 
-        With `ends` it ends at all of them: their history was used.
+        It ends at those of `ended` too: their history was used.
         """
-        ended = trace.ended()
+        stale = trace.stale()
         for v, value in zip(trace.fetches, values, strict=False):
             attributes = v.__dict__
             attributes["held"] = value
-            if ended and v in ended:
+            if stale and v in stale:
                 attributes["consumed"] = True
             if not v.tracked:
                 attributes["node"] = None
-            elif ends:
+            elif v in ended:
                 attributes["node"], attributes["tracked"] = None, False
                 attributes["consumed"] = True
         assigned = trace.assigned

@@ -11,10 +11,28 @@ from ..graph.errors import GraphError, NotComputed
 from ..graph.node import Node
 from ..graph.recorded import Recorded, type_key
 from ..graph.site import site_text
-from ..graph.variable import Variable
+from ..graph.variable import Variable, describe
 from ..run.structure import STATE, Structure
 
 _SERIAL = attrgetter("serial")
+
+
+def label(v: Variable) -> str:
+    """Return name and type of a Variable, without its value."""
+    return f"{v.name}: {describe(v)}"
+
+
+def _passes(node, reached):
+    """Whether gradients flow to the inputs of a node."""
+    if type(node) is not Recorded:
+        return not reached.isdisjoint(node.outputs)
+    if not node.tracked:
+        return False
+    for reference in node.alive:
+        y = None if reference is None else reference()
+        if y is not None and y in reached:
+            return True
+    return False
 
 
 class Trace(Structure):
@@ -59,19 +77,31 @@ class Trace(Structure):
         while stack:
             v = stack.pop()
             node = v.node
-            if (
-                node is not None
-                and node not in seen
-                and (v.held is None or (through and v.tracked))
-            ):
-                seen.add(node)
-                stack += [x for x in node.inputs if x is not None]
+            if node is None or node in seen or (v.held is not None and not (through and v.tracked)):
+                continue
+            seen.add(node)
+            stack += [x for x in node.inputs if x is not None and x.node is not None]
 
     def _add(self, order):
         """Append nodes to the key as `Structure` does, and count the uses of each Variable."""
         numbers, key, uses, sized = self._numbers, self._key, self._uses, self._dims
         for node in order:
-            if type(node) is not Recorded or node.form.blocks or node.form.op_type == "Uniform":
+            recorded = type(node) is Recorded
+            if recorded and node.form.simple:
+                form = node.form
+                inputs = [
+                    -1 if x is None else numbers.get(x) or self._number(x) for x in node.inputs
+                ]
+                for number in inputs:
+                    uses[number] += 1
+                key += (form.kind, tuple(inputs), form.types[0][0])
+                self._count += 1
+                reference = node.alive[0]
+                y = None if reference is None else reference()
+                if y is not None:
+                    numbers[y] = self._count
+                continue
+            if not recorded or node.form.blocks or node.form.op_type == "Uniform":
                 super()._add((node,))
                 for x in node.inputs:
                     if x is not None:
@@ -151,6 +181,15 @@ class Trace(Structure):
                         held.append(y)
         return held, tuple(flows)
 
+    def differentiated(self) -> set[Variable]:
+        """Return the Variables that gradients flow to from the targets."""
+        reached = {v for v in self.targets if v.tracked}
+        for node in reversed(self.order):
+            if not _passes(node, reached):
+                continue
+            reached.update([x for x in node.inputs if x is not None and x.tracked])
+        return reached
+
     def number(self, v: Variable) -> int:
         """Return the number of a Variable in the key."""
         return self._numbers[v]
@@ -164,27 +203,28 @@ class Trace(Structure):
 
     def check_history(self) -> None:
         """Check that no gradient would end where an earlier `backward` ended the graph."""
-        ended = self.ended()
+        stale = self.stale()
         for v in self.targets:
-            if v in ended:
+            if v in stale:
                 raise GraphError(
-                    f"the graph behind {ended[v]!r} ended with an earlier backward() or minimize()"
-                    "\n  hint: retain_graph=True there keeps it, detach() takes the value alone"
+                    f"the graph behind {label(stale[v])} ended with an earlier backward() or "
+                    "minimize()\n"
+                    "  hint: retain_graph=True there keeps it, detach() takes the value alone"
                 )
 
-    def ended(self) -> dict[Variable, Variable]:
+    def stale(self) -> dict[Variable, Variable]:
         """Return the Variables whose gradients would flow to where the graph ended, with that."""
-        ended = {v: v for v in self._ends}
-        if not ended:
-            return ended
+        stale = {v: v for v in self._ends}
+        if not stale:
+            return stale
         for node in self.order:
-            end = next((ended[x] for x in node.inputs if x in ended), None)
+            end = next((stale[x] for x in node.inputs if x in stale), None)
             if end is None or node.op_type in zeros or getattr(node, "detached", False):
                 continue
             for y in node.outputs:
                 if y.dtype.kind == "f" and y.__dict__.get("tracked") is not False:
-                    ended[y] = end
-        return ended
+                    stale[y] = end
+        return stale
 
     def release(self) -> None:
         """Drop the references to the graph, so that what nobody holds is freed."""

@@ -1,12 +1,13 @@
 """The decorator of op functions, which names the op in the errors raised inside it."""
 
+import sys
 from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
 from .errors import GraphError
 from .recording import recorder
-from .site import is_user_line, user_site
+from .site import is_internal, user_site
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
@@ -27,7 +28,7 @@ def op(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]
                 if recording.immediate:
                     recording.compute(result)
                 return result
-            if is_user_line(1):  # in the body of a loop
+            if not is_internal[sys._getframe(1).f_code.co_filename]:  # in the body of a loop
                 recording.site = user_site()
         try:
             return function(*args, **kwargs)
@@ -49,7 +50,7 @@ def _recorded(function, recording, args, kwargs):
     try:
         args, kwargs = recording.arguments(args, kwargs)
         try:
-            return function(*args, **kwargs)
+            return recording.call(function, args, kwargs)
         except GraphError as error:
             if error.op is None:
                 error.op = function.__name__

@@ -22,6 +22,7 @@ class Form(NamedTuple):
     types: Sequence[OutputType]
     keys: Sequence[tuple]  # of the types, see `type_key`
     numbered: Sequence[bool]  # of each output, whether all of its sizes are numbers
+    simple: bool  # an operator with one output, whose sizes are numbers, and without bodies
     domain: str
     opset: int
     blocks: Mapping[str, Block]
@@ -29,6 +30,7 @@ class Form(NamedTuple):
     visible: int
     kind: int
     name: str  # of the outputs
+    stops: bool  # whether gradients end there
 
 
 def form(
@@ -43,12 +45,14 @@ def form(
     kind: int | None = None,
 ) -> Form:
     """Return the form of an operator; the arguments are those of Node."""
+    numbered = [all(isinstance(d, int) for d in dims) for dims, _ in types]
     return Form(
         op_type,
         MappingProxyType(attributes) if attributes else _NOTHING,
         types,
         [(dtype.num, dims) for dims, dtype in types],
-        [all([isinstance(d, int) for d in dims]) for dims, _ in types],
+        numbered,
+        numbered == [True] and not domain and not blocks,
         domain,
         opset,
         MappingProxyType(blocks) if blocks else _NOTHING,
@@ -56,6 +60,7 @@ def form(
         len(types) if visible is None else visible,
         kind_of(op_type, domain, opset, attributes, len(types)) if kind is None else kind,
         op_type.lower(),
+        op_type == "StopGradient",
     )
 
 
@@ -86,7 +91,7 @@ class Recorded(Node):
 
     def __init__(self, form: Form, inputs: Inputs, detached: bool = False) -> None:
         serial = first = next(serials)
-        tracked = False
+        tracked, detached = False, detached or form.stops
         for x in inputs:
             if x is not None:
                 if x.tracked:
@@ -104,6 +109,10 @@ class Recorded(Node):
         _put_detached(self, detached)
         _put_first(self, first)
         _put_alive(self, [None] * len(form.types))
+
+    def begin(self) -> None:
+        """Note that nothing behind it waits to be computed any more."""
+        _put_first(self, self.serial)
 
     @property
     def outputs(self) -> tuple[Variable, ...]:  # type: ignore[override]

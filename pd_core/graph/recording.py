@@ -23,6 +23,9 @@ class Recorder(Protocol):
     def arguments(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
         """Return the arguments of an op with leaves in the place of arrays."""
 
+    def call(self, function: Any, args: Any, kwargs: Any) -> Any:
+        """Call an op, or add the nodes that it has added for equal arguments."""
+
     def except_first(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
         """Return the arguments with their sizes as numbers, but those of the first axes."""
 
@@ -32,8 +35,11 @@ class Recorder(Protocol):
     def operand(self, x: Any) -> Any:
         """Return the value at this line of a persistent variable; any other as it is."""
 
-    def number(self, value: float, dtype: Any) -> Any:
-        """Return a leaf for a number that changes from call to call, None for a constant."""
+    def changing(self, x: Any) -> Any:
+        """Return a constant, or a leaf where a recorded line changes it from call to call."""
+
+    def store(self, variable: Any, value: Any) -> None:
+        """Store a value in a persistent variable."""
 
     def apply(self, *arguments: Any) -> Any:
         """Add an ONNX operator; the arguments are those of `graph.node.apply`."""

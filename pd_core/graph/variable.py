@@ -242,12 +242,12 @@ class Variable:
         """The one element, as an array."""
         if not self.has_value:
             raise TypeError(
-                f"{self!r} has no {what} while the graph is built; compare with `is None`, "
-                "or evaluate it first"
+                f"{self.name}: {describe(self)} has no {what} while the graph is built; compare "
+                "with `is None`, or evaluate it first"
             )
         array = self.numpy()
         if array.size != 1:
-            raise TypeError(f"{self!r} has {array.size} elements and no single {what}")
+            raise TypeError(f"{describe(self)} has {array.size} elements and no single {what}")
         return array.reshape(())
 
     def numpy(self) -> np.ndarray:
@@ -424,24 +424,24 @@ def constant(value: Operand, dtype: DTypeLike | None = None, name: str | None = 
 
 _constants: dict[tuple, Variable] = {}  # of recorded lines, which make them again and again
 _MOST_CONSTANTS = 1 << 12
-_CACHED = {float, int, list, tuple, np.float64, np.float32, np.int64}
+_FLOATS = {float, np.float16, np.float32, np.float64}
+_CACHED = {int, list, tuple, np.ndarray, *_FLOATS}
 
 
 def _recorded_constant(value, dtype):
-    """A number or a list of ints as a constant, or a leaf where a recorded line changes it."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if type(value) is float or (
-        type(value) is int and dtype is not None and np.dtype(dtype).kind == "f"
-    ):
-        leaf = cast(Any, recorder()).number(value, dtype)
-        if leaf is not None:
-            return leaf
-        key: tuple = (value, copysign(1.0, value), type(value), dtype)
-    elif type(value) is int:
-        key = (value, dtype)
+    """A number or array as a constant, or as a leaf where a recorded line changes it.
+
+    Whole numbers without a dtype are sizes, axes and the like: always constants.
+    """
+    kind, changes = type(value), False
+    if kind is int and (dtype is None or np.dtype(dtype).kind != "f"):
+        key: tuple = (value, dtype)
+    elif kind in _FLOATS or kind is int:
+        key, changes = (float(value), copysign(1.0, value), dtype, kind), True
+    elif kind is not np.ndarray and all([type(d) is int for d in value]):  # noqa: C419  # faster
+        key = (*value, list, dtype)
     else:
-        key = (*value, list, dtype) if all([type(d) is int for d in value]) else ()
+        key, changes = (), True
     known = _constants.get(key)
     if known is None:
         array = as_array(value, dtype)
@@ -450,7 +450,9 @@ def _recorded_constant(value, dtype):
             _constants.clear()
         if key:
             _constants[key] = known
-    return known
+    # the types of results depend on small whole numbers: sizes, axes, …
+    changes = changes and (known.dtype.kind == "f" or cast(np.ndarray, known.value).size > 64)
+    return cast(Any, recorder()).changing(known) if changes else known
 
 
 def as_array(value: ArrayLike, dtype: DTypeLike | None = None, label: str = "") -> np.ndarray:

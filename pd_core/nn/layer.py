@@ -229,8 +229,9 @@ class Layer:
         return v
 
     def owned(self, name: str, spec: Parameter = None) -> Owned:
-        """Return what functional layers take as `W` or `B`: a parameter of this layer."""
-        return Owned(lambda shape: self.parameter(name, shape, spec))
+        """Return what functional layers take as `W` or `B`: a parameter of this layer, if built."""
+        v = self._variables.get(name)
+        return Owned(lambda shape: self.parameter(name, shape, spec)) if v is None else v
 
     def owned_buffer(self, name: str, initializer: str | Initializer = "zeros") -> Owned:
         """Return what functional layers take as statistics: a buffer of this layer."""

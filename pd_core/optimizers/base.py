@@ -112,9 +112,10 @@ class Optimizer:
         its slots. Every call creates new optimizer state; `variables()` of the Update lists it,
         and it is freed with the Update.
 
-        Inside `pd.guard()` the step is taken at once, and the Update is empty: with the gradients of `backward()`, if that
-        was called on the cost, else with those of this cost alone. The optimizer keeps one state
-        for all its steps there. The recorded graph ends at the cost, unless `retain_graph`.
+        Inside `pd.guard()` the step is taken at once, and the Update is empty: with the gradients
+        of `backward()`, if that was called on the cost, else with those of this cost alone. The
+        optimizer keeps one state for all its steps there. The recorded graph ends at the cost,
+        unless `retain_graph`.
         """
         costs: list[Any] = list(cost) if isinstance(cost, (list, tuple)) else [cost]
         recording = recorder()

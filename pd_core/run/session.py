@@ -147,7 +147,8 @@ class Session:
         except BackendError as error:
             if step.compiled or error.place is None:
                 raise
-            raise located(error, self.backend, fetches, updates, seam, fed, training) from error
+            every = {**step.held, **fed}
+            raise located(error, self.backend, fetches, updates, seam, every, training) from error
         if self.recorded is not None:
             self.recorded.after_update(step.updated)
         for draw in step.draws:

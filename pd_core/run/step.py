@@ -56,7 +56,7 @@ class Step:
         self.held.update(recorded)
         if program is None:
             every = {**fed, **self.held}
-            graph, values = build_graph(fetches, computed, seam, every, training, structure.reads)
+            graph, values = build_graph(fetches, computed, seam, every, training)
             program = Program(backend, graph, values, structure)
             cache.add(structure, program)
         self.fed = [structure.leaves[k] for k in program.fed]
