@@ -11,7 +11,7 @@ from ..graph.update import Update
 from ..graph.variable import Variable, fresh_dim
 from ..optimizers.kept import KeptTracing, kept_tracing
 from ..optimizers.row_sparse import RowGradient, added, gradients_by_rows
-from .backward import Gradient, backward, check_tracked
+from .backward import BackwardPass, Gradient, backward, check_tracked
 from .state import State
 from .trace import Trace, label
 
@@ -28,7 +28,14 @@ def minimize(
         if not isinstance(v, Variable) or not v.is_persistent:
             raise GraphError(f"minimize: var_list takes parameters, not {v!r}")
     with state.session.exclusive():
-        kept = kept_tracing(optimizer, state.session)
+        kept, waiting = kept_tracing(optimizer, state.session), state.waiting
+        if waiting is not None:
+            alone = len(costs) == 1 and costs[0] is waiting.loss
+            if alone and not state.session.is_exchanging and not kept.operands():
+                wanted = waiting.parameters if var_list is None else var_list
+                if _fused_backward(state, kept, waiting, wanted):
+                    return
+            state.settle()
         if all("parameters" in c.__dict__ for c in costs):
             reached = [w for c in costs for w in c.__dict__["parameters"]]
             _step(state, kept, reached if var_list is None else var_list)
@@ -50,6 +57,38 @@ def _exchanged_step(state, kept, costs, var_list, retain_graph):
         _step(state, kept, reached if var_list is None else var_list)
     finally:
         state.gradients = gradients
+
+
+def _fused_backward(state, kept, step: BackwardPass, wanted: Sequence[Variable]) -> bool:
+    """Compute a backward pass and the update from it in one program, if there is an update."""
+    parameters = [w for w in dict.fromkeys(wanted) if w.trainable and w in step.parameters]
+    if not parameters:
+        return False
+    places = tuple([step.owners.index(w) for w in parameters])
+    name = (*step.name, ref(kept.optimizer), kept.settings(), places)
+
+    def make(of):
+        gradients = step.gradients(of)
+        by_owner: dict[Variable, list] = {}
+        for owner, g in zip(step.owners, gradients, strict=True):
+            by_owner.setdefault(owner, []).append(g)
+        pairs = [(w, _sum(by_owner[w])) for w in parameters]
+        update = kept.update([(w, g) for w, g in pairs if g is not None])
+        fetches, updates, places = step.targets(gradients, of)
+        changes = [(a.variable, a.value) for a in update.assignments]
+        return fetches, [*updates, *changes], places
+
+    elsewhere = [ref(w) for w in step.trace.read_elsewhere]
+    state.waiting = None
+    try:
+        plan, values = state.evaluate(
+            name, step.trace, make, before=lambda: state.before_update(elsewhere)
+        )
+    except Exception:
+        state.waiting = step
+        raise
+    step.finish(plan, values)
+    return True
 
 
 def _step(state, kept, parameters):
