@@ -69,7 +69,7 @@ class Plans:
         structure = self._structures.get(trace.key)
         if structure is None:
             structure = self._structures[trace.key] = next(_numbers)
-        key = (name, structure, tuple(map(ref, trace.states)))
+        key: tuple = (name, structure, tuple(map(ref, trace.states)))
         plan = self._plans.get(key)
         if plan is None:
             trace.check()

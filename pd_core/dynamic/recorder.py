@@ -30,6 +30,7 @@ _WAITING = 1024  # operators that are recorded while one without gradients waits
 
 _sizes: dict[tuple, list] = {}  # by line, rank and dtype: of each axis, None if it differs
 _values: dict[tuple, dict[tuple, None]] = {}  # by line and place in the op: constants seen
+_changing: set[Any] = set()  # lines where a number changes
 _forms: dict[tuple | None, Form] = {}  # by operator and types of inputs
 _resolutions: dict[tuple, list[OutputType]] = {}
 _LIMIT = 1 << 14
@@ -135,7 +136,7 @@ class Recorder:
 
     def __init__(self, state: State, gradients: bool = True, immediate: bool = False):
         self.state, self.gradients, self.immediate = state, gradients, immediate
-        self.inside, self.site = False, None
+        self.inside, self.site, self.line = False, None, None
         self.added: list[Recorded] | None = (
             None  # nodes of the running op, where they are asked for
         )
@@ -155,7 +156,7 @@ class Recorder:
     def call(self, function: Callable, args: Sequence, kwargs: dict) -> Any:
         """Call an op, or add the nodes that it has added for equal arguments."""
         key, variables = key_of(function, args, kwargs)
-        if key is None:
+        if key is None or self.site in _changing:
             return function(*args, **kwargs)
         variables = [v if v.fill is None else self.state.read(v) for v in variables]
         try:
@@ -164,9 +165,11 @@ class Recorder:
             return self._learn(function, args, kwargs, key, variables)
         if template is None:
             return function(*args, **kwargs)
-        result, last = template.replay(variables, not self.gradients)
-        self._bound(last)
-        return result
+        for v in variables:
+            node = v.node
+            if type(node) is Recorded and node.serial - node.first > _WAITING and not v.tracked:
+                self._compute_waiting(variables)
+        return template.replay(variables, not self.gradients)
 
     def _learn(self, function, args, kwargs, key, variables):
         self.added = []
@@ -177,16 +180,11 @@ class Recorder:
             self.added = None
         return result
 
-    def _bound(self, node):
-        """Compute what a node without gradients reads, if something behind it waits for long.
-
-        Nothing else would end the chain of a running sum, with all that hangs on it.
-        """
-        if node.serial - node.first > _WAITING and not node.tracked:
-            waiting = [x for x in node.inputs if x is not None and x.is_recorded]
-            with suppress(NotComputed):  # what reads a feed slot waits for an evaluation
-                self.state.force([x for x in waiting if x.held is None])
-            node.begin()
+    def _compute_waiting(self, inputs):
+        """Compute operands: nothing else would end the chain of a running sum."""
+        waiting = [x for x in inputs if x is not None and x.is_recorded and x.held is None]
+        with suppress(NotComputed):  # what reads a feed slot waits for an evaluation
+            self.state.force(waiting)
 
     def _argument(self, a):
         if type(a) is np.ndarray:
@@ -233,6 +231,7 @@ class Recorder:
         if len(values) < _CONSTANTS:
             values[x.content] = None
             return x
+        _changing.add(key[0])
         return Variable.of(x.dims, x.dtype, "number", held=x.value, literal=True)
 
     # ---- sizes
@@ -330,10 +329,13 @@ class Recorder:
         return new
 
     def _add(self, form, inputs):
-        node = Recorded(form, inputs, not self.gradients)
+        detached = not self.gradients or form.op_type == "StopGradient"
+        node = Recorded(form, inputs, detached)
+        if node.serial - node.first > _WAITING and not node.tracked:
+            self._compute_waiting(inputs)
+            node = Recorded(form, inputs, detached)
         if self.added is not None:
             self.added.append(node)
-        self._bound(node)
         return node
 
     def node(self, op_type: str, inputs: tuple, *args: Any, **kwargs: Any) -> Node:

@@ -171,11 +171,11 @@ class State:
 
         It ends at those of `ended` too: their history was used.
         """
-        stale = trace.stale()
+        already = trace.ended()
         for v, value in zip(trace.fetches, values, strict=False):
             attributes = v.__dict__
             attributes["held"] = value
-            if stale and v in stale:
+            if already and v in already:
                 attributes["consumed"] = True
             if not v.tracked:
                 attributes["node"] = None

@@ -4,7 +4,7 @@ What an op adds depends on the types of its Variables and on its other arguments
 read anything else (parameters that they create, random draws, bodies of loops) have no template.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,50 +37,49 @@ class Template:
     ) -> None:
         self.constants, self.nodes, self.result = constants, nodes, result
 
-    def replay(self, variables: Sequence[Variable], detached: bool) -> tuple[Any, Recorded]:
-        """Add the nodes for other Variables: the result of the op, and the last node."""
+    def replay(self, variables: Sequence[Variable], detached: bool) -> Any:
+        """Add the nodes for other Variables, and return the result of the op."""
         values = [*self.constants, *variables]
         for form, inputs, outputs in self.nodes:
             operands = tuple([None if k is None else values[k] for k in inputs])
-            node = Recorded(form, operands, detached)
+            node = Recorded(form, operands, detached or form.op_type == "StopGradient")
             for k in outputs:
                 values.append(node.output(k))
-        return _restored(self.result, values), node
+        return _restored(self.result, values)
 
 
-def key_of(function: Callable, args: Sequence, kwargs: dict) -> tuple[tuple | None, list[Variable]]:
+def key_of(
+    function: Callable, args: Sequence, kwargs: Mapping[str, Any]
+) -> tuple[tuple | None, list[Variable]]:
     """Return what decides the nodes that a call adds, None if more does, and its Variables."""
     key: list[Any] = [function, mode()]
     variables: list[Variable] = []
+    if kwargs:
+        key += kwargs
+        args = [*args, *kwargs.values()]
+    return (tuple(key) if _add(args, key, variables) else None), variables
+
+
+def _add(args, key, variables):
+    """Append what arguments contribute to a key; return False if one of them cannot be in one."""
     for a in args:
-        if not _described(a, key, variables):
-            return None, variables
-    for name, a in kwargs.items():
-        key.append(name)
-        if not _described(a, key, variables):
-            return None, variables
-    return tuple(key), variables
-
-
-def _described(a, key, variables):
-    """Append what an argument contributes to a key; return False if it cannot be in one."""
-    kind = type(a)
-    if isinstance(a, Variable):
-        if a.value is not None and a.value.size > _LARGEST:
+        kind = type(a)
+        if kind in _PLAIN:
+            key += kind, a if a else repr(a)  # -0.0 is not 0.0
+        elif isinstance(a, Variable):
+            if a.value is not None and a.value.size > _LARGEST:
+                return False
+            key += a.__dict__.get("type_key") or type_key(a), a.literal
+            for k, b in enumerate(variables):  # x * x is not x * y
+                if b is a:
+                    key.append(k)
+            variables.append(a)
+        elif kind in (list, tuple):
+            key += kind, len(a)
+            if not _add(a, key, variables):
+                return False
+        else:
             return False
-        key.append(a.__dict__.get("type_key") or type_key(a))
-        key.append(a.literal)
-        for k, b in enumerate(variables):  # x * x is not x * y
-            if b is a:
-                key.append(k)
-        variables.append(a)
-    elif kind in _PLAIN:
-        key += kind, a if a else repr(a)  # -0.0 is not 0.0
-    elif kind in (list, tuple):
-        key += kind, len(a)
-        return all([_described(b, key, variables) for b in a])
-    else:
-        return False
     return True
 
 
@@ -123,7 +122,7 @@ def _is_made_of(result, variables):
     if isinstance(result, Variable):
         return result in variables
     if type(result) in (list, tuple):
-        return all([_is_made_of(r, variables) for r in result])
+        return all(_is_made_of(r, variables) for r in result)
     return False
 
 

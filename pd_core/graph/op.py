@@ -23,13 +23,16 @@ def op(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]
     def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
         recording = recorder()
         if recording is not None:
+            frame = sys._getframe(1)
+            file = frame.f_code.co_filename
+            site = None if is_internal[file] else (file, frame.f_lineno)
             if not recording.inside:
-                result = _recorded(function, recording, args, kwargs)
+                result = _recorded(function, recording, site, args, kwargs)
                 if recording.immediate:
                     recording.compute(result)
                 return result
-            if not is_internal[sys._getframe(1).f_code.co_filename]:  # in the body of a loop
-                recording.site = user_site()
+            if site is not None:  # in the body of a loop
+                recording.site = site
         try:
             return function(*args, **kwargs)
         except GraphError as error:
@@ -40,13 +43,13 @@ def op(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]
     return call
 
 
-def _recorded(function, recording, args, kwargs):
+def _recorded(function, recording, site, args, kwargs):
     """Call an op while values are at hand: arrays are leaves.
 
     Sizes may be names, so that one program is for every size. An op that has to know them gets
     numbers: those of all axes but the first where that is enough.
     """
-    recording.inside, recording.site = True, user_site()
+    recording.inside, recording.site = True, site or recording.line or user_site()
     try:
         args, kwargs = recording.arguments(args, kwargs)
         try:

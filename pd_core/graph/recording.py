@@ -14,6 +14,7 @@ class Recorder(Protocol):
 
     inside: bool  # whether an op runs that was called from outside of ops
     site: Any  # the line that called it
+    line: Any  # the line that called the layer of ours in which it runs, if it does
     gradients: bool  # whether results have any
     immediate: bool  # whether each such op is computed before it returns
 

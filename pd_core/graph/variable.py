@@ -425,7 +425,8 @@ def constant(value: Operand, dtype: DTypeLike | None = None, name: str | None = 
 _constants: dict[tuple, Variable] = {}  # of recorded lines, which make them again and again
 _MOST_CONSTANTS = 1 << 12
 _FLOATS = {float, np.float16, np.float32, np.float64}
-_CACHED = {int, list, tuple, np.ndarray, *_FLOATS}
+_INTS = {int, np.int32, np.int64}
+_CACHED = {list, tuple, np.ndarray, *_INTS, *_FLOATS}
 
 
 def _recorded_constant(value, dtype):
@@ -434,9 +435,9 @@ def _recorded_constant(value, dtype):
     Whole numbers without a dtype are sizes, axes and the like: always constants.
     """
     kind, changes = type(value), False
-    if kind is int and (dtype is None or np.dtype(dtype).kind != "f"):
-        key: tuple = (value, dtype)
-    elif kind in _FLOATS or kind is int:
+    if kind in _INTS and (dtype is None or np.dtype(dtype).kind != "f"):
+        key: tuple = (int(value), dtype, kind)
+    elif kind in _FLOATS or kind in _INTS:
         key, changes = (float(value), copysign(1.0, value), dtype, kind), True
     elif kind is not np.ndarray and all([type(d) is int for d in value]):  # noqa: C419  # faster
         key = (*value, list, dtype)

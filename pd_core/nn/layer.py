@@ -13,6 +13,7 @@ from ..graph.errors import NameConflict, ShapeError
 from ..graph.initializers import Initializer, Value, initializer, initializers
 from ..graph.names import close_prefix, current_namespace, open_prefix
 from ..graph.recording import not_recording, recorder
+from ..graph.site import user_site
 from ..graph.variable import Shape, Variable, as_dim
 from ..ops.mode import in_mode
 from ..run.session import default_session
@@ -41,6 +42,11 @@ class Layer:
     """
 
     training: bool
+    _is_ours = True  # whether the class is defined here rather than by a user
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._is_ours = cls.__module__.startswith("pd_core.")
 
     def __init__(self, name: str | None = None) -> None:
         if name is not None and (not isinstance(name, str) or not name.strip("/")):
@@ -73,8 +79,11 @@ class Layer:
     def _call(self, function, inputs, kwargs):
         """Call a function in this layer's mode and under its name."""
         prefix = self._prefix or self._fix_prefix()
-        recording = recorder()
+        recording, outer = recorder(), None
         if recording is not None:
+            outer = recording.line
+            # of layers of ours, the outermost; in a user's forward() each op has a line of its own
+            recording.line = (outer or user_site()) if self._is_ours else None
             inputs, kwargs = recording.arguments(inputs, kwargs)
             recording.begin(prefix)
         open_prefix(prefix)
@@ -83,6 +92,8 @@ class Layer:
                 return function(*inputs, **kwargs)
         finally:
             close_prefix()
+            if recording is not None:
+                recording.line = outer
 
     def _hooked_forward(self, *inputs, **kwargs):
         for before in list(self._pre_hooks.values()):
@@ -228,7 +239,7 @@ class Layer:
             raise ShapeError(f"buffer {v.name!r} is {list(v.dims)}, not {list(shape)}")
         return v
 
-    def owned(self, name: str, spec: Parameter = None) -> Owned:
+    def owned(self, name: str, spec: Parameter = None) -> Owned | Variable:
         """Return what functional layers take as `W` or `B`: a parameter of this layer, if built."""
         v = self._variables.get(name)
         return Owned(lambda shape: self.parameter(name, shape, spec)) if v is None else v
