@@ -69,15 +69,10 @@ def check_tracked(name: str, costs: Sequence[Variable]) -> None:
         )
 
 
-def differentiated(trace: Trace, reached: set[Variable], computed: bool = True) -> list[Variable]:
-    """The Variables of a trace that get a gradient: leaves, then what somebody holds.
-
-    The latter only if `computed`.
-    """
+def differentiated(trace: Trace, reached: set[Variable]) -> list[Variable]:
+    """The Variables of a trace that get a gradient: leaves, then what somebody holds."""
     leaves = [v for v in trace.reads if v in reached]
     leaves += [v for v in trace.leaves if v.held is not None and v in reached]
-    if not computed:
-        return leaves
     return leaves + [v for v in trace.fetches if v in reached and v.dtype.kind == "f"]
 
 

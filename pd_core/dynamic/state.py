@@ -171,11 +171,11 @@ class State:
 
         It ends at those of `ended` too: their history was used.
         """
-        already = trace.ended()
+        stale = trace.stale()
         for v, value in zip(trace.fetches, values, strict=False):
             attributes = v.__dict__
             attributes["held"] = value
-            if already and v in already:
+            if stale and v in stale:
                 attributes["consumed"] = True
             if not v.tracked:
                 attributes["node"] = None

@@ -1,6 +1,7 @@
 """Steps of optimizers on recorded graphs."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+from functools import reduce
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
@@ -10,7 +11,7 @@ from ..graph.update import Update
 from ..graph.variable import Variable, fresh_dim
 from ..optimizers.kept import KeptTracing, kept_tracing
 from ..optimizers.row_sparse import RowGradient, added, gradients_by_rows
-from .backward import Gradient, backward, check_tracked, differentiated
+from .backward import Gradient, backward, check_tracked
 from .state import State
 from .trace import Trace, label
 
@@ -91,24 +92,15 @@ def _template(kept, pairs: Sequence[tuple[Variable, Gradient]]) -> tuple[list[Va
     return slots, kept.update(gradients)
 
 
-def _reads(leaves: Sequence[Variable]) -> dict[Variable, list[Variable]]:
-    """The reads of each parameter: the current one, and those before an update."""
-    reads: dict[Variable, list[Variable]] = {}
-    for v in leaves:
-        if v.source is not None and v.source.is_persistent:
-            reads.setdefault(v.source, []).append(v)
-    return reads
-
-
 def _fused_step(state, kept: KeptTracing, costs, var_list, retain_graph):
     """Compute gradients and update in one program."""
     check_tracked("minimize", costs)
     trace = Trace(costs, state, through=True, operands=kept.operands())
     trace.check_history()
     reached = trace.differentiated()
-    reads = _reads(differentiated(trace, reached, computed=False))
+    reads = _reads(trace, reached)
     chosen = dict.fromkeys(reads if var_list is None else var_list)
-    parameters = [w for w in chosen if w in reads and w.trainable]  # it may be frozen by now
+    parameters = [w for w in chosen if w in reads]
     if not parameters:
         wanted = "parameters" if var_list is None else [w.name for w in var_list]
         raise GraphError(f"minimize: {label(costs[0])} depends on no trainable ones of {wanted}")
@@ -116,13 +108,10 @@ def _fused_step(state, kept: KeptTracing, costs, var_list, retain_graph):
     name = ("minimize", ref(kept.optimizer), kept.settings(), len(costs), trace.flows, numbers)
 
     def make(of):
-        owners = [w for w in parameters for _ in reads[w]]
         wrt = [of(v) for w in parameters for v in reads[w]]
-        sums: dict[Variable, Any] = {}
-        for w, g in zip(owners, gradients_by_rows([of(c) for c in costs], wrt), strict=True):
-            if g is not None:
-                sums[w] = added(sums[w], g) if w in sums else g
-        pairs = list(sums.items())
+        parts = iter(gradients_by_rows([of(c) for c in costs], wrt))
+        gradients = [(w, _sum([next(parts) for _ in reads[w]])) for w in parameters]
+        pairs = [(w, g) for w, g in gradients if g is not None]
         changes = [(a.variable, a.value) for a in kept.update(pairs).assignments]
         assigned = [(v, of(x)) for v, x in trace.updates]
         return [of(v) for v in trace.fetches], [*assigned, *changes], None
@@ -133,3 +122,19 @@ def _fused_step(state, kept: KeptTracing, costs, var_list, retain_graph):
     reads.clear()  # a read that is in use after the step keeps the value before it
     reached.clear()
     state.finish(trace, plan, values, ended)
+
+
+def _reads(trace: Trace, reached: Container[Variable]) -> dict[Variable, list[Variable]]:
+    """The reads of each parameter that gradients flow to: at this value, or at earlier ones."""
+    reads: dict[Variable, list[Variable]] = {}
+    earlier = {v: v.source for v in trace.leaves if v.held is not None and v.source is not None}
+    for v, w in (trace.reads | earlier).items():
+        if v in reached and w.is_persistent and w.trainable:
+            reads.setdefault(w, []).append(v)
+    return reads
+
+
+def _sum(gradients):
+    """The gradient of a parameter from those of its reads."""
+    parts = [g for g in gradients if g is not None]
+    return reduce(added, parts) if parts else None
