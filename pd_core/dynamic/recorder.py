@@ -137,6 +137,8 @@ class Recorder:
     def __init__(self, state: State, gradients: bool = True, immediate: bool = False):
         self.state, self.gradients, self.immediate = state, gradients, immediate
         self.inside, self.site, self.line = False, None, None
+        self.outer: Recorder | None = None  # what recorded before
+        self.ended = False
         self.added: list[Recorded] | None = (
             None  # nodes of the running op, where they are asked for
         )

@@ -97,7 +97,7 @@ def _step(state, kept, parameters):
     pairs = [(w, g) for w, g in pairs if g is not None]
     if not pairs:
         raise GraphError(f"minimize: none of {[w.name for w in parameters]} has a gradient")
-    key = (tuple([(ref(w), g.rows is None) for w, g in pairs]), kept.settings())
+    key = (tuple([(_own(w), g.rows is None) for w, g in pairs]), kept.settings())
     template = kept.updates.get(key)
     if template is None:
         with not_recording():
@@ -107,6 +107,11 @@ def _step(state, kept, parameters):
     fed = dict(zip(slots, arrays, strict=True))
     fed |= {v: v.held for v in kept.operands()}
     state.session.apply(update, fed)
+
+
+def _own(w):
+    """What an update depends on of a parameter: which it is, and its own settings."""
+    return ref(w), w.learning_rate, w.regularizer, w.clip
 
 
 def _template(kept, pairs: Sequence[tuple[Variable, Gradient]]) -> tuple[list[Variable], Update]:
@@ -138,7 +143,7 @@ def _fused_step(state, kept: KeptTracing, costs, var_list, retain_graph):
     if not parameters:
         wanted = "parameters" if var_list is None else [w.name for w in var_list]
         raise GraphError(f"minimize: {label(costs[0])} depends on no trainable ones of {wanted}")
-    numbers = tuple([tuple([trace.number(v) for v in reads[w]]) for w in parameters])
+    numbers = tuple([(_own(w), *[trace.number(v) for v in reads[w]]) for w in parameters])
     name = ("minimize", ref(kept.optimizer), kept.settings(), len(costs), trace.flows, numbers)
 
     def make(of):

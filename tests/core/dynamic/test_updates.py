@@ -115,3 +115,38 @@ def test_a_waiting_backward_pass_comes_before_what_changes_its_parameters():
         loss = w * v
         loss.backward()
     assert w.gradient() == 5  # the guard has ended
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_settings_may_change_between_steps(fused):
+    w, rule = pd.Variable("w", data=f32(3)), pd.MomentumOptimizer(0.1, 0.9)
+    value, velocity = 3.0, 0.0
+    with pd.guard():
+        for k in range(9):
+            rule.momentum = 0.9 if k < 4 else 0.5
+            rule.learning_rate = 0.1 if k < 2 else 0.1 / k
+            w.learning_rate = 1.0 if k < 6 else 0.25
+            w.clip = None if k < 7 else lambda g, w: g * 0.5
+            loss = w * w
+            if not fused:
+                loss.backward()
+            rule.minimize(loss)
+            w.clear_gradient()
+            rate = rule.learning_rate * w.learning_rate * (1 if k < 7 else 0.5)
+            velocity = rule.momentum * velocity - rate * 2 * value
+            value += velocity
+            assert np.isclose(float(w), value), k
+
+
+def test_changing_rates_are_one_program(no_programs):
+    w, rule = pd.Variable("w", data=f32(3)), pd.SGDOptimizer(0.1)
+    with pd.guard():
+        value = 3.0
+        for k in range(16):
+            if k == 8:
+                compiled = pd.stats()["compiled"]
+            rule.learning_rate = 0.1 / (k + 1)
+            rule.minimize(w * w)
+            value *= 1 - 0.2 / (k + 1)
+            assert np.isclose(float(w), value)
+        assert pd.stats()["compiled"] == compiled
