@@ -46,7 +46,7 @@ def bce(p, t):
 
 
 def static():
-    """Return functions of arrays: a step of D, one of G, and the generator. One graph has them all."""
+    """Return functions of arrays: a step of D, one of G, and the generator, all of one graph."""
     Z, X = pd.Variable([None, NOISE]), pd.Variable([None, 784])
     one, zero = pd.Variable([None, 1]), pd.Variable([None, 1])
     fake = generator(Z)
