@@ -2,7 +2,7 @@
 
 from . import nn
 from .backend.ort import devices
-from .dynamic import guard, no_grad, to_variable
+from .dynamic import Placeholder, guard, no_grad, to_variable
 from .files.atomic import atomic_write
 from .files.export import export_onnx
 from .files.training_export import export_step
@@ -15,6 +15,7 @@ from .graph.errors import (
     ExportError,
     FeedError,
     GraphError,
+    LoadWarning,
     MissingFeed,
     ModelError,
     NameConflict,
@@ -251,6 +252,7 @@ __all__ = [
     "GraphError",
     "ImportedModel",
     "LeCun",
+    "LoadWarning",
     "MissingFeed",
     "ModelError",
     "MomentumOptimizer",
@@ -263,6 +265,7 @@ __all__ = [
     "Orthogonal",
     "PaddedSegments",
     "PlaceError",
+    "Placeholder",
     "RMSPropOptimizer",
     "SGDOptimizer",
     "Segments",
@@ -355,6 +358,7 @@ __all__ = [
     "gru",
     "gru_cell",
     "gru_cell_reset_after",
+    "guard",
     "hierarchical_sigmoid",
     "huber_loss",
     "identity",
@@ -396,6 +400,7 @@ __all__ = [
     "neg",
     "negative_log_likelihood",
     "nn",
+    "no_grad",
     "non_max_suppression",
     "nonzero",
     "one_hot",
@@ -459,6 +464,7 @@ __all__ = [
     "sub",
     "subgraph",
     "tanh",
+    "to_variable",
     "trainable_variables",
     "transpose",
     "uniform_initializer",

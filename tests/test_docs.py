@@ -4,6 +4,7 @@ import inspect
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import pd_core as pd
@@ -13,17 +14,25 @@ from pd_core.gradients import __main__ as operator_table
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 EXAMPLE = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
+OF_PYTORCH = re.compile(r"^```py\n(.*?)^```", re.M | re.S)
 
 
-def program(page):
-    """The examples of a page, each at its own line."""
+def program(page, *examples):
+    """The examples of a page, each at its own line; all in Python, or those that are given."""
     text = page.read_text(encoding="utf-8")
     lines = [""] * (text.count("\n") + 1)
-    for found in EXAMPLE.finditer(text):
+    for found in examples or EXAMPLE.finditer(text):
         start = text.count("\n", 0, found.start(1))
         for k, line in enumerate(found.group(1).splitlines()):
             lines[start + k] = line
     return "\n".join(lines)
+
+
+def run(page, *examples):
+    """Run the examples of a page; return the names that they define."""
+    names = {"__name__": "example"}
+    exec(compile(program(page, *examples), str(page), "exec"), names)
+    return names
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if program(p).strip()], ids=lambda p: p.name)
@@ -32,10 +41,26 @@ def test_examples_run(page, tmp_path, monkeypatch):
     rules = dict(operator_table.gradient_rules)
     try:
         with pd.fresh():
-            exec(compile(program(page), str(page), "exec"), {"__name__": "example"})
+            run(page)
     finally:  # an example may add a rule
         operator_table.gradient_rules.clear()
         operator_table.gradient_rules.update(rules)
+
+
+def test_examples_compute_what_pytorch_does(tmp_path, monkeypatch):
+    """The numbers of the same name are equal, in docs/from_pytorch.md."""
+    pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    page = ROOT / "docs" / "from_pytorch.md"
+    text = page.read_text(encoding="utf-8")
+    theirs = run(page, EXAMPLE.search(text), *OF_PYTORCH.finditer(text))
+    with pd.fresh():
+        ours = run(page)
+    numbers = [k for k in theirs if isinstance(theirs[k], (float, np.ndarray))]
+    numbers += [k for k in theirs if isinstance(theirs[k], list)]
+    assert {"losses", "accuracy", "tuned_bias", "both_losses", "penalty", "second"} < {*numbers}
+    for name in numbers:
+        np.testing.assert_allclose(ours[name], theirs[name], rtol=1e-3, atol=1e-4, err_msg=name)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
@@ -79,4 +104,4 @@ def test_few_concepts_and_one_word_for_each():
     nouns = re.findall(r"^\| \*\*(\w+)", page, re.M)
     assert nouns == ["Variable", "op", "namespace", "eval", "Optimizer"]
     public = {name for name, thing in vars(pd).items() if not inspect.ismodule(thing)}
-    assert not public & {"cmd", "guard", "name_scope", "run", "execute", "Executor", "tensor"}
+    assert not public & {"cmd", "name_scope", "run", "execute", "Executor", "tensor"}

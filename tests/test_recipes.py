@@ -4,12 +4,13 @@ import ast
 import inspect
 import re
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import pd_core as pd
-from pd_core import ops
+from pd_core import nn, ops
 from pd_core.ops import detection
 from pd_core.optimizers.base import Optimizer
 from pd_v2 import layer
@@ -39,12 +40,12 @@ def public_functions(folder):
 
 
 def attributes(paths, *roots):
-    """Return the names that files use as attributes of some names: {"add"} of `ops.add`."""
+    """Return what files use as attributes of some names: {"add"} of `ops.add`."""
     return {
         node.attr
         for path in paths
         for node in ast.walk(tree(path))
-        if isinstance(node, ast.Attribute) and getattr(node.value, "id", None) in roots
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) in roots
     }
 
 
@@ -154,6 +155,38 @@ def test_passes_are_listed():
         f"{file}: {f.name} is in no list of {folder}/__init__.py"
         for file, f in public_functions(folder)
         if [a.arg for a in f.args.args] in (RULE, PASS) and f.name not in used
+    )
+
+
+# ---- a layer of pd.nn
+
+
+def layer_classes():
+    """Yield (file name from the root, name) of the layers in pd_core/nn."""
+    for path in python_files("pd_core/nn"):
+        for node in tree(path).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                thing = getattr(import_module(f"pd_core.nn.{path.stem}"), node.name)
+                if issubclass(thing, nn.Layer):
+                    yield str(path.relative_to(ROOT)), node.name
+
+
+def test_layers_are_names_of_nn():
+    check_none(
+        f"{file}: {name} is not imported in pd_core/nn/__init__.py, or not in its __all__"
+        for file, name in layer_classes()
+        if name not in nn.__all__ or not hasattr(nn, name)
+    )
+
+
+def test_layers_are_compared():
+    files = python_files("tests/core/nn")
+    tested = attributes(files, "nn", "pd.nn")
+    tested |= {n.value for f in files for n in ast.walk(tree(f)) if isinstance(n, ast.Constant)}
+    check_none(
+        f"{file}: {name} has no row of ROWS in test_same_as_pytorch.py, nor a test beside it"
+        for file, name in layer_classes()
+        if name not in tested
     )
 
 

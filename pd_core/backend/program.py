@@ -1,8 +1,7 @@
 """From targets to a Graph: modes resolved, composites lowered, only what the targets need."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from ..graph.node import ancestors
 from ..graph.recording import not_recording
 from ..graph.rewrite import rewrite
 from ..graph.site import site_text
-from ..graph.variable import Dim, Variable
+from ..graph.variable import Dim, Variable, constant
 from .base import Graph
 from .passes import ALWAYS, EXPORT, WEBGPU
 from .passes.context import Context, apply_passes
@@ -21,9 +20,6 @@ from .passes.context import Context, apply_passes
 _FORWARD_IDENTITY = {
     *("Identity", "StopGradient", "StraightThrough", "ClipGradient", "ScaleGradient")
 }
-
-
-NO_READS: Mapping[Variable, Variable] = MappingProxyType({})
 
 
 def build(
@@ -35,15 +31,14 @@ def build(
     complete: bool = True,
     portable: bool = False,
     keyed: bool = False,
-    reads: Mapping[Variable, Variable] = NO_READS,
 ) -> Graph:
     """Return the Graph of these targets. Feeds that it does not need are left out.
 
     `updates` are pairs of (persistent variable, its new value); `sizes` are run-time sizes seen
     so far, a hint. Unless `complete` is False, a missing feed is an error (MissingFeed).
     `portable` chooses forms that run on WebGPU too. With `keyed`, the rows of the seed hold the key
-    of a random draw too, which is a constant of the program otherwise. `reads` are replaced by the
-    persistent variables that were read.
+    of a random draw too, which is a constant of the program otherwise. Of what was recorded in
+    `pd.guard()`, reads of persistent variables are those variables again, and values constants.
     """
     fetches, updates = list(fetches), list(updates)
     slots = {v: Variable.of(v.dims, v.dtype, v.name) for v in feeds}
@@ -51,7 +46,7 @@ def build(
     context = Context(sizes=sizes, fed=frozenset(d for v in slots for d in v.dims))
     # automatic names drawn here do not shift those of the user's graph
     with fresh_names(), not_recording():
-        targets = _resolve_modes(targets, {**slots, **reads}, training)
+        targets = _resolve_modes(targets, slots, training)
         targets = apply_passes(targets, ALWAYS, context)
         equal = _equal_sizes(targets)
         context = _with_seed(context, targets, 3 if keyed else 2)
@@ -80,10 +75,9 @@ def build_step(
     feeds: Sequence[Variable],
     training: bool,
     sizes: dict[str, int],
-    reads: Mapping[Variable, Variable] = NO_READS,
 ) -> tuple[Graph, tuple[Variable, ...]]:
     """Return the Graph of a step, and what the values `seam` have become in it."""
-    graph = build([*fetches, *seam], updates, feeds, training, sizes, keyed=True, reads=reads)
+    graph = build([*fetches, *seam], updates, feeds, training, sizes, keyed=True)
     count = len(fetches)
     return replace(graph, fetches=graph.fetches[:count]), graph.fetches[count:]
 
@@ -101,7 +95,22 @@ def _resolve_modes(targets, slots, training):
         return inputs[:1] if node.op_type in _FORWARD_IDENTITY else None
 
     only = {"ModeSwitch", *_FORWARD_IDENTITY}
-    return rewrite(targets, resolve, set(slots), select, replacements=slots, only=only)
+    stop = set(slots)
+    known = {**_recorded_values(ancestors(targets, stop, select), targets, stop), **slots}
+    return rewrite(targets, resolve, stop, select, replacements=known, only=only)
+
+
+def _recorded_values(order, targets, fed):
+    """What leaves that `pd.guard()` has recorded are in a program: stored variables, constants."""
+    leaves = {x for node in order for x in node.inputs if x is not None and x.node is None}
+    leaves.update(v for v in targets if v.node is None)
+    values = {}
+    for v in leaves - fed:
+        if v.held is not None:
+            values[v] = constant(np.asarray(v.held))
+        elif v.source is not None:
+            values[v] = v.source
+    return values
 
 
 def _with_seed(context, targets, width):

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 
 from ..graph.errors import GraphError, ShapeError
-from ..graph.variable import Operand, Variable, as_array, describe
+from ..graph.recording import recorder
+from ..graph.variable import Operand, Variable, as_array, static
 from ..optimizers.row_sparse import RowGradient, gradients_by_rows
 from .state import current_state
-from .trace import Trace
+from .trace import Trace, label
 
 
 def backward(loss: Variable, gradient: Operand | None = None, retain_graph: bool = False) -> None:
@@ -24,20 +25,21 @@ def backward(loss: Variable, gradient: Operand | None = None, retain_graph: bool
     seed = None if gradient is None else _seed(loss, gradient)
     with state.session.exclusive():
         seeds = [] if seed is None else [seed]
-        trace = Trace([loss], state.pending, through=True, operands=seeds)
-        wrt = differentiated(trace)
+        trace = Trace([loss], state, through=True, operands=seeds)
+        trace.check_history()
+        reached = trace.differentiated()
+        wrt = differentiated(trace, reached)
         name = ("backward", seed is None, trace.flows, tuple([trace.number(v) for v in wrt]))
 
         def make(of):
-            trace.check_history()
             inputs = [of(v) for v in wrt]
             gradients = gradients_by_rows([of(loss)], inputs, seeds or None)
             flat, places = _flattened(gradients)
             return [*map(of, trace.fetches), *flat], [(v, of(x)) for v, x in trace.updates], places
 
-        plan, values = state.plans.evaluate(name, trace, make)
+        plan, values = state.evaluate(name, trace, make)
         count = len(trace.fetches)
-        state.finish(trace, plan, values[:count], ends=not retain_graph)
+        state.finish(trace, plan, values[:count], set() if retain_graph else reached)
         _accumulate(state, wrt, plan.result, values[count:])
     sources = [v.source for v in wrt if v.source is not None]
     parameters = [v for v in sources if v.is_persistent]
@@ -51,9 +53,14 @@ def check_tracked(name: str, costs: Sequence[Variable]) -> None:
             raise TypeError(f"{name}: takes Variables, not {c!r}")
         if c.__dict__.get("consumed"):
             raise GraphError(
-                f"{name}: the graph behind {label(c)} ended with an earlier backward() or minimize()\n"
-                "  hint: retain_graph=True there keeps it"
+                f"{name}: the graph behind {label(c)} ended with an earlier backward() or "
+                "minimize()\n  hint: retain_graph=True there keeps it"
             )
+    if recorder() is None and not any(c.is_recorded for c in costs):
+        raise GraphError(
+            f"{name}: {label(costs[0])} was built outside of `with pd.guard():`, without values\n"
+            "  hint: a static graph has pd.gradients() and minimize(), which returns an update"
+        )
     if not any(c.tracked for c in costs):
         raise GraphError(
             f"{name}: {label(costs[0])} was computed from nothing that has a gradient\n"
@@ -62,16 +69,16 @@ def check_tracked(name: str, costs: Sequence[Variable]) -> None:
         )
 
 
-def label(v: Variable) -> str:
-    """Return name and type of a Variable, without its value."""
-    return f"{v.name}: {describe(v)}"
+def differentiated(trace: Trace, reached: set[Variable], computed: bool = True) -> list[Variable]:
+    """The Variables of a trace that get a gradient: leaves, then what somebody holds.
 
-
-def differentiated(trace: Trace) -> list[Variable]:
-    """The Variables of a trace that get a gradient: leaves, then what somebody holds."""
-    leaves = [v for v in trace.reads if v.tracked]
-    leaves += [v for v in trace.leaves if v.tracked and v.held is not None]
-    return leaves + [v for v in trace.fetches if v.tracked and v.dtype.kind == "f"]
+    The latter only if `computed`.
+    """
+    leaves = [v for v in trace.reads if v in reached]
+    leaves += [v for v in trace.leaves if v.held is not None and v in reached]
+    if not computed:
+        return leaves
+    return leaves + [v for v in trace.fetches if v in reached and v.dtype.kind == "f"]
 
 
 def _seed(loss, gradient):
@@ -117,14 +124,15 @@ class Gradient:
         values = as_host(self.values)
         if self.rows is None:
             return values
-        whole = np.zeros(v.shape, values.dtype)
+        whole = np.zeros(static(v.dims), values.dtype)
         np.add.at(whole, as_host(self.rows), values)
         return whole
 
     def plus(self, other: "Gradient", v: Variable) -> "Gradient":
         """Return the sum of two gradients of a Variable."""
         if self.rows is None and other.rows is None:
-            return Gradient(as_host(self.values) + as_host(other.values))
+            # NumPy returns the sum of two scalars as a number
+            return Gradient(np.asarray(as_host(self.values) + as_host(other.values)))
         if self.rows is None or other.rows is None:
             return Gradient(self.numpy(v) + other.numpy(v))
         rows = np.concatenate([as_host(self.rows), as_host(other.rows)])

@@ -22,21 +22,28 @@ class guard:
     """Values at hand in a `with`: ops record, and what is looked at is computed.
 
     `device` as of `Session`; values of persistent variables belong to the session of a device. The
-    default is the session in force. Guards nest.
+    default is the session in force. Guards nest; inside `no_grad()` there are no gradients.
+
+    With `immediate` every op is computed when it is called, for debugging: an operator that fails
+    raises at its own line. It is slow, for each op is a program. Loops and branches are computed
+    with the first op that reads their result.
     """
 
-    def __init__(self, device: str | None = None) -> None:
-        self.session = _session_on(device)
+    def __init__(self, device: str | None = None, immediate: bool = False) -> None:
+        self.session, self.immediate = _session_on(device), immediate
 
     def __enter__(self) -> Self:
         self.session.__enter__()
-        self.token = record_with(Recorder(state_of(self.session)))
+        outer = recorder()
+        gradients = outer is None or outer.gradients
+        self.token = record_with(Recorder(state_of(self.session), gradients, self.immediate))
         return self
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
         stop_recording(self.token)
         self.session.__exit__()
-        state_of(self.session).flush()
+        if kind is None:
+            state_of(self.session).flush()
 
 
 def _session_on(device):
@@ -54,7 +61,7 @@ def no_grad() -> Iterator[None]:
     recording = recorder()
     if recording is None:
         raise GraphError("no_grad: there are values only inside `with pd.guard():`")
-    token = record_with(Recorder(recording.state, gradients=False))
+    token = record_with(Recorder(recording.state, False, recording.immediate))
     try:
         yield
     finally:

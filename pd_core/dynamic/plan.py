@@ -40,7 +40,7 @@ class Plan:
         self.compiled = program is None
         if program is None:
             fed = {v: np.asarray(v.held) for v in structure.leaves if v.held is not None}
-            graph, values = build_graph(fetches, updates, (), fed, False, structure.reads)
+            graph, values = build_graph(fetches, updates, (), fed, False)
             program = Program(session.backend, graph, values, structure)
             cache.add(structure, program)
         used = structure.leaves

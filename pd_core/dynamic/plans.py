@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Any
 from weakref import ref
 
@@ -26,14 +27,17 @@ Make = Callable[[Of], Targets]
 
 _BY_SIZES: Any = object()  # in the place of a plan: there is one for each combination of sizes
 _MOST = 256
+_numbers = count()
 
 
 class Plans:
     """Plans by what they compute and by the structure of the graph that they compute it for."""
 
     def __init__(self, session: Session) -> None:
-        self._session = ref(session)
+        self._session: Any = ref(session)
         self._plans: OrderedDict[tuple, Plan] = OrderedDict()
+        # numbers of structures: a long key is hashed once in an evaluation
+        self._structures: dict[tuple, int] = {}
 
     def evaluate(
         self,
@@ -48,7 +52,7 @@ class Plans:
         same with numbers for sizes if that fails. Without it the targets are those of the trace.
         `before()` is called when there is a plan, before it runs.
         """
-        session: Any = self._session()
+        session = self._session()
         if session.check_numerics or is_checking():
             self._check(session, trace, make)
         plan = self._plan(name, trace, make)
@@ -62,7 +66,10 @@ class Plans:
             raise self._located(error, session, trace, make) from error
 
     def _plan(self, name, trace, make):
-        key = (*name, trace.key, tuple(map(ref, trace.states)))
+        structure = self._structures.get(trace.key)
+        if structure is None:
+            structure = self._structures[trace.key] = next(_numbers)
+        key: tuple = (name, structure, tuple(map(ref, trace.states)))
         plan = self._plans.get(key)
         if plan is None:
             trace.check()
@@ -104,6 +111,8 @@ class Plans:
         self._plans[key] = plan
         while len(self._plans) > _MOST:
             self._plans.popitem(last=False)
+        if len(self._structures) > 4 * _MOST:  # those in use get new numbers
+            self._structures.clear()
         return plan
 
     def _check(self, session, trace, make):
@@ -123,7 +132,7 @@ class Plans:
         with not_recording():
             structure = Structure(fetches, updates, (), (), False) if make else trace
             fed = {v: np.asarray(v.held) for v in structure.leaves if v.held is not None}
-            graph, values = build_graph(fetches, updates, (), fed, False, structure.reads)
+            graph, values = build_graph(fetches, updates, (), fed, False)
             stage, index = error.place
             operator, site = session.backend.sites(graph, values)[stage][index]
         return BackendError(error.text, operator, site, error.place)

@@ -1,7 +1,8 @@
 """The recorder: what ops get while values are at hand."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,23 +10,28 @@ from numpy.typing import ArrayLike, DTypeLike
 from onnx.shape_inference import InferenceError
 
 from ..graph.broadcast import equal_sizes
-from ..graph.errors import GraphError, ShapeError
-from ..graph.inference import Call, infer
-from ..graph.node import Node, Recorded, refined
+from ..graph.errors import GraphError, NotComputed, ShapeError
+from ..graph.inference import infer, replaced_inputs
+from ..graph.nested import variables_in
+from ..graph.node import Node, refined, typed
+from ..graph.recorded import Form, Recorded, form, type_key
 from ..graph.recording import as_number, named_size
 from ..graph.site import user_site
-from ..graph.update import Assignment
-from ..graph.variable import OutputType, Variable, as_array, format_dims
+from ..graph.variable import Inputs, OutputType, Variable, as_array, constant, format_dims
+from .placeholder import Placeholder
 from .state import State
+from .templates import find, key_of, remember
 from .update import minimize
 
+_MAY_HOLD_ARRAYS = {np.ndarray, list, tuple, Placeholder}
 _CONSTANTS = 4  # values of a number that are constants; with more at one line it becomes a leaf
-_DEEPEST = 512  # operators without gradients that wait to be computed
+_WAITING = 1024  # operators that are recorded while one without gradients waits
 
 
 _sizes: dict[tuple, list] = {}  # by line, rank and dtype: of each axis, None if it differs
-_numbers: dict[tuple, dict[float, None]] = {}  # by line and place in the op: values seen
-_sound: dict[int, Sequence[OutputType]] = {}  # types whose sizes are checked, by their identity
+_values: dict[tuple, dict[tuple, None]] = {}  # by line and place in the op: constants seen
+_changing: set[Any] = set()  # lines where a number changes
+_forms: dict[tuple | None, Form] = {}  # by operator and types of inputs
 _resolutions: dict[tuple, list[OutputType]] = {}
 _LIMIT = 1 << 14
 
@@ -50,7 +56,7 @@ def _leaf_dims(site, array):
 
 def _check_sizes(call, types):
     """Check the sizes that an operator requires to be equal."""
-    outputs = [Variable.of(dims, dtype) for dims, dtype in types]
+    outputs = tuple([Variable.of(dims, dtype) for dims, dtype in types])
     for a, b in equal_sizes(_Built(call.op_type, call.inputs, call.attributes, outputs)):
         left, right = as_number(a), as_number(b)
         if left is not None and right is not None and left != right:
@@ -58,11 +64,26 @@ def _check_sizes(call, types):
             raise ShapeError(f"sizes {left} and {right} differ, of {shapes}")
 
 
+def _checked(call, types):
+    """Types with names of known number; ShapeError where sizes must be equal and are not."""
+    _check_sizes(call, types)
+    known = {d: d for x in call.inputs if x is not None for d in x.dims}
+    types = [(tuple([known.get(d, d) for d in dims]), dtype) for dims, dtype in types]
+    if all(type(d) is not str for dims, _ in types for d in dims):
+        return types
+    return _resolved(call, types)
+
+
+def _frozen(known):
+    """Known dims as something that has a hash."""
+    return tuple([tuple(d) if isinstance(d, (list, tuple)) else d for d in known])
+
+
 class _Built(NamedTuple):
     op_type: str
-    inputs: tuple
-    attributes: dict
-    outputs: list
+    inputs: Inputs
+    attributes: Mapping[str, Any]
+    outputs: tuple[Variable, ...]
 
 
 def _resolved(call, types):
@@ -72,7 +93,7 @@ def _resolved(call, types):
     if resolved is None:
         inputs = tuple([None if x is None else _with_numbers(x) for x in call.inputs])
         try:
-            concrete = infer(call._replace(inputs=inputs), len(types))
+            concrete = infer(replaced_inputs(call, inputs), len(types))
         except (GraphError, InferenceError):
             return types
         resolved = [
@@ -100,8 +121,8 @@ def _described(x):
 def _with_numbers(x):
     if x.value is not None or all(isinstance(d, int) for d in x.dims):
         return x
-    dims = [d if as_number(d) is None else as_number(d) for d in x.dims]
-    return Variable.of(dims, x.dtype, x.name)
+    numbers = [(d, as_number(d)) for d in x.dims]
+    return Variable.of([d if n is None else n for d, n in numbers], x.dtype, x.name)
 
 
 def _named(key, d, number, k, axis):
@@ -113,25 +134,66 @@ def _named(key, d, number, k, axis):
 class Recorder:
     """Records for one session: leaves for arrays, and persistent state as of this line."""
 
-    def __init__(self, state: State, gradients: bool = True):
-        self.state, self.gradients = state, gradients
-        self.inside = False
+    def __init__(self, state: State, gradients: bool = True, immediate: bool = False):
+        self.state, self.gradients, self.immediate = state, gradients, immediate
+        self.inside, self.site, self.line = False, None, None
+        self.added: list[Recorded] | None = (
+            None  # nodes of the running op, where they are asked for
+        )
 
     # ---- operands
 
-    def arguments(self, args: tuple, kwargs: dict) -> tuple[list, dict]:
+    def arguments(self, args: tuple, kwargs: dict) -> tuple[Sequence, dict]:
         """Return the arguments of an op with leaves in the place of arrays."""
-        args_ = [self._argument(a) for a in args]
+        for a in args:
+            if type(a) in _MAY_HOLD_ARRAYS:
+                args = tuple([self._argument(a) for a in args])
+                break
         if kwargs:
             kwargs = {k: self._argument(a) for k, a in kwargs.items()}
-        return args_, kwargs
+        return args, kwargs
+
+    def call(self, function: Callable, args: Sequence, kwargs: dict) -> Any:
+        """Call an op, or add the nodes that it has added for equal arguments."""
+        key, variables = key_of(function, args, kwargs)
+        if key is None or self.site in _changing:
+            return function(*args, **kwargs)
+        variables = [v if v.fill is None else self.state.read(v) for v in variables]
+        try:
+            template = find(key)
+        except KeyError:
+            return self._learn(function, args, kwargs, key, variables)
+        if template is None:
+            return function(*args, **kwargs)
+        for v in variables:
+            node = v.node
+            if type(node) is Recorded and node.serial - node.first > _WAITING and not v.tracked:
+                self._compute_waiting(variables)
+        return template.replay(variables, not self.gradients)
+
+    def _learn(self, function, args, kwargs, key, variables):
+        self.added = []
+        try:
+            result = function(*args, **kwargs)
+            remember(key, variables, self.added, result)
+        finally:
+            self.added = None
+        return result
+
+    def _compute_waiting(self, inputs):
+        """Compute operands: nothing else would end the chain of a running sum."""
+        waiting = [x for x in inputs if x is not None and x.is_recorded and x.held is None]
+        with suppress(NotComputed):  # what reads a feed slot waits for an evaluation
+            self.state.force(waiting)
 
     def _argument(self, a):
         if type(a) is np.ndarray:
             leaf = self.leaf(a)
             leaf.__dict__["literal"] = True
             return leaf
-        if type(a) in (list, tuple) and any(type(b) is np.ndarray for b in a):
+        if type(a) is Placeholder:
+            return a.filled(self)
+        if type(a) in (list, tuple) and any(type(b) in (np.ndarray, Placeholder) for b in a):
             return type(a)([self._argument(b) for b in a])
         return a
 
@@ -150,26 +212,27 @@ class Recorder:
             array = as_array(array, dtype)
         elif copy or not array.flags.c_contiguous:
             array = np.array(array, order="C")
-        dims = _leaf_dims(user_site(), array)
+        dims = _leaf_dims(self.site or user_site(), array)
         return Variable.of(dims, array.dtype, "value", held=array)
 
     def operand(self, x: Variable | None) -> Variable | None:
         """Return the value at this line of a persistent variable; any other as it is."""
         if x is None or x.fill is None:
-            return x
+            return x.filled(self) if type(x) is Placeholder else x
         return self.state.read(x)
 
-    def number(self, value: float, dtype: DTypeLike | None) -> Variable | None:
-        """Return a leaf for a number that changes from call to call; None for a constant."""
-        frame = sys._getframe(3)  # of the op, which may take several numbers
-        key = user_site(), frame.f_code, frame.f_lineno
-        values = _numbers.setdefault(key, {})
-        if value in values:
-            return None
+    def changing(self, x: Variable) -> Variable:
+        """Return a constant, or a leaf where a recorded line changes it from call to call."""
+        frame = sys._getframe(3)  # of the op, which may take several
+        key = self.site or user_site(), frame.f_code, frame.f_lineno
+        values = _values.setdefault(key, {})
+        if x.content in values:
+            return x
         if len(values) < _CONSTANTS:
-            values[value] = None
-            return None
-        return Variable.of((), np.dtype(dtype or np.float32), "number", held=as_array(value, dtype))
+            values[x.content] = None
+            return x
+        _changing.add(key[0])
+        return Variable.of(x.dims, x.dtype, "number", held=x.value, literal=True)
 
     # ---- sizes
 
@@ -208,40 +271,118 @@ class Recorder:
         attributes = {"held": x.held, "tracked": x.tracked, "literal": x.literal}
         return Variable.of(dims, x.dtype, x.name, source=source, **attributes)
 
-    def types(self, call: Call, types: Sequence[OutputType]) -> Sequence[OutputType]:
-        """Return output types with names for the sizes whose number is known.
-
-        ShapeError where sizes differ that the operator requires to be equal.
-        """
-        sound = _sound
-        if id(types) in sound:  # equal operators on equal types share them
-            return types
-        _check_sizes(call, types)
-        if all(type(d) is not str for dims, _ in types for d in dims):
-            sound[id(types)] = types
-            return types
-        return _resolved(call, types)
-
     # ---- nodes
+
+    def apply(
+        self,
+        op_type: str,
+        inputs: tuple,
+        outputs: int,
+        known: Any,
+        opset: int,
+        attributes: dict[str, Any],
+    ) -> Any:
+        """Add an ONNX operator, as `graph.node.apply` does; equal operators share their form."""
+        operands: list[Variable | None] = []
+        key: list[Any] = [op_type, outputs, opset]
+        for x in inputs:
+            if x is None:
+                operands.append(x)
+                key.append(x)
+                continue
+            if not isinstance(x, Variable):
+                x = constant(x)
+            if x.fill is not None:
+                x = self.state.read(x)
+            elif type(x) is Placeholder:
+                x = x.filled(self)
+            operands.append(x)
+            key.append(x.__dict__.get("type_key") or type_key(x))
+        if attributes:
+            for name, value in attributes.items():
+                key += name, type(value), tuple(value) if type(value) is list else value
+        if known is not None:
+            key.append(_frozen(known))
+        full: tuple | None = tuple(key)
+        try:
+            shared = _forms.get(full)
+        except TypeError:  # an attribute that has no hash
+            shared = full = None
+        if shared is None:
+            shared = self._form(op_type, operands, outputs, known, opset, attributes, full)
+        node = self._add(shared, tuple(operands))
+        return node.output(0) if outputs == 1 else node.outputs[:outputs]
+
+    def _form(self, op_type, inputs, outputs, known, opset, attributes, key):
+        call, types = typed(op_type, inputs, outputs, known, opset, attributes, _checked)
+        new = form(op_type, call.attributes, types, "", call.opset, visible=outputs, kind=call.kind)
+        # the type of a Reshape may depend on the node of its shape, and sizes without a number
+        # have another name in every node
+        numbered = all(type(d) is not str for dims, _ in types for d in dims)
+        shapes = any(
+            x is not None and x.node is not None and x.node.op_type == "Shape" for x in inputs
+        )
+        if key is not None and numbered and not shapes:
+            if len(_forms) >= _LIMIT:
+                _forms.clear()
+            _forms[key] = new
+        return new
+
+    def _add(self, form, inputs):
+        detached = not self.gradients or form.op_type == "StopGradient"
+        node = Recorded(form, inputs, detached)
+        if node.serial - node.first > _WAITING and not node.tracked:
+            self._compute_waiting(inputs)
+            node = Recorded(form, inputs, detached)
+        if self.added is not None:
+            self.added.append(node)
+        return node
 
     def node(self, op_type: str, inputs: tuple, *args: Any, **kwargs: Any) -> Node:
         """Return a recorded node, which reads persistent state as of this line."""
+        for name in ("output_names", "output_class", "output_state"):
+            kwargs.pop(name, None)
         inputs = tuple([self.operand(x) for x in inputs])
-        node = Recorded(op_type, inputs, *args, **kwargs)
-        if not self.gradients:
-            node.detach()
-        if node.depth > _DEEPEST and not node.tracked:
-            # nothing else would end the chain of a running sum
-            self.state.force([x for x in inputs if x is not None and x.is_recorded])
-        return node
+        return self._add(form(op_type, *args, **kwargs), inputs)
 
-    def draw(self, stream: int) -> tuple[int, int]:
-        """Return (stream, place in it) of the next random draw."""
-        draws = self.state.session.draws
-        draws[stream] += 1
-        return stream, draws[stream] - 1
+    def compute(self, result: Any) -> None:
+        """Compute what an op returned, unless it is in the body of a loop."""
+        waiting = [v for v in variables_in(result) if v.is_recorded and v.held is None]
+        if waiting:
+            with suppress(NotComputed):  # states and slices of a loop have no values here
+                self.state.force(waiting)
 
-    def assign(self, node: Node, effects: Sequence[Assignment]) -> None:
+    def begin(self, namespace: str) -> None:
+        """Number the draws of a namespace from 0 again: a layer of this name is called."""
+        calls = self.state.calls
+        calls[namespace] = calls.get(namespace, 0) + 1
+
+    def number_of_draw(self, namespace: str, prefix: str) -> int:
+        """Return the number of the next draw of this prefix in the running call of a layer.
+
+        Outside of layers nothing numbers them: they are one stream.
+        """
+        call = self.state.calls.get(namespace)
+        if call is None:
+            return 0
+        last, number = self.state.numbered.get((namespace, prefix), (0, 0))
+        number = number + 1 if last == call else 0
+        self.state.numbered[namespace, prefix] = call, number
+        return number
+
+    def draw(self, stream: int) -> tuple[int, int, int]:
+        """Return (stream, place in it, seed) of the next random draw."""
+        session = self.state.session
+        with session.exclusive():  # two threads never take the same
+            place = session.draws[stream]
+            session.draws[stream] = place + 1
+        return stream, place, session.seed
+
+    def store(self, variable: Variable, value: Variable) -> None:
+        """Store a value in a persistent variable."""
+        self.state.session.set(variable, value.numpy() if value.value is None else value.value)
+
+    def assign(self, node: Node, effects: Sequence[tuple[Variable, Variable]]) -> None:
         """Note the values that persistent variables take once the node is computed."""
         self.state.assign(node, effects)
 

@@ -51,7 +51,8 @@ class Numbered:
 
 
 def _numbers(dims: Dims) -> Dims:
-    return tuple([d if as_number(d) is None else as_number(d) for d in dims])
+    numbers = [(d, as_number(d)) for d in dims]
+    return tuple([d if n is None else n for d, n in numbers])
 
 
 def numbers_of(trace: Trace) -> tuple[int | None, ...]:

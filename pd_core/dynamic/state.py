@@ -1,9 +1,11 @@
 """What a session holds for `pd.guard()`: reads of variables, pending assignments, plans."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
+from sys import getrefcount
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary, WeakValueDictionary, ref
+from weakref import WeakKeyDictionary, ref
 
+from ..graph.errors import BackendError
 from ..graph.node import Node
 from ..graph.variable import Variable
 from ..run.session import Session, default_session
@@ -31,11 +33,15 @@ class State:
 
     def __init__(self, session: Session):
         self._session = ref(session)
-        self.reads: WeakValueDictionary[Variable, Variable] = WeakValueDictionary()
+        self.reference = ref(self)  # what its reads know it by
+        # by variable; a read in use has more references than this one
+        self.reads: dict[Variable, Variable] = {}
         self.pending: dict[Variable, Pending] = {}
-        self.gradients: WeakKeyDictionary[Variable, Variable] = WeakKeyDictionary()
+        self.gradients: WeakKeyDictionary[Variable, Any] = WeakKeyDictionary()
         self.optimizers: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
         self.plans = Plans(session)
+        self.calls: dict[str, int] = {}  # of layers, by name: the number of calls
+        self.numbered: dict[tuple[str, str], tuple[int, int]] = {}  # (call, number) of last draws
 
     @property
     def session(self) -> Session:
@@ -53,10 +59,30 @@ class State:
             return self.pending[v].value
         read = self.reads.get(v)
         if read is None:
-            attributes = {"source": v, "row_sparse": v.row_sparse, "site": v.site}
-            read = self.reads[v] = Variable.of(v.dims, v.dtype, v.name, **attributes)
-        read.__dict__["tracked"] = v.trainable
+            return self.reads.setdefault(v, self._new_read(v))
+        attributes = read.__dict__
+        if attributes["tracked"] is not v.trainable:
+            if getrefcount(read) == 3:  # the table, the local name and the argument
+                attributes["tracked"] = v.trainable
+            else:
+                self.keep(read)  # lines before have gradients or none, as it was
+                read = self.reads[v] = self._new_read(v)
         return read
+
+    def _new_read(self, v):
+        attributes = {"source": v, "row_sparse": v.row_sparse, "site": v.site}
+        attributes |= {"tracked": v.trainable, "state": self.reference}
+        return Variable.of(v.dims, v.dtype, v.name, **attributes)
+
+    def keep(self, read: Variable) -> None:
+        """Make a read a value of its own, which is no more the current one."""
+        with self.session.exclusive():
+            v: Any = read.source
+            if read.held is None:
+                self.session.initialize([v])
+                read.__dict__["held"] = self.session.current(v)
+            if self.reads.get(v) is read:
+                del self.reads[v]
 
     def assign(self, node: Node, effects: Sequence[tuple[Variable, Variable]]) -> None:
         """Note the values that persistent variables take once a node is computed."""
@@ -69,15 +95,24 @@ class State:
     def flush(self) -> None:
         """Store all pending values."""
         if self.pending:
-            self.force([p.value for p in self.pending.values()])
+            self.force([p.value for p in list(self.pending.values())])
 
     def before_store(self, v: Variable) -> None:
         """Keep the value of a variable for the reads in use, before it is replaced."""
         self.pending.pop(v, None)
-        read = self.reads.pop(v, None)
+        read = self._in_use(v)
         if read is not None:
             self.session.initialize([v])
             read.__dict__["held"] = self.session.current(v)
+
+    def _in_use(self, v):
+        """The read of a variable that is about to change, if it is in use; current no more."""
+        if v not in self.reads:
+            return None
+        # references: the table's and the argument of the function
+        if getrefcount(self.reads[v]) == 2:
+            return None
+        return self.reads.pop(v)
 
     def before_update(self, variables: Sequence[Callable[[], Variable | None]]) -> None:
         """Keep the values that a step writes in place, for the reads in use."""
@@ -92,8 +127,8 @@ class State:
         if self.reads:
             for reference in variables:
                 v = reference()
-                read = None if v is None else self.reads.pop(v, None)
-                if read is not None:
+                read = self._in_use(v)
+                if v is not None and read is not None:
                     read.__dict__["held"] = self.session.release(v)
 
     # ---- computing
@@ -102,21 +137,49 @@ class State:
         """Compute targets, and what else of their graph somebody holds."""
         session = self.session
         with session.exclusive():
-            trace = Trace(targets, self.pending, through=False)
-            plan, values = self.plans.evaluate(("force",), trace)
+            trace = Trace(targets, self, through=False)
+            plan, values = self.evaluate(("force",), trace)
             self.finish(trace, plan, values)
 
-    def finish(self, trace: Trace, plan: Plan, values: Sequence[Any], ends: bool = False) -> None:
+    def evaluate(self, name: tuple, trace: Trace, *make: Any, **before: Any) -> tuple[Plan, list]:
+        """Return a plan for a trace and its values, see `Plans.evaluate`.
+
+        If an operator fails, the assignments that need it are dropped.
+        """
+        try:
+            return self.plans.evaluate(name, trace, *make, **before)
+        except BackendError:
+            for v, pending in trace.assigned:
+                self._settle(v, pending)
+            raise
+
+    def _settle(self, v, pending):
+        """Store a pending value if it can be computed, drop it otherwise."""
+        if v in self.pending and self.pending[v] is pending:
+            trace = Trace([pending.value], self, through=False)
+            try:
+                plan, values = self.plans.evaluate(("force",), trace)
+            except BackendError:
+                del self.pending[v]
+            else:
+                self.finish(trace, plan, values)
+
+    def finish(
+        self, trace: Trace, plan: Plan, values: Sequence[Any], ended: Container[Variable] = ()
+    ) -> None:
         """Give the Variables of a trace their values, and end the graph where they suffice.
 
-        With `ends` it ends at all of them: their history was used.
+        It ends at those of `ended` too: their history was used.
         """
+        already = trace.ended()
         for v, value in zip(trace.fetches, values, strict=False):
             attributes = v.__dict__
             attributes["held"] = value
+            if already and v in already:
+                attributes["consumed"] = True
             if not v.tracked:
                 attributes["node"] = None
-            elif ends:
+            elif v in ended:
                 attributes["node"], attributes["tracked"] = None, False
                 attributes["consumed"] = True
         assigned = trace.assigned
@@ -125,14 +188,15 @@ class State:
         for v, pending in assigned:
             attributes = pending.value.__dict__
             attributes["node"], attributes["source"] = None, v
-            if self.pending.get(v) is pending:
+            attributes["state"] = self.reference
+            if v in self.pending and self.pending[v] is pending:
                 del self.pending[v]
                 self.reads[v] = pending.value
 
 
 def state_of(session: Session) -> State:
     """Return the recorded part of a session."""
-    if session.recorded is None:
+    if not isinstance(session.recorded, State):
         session.recorded = State(session)
     return session.recorded
 

@@ -1,14 +1,38 @@
 """Traces: what was recorded behind some targets, as the key of its program."""
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
+from operator import attrgetter
 from sys import getrefcount
 from typing import Any
 
+from ..gradients import zeros
 from ..graph.errors import GraphError, NotComputed
-from ..graph.node import Node, Recorded
+from ..graph.node import Node
+from ..graph.recorded import Recorded, type_key
 from ..graph.site import site_text
-from ..graph.variable import Variable
-from ..run.structure import Structure
+from ..graph.variable import Variable, describe
+from ..run.structure import STATE, Structure
+
+_SERIAL = attrgetter("serial")
+
+
+def label(v: Variable) -> str:
+    """Return name and type of a Variable, without its value."""
+    return f"{v.name}: {describe(v)}"
+
+
+def _passes(node, reached):
+    """Whether gradients flow to the inputs of a node."""
+    if type(node) is not Recorded:
+        return not reached.isdisjoint(node.outputs)
+    if not node.tracked:
+        return False
+    for reference in node.alive:
+        y = None if reference is None else reference()
+        if y is not None and y in reached:
+            return True
+    return False
 
 
 class Trace(Structure):
@@ -23,48 +47,106 @@ class Trace(Structure):
     def __init__(
         self,
         targets: Sequence[Variable],
-        pending: Mapping[Variable, Any],
+        state: Any,
         through: bool,
         operands: Sequence[Variable] = (),
     ) -> None:
         self._begin(set(), False)
+        self._state, pending = state.reference, state.pending
         self.targets, self.through = list(dict.fromkeys(targets)), through
-        order: list[Node] = []
+        self._ends: list[Variable] = []  # leaves where an earlier `backward` ended the graph
         seen: set[Node] = set()
-        self._walk(self.targets, order, seen)
-        self.assigned = [(v, p) for v, p in pending.items() if p.node in seen]
-        self._walk([p.value for _, p in self.assigned], order, seen)
-        self.order = order
-        self._add(order)
+        self._reach(self.targets, seen)
+        self.assigned = []
+        if pending:
+            # a copy, for other threads add to it
+            self.assigned = [(v, p) for v, p in list(pending.items()) if p.node in seen]
+            self._reach([p.value for _, p in self.assigned], seen)
+        self.order = sorted(seen, key=_SERIAL)  # a node is younger than those that it needs
+        self._uses: dict[int, int] = defaultdict(int)  # by number: inputs of nodes in the trace
+        self._add(self.order)
         held, self.flows = self._held()
         self.fetches = [*self.targets, *held]
         self.updates = [(v, p.value) for v, p in self.assigned]
         self._finish(self.fetches, self.updates, operands)
-        self.states = [v for v in self.leaves if v.is_persistent and v.held is None]
+        self.states = [v for v in self.leaves if v.fill is not None and v.held is None]
 
-    def _walk(self, targets, order, seen):
-        """Append the nodes behind targets, each after those that it needs."""
-        through = self.through
-        stack: list[Any] = []
-        for v in reversed(targets):
-            if v.node is not None and (v.held is None or (through and v.tracked)):
-                stack.append(v.node)
+    def _reach(self, targets, seen):
+        """Add the nodes behind targets."""
+        through, stack = self.through, list(targets)
         while stack:
-            node = stack.pop()
-            if node is None:  # all inputs of the node below it are in order
-                order.append(stack.pop())
-            elif node not in seen:
-                seen.add(node)
-                stack.append(node)
-                stack.append(None)
+            v = stack.pop()
+            node = v.node
+            if node is None or node in seen or (v.held is not None and not (through and v.tracked)):
+                continue
+            seen.add(node)
+            stack += [x for x in node.inputs if x is not None and x.node is not None]
+
+    def _add(self, order):
+        """Append nodes to the key as `Structure` does, and count the uses of each Variable."""
+        numbers, key, uses, sized = self._numbers, self._key, self._uses, self._dims
+        for node in order:
+            recorded = type(node) is Recorded
+            if recorded and node.form.simple:
+                form = node.form
+                inputs = [
+                    -1 if x is None else numbers.get(x) or self._number(x) for x in node.inputs
+                ]
+                for number in inputs:
+                    uses[number] += 1
+                key += (form.kind, tuple(inputs), form.types[0][0])
+                self._count += 1
+                reference = node.alive[0]
+                y = None if reference is None else reference()
+                if y is not None:
+                    numbers[y] = self._count
+                continue
+            if not recorded or node.form.blocks or node.form.op_type == "Uniform":
+                super()._add((node,))
                 for x in node.inputs:
-                    if (
-                        x is not None
-                        and x.node is not None
-                        and x.node not in seen
-                        and (x.held is None or (through and x.tracked))
-                    ):
-                        stack.append(x.node)
+                    if x is not None:
+                        uses[numbers[x]] += 1
+                continue
+            form, inputs = node.form, []
+            for x in node.inputs:
+                if x is None:
+                    inputs.append(-1)
+                else:
+                    number = numbers.get(x) or self._number(x)
+                    inputs.append(number)
+                    uses[number] += 1
+            key += (form.kind, tuple(inputs))
+            for reference, (dims, dtype), numbered in zip(
+                node.alive, form.types, form.numbered, strict=True
+            ):
+                self._count += 1
+                y = None if reference is None else reference()
+                if y is not None:
+                    numbers[y] = self._count
+                key.append(dims if numbered else sized.get(dims) or self._sized(dims))
+                if form.domain:
+                    key.append(dtype.num)
+
+    def _number(self, v):
+        """The number of a Variable; a read of state has that of the state."""
+        source = v.source
+        if source is not None and v.held is None and v.__dict__["state"] is not self._state:
+            v.__dict__["state"]().keep(v)  # a value of another session
+        if source is None or v.held is not None:
+            if v.__dict__.get("consumed"):
+                self._ends.append(v)
+            return super()._number(v)
+        number = self._numbers.get(v)
+        if number is None:
+            number = self._numbers.get(source)
+            if number is None:
+                self._count += 1
+                number = self._numbers[source] = self._count
+                self.leaves.append(source)
+                self._key.append((STATE, *type_key(source)))
+            self._numbers[v] = number
+            self.reads[v] = source
+        return number
 
     def _held(self):
         """The Variables that somebody else holds, and for each node whether gradients pass.
@@ -73,35 +155,40 @@ class Trace(Structure):
         of numbers and this function. A reference too many costs the output of a value that nobody
         looks at.
         """
-        uses: dict[Variable, int] = {}
-        for node in self.order:
-            for x in node.inputs:
-                if x is not None:
-                    uses[x] = uses.get(x, 0) + 1
+        uses, numbers, targets = self._uses, self._numbers, self.targets
         for _, p in self.assigned:
-            uses[p.value] = uses.get(p.value, 0) + 1
-        targets = set(self.targets)
-        # a read itself, the argument, the keys of `uses`, of the numbers and of the reads
+            uses[numbers[p.value]] += 1
+        # references: itself, the argument, the keys of the numbers and of the reads here, and the
+        # table of the state
         self.read_elsewhere = [
-            c.source
-            for c in self.reads
-            if c.row_sparse and getrefcount(c) - uses.get(c, 0) > 4 + (c in uses)
+            c.source for c in self.reads if c.row_sparse and getrefcount(c) - uses[numbers[c]] > 5
         ]
-        held, flows = [], []
+        held: list[Variable] = []
+        flows: list[int] = []
         for node in self.order:
             if type(node) is not Recorded:
                 continue
-            flows.append(node.tracked)
+            tracked = node.tracked
+            flows.append(tracked)
             for reference in node.alive:
                 y = None if reference is None else reference()
-                if y is None:
-                    continue
-                if node.tracked and not y.tracked:
-                    flows.append(self._numbers[y])
-                # y itself, the argument, the keys of `uses` and of the numbers
-                if getrefcount(y) - uses.get(y, 0) > 3 + (y in uses) and y not in targets:
-                    held.append(y)
+                if y is not None:
+                    number = numbers[y]
+                    if tracked and not y.tracked:
+                        flows.append(number)
+                    # y itself, the argument and the key of the numbers
+                    if getrefcount(y) - uses[number] > 3 and y not in targets:
+                        held.append(y)
         return held, tuple(flows)
+
+    def differentiated(self) -> set[Variable]:
+        """Return the Variables that gradients flow to from the targets."""
+        reached = {v for v in self.targets if v.tracked}
+        for node in reversed(self.order):
+            if not _passes(node, reached):
+                continue
+            reached.update([x for x in node.inputs if x is not None and x.tracked])
+        return reached
 
     def number(self, v: Variable) -> int:
         """Return the number of a Variable in the key."""
@@ -116,12 +203,28 @@ class Trace(Structure):
 
     def check_history(self) -> None:
         """Check that no gradient would end where an earlier `backward` ended the graph."""
-        for v in self.leaves:
-            if v.__dict__.get("consumed"):
+        ended = self.ended()
+        for v in self.targets:
+            if v in ended:
                 raise GraphError(
-                    f"the graph behind {v!r} ended with an earlier backward() or minimize()\n"
+                    f"the graph behind {label(ended[v])} ended with an earlier backward() or "
+                    "minimize()\n"
                     "  hint: retain_graph=True there keeps it, detach() takes the value alone"
                 )
+
+    def ended(self) -> dict[Variable, Variable]:
+        """Return the Variables whose gradients would flow to where the graph ended, with that."""
+        ended = {v: v for v in self._ends}
+        if not ended:
+            return ended
+        for node in self.order:
+            end = next((ended[x] for x in node.inputs if x in ended), None)
+            if end is None or node.op_type in zeros or getattr(node, "detached", False):
+                continue
+            for y in node.outputs:
+                if y.dtype.kind == "f" and y.__dict__.get("tracked") is not False:
+                    ended[y] = end
+        return ended
 
     def release(self) -> None:
         """Drop the references to the graph, so that what nobody holds is freed."""

@@ -2,17 +2,17 @@
 
 from collections.abc import Sequence
 from typing import Any
-from weakref import ref
+from weakref import WeakKeyDictionary, ref
 
 from ..graph.errors import GraphError
 from ..graph.recording import not_recording
 from ..graph.update import Update
 from ..graph.variable import Variable, fresh_dim
 from ..optimizers.kept import KeptTracing, kept_tracing
-from ..optimizers.row_sparse import RowGradient, gradients_by_rows
-from .backward import Gradient, check_tracked, label
+from ..optimizers.row_sparse import RowGradient, added, gradients_by_rows
+from .backward import Gradient, backward, check_tracked, differentiated
 from .state import State
-from .trace import Trace
+from .trace import Trace, label
 
 
 def minimize(
@@ -31,13 +31,29 @@ def minimize(
         if all("parameters" in c.__dict__ for c in costs):
             reached = [w for c in costs for w in c.__dict__["parameters"]]
             _step(state, kept, reached if var_list is None else var_list)
+        elif state.session.is_exchanging:
+            _exchanged_step(state, kept, costs, var_list, retain_graph)
         else:
             _fused_step(state, kept, costs, var_list, retain_graph)
 
 
+def _exchanged_step(state, kept, costs, var_list, retain_graph):
+    """Take a step whose gradients are exchanged before the update; they are not kept."""
+    check_tracked("minimize", costs)
+    costs = [c for c in costs if c.tracked]
+    gradients, state.gradients = state.gradients, WeakKeyDictionary()
+    try:
+        for number, c in enumerate(costs, 1):
+            backward(c, retain_graph=retain_graph or number < len(costs))
+        reached = [w for c in costs for w in c.__dict__.pop("parameters")]
+        _step(state, kept, reached if var_list is None else var_list)
+    finally:
+        state.gradients = gradients
+
+
 def _step(state, kept, parameters):
     """Update parameters with the gradients that they have."""
-    pairs = [(w, state.gradients.get(w)) for w in dict.fromkeys(parameters) if w.trainable]
+    pairs: list = [(w, state.gradients.get(w)) for w in dict.fromkeys(parameters) if w.trainable]
     pairs = [(w, g) for w, g in pairs if g is not None]
     if not pairs:
         raise GraphError(f"minimize: none of {[w.name for w in parameters]} has a gradient")
@@ -70,30 +86,45 @@ def _template(kept, pairs: Sequence[tuple[Variable, Gradient]]) -> tuple[list[Va
     return slots, kept.update(gradients)
 
 
+def _reads(leaves: Sequence[Variable]) -> dict[Variable, list[Variable]]:
+    """The reads of each parameter: the current one, and those before an update."""
+    reads: dict[Variable, list[Variable]] = {}
+    for v in leaves:
+        if v.source is not None and v.source.is_persistent:
+            reads.setdefault(v.source, []).append(v)
+    return reads
+
+
 def _fused_step(state, kept: KeptTracing, costs, var_list, retain_graph):
     """Compute gradients and update in one program."""
     check_tracked("minimize", costs)
-    trace = Trace(costs, state.pending, through=True, operands=kept.operands())
-    reads = {v.source: v for v in trace.reads if v.tracked}
-    parameters = [w for w in (reads if var_list is None else var_list) if w in reads]
+    trace = Trace(costs, state, through=True, operands=kept.operands())
+    trace.check_history()
+    reached = trace.differentiated()
+    reads = _reads(differentiated(trace, reached, computed=False))
+    chosen = dict.fromkeys(reads if var_list is None else var_list)
+    parameters = [w for w in chosen if w in reads and w.trainable]  # it may be frozen by now
     if not parameters:
         wanted = "parameters" if var_list is None else [w.name for w in var_list]
         raise GraphError(f"minimize: {label(costs[0])} depends on no trainable ones of {wanted}")
-    numbers = tuple([trace.number(reads[w]) for w in parameters])
+    numbers = tuple([tuple([trace.number(v) for v in reads[w]]) for w in parameters])
     name = ("minimize", ref(kept.optimizer), kept.settings(), len(costs), trace.flows, numbers)
 
     def make(of):
-        trace.check_history()
-        wrt = [of(reads[w]) for w in parameters]
-        gradients = gradients_by_rows([of(c) for c in costs], wrt)
-        pairs = [(w, g) for w, g in zip(parameters, gradients, strict=True) if g is not None]
+        owners = [w for w in parameters for _ in reads[w]]
+        wrt = [of(v) for w in parameters for v in reads[w]]
+        sums: dict[Variable, Any] = {}
+        for w, g in zip(owners, gradients_by_rows([of(c) for c in costs], wrt), strict=True):
+            if g is not None:
+                sums[w] = added(sums[w], g) if w in sums else g
+        pairs = list(sums.items())
         changes = [(a.variable, a.value) for a in kept.update(pairs).assignments]
         assigned = [(v, of(x)) for v, x in trace.updates]
         return [of(v) for v in trace.fetches], [*assigned, *changes], None
 
     elsewhere = [ref(w) for w in trace.read_elsewhere]
-    plan, values = state.plans.evaluate(
-        name, trace, make, before=lambda: state.before_update(elsewhere)
-    )
-    reads.clear()
-    state.finish(trace, plan, values, ends=not retain_graph)
+    plan, values = state.evaluate(name, trace, make, before=lambda: state.before_update(elsewhere))
+    ended = set() if retain_graph else reached.intersection(trace.fetches)
+    reads.clear()  # a read that is in use after the step keeps the value before it
+    reached.clear()
+    state.finish(trace, plan, values, ended)

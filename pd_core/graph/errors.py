@@ -92,6 +92,10 @@ class DamagedFile(ValueError):
     """A file that violates its format; the message names the file and the position in it."""
 
 
+class LoadWarning(UserWarning):
+    """A value in a file, or one that the file lacks, that does not fit what it is loaded into."""
+
+
 class ModelError(ValueError):
     """A file that is no model, or a model that cannot be imported."""
 

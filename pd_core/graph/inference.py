@@ -91,6 +91,11 @@ class Call(NamedTuple):
     kind: int = 0  # see `signature.kind_of`
 
 
+def replaced_inputs(call: Call, inputs: Inputs) -> Call:
+    """Return the same operator on other inputs."""
+    return Call(call.op_type, inputs, call.attributes, call.opset, call.kind)
+
+
 def infer(call: Call, outputs: int, known: Sequence[Iterable[Dim] | None] = ()) -> list[OutputType]:
     """Return dims and dtype of each output of an operator of the ONNX domain.
 

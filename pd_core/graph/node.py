@@ -5,7 +5,6 @@ from contextvars import ContextVar
 from itertools import count
 from types import MappingProxyType
 from typing import Any, Literal, overload
-from weakref import ref
 
 from onnx import shape_inference
 
@@ -17,7 +16,7 @@ from .signature import kind_of
 from .site import Site, site_text, user_site
 from .variable import Dim, Inputs, Operand, OutputType, Variable, constant, describe
 
-_serials = count()
+serials = count()  # numbers of nodes, in the order in which they are built
 # The node that a rewrite replaces.
 _replaced: ContextVar["Node | None"] = ContextVar("pd_core.replaced", default=None)
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -118,11 +117,7 @@ class Node(_Fixed):
         Outputs are of `output_class`, a subclass of Variable, and get the attributes
         `output_state`.
         """
-        replaced = _replaced.get()
-        if replaced is None:
-            scope, site = current_namespace(), user_site()
-        else:
-            scope, site = replaced.scope, replaced.site
+        scope, site = current_place()
         if kind is None:
             kind = kind_of(op_type, domain, opset, attributes, len(types))
         _op_type(self, op_type)
@@ -135,13 +130,10 @@ class Node(_Fixed):
         _scope(self, scope)
         _site(self, site)
         _kind(self, kind)
-        _serial(self, next(_serials))
+        _serial(self, next(serials))
         _visible(self, len(types) if visible is None else visible)
-        self._make_outputs(types, output_names, output_class, output_state)
-
-    def _make_outputs(self, types, output_names, output_class, output_state):
         if output_names is None:
-            output_names = _output_names(self.op_type, self.scope, len(types))
+            output_names = _output_names(op_type, scope, len(types))
         _outputs(
             self,
             tuple(
@@ -180,71 +172,6 @@ _visible, _outputs = _slots["visible"].__set__, _slots["outputs"].__set__
 def _output_names(op_type, scope, count):
     name = names().next(op_type.lower() + "_", scope)
     return [name, *(f"{name}:{k}" for k in range(1, count))]
-
-
-class Recorded(Node):
-    """A node that is recorded while values are at hand, freed with the last use of its outputs.
-
-    A node does not keep its outputs, which keep the node: a cycle would leave what a loop records
-    to the garbage collector, with the arrays that hang on it. An output that nobody holds is made
-    anew where it is asked for.
-    """
-
-    __slots__ = ("alive", "depth", "described", "detached", "tracked")
-
-    tracked: bool  # whether it depends on something that has a gradient
-    detached: bool  # whether gradients end here all the same
-    depth: int  # the longest chain of operators behind it that are not computed yet
-    described: Sequence[OutputType]  # the types of the outputs
-    alive: list[Any]  # references to the outputs, None for those that were not asked for yet
-
-    def _make_outputs(self, types, output_names, output_class, output_state):
-        _described(self, types)
-        _alive(self, [None] * len(types))
-        tracked, depth = False, 0
-        for x in self.inputs:
-            if x is not None:
-                if x.tracked:
-                    tracked = True
-                node = x.node
-                if type(node) is Recorded and node.depth >= depth and x.held is None:
-                    depth = node.depth + 1
-        _tracked(self, tracked)
-        _detached(self, False)
-        _depth(self, depth)
-
-    def detach(self) -> None:
-        """End gradients here."""
-        _tracked(self, False)
-        _detached(self, True)
-
-    @property
-    def outputs(self) -> tuple[Variable, ...]:  # type: ignore[override]
-        """The output Variables."""
-        return tuple([self.output(k) for k in range(len(self.alive))])
-
-    def output(self, k: int) -> Variable:
-        """Return one output."""
-        reference = self.alive[k]
-        v = None if reference is None else reference()
-        if v is None:
-            dims, dtype = self.described[k]
-            v = Variable.of(dims, dtype, self.op_type.lower(), node=self)
-            if self.tracked and dtype.kind == "f":
-                v.__dict__["tracked"] = True
-            self.alive[k] = ref(v)
-        return v
-
-    @property
-    def types(self) -> list[OutputType]:
-        """Dims and dtype of each output."""
-        return list(self.described)
-
-
-_slots = vars(Recorded)
-_described, _alive = _slots["described"].__set__, _slots["alive"].__set__
-_tracked, _detached = _slots["tracked"].__set__, _slots["detached"].__set__
-_depth = _slots["depth"].__set__
 
 
 class in_place_of:
@@ -298,23 +225,47 @@ def apply(
     list of dims gives those of the first few.
     `opset` says which version of an operator is meant that is newer than `inference.OPSET`.
     """
-    inputs, attributes = _arguments(inputs, attributes)
+    recording = recorder()
+    if recording is not None:
+        return recording.apply(op_type, inputs, outputs, known, opset, attributes)
+    call, types = typed(op_type, inputs, outputs, known, opset, attributes)
+    node = Node(
+        op_type,
+        call.inputs,
+        call.attributes,
+        types,
+        opset=call.opset,
+        visible=outputs,
+        kind=call.kind,
+    )
+    return node.outputs[0] if outputs == 1 else node.outputs[:outputs]
+
+
+def typed(
+    op_type: str,
+    inputs: Sequence[Operand | None],
+    outputs: int,
+    known: Any,
+    opset: int,
+    attributes: dict[str, Any],
+    check: Callable[[Call, list[OutputType]], Any] | None = None,
+) -> tuple[Call, Any]:
+    """Return an ONNX operator with Variables as inputs, and the types of its outputs.
+
+    The arguments are those of `apply`. `check(call, types)` returns the types in the end.
+    """
+    variables, attributes = _arguments(inputs, attributes)
     count = outputs if op_type not in _OUTPUTS else max(outputs, _OUTPUTS[op_type])
     several = bool(known) and isinstance(known[0], (tuple, list))
-    recording = recorder()
     try:
-        opset, kind = _version(op_type, len(inputs), attributes, opset, count)
-        call = Call(op_type, inputs, attributes, opset, kind)
+        opset, kind = _version(op_type, len(variables), attributes, opset, count)
+        call = Call(op_type, variables, attributes, opset, kind)
         types = infer(call, count, known if several else (known,))
-        if recording is not None:
-            types = recording.types(call, types)
+        return call, types if check is None else check(call, types)
     except GraphError as error:
-        raise type(error)(_explained(op_type, inputs, attributes, error)) from None
+        raise type(error)(_explained(op_type, variables, attributes, error)) from None
     except shape_inference.InferenceError as error:
-        raise ShapeError(_explained(op_type, inputs, attributes, error)) from None
-    make = Node if recording is None else recording.node
-    node = make(op_type, inputs, attributes, types, opset=opset, visible=outputs, kind=kind)
-    return node.outputs[0] if outputs == 1 else node.outputs[:outputs]
+        raise ShapeError(_explained(op_type, variables, attributes, error)) from None
 
 
 def composite(
@@ -414,7 +365,17 @@ def rebuilt(
 
 def latest_serial() -> int:
     """A number that every node built from here on exceeds."""
-    return next(_serials)
+    return next(serials)
+
+
+def current_place() -> tuple[str, Site | None]:
+    """Return the namespace and the line of a node that is built now."""
+    replaced = _replaced.get()
+    if replaced is not None:
+        return replaced.scope, replaced.site
+    recording = recorder()
+    known = None if recording is None else recording.site
+    return current_namespace(), known or user_site()
 
 
 def _explained(op_type, inputs, attributes, error) -> str:

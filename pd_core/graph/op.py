@@ -1,11 +1,13 @@
 """The decorator of op functions, which names the op in the errors raised inside it."""
 
+import sys
 from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
 from .errors import GraphError
 from .recording import recorder
+from .site import is_internal, user_site
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
@@ -20,8 +22,17 @@ def op(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]
     @wraps(function)
     def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
         recording = recorder()
-        if recording is not None and not recording.inside:
-            return _recorded(function, recording, args, kwargs)
+        if recording is not None:
+            frame = sys._getframe(1)
+            file = frame.f_code.co_filename
+            site = None if is_internal[file] else (file, frame.f_lineno)
+            if not recording.inside:
+                result = _recorded(function, recording, site, args, kwargs)
+                if recording.immediate:
+                    recording.compute(result)
+                return result
+            if site is not None:  # in the body of a loop
+                recording.site = site
         try:
             return function(*args, **kwargs)
         except GraphError as error:
@@ -32,24 +43,32 @@ def op(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]
     return call
 
 
-def _recorded(function, recording, args, kwargs):
+def _recorded(function, recording, site, args, kwargs):
     """Call an op while values are at hand: arrays are leaves.
 
     Sizes may be names, so that one program is for every size. An op that has to know them gets
     numbers: those of all axes but the first where that is enough.
     """
-    recording.inside = True
+    recording.inside, recording.site = True, site or recording.line or user_site()
     try:
         args, kwargs = recording.arguments(args, kwargs)
-        for specialise in (recording.except_first, recording.specialised, None):
-            try:
-                return function(*args, **kwargs)
-            except GraphError as error:
-                if error.op is None:
-                    error.op = function.__name__
-                known = None if specialise is None else specialise(args, kwargs)
-                if known is None:
-                    raise
-                args, kwargs = known
+        try:
+            return recording.call(function, args, kwargs)
+        except GraphError as error:
+            if error.op is None:
+                error.op = function.__name__
+            return _with_numbers(function, recording, args, kwargs, error)
     finally:
-        recording.inside = False
+        recording.inside, recording.site = False, None
+
+
+def _with_numbers(function, recording, args, kwargs, error):
+    for specialise in (recording.except_first, recording.specialised):
+        args, kwargs = specialise(args, kwargs)
+        try:
+            return function(*args, **kwargs)
+        except GraphError as other:
+            error = other
+            if error.op is None:
+                error.op = function.__name__
+    raise error

@@ -3,7 +3,7 @@
 The recorder itself is in `pd_core.dynamic`, above all that builds graphs.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextvars import ContextVar
 from itertools import count
 from typing import Any, Protocol
@@ -13,9 +13,19 @@ class Recorder(Protocol):
     """The interface of a recorder that ops use."""
 
     inside: bool  # whether an op runs that was called from outside of ops
+    site: Any  # the line that called it
+    line: Any  # the line that called the layer of ours in which it runs, if it does
+    gradients: bool  # whether results have any
+    immediate: bool  # whether each such op is computed before it returns
+
+    def compute(self, result: Any) -> None:
+        """Compute what an op returned."""
 
     def arguments(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
         """Return the arguments of an op with leaves in the place of arrays."""
+
+    def call(self, function: Any, args: Any, kwargs: Any) -> Any:
+        """Call an op, or add the nodes that it has added for equal arguments."""
 
     def except_first(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
         """Return the arguments with their sizes as numbers, but those of the first axes."""
@@ -26,11 +36,20 @@ class Recorder(Protocol):
     def operand(self, x: Any) -> Any:
         """Return the value at this line of a persistent variable; any other as it is."""
 
-    def number(self, value: float, dtype: Any) -> Any:
-        """Return a leaf for a number that changes from call to call, None for a constant."""
+    def changing(self, x: Any) -> Any:
+        """Return a constant, or a leaf where a recorded line changes it from call to call."""
 
-    def types(self, call: Any, types: list) -> list:
-        """Return the types of the outputs of an operator with the sizes that are known."""
+    def store(self, variable: Any, value: Any) -> None:
+        """Store a value in a persistent variable."""
+
+    def apply(self, *arguments: Any) -> Any:
+        """Add an ONNX operator; the arguments are those of `graph.node.apply`."""
+
+    def begin(self, namespace: str) -> None:
+        """Number the draws of a namespace from 0 again: a layer of this name is called."""
+
+    def number_of_draw(self, namespace: str, prefix: str) -> int:
+        """Return the number of the next draw of this prefix in the running call of a layer."""
 
     def draw(self, stream: int) -> Any:
         """Return the identity of the next random draw of a stream."""
@@ -41,7 +60,13 @@ class Recorder(Protocol):
     def minimize(self, optimizer: Any, costs: list, var_list: Any, retain_graph: bool) -> None:
         """Take a step of an optimizer."""
 
-    node: Callable[..., Any]  # the class of the nodes that are recorded
+    def node(self, op_type: str, inputs: tuple, *args: Any, **kwargs: Any) -> Any:
+        """Return a recorded node; the arguments are those of Node."""
+
+    def leaf(self, value: Any, dtype: Any = None, copy: bool = True) -> Any:
+        """Return a Variable with a value of its own."""
+
+    state: Any  # what the session holds for recorded graphs
 
 
 _recorder: ContextVar[Recorder | None] = ContextVar("pd_core.recorder", default=None)
@@ -61,6 +86,21 @@ class not_recording:
 
     def __exit__(self, *exc: object) -> None:
         _recorder.reset(self.token)
+
+
+class deferred:
+    """Let ops wait until somebody looks, in `pd.guard(immediate=True)` too, in a `with`."""
+
+    __slots__ = ("immediate", "recorder")
+
+    def __enter__(self) -> None:
+        self.recorder = recorder()
+        if self.recorder is not None:
+            self.immediate, self.recorder.immediate = self.recorder.immediate, False
+
+    def __exit__(self, *exc: object) -> None:
+        if self.recorder is not None:
+            self.recorder.immediate = self.immediate
 
 
 class Size(str):

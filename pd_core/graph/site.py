@@ -18,13 +18,13 @@ class _IsInternal(dict):
 
 Site = tuple[str, int]  # file and line
 
-_is_internal = _IsInternal()
+is_internal = _IsInternal()
 
 
 def user_site() -> Site | None:
     """Return (file, line) of the innermost frame outside our packages, None if there is none."""
     frame: FrameType | None = sys._getframe(1)
-    while frame and _is_internal[frame.f_code.co_filename]:
+    while frame and is_internal[frame.f_code.co_filename]:
         frame = frame.f_back
     return (frame.f_code.co_filename, frame.f_lineno) if frame else None
 

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 
 from .errors import DTypeError, GraphError, ShapeError
 from .node import ancestors
-from .variable import Operand, Variable, as_array, constant
+from .recording import recorder
+from .variable import Operand, Variable, as_array
 
 
 class Update:
@@ -68,7 +69,16 @@ class Assignment:
 
 
 def assign(variable: Variable, value: Operand) -> Update:
-    """Return a target that stores `value` (Variable, array or number) in a persistent variable."""
+    """Return a target that stores `value` (Variable, array or number) in a persistent variable.
+
+    Inside `pd.guard()` it is stored at once, and the target does nothing.
+    """
+    recording = recorder()
     if not isinstance(value, Variable):
-        value = constant(as_array(value, variable.dtype, f"assign: {variable!r}"))
-    return Update([Assignment(variable, value)])
+        array = as_array(value, variable.dtype, f"assign: {variable!r}")
+        value = Variable.of(array.shape, array.dtype, "const", value=array)
+    assignment = Assignment(variable, value)
+    if recording is None:
+        return Update([assignment])
+    recording.store(variable, value)
+    return Update()

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from .errors import DTypeError, ShapeError
-from .initializers import Constant, Initializer, Value, fan_in
+from .initializers import Constant, Gaussian, Initializer, Uniform, Value, fan_in
 from .names import register
 from .recording import as_number, recorder
 from .site import Site, user_site
@@ -108,7 +108,7 @@ class Variable:
         if shape is None:
             raise ShapeError(f"{label}: give a shape or data")
         attributes = self.__dict__  # past __setattr__
-        attributes["dims"] = tuple(_dim(label, d) for d in shape)
+        attributes["dims"] = tuple(as_dim(label, d) for d in shape)
         attributes["dtype"] = np.dtype(dtype or np.float32)
         self.learning_rate, self.regularizer, self.clip = learning_rate, regularizer, clip
         if self.is_static:
@@ -232,7 +232,7 @@ class Variable:
     def __iter__(self) -> Iterator["Variable"]:
         return iter(_provided["rows"](self))
 
-    def __array__(self, dtype: DTypeLike = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         if not self.has_value:
             raise DTypeError(f"{self!r} has no values while the graph is built")
         array = self.numpy()
@@ -242,12 +242,12 @@ class Variable:
         """The one element, as an array."""
         if not self.has_value:
             raise TypeError(
-                f"{self!r} has no {what} while the graph is built; compare with `is None`, "
-                "or evaluate it first"
+                f"{self.name}: {describe(self)} has no {what} while the graph is built; compare "
+                "with `is None`, or evaluate it first"
             )
         array = self.numpy()
         if array.size != 1:
-            raise TypeError(f"{self!r} has {array.size} elements and no single {what}")
+            raise TypeError(f"{describe(self)} has {array.size} elements and no single {what}")
         return array.reshape(())
 
     def numpy(self) -> np.ndarray:
@@ -353,6 +353,17 @@ class Variable:
     def __abs__(self) -> "Variable":
         return _provided["abs"](self)
 
+    def uniform(self, low: float = -1.0, high: float = 1.0) -> None:
+        """Draw the stored value anew, uniform on [low, high), in the default session.
+
+        The numbers depend on the session's seed and the name alone, as initial values do.
+        """
+        _provided["redraw"](self, Uniform(low, high))
+
+    def normal(self, mean: float = 0.0, std: float = 1.0) -> None:
+        """Draw the stored value anew from N(mean, std^2), like `uniform`."""
+        _provided["redraw"](self, Gaussian(mean, std))
+
     def val(self) -> np.ndarray:
         """Return the current value in the default session, see `Session.val`; never compute it."""
         return _provided["val"](self)
@@ -402,8 +413,8 @@ def constant(value: Operand, dtype: DTypeLike | None = None, name: str | None = 
         return value
     if isinstance(value, (str, bytes)):
         raise DTypeError(f"takes Variables, numbers and arrays, not the string {value!r}")
-    if type(value) is float and name is None:
-        return _number(value, dtype)
+    if name is None and type(value) in _CACHED and recorder() is not None:
+        return _recorded_constant(value, dtype)
     array = as_array(value, dtype)
     out = Variable.of(array.shape, array.dtype, name or "const", value=array)
     if name is not None:
@@ -411,27 +422,38 @@ def constant(value: Operand, dtype: DTypeLike | None = None, name: str | None = 
     return out
 
 
-_scalars: dict[tuple, Variable] = {}  # constants for the numbers of recorded lines
-_MOST_SCALARS = 1 << 12
+_constants: dict[tuple, Variable] = {}  # of recorded lines, which make them again and again
+_MOST_CONSTANTS = 1 << 12
+_FLOATS = {float, np.float16, np.float32, np.float64}
+_INTS = {int, np.int32, np.int64}
+_CACHED = {list, tuple, np.ndarray, *_INTS, *_FLOATS}
 
 
-def _number(value, dtype):
-    """A number as an operand: a constant, or a leaf where a recorded line changes it."""
-    recording = recorder()
-    if recording is None:
-        array = as_array(value, dtype)
-        return Variable.of(array.shape, array.dtype, "const", value=array)
-    leaf = recording.number(value, dtype)
-    if leaf is not None:
-        return leaf
-    key = value, dtype, copysign(1.0, value)
-    known = _scalars.get(key)
+def _recorded_constant(value, dtype):
+    """A number or array as a constant, or as a leaf where a recorded line changes it.
+
+    Whole numbers without a dtype are sizes, axes and the like: always constants.
+    """
+    kind, changes = type(value), False
+    if kind in _INTS and (dtype is None or np.dtype(dtype).kind != "f"):
+        key: tuple = (int(value), dtype, kind)
+    elif kind in _FLOATS or kind in _INTS:
+        key, changes = (float(value), copysign(1.0, value), dtype, kind), True
+    elif kind is not np.ndarray and all([type(d) is int for d in value]):  # noqa: C419  # faster
+        key = (*value, list, dtype)
+    else:
+        key, changes = (), True
+    known = _constants.get(key)
     if known is None:
-        if len(_scalars) >= _MOST_SCALARS:
-            _scalars.clear()
         array = as_array(value, dtype)
-        known = _scalars[key] = Variable.of(array.shape, array.dtype, "const", value=array)
-    return known
+        known = Variable.of(array.shape, array.dtype, "const", value=array)
+        if len(_constants) >= _MOST_CONSTANTS:
+            _constants.clear()
+        if key:
+            _constants[key] = known
+    # the types of results depend on small whole numbers: sizes, axes, …
+    changes = changes and (known.dtype.kind == "f" or cast(np.ndarray, known.value).size > 64)
+    return cast(Any, recorder()).changing(known) if changes else known
 
 
 def as_array(value: ArrayLike, dtype: DTypeLike | None = None, label: str = "") -> np.ndarray:
@@ -485,7 +507,8 @@ def _shape(label, shape):
     raise ShapeError(f"{label}: a shape is a list or tuple of sizes, not {shape!r}")
 
 
-def _dim(label, d):
+def as_dim(label: str, d: object) -> Dim:
+    """Return a size of a `Shape` as a Dim; ShapeError, beginning with a label, if it is none."""
     if d is None:
         return fresh_dim()
     if isinstance(d, str):

@@ -28,6 +28,7 @@ from .losses import (
     SigmoidCrossEntropy,
     SoftmaxCrossEntropy,
 )
+from .module import Module
 from .norm import BatchNorm1d, BatchNorm2d, GroupNorm, InstanceNorm2d, LayerNorm, RMSNorm
 from .pool import (
     AdaptiveAvgPool2d,
@@ -86,6 +87,7 @@ __all__ = [
     "MaxPool1d",
     "MaxPool2d",
     "MaxPool3d",
+    "Module",
     "MultiHeadAttention",
     "RMSNorm",
     "ReLU",

@@ -13,9 +13,9 @@ from ..graph.errors import NameConflict, ShapeError
 from ..graph.initializers import Initializer, Value, initializer, initializers
 from ..graph.names import close_prefix, current_namespace, open_prefix
 from ..graph.recording import not_recording, recorder
-from ..graph.variable import Dim, Shape, Variable, fresh_dim
+from ..graph.site import user_site
+from ..graph.variable import Shape, Variable, as_dim
 from ..ops.mode import in_mode
-from ..ops.random import restart_draws
 from ..run.session import default_session
 from .hooks import HookHandle
 from .parameter import Owned, Parameter, free_name, parameter
@@ -42,6 +42,11 @@ class Layer:
     """
 
     training: bool
+    _is_ours = True  # whether the class is defined here rather than by a user
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._is_ours = cls.__module__.startswith("pd_core.")
 
     def __init__(self, name: str | None = None) -> None:
         if name is not None and (not isinstance(name, str) or not name.strip("/")):
@@ -68,29 +73,34 @@ class Layer:
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
         """Return `forward` of the inputs, built in this layer's mode and under its name."""
+        hooked = self._pre_hooks or self._hooks
+        return self._call(self._hooked_forward if hooked else self.forward, inputs, kwargs)
+
+    def _call(self, function, inputs, kwargs):
+        """Call a function in this layer's mode and under its name."""
         prefix = self._prefix or self._fix_prefix()
-        recording = recorder()
+        recording, outer = recorder(), None
         if recording is not None:
+            outer = recording.line
+            # of layers of ours, the outermost; in a user's forward() each op has a line of its own
+            recording.line = (outer or user_site()) if self._is_ours else None
             inputs, kwargs = recording.arguments(inputs, kwargs)
-            restart_draws(prefix)
+            recording.begin(prefix)
         open_prefix(prefix)
         try:
             with in_mode(self.training):
-                if self._pre_hooks:
-                    inputs = self._hooked_inputs(inputs)
-                output = self.forward(*inputs, **kwargs)
-                return self._hooked_output(inputs, output) if self._hooks else output
+                return function(*inputs, **kwargs)
         finally:
             close_prefix()
+            if recording is not None:
+                recording.line = outer
 
-    def _hooked_inputs(self, inputs):
-        for hook in list(self._pre_hooks.values()):
-            result = hook(self, inputs)
+    def _hooked_forward(self, *inputs, **kwargs):
+        for before in list(self._pre_hooks.values()):
+            result = before(self, inputs)
             if result is not None:
                 inputs = result if isinstance(result, tuple) else (result,)
-        return inputs
-
-    def _hooked_output(self, inputs, output):
+        output = self.forward(*inputs, **kwargs)
         for hook in list(self._hooks.values()):
             result = hook(self, inputs, output)
             output = output if result is None else result
@@ -117,7 +127,7 @@ class Layer:
         gives another dtype. Parameters are built as a call builds them; nothing is computed.
         """
         with not_recording():
-            return _shapes(self(*[_slot(f"input_{k}", shape) for k, shape in enumerate(shapes)]))
+            return shapes_of(self(*[_slot(f"input_{k}", shape) for k, shape in enumerate(shapes)]))
 
     # ---- names
 
@@ -229,9 +239,10 @@ class Layer:
             raise ShapeError(f"buffer {v.name!r} is {list(v.dims)}, not {list(shape)}")
         return v
 
-    def owned(self, name: str, spec: Parameter = None) -> Owned:
-        """Return what functional layers take as `W` or `B`: a parameter of this layer."""
-        return Owned(lambda shape: self.parameter(name, shape, spec))
+    def owned(self, name: str, spec: Parameter = None) -> Owned | Variable:
+        """Return what functional layers take as `W` or `B`: a parameter of this layer, if built."""
+        v = self._variables.get(name)
+        return Owned(lambda shape: self.parameter(name, shape, spec)) if v is None else v
 
     def owned_buffer(self, name: str, initializer: str | Initializer = "zeros") -> Owned:
         """Return what functional layers take as statistics: a buffer of this layer."""
@@ -510,21 +521,16 @@ def _slot(name, shape):
     """Return a feed slot that no namespace owns, for a shape or a Variable."""
     if isinstance(shape, Variable):
         return Variable.of(shape.dims, shape.dtype, name)
-    return Variable.of([fresh_dim() if d is None else _size(d) for d in shape], np.float32, name)
+    return Variable.of([as_dim("infer_shape", d) for d in shape], np.float32, name)
 
 
-def _size(d) -> Dim:
-    if isinstance(d, (int, np.integer)) and d >= 0:
-        return int(d)
-    raise ShapeError(f"infer_shape: a size is a non-negative int or None, not {d!r}")
-
-
-def _shapes(output):
+def shapes_of(output: Any) -> Any:
+    """Return the shapes of the Variables in a nested output, in its nesting."""
     if isinstance(output, Variable):
         return output.shape
     if isinstance(output, dict):
-        return {key: _shapes(value) for key, value in output.items()}
+        return {key: shapes_of(value) for key, value in output.items()}
     if isinstance(output, (list, tuple)):
         make = getattr(type(output), "_make", type(output))  # a named tuple has several arguments
-        return make([_shapes(value) for value in output])
+        return make([shapes_of(value) for value in output])
     return output

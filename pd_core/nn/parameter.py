@@ -61,7 +61,7 @@ def parameter(spec: Bias, default_name: str, shape: Sequence[int]) -> Variable:
         return spec.create(shape)
     if isinstance(spec, Variable):
         if spec.shape != tuple(shape):
-            raise ShapeError(f"parameter {default_name!r} has shape {list(shape)}, not {spec!r}")
+            raise ShapeError(f"parameter {spec.name!r} is {list(spec.shape)}, not {list(shape)}")
         return spec
     if isinstance(spec, str):
         return get_variable(spec, shape)

@@ -17,6 +17,7 @@ import numpy as np
 from ..graph.errors import GraphError, ShapeError
 from ..graph.loop import loop_node, scan_node
 from ..graph.node import ancestors, control, latest_serial
+from ..graph.recording import deferred
 from ..graph.rewrite import close
 from ..graph.variable import Operand, Variable, constant, fresh_dim
 from .math import cast
@@ -145,7 +146,8 @@ def cond(
     results, bodies = {}, {}
     start = latest_serial()
     for key, fn in (("then_branch", true_fn), ("else_branch", false_fn)):
-        results[key] = fn()
+        with deferred():
+            results[key] = fn()
         bodies[key] = as_list(results[key])
     then, other = bodies.values()
     if len(then) != len(other):

@@ -7,6 +7,7 @@ from ..graph.checks import axis_of
 from ..graph.errors import DTypeError
 from ..graph.node import apply
 from ..graph.op import op
+from ..graph.recording import recorder
 from ..graph.variable import Operand, Variable, constant, describe
 from .math import cast, equal
 from .shape import arange, unsqueeze
@@ -15,6 +16,9 @@ from .shape import arange, unsqueeze
 @op
 def gather(x: Operand, index: Operand, axis: int = 0) -> Variable:
     """Take slices of x along an axis, one for each entry of an integer index of any rank."""
+    recording = recorder()
+    if recording is not None and isinstance(index, (int, np.integer)):
+        index = recording.changing(constant(int(index)))
     return apply("Gather", x, index, axis=axis)
 
 

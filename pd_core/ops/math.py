@@ -211,9 +211,11 @@ def identity(x: Operand, name: str | None = None) -> Variable:
 
 def match_dtypes(a: Operand, b: Operand) -> tuple[Operand, Operand]:
     """Convert a number or array to the dtype of the Variable beside it."""
-    if isinstance(a, Variable) and not a.literal and not isinstance(b, (str, bytes)):
+    if isinstance(a, (str, bytes)) or isinstance(b, (str, bytes)):
+        return a, b
+    if isinstance(a, Variable) and not (a.literal and isinstance(b, Variable)):
         b = constant(b, a.dtype)
-    elif isinstance(b, Variable) and not b.literal and not isinstance(a, (str, bytes)):
+    elif isinstance(b, Variable):
         a = constant(a, b.dtype)
     return a, b
 

@@ -84,25 +84,16 @@ def dropout(x: Operand, rate: float = 0.5, upscale_in_train: bool = True) -> Var
     return mode_switch(kept, x * (1.0 - rate))
 
 
-_PREFIXES = ("uniform_random_", "gaussian_random_", "bernoulli_")
+def _name(prefix):
+    """The name of a draw, which tells it from every other of a static graph.
 
-
-def restart_draws(namespace: str) -> None:
-    """Number the draws of a namespace from 0 again.
-
-    What is recorded anew in every call draws from the streams of the static graph then, which is
+    What is recorded anew in every call of a layer has the names of the static graph, which is
     built once.
     """
-    for prefix in _PREFIXES:
-        names().counters.pop(namespace + prefix, None)
-
-
-def _name(prefix):
-    """The name of a draw, which tells it from every other of a static graph."""
-    namespace = current_namespace()
-    if recorder() is not None and mode() is None:  # in no layer, which would have restarted them
-        restart_draws(namespace)
-    return namespace + names().next(prefix)
+    recording, namespace = recorder(), current_namespace()
+    if recording is None:
+        return namespace + names().next(prefix)
+    return f"{namespace}{namespace}{prefix}{recording.number_of_draw(namespace, prefix)}"
 
 
 def _shape(shape):
@@ -117,7 +108,7 @@ def _shape(shape):
 
 def _uniform(shape: Any, name, dims=None):
     """Draw uniform float32 on [0, 1); the name tells this draw from every other."""
-    target = whole(shape)
+    target: Any = whole(shape)
     if dims is None:
         known = target.value is not None
         dims = target.value.tolist() if known else [fresh_dim() for _ in range(target.dims[0])]

@@ -104,7 +104,7 @@ class Optimizer:
         cost: Variable | Sequence[Variable],
         var_list: Sequence[Variable] | None = None,
         retain_graph: bool = False,
-    ) -> Update | None:
+    ) -> Update:
         """Return an Update: every evaluation takes one step. A list of costs is summed.
 
         Without `var_list` it covers every parameter that the cost depends on, trainable or not:
@@ -112,15 +112,16 @@ class Optimizer:
         its slots. Every call creates new optimizer state; `variables()` of the Update lists it,
         and it is freed with the Update.
 
-        Inside `pd.guard()` the step is taken at once: with the gradients of `backward()`, if that
-        was called on the cost, else with those of this cost alone. The optimizer keeps one state
-        for all its steps there. The recorded graph ends at the cost, unless `retain_graph`.
+        Inside `pd.guard()` the step is taken at once, and the Update is empty: with the gradients
+        of `backward()`, if that was called on the cost, else with those of this cost alone. The
+        optimizer keeps one state for all its steps there. The recorded graph ends at the cost,
+        unless `retain_graph`.
         """
         costs: list[Any] = list(cost) if isinstance(cost, (list, tuple)) else [cost]
         recording = recorder()
         if recording is not None:
             recording.minimize(self, costs, var_list, retain_graph)
-            return None
+            return Update()
         own = effects(costs)
         variables = _parameters(costs, own) if var_list is None else var_list
         variables = list(dict.fromkeys(variables))
@@ -144,10 +145,12 @@ class Optimizer:
     def state(self) -> dict[str, np.ndarray]:
         """Return the state of the steps taken inside `pd.guard()`, in the session in force.
 
-        Slots are `<parameter>/<slot>`, counters have a name of their own.
+        Slots are `<parameter>/<slot>`, counters have a name of their own. What was loaded and
+        waits for its first step is there, too.
         """
         kept = kept_tracing(self, default_session())
-        return {name: default_session().get(v) for name, v in kept.variables().items()}
+        values = {name: default_session().get(v) for name, v in kept.variables().items()}
+        return values | {name: np.array(value) for name, value in kept.waiting.items()}
 
     def load_state(self, values: Mapping[str, ArrayLike]) -> None:
         """Set the state of the steps inside `pd.guard()`, as `state` returns it.

@@ -31,6 +31,7 @@ class KeptTracing(Tracing):
         self.updates: dict[tuple, tuple[list[Variable], Update]] = {}
         self.rate_slot = Variable.of((), np.dtype(np.float32), "learning_rate")
         self.rates: list[float] = []
+        self._settings: tuple[dict, bool, tuple] | None = None  # of the last step
 
     def state(
         self, w: Variable | None, name: str, dims: Dims, dtype: DTypeLike, value: float
@@ -65,10 +66,10 @@ class KeptTracing(Tracing):
     def rate_is_fed(self) -> bool:
         """Return whether the learning rate is fed to programs rather than a constant of them."""
         rate = self.optimizer.learning_rate
-        if not isinstance(rate, (int, float)):
+        if not isinstance(rate, (int, float, np.floating)):
             return False
         if rate not in self.rates and len(self.rates) < _CONSTANTS:
-            self.rates.append(rate)
+            self.rates.append(float(rate))
         return rate not in self.rates
 
     def operands(self) -> list[Variable]:
@@ -83,9 +84,13 @@ class KeptTracing(Tracing):
 
     def settings(self) -> tuple[Any, ...]:
         """Return what an update depends on besides its parameters."""
-        own = dict(vars(self.optimizer))
-        if self.rate_is_fed():
-            own["learning_rate"] = None
+        own = vars(self.optimizer)
+        fed = self.rate_is_fed()
+        if self._settings is not None and own == self._settings[0] and fed == self._settings[1]:
+            return self._settings[2]
+        own = before = dict(own)
+        if fed:
+            own = {**own, "learning_rate": None}
         frozen = tuple([(k, tuple(v.items()) if type(v) is dict else v) for k, v in own.items()])
         try:
             hash(frozen)
@@ -94,6 +99,7 @@ class KeptTracing(Tracing):
                 f"{type(self.optimizer).__name__}: its settings must be numbers, strings, functions"
                 f" or other hashable values, not {own}"
             ) from None
+        self._settings = before, fed, frozen
         return frozen
 
 

@@ -133,6 +133,14 @@ def _row_gradient(table, gathers, gradient_of):
     return summed_rows(rows, ops.concat(values))
 
 
+def added(a: Gradient, b: Gradient) -> Gradient:
+    """Return the sum of two gradients of a variable, both RowGradients or none."""
+    if isinstance(a, RowGradient) and isinstance(b, RowGradient):
+        return summed_rows(ops.concat([a.rows, b.rows]), ops.concat([a.values, b.values]))
+    assert isinstance(a, Variable) and isinstance(b, Variable)
+    return a + b
+
+
 def _flat_index(index, height):
     """The index as int64 [K], counted from the first row."""
     index = ops.reshape(ops.cast(index, np.int64), [-1])

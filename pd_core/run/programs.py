@@ -93,12 +93,10 @@ def build_graph(
     seam: Sequence[Variable],
     fed: dict[Variable, np.ndarray],
     training: bool,
-    reads: Mapping[Variable, Variable] = program.NO_READS,
 ) -> tuple[Graph, tuple[Variable, ...]]:
     """Return the graph to compile, and what the values `seam` have become in it.
 
-    `reads` are those of the Structure of these targets. The shapes of the fed arrays are hints for
-    the choice of lowerings.
+    The shapes of the fed arrays are hints for the choice of lowerings.
     """
     sizes = {
         d: n
@@ -106,4 +104,4 @@ def build_graph(
         for d, n in zip(v.dims, a.shape, strict=True)
         if isinstance(d, str)
     }
-    return program.build_step(fetches, updates, seam, list(fed), training, sizes, reads)
+    return program.build_step(fetches, updates, seam, list(fed), training, sizes)

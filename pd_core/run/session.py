@@ -18,7 +18,15 @@ from ..backend import program
 from ..backend.base import Backend
 from ..backend.ort import OrtBackend, devices
 from ..backend.reference import ReferenceBackend
-from ..graph.errors import BackendError, NotComputed, NotInitialized, PlaceError, ShapeError
+from ..graph.errors import (
+    BackendError,
+    DTypeError,
+    NotComputed,
+    NotInitialized,
+    PlaceError,
+    ShapeError,
+)
+from ..graph.initializers import Initializer
 from ..graph.names import clear_names, fresh_names
 from ..graph.namespace import persistent_variables
 from ..graph.node import Node, ancestors
@@ -28,7 +36,7 @@ from .exchange import Exchange, Gradients
 from .feeds import Feeds, feed_array, feed_arrays
 from .feeds import variable as fed_variable
 from .numerics import check, is_checking
-from .step import Step, StepCache, located, step_key
+from .step import Step, StepCache, located, recorded_values, step_key
 
 # What `eval` takes; its result has the same nesting, with an array for each Variable and None for
 # each Update.
@@ -116,12 +124,14 @@ class Session:
         exchange: Any = Exchange(self._exchange, updates) if self._exchange else None
         seam = () if exchange is None else exchange.seam
         if self.check_numerics or is_checking():
+            fed = {**fed, **recorded_values(fetches, updates, fed)}
             exchange = check(self, fetches, updates, fed, training, exchange)
         key = step_key(fetches, updates, fed, training, bool(seam))
         step = self._steps.get(key)
         if step is None:
             self._collect_garbage()
-            step = Step(self.backend, fetches, updates, fed, training, seam)
+            recorded = recorded_values(fetches, updates, fed)
+            step = Step(self.backend, fetches, updates, fed, training, seam, recorded)
             self._steps.add(key, step)
             self._counts["compiled"] += step.compiled
         if not step.initialized:
@@ -137,7 +147,8 @@ class Session:
         except BackendError as error:
             if step.compiled or error.place is None:
                 raise
-            raise located(error, self.backend, fetches, updates, seam, fed, training) from error
+            every = {**step.held, **fed}
+            raise located(error, self.backend, fetches, updates, seam, every, training) from error
         if self.recorded is not None:
             self.recorded.after_update(step.updated)
         for draw in step.draws:
@@ -154,13 +165,11 @@ class Session:
         if not plan.initialized:
             self.initialize([state() for state in plan.states])
             plan.initialized = True
-        if plan.updated:
-            self.version += 1
-        results = (
-            []
-            if plan.executable is None
-            else plan.executable.run(arrays, self._values, self.draw_rows(draws), keep=True)
-        )
+        self.version += bool(plan.updated)
+        results = []
+        if plan.executable is not None:
+            rows = self.draw_rows(draws) if draws else None
+            results = plan.executable.run(arrays, self._values, rows, keep=True)
         counts = self._counts
         counts["compiled"] += plan.compiled
         counts["evaluations"] += 1
@@ -177,6 +186,11 @@ class Session:
             self._check_open()
             self._run([], [update], fed, True)
 
+    @property
+    def is_exchanging(self) -> bool:
+        """Whether gradients are exchanged before the updates, see `exchanging`."""
+        return self._exchange is not None
+
     def exclusive(self) -> RLock:
         """Return the lock of the session: while it is held, no other thread evaluates with it."""
         return self._lock
@@ -189,15 +203,12 @@ class Session:
         """Return the value before the last evaluation, which is not used for another step then."""
         return self._values.release(variable)
 
-    def draw_rows(self, streams: Sequence[int | tuple[int, int]]) -> np.ndarray | None:
+    def draw_rows(self, streams: Sequence[int | tuple[int, int, int]]) -> np.ndarray | None:
         """Return (seed, place, stream) for each random draw of a program, int64 [K, 3].
 
-        A draw recorded in `pd.guard()` comes with its place, any other takes the next one.
+        A draw recorded in `pd.guard()` comes with place and seed, any other takes the next one.
         """
-        rows = [
-            (self.seed, *s[::-1]) if isinstance(s, tuple) else (self.seed, self.draws[s], s)
-            for s in streams
-        ]
+        rows = [s[::-1] if isinstance(s, tuple) else (self.seed, self.draws[s], s) for s in streams]
         return np.array(rows, np.int64) if rows else None
 
     def peek(self, step: Step, fed: dict[Variable, np.ndarray]) -> list[np.ndarray]:
@@ -284,11 +295,21 @@ class Session:
     def _initial_value(self, v):
         if v.fill is None:
             raise NotInitialized(f"{v!r} has neither a value nor an initializer")
+        return self._draw(v, v.fill)
+
+    def _draw(self, v, initializer):
         rng = np.random.default_rng([self.seed, crc32(v.name.encode())])
-        array = np.asarray(v.fill(v.dims, rng))
+        array = np.asarray(initializer(v.dims, rng))
         if array.shape != v.dims:
             raise ShapeError(f"the initializer of {v!r} gave an array of {list(array.shape)}")
         return array
+
+    def redraw(self, variable: Variable, initializer: Initializer) -> None:
+        """Store what an initializer draws for a persistent variable of floats."""
+        _check_persistent(variable)
+        if variable.dtype.kind != "f":
+            raise DTypeError(f"{variable!r} holds no floats to draw")
+        self.set(variable, self._draw(variable, initializer), copy=False)
 
     def has(self, variable: Variable) -> bool:
         """Return whether a persistent variable has a value already."""
@@ -317,8 +338,7 @@ class Session:
 
         With `copy=False` the caller must not use the array again: it may become the value itself.
         """
-        if not variable.is_persistent:
-            raise ShapeError(f"{variable!r} keeps no value; feed it instead")
+        _check_persistent(variable)
         array = feed_array(variable, array)
         with self._lock:
             self._check_open()
@@ -333,6 +353,8 @@ class Session:
         """Return all stored values, {Variable: array}."""
         with self._lock:
             self._check_open()
+            if self.recorded is not None:
+                self.recorded.flush()
             return {v: self._values.numpy(v) for v in self._values.variables()}
 
     def load_values(self, values: Mapping[Variable, ArrayLike]) -> None:
@@ -387,6 +409,11 @@ def _backend(device):
             warnings.warn("there is no CUDA device here, the CPU is used", stacklevel=3)
         device = cuda[0] if cuda else "cpu"
     return OrtBackend(device)
+
+
+def _check_persistent(v):
+    if not v.is_persistent:
+        raise ShapeError(f"{v!r} keeps no value; feed it instead")
 
 
 def _computed_variables(targets):
@@ -507,4 +534,5 @@ provide(
     val=lambda v: default_session().val(v),
     eval=eval,
     initializer=lambda v: Update(initialize=[v]),
+    redraw=lambda v, initializer: default_session().redraw(v, initializer),
 )

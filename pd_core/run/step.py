@@ -4,6 +4,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from math import prod
+from types import MappingProxyType
 from typing import Any, TypeAlias
 from weakref import ref
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from ..backend.base import Backend, Values
 from ..graph.errors import BackendError, GraphError, ShapeError
+from ..graph.node import ancestors
 from ..graph.update import Update
 from ..graph.variable import Dim, Variable, static
 from .packed_feeds import PackedFeeds
@@ -24,7 +26,8 @@ class Step:
     """The evaluation of certain targets: a program, the variables it runs on, and what else is set.
 
     Holds neither the targets nor their nodes, so that a graph without other references is freed.
-    `seam` are values after which the evaluation pauses, to exchange them.
+    `seam` are values after which the evaluation pauses, to exchange them. `recorded` are
+    `recorded_values` of the targets.
     """
 
     def __init__(
@@ -35,6 +38,7 @@ class Step:
         fed: dict[Variable, np.ndarray],
         training: bool,
         seam: Sequence[Variable] = (),
+        recorded: Mapping[Variable, np.ndarray] = MappingProxyType({}),
     ):
         changes = changes_of(updates)
         computed = _computed(changes)
@@ -44,14 +48,15 @@ class Step:
             if new is not None and new.value is not None
         ]
         self.redrawn = [v for v, new in changes.items() if new is None]
-        structure = Structure(fetches, computed, seam, fed, training)
+        structure = Structure(fetches, computed, seam, {*fed, *recorded}, training)
         cache = program_cache(backend.device)
         program = cache.get(structure)
         self.compiled = program is None
         self.held = {v: v.held for v in structure.leaves if v.held is not None and v not in fed}
+        self.held.update(recorded)
         if program is None:
             every = {**fed, **self.held}
-            graph, values = build_graph(fetches, computed, seam, every, training, structure.reads)
+            graph, values = build_graph(fetches, computed, seam, every, training)
             program = Program(backend, graph, values, structure)
             cache.add(structure, program)
         self.fed = [structure.leaves[k] for k in program.fed]
@@ -184,6 +189,24 @@ def _drop(cache, key, _):
     entry = None if owner is None else owner.steps.pop(key, None)
     if entry is not None:
         owner.freed_bytes += entry[0].bytes
+
+
+def recorded_values(
+    fetches: Sequence[Variable], updates: Sequence[Update], fed: Mapping[Variable, Any]
+) -> dict[Variable, np.ndarray]:
+    """Return the values of what targets read that was recorded inside `pd.guard()`.
+
+    They are those of their lines, whatever has changed since.
+    """
+    targets = [*fetches, *(new for _, new in _computed(changes_of(updates)))]
+    read, fed_behind = list(targets), set(fed)
+    for node in ancestors(targets, fed):
+        inputs = [x for x in node.inputs if x is not None]
+        if any(x in fed_behind or x.is_feed for x in inputs):
+            fed_behind.update(node.outputs)
+        if not hasattr(node, "alive"):
+            read += inputs
+    return {v: v.numpy() for v in read if v.is_recorded and v not in fed_behind}
 
 
 def _frozen(assignment):

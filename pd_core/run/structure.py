@@ -12,7 +12,7 @@ from typing import Any
 from ..graph.node import Node, ancestors
 from ..graph.variable import Variable, is_open
 
-_FED, _STATE, _FREE, _CONSTANT, _BODY = range(-5, 0)  # what a leaf is; operators are >= 0
+_FED, STATE, _FREE, _CONSTANT, _BODY = range(-5, 0)  # what a leaf is; operators are >= 0
 
 
 class Structure:
@@ -121,7 +121,7 @@ class Structure:
         self._count += 1
         self.leaves.append(v)
         is_fed = v.held is not None or v in self._fed
-        kind = _FED if is_fed else _STATE if v.is_persistent else _FREE
+        kind = _FED if is_fed else STATE if v.is_persistent else _FREE
         self._key.append((kind, v.dtype.num, self._sized(v.dims)))
         return self._count
 

@@ -177,6 +177,14 @@ assert_type(pd.export_step(None, pd.assign(named, named * 0.5)), onnx.ModelProto
 with pd.atomic_write("numbers.npy") as file:
     np.save(file, np.zeros(3))
 
+module = pd.nn.Module()
+module.compile([pd.Placeholder((None, 4), "int64"), (2, None)], is_train=False)
+assert_type(module.get_params(), dict[str, pd.Variable])
+assert_type(module.summary((None, 4)), str)
+module.save("model", state={"epoch": 3})
+assert_type(module.load("model", include_state=True), dict[str, Any])
+named.uniform(-1, 1)
+
 try:
     pd.matmul(x, x)
 except pd.GraphError as error:

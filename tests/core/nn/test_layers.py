@@ -151,7 +151,7 @@ def test_embedding_reads_rows():
         ),
         (
             pd.ShapeError,
-            r"^fc: parameter 'fc_0.W' has shape \[3, 4\], not w: float32\[2, 2\]",
+            r"^fc: parameter 'w' is \[2, 2\], not \[3, 4\]",
             lambda x: pd.fc(ones(1, 3), 4, W=pd.Variable.of((2, 2), f32, "w")),
         ),
         (

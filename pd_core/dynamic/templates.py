@@ -1,0 +1,144 @@
+"""Templates: the nodes that a call of an op adds, to add them again without running the op.
+
+What an op adds depends on the types of its Variables and on its other arguments alone. Ops that
+read anything else (parameters that they create, random draws, bodies of loops) have no template.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..graph.recorded import Form, Recorded, type_key
+from ..graph.variable import Variable
+from ..ops.mode import mode
+
+_PLAIN = {int, float, bool, str, type(None), type, np.dtype}
+_LARGEST = 64  # elements of a constant
+
+_templates: dict[tuple, "Template | None"] = {}
+_MOST = 1 << 12
+
+
+class Template:
+    """Nodes as (form, indices of inputs, outputs that are read), and the result of the op.
+
+    The indices are those of a list of the constants, the Variables of the call, and the outputs
+    that are read, in this order.
+    """
+
+    __slots__ = ("constants", "nodes", "result")
+
+    def __init__(
+        self,
+        constants: list[Variable],
+        nodes: list[tuple[Form, tuple[int | None, ...], tuple[int, ...]]],
+        result: Any,
+    ) -> None:
+        self.constants, self.nodes, self.result = constants, nodes, result
+
+    def replay(self, variables: Sequence[Variable], detached: bool) -> Any:
+        """Add the nodes for other Variables, and return the result of the op."""
+        values = [*self.constants, *variables]
+        for form, inputs, outputs in self.nodes:
+            operands = tuple([None if k is None else values[k] for k in inputs])
+            node = Recorded(form, operands, detached or form.op_type == "StopGradient")
+            for k in outputs:
+                values.append(node.output(k))
+        return _restored(self.result, values)
+
+
+def key_of(
+    function: Callable, args: Sequence, kwargs: Mapping[str, Any]
+) -> tuple[tuple | None, list[Variable]]:
+    """Return what decides the nodes that a call adds, None if more does, and its Variables."""
+    key: list[Any] = [function, mode()]
+    variables: list[Variable] = []
+    if kwargs:
+        key += kwargs
+        args = [*args, *kwargs.values()]
+    return (tuple(key) if _add(args, key, variables) else None), variables
+
+
+def _add(args, key, variables):
+    """Append what arguments contribute to a key; return False if one of them cannot be in one."""
+    for a in args:
+        kind = type(a)
+        if kind in _PLAIN:
+            key += kind, a if a else repr(a)  # -0.0 is not 0.0
+        elif isinstance(a, Variable):
+            if a.value is not None and a.value.size > _LARGEST:
+                return False
+            key += a.__dict__.get("type_key") or type_key(a), a.literal
+            for k, b in enumerate(variables):  # x * x is not x * y
+                if b is a:
+                    key.append(k)
+            variables.append(a)
+        elif kind in (list, tuple):
+            key += kind, len(a)
+            if not _add(a, key, variables):
+                return False
+        else:
+            return False
+    return True
+
+
+def find(key: tuple) -> "Template | None":
+    """Return the template of a key, None without one; KeyError if it was not looked for yet."""
+    return _templates[key]
+
+
+def remember(key: tuple, variables: Sequence[Variable], nodes: list[Recorded], result: Any) -> None:
+    """Keep the template of a call that has added nodes, or that there is none."""
+    if len(_templates) >= _MOST:
+        _templates.clear()
+    _templates[key] = _template(variables, nodes, result)
+
+
+def _template(variables, nodes, result):
+    if any(node.form.blocks or node.form.effects or node.op_type == "Uniform" for node in nodes):
+        return None
+    made = {y for node in nodes for y in node.outputs}
+    read = [x for node in nodes for x in node.inputs if x is not None]
+    constants = [x for x in dict.fromkeys(read) if x.value is not None and x not in variables]
+    places = {x: k for k, x in enumerate([*constants, *variables])}
+    if any(x not in places and x not in made for x in read):
+        return None
+    if any(x.value.size > _LARGEST for x in constants) or not _is_made_of(result, {*made, *places}):
+        return None
+    needed = {*read, *_variables(result)}
+    steps, count = [], len(constants) + len(variables)  # a Variable may be there twice
+    for node in nodes:
+        inputs = tuple([None if x is None else places[x] for x in node.inputs])
+        outputs = tuple([k for k, y in enumerate(node.outputs) if y in needed])
+        for k in outputs:
+            places[node.outputs[k]] = count
+            count += 1
+        steps.append((node.form, inputs, outputs))
+    return Template(constants, steps, _stored(result, places)) if steps else None
+
+
+def _is_made_of(result, variables):
+    if isinstance(result, Variable):
+        return result in variables
+    if type(result) in (list, tuple):
+        return all(_is_made_of(r, variables) for r in result)
+    return False
+
+
+def _variables(result):
+    if isinstance(result, Variable):
+        return [result]
+    return [v for r in result for v in _variables(r)]
+
+
+def _stored(result, places):
+    if isinstance(result, Variable):
+        return places[result]
+    return type(result)([_stored(r, places) for r in result])
+
+
+def _restored(result, values):
+    if type(result) is int:
+        return values[result]
+    return type(result)([_restored(r, values) for r in result])

@@ -1,0 +1,31 @@
+"""Files of named tensors: safetensors, which other frameworks read and write too."""
+
+import os
+from collections.abc import Mapping
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from ..graph.errors import DamagedFile
+from .atomic import atomic_write
+
+
+def write_tensors(
+    path: str | os.PathLike, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]
+) -> None:
+    """Write arrays by name, and metadata, to a file in the format safetensors."""
+    data = save({name: np.asarray(a, order="C") for name, a in tensors.items()}, dict(metadata))
+    with atomic_write(path) as file:
+        file.write(data)
+
+
+def read_tensors(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Return the arrays of a file by name, and its metadata; DamagedFile if it is none."""
+    path = os.fspath(path)
+    try:
+        with safe_open(path, framework="numpy") as file:
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            return arrays, file.metadata() or {}
+    except (SafetensorError, TypeError, AttributeError) as error:  # element types numpy lacks
+        raise DamagedFile(f"{path} is no file of tensors that can be read: {error}") from None

@@ -1,0 +1,68 @@
+"""Summaries: the layers of a network as a table."""
+
+import math
+from typing import Any
+
+from ..graph.variable import Shape, Variable, static
+from .layer import Layer, shapes_of
+
+_HEADER = ("layer", "class", "output shape", "parameters")
+
+
+def summary(layer: Layer, *inputs: Shape | Variable) -> str:
+    """Return a table of a layer and all below it, for inputs of these shapes; see `infer_shape`.
+
+    Every parameter counts at its own layer, a shared one at the first. The output shape is that of
+    the last call; `-` where a layer is not called.
+    """
+    named = [("", layer), *layer.named_sublayers()]
+    shapes: dict[Layer, Any] = {}
+
+    def note(called, _, output):
+        shapes[called] = shapes_of(output)
+
+    handles = [each.register_forward_hook(note) for _, each in named]
+    try:
+        shapes[layer] = layer.infer_shape(*inputs)
+    finally:
+        for handle in handles:
+            handle.remove()
+    sizes = {name: math.prod(static(v.dims)) for name, v in layer.named_parameters()}
+    own = dict.fromkeys((name for name, _ in named), 0)
+    for name, size in sizes.items():
+        own[name.rpartition(".")[0]] += size
+    rows = [
+        (name or "(all)", type(each).__name__, _text(shapes.get(each, "-")), f"{own[name]:,}")
+        for name, each in named
+    ]
+    trainable = sum(sizes[name] for name, v in layer.named_parameters() if v.trainable)
+    total = sum(sizes.values())
+    return "\n".join(
+        [
+            *_table([_HEADER, *rows]),
+            f"parameters: {total:,}, trainable {trainable:,}, not trainable {total - trainable:,}",
+        ]
+    )
+
+
+def _text(shapes):
+    """Shapes as the table shows them: `(?, 4, 6, 6)`."""
+    if isinstance(shapes, dict):
+        return "{" + ", ".join(f"{key}: {_text(value)}" for key, value in shapes.items()) + "}"
+    if isinstance(shapes, list):
+        return f"[{', '.join(map(_text, shapes))}]"
+    if isinstance(shapes, tuple):
+        comma = "," if len(shapes) == 1 else ""
+        return f"({', '.join(map(_text, shapes))}{comma})"
+    return "?" if shapes is None else str(shapes)
+
+
+def _table(rows):
+    """Lines with the columns aligned, numbers to the right, and rules around the body."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for *row, number in rows:
+        cells = [text.ljust(width) for text, width in zip(row, widths, strict=False)]
+        lines.append("  ".join([*cells, number.rjust(widths[-1])]))
+    rule = "-" * len(lines[0])
+    return [lines[0], rule, *lines[1:], rule]

@@ -1,0 +1,115 @@
+"""Which gradients recorded graphs have, and where they end."""
+
+import numpy as np
+import pytest
+
+import pd_core as pd
+
+f32 = np.float32
+
+
+def scalar(name, value):
+    return pd.Variable(name, data=f32(value))
+
+
+def test_gradients_of_scalars_accumulate():
+    w = scalar("w", 3)
+    with pd.guard():
+        for _ in range(3):
+            loss = w * w
+            loss.backward()
+        assert w.gradient() == 18 and w.gradient().shape == ()
+        pd.SGDOptimizer(0.1).minimize(loss)
+        assert np.isclose(float(w), 1.2)
+
+
+@pytest.mark.parametrize("trainable", [True, False])
+def test_a_parameter_is_trainable_or_not_by_line(trainable):
+    w, z = scalar("w", 3), scalar("z", 1)
+    with pd.guard():
+        w.trainable = trainable
+        product = w * z
+        w.trainable = not trainable
+        other = w * z * 2.0  # reads w anew
+        w.trainable = trainable
+        (product + other).backward()
+        assert w.gradient() == (1 if trainable else 2)
+        assert z.gradient() == 9
+
+
+def test_reads_before_and_after_an_update_have_gradients():
+    for fused in (False, True):
+        pd.reset()
+        w, rule = scalar("w", 3), pd.SGDOptimizer(0.1)
+        with pd.guard():
+            y = w * 2.0
+            pd.eval(pd.assign(w, f32(5)))
+            loss = y * w  # 6 w, and 2 · 5 w of the line before
+            if not fused:
+                loss.backward()
+                assert w.gradient() == 16
+            rule.minimize(loss)
+            assert np.isclose(float(w), 3.4)
+            y = w * 2.0
+            pd.eval(pd.assign(w, f32(5)))
+            rule.minimize(y)
+            assert np.isclose(float(w), 4.8)
+
+
+def test_rows_read_before_and_after_an_update():
+    table = pd.Variable("t", data=np.ones((4, 2), f32), row_sparse=True)
+    with pd.guard():
+        early = pd.gather(table, np.array([1, 2]))
+        pd.eval(pd.assign(table, np.full((4, 2), 2, f32)))
+        late = pd.gather(table, np.array([2, 3]))
+        pd.SGDOptimizer(1.0).minimize(pd.reduce_sum(early * late))
+        # d/d early = late = 2 of rows 1 and 2; d/d late = early = 1 of rows 2 and 3
+        assert table.numpy()[:, 0].tolist() == [2, 0, -1, 1]
+
+
+# ---- where the graph ended with an earlier backward
+
+
+def test_a_graph_that_ended_has_no_gradients_silently():
+    w = scalar("w", 3)
+    with pd.guard():
+        h = pd.to_variable(f32(1)) * w
+        (h * 2.0).backward()
+        for use in (lambda: h * w, lambda: pd.tanh(h) * w):
+            with pytest.raises(pd.GraphError, match="retain_graph"):
+                use().backward()
+        z = pd.tanh(h)
+        z.numpy()  # a value of its own now, whose history ended all the same
+        with pytest.raises(pd.GraphError, match="retain_graph"):
+            (z * w).backward()
+        with pytest.raises(pd.GraphError, match="retain_graph"):
+            pd.SGDOptimizer(0.1).minimize(z * w)
+
+
+def test_values_of_a_graph_that_ended_are_constants():
+    w = scalar("w", 3)
+    with pd.guard():
+        loss = w * w
+        loss.backward()
+        w.clear_gradient()
+        with pd.no_grad():
+            half = loss * 0.5
+        stopped = pd.stop_gradient(loss * 2.0)
+        for constant, gradient in [
+            (half, 4.5),
+            (loss.detach(), 9),
+            (stopped, 18),
+            (pd.cast(loss > 0.0, "float32"), 1),
+        ]:
+            (w * constant).backward()
+            assert w.gradient() == gradient
+            w.clear_gradient()
+
+
+def test_what_is_stopped_has_no_gradient():
+    w = scalar("w", 3)
+    with pd.guard():
+        y = pd.stop_gradient(w * 2.0)
+        assert y.stop_gradient
+        with pytest.raises(pd.GraphError, match="nothing that has a gradient"):
+            y.backward()
