@@ -16,8 +16,8 @@ from pd_v2.plot import Ploter
 TEXT = Path(__file__).resolve().parents[1] / "LICENSE"
 CONTEXT, WIDTH, HEADS, LAYERS, DROPOUT = 64, 64, 4, 2, 0.1
 BATCH, LEARNING_RATE = 16, 6e-3
-STEPS, QUICK_STEPS = 400, 50
-BOUND, QUICK_BOUND = 1.9, 2.8  # largest loss of a trained model, in nats a character
+STEPS, QUICK_STEPS = 800, 50
+BOUND, QUICK_BOUND = 1.7, 2.8  # largest loss of a trained model, in nats a character
 LINES, TEMPERATURE = 8, 0.7
 
 

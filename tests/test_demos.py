@@ -281,7 +281,6 @@ def test_characters_are_drawn_with_a_cache_as_without(rng):
 
 @pytest.mark.parametrize("options", [[], ["--static"]])
 def test_characters_not_learned_are_a_failure(tmp_path, monkeypatch, options):
-    pytest.importorskip("matplotlib")
     chars = demo("char_transformer")
     monkeypatch.setattr(chars, "QUICK_STEPS", 10)
     monkeypatch.setattr(chars, "QUICK_BOUND", 0.0)
