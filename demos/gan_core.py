@@ -1,7 +1,8 @@
 """A generative adversarial network (Goodfellow et al. 2014) that learns to draw digits.
 
 The discriminator is built twice, on real digits and on generated ones, with one set of parameters.
-Two optimizers work on one graph, each with the parameters of its own player.
+Two optimizers work on one graph, each with the parameters of its own player. With --dynamic each
+step calls the players on arrays instead; the numbers are the same.
 """
 
 import argparse
@@ -44,6 +45,55 @@ def bce(p, t):
     return pd.reduce_mean(pd.binary_cross_entropy(p, t))
 
 
+def static():
+    """Return functions of arrays: a step of D, one of G, and the generator, all of one graph."""
+    Z, X = pd.Variable([None, NOISE]), pd.Variable([None, 784])
+    one, zero = pd.Variable([None, 1]), pd.Variable([None, 1])
+    fake = generator(Z)
+    p_real, _ = discriminator(X)
+    p_fake, _ = discriminator(fake)
+    D_loss = bce(p_real, one) + bce(p_fake, zero)
+    G_loss = bce(p_fake, one)
+    theta_D = pd.trainable_variables("discriminator/")
+    theta_G = pd.trainable_variables("generator/")
+    D_step = pd.AdamOptimizer(beta1=0.5).minimize(D_loss, var_list=theta_D)
+    G_step = pd.AdamOptimizer(beta1=0.5).minimize(G_loss, var_list=theta_G)
+    pd.eval(pd.variable_initializers(vars=theta_D + theta_G))
+
+    def train_D(x, z, ones, zeros):
+        return pd.eval([D_step, D_loss], feeds={X: x, Z: z, one: ones, zero: zeros})[1]
+
+    def train_G(z, ones):
+        return pd.eval([G_step, G_loss], feeds={Z: z, one: ones})[1]
+
+    return train_D, train_G, lambda z: pd.eval(fake, feeds={Z: z})
+
+
+def dynamic():
+    """Return the same functions, which record only what their step needs, in each call."""
+    D_adam, G_adam = pd.AdamOptimizer(beta1=0.5), pd.AdamOptimizer(beta1=0.5)
+
+    def train_D(x, z, ones, zeros):
+        with pd.guard():
+            p_real, _ = discriminator(x)
+            p_fake, _ = discriminator(generator(z).detach())
+            loss = bce(p_real, ones) + bce(p_fake, zeros)
+            D_adam.minimize(loss)
+            return loss.numpy()
+
+    def train_G(z, ones):
+        with pd.guard():
+            loss = bce(discriminator(generator(z))[0], ones)
+            G_adam.minimize(loss, var_list=pd.trainable_variables("generator/"))
+            return loss.numpy()
+
+    def generated(z):
+        with pd.guard(), pd.no_grad():
+            return generator(z).numpy()
+
+    return train_D, train_G, generated
+
+
 def draw(digits, path):
     """Save digits [36, 784] as a picture of 6 rows."""
     try:
@@ -68,6 +118,7 @@ def distance(images, others):
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_STEPS} steps, not {STEPS}")
+    parser.add_argument("--dynamic", action="store_true", help="train inside pd.guard()")
     parser.add_argument("--out", type=Path, default=Path("output"), help="default: ./output")
     args = parser.parse_args(argv)
     args.out.mkdir(parents=True, exist_ok=True)
@@ -75,24 +126,10 @@ def main(argv=None):
     images = (np.stack([pixels for pixels, _ in mnist.train()]) + 1) / 2
     rng = np.random.default_rng(0)
 
-    Z, X = pd.Variable([None, NOISE]), pd.Variable([None, 784])
-    one, zero = pd.Variable([None, 1]), pd.Variable([None, 1])
-    fake = generator(Z)
-    p_real, _ = discriminator(X)
-    p_fake, _ = discriminator(fake)
-    D_loss = bce(p_real, one) + bce(p_fake, zero)
-    G_loss = bce(p_fake, one)
-    theta_D = pd.trainable_variables("discriminator/")
-    theta_G = pd.trainable_variables("generator/")
-    D_step = pd.AdamOptimizer(beta1=0.5).minimize(D_loss, var_list=theta_D)
-    G_step = pd.AdamOptimizer(beta1=0.5).minimize(G_loss, var_list=theta_G)
-    pd.eval(pd.variable_initializers(vars=theta_D + theta_G))
+    train_D, train_G, generated = dynamic() if args.dynamic else static()
 
     def noise(rows):
         return rng.uniform(-1, 1, (rows, NOISE)).astype(np.float32)
-
-    def generated(z):
-        return pd.eval(fake, feeds={Z: z})
 
     steps = QUICK_STEPS if args.quick else STEPS
     fixed_noise, start = noise(36), time.perf_counter()
@@ -100,9 +137,8 @@ def main(argv=None):
     untrained = distance(generated(noise(500)), images)
     for step in range(1, steps + 1):
         real = images[rng.integers(len(images), size=BATCH)]
-        feeds = {X: real, Z: noise(BATCH), one: REAL * ones, zero: zeros}
-        _, d = pd.eval([D_step, D_loss], feeds)
-        _, g = pd.eval([G_step, G_loss], feeds={Z: noise(BATCH), one: ones})
+        d = train_D(real, noise(BATCH), REAL * ones, zeros)
+        g = train_G(noise(BATCH), ones)
         if step % (steps // PICTURES) == 0:
             draw(generated(fixed_noise), args.out / f"gan_{step:05}.png")
             seconds = time.perf_counter() - start

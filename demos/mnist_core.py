@@ -1,7 +1,8 @@
 """A perceptron on handwritten digits with the core alone: one graph to train, test and export.
 
 The shapes of the weights follow from the input, their initial values are drawn at first use, and
-the test evaluates cost and error in the same graph that is trained.
+the test evaluates cost and error in the same graph that is trained. With --dynamic the same network
+is computed from arrays instead, to the same numbers.
 """
 
 import argparse
@@ -36,9 +37,48 @@ def batches(images, labels, rng):
         yield images[rows], labels[rows]
 
 
+def network(image, label):
+    """Return the probabilities of the digits, the mean cost and the error."""
+    hidden = pd.fc(image, size=64, act="relu", W="W1", B="b1")
+    prediction = pd.softmax(hidden, size=10, W="W2", B="b2")
+    cost = pd.reduce_mean(pd.cross_entropy(prediction, label))
+    return prediction, cost, pd.classification_error(prediction, label)
+
+
+def static(image, label, cost, error):
+    """Return functions of arrays, which evaluate the graph: a training step, and a test."""
+    train_step = pd.SGDOptimizer(learning_rate=0.1).minimize(cost)
+
+    def train(images, labels):
+        return pd.eval([train_step, cost], feeds={image: images, label: labels})[1]
+
+    def test(images, labels):  # the same graph without the training step: no parameter is updated
+        return pd.eval([cost, error], feeds={image: images, label: labels})
+
+    return train, test
+
+
+def dynamic():
+    """Return the same functions, which call the network on the arrays."""
+    optimizer = pd.SGDOptimizer(learning_rate=0.1)
+
+    def train(images, labels):
+        with pd.guard():
+            _, cost, _ = network(images, labels)
+            optimizer.minimize(cost)
+            return cost.numpy()
+
+    def test(images, labels):
+        with pd.guard(), pd.no_grad():
+            return [v.numpy() for v in network(images, labels)[1:]]
+
+    return train, test
+
+
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_PASSES} passes, not {PASSES}")
+    parser.add_argument("--dynamic", action="store_true", help="train inside pd.guard()")
     parser.add_argument("--out", type=Path, default=Path("output"), help="default: ./output")
     args = parser.parse_args(argv)
     args.out.mkdir(parents=True, exist_ok=True)
@@ -48,19 +88,16 @@ def main(argv=None):
     rng = np.random.default_rng(0)
 
     image, label = pd.Variable([None, 784], name="image"), pd.Variable([None, 1], dtype="int64")
-    prediction = pd.softmax(pd.fc(image, size=64, act="relu"), size=10)
-    cost = pd.reduce_mean(pd.cross_entropy(prediction, label))
-    error = pd.classification_error(prediction, label)
-    train_step = pd.SGDOptimizer(learning_rate=0.1).minimize(cost)
+    prediction, cost, error = network(image, label)
+    train, test = dynamic() if args.dynamic else static(image, label, cost, error)
 
     for pass_no in range(QUICK_PASSES if args.quick else PASSES):
         for batch_images, batch_labels in batches(images, labels, rng):
-            feeds = {image: batch_images, label: batch_labels}
-            _, c = pd.eval([train_step, cost], feeds)
-        # The same graph without the training step: no parameter is updated.
-        test_c, test_e = pd.eval([cost, error], feeds={image: test_images, label: test_labels})
+            c = train(batch_images, batch_labels)
+        test_c, test_e = test(test_images, test_labels)
         print(f"pass {pass_no + 1:2}  cost {c:.3f}  test cost {test_c:.3f}  error {test_e:6.1%}")
 
+    # An export is of the static graph in both modes; it has the same parameters.
     path = args.out / "mnist_core.onnx"
     model = pd.export_onnx(path, [prediction], inputs=[image])
     operators = " ".join(node.op_type for node in model.graph.node)

@@ -218,6 +218,75 @@ def test_a_gan_that_did_not_learn_is_a_failure(tmp_path, monkeypatch):
     assert (tmp_path / "gan.png").exists()
 
 
+# ---- the core in both modes
+
+
+def in_both_modes(monkeypatch, losses):
+    """losses(False) and losses(True) from the same seed, the latter without `pd.eval`."""
+
+    def in_one_mode(dynamic):
+        with pd.fresh(seed=1), monkeypatch.context() as patch:
+            if dynamic:
+                patch.delattr(pd, "eval")
+            return np.array(losses(dynamic))
+
+    return in_one_mode(False), in_one_mode(True)
+
+
+def digits(rng, n=200):
+    """Pixels and labels, of each class as many."""
+    return rng.random((n, 784), np.float32), np.arange(n)[:, None] % 10
+
+
+def test_the_perceptron_in_both_modes(monkeypatch, rng):
+    core, (images, labels) = demo("mnist_core"), digits(rng)
+
+    def losses(dynamic):
+        image, label = pd.Variable([None, 784]), pd.Variable([None, 1], dtype="int64")
+        _, *measures = core.network(image, label)
+        train, test = core.dynamic() if dynamic else core.static(image, label, *measures)
+        return [train(images, labels) for _ in range(4)] + list(test(images, labels))
+
+    static, dynamic = in_both_modes(monkeypatch, losses)
+    assert static[3] < static[0]
+    np.testing.assert_allclose(dynamic, static, rtol=1e-5)
+
+
+def test_the_gan_in_both_modes(monkeypatch, rng):
+    gan, (images, _) = demo("gan_core"), digits(rng, 30)
+    noise, ones = rng.random((30, gan.NOISE), np.float32), np.ones((30, 1), np.float32)
+
+    def losses(dynamic):
+        train_D, train_G, generated = gan.dynamic() if dynamic else gan.static()
+        steps = [(train_D(images, noise, ones, 0 * ones), train_G(noise, ones)) for _ in range(4)]
+        return [*np.ravel(steps), generated(noise).std()]
+
+    static, dynamic = in_both_modes(monkeypatch, losses)
+    assert static[6] < static[0]
+    np.testing.assert_allclose(dynamic, static, rtol=1e-5)
+
+
+@pytest.mark.parametrize("example", ["side_by_side", "ranking", "halves", "chain"])
+def test_several_networks_in_both_modes(example, monkeypatch, rng):
+    several, data = demo("several_networks"), digits(rng)
+    functions = several.functions
+
+    def losses(dynamic):
+        found = []
+
+        def recorded(*args):
+            step, results = functions(*args)
+            return lambda *arrays: found.append(step(*arrays)), results
+
+        monkeypatch.setattr(several, "functions", recorded)
+        results = getattr(several, example)(data, data, 3, dynamic)
+        return found + list(results.values())
+
+    static, dynamic = in_both_modes(monkeypatch, losses)
+    assert len(set(static)) > 3
+    np.testing.assert_allclose(dynamic, static, rtol=1e-5)
+
+
 # ---- translate
 
 

@@ -1,6 +1,6 @@
 """Gradients of recorded graphs: `backward()`, and what it leaves on Variables."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,8 @@ from ..graph.errors import GraphError, ShapeError
 from ..graph.recording import recorder
 from ..graph.variable import Operand, Variable, as_array, static
 from ..optimizers.row_sparse import RowGradient, gradients_by_rows
-from .state import current_state
+from .plan import Plan
+from .state import State, current_state
 from .trace import Trace, label
 
 
@@ -19,31 +20,70 @@ def backward(loss: Variable, gradient: Operand | None = None, retain_graph: bool
     These are trainable parameters, Variables whose `stop_gradient` is False, and what was computed
     on the way and is held by somebody. GraphError if the cost was computed from nothing that has a
     gradient.
+
+    It is computed together with the update if `minimize` of the cost follows, and as soon as
+    anything else needs it.
     """
-    state = current_state()
-    check_tracked("backward", [loss])
-    seed = None if gradient is None else _seed(loss, gradient)
+    state, recording = current_state(), recorder()
     with state.session.exclusive():
-        seeds = [] if seed is None else [seed]
-        trace = Trace([loss], state, through=True, operands=seeds)
+        state.settle()
+        check_tracked("backward", [loss])
+        seeds = [] if gradient is None else [_seed(loss, gradient)]
+        step = BackwardPass(state, loss, seeds, retain_graph)
+        now = recording is None or recording.immediate or state.session.is_exchanging
+        if now or seeds or retain_graph or step.adds:
+            step.run()
+        else:
+            state.waiting = step  # with a minimize() of the cost it is one program
+
+
+class BackwardPass:
+    """A backward pass from a cost, before it is computed."""
+
+    def __init__(
+        self, state: State, loss: Variable, seeds: list[Variable], retain_graph: bool
+    ) -> None:
+        self.state, self.loss, self.seeds = state, loss, seeds
+        trace = self.trace = Trace([loss], state, through=True, operands=seeds)
         trace.check_history()
         reached = trace.differentiated()
-        wrt = differentiated(trace, reached)
-        name = ("backward", seed is None, trace.flows, tuple([trace.number(v) for v in wrt]))
+        self.ended = set() if retain_graph else reached.intersection(trace.fetches)
+        self.wrt = differentiated(trace, reached)
+        self.owners = [v if v.source is None else v.source for v in self.wrt]
+        self.parameters = [v for v in self.owners if v.is_persistent]
+        numbers = tuple([trace.number(v) for v in self.wrt])
+        self.name = ("backward", not seeds, trace.flows, numbers)
+        loss.__dict__["parameters"] = self.parameters
 
-        def make(of):
-            inputs = [of(v) for v in wrt]
-            gradients = gradients_by_rows([of(loss)], inputs, seeds or None)
-            flat, places = _flattened(gradients)
-            return [*map(of, trace.fetches), *flat], [(v, of(x)) for v, x in trace.updates], places
+    @property
+    def adds(self) -> bool:
+        """Whether some of the gradients are added to earlier ones."""
+        return any(v in self.state.gradients for v in self.owners)
 
-        plan, values = state.evaluate(name, trace, make)
-        count = len(trace.fetches)
-        state.finish(trace, plan, values[:count], set() if retain_graph else reached)
-        _accumulate(state, wrt, plan.result, values[count:])
-    sources = [v.source for v in wrt if v.source is not None]
-    parameters = [v for v in sources if v.is_persistent]
-    loss.__dict__["parameters"] = parameters
+    def gradients(self, of: Callable[[Variable], Variable]) -> list:
+        """Return the gradients, where a Variable of the trace is `of(it)`."""
+        inputs = [of(v) for v in self.wrt]
+        return gradients_by_rows([of(self.loss)], inputs, self.seeds or None)
+
+    def targets(self, gradients: list, of: Callable[[Variable], Variable]) -> tuple:
+        """Return the fetches of a program, its updates, and which fetches are gradients."""
+        flat, places = _flattened(gradients)
+        updates = [(v, of(x)) for v, x in self.trace.updates]
+        return [*map(of, self.trace.fetches), *flat], updates, places
+
+    def run(self) -> None:
+        """Compute it."""
+        plan, values = self.state.evaluate(
+            self.name, self.trace, lambda of: self.targets(self.gradients(of), of)
+        )
+        self.finish(plan, values)
+
+    def finish(self, plan: Plan, values: list) -> None:
+        """Take over the values of a plan for `targets`."""
+        count, ended = len(self.trace.fetches), self.ended
+        self.wrt.clear()  # a read that is in use after the step keeps the value before it
+        self.state.finish(self.trace, plan, values[:count], ended)
+        _accumulate(self.state, self.owners, plan.result, values[count:])
 
 
 def check_tracked(name: str, costs: Sequence[Variable]) -> None:
@@ -69,15 +109,10 @@ def check_tracked(name: str, costs: Sequence[Variable]) -> None:
         )
 
 
-def differentiated(trace: Trace, reached: set[Variable], computed: bool = True) -> list[Variable]:
-    """The Variables of a trace that get a gradient: leaves, then what somebody holds.
-
-    The latter only if `computed`.
-    """
+def differentiated(trace: Trace, reached: set[Variable]) -> list[Variable]:
+    """The Variables of a trace that get a gradient: leaves, then what somebody holds."""
     leaves = [v for v in trace.reads if v in reached]
     leaves += [v for v in trace.leaves if v.held is not None and v in reached]
-    if not computed:
-        return leaves
     return leaves + [v for v in trace.fetches if v in reached and v.dtype.kind == "f"]
 
 
@@ -99,12 +134,11 @@ def _flattened(gradients):
     return flat, places
 
 
-def _accumulate(state, wrt, places, values):
+def _accumulate(state, owners, places, values):
     """Add the gradients to those of the Variables."""
-    for v, place in zip(wrt, places, strict=True):
+    for owner, place in zip(owners, places, strict=True):
         if not place:
             continue
-        owner = v if v.source is None else v.source
         new = Gradient(*[values[k] for k in place])
         old = state.gradients.get(owner)
         state.gradients[owner] = new if old is None else old.plus(new, owner)
@@ -150,10 +184,14 @@ def as_host(value: Any) -> np.ndarray:
 
 def gradient(v: Variable) -> np.ndarray | None:
     """Return the gradient of a Variable, None without one."""
-    g = current_state().gradients.get(v)
+    state = current_state()
+    state.settle()
+    g = state.gradients.get(v)
     return None if g is None else np.array(g.numpy(v))
 
 
 def clear_gradient(v: Variable) -> None:
     """Forget the gradient of a Variable."""
-    current_state().gradients.pop(v, None)
+    state = current_state()
+    state.settle()
+    state.gradients.pop(v, None)

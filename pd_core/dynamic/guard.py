@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from ..graph.errors import GraphError, NotComputed
-from ..graph.recording import record_with, recorder, stop_recording
+from ..graph.recording import record_with, recorder
 from ..graph.variable import Variable, provide
 from ..run.session import Session, default_session
 from .backward import as_host, backward, clear_gradient, gradient
@@ -31,19 +31,35 @@ class guard:
 
     def __init__(self, device: str | None = None, immediate: bool = False) -> None:
         self.session, self.immediate = _session_on(device), immediate
+        self.entered: list[Recorder] = []
 
     def __enter__(self) -> Self:
         self.session.__enter__()
         outer = recorder()
         gradients = outer is None or outer.gradients
-        self.token = record_with(Recorder(state_of(self.session), gradients, self.immediate))
+        self.entered.append(_begin(Recorder(state_of(self.session), gradients, self.immediate)))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
-        stop_recording(self.token)
+        _end(self.entered.pop())
         self.session.__exit__()
         if kind is None:
             state_of(self.session).flush()
+
+
+def _begin(new):
+    new.outer = recorder()
+    record_with(new)
+    return new
+
+
+def _end(recording):
+    """Stop recording; blocks of generators may end in any order."""
+    recording.ended = True
+    current = recorder()
+    while current is not None and current.ended:
+        current = current.outer
+    record_with(current)
 
 
 def _session_on(device):
@@ -61,11 +77,11 @@ def no_grad() -> Iterator[None]:
     recording = recorder()
     if recording is None:
         raise GraphError("no_grad: there are values only inside `with pd.guard():`")
-    token = record_with(Recorder(recording.state, False, recording.immediate))
+    recorder_without = _begin(Recorder(recording.state, False, recording.immediate))
     try:
         yield
     finally:
-        stop_recording(token)
+        _end(recorder_without)
 
 
 def to_variable(value: ArrayLike, dtype: DTypeLike | None = None) -> Variable:

@@ -137,6 +137,8 @@ class Recorder:
     def __init__(self, state: State, gradients: bool = True, immediate: bool = False):
         self.state, self.gradients, self.immediate = state, gradients, immediate
         self.inside, self.site, self.line = False, None, None
+        self.outer: Recorder | None = None  # what recorded before
+        self.ended = False
         self.added: list[Recorded] | None = (
             None  # nodes of the running op, where they are asked for
         )
@@ -165,11 +167,9 @@ class Recorder:
             return self._learn(function, args, kwargs, key, variables)
         if template is None:
             return function(*args, **kwargs)
-        for v in variables:
-            node = v.node
-            if type(node) is Recorded and node.serial - node.first > _WAITING and not v.tracked:
-                self._compute_waiting(variables)
-        return template.replay(variables, not self.gradients)
+        result, last = template.replay(variables, not self.gradients)
+        self._bound(last)
+        return result
 
     def _learn(self, function, args, kwargs, key, variables):
         self.added = []
@@ -180,11 +180,16 @@ class Recorder:
             self.added = None
         return result
 
-    def _compute_waiting(self, inputs):
-        """Compute operands: nothing else would end the chain of a running sum."""
-        waiting = [x for x in inputs if x is not None and x.is_recorded and x.held is None]
-        with suppress(NotComputed):  # what reads a feed slot waits for an evaluation
-            self.state.force(waiting)
+    def _bound(self, node):
+        """Compute what a node without gradients reads, if something behind it waits for long.
+
+        Nothing else would end the chain of a running sum, with all that hangs on it.
+        """
+        if node.serial - node.first > _WAITING and not node.tracked:
+            waiting = [x for x in node.inputs if x is not None and x.is_recorded]
+            with suppress(NotComputed):  # what reads a feed slot waits for an evaluation
+                self.state.force([x for x in waiting if x.held is None])
+            node.begin()
 
     def _argument(self, a):
         if type(a) is np.ndarray:
@@ -329,13 +334,10 @@ class Recorder:
         return new
 
     def _add(self, form, inputs):
-        detached = not self.gradients or form.op_type == "StopGradient"
-        node = Recorded(form, inputs, detached)
-        if node.serial - node.first > _WAITING and not node.tracked:
-            self._compute_waiting(inputs)
-            node = Recorded(form, inputs, detached)
+        node = Recorded(form, inputs, not self.gradients)
         if self.added is not None:
             self.added.append(node)
+        self._bound(node)
         return node
 
     def node(self, op_type: str, inputs: tuple, *args: Any, **kwargs: Any) -> Node:

@@ -38,6 +38,7 @@ class State:
         self.reads: dict[Variable, Variable] = {}
         self.pending: dict[Variable, Pending] = {}
         self.gradients: WeakKeyDictionary[Variable, Any] = WeakKeyDictionary()
+        self.waiting: Any = None  # a backward pass that is computed with the next minimize()
         self.optimizers: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
         self.plans = Plans(session)
         self.calls: dict[str, int] = {}  # of layers, by name: the number of calls
@@ -92,13 +93,23 @@ class State:
         if len(self.pending) > _MOST_PENDING:
             self.flush()
 
+    def settle(self) -> None:
+        """Compute the backward pass that waits for a minimize(), if there is one."""
+        if self.waiting is not None:
+            with self.session.exclusive():
+                step, self.waiting = self.waiting, None
+                if step is not None:
+                    step.run()
+
     def flush(self) -> None:
         """Store all pending values."""
+        self.settle()
         if self.pending:
             self.force([p.value for p in list(self.pending.values())])
 
     def before_store(self, v: Variable) -> None:
         """Keep the value of a variable for the reads in use, before it is replaced."""
+        self.settle()
         self.pending.pop(v, None)
         read = self._in_use(v)
         if read is not None:
@@ -116,6 +127,7 @@ class State:
 
     def before_update(self, variables: Sequence[Callable[[], Variable | None]]) -> None:
         """Keep the values that a step writes in place, for the reads in use."""
+        self.settle()
         if self.reads:
             for reference in variables:
                 v = reference()
@@ -135,8 +147,11 @@ class State:
 
     def force(self, targets: Sequence[Variable]) -> None:
         """Compute targets, and what else of their graph somebody holds."""
-        session = self.session
-        with session.exclusive():
+        with self.session.exclusive():
+            self.settle()
+            targets = [v for v in targets if v.held is None]
+            if not targets:
+                return
             trace = Trace(targets, self, through=False)
             plan, values = self.evaluate(("force",), trace)
             self.finish(trace, plan, values)
@@ -171,11 +186,11 @@ class State:
 
         It ends at those of `ended` too: their history was used.
         """
-        already = trace.ended()
+        stale = trace.stale()
         for v, value in zip(trace.fetches, values, strict=False):
             attributes = v.__dict__
             attributes["held"] = value
-            if already and v in already:
+            if stale and v in stale:
                 attributes["consumed"] = True
             if not v.tracked:
                 attributes["node"] = None

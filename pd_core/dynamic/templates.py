@@ -37,15 +37,15 @@ class Template:
     ) -> None:
         self.constants, self.nodes, self.result = constants, nodes, result
 
-    def replay(self, variables: Sequence[Variable], detached: bool) -> Any:
-        """Add the nodes for other Variables, and return the result of the op."""
+    def replay(self, variables: Sequence[Variable], detached: bool) -> tuple[Any, Recorded]:
+        """Add the nodes for other Variables: the result of the op, and the last node."""
         values = [*self.constants, *variables]
         for form, inputs, outputs in self.nodes:
             operands = tuple([None if k is None else values[k] for k in inputs])
-            node = Recorded(form, operands, detached or form.op_type == "StopGradient")
+            node = Recorded(form, operands, detached)
             for k in outputs:
                 values.append(node.output(k))
-        return _restored(self.result, values)
+        return _restored(self.result, values), node
 
 
 def key_of(

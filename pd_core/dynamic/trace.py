@@ -203,28 +203,28 @@ class Trace(Structure):
 
     def check_history(self) -> None:
         """Check that no gradient would end where an earlier `backward` ended the graph."""
-        ended = self.ended()
+        stale = self.stale()
         for v in self.targets:
-            if v in ended:
+            if v in stale:
                 raise GraphError(
-                    f"the graph behind {label(ended[v])} ended with an earlier backward() or "
+                    f"the graph behind {label(stale[v])} ended with an earlier backward() or "
                     "minimize()\n"
                     "  hint: retain_graph=True there keeps it, detach() takes the value alone"
                 )
 
-    def ended(self) -> dict[Variable, Variable]:
+    def stale(self) -> dict[Variable, Variable]:
         """Return the Variables whose gradients would flow to where the graph ended, with that."""
-        ended = {v: v for v in self._ends}
-        if not ended:
-            return ended
+        stale = {v: v for v in self._ends}
+        if not stale:
+            return stale
         for node in self.order:
-            end = next((ended[x] for x in node.inputs if x in ended), None)
+            end = next((stale[x] for x in node.inputs if x in stale), None)
             if end is None or node.op_type in zeros or getattr(node, "detached", False):
                 continue
             for y in node.outputs:
                 if y.dtype.kind == "f" and y.__dict__.get("tracked") is not False:
-                    ended[y] = end
-        return ended
+                    stale[y] = end
+        return stale
 
     def release(self) -> None:
         """Drop the references to the graph, so that what nobody holds is freed."""

@@ -1,6 +1,7 @@
 """Steps of optimizers on recorded graphs."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+from functools import reduce
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
@@ -10,7 +11,7 @@ from ..graph.update import Update
 from ..graph.variable import Variable, fresh_dim
 from ..optimizers.kept import KeptTracing, kept_tracing
 from ..optimizers.row_sparse import RowGradient, added, gradients_by_rows
-from .backward import Gradient, backward, check_tracked, differentiated
+from .backward import BackwardPass, Gradient, backward, check_tracked
 from .state import State
 from .trace import Trace, label
 
@@ -27,7 +28,14 @@ def minimize(
         if not isinstance(v, Variable) or not v.is_persistent:
             raise GraphError(f"minimize: var_list takes parameters, not {v!r}")
     with state.session.exclusive():
-        kept = kept_tracing(optimizer, state.session)
+        kept, waiting = kept_tracing(optimizer, state.session), state.waiting
+        if waiting is not None:
+            alone = len(costs) == 1 and costs[0] is waiting.loss
+            if alone and not state.session.is_exchanging and not kept.operands():
+                wanted = waiting.parameters if var_list is None else var_list
+                if _fused_backward(state, kept, waiting, wanted):
+                    return
+            state.settle()
         if all("parameters" in c.__dict__ for c in costs):
             reached = [w for c in costs for w in c.__dict__["parameters"]]
             _step(state, kept, reached if var_list is None else var_list)
@@ -51,13 +59,45 @@ def _exchanged_step(state, kept, costs, var_list, retain_graph):
         state.gradients = gradients
 
 
+def _fused_backward(state, kept, step: BackwardPass, wanted: Sequence[Variable]) -> bool:
+    """Compute a backward pass and the update from it in one program, if there is an update."""
+    parameters = [w for w in dict.fromkeys(wanted) if w.trainable and w in step.parameters]
+    if not parameters:
+        return False
+    places = tuple([step.owners.index(w) for w in parameters])
+    name = (*step.name, ref(kept.optimizer), kept.settings(), places)
+
+    def make(of):
+        gradients = step.gradients(of)
+        by_owner: dict[Variable, list] = {}
+        for owner, g in zip(step.owners, gradients, strict=True):
+            by_owner.setdefault(owner, []).append(g)
+        pairs = [(w, _sum(by_owner[w])) for w in parameters]
+        update = kept.update([(w, g) for w, g in pairs if g is not None])
+        fetches, updates, places = step.targets(gradients, of)
+        changes = [(a.variable, a.value) for a in update.assignments]
+        return fetches, [*updates, *changes], places
+
+    elsewhere = [ref(w) for w in step.trace.read_elsewhere]
+    state.waiting = None
+    try:
+        plan, values = state.evaluate(
+            name, step.trace, make, before=lambda: state.before_update(elsewhere)
+        )
+    except Exception:
+        state.waiting = step
+        raise
+    step.finish(plan, values)
+    return True
+
+
 def _step(state, kept, parameters):
     """Update parameters with the gradients that they have."""
     pairs: list = [(w, state.gradients.get(w)) for w in dict.fromkeys(parameters) if w.trainable]
     pairs = [(w, g) for w, g in pairs if g is not None]
     if not pairs:
         raise GraphError(f"minimize: none of {[w.name for w in parameters]} has a gradient")
-    key = (tuple([(ref(w), g.rows is None) for w, g in pairs]), kept.settings())
+    key = (tuple([(_own(w), g.rows is None) for w, g in pairs]), kept.settings())
     template = kept.updates.get(key)
     if template is None:
         with not_recording():
@@ -67,6 +107,11 @@ def _step(state, kept, parameters):
     fed = dict(zip(slots, arrays, strict=True))
     fed |= {v: v.held for v in kept.operands()}
     state.session.apply(update, fed)
+
+
+def _own(w):
+    """What an update depends on of a parameter: which it is, and its own settings."""
+    return ref(w), w.learning_rate, w.regularizer, w.clip
 
 
 def _template(kept, pairs: Sequence[tuple[Variable, Gradient]]) -> tuple[list[Variable], Update]:
@@ -86,38 +131,26 @@ def _template(kept, pairs: Sequence[tuple[Variable, Gradient]]) -> tuple[list[Va
     return slots, kept.update(gradients)
 
 
-def _reads(leaves: Sequence[Variable]) -> dict[Variable, list[Variable]]:
-    """The reads of each parameter: the current one, and those before an update."""
-    reads: dict[Variable, list[Variable]] = {}
-    for v in leaves:
-        if v.source is not None and v.source.is_persistent:
-            reads.setdefault(v.source, []).append(v)
-    return reads
-
-
 def _fused_step(state, kept: KeptTracing, costs, var_list, retain_graph):
     """Compute gradients and update in one program."""
     check_tracked("minimize", costs)
     trace = Trace(costs, state, through=True, operands=kept.operands())
     trace.check_history()
     reached = trace.differentiated()
-    reads = _reads(differentiated(trace, reached, computed=False))
+    reads = _reads(trace, reached)
     chosen = dict.fromkeys(reads if var_list is None else var_list)
-    parameters = [w for w in chosen if w in reads and w.trainable]  # it may be frozen by now
+    parameters = [w for w in chosen if w in reads]
     if not parameters:
         wanted = "parameters" if var_list is None else [w.name for w in var_list]
         raise GraphError(f"minimize: {label(costs[0])} depends on no trainable ones of {wanted}")
-    numbers = tuple([tuple([trace.number(v) for v in reads[w]]) for w in parameters])
+    numbers = tuple([(_own(w), *[trace.number(v) for v in reads[w]]) for w in parameters])
     name = ("minimize", ref(kept.optimizer), kept.settings(), len(costs), trace.flows, numbers)
 
     def make(of):
-        owners = [w for w in parameters for _ in reads[w]]
         wrt = [of(v) for w in parameters for v in reads[w]]
-        sums: dict[Variable, Any] = {}
-        for w, g in zip(owners, gradients_by_rows([of(c) for c in costs], wrt), strict=True):
-            if g is not None:
-                sums[w] = added(sums[w], g) if w in sums else g
-        pairs = list(sums.items())
+        parts = iter(gradients_by_rows([of(c) for c in costs], wrt))
+        gradients = [(w, _sum([next(parts) for _ in reads[w]])) for w in parameters]
+        pairs = [(w, g) for w, g in gradients if g is not None]
         changes = [(a.variable, a.value) for a in kept.update(pairs).assignments]
         assigned = [(v, of(x)) for v, x in trace.updates]
         return [of(v) for v in trace.fetches], [*assigned, *changes], None
@@ -128,3 +161,19 @@ def _fused_step(state, kept: KeptTracing, costs, var_list, retain_graph):
     reads.clear()  # a read that is in use after the step keeps the value before it
     reached.clear()
     state.finish(trace, plan, values, ended)
+
+
+def _reads(trace: Trace, reached: Container[Variable]) -> dict[Variable, list[Variable]]:
+    """The reads of each parameter that gradients flow to: at this value, or at earlier ones."""
+    reads: dict[Variable, list[Variable]] = {}
+    earlier = {v: v.source for v in trace.leaves if v.held is not None and v.source is not None}
+    for v, w in (trace.reads | earlier).items():
+        if v in reached and w.is_persistent and w.trainable:
+            reads.setdefault(w, []).append(v)
+    return reads
+
+
+def _sum(gradients):
+    """The gradient of a parameter from those of its reads."""
+    parts = [g for g in gradients if g is not None]
+    return reduce(added, parts) if parts else None

@@ -30,6 +30,7 @@ class Form(NamedTuple):
     visible: int
     kind: int
     name: str  # of the outputs
+    stops: bool  # whether gradients end there
 
 
 def form(
@@ -59,6 +60,7 @@ def form(
         len(types) if visible is None else visible,
         kind_of(op_type, domain, opset, attributes, len(types)) if kind is None else kind,
         op_type.lower(),
+        op_type == "StopGradient",
     )
 
 
@@ -89,7 +91,7 @@ class Recorded(Node):
 
     def __init__(self, form: Form, inputs: Inputs, detached: bool = False) -> None:
         serial = first = next(serials)
-        tracked = False
+        tracked, detached = False, detached or form.stops
         for x in inputs:
             if x is not None:
                 if x.tracked:
@@ -107,6 +109,10 @@ class Recorded(Node):
         _put_detached(self, detached)
         _put_first(self, first)
         _put_alive(self, [None] * len(form.types))
+
+    def begin(self) -> None:
+        """Note that nothing behind it waits to be computed any more."""
+        _put_first(self, self.serial)
 
     @property
     def outputs(self) -> tuple[Variable, ...]:  # type: ignore[override]

@@ -16,6 +16,8 @@ class Recorder(Protocol):
     site: Any  # the line that called it
     line: Any  # the line that called the layer of ours in which it runs, if it does
     gradients: bool  # whether results have any
+    outer: Any  # the recorder that was in force before, if any
+    ended: bool  # whether its block is left
     immediate: bool  # whether each such op is computed before it returns
 
     def compute(self, result: Any) -> None:
@@ -73,7 +75,6 @@ _recorder: ContextVar[Recorder | None] = ContextVar("pd_core.recorder", default=
 
 recorder = _recorder.get  # of this thread; None while no values are at hand
 record_with = _recorder.set
-stop_recording = _recorder.reset
 
 
 class not_recording:

@@ -397,7 +397,9 @@ class Session:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        _entered.set(_entered.get()[:-1])
+        entered = _entered.get()  # blocks of generators may end in any order
+        last = max(k for k, session in enumerate(entered) if session is self)
+        _entered.set(entered[:last] + entered[last + 1 :])
 
 
 def _backend(device):

@@ -113,3 +113,73 @@ def test_what_is_stopped_has_no_gradient():
         assert y.stop_gradient
         with pytest.raises(pd.GraphError, match="nothing that has a gradient"):
             y.backward()
+
+
+# ---- higher orders
+
+
+def pair(torch, array):
+    return pd.Variable(data=array), torch.tensor(array, dtype=torch.float64, requires_grad=True)
+
+
+def test_gradients_through_inner_steps(rng):
+    torch = pytest.importorskip("torch")
+    x, y = rng.standard_normal((5, 3)).astype(f32), rng.standard_normal((5, 1)).astype(f32)
+    tx, ty = torch.tensor(x).double(), torch.tensor(y).double()
+    w, tw = pair(torch, rng.standard_normal((3, 1)).astype(f32))
+    with pd.guard():
+        for outer in range(3):
+            fast, tfast = w * 1.0, tw * 1.0
+            for _ in range(3):
+                loss = pd.reduce_mean(pd.square(pd.tanh(pd.matmul(x, fast)) - y))
+                if outer == 1:
+                    loss.numpy()
+                (g,) = pd.gradients(loss, [fast])
+                cost = ((torch.tanh(tx @ tfast) - ty) ** 2).mean()
+                (tg,) = torch.autograd.grad(cost, [tfast], create_graph=True)
+                fast, tfast = fast - g * 0.1, tfast - tg * 0.1
+            loss = pd.reduce_mean(pd.square(pd.matmul(x, fast) - y))
+            loss.backward()
+            ((tx @ tfast - ty) ** 2).mean().backward()
+            assert np.allclose(w.gradient(), tw.grad, rtol=1e-4, atol=1e-5)
+            pd.SGDOptimizer(0.1).minimize(loss)
+            tw.data -= 0.1 * tw.grad
+            w.clear_gradient()
+            tw.grad = None
+            assert np.allclose(w.numpy(), tw.detach(), atol=1e-5)
+
+
+def test_gradient_penalty(rng):
+    torch = pytest.importorskip("torch")
+    w, tw = pair(torch, rng.standard_normal((3, 4)).astype(f32))
+    v, tv = pair(torch, rng.standard_normal((4, 1)).astype(f32))
+    with pd.guard():
+        for n in (4, 6, 3):
+            x = pd.to_variable(rng.standard_normal((n, 3)).astype(f32))
+            x.stop_gradient = False
+            tx = torch.tensor(x.numpy(), dtype=torch.float64, requires_grad=True)
+            score = pd.matmul(pd.tanh(pd.matmul(x, w)), v)
+            tscore = torch.tanh(tx @ tw) @ tv
+            (g,) = pd.gradients(pd.reduce_sum(score), [x])
+            (tg,) = torch.autograd.grad(tscore.sum(), [tx], create_graph=True)
+            if n == 6:
+                g.numpy()
+            norm = pd.sqrt(pd.reduce_sum(pd.square(g), 1))
+            (pd.reduce_mean(pd.square(norm - 1.0)) * 10.0 - pd.reduce_mean(score)).backward()
+            ((((tg**2).sum(1)).sqrt() - 1) ** 2).mean().mul(10).sub(tscore.mean()).backward()
+            for a, b in ((w, tw), (v, tv)):
+                assert np.allclose(a.gradient(), b.grad, atol=1e-4)
+
+
+def test_hessian_vector_product(rng):
+    torch = pytest.importorskip("torch")
+    w, tw = pair(torch, rng.standard_normal(5).astype(f32))
+    direction = rng.standard_normal(5).astype(f32)
+    with pd.guard():
+        loss = pd.reduce_sum(pd.exp(w) * pd.square(w) * pd.reduce_sum(w))
+        (g,) = pd.gradients(loss, [w])
+        (h,) = pd.gradients(pd.reduce_sum(g * direction), [w])
+        cost = (tw.exp() * tw**2 * tw.sum()).sum()
+        (tg,) = torch.autograd.grad(cost, [tw], create_graph=True)
+        (th,) = torch.autograd.grad((tg * torch.tensor(direction)).sum(), [tw])
+        assert np.allclose(h.numpy(), th, rtol=1e-4, atol=1e-4)

@@ -99,6 +99,7 @@ def test_intermediates_and_arrays_are_freed_at_once():
                 h = x * w
                 loss = pd.reduce_sum(h)
                 loss.backward()
+                assert loss.numpy() == 3
                 references = [ref(x), ref(h), ref(loss), ref(loss.held)]
                 arrays.append(ref(x.held))
                 del x, h, loss

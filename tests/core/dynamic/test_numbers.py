@@ -22,7 +22,7 @@ LINES = {
     ),
     "a maximum": (lambda x, k: pd.maximum(x, k * 0.1), lambda x, k: np.maximum(x, k * 0.1)),
     "two": (lambda x, k: x * (k * 0.1) + k * 0.2, lambda x, k: x * (k * 0.1) + k * 0.2),
-    "one of two": (lambda x, k: (x * 0.5) * (k * 0.1), lambda x, k: x * 0.5 * (k * 0.1)),
+    "one of two": (lambda x, k: (x * 0.55) * (k * 0.37), lambda x, k: x * 0.55 * (k * 0.37)),
 }
 
 
