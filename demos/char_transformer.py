@@ -26,8 +26,8 @@ def sinusoids(shape, rng):
 
     With these it takes half as many steps as with random ones until attention is of use.
     """
-    steps, width = shape
-    angles = np.arange(steps)[:, None] / 10_000 ** (np.arange(width // 2) / (width // 2))
+    half = shape[1] // 2
+    angles = np.arange(shape[0])[:, None] / 10_000 ** (np.arange(half) / half)
     return np.concatenate([np.sin(angles), np.cos(angles)], 1)
 
 
@@ -135,16 +135,15 @@ def main(argv=None):
         losses.append(loss)
         curves.append("loss", len(losses), loss)
         if len(losses) == 1 or len(losses) % (steps // 10) == 0:
-            seconds = time.perf_counter() - start
-            print(f"step {len(losses):5}  loss {np.mean(losses[-20:]):.3f}  {seconds:4.0f} s")
+            loss, seconds = np.mean(losses[-20:]), time.perf_counter() - start
+            print(f"step {len(losses):5}  loss {loss:.3f}  {seconds:4.0f} s")
 
     for row in sample(model, list(letters).index("\n"), np.random.default_rng(1)):
         print("   ", "".join(letters[row]).strip().split("\n")[0])
     curves.plot(str(args.out / "char_transformer.png"))
     print(f"curve of the losses: {args.out / 'char_transformer.png'}")
-    trained = np.mean(losses[-20:])
-    if trained > bound:
-        raise SystemExit(f"did not learn: the loss is {trained:.2f}, more than {bound}")
+    if (loss := np.mean(losses[-20:])) > bound:
+        raise SystemExit(f"did not learn: the loss is {loss:.2f}, more than {bound}")
 
 
 if __name__ == "__main__":
