@@ -16,7 +16,7 @@ from pd_v2.dataset import common
 
 DEMOS = Path(__file__).resolve().parents[1] / "demos"
 WITH_DATA = ("recognize_digits", "fit_a_line", "mnist_core", "gan_core")
-NAMES = (*WITH_DATA, "translate")
+NAMES = (*WITH_DATA, "translate", "char_transformer")
 
 
 @pytest.fixture(autouse=True)
@@ -312,3 +312,47 @@ def test_words_not_learned_are_a_failure(tmp_path, monkeypatch):
     with pytest.raises(SystemExit, match="did not learn: less than 80% right"):
         translate.main(["--quick", "--out", str(tmp_path)])
     assert [p.name for p in tmp_path.iterdir()] == ["translate.onnx"]
+
+
+# ---- char_transformer
+
+
+def trained(chars, train, steps):
+    """A new model and its losses."""
+    letters, ids = chars.encoded()
+    pd.reset(seed=1)
+    model = chars.CharTransformer(len(letters))
+    return model, list(getattr(chars, train)(model, chars.batches(ids, steps)))
+
+
+def test_both_graphs_of_a_transformer_lose_the_same():
+    chars = demo("char_transformer")
+    assert chars.DROPOUT > 0.0
+    _, dynamic = trained(chars, "dynamic_losses", 6)
+    _, static = trained(chars, "static_losses", 6)
+    assert dynamic[-1] < dynamic[0] - 1.0
+    np.testing.assert_allclose(static, dynamic, rtol=1e-5)
+
+
+def test_characters_are_drawn_with_a_cache_as_without(rng):
+    chars = demo("char_transformer")
+    model, _ = trained(chars, "dynamic_losses", 2)
+    x = rng.integers(0, 60, (chars.LINES, 5))
+    whole = model.eval()(x).numpy()
+    caches = [layer.self_attention.empty_cache(chars.LINES) for layer in model.layers]
+    for t in range(5):
+        logits, caches = model(x[:, t : t + 1], start=t, caches=caches)
+        np.testing.assert_allclose(logits.numpy()[:, 0], whole[:, t], rtol=1e-4, atol=1e-5)
+    before = pd.stats()["compiled"]
+    assert chars.sample(model, 0, rng).shape == (chars.LINES, chars.CONTEXT)
+    assert pd.stats()["compiled"] - before <= 3  # for any length of the cache
+
+
+@pytest.mark.parametrize("options", [[], ["--static"]])
+def test_characters_not_learned_are_a_failure(tmp_path, monkeypatch, options):
+    chars = demo("char_transformer")
+    monkeypatch.setattr(chars, "QUICK_STEPS", 10)
+    monkeypatch.setattr(chars, "QUICK_BOUND", 0.0)
+    with pytest.raises(SystemExit, match=r"did not learn: the loss is \d\.\d\d, more than 0"):
+        chars.main(["--quick", "--out", str(tmp_path), *options])
+    assert [p.name for p in tmp_path.iterdir()] == ["char_transformer.png"]
