@@ -140,9 +140,8 @@ def main(argv=None):
     left = {"ring": a, "from the square": fake_a, "there and back": back}
     points(args.out / "cycle_gan.png", {"A": left, "B": {"square": b, "from the ring": fake_b}})
     worst = max(distance(fake_a, a), distance(fake_b, b))
-    print(
-        f"translated points are {worst:.3f} from real ones, there and back {np.abs(back - a).mean():.3f}"
-    )
+    print(f"translated points are {worst:.3f} from real ones")
+    print(f"coordinates change by {np.abs(back - a).mean():.3f} there and back")
     if args.static:
         with pd.fresh():
             dynamic = train(CycleGAN(), dynamic_step, 50)

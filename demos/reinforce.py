@@ -13,7 +13,7 @@ import numpy as np
 import pd_core as pd
 from picture import curves
 
-EPISODES = 400  # at most
+EPISODES, LEARNING_RATE = 400, 0.01  # episodes at most
 LONGEST = 500  # steps of an episode
 GOAL, QUICK_GOAL = 400, 60  # mean length of the last 50 episodes; a random policy takes 22 steps
 
@@ -61,17 +61,14 @@ class Policy(pd.nn.Layer):
         return pd.softmax(self.action(x))
 
 
-def play(policy, cart, rng):
+def play(act, cart, rng):
     """Play an episode; return the states [T, 4] and the actions [T]."""
     states, actions = [], []
     state, fell = cart.reset(), False
     while not fell and len(states) < LONGEST:
-        with pd.no_grad():
-            probabilities = policy(state).numpy()[0]
-        action = int(rng.random() < probabilities[1])
         states.append(state)
-        actions.append(action)
-        state, fell = cart.step(action)
+        actions.append(int(rng.random() < act(state)[0, 1]))
+        state, fell = cart.step(actions[-1])
     return np.stack(states), np.array(actions)
 
 
@@ -84,35 +81,71 @@ def returns(steps, discount=0.99):
     return ((sums - sums.mean()) / (sums.std() + 1e-6)).astype(np.float32)
 
 
-def learn(policy, optimizer, states, actions):
-    """Make the actions that were followed by large returns more probable; return the cost."""
-    chosen = -pd.log(pd.reduce_sum(policy(states) * np.eye(2, dtype=np.float32)[actions], 1))
-    cost = pd.reduce_mean(chosen * returns(len(states)))
-    cost.backward()
-    optimizer.minimize(cost)
-    policy.clear_gradients()
-    return cost
+def cost(probabilities, chosen, returns):
+    """Return a cost that falls as actions with large returns become more probable.
+
+    `probabilities` and `chosen` are [T, 2]; the latter has a 1 for each action that was taken.
+    """
+    taken = pd.reduce_sum(probabilities * chosen, 1)
+    return -pd.reduce_mean(pd.log(taken) * returns)
+
+
+def dynamic(policy):
+    """Return functions of arrays: probabilities of the actions, and a step of learning."""
+    optimizer = pd.AdamOptimizer(LEARNING_RATE)
+
+    def act(state):
+        with pd.guard(), pd.no_grad():
+            return policy(state).numpy()
+
+    def learn(states, chosen, returns):
+        with pd.guard():
+            loss = cost(policy(states), chosen, returns)
+            loss.backward()
+            optimizer.minimize(loss)
+            policy.clear_gradients()
+            return loss.numpy()
+
+    return act, learn
+
+
+def static(policy):
+    """Return the same functions, which evaluate one static graph."""
+    x, chosen, returns = pd.Variable([None, 4]), pd.Variable([None, 2]), pd.Variable([None])
+    probabilities = policy(x)
+    loss = cost(probabilities, chosen, returns)
+    step = pd.AdamOptimizer(LEARNING_RATE).minimize(loss)
+
+    def act(state):  # with dropout, as in training
+        return pd.eval(probabilities, feeds={x: state[None]}, training=True)
+
+    def learn(*episode):
+        feeds = dict(zip((x, chosen, returns), episode, strict=True))
+        return pd.eval([step, loss], feeds)[1]
+
+    return act, learn
 
 
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help=f"stop at {QUICK_GOAL} steps")
+    parser.add_argument("--static", action="store_true", help="the same with static graphs")
     parser.add_argument("--out", type=Path, default=Path("output"), help="default: ./output")
     args = parser.parse_args(argv)
     args.out.mkdir(parents=True, exist_ok=True)
     goal = QUICK_GOAL if args.quick else GOAL
     rng = np.random.default_rng(0)
-    cart, policy, optimizer = CartPole(rng), Policy("policy"), pd.AdamOptimizer(0.01)
+    cart, policy = CartPole(rng), Policy("policy")
+    act, learn = static(policy) if args.static else dynamic(policy)
 
     lengths, means = [], []
-    with pd.guard():
-        while len(lengths) < EPISODES and (not means or means[-1] < goal):
-            states, actions = play(policy, cart, rng)
-            learn(policy, optimizer, states, actions)
-            lengths.append(len(states))
-            means.append(np.mean(lengths[-50:]))
-            if len(lengths) % 20 == 0:
-                print(f"episode {len(lengths):4}  mean length of the last 50: {means[-1]:5.1f}")
+    while len(lengths) < EPISODES and (not means or means[-1] < goal):
+        states, actions = play(act, cart, rng)
+        learn(states, np.eye(2, dtype=np.float32)[actions], returns(len(states)))
+        lengths.append(len(states))
+        means.append(np.mean(lengths[-50:]))
+        if len(lengths) % 20 == 0:
+            print(f"episode {len(lengths):4}  mean length of the last 50: {means[-1]:5.1f}")
 
     curves(args.out / "reinforce.png", "steps", {"episode": lengths, "mean of 50": means})
     work = f"{sum(lengths)} steps and {len(lengths)} updates"
