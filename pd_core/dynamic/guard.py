@@ -1,7 +1,6 @@
 """`pd.guard()`: values at hand while a graph is built."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ContextDecorator
 from typing import Any, Self
 
 import numpy as np
@@ -71,17 +70,23 @@ def _session_on(device):
     return _sessions[device]
 
 
-@contextmanager
-def no_grad() -> Iterator[None]:
-    """Record without gradients in a `with`: results are constants to `backward`."""
-    recording = recorder()
-    if recording is None:
-        raise GraphError("no_grad: there are values only inside `with pd.guard():`")
-    recorder_without = _begin(Recorder(recording.state, False, recording.immediate))
-    try:
-        yield
-    finally:
-        _end(recorder_without)
+class no_grad(ContextDecorator):
+    """Record without gradients in a `with`, or in a function: results are constants to `backward`.
+
+    A class, since policies enter it for every observation.
+    """
+
+    def __init__(self) -> None:
+        self.entered: list[Recorder] = []
+
+    def __enter__(self) -> None:
+        recording = recorder()
+        if recording is None:
+            raise GraphError("no_grad: there are values only inside `with pd.guard():`")
+        self.entered.append(_begin(Recorder(recording.state, False, recording.immediate)))
+
+    def __exit__(self, *exc: object) -> None:
+        _end(self.entered.pop())
 
 
 def to_variable(value: ArrayLike, dtype: DTypeLike | None = None) -> Variable:

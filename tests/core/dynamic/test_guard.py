@@ -68,3 +68,16 @@ def test_guards_of_several_sessions_nest():
             assert float(d) == 80
         e = d + w
         assert [float(v) for v in (a, b, c, e)] == [6, 10, 16, 83]
+
+
+def test_a_function_without_gradients():
+    w = pd.Variable("w", data=f32(2))
+
+    @pd.no_grad()
+    def double():
+        return w * 2.0
+
+    with pd.guard():
+        assert double().stop_gradient and not (w * 2.0).stop_gradient
+    with pytest.raises(pd.GraphError, match="no_grad: there are values only inside"):
+        double()

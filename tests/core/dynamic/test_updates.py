@@ -100,7 +100,7 @@ def descended(w, steps):
     return w
 
 
-def test_a_waiting_backward_pass_comes_before_what_changes_its_parameters():
+def test_backward_that_waits_comes_before_a_change_of_parameters():
     w, v = pd.Variable("w", data=f32(3)), pd.Variable("v", data=f32(5))
     with pd.guard():
         (w * v).backward()
