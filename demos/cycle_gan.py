@@ -14,9 +14,10 @@ import numpy as np
 import pd_core as pd
 from picture import points
 
-BATCH = 128
-STEPS, QUICK_STEPS = 2500, 600
-BOUND, QUICK_BOUND = 0.15, 0.2  # of the distance of translated points from real ones; 2 at first
+BATCH = 256
+STEPS, QUICK_STEPS = 4000, 600
+RATE_G, RATE_D = 1e-3, 4e-3
+BOUND, QUICK_BOUND = 0.1, 0.2  # of the distance of translated points from real ones; 2 at first
 
 
 def ring(n, rng):
@@ -75,7 +76,7 @@ def squared(score, target):
 
 def dynamic_step(gan):
     """Return a function that trains with a batch of each set: (cost of G and F, of D_A and D_B)."""
-    update_g, update_d = pd.AdamOptimizer(2e-3, beta1=0.5), pd.AdamOptimizer(2e-3, beta1=0.5)
+    update_g, update_d = pd.AdamOptimizer(RATE_G, beta1=0.5), pd.AdamOptimizer(RATE_D, beta1=0.5)
 
     def step(a, b):
         with pd.guard():
@@ -92,8 +93,8 @@ def static_step(gan):
     """Return the same function with two static graphs."""
     a, b = pd.Variable([None, 2]), pd.Variable([None, 2])
     cost_g, cost_d = gan.generator_cost(a, b), gan.discriminator_cost(a, b)
-    update_g = pd.AdamOptimizer(2e-3, beta1=0.5).minimize(cost_g, var_list=gan.generators())
-    update_d = pd.AdamOptimizer(2e-3, beta1=0.5).minimize(cost_d, var_list=gan.discriminators())
+    update_g = pd.AdamOptimizer(RATE_G, beta1=0.5).minimize(cost_g, var_list=gan.generators())
+    update_d = pd.AdamOptimizer(RATE_D, beta1=0.5).minimize(cost_d, var_list=gan.discriminators())
 
     def step(batch_a, batch_b):
         feeds = {a: batch_a, b: batch_b}
@@ -109,7 +110,7 @@ def train(gan, make_step, steps):
     rng, costs, step = np.random.default_rng(0), [], make_step(gan)
     for k in range(1, steps + 1):
         costs.append(step(ring(BATCH, rng), square(BATCH, rng)))
-        if k % (STEPS // 5) == 0:
+        if k % (STEPS // 8) == 0:
             g, d = costs[-1]
             print(f"step {k:5}  cost of the generators {g:.3f}, of the discriminators {d:.3f}")
     return np.array(costs)
