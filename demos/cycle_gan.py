@@ -16,7 +16,7 @@ from picture import points
 
 BATCH = 128
 STEPS, QUICK_STEPS = 2500, 600
-BOUND, QUICK_BOUND = 0.15, 0.4  # of the distance of translated points from real ones; 2 at first
+BOUND, QUICK_BOUND = 0.15, 0.2  # of the distance of translated points from real ones; 2 at first
 
 
 def ring(n, rng):

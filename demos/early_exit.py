@@ -47,7 +47,7 @@ class Second(pd.nn.Layer):
         super().__init__("second")
         self.conv = pd.nn.Conv2d(32, kernel=3, padding=1)
         self.pool = pd.nn.MaxPool2d(kernel=2, stride=2)
-        self.wide, self.deep = pd.nn.FC(1024, act="relu"), pd.nn.FC(1024, act="relu")
+        self.wide, self.deep = pd.nn.FC(1536, act="relu"), pd.nn.FC(1536, act="relu")
         self.answer = pd.nn.FC(10)
 
     def forward(self, features):
@@ -108,13 +108,32 @@ def with_if(first, second):
 WAYS = {"both, static": always_both, "cond, static": with_cond, "if, dynamic": with_if}
 
 
+def compare(first, second, images, labels):
+    """Answer image after image in each way; print error, time and operators; return the answers.
+
+    A branch of a static graph counts as one operator.
+    """
+    results = {}
+    for way, choose in WAYS.items():
+        answer = choose(first, second)
+        for x in images[:20]:  # compiles what there is to compile
+            answer(x[None])
+        before, start = pd.stats()["operators"], time.perf_counter()
+        results[way] = np.concatenate([answer(x[None]) for x in images])
+        ms = 1000 * (time.perf_counter() - start) / len(images)
+        operators = (pd.stats()["operators"] - before) / len(images)
+        error = np.mean(results[way].argmax(1) != labels[:, 0])
+        print(f"{way:13} error {error:.1%}, {ms:.2f} ms and {operators:.1f} operators for a digit")
+    return results
+
+
 def tradeoff(first, second, images, labels):
     """Return (share of digits that need the second network, error) for many thresholds, [k, 2]."""
     with pd.guard(), pd.no_grad():
         features, early = first(images)
         late, early = second(features).numpy(), early.numpy()
     rows = []
-    for sure in np.linspace(0.2, 1, 81):
+    for sure in np.linspace(0, 1, 101):
         unsure = early.max(1, keepdims=True) <= sure
         answers = np.where(unsure, late, early).argmax(1)
         rows.append((unsure.mean(), np.mean(answers != labels[:, 0])))
@@ -133,28 +152,17 @@ def main(argv=None):
     first, second = First(), Second()
     train(first, second, *digits(mnist.train()), QUICK_PASSES if args.quick else PASSES)
     first.eval(), second.eval()
-    results = {}
-    for way, choose in WAYS.items():
-        answer = choose(first, second)
-        for x in test_images[:20]:  # compiles what there is to compile
-            answer(x[None])
-        before, start = pd.stats(), time.perf_counter()
-        results[way] = np.concatenate([answer(x[None]) for x in test_images])
-        seconds, operators = time.perf_counter() - start, pd.stats()["operators"]
-        error = np.mean(results[way].argmax(1) != test_labels[:, 0])
-        print(
-            f"{way}: error {error:.1%}, {1000 * seconds / len(test_images):.2f} ms and "
-            f"{(operators - before['operators']) / len(test_images):.1f} operators for a digit"
-        )
-
+    count = 200 if args.quick else len(test_images)
+    results = compare(first, second, test_images[:count], test_labels[:count])
     rows = tradeoff(first, second, test_images, test_labels)
-    print(f"the first network alone: error {rows[0, 1]:.1%}; the second alone: {rows[-1, 1]:.1%}")
-    title = "error over the share of digits that the second network sees"
+    alone, error = rows[0, 1], rows[round(100 * SURE), 1]
+    print(f"all digits: error {error:.1%}; of the first network alone {alone:.1%}")
+    title = "error, by the share of digits that the second network sees"
     points(args.out / "early_exit.png", {title: {"error": rows}})
     if not all(np.allclose(p, results["both, static"], atol=1e-5) for p in results.values()):
         raise SystemExit("the three ways give different probabilities")
-    if error > BOUND:
-        raise SystemExit(f"did not learn: error {error:.1%}, more than {BOUND:.0%}")
+    if error > BOUND or error > alone:
+        raise SystemExit(f"did not learn: error {error:.1%}, of the first network {alone:.1%}")
 
 
 if __name__ == "__main__":

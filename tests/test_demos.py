@@ -15,8 +15,8 @@ import pd_v2 as paddle
 from pd_v2.dataset import common
 
 DEMOS = Path(__file__).resolve().parents[1] / "demos"
-WITH_DATA = ("recognize_digits", "fit_a_line", "mnist_core", "gan_core")
-NAMES = (*WITH_DATA, "translate", "char_transformer")
+WITH_DATA = ("recognize_digits", "fit_a_line", "mnist_core", "gan_core", "early_exit")
+NAMES = (*WITH_DATA, "translate", "char_transformer", "reinforce", "cycle_gan")
 
 
 @pytest.fixture(autouse=True)
@@ -27,6 +27,7 @@ def a_process_of_its_own(monkeypatch):
     logger = logging.getLogger("paddle")
     level = logger.level
     logger.setLevel(logging.WARNING)
+    monkeypatch.syspath_prepend(DEMOS)  # they import picture.py
     with mock.patch.dict(os.environ, PD_DATASET_CHECK="0"), paddle.build.fresh():
         yield
     logger.setLevel(level)
@@ -357,3 +358,160 @@ def test_characters_not_learned_are_a_failure(tmp_path, monkeypatch, options):
     with pytest.raises(SystemExit, match=r"did not learn: the loss is \d\.\d\d, more than 0"):
         chars.main(["--quick", "--out", str(tmp_path), *options])
     assert [p.name for p in tmp_path.iterdir()] == ["char_transformer.png"]
+
+
+# ---- reinforce
+
+
+@pytest.mark.parametrize("action", [0, 1])
+def test_the_pole_moves_by_the_equations_of_motion(action, rng):
+    cart = demo("reinforce").CartPole(rng)
+    cart.state = _, v, angle, spin = 0.3, -0.5, 0.1, 0.7
+    state, fell = cart.step(action)
+    # Newton's equations of a cart of 1 kg and a pole of 0.1 kg and 2 x 0.5 m, pushed by 10 N
+    sin, cos, force = np.sin(angle), np.cos(angle), 10 * (2 * action - 1)
+    masses = [[1.1, 0.05 * cos], [cos, 0.5 * 4 / 3]]
+    rates = np.linalg.solve(masses, [force + 0.05 * spin**2 * sin, 9.8 * sin])
+    rates = np.array([v, rates[0], spin, rates[1]])
+    assert state == pytest.approx(np.array([0.3, v, angle, spin]) + 0.02 * rates, abs=1e-6)
+    assert not fell
+    cart.state = 0.0, 0.0, 0.22, 0.0  # more than 12 degrees
+    assert cart.step(action)[1]
+
+
+def test_returns_are_discounted_and_normalized():
+    r = demo("reinforce").returns(3, discount=0.5)
+    sums = np.array([1.75, 1.5, 1.0])
+    assert r == pytest.approx((sums - sums.mean()) / sums.std(), abs=1e-4)
+
+
+def test_a_policy_in_both_modes(monkeypatch):
+    pole = demo("reinforce")
+
+    def numbers(dynamic):
+        rng, policy = np.random.default_rng(0), pole.Policy("policy")
+        act, learn = (pole.dynamic if dynamic else pole.static)(policy)
+        cart, found = pole.CartPole(rng), []
+        for _ in range(4):
+            states, actions = pole.play(act, cart, rng)
+            chosen = np.eye(2, dtype=np.float32)[actions]
+            found += [len(states), learn(states, chosen, pole.returns(len(states)))]
+        return found
+
+    static, dynamic = in_both_modes(monkeypatch, numbers)
+    assert len(set(static[::2])) > 1  # lengths of the episodes
+    np.testing.assert_allclose(dynamic, static, rtol=1e-4, atol=1e-6)
+
+
+def test_episodes_of_any_length_are_one_program(rng):
+    pole = demo("reinforce")
+    act, learn = pole.dynamic(pole.Policy())
+    for n in (5, 7, 12, 31):
+        states = rng.random((n, 4), np.float32)
+        assert act(states[0]).shape == (1, 2)
+        learn(states, np.eye(2, dtype=np.float32)[np.arange(n) % 2], pole.returns(n))
+        if n == 7:
+            compiled = pd.stats()["compiled"]
+    assert pd.stats()["compiled"] == compiled
+
+
+@pytest.mark.parametrize("options", [[], ["--static"]])
+def test_a_pole_that_falls_is_a_failure(tmp_path, monkeypatch, options):
+    pole = demo("reinforce")
+    monkeypatch.setattr(pole, "EPISODES", 12)
+    with pytest.raises(SystemExit, match=r"did not learn: \d+ steps, less than 60"):
+        pole.main(["--quick", "--out", str(tmp_path), *options])
+    assert [p.name for p in tmp_path.iterdir()] == ["reinforce.png"]
+
+
+# ---- early_exit
+
+
+def test_the_second_network_runs_for_unsure_digits_only(monkeypatch, rng):
+    early = demo("early_exit")
+    first, second = early.First().eval(), early.Second().eval()
+    image = rng.random((1, 1, 28, 28), np.float32)
+    answers = []
+    for sure in (1.1, 0.0):  # never, always
+        monkeypatch.setattr(early, "SURE", sure)
+        ways = {name: way(first, second) for name, way in early.WAYS.items()}
+        runs = [way(image) for way in ways.values()]
+        np.testing.assert_allclose(runs[1:], [runs[0]] * 2, rtol=1e-5, atol=1e-6)
+        before = pd.stats()["operators"]
+        ways["if, dynamic"](image)
+        answers.append((runs[0], pd.stats()["operators"] - before))
+    (unsure, both), (sure, one) = answers
+    assert not np.allclose(unsure, sure)
+    assert one < both
+
+
+def test_digits_that_are_not_learned_are_a_failure(tmp_path, monkeypatch):
+    early = demo("early_exit")
+    monkeypatch.setattr(early, "QUICK_PASSES", 0)
+    monkeypatch.setattr(early, "WAYS", {"both, static": early.always_both})
+    with pytest.raises(SystemExit, match=r"did not learn: error \d+\.\d%"):
+        early.main(["--quick", "--out", str(tmp_path)])
+    assert [p.name for p in tmp_path.iterdir()] == ["early_exit.png"]
+
+
+# ---- cycle_gan
+
+
+def test_points_lie_on_a_ring_and_a_square(rng):
+    gan = demo("cycle_gan")
+    assert abs(np.linalg.norm(gan.ring(200, rng), axis=1) - 1).max() < 0.3
+    assert abs(abs(gan.square(200, rng) - [3, 1]).max(1) - 1).max() < 0.3
+
+
+def test_two_generators_in_both_modes(monkeypatch):
+    gan = demo("cycle_gan")
+
+    def costs(dynamic):
+        make_step = gan.dynamic_step if dynamic else gan.static_step
+        return gan.train(gan.CycleGAN(), make_step, 5)
+
+    static, dynamic = in_both_modes(monkeypatch, costs)
+    assert static[4, 1] < static[0, 1]
+    np.testing.assert_allclose(dynamic, static, rtol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["dynamic", "static"])
+def test_each_optimizer_has_its_own_parameters(mode, monkeypatch, rng):
+    module = demo("cycle_gan")
+    rates = iter([0.0, 0.1])  # of the generators, of the discriminators
+    adam = pd.AdamOptimizer
+    monkeypatch.setattr(pd, "AdamOptimizer", lambda _, beta1: adam(next(rates), beta1=beta1))
+    gan = module.CycleGAN()
+    step = getattr(module, f"{mode}_step")(gan)
+    values = []
+    for _ in range(2):
+        step(module.ring(8, rng), module.square(8, rng))
+        values.append([[v.val() for v in vs] for vs in (gan.generators(), gan.discriminators())])
+    (g, d), (new_g, new_d) = values
+    assert all((a == b).all() for a, b in zip(g, new_g, strict=True))
+    assert all((a != b).any() for a, b in zip(d, new_d, strict=True))
+
+
+def test_points_not_learned_are_a_failure(tmp_path, monkeypatch, capsys):
+    gan = demo("cycle_gan")
+    monkeypatch.setattr(gan, "QUICK_STEPS", 50)
+    monkeypatch.setattr(gan, "QUICK_BOUND", 0.0)
+    with pytest.raises(SystemExit, match=r"did not learn: \d\.\d+, more than 0\.0"):
+        gan.main(["--quick", "--static", "--out", str(tmp_path)])
+    assert "costs of 50 dynamic steps differ by" in capsys.readouterr().out
+    assert [p.name for p in tmp_path.iterdir()] == ["cycle_gan.png"]
+
+
+# ---- picture
+
+
+def test_a_picture_is_text_without_matplotlib(tmp_path, monkeypatch, capsys):
+    for name in ("matplotlib", "matplotlib.figure"):
+        monkeypatch.setitem(sys.modules, name, None)
+    demo("picture").curves(tmp_path / "a.png", "loss", {"train": [3, 2, 1, 0]})
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "loss (train), from 0 to 3"
+    assert lines[1].startswith("|t ")
+    assert lines[-2].endswith(" t")
+    assert sum(line.count("t") for line in lines[1:]) == 4
+    assert not list(tmp_path.iterdir())
