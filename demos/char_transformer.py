@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 import pd_core as pd
-from pd_v2.plot import Ploter
+from picture import curves
 
 TEXT = Path(__file__).resolve().parents[1] / "LICENSE"
 CONTEXT, WIDTH, HEADS, LAYERS, DROPOUT = 64, 64, 4, 2, 0.1
@@ -130,18 +130,16 @@ def main(argv=None):
     model = CharTransformer(len(letters))
     steps, bound = (QUICK_STEPS, QUICK_BOUND) if args.quick else (STEPS, BOUND)
     train = static_losses if args.static else dynamic_losses
-    curves, losses, start = Ploter("loss"), [], time.perf_counter()
+    losses, start = [], time.perf_counter()
     for loss in train(model, batches(ids, steps)):
         losses.append(loss)
-        curves.append("loss", len(losses), loss)
         if len(losses) == 1 or len(losses) % (steps // 10) == 0:
             loss, seconds = np.mean(losses[-20:]), time.perf_counter() - start
             print(f"step {len(losses):5}  loss {loss:.3f}  {seconds:4.0f} s")
 
     for row in sample(model, list(letters).index("\n"), np.random.default_rng(1)):
         print("   ", "".join(letters[row]).strip().split("\n")[0])
-    curves.plot(str(args.out / "char_transformer.png"))
-    print(f"curve of the losses: {args.out / 'char_transformer.png'}")
+    curves(args.out / "char_transformer.png", "loss in each step", {"loss": losses})
     if (loss := np.mean(losses[-20:])) > bound:
         raise SystemExit(f"did not learn: the loss is {loss:.2f}, more than {bound}")
 
