@@ -1,24 +1,22 @@
 """The recorder: what ops get while values are at hand."""
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
-from onnx.shape_inference import InferenceError
 
-from ..graph.broadcast import equal_sizes
-from ..graph.errors import GraphError, NotComputed, ShapeError
-from ..graph.inference import infer, replaced_inputs
+from ..graph.errors import NotComputed
 from ..graph.nested import variables_in
 from ..graph.node import Node, refined, typed
 from ..graph.recorded import Form, Recorded, form, type_key
-from ..graph.recording import as_number, named_size
+from ..graph.recording import as_number
 from ..graph.site import user_site
-from ..graph.variable import Inputs, OutputType, Variable, as_array, constant, format_dims
+from ..graph.variable import Variable, as_array, constant
 from .placeholder import Placeholder
+from .recorded_types import checked_types, leaf_dims, with_hash
 from .state import State
 from .templates import find, key_of, remember
 from .update import minimize
@@ -28,107 +26,10 @@ _CONSTANTS = 4  # values of a number that are constants; with more at one line i
 _WAITING = 1024  # operators that are recorded while one without gradients waits
 
 
-_sizes: dict[tuple, list] = {}  # by line, rank and dtype: of each axis, None if it differs
 _values: dict[tuple, dict[tuple, None]] = {}  # by line and place in the op: constants seen
 _changing: set[Any] = set()  # lines where a number changes
 _forms: dict[tuple | None, Form] = {}  # by operator and types of inputs
-_resolutions: dict[tuple, list[OutputType]] = {}
 _LIMIT = 1 << 14
-
-
-def _leaf_dims(site, array):
-    """The sizes of a leaf: names for the first axis and for those that differ at this line."""
-    key = site, array.ndim, array.dtype.num
-    sizes = _sizes.get(key)
-    if sizes is None:
-        if len(_sizes) >= _LIMIT:
-            _sizes.clear()
-        sizes = _sizes[key] = [None, *array.shape[1:]][: array.ndim]
-    dims = []
-    for axis, n in enumerate(array.shape):
-        if sizes[axis] == n:
-            dims.append(n)
-        else:
-            sizes[axis] = None
-            dims.append(named_size((key, axis), n))
-    return tuple(dims)
-
-
-def _check_sizes(call, types):
-    """Check the sizes that an operator requires to be equal."""
-    outputs = tuple([Variable.of(dims, dtype) for dims, dtype in types])
-    for a, b in equal_sizes(_Built(call.op_type, call.inputs, call.attributes, outputs)):
-        left, right = as_number(a), as_number(b)
-        if left is not None and right is not None and left != right:
-            shapes = " and ".join(format_dims(x.dims) for x in call.inputs if x is not None)
-            raise ShapeError(f"sizes {left} and {right} differ, of {shapes}")
-
-
-def _checked(call, types):
-    """Types with names of known number; ShapeError where sizes must be equal and are not."""
-    _check_sizes(call, types)
-    known = {d: d for x in call.inputs if x is not None for d in x.dims}
-    types = [(tuple([known.get(d, d) for d in dims]), dtype) for dims, dtype in types]
-    if all(type(d) is not str for dims, _ in types for d in dims):
-        return types
-    return _resolved(call, types)
-
-
-def _frozen(known):
-    """Known dims as something that has a hash."""
-    return tuple([tuple(d) if isinstance(d, (list, tuple)) else d for d in known])
-
-
-class _Built(NamedTuple):
-    op_type: str
-    inputs: Inputs
-    attributes: Mapping[str, Any]
-    outputs: tuple[Variable, ...]
-
-
-def _resolved(call, types):
-    """Types with names of known number for the sizes that follow from those of the inputs."""
-    key = (call.kind, *[None if x is None else _described(x) for x in call.inputs])
-    resolved = _resolutions.get(key)
-    if resolved is None:
-        inputs = tuple([None if x is None else _with_numbers(x) for x in call.inputs])
-        try:
-            concrete = infer(replaced_inputs(call, inputs), len(types))
-        except (GraphError, InferenceError):
-            return types
-        resolved = [
-            (
-                tuple(
-                    [
-                        _named(key, d, n, k, axis)
-                        for axis, (d, n) in enumerate(zip(dims, ns, strict=True))
-                    ]
-                ),
-                t,
-            )
-            for k, ((dims, t), (ns, _)) in enumerate(zip(types, concrete, strict=True))
-        ]
-        if len(_resolutions) >= _LIMIT:
-            _resolutions.clear()
-        _resolutions[key] = resolved
-    return resolved
-
-
-def _described(x):
-    return x.content if x.value is not None and x.value.size <= 64 else (x.dtype.num, x.dims)
-
-
-def _with_numbers(x):
-    if x.value is not None or all(isinstance(d, int) for d in x.dims):
-        return x
-    numbers = [(d, as_number(d)) for d in x.dims]
-    return Variable.of([d if n is None else n for d, n in numbers], x.dtype, x.name)
-
-
-def _named(key, d, number, k, axis):
-    if type(d) is str and isinstance(number, int):
-        return named_size((key, k, axis), number)
-    return d
 
 
 class Recorder:
@@ -217,7 +118,7 @@ class Recorder:
             array = as_array(array, dtype)
         elif copy or not array.flags.c_contiguous:
             array = np.array(array, order="C")
-        dims = _leaf_dims(self.site or user_site(), array)
+        dims = leaf_dims(self.site or user_site(), array)
         return Variable.of(dims, array.dtype, "value", held=array)
 
     def operand(self, x: Variable | None) -> Variable | None:
@@ -307,7 +208,7 @@ class Recorder:
             for name, value in attributes.items():
                 key += name, type(value), tuple(value) if type(value) is list else value
         if known is not None:
-            key.append(_frozen(known))
+            key.append(with_hash(known))
         full: tuple | None = tuple(key)
         try:
             shared = _forms.get(full)
@@ -319,7 +220,7 @@ class Recorder:
         return node.output(0) if outputs == 1 else node.outputs[:outputs]
 
     def _form(self, op_type, inputs, outputs, known, opset, attributes, key):
-        call, types = typed(op_type, inputs, outputs, known, opset, attributes, _checked)
+        call, types = typed(op_type, inputs, outputs, known, opset, attributes, checked_types)
         new = form(op_type, call.attributes, types, "", call.opset, visible=outputs, kind=call.kind)
         # the type of a Reshape may depend on the node of its shape, and sizes without a number
         # have another name in every node

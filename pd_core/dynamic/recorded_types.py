@@ -1,0 +1,113 @@
+"""Types of what is recorded: sizes with names, so that programs are for any size, and numbers."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from onnx.shape_inference import InferenceError
+
+from ..graph.broadcast import equal_sizes
+from ..graph.errors import GraphError, ShapeError
+from ..graph.inference import Call, infer, replaced_inputs
+from ..graph.recording import as_number, named_size
+from ..graph.site import Site
+from ..graph.variable import Dim, Dims, Inputs, OutputType, Variable, format_dims
+
+_sizes: dict[tuple, list] = {}  # by line, rank and dtype: of each axis, None if it differs
+_resolutions: dict[tuple, list[OutputType]] = {}
+_LIMIT = 1 << 14
+
+
+def leaf_dims(site: Site | None, array: np.ndarray) -> Dims:
+    """Return the sizes of a leaf: names for the first axis and those that differ at this line."""
+    key = site, array.ndim, array.dtype.num
+    sizes = _sizes.get(key)
+    if sizes is None:
+        if len(_sizes) >= _LIMIT:
+            _sizes.clear()
+        sizes = _sizes[key] = [None, *array.shape[1:]][: array.ndim]
+    dims: list[Dim] = []
+    for axis, n in enumerate(array.shape):
+        if sizes[axis] == n:
+            dims.append(n)
+        else:
+            sizes[axis] = None
+            dims.append(named_size((key, axis), n))
+    return tuple(dims)
+
+
+def _check_sizes(call, types):
+    """Check the sizes that an operator requires to be equal."""
+    outputs = tuple([Variable.of(dims, dtype) for dims, dtype in types])
+    for a, b in equal_sizes(_Built(call.op_type, call.inputs, call.attributes, outputs)):
+        left, right = as_number(a), as_number(b)
+        if left is not None and right is not None and left != right:
+            shapes = " and ".join(format_dims(x.dims) for x in call.inputs if x is not None)
+            raise ShapeError(f"sizes {left} and {right} differ, of {shapes}")
+
+
+def checked_types(call: Call, types: Sequence[OutputType]) -> Sequence[OutputType]:
+    """Return types with names of known number; ShapeError where sizes must be equal and are not."""
+    _check_sizes(call, types)
+    known = {d: d for x in call.inputs if x is not None for d in x.dims}
+    types = [(tuple([known.get(d, d) for d in dims]), dtype) for dims, dtype in types]
+    if all(type(d) is not str for dims, _ in types for d in dims):
+        return types
+    return _resolved(call, types)
+
+
+def with_hash(known: Sequence) -> tuple:
+    """Return known dims as something that has a hash."""
+    return tuple([tuple(d) if isinstance(d, (list, tuple)) else d for d in known])
+
+
+class _Built(NamedTuple):
+    op_type: str
+    inputs: Inputs
+    attributes: Mapping[str, Any]
+    outputs: tuple[Variable, ...]
+
+
+def _resolved(call, types):
+    """Types with names of known number for the sizes that follow from those of the inputs."""
+    key = (call.kind, *[None if x is None else _described(x) for x in call.inputs])
+    resolved = _resolutions.get(key)
+    if resolved is None:
+        inputs = tuple([None if x is None else _with_numbers(x) for x in call.inputs])
+        try:
+            concrete = infer(replaced_inputs(call, inputs), len(types))
+        except (GraphError, InferenceError):
+            return types
+        resolved = [
+            (
+                tuple(
+                    [
+                        _named(key, d, n, k, axis)
+                        for axis, (d, n) in enumerate(zip(dims, ns, strict=True))
+                    ]
+                ),
+                t,
+            )
+            for k, ((dims, t), (ns, _)) in enumerate(zip(types, concrete, strict=True))
+        ]
+        if len(_resolutions) >= _LIMIT:
+            _resolutions.clear()
+        _resolutions[key] = resolved
+    return resolved
+
+
+def _described(x):
+    return x.content if x.value is not None and x.value.size <= 64 else (x.dtype.num, x.dims)
+
+
+def _with_numbers(x):
+    if x.value is not None or all(isinstance(d, int) for d in x.dims):
+        return x
+    numbers = [(d, as_number(d)) for d in x.dims]
+    return Variable.of([d if n is None else n for d, n in numbers], x.dtype, x.name)
+
+
+def _named(key, d, number, k, axis):
+    if type(d) is str and isinstance(number, int):
+        return named_size((key, k, axis), number)
+    return d
