@@ -18,6 +18,10 @@ _LARGEST = 64  # elements of a constant
 
 _templates: dict[tuple, "Template | None"] = {}
 _MOST = 1 << 12
+# Functions that have added one node, and several: to find the template of one node takes longer
+# than to run the op.
+_single: set[Callable] = set()
+_several: set[Callable] = set()
 
 
 class Template:
@@ -51,7 +55,12 @@ class Template:
 def key_of(
     function: Callable, args: Sequence, kwargs: Mapping[str, Any]
 ) -> tuple[tuple | None, list[Variable]]:
-    """Return what decides the nodes that a call adds, None if more does, and its Variables."""
+    """Return what decides the nodes that a call adds, None if more does, and its Variables.
+
+    None too for a function that adds one node.
+    """
+    if function in _single and function not in _several:
+        return None, []
     key: list[Any] = [function, mode()]
     variables: list[Variable] = []
     if kwargs:
@@ -93,6 +102,7 @@ def remember(key: tuple, variables: Sequence[Variable], nodes: list[Recorded], r
     if len(_templates) >= _MOST:
         _templates.clear()
     _templates[key] = _template(variables, nodes, result)
+    (_several if len(nodes) > 1 else _single).add(key[0])
 
 
 def _template(variables, nodes, result):
