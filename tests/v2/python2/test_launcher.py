@@ -123,8 +123,9 @@ def test_exit_with_a_message_and_an_unfinished_line(launch):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are those of POSIX")
 def test_interrupt(launch):
+    heed = "signal.signal(signal.SIGINT, signal.default_int_handler)"  # a job in the background
     ours = launch(
-        {"script.py": "import os, signal\nprint 1\nos.kill(os.getpid(), signal.SIGINT)\n"}
+        {"script.py": f"import os, signal\n{heed}\nprint 1\nos.kill(os.getpid(), signal.SIGINT)\n"}
     )
     assert ours.returncode in (130, -signal.SIGINT)
     assert ours.stdout == "1\n"
