@@ -31,6 +31,7 @@ ROOMS = (
     "optimizers",
     "dynamic",
     "files",
+    "training",
     "nn",
     "",
 )

@@ -1,0 +1,1 @@
+"""Long trainings: runners and their items, checkpoints, metrics, logs."""
