@@ -1,8 +1,6 @@
 """What `Module.save` writes: values by name, and a tree of other state with its own tensors.
 
-The tree is JSON in the metadata. A number, string, bool or None stands for itself; anything else
-is an object of one entry, which says what it is: a dict, a list, the name of a tensor, or the
-state of an optimizer.
+The tree is JSON in the metadata, see `pd_core.files.tree`.
 """
 
 import json
@@ -12,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..files.tensors import read_tensors
+from ..files.tree import TreeReader, TreeWriter
 from ..graph.errors import DamagedFile
 from ..graph.variable import Variable, describe, format_dims
 from ..optimizers.base import Optimizer
@@ -30,45 +29,21 @@ def content(
     return tensors, {_KEY: json.dumps(tree)}
 
 
-class _Writer:
-    """Encodes state as a tree, and puts its arrays among the tensors."""
+class _Writer(TreeWriter):
+    """Encodes an optimizer, too: its state, with names from the module on."""
 
     def __init__(self, variables, tensors):
+        super().__init__("save", tensors)
         self.names = {v.name: name for name, v in variables.items()}
-        self.tensors = tensors
 
     def encoded(self, path, value):
-        if value is None or isinstance(value, (bool, int, float, str)):
-            return value
-        if isinstance(value, Mapping):
-            return {"dict": self.entries(path, value)}
-        if isinstance(value, list):
-            return {"list": [self.encoded(f"{path}/{k}", v) for k, v in enumerate(value)]}
-        if isinstance(value, Optimizer):
-            state = {self.relative(name): array for name, array in value.state().items()}
-            return {"optimizer": self.entries(path, state)}
-        if isinstance(value, (np.ndarray, np.generic)):
-            return self.tensor(path, np.asarray(value))
-        if isinstance(value, Variable):
-            return self.tensor(path, value.numpy())
-        raise TypeError(
-            f"save: {path} is {value!r}; state is dicts and lists of numbers, strings, arrays, "
-            "Variables and optimizers"
-        )
+        if not isinstance(value, Optimizer):
+            return super().encoded(path, value)
+        state = {self.relative(name): array for name, array in value.state().items()}
+        return {"optimizer": self.entries(path, state)}
 
-    def entries(self, path, values):
-        for key in values:
-            if not isinstance(key, str):
-                raise TypeError(f"save: a key of {path} is {key!r}, keys are strings")
-        return {key: self.encoded(f"{path}/{key}", value) for key, value in values.items()}
-
-    def tensor(self, path, array):
-        if array.dtype.kind not in "fiub":
-            raise TypeError(f"save: {path} holds {array.dtype} values, which are no numbers")
-        while path in self.tensors:  # keys may contain slashes
-            path += "_"
-        self.tensors[path] = array
-        return {"tensor": path}
+    def what_fits(self):
+        return f"{super().what_fits()}, and optimizers"
 
     def relative(self, name):
         """The name of an optimizer's slot from the module on, `/` before one of another's."""
@@ -94,27 +69,18 @@ def read(path: str, variables: Mapping[str, Variable]) -> tuple[dict[str, np.nda
     return {k: v for k, v in tensors.items() if k not in reader.used}, state
 
 
-class _Reader:
-    """Decodes a tree of state."""
+class _Reader(TreeReader):
+    """Decodes the state of an optimizer, too."""
 
     def __init__(self, path, variables, tensors):
-        self.path, self.variables, self.tensors = path, variables, tensors
-        self.used: set[str] = set()
+        super().__init__(path, tensors)
+        self.variables = variables
 
     def decoded(self, tree):
-        if not isinstance(tree, (dict, list)):
-            return tree
         match tree:
-            case {"dict": dict(entries), **others} if not others:
-                return {key: self.decoded(value) for key, value in entries.items()}
-            case {"list": list(entries), **others} if not others:
-                return [self.decoded(value) for value in entries]
             case {"optimizer": dict(entries), **others} if not others:
                 return {self.full(key): self.decoded(value) for key, value in entries.items()}
-            case {"tensor": str(name), **others} if not others and name in self.tensors:
-                self.used.add(name)
-                return self.tensors[name]
-        raise DamagedFile(f"{self.path}: metadata {_KEY!r} has an entry {str(tree)[:60]!r}")
+        return super().decoded(tree)
 
     def full(self, name):
         """The name of an optimizer's slot in this module's."""

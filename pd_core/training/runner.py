@@ -1,0 +1,202 @@
+"""Runner: a training, test or inference as rings around each other.
+
+Every item is a ring: it is called with `following`, which calls the ring inside, and may do its
+part before, after or instead. Without the ring that updates, a training is a test; without the
+cost, it is inference.
+"""
+
+import os
+from collections.abc import Callable
+from functools import partial
+from types import TracebackType
+from typing import Any, Self
+
+from ..graph.errors import GraphError
+from .checkpoint import checkpoint_of, write_checkpoint
+from .context import RunnerContext
+
+Following = Callable[[], Any]
+
+
+class RunnerItem:
+    """One ring of a Runner. A method that is not defined only calls the ring inside."""
+
+    context: RunnerContext
+
+    def initialize(
+        self, context: RunnerContext, following: Callable[[RunnerContext], None]
+    ) -> None:
+        """Prepare for what the `with` of the runner contains."""
+        self.context = context
+        following(context)
+
+    def finalize(self, following: Following) -> None:
+        """Release what `initialize` took; called after errors and Ctrl-C, too."""
+        following()
+
+    def on_pass_begin(self, following: Following) -> None:
+        """Start a pass over the data."""
+        following()
+
+    def on_batch_begin(self, following: Following) -> Any:
+        """Compute a batch; a result that is true says that the pass has no more batches."""
+        return following()
+
+    def on_batch_end(self, following: Following) -> Any:
+        """End a batch; a result that is true ends the pass."""
+        return following()
+
+    def on_pass_end(self, following: Following) -> None:
+        """End a pass."""
+        following()
+
+    def state(self) -> Any:
+        """Return what a checkpoint stores of this item, None for nothing.
+
+        Nested dicts and lists of numbers, strings and arrays. It is called between two batches, or
+        two passes.
+        """
+
+    def restore(self, state: Any) -> None:
+        """Go back to what `state` returned; called after all items are initialized."""
+
+
+class Runner:
+    """Rings that are run together, the first one added outside.
+
+        with runner:
+            runner.run(num_passes=10)
+
+    Items are initialized when the `with` begins, and finalized in the same order when it ends,
+    however it ends: each one that was initialized, even if another one raises.
+    """
+
+    def __init__(self) -> None:
+        self.items: list[RunnerItem] = []
+        self.context = RunnerContext()
+        self._entered: list[RunnerItem] = []  # whose initialize was called
+        self._is_open = False
+
+    def add_item(self, item: RunnerItem) -> Self:
+        """Add a ring inside of those that were added before; return the runner."""
+        if not isinstance(item, RunnerItem):
+            raise TypeError(f"add_item: a RunnerItem, not {item!r}")
+        if self._is_open:
+            raise GraphError("add_item: the runner is running already")
+        if any(item is other for other in self.items):
+            raise ValueError(f"add_item: this {type(item).__name__} was added before")
+        self.items.append(item)
+        return self
+
+    def __enter__(self) -> Self:
+        if not self.items:
+            raise ValueError("a Runner without items does nothing\n  hint: add_item()")
+        if self._is_open:
+            raise GraphError("this runner is running already")
+        self._is_open = True
+        self.context = RunnerContext()
+        self.context.runner = self
+        self._pass_begin = self._chain("on_pass_begin")
+        self._batch_begin = self._chain("on_batch_begin")
+        self._batch_end = self._chain("on_batch_end")
+        self._pass_end = self._chain("on_pass_end")
+        try:
+            self._initializer(0)(self.context)
+            self.context.call_deferred()
+        except BaseException as error:
+            self._finalize(error)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._finalize(error)
+
+    def _chain(self, method):
+        """Return a function that calls a method of all items that define it, outermost first."""
+        following = _nothing
+        for item in reversed(self.items):
+            if getattr(type(item), method) is not getattr(RunnerItem, method):
+                following = partial(getattr(item, method), following)
+        return following
+
+    def _initializer(self, number):
+        """Return the function that initializes the items from a number on."""
+
+        def initialize(context):
+            if number:
+                self._entered.append(self.items[number - 1])  # its own part succeeded
+            if number < len(self.items):
+                self.items[number].initialize(context, self._initializer(number + 1))
+
+        return initialize
+
+    def _finalize(self, reason):
+        """Finalize the items in their order, each one once; raise the first error of theirs."""
+        remaining, errors = list(self._entered), []
+        self._entered, self._is_open = [], False
+
+        def following():
+            if remaining:
+                remaining.pop(0).finalize(following)
+
+        while remaining:
+            try:
+                following()
+            except BaseException as error:
+                errors.append(error)
+        if errors and reason is None:
+            raise errors[0]
+        for error in errors:
+            reason.add_note(f"  then, in finalize: {error!r}")
+
+    # ---- running
+
+    def run_one_pass(self) -> RunnerContext:
+        """Run batches until the data end, an item ends the pass or `context.stop()` was called."""
+        context = self._open_context()
+        self._pass_begin()
+        while not self._run_one_batch(context):
+            pass
+        self._pass_end()
+        if context.has_deferred:
+            context.call_deferred()
+        return context
+
+    def run(self, num_passes: int = 1) -> RunnerContext:
+        """Run passes until there were so many, a resumed training's passes included."""
+        context = self._open_context()
+        context.num_passes = num_passes
+        while not context.is_stopped and (context.is_in_pass or context.pass_id + 1 < num_passes):
+            number, is_continued = context.pass_id, context.is_in_pass
+            self.run_one_pass()
+            if context.pass_id == number and not is_continued:
+                raise GraphError("run: no item counts the passes\n  hint: add a Counter()")
+        return context
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write a checkpoint of all items, a folder at this path, whole or not at all."""
+        self._open_context()
+        write_checkpoint(path, checkpoint_of(self.items, self.context))
+
+    def _run_one_batch(self, context):
+        """Run a batch; return whether the pass has ended."""
+        if self._batch_begin():
+            return True
+        has_ended = self._batch_end()
+        if context.has_deferred:
+            context.call_deferred()
+        return has_ended or context.is_stopped
+
+    def _open_context(self):
+        if not self._is_open:
+            raise GraphError("a runner runs inside of `with runner:`")
+        return self.context
+
+
+def _nothing():
+    """The innermost ring."""
