@@ -12,7 +12,7 @@ from .context import RunnerContext
 from .control import ReduceRate, StopEarly
 from .evaluate import Evaluate, TestEvery, TestResult
 from .items import Counter, Data, Device
-from .runner import Runner, RunnerItem
+from .runner import Runner, RunnerItem, runner_of
 from .saving import Resume, SaveEvery
 from .steps import Forward, ForwardBackward, Step, TrainStep, Update
 
@@ -40,5 +40,6 @@ __all__ = [
     "Update",
     "newest_checkpoint",
     "read_checkpoint",
+    "runner_of",
     "write_checkpoint",
 ]
