@@ -53,7 +53,7 @@ def atomic_write(path: str | os.PathLike) -> Iterator[BinaryIO]:
         with suppress(FileNotFoundError):
             os.remove(partial)
         raise
-    _sync_folder(os.path.dirname(path))
+    sync_folder(os.path.dirname(path))
 
 
 def _status(path):
@@ -126,8 +126,8 @@ def _remove_unless_locked(partial):
                 os.remove(partial)
 
 
-def _sync_folder(folder):
-    """Sync the directory entry of the new name, where folders can be opened."""
+def sync_folder(folder: str | os.PathLike) -> None:
+    """Sync the entries of a folder, such as a new name, where folders can be opened."""
     if os.name == "posix":
         with suppress(PermissionError):
             handle = os.open(folder, os.O_RDONLY)

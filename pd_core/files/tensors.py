@@ -15,9 +15,14 @@ def write_tensors(
     path: str | os.PathLike, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]
 ) -> None:
     """Write arrays by name, and metadata, to a file in the format safetensors."""
-    data = save({name: np.asarray(a, order="C") for name, a in tensors.items()}, dict(metadata))
     with atomic_write(path) as file:
-        file.write(data)
+        file.write(tensor_bytes(tensors, metadata))
+
+
+def tensor_bytes(tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> bytes:
+    """Return arrays by name, and metadata, in the format safetensors."""
+    arrays = {name: np.asarray(a, order="C") for name, a in tensors.items()}
+    return save(arrays, dict(metadata) or None)
 
 
 def read_tensors(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict[str, str]]:

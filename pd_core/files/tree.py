@@ -79,4 +79,4 @@ class TreeReader:
             case {"tensor": str(name), **others} if not others and name in self.tensors:
                 self.used.add(name)
                 return self.tensors[name]
-        raise DamagedFile(f"{self.file}: there is an entry {str(tree)[:60]!r}")
+        raise DamagedFile(f"{self.file} has an entry {str(tree)[:60]!r}")

@@ -76,6 +76,7 @@ class Session:
         self.seed = seed
         self.check_numerics = check_numerics  # of all evaluations, see `numerics.check_numerics`
         self.draws: Counter[int] = Counter()  # of each stream of random numbers
+        self.waiting: dict[str, np.ndarray] = {}  # of variables that `restore` did not find
         self.version = 0  # grows with every change of stored values
         self._counts: Counter[str] = Counter()
         self._values = self.backend.values()
@@ -273,7 +274,14 @@ class Session:
             self._check_open()
             for v in variables:
                 if v not in self._values:
-                    self._store(v, self._initial_value(v), first=True)
+                    array = self._restored_value(v) if v.name in self.waiting else None
+                    self._store(v, self._initial_value(v) if array is None else array, first=True)
+
+    def _restored_value(self, v):
+        """The value that `restore` kept for a variable of this name."""
+        array = _fitting(v, self.waiting[v.name])
+        del self.waiting[v.name]
+        return array
 
     def _store(self, v, array, copy=True, first=False):
         if self.recorded is not None and not first:
@@ -362,6 +370,30 @@ class Session:
         for v, array in values.items():
             self.set(v, array)
 
+    def state(self) -> dict[str, Any]:
+        """Return seed, draws and all stored values by name, for `restore`."""
+        values = {v.name: array for v, array in self.values().items()}
+        draws = {str(stream): count for stream, count in self.draws.items()}
+        return {"seed": self.seed, "draws": draws, "values": {**self.waiting, **values}}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go back to a `state`, perhaps of another process that built the same graph.
+
+        Values belong to the variables of their names; one that does not exist yet takes its value
+        when it is first used. ShapeError, and nothing is changed, if a variable has another shape
+        or dtype.
+        """
+        values = dict(state["values"])
+        known = {v.name: v for v in persistent_variables() if v.name in values}
+        arrays = {v: _fitting(v, values[name]) for name, v in known.items()}
+        with self._lock:
+            self._check_open()
+            self.seed = int(state["seed"])
+            self.draws = Counter({int(s): int(count) for s, count in state["draws"].items()})
+            for v, array in arrays.items():
+                self._store(v, array)
+            self.waiting = {name: array for name, array in values.items() if name not in known}
+
     def val(self, variable: Variable) -> np.ndarray:
         """Return a copy of the value of persistent state, or of what the last evaluation fetched.
 
@@ -411,6 +443,13 @@ def _backend(device):
             warnings.warn("there is no CUDA device here, the CPU is used", stacklevel=3)
         device = cuda[0] if cuda else "cpu"
     return OrtBackend(device)
+
+
+def _fitting(v, array):
+    """The restored value of a variable, after a check of its shape and dtype."""
+    if array.shape != v.dims or array.dtype != v.dtype:
+        raise ShapeError(f"{v!r} cannot take the restored {array.dtype}{list(array.shape)}")
+    return array
 
 
 def _check_persistent(v):

@@ -1,1 +1,44 @@
 """Long trainings: runners and their items, checkpoints, metrics, logs."""
+
+from .batches import ArrayReader
+from .checkpoint import (
+    Checkpoint,
+    CheckpointWarning,
+    newest_checkpoint,
+    read_checkpoint,
+    write_checkpoint,
+)
+from .context import RunnerContext
+from .control import ReduceRate, StopEarly
+from .evaluate import Evaluate, TestEvery, TestResult
+from .items import Counter, Data, Device
+from .runner import Runner, RunnerItem
+from .saving import Resume, SaveEvery
+from .steps import Forward, ForwardBackward, Step, TrainStep, Update
+
+__all__ = [
+    "ArrayReader",
+    "Checkpoint",
+    "CheckpointWarning",
+    "Counter",
+    "Data",
+    "Device",
+    "Evaluate",
+    "Forward",
+    "ForwardBackward",
+    "ReduceRate",
+    "Resume",
+    "Runner",
+    "RunnerContext",
+    "RunnerItem",
+    "SaveEvery",
+    "Step",
+    "StopEarly",
+    "TestEvery",
+    "TestResult",
+    "TrainStep",
+    "Update",
+    "newest_checkpoint",
+    "read_checkpoint",
+    "write_checkpoint",
+]

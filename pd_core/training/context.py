@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from numbers import Integral, Real
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import numpy as np
@@ -18,7 +19,7 @@ _T = TypeVar("_T")
 class _Typed(Generic[_T]):
     """A field of the context that converts what it is set to, or raises TypeError."""
 
-    def __init__(self, kind: type[_T], convert: Callable[[str, Any], _T]):
+    def __init__(self, kind: type, convert: Callable[[str, Any], _T]):
         self.kind, self.convert = kind, convert
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -58,6 +59,10 @@ def _number(name, value):
     if isinstance(value, Real) and not isinstance(value, (bool, np.bool_)):
         return float(value)
     raise TypeError(f"context.{name} is a number, not {value!r}")
+
+
+def _optional_number(name, value):
+    return None if value is None else _number(name, value)
 
 
 def _truth(name, value):
@@ -100,7 +105,8 @@ class RunnerContext:
     num_passes = _Typed(int, _optional_integer)  # passes to run, None if unknown
     pass_batches = _Typed(int, _optional_integer)  # batches of a pass, None if unknown
     cost = _Typed(float, _number)  # of the last batch, per sample
-    rate_factor = _Typed(float, _number)  # by which learning rates are multiplied
+    # by which learning rates are multiplied, None if they are not
+    rate_factor: _Typed[float | None] = _Typed(float, _optional_number)
     metrics = _Typed(Numbers, _numbers)  # of the last batch, by name
     pass_metrics = _Typed(Numbers, _numbers)  # of the pass so far
     test_metrics = _Typed(Numbers, _numbers)  # of the last test, `cost` among them
@@ -128,31 +134,33 @@ class RunnerContext:
     def __init__(self) -> None:
         self.pass_id = self.batch_id = -1
         self.batches = self.samples = self.batch_size = 0
-        self.num_passes = self.pass_batches = None
-        self.rate_factor = 1.0
+        self.num_passes = self.pass_batches = self.rate_factor = None
         self.metrics = Numbers("metrics", {})
         self.pass_metrics = Numbers("pass_metrics", {})
         self.test_metrics = Numbers("test_metrics", {})
         self.wants_gradients = self.is_in_pass = self.is_stopped = False
         self.parameters, self.costs, self.gradients, self.settings = {}, [], {}, {}
         self.data = self.batch = self.feeds = self.forward = None
-        self._deferred: list[Callable[[], None]] = []
+        self._deferred: list[tuple[bool, Callable[[], None]]] = []
 
     def stop(self) -> None:
         """End the training after this batch."""
         self.is_stopped = True
 
-    def after(self, function: Callable[[], None]) -> None:
-        """Call a function when all items are through with what is going on: a batch, a pass, …"""
-        self._deferred.append(function)
+    def after(self, function: Callable[[], None], last: bool = False) -> None:
+        """Call a function when all items are through with what is going on: a batch, a pass, …
 
-    def call_deferred(self) -> None:
-        """Call the functions that were given to `after`."""
-        deferred, self._deferred = self._deferred, []
-        for function in deferred:
-            function()
+        With `last` it is called after the functions without: to save what these have changed.
+        """
+        self._deferred.append((last, function))
 
     @property
     def has_deferred(self) -> bool:
         """Whether `after` was called since the last `call_deferred`."""
         return bool(self._deferred)
+
+    def call_deferred(self) -> None:
+        """Call the functions that were given to `after`."""
+        deferred, self._deferred = self._deferred, []
+        for _, function in sorted(deferred, key=itemgetter(0)):
+            function()

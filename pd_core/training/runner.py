@@ -151,8 +151,8 @@ class Runner:
                 errors.append(error)
         if errors and reason is None:
             raise errors[0]
-        for error in errors:
-            reason.add_note(f"  then, in finalize: {error!r}")
+        for later in errors:
+            reason.add_note(f"  then, in finalize: {later!r}")
 
     # ---- running
 

@@ -1,0 +1,96 @@
+"""Atomic folders: folders that are written completely or not at all."""
+
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from .atomic import fcntl, sync_folder
+
+_TOKEN_BYTES = 8
+_PARTIAL = re.compile(rf"\..+\.[0-9a-f]{{{2 * _TOKEN_BYTES}}}\.part")
+
+
+@contextmanager
+def atomic_folder(path: str | os.PathLike) -> Iterator[Path]:
+    """Make a folder for a `with`, which gets the name `path` when the block ends.
+
+    Until then, and after any error, what was at the path is unchanged: the folder is made beside
+    it, its files are synced, and it is renamed. A folder that was there before is replaced.
+    """
+    path = Path(path).resolve()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    folder = _partial(path)
+    folder.mkdir()
+    try:
+        yield folder
+        for file in folder.iterdir():
+            _sync_file(file)
+        sync_folder(folder)
+        if path.exists():
+            remove_folder(path)
+        os.rename(folder, path)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    sync_folder(path.parent)
+
+
+def remove_folder(path: str | os.PathLike) -> None:
+    """Remove a folder at once: a part of it is never seen under its name."""
+    path = Path(path).resolve()
+    renamed = _partial(path)
+    os.rename(path, renamed)
+    shutil.rmtree(renamed, ignore_errors=True)
+
+
+def remove_leftovers(parent: str | os.PathLike[str]) -> None:
+    """Remove what killed writers of folders left behind in a folder that no other one writes to."""
+    with suppress(FileNotFoundError):
+        for entry in os.scandir(os.fspath(parent)):
+            if _PARTIAL.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path, ignore_errors=True)
+
+
+class FolderLock:
+    """The lock of a folder; `close` releases it."""
+
+    def __init__(self, handle: int | None):
+        self.handle = handle
+
+    def close(self) -> None:
+        """Release the lock."""
+        if self.handle is not None:
+            os.close(self.handle)
+        self.handle = None
+
+
+def lock_folder(path: str | os.PathLike) -> FolderLock | None:
+    """Lock a folder for one writer; None if another one has it.
+
+    The lock ends with the process. Where folders cannot be locked, everybody gets one.
+    """
+    if fcntl is None:
+        return FolderLock(None)
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        return None
+    except OSError:  # a file system without locks
+        pass
+    return FolderLock(handle)
+
+
+def _partial(path):
+    """A hidden name beside the path, which nobody else takes."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(_TOKEN_BYTES)}.part")
+
+
+def _sync_file(path):
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())

@@ -1,0 +1,219 @@
+"""Checkpoints: folders with all that a training needs to go on as if it had never stopped.
+
+`tensors.safetensors` has the arrays; `state.json` has everything else, the versions that wrote it,
+and the sizes and SHA-256 sums of both.
+"""
+
+import hashlib
+import json
+import os
+import platform
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnxruntime
+
+from ..files.folders import atomic_folder
+from ..files.tensors import read_tensors, tensor_bytes
+from ..files.tree import TreeReader, TreeWriter
+from ..graph.errors import DamagedFile, GraphError
+from .context import RunnerContext
+
+if TYPE_CHECKING:
+    from .runner import RunnerItem
+
+_FORMAT = "pd.checkpoint"
+_VERSION = 1
+_STATE, _TENSORS = "state.json", "tensors.safetensors"
+_MOST_BYTES = 1 << 28  # of state.json
+
+
+@dataclass
+class Checkpoint:
+    """What a checkpoint contains: trees of state by name, and how far the training was.
+
+    `versions` are those of the packages that wrote it.
+    """
+
+    parts: dict[str, Any]
+    batches: int = 0
+    pass_id: int = -1
+    versions: dict[str, str] = field(default_factory=dict)
+
+
+class CheckpointWarning(UserWarning):
+    """A checkpoint that could not be written, or is passed over."""
+
+
+def checkpoint_of(items: Sequence["RunnerItem"], context: RunnerContext) -> Checkpoint:
+    """Return the state of the items of a runner, by their names."""
+    names = item_names(items)
+    states = {name: item.state() for name, item in zip(names, items, strict=True)}
+    parts = {name: state for name, state in states.items() if state is not None}
+    return Checkpoint(parts, context.batches, context.pass_id)
+
+
+def restore_items(checkpoint: Checkpoint, items: Sequence["RunnerItem"], where: str) -> None:
+    """Restore the items of a runner; GraphError if the checkpoint is of other items."""
+    names = item_names(items)
+    unknown = [name for name in checkpoint.parts if name not in names]
+    if unknown:
+        raise GraphError(
+            f"{where} is of a runner with other items: there is none for its {', '.join(unknown)}\n"
+            f"  hint: this runner has {', '.join(names)}"
+        )
+    for name, item in zip(names, items, strict=True):
+        if name in checkpoint.parts:
+            item.restore(checkpoint.parts[name])
+
+
+def item_names(items: Sequence["RunnerItem"]) -> list[str]:
+    """Return a name for each item: that of its class, with a number where it recurs."""
+    names: list[str] = []
+    counts: dict[str, int] = {}
+    for item in items:
+        kind = type(item).__name__
+        counts[kind] = counts.get(kind, 0) + 1
+        names.append(kind if counts[kind] == 1 else f"{kind}_{counts[kind]}")
+    return names
+
+
+# ---- files
+
+
+def write_checkpoint(path: str | os.PathLike, checkpoint: Checkpoint) -> None:
+    """Write a checkpoint, whole or not at all; an older one of this name is replaced.
+
+    FileExistsError if something else has the name.
+    """
+    path = Path(path)
+    if path.exists() and not is_checkpoint(path):
+        raise FileExistsError(f"{path} exists and is no checkpoint, it is not replaced")
+    tensors: dict[str, np.ndarray] = {}
+    writer = TreeWriter("checkpoint", tensors)
+    parts = {name: writer.encoded(name, state) for name, state in checkpoint.parts.items()}
+    data = tensor_bytes(tensors, {})
+    content = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "written": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": _versions(),
+        "batches": checkpoint.batches,
+        "pass_id": checkpoint.pass_id,
+        "parts": parts,
+        "files": {_TENSORS: {"bytes": len(data), "sha256": _sum(data)}},
+    }
+    content["sha256"] = _sum(_canonical(content))
+    with atomic_folder(path) as folder:
+        (folder / _TENSORS).write_bytes(data)
+        (folder / _STATE).write_text(json.dumps(content, indent=1), encoding="utf-8")
+
+
+def is_checkpoint(path: str | os.PathLike) -> bool:
+    """Whether a folder looks like a checkpoint, whole or not."""
+    return (Path(path) / _STATE).is_file()
+
+
+def read_checkpoint(path: str | os.PathLike) -> Checkpoint:
+    """Return the content of a checkpoint; DamagedFile tells what is wrong with it."""
+    content = _read_state(Path(path) / _STATE)
+    tensors = _read_tensors(Path(path) / _TENSORS, content)
+    reader = TreeReader(str(Path(path) / _STATE), tensors)
+    try:
+        parts = {str(name): reader.decoded(tree) for name, tree in content["parts"].items()}
+        return Checkpoint(parts, content["batches"], content["pass_id"], content["versions"])
+    except (AttributeError, KeyError, TypeError, RecursionError) as error:
+        raise DamagedFile(f"{Path(path) / _STATE} lacks what a checkpoint has: {error}") from None
+
+
+def _read_state(file):
+    """The JSON of a checkpoint after its checks."""
+    try:
+        if file.stat().st_size > _MOST_BYTES:
+            raise DamagedFile(f"{file} is of {file.stat().st_size} bytes, too many for a state")
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        raise DamagedFile(f"{file.parent} is no checkpoint: it has no {file.name}") from None
+    except (ValueError, RecursionError) as error:
+        raise DamagedFile(f"{file} is no JSON: {error}") from None
+    if not isinstance(content, dict) or content.get("format") != _FORMAT:
+        raise DamagedFile(f"{file} is no state of a checkpoint of pd")
+    if content.get("version") != _VERSION:
+        raise DamagedFile(
+            f"{file} has version {content.get('version')!r} of the format, this pd reads {_VERSION}"
+        )
+    expected = content.pop("sha256", None)
+    if expected != _sum(_canonical(content)):
+        raise DamagedFile(f"{file} was altered: its content has another SHA-256 sum")
+    return content
+
+
+def _read_tensors(file, content):
+    """The arrays of a checkpoint, from a file of the size and the sum that its state says."""
+    try:
+        said = content["files"][_TENSORS]
+        size = file.stat().st_size
+        if size != said["bytes"]:
+            raise DamagedFile(f"{file} has {size} bytes, {said['bytes']} were written")
+        if _sum(file.read_bytes()) != said["sha256"]:
+            raise DamagedFile(f"{file} was altered: it has another SHA-256 sum")
+    except FileNotFoundError:
+        raise DamagedFile(f"{file.parent} lacks {file.name}") from None
+    except (KeyError, TypeError) as error:
+        raise DamagedFile(
+            f"{file.parent / _STATE} does not describe {file.name}: {error}"
+        ) from None
+    return read_tensors(file)[0]
+
+
+def _canonical(content):
+    return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _sum(data):
+    return hashlib.sha256(data).hexdigest()
+
+
+def _versions():
+    return {
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "onnxruntime": onnxruntime.__version__,
+    }
+
+
+# ---- the checkpoints of a training
+
+
+def newest_checkpoint(folder: str | os.PathLike) -> tuple[Path, Checkpoint] | None:
+    """Return the newest whole checkpoint in a folder and its path; None if there is none at all.
+
+    Damaged ones are passed over with a CheckpointWarning that tells what is wrong; DamagedFile if
+    all of them are damaged.
+    """
+    errors = []
+    for path in reversed(checkpoints_in(folder)):
+        try:
+            return path, read_checkpoint(path)
+        except DamagedFile as error:
+            errors.append(error)
+            warnings.warn(f"a checkpoint is passed over: {error}", CheckpointWarning, stacklevel=3)
+    if errors:
+        raise DamagedFile(f"{folder} has no whole checkpoint; the newest: {errors[0]}")
+    return None
+
+
+def checkpoints_in(folder: str | os.PathLike) -> list[Path]:
+    """Return the checkpoints of a training in a folder, whole or not, the newest last."""
+    paths = [p for p in Path(folder).glob("batch-*") if p.name[6:].isdecimal() and p.is_dir()]
+    return sorted(paths, key=lambda p: int(p.name[6:]))
+
+
+def checkpoint_name(batches: int) -> str:
+    """Return the name of the folder of a checkpoint after so many batches."""
+    return f"batch-{batches:05d}"

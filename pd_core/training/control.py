@@ -1,0 +1,136 @@
+"""The rings that watch a number: stop when it gets no better, or reduce the learning rate."""
+
+import math
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from ..graph.errors import GraphError
+from .context import RunnerContext
+from .items import Initialize
+from .runner import Following, RunnerItem
+
+Mode = Literal["min", "max"]
+
+
+class Watch(RunnerItem):
+    """Base of items that act at the end of a pass if a number got no better in `patience` passes.
+
+    `monitor` is `test/cost` or another metric of tests, `cost` or another metric of the pass; by
+    default the cost of tests where there are some, else that of the pass. `mode` says whether less
+    or more is better; by default more, unless it is a cost, an error or a loss. An improvement is
+    one of more than `min_delta`.
+    """
+
+    def __init__(
+        self,
+        monitor: str | None = None,
+        patience: int = 1,
+        min_delta: float = 0.0,
+        mode: Mode | None = None,
+    ):
+        if patience < 1:
+            raise ValueError(f"{type(self).__name__}: patience is at least 1, not {patience}")
+        if mode not in (None, "min", "max"):
+            raise ValueError(f"{type(self).__name__}: mode is 'min' or 'max', not {mode!r}")
+        self.monitor, self.patience, self.min_delta = monitor, patience, min_delta
+        self.mode = mode
+        self.best: float | None = None
+        self.waited = 0
+
+    def initialize(self, context: RunnerContext, following: Initialize) -> None:
+        self.best, self.waited = None, 0
+        super().initialize(context, following)
+
+    def on_pass_end(self, following: Following) -> None:
+        following()
+        self.context.after(self._look)  # when tests of this pass are done
+
+    def _look(self):
+        name, value = self._watched()
+        if self._is_better(name, value):
+            self.best, self.waited = value, 0
+            return
+        self.waited += 1
+        if self.waited >= self.patience:
+            self.waited = 0
+            self.act()
+
+    def act(self) -> None:
+        """Do what is due after `patience` passes without an improvement."""
+
+    def _watched(self):
+        """The name and the value of the watched number."""
+        context = self.context
+        numbers = {
+            **context.pass_metrics,
+            **{f"test/{name}": value for name, value in context.test_metrics.items()},
+        }
+        name = self.monitor or ("test/cost" if "test/cost" in numbers else "cost")
+        if name not in numbers:
+            raise GraphError(
+                f"{type(self).__name__}: there is no {name!r} at the end of a pass\n"
+                f"  hint: there are {', '.join(sorted(numbers)) or 'no numbers'}"
+            )
+        return name, numbers[name]
+
+    def _is_better(self, name, value):
+        if self.best is None or math.isnan(self.best):
+            return self.best is None or not math.isnan(value)
+        less = self.mode == "min" if self.mode else _is_cost(name)
+        gain = self.best - value if less else value - self.best
+        return gain > self.min_delta
+
+    def state(self) -> dict[str, Any]:
+        return {"best": self.best, "waited": self.waited}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self.best, self.waited = state["best"], state["waited"]
+
+
+def _is_cost(name):
+    words = ("cost", "loss", "error", "mae", "mse", "rmse", "perplexity")
+    return any(word in name.lower() for word in words)
+
+
+class StopEarly(Watch):
+    """The end of a training that gets no better, see Watch."""
+
+    def act(self) -> None:
+        self.context.stop()
+
+
+class ReduceRate(Watch):
+    """A learning rate that is multiplied by `factor` whenever the training gets no better.
+
+    It holds for all optimizers of the runner; schedules are multiplied, too. The product of the
+    factors is not less than `least`.
+    """
+
+    def __init__(
+        self,
+        factor: float = 0.1,
+        monitor: str | None = None,
+        patience: int = 1,
+        min_delta: float = 0.0,
+        mode: Mode | None = None,
+        least: float = 1e-6,
+    ):
+        if not 0 < factor < 1:
+            raise ValueError(f"ReduceRate: the factor is within (0, 1), not {factor}")
+        super().__init__(monitor, patience, min_delta, mode)
+        self.factor, self.least = factor, least
+
+    def initialize(self, context: RunnerContext, following: Initialize) -> None:
+        context.rate_factor = 1.0
+        super().initialize(context, following)
+
+    def act(self) -> None:
+        factor = self.context.rate_factor or 1.0
+        self.context.rate_factor = max(factor * self.factor, self.least)
+
+    def state(self) -> dict[str, Any]:
+        return {**super().state(), "rate_factor": self.context.rate_factor}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        super().restore(state)
+        self.context.rate_factor = state["rate_factor"]

@@ -1,0 +1,166 @@
+"""Evaluation of a training: metrics of each batch, tests in between."""
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..graph.errors import GraphError
+from ..graph.variable import Variable
+from .batches import Reader
+from .context import RunnerContext
+from .items import Initialize
+from .metrics import Metric, metric_by_name
+from .positions import generators_state, set_generators
+from .runner import Following, RunnerItem
+
+
+class Tallies:
+    """Metrics over batches of (prediction, label) or (prediction, label, weight)."""
+
+    def __init__(self, metrics: Mapping[str, Metric]):
+        self.metrics = metrics
+
+    def receive(self, arrays: Sequence[Any]) -> None:
+        """Add a batch."""
+        for metric in self.metrics.values():
+            metric.update(*arrays)
+
+    def results(self) -> dict[str, float]:
+        """Return the metrics of all batches so far."""
+        return {name: float(metric.result()) for name, metric in self.metrics.items()}
+
+
+class Evaluate(RunnerItem):
+    """Metrics of a prediction and a label: of each batch, of the pass, and of tests.
+
+    `metrics` are names, such as `accuracy`, or instances of `pd.metrics.Metric`, alone or in a
+    list. `context.metrics` are those of the last batch, `context.pass_metrics` at the end of a pass
+    those of all its batches. They are computed from the values of the training step: with dropout,
+    and before the update. `weight` are weights of the samples.
+    """
+
+    def __init__(
+        self,
+        prediction: Variable,
+        label: Variable,
+        metrics: str | Metric | Sequence[str | Metric] = "accuracy",
+        weight: Variable | None = None,
+    ):
+        self.targets = [prediction, label] if weight is None else [prediction, label, weight]
+        given = [metrics] if isinstance(metrics, (str, Metric)) else list(metrics)
+        self._make = [_maker(metric) for metric in given]
+        self.names = [make().name for make in self._make]
+        if len(set(self.names)) < len(self.names):
+            raise ValueError(f"Evaluate: two metrics of one name among {', '.join(self.names)}")
+
+    def begin_test(self) -> Tallies:
+        """Return new tallies of the same metrics."""
+        return Tallies({name: make() for name, make in zip(self.names, self._make, strict=True)})
+
+    def initialize(self, context: RunnerContext, following: Initialize) -> None:
+        if context.forward is None:
+            raise GraphError("Evaluate: nothing is computed\n  hint: add a ForwardBackward before")
+        context.forward.evaluators.append(self)
+        self._batch, self._pass = self.begin_test(), self.begin_test()
+        super().initialize(context, following)
+
+    def receive(self, arrays: Sequence[Any]) -> None:
+        """Take the values of a training step."""
+        batch = self._batch
+        for metric in batch.metrics.values():
+            metric.reset()
+        batch.receive(arrays)
+        self.context.metrics.update(batch.results())
+        for name, metric in self._pass.metrics.items():
+            metric.merge(batch.metrics[name])
+
+    def on_pass_begin(self, following: Following) -> None:
+        if self.context.batch_id < 0:  # else a resumed training goes on in the middle
+            self._pass = self.begin_test()
+        following()
+
+    def on_pass_end(self, following: Following) -> None:
+        self.context.pass_metrics.update(self._pass.results())
+        following()
+
+    def state(self) -> dict[str, Any]:
+        return {name: metric.state() for name, metric in self._pass.metrics.items()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        for name, metric in self._pass.metrics.items():
+            metric.restore(state[name])
+
+
+def _maker(metric):
+    """A function that returns new metrics of a kind."""
+    empty = metric_by_name(metric) if isinstance(metric, str) else copy.deepcopy(metric)
+    empty.reset()
+    return lambda: copy.deepcopy(empty)
+
+
+class TestEvery(RunnerItem):
+    """A test over another reader after every so many batches, or passes.
+
+    The test changes nothing of the training: it is in inference mode, and global random generators
+    go on as if it had not been. Its result, `cost` and metrics, is in `context.test_metrics`;
+    `on_result(context, result)` is called with it.
+    """
+
+    __test__ = False  # the name looks like a test case to pytest
+
+    def __init__(
+        self,
+        batches: int | None = None,
+        reader: Reader | None = None,
+        on_result: Callable[[RunnerContext, "TestResult"], None] | None = None,
+        passes: int | None = None,
+    ):
+        if reader is None:
+            raise TypeError("TestEvery: needs a reader of batches to test on")
+        self.batches, self.passes = every("TestEvery", batches, passes)
+        self.reader, self.on_result = reader, on_result
+
+    def on_batch_end(self, following: Following) -> Any:
+        result = following()
+        if self.batches and self.context.batches % self.batches == 0:
+            self._test()
+        return result
+
+    def on_pass_end(self, following: Following) -> None:
+        if self.passes and (self.context.pass_id + 1) % self.passes == 0:
+            self._test()
+        following()
+
+    def _test(self):
+        context = self.context
+        if context.forward is None:
+            raise GraphError("TestEvery: there is no cost\n  hint: add a ForwardBackward")
+        generators = generators_state()
+        try:
+            metrics = context.forward.test(self.reader)
+        finally:
+            set_generators(generators)
+        context.test_metrics = metrics
+        if self.on_result is not None:
+            self.on_result(context, TestResult(metrics))
+
+
+class TestResult:
+    """The result of a test: `cost` per sample, and `metrics` by name."""
+
+    __test__ = False
+
+    def __init__(self, metrics: Mapping[str, float]):
+        self.cost = metrics["cost"]
+        self.metrics = {name: value for name, value in metrics.items() if name != "cost"}
+
+    def __repr__(self) -> str:
+        return f"TestResult(cost={self.cost!r}, metrics={self.metrics!r})"
+
+
+def every(who: str, batches: int | None, passes: int | None) -> tuple[int | None, int | None]:
+    """Return two periods after a check that at least one is given; by default each pass."""
+    for what, n in (("batches", batches), ("passes", passes)):
+        if n is not None and (not isinstance(n, int) or n < 1):
+            raise ValueError(f"{who}: {what} is a positive integer, not {n!r}")
+    return batches, 1 if batches is None and passes is None else passes

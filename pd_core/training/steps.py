@@ -1,0 +1,309 @@
+"""The rings that compute: costs with their updates, and inference."""
+
+import copy
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import ops
+from ..gradients import gradients
+from ..graph.errors import GraphError
+from ..graph.update import Update as Assignments
+from ..graph.update import effects
+from ..graph.variable import Variable
+from ..optimizers.base import Optimizer
+from .batches import Reader, batch_size_of, reader_of
+from .context import RunnerContext
+from .items import Initialize
+from .runner import Following, RunnerItem
+
+Cost = Variable | Sequence[Variable]
+
+
+class Forward(RunnerItem):
+    """The values of Variables for each batch, in inference mode.
+
+    `collect` is a list that gets them: an array for one target, a list of arrays for several.
+    """
+
+    def __init__(self, targets: Any, collect: list[Any] | None = None):
+        self.targets, self.collect = targets, collect
+
+    def on_batch_begin(self, following: Following) -> Any:
+        context = self.context
+        if following():
+            return True
+        values = context.session.eval(self.targets, context.feeds, training=False)
+        if self.collect is not None:
+            self.collect.append(values)
+        return False
+
+
+class Step(RunnerItem):
+    """Base of the rings that train: the mean of the cost, and of metrics, over a pass."""
+
+    def initialize(self, context: RunnerContext, following: Initialize) -> None:
+        self._sums: dict[str, float] = {}
+        self._samples = 0
+        super().initialize(context, following)
+
+    def count(self, numbers: Mapping[str, float]) -> None:
+        """Add the numbers of a batch, such as its cost."""
+        size, sums = self.context.batch_size, self._sums
+        for name, value in numbers.items():
+            sums[name] = sums.get(name, 0.0) + value * size
+        self._samples += size
+
+    def means(self) -> dict[str, float]:
+        """Return the means over the samples of the pass."""
+        return {name: total / self._samples for name, total in self._sums.items()}
+
+    def on_pass_begin(self, following: Following) -> None:
+        if self.context.batch_id < 0:  # else a resumed training goes on in the middle
+            self._sums, self._samples = {}, 0
+        following()
+
+    def on_pass_end(self, following: Following) -> None:
+        self.context.pass_metrics.update(self.means())
+        following()
+
+    def state(self) -> dict[str, Any]:
+        return {"sums": self._sums, "samples": self._samples}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._sums, self._samples = dict(state["sums"]), state["samples"]
+
+
+class ForwardBackward(Step):
+    """The cost of each batch; with an Update inside, a training step.
+
+    `cost` is a Variable, or several whose sum is trained. `context.cost` is its mean over all
+    elements, before the update. What the items inside attach is computed with it in one
+    evaluation.
+
+    Several of these in a runner take turns with each batch, in their order; each Update belongs to
+    the one before it. `context.cost` is then the sum of their costs.
+    """
+
+    def __init__(self, cost: Cost):
+        self.costs: list[Any] = list(cost) if isinstance(cost, (list, tuple)) else [cost]
+
+    def initialize(self, context: RunnerContext, following: Initialize) -> None:
+        self.updates: list[Assignments] = []
+        self.evaluators: list[Any] = []  # of Evaluate, which attach themselves
+        self.inputs: dict[Variable, Callable[[], Any]] = {}
+        self._trained: dict[Variable, None] = {}
+        self._gradients: dict[str, Variable] | None = None
+        self._leader = context.forward._leader if context.forward is not None else self
+        self._steps, self._is_due = [self], False
+        if self._leader is not self:
+            self._leader._steps.append(self)
+        context.costs = [*context.costs, *self.costs]
+        context.forward = self
+        super().initialize(context, following)
+        context.forward = self._leader
+        updates = self.updates or [Assignments(effects(self.costs), training=True)]
+        self._total = _mean(self.costs)
+        self._targets = [self._total, updates, [e.targets for e in self.evaluators]]
+
+    def train(self, update: Assignments, variables: Iterable[Variable]) -> None:
+        """Apply an update with each batch; `variables` are the parameters that it trains."""
+        self.updates.append(update)
+        self._trained.update(dict.fromkeys(variables))
+        self.context.parameters.update({v.name: v for v in variables})
+
+    # ---- batches
+
+    def on_batch_begin(self, following: Following) -> Any:
+        self._is_due = True
+        if following():
+            return True
+        if self is self._leader:
+            cost = sum([step._run() for step in self._steps if step._is_due])
+            self.context.cost = cost
+            self.count({"cost": cost})
+        return False
+
+    def _run(self):
+        """Compute the batch; return the cost."""
+        context, self._is_due = self.context, False
+        targets, feeds = self._targets, context.feeds
+        if feeds is None:
+            raise GraphError(
+                "ForwardBackward: the batches are no feeds\n"
+                "  hint: Data(reader, inputs=[x, y]), or batches that are dicts"
+            )
+        if self.inputs:
+            feeds = {**feeds, **{v: value() for v, value in self.inputs.items()}}
+        if context.wants_gradients:
+            targets = [*targets, self._gradient_targets()]
+        values = context.session.eval(targets, feeds, training=True)
+        for evaluator, arrays in zip(self.evaluators, values[2], strict=True):
+            evaluator.receive(arrays)
+        if context.wants_gradients:
+            context.gradients = {**context.gradients, **values[3]}
+        return values[0].item()
+
+    def _gradient_targets(self):
+        """{name of a parameter: its gradient} of all that the updates train."""
+        if self._gradients is None:
+            found = gradients(self.costs, list(self._trained))
+            pairs = zip(self._trained, found, strict=True)
+            self._gradients = {v.name: g for v, g in pairs if g is not None}
+        return self._gradients
+
+    def on_batch_end(self, following: Following) -> Any:
+        result = following()
+        if self is self._leader:
+            self.context.wants_gradients = False
+        return result
+
+    # ---- tests
+
+    def test(self, reader: Reader) -> dict[str, float]:
+        """Return `cost` and the metrics over a reader of batches, in inference mode."""
+        session, data = self.context.session, self.context.data
+        evaluators = [e for step in self._steps for e in step.evaluators]
+        targets = [[step._total for step in self._steps], [e.targets for e in evaluators]]
+        tests = [e.begin_test() for e in evaluators]
+        total, samples = 0.0, 0
+        for batch in reader_of(reader)():
+            feeds = data.feeds(batch)
+            size = batch_size_of(feeds)
+            costs, arrays = session.eval(targets, feeds, training=False)
+            total += sum([cost.item() for cost in costs]) * size
+            samples += size
+            for test, values in zip(tests, arrays, strict=True):
+                test.receive(values)
+        if not samples:
+            raise ValueError("a test reader gave no samples")
+        metrics = {"cost": total / samples}
+        for test in tests:
+            metrics.update(test.results())
+        return metrics
+
+
+class TrainStep(Step):
+    """A function of ours that takes the training step of each batch: a Module, a dynamic graph.
+
+    `function(*batch)` for a batch that is a tuple or list, `function(batch)` for another, returns
+    the cost, a number or a Variable with a value, or a dict of such numbers with `cost` among them.
+    `test`, which TestEvery needs, is such a function that trains nothing. `parameters` by name are
+    what logs show; a checkpoint has all values of the session anyway.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        test: Callable[..., Any] | None = None,
+        parameters: Mapping[str, Variable] | None = None,
+    ):
+        self._function, self._test = function, test
+        self._parameters = dict(parameters or {})
+
+    def initialize(self, context: RunnerContext, following: Initialize) -> None:
+        if context.forward is not None:
+            raise GraphError("TrainStep: there is another step around it")
+        context.forward = self
+        context.parameters.update(self._parameters)
+        super().initialize(context, following)
+
+    def on_batch_begin(self, following: Following) -> Any:
+        context = self.context
+        if following():
+            return True
+        numbers = _numbers("TrainStep", _called(self._function, context.batch))
+        self.count(numbers)
+        context.cost = numbers.pop("cost")
+        context.metrics.update(numbers)
+        return False
+
+    def test(self, reader: Reader) -> dict[str, float]:
+        """Return the means of what the function for tests returns over a reader of batches."""
+        if self._test is None:
+            raise GraphError("TestEvery: TrainStep(function, test=...) says how to test")
+        sums: dict[str, float] = {}
+        samples = 0
+        for batch in reader_of(reader)():
+            size = batch_size_of(batch)
+            samples += size
+            for name, value in _numbers("TrainStep: test", _called(self._test, batch)).items():
+                sums[name] = sums.get(name, 0.0) + value * size
+        if not samples:
+            raise ValueError("a test reader gave no samples")
+        return {name: total / samples for name, total in sums.items()}
+
+
+def _called(function, batch):
+    return function(*batch) if isinstance(batch, (tuple, list)) else function(batch)
+
+
+def _numbers(who, result):
+    """The result of a step as a dict of numbers."""
+    results = result if isinstance(result, dict) else {"cost": result}
+    if "cost" not in results:
+        raise TypeError(f"{who}: the function returned no 'cost', but {', '.join(results)}")
+    try:
+        return {name: float(value) for name, value in results.items()}
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{who}: the function returns a cost, not {result!r}: {error}") from None
+
+
+def _mean(costs):
+    """The sum of the costs, each the mean of its elements."""
+    means = [c if c.rank == 0 else ops.reduce_mean(c) for c in costs]
+    total = means[0]
+    for mean in means[1:]:
+        total = total + mean
+    return ops.identity(total) if total.node is None else total
+
+
+class Update(RunnerItem):
+    """The update of the ForwardBackward around it, by an optimizer.
+
+    `var_list` are the parameters to train, by default all that the cost depends on.
+    """
+
+    def __init__(self, optimizer: Optimizer, var_list: Sequence[Variable] | None = None):
+        if not isinstance(optimizer, Optimizer):
+            raise TypeError(f"Update: an optimizer, not {optimizer!r}")
+        self.optimizer, self.var_list = optimizer, var_list
+
+    def initialize(self, context: RunnerContext, following: Initialize) -> None:
+        forward = context.forward
+        if forward is None:
+            raise GraphError("Update: there is no cost\n  hint: add a ForwardBackward before it")
+        super().initialize(context, following)
+        optimizer = self.optimizer
+        if context.rate_factor is not None:
+            optimizer = _scaled(optimizer, forward.inputs, context)
+        self.update = optimizer.minimize(forward.costs, self.var_list)
+        forward.train(self.update, [w for w, _ in self.update.gradients])
+
+    def state(self) -> dict[str, Any]:
+        variables = [v.name for v in self.update.variables()]
+        return {"optimizer": type(self.optimizer).__name__, "variables": variables}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        own = self.state()
+        if state["optimizer"] != own["optimizer"]:
+            raise GraphError(
+                f"Resume: the checkpoint was trained by {state['optimizer']}, not by "
+                f"{own['optimizer']}"
+            )
+        lacking = sorted(set(own["variables"]) - set(state["variables"]))
+        if lacking:
+            raise GraphError(f"Resume: the checkpoint lacks the state {', '.join(lacking[:8])}")
+
+
+def _scaled(optimizer, inputs, context):
+    """The same optimizer with the learning rate times `context.rate_factor`."""
+    factor = Variable.of((), np.dtype(np.float32), "rate_factor")
+    inputs[factor] = lambda: np.array(context.rate_factor, np.float32)
+    optimizer, rate = copy.copy(optimizer), optimizer.learning_rate
+    if callable(rate) and not isinstance(rate, Variable):
+        optimizer.learning_rate = lambda t: rate(t) * factor
+    else:
+        optimizer.learning_rate = factor * rate
+    return optimizer
