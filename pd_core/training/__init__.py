@@ -12,6 +12,7 @@ from .context import RunnerContext
 from .control import ReduceRate, StopEarly
 from .evaluate import Evaluate, TestEvery, TestResult
 from .items import Counter, Data, Device
+from .log import Log
 from .runner import Runner, RunnerItem, runner_of
 from .saving import Resume, SaveEvery
 from .steps import Forward, ForwardBackward, Step, TrainStep, Update
@@ -26,6 +27,7 @@ __all__ = [
     "Evaluate",
     "Forward",
     "ForwardBackward",
+    "Log",
     "ReduceRate",
     "Resume",
     "Runner",

@@ -139,6 +139,7 @@ class TrainNetwork(RunnerItem):
             context.wants_gradients = False
         context.data.read_ahead()
         context.cost = cost = step.run(batch, feeds)
+        context.metrics = step.batch_metrics.metrics  # called when they are read
         self._cost_sum += cost * context.batch_size
         self._samples += context.batch_size
         return False
