@@ -71,8 +71,9 @@ class Perplexity(MeanMetric):
         """Cross entropies [N] of labels [N], of predictions [N, C]."""
         own = np.take_along_axis(p, y[:, None], 1)[:, 0].astype(np.float64)
         if self.inputs == "logits":
+            p = p.astype(np.result_type(p, np.float32), copy=False)  # float16 has too few digits
             with np.errstate(invalid="ignore"):  # an infinite logit: nan
-                top = p.max(1, initial=-np.inf)
+                top = p.max(1)
                 sums = np.exp(p - top[:, None]).sum(1, dtype=np.float64)
                 return np.log(sums) + top - own
         sums = p.sum(1, dtype=np.float64)
