@@ -48,10 +48,7 @@ class Accuracy(MeanMetric):
         multi_label = self.threshold is not None
         samples = samples_of(self.name, prediction, label, weight, multi_label=multi_label)
         hits = _decisions(self.name, samples, self.threshold) == samples.labels
-        w = samples.weight
-        if w is not None and hits.ndim == 2:
-            w = np.broadcast_to(w[:, None], hits.shape)
-        self.add_mean(hits, w)
+        self.add_mean(hits, samples.weight)
 
 
 class TopK(MeanMetric):

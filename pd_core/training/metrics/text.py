@@ -46,7 +46,7 @@ class Perplexity(MeanMetric):
         if label is None:
             if not has_costs:
                 raise TypeError(f"{self.name}: {self.inputs} need labels")
-            self.add_mean(p, weights_of(self.name, weight, p.shape))
+            self.add_mean(p, weight)
             return
         y = np.atleast_1d(numbers(self.name, "label", label))
         if has_costs and p.ndim == y.ndim + 1 and p.shape[-1] == 1:
