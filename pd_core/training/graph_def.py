@@ -11,8 +11,19 @@ from ..graph.variable import Variable, describe
 
 # Numbers of element types in TensorFlow's DataType, which are not those of ONNX.
 _TYPES = {
-    **{"float32": 1, "float64": 2, "int32": 3, "uint8": 4, "int16": 5, "int8": 6, "int64": 9},
-    **{"bool": 10, "bfloat16": 14, "uint16": 17, "float16": 19, "uint32": 22, "uint64": 23},
+    "float32": 1,
+    "float64": 2,
+    "int32": 3,
+    "uint8": 4,
+    "int16": 5,
+    "int8": 6,
+    "int64": 9,
+    "bool": 10,
+    "bfloat16": 14,
+    "uint16": 17,
+    "float16": 19,
+    "uint32": 22,
+    "uint64": 23,
 }
 _MOST_ELEMENTS = 16  # of a constant or attribute that is shown
 
