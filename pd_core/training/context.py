@@ -127,6 +127,7 @@ class RunnerContext:
     test_metrics = _Typed(Numbers, _numbers)  # of the last test, `cost` among them
     wants_gradients = _Typed(bool, _truth)  # whether this batch is to fill `gradients`
     is_in_pass = _Typed(bool, _truth)  # whether a pass has begun that has not ended
+    is_pass_over = _Typed(bool, _truth)  # whether the pass ends after this batch
     is_stopped = _Typed(bool, _truth)  # whether the training ends after this batch
 
     # Slots reject misspelt names, and are set without a call of Python.
@@ -153,7 +154,8 @@ class RunnerContext:
         self.metrics = Numbers("metrics", {})
         self.pass_metrics = Numbers("pass_metrics", {})
         self.test_metrics = Numbers("test_metrics", {})
-        self.wants_gradients = self.is_in_pass = self.is_stopped = False
+        self.wants_gradients = self.is_in_pass = False
+        self.is_pass_over = self.is_stopped = False
         self.parameters, self.costs, self.gradients, self.settings = {}, [], {}, {}
         self.data = self.batch = self.feeds = self.forward = None
         self._deferred: list[tuple[bool, Callable[[], None]]] = []

@@ -41,19 +41,23 @@ class Device(RunnerItem):
     def state(self) -> dict[str, Any]:
         return self.context.session.state()
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def check(self, state: dict[str, Any]) -> None:
         lacking = [name for name in self.context.parameters if name not in state["values"]]
         if lacking:
             raise GraphError(
                 f"Resume: the checkpoint is of another network, it lacks {', '.join(lacking)}"
             )
+        self.context.session.check_state(state)
+
+    def restore(self, state: dict[str, Any]) -> None:
         self.context.session.restore(state)
 
 
 class Counter(RunnerItem):
     """The counts of the context: passes, batches, samples.
 
-    Inside of it, `on_batch_end` and `on_pass_end` see counts that include the batch.
+    Inside of it, `on_batch_end` and `on_pass_end` see counts that include the batch. A checkpoint
+    has the counts, whether the training was stopped, and the results of the last test.
     """
 
     def on_pass_begin(self, following: Following) -> None:
@@ -87,12 +91,22 @@ class Counter(RunnerItem):
     def state(self) -> dict[str, Any]:
         return {name: getattr(self.context, name) for name in _COUNTS}
 
+    def check(self, state: dict[str, Any]) -> None:
+        _set_counts(RunnerContext(), state)
+
     def restore(self, state: dict[str, Any]) -> None:
-        for name in _COUNTS:
-            setattr(self.context, name, state[name])
+        _set_counts(self.context, state)
 
 
-_COUNTS = ("pass_id", "batch_id", "batches", "samples", "is_in_pass", "pass_batches")
+_COUNTS = (
+    *("pass_id", "batch_id", "batches", "samples", "pass_batches", "test_metrics"),
+    *("is_in_pass", "is_pass_over", "is_stopped"),
+)
+
+
+def _set_counts(context, state):
+    for name in _COUNTS:
+        setattr(context, name, state[name])
 
 
 class Data(RunnerItem):
@@ -172,8 +186,13 @@ class Data(RunnerItem):
             close(iterator)
 
     def state(self) -> dict[str, Any]:
+        if self._resumed is not None:  # the pass that it belongs to has not begun again
+            return self._resumed
         position = None if self._iterator is None else self._iterator.state()
         return encoded({"position": position, "generators": generators_state()})
+
+    def check(self, state: dict[str, Any]) -> None:
+        check_place(state)
 
     def restore(self, state: dict[str, Any]) -> None:
         self._resumed = state
