@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from operator import index
 from threading import Lock, RLock
 from typing import Any, Protocol, Self, TypeAlias
 from weakref import WeakKeyDictionary
@@ -383,16 +384,16 @@ class Session:
         when it is first used. ShapeError, and nothing is changed, if a variable has another shape
         or dtype.
         """
-        values = dict(state["values"])
-        known = {v.name: v for v in persistent_variables() if v.name in values}
-        arrays = {v: _fitting(v, values[name]) for name, v in known.items()}
+        seed, draws, arrays, waiting = _restorable(state)
         with self._lock:
             self._check_open()
-            self.seed = int(state["seed"])
-            self.draws = Counter({int(s): int(count) for s, count in state["draws"].items()})
+            self.seed, self.draws, self.waiting = seed, draws, waiting
             for v, array in arrays.items():
                 self._store(v, array)
-            self.waiting = {name: array for name, array in values.items() if name not in known}
+
+    def check_state(self, state: Mapping[str, Any]) -> None:
+        """Raise the error that `restore` would raise; change nothing."""
+        _restorable(state)
 
     def val(self, variable: Variable) -> np.ndarray:
         """Return a copy of the value of persistent state, or of what the last evaluation fetched.
@@ -443,6 +444,19 @@ def _backend(device):
             warnings.warn("there is no CUDA device here, the CPU is used", stacklevel=3)
         device = cuda[0] if cuda else "cpu"
     return OrtBackend(device)
+
+
+def _restorable(state):
+    """The parts of a state: seed, draws, {Variable: array}, {name of no variable yet: array}."""
+    draws = Counter({int(stream): index(count) for stream, count in state["draws"].items()})
+    values = dict(state["values"])
+    for name, array in values.items():
+        if not isinstance(array, np.ndarray):
+            raise TypeError(f"the value of {name!r} is no array, but {array!r}")
+    known = {v.name: v for v in persistent_variables() if v.name in values}
+    arrays = {v: _fitting(v, values[name]) for name, v in known.items()}
+    waiting = {name: array for name, array in values.items() if name not in known}
+    return index(state["seed"]), draws, arrays, waiting
 
 
 def _fitting(v, array):

@@ -29,6 +29,7 @@ from .item import RunnerItem
 
 _FORMAT = "pd.checkpoint"
 _VERSION = 1
+_NAME = "batch-"
 _STATE, _TENSORS = "state.json", "tensors.safetensors"
 _MOST_BYTES = 1 << 28  # of state.json
 
@@ -87,15 +88,15 @@ def restore_items(checkpoint: Checkpoint, items: Sequence[RunnerItem], where: st
 
 
 @contextmanager
-def checking(what: str) -> Iterator[None]:
-    """Turn errors of a `with` that reads a state into a DamagedFile, but for a GraphError."""
+def checking(what: str, kind: type[ValueError] = DamagedFile) -> Iterator[None]:
+    """Turn errors of a `with` that reads a state into others, but for a GraphError."""
     try:
         yield
     except (GraphError, DamagedFile):
         raise
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         reason = f"{type(error).__name__}: {error}"
-        raise DamagedFile(f"{what} cannot be restored: {reason}") from error
+        raise kind(f"{what} cannot be restored: {reason}") from error
 
 
 def item_names(items: Sequence[RunnerItem]) -> list[str]:
@@ -242,10 +243,16 @@ def newest_checkpoint(folder: str | os.PathLike) -> tuple[Path, Checkpoint] | No
 
 def checkpoints_in(folder: str | os.PathLike) -> list[Path]:
     """Return the checkpoints of a training in a folder, whole or not, the newest last."""
-    paths = [p for p in Path(folder).glob("batch-*") if p.name[6:].isdecimal() and p.is_dir()]
-    return sorted(paths, key=lambda p: int(p.name[6:]))
+    paths = [p for p in Path(folder).glob(f"{_NAME}*") if p.is_dir()]
+    paths = [p for p in paths if p.name.removeprefix(_NAME).isdecimal()]
+    return sorted(paths, key=batches_of)
 
 
 def checkpoint_name(batches: int) -> str:
     """Return the name of the folder of a checkpoint after so many batches."""
-    return f"batch-{batches:05d}"
+    return f"{_NAME}{batches:05d}"
+
+
+def batches_of(path: Path) -> int:
+    """Return the number of batches in the name of a checkpoint."""
+    return int(path.name.removeprefix(_NAME))

@@ -55,6 +55,11 @@ class Numbers(dict[str, float]):
             raise TypeError(f"context.{self.name} has names, not {key!r}")
         super().__setitem__(key, _converted(f"{self.name}[{key!r}]", value, float))
 
+    def update(self, *others: Any, **values: float) -> None:
+        """Set several numbers, as a dict does."""
+        for key, value in dict(*others, **values).items():
+            self[key] = value
+
 
 _KINDS = {int: "an integer", float: "a number", bool: "a bool", Numbers: "a dict of numbers"}
 

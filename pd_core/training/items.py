@@ -8,8 +8,9 @@ from ..graph.errors import GraphError
 from ..graph.variable import Variable
 from ..run.session import Session, default_session, use_device
 from .batches import Reader, batch_size_of, close, reader_of
+from .checkpoint import checking
 from .context import RunnerContext
-from .generators import encoded, generators_state, set_generators
+from .generators import check_generators, encoded, generators_state, set_generators
 from .item import Following, Initialize, RunnerItem
 from .positions import positioned, reads_ahead, resumed
 
@@ -89,7 +90,8 @@ class Counter(RunnerItem):
         context.is_in_pass = False
 
     def state(self) -> dict[str, Any]:
-        return {name: getattr(self.context, name) for name in _COUNTS}
+        counts = {name: getattr(self.context, name) for name in _COUNTS}
+        return {**counts, "test_metrics": self.context.test_metrics}
 
     def check(self, state: dict[str, Any]) -> None:
         _set_counts(RunnerContext(), state)
@@ -99,7 +101,7 @@ class Counter(RunnerItem):
 
 
 _COUNTS = (
-    *("pass_id", "batch_id", "batches", "samples", "pass_batches", "test_metrics"),
+    *("pass_id", "batch_id", "batches", "samples", "pass_batches"),
     *("is_in_pass", "is_pass_over", "is_stopped"),
 )
 
@@ -107,6 +109,8 @@ _COUNTS = (
 def _set_counts(context, state):
     for name in _COUNTS:
         setattr(context, name, state[name])
+    # in place: a new dict is a new test to logs
+    context.test_metrics.update(state["test_metrics"])
 
 
 class Data(RunnerItem):
@@ -137,7 +141,8 @@ class Data(RunnerItem):
         if state is None or state["position"] is None:
             self._iterator = positioned(self.reader)
             return
-        self._iterator = resumed(self.reader, state["position"])
+        with checking("Resume: the place in the data", GraphError):
+            self._iterator = resumed(self.reader, state["position"])
         if not reads_ahead(self._iterator):
             set_generators(state["generators"])
 
@@ -192,7 +197,7 @@ class Data(RunnerItem):
         return encoded({"position": position, "generators": generators_state()})
 
     def check(self, state: dict[str, Any]) -> None:
-        check_place(state)
+        check_generators(state["generators"])
 
     def restore(self, state: dict[str, Any]) -> None:
         self._resumed = state

@@ -113,9 +113,9 @@ class Runner:
             return
         exits = [error for error in errors if not isinstance(error, Exception)]
         first = reason or (exits or errors)[0]
-        for error in errors:
-            if error is not first:
-                first.add_note(f"  then, in finalize: {error!r}")
+        for later in errors:
+            if later is not first:
+                first.add_note(f"  then, in finalize: {later!r}")
         if reason is None:
             raise first
 
