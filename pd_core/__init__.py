@@ -216,6 +216,7 @@ from .optimizers.averaging import MovingAverage
 from .optimizers.base import AdamOptimizer, MomentumOptimizer, SGDOptimizer
 from .optimizers.regularizers import L1, L2, ClipElements, ClipGlobalNorm, ClipNorm
 from .run.numerics import check_numerics
+from .run.profiling import profile
 from .run.session import (
     Session,
     default_session,
@@ -414,6 +415,7 @@ __all__ = [
     "pool2d",
     "pow",
     "prior_boxes",
+    "profile",
     "random_classes",
     "reciprocal",
     "reduce_max",
