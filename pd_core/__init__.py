@@ -1,6 +1,6 @@
 """A graph of ONNX nodes that can be differentiated and trained on stock ONNX Runtime."""
 
-from . import nn
+from . import nn, training
 from .backend.ort import devices
 from .dynamic import Placeholder, guard, no_grad, to_variable
 from .files.atomic import atomic_write
@@ -221,6 +221,7 @@ from .run.session import (
     default_session,
     eval,
     fresh,
+    on_reset,
     reset,
     stats,
     subgraph,
@@ -403,6 +404,7 @@ __all__ = [
     "no_grad",
     "non_max_suppression",
     "nonzero",
+    "on_reset",
     "one_hot",
     "ones_like",
     "pad",
@@ -466,6 +468,7 @@ __all__ = [
     "tanh",
     "to_variable",
     "trainable_variables",
+    "training",
     "transpose",
     "uniform_initializer",
     "uniform_random",

@@ -25,19 +25,22 @@ from . import (
     plot,
     pooling,
     reader,
+    runner,
     settings,
     topology,
     trainer,
 )
 from .inference import infer
 from .minibatch import batch
+from .runner import Checkpoint
 from .settings import init, set_omp_mkl_env_vars
 
 settings.configure_logging()
 
 __all__ = [
+    "Checkpoint",
     *("activation", "attr", "batch", "build", "config_base", "data_feeder", "data_type"),
     *("dataset", "evaluator", "event", "image", "infer", "inference", "init", "layer"),
     *("master", "minibatch", "networks", "op", "optimizer", "parameters", "plot", "pooling"),
-    *("reader", "set_omp_mkl_env_vars", "settings", "topology", "trainer"),
+    *("reader", "runner", "set_omp_mkl_env_vars", "settings", "topology", "trainer"),
 ]

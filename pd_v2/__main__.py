@@ -11,6 +11,8 @@ import importlib
 import os
 import sys
 
+from pd_v2.runner import command_line
+
 _NAME = "python -m pd_v2"
 
 # First arguments that are not a script: the module whose main() takes the other arguments.
@@ -26,22 +28,26 @@ def main(argv=None):
     argv = sys.argv[1:] if argv is None else list(argv)
     if argv and argv[0] in _SUBCOMMANDS:
         return importlib.import_module(_SUBCOMMANDS[argv[0]]).main(argv[1:])
+    leading, argv = command_line.split(argv)
+    if leading and not argv:
+        _parser().error("there is no program to train with")
     if argv[:1] in (["-m"], ["-c"]) and len(argv) > 1:
-        return _launch(argv)
+        return _launch(argv, leading)
     options = _parser().parse_args(argv)
     if options.script == "-" and not options.translate:
-        return _launch(["-", *options.arguments])
+        return _launch(["-", *options.arguments], leading)
     if not _can_open(options.script):
         return 2
     if options.translate:
         return _show(options.script)
-    return _launch([options.script, *options.arguments])
+    return _launch([options.script, *options.arguments], leading)
 
 
 def _parser():
     parser = argparse.ArgumentParser(
         prog=_NAME,
-        usage="%(prog)s [-h] [--translate] SCRIPT | -m MODULE | -c TEXT [ARGS ...]",
+        usage="%(prog)s [-h] [--translate] [options of trainings] "
+        "SCRIPT | -m MODULE | -c TEXT [ARGS ...]",
         description="Run a paddle.v2 program, Python 2 included, on this Python.",
         epilog=f"{_NAME} export --help tells how to write a network as ONNX, "
         f"{_NAME} check --help how to ask what programs use that pd_v2 lacks, and "
@@ -58,6 +64,7 @@ def _parser():
     parser.add_argument(
         "--translate", action="store_true", help="print the script as it is run, and do not run it"
     )
+    command_line.add_options(parser)
     return parser
 
 
@@ -73,7 +80,10 @@ def _can_open(path):
     return True
 
 
-def _launch(command):
+def _launch(command, leading):
+    if leading:
+        parser = _parser()
+        command_line.apply(parser.parse_args([*leading, "-"]), parser)
     import pd_v2.as_paddle  # noqa: F401  makes `paddle` importable
     from pd_v2.python2 import launch
 

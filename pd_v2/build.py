@@ -139,6 +139,14 @@ _process = Build()  # 2017 scripts count names for the life of the process
 _current = ContextVar("pd_v2.build")
 
 
+def _restart():
+    """Forget layers and names of the current build, and draw initial values from the beginning."""
+    vars(current()).update(vars(Build()))
+
+
+pd.on_reset(_restart)
+
+
 def current() -> Build:
     """Return the current build: the process's, or that of the innermost `fresh()`."""
     return _current.get(_process)

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pd_core as pd
@@ -109,6 +109,12 @@ def init(**kwargs):
     _process.settings = Settings(
         use_gpu, flags.get("trainer_count", 1), flags.get("seed", 1), flags
     )
+
+
+def set_flag(name, value):
+    """Set one option, as `init` would; a later `init` that names it overrides it."""
+    before = _process.settings
+    _process.settings = replace(before, flags={**before.flags, name: value})
 
 
 def configure_logging():

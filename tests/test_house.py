@@ -48,7 +48,7 @@ ORDER = (
     # layers
     *("unfit", "build", "config_base", "attr", "topology", "evaluator", "layer", "networks", "op"),
     # training
-    *("optimizer", "parameters", "trainer", "dataset"),
+    *("optimizer", "parameters", "runner", "trainer", "dataset"),
     # networks from files, inference
     *("described", "inference"),
     # programs of 2017

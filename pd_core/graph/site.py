@@ -1,6 +1,7 @@
 """Source locations: the user's line that builds a part of a graph."""
 
 import sys
+import warnings
 from os.path import dirname, join
 from types import FrameType
 
@@ -32,3 +33,11 @@ def user_site() -> Site | None:
 def site_text(site: Site | None) -> str:
     """Return a location as errors show it, `train.py:15`."""
     return f"{site[0]}:{site[1]}" if site else "an unknown line"
+
+
+def warn(warning: Warning) -> None:
+    """Issue a warning at the innermost line outside of our packages."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and is_internal[frame.f_code.co_filename]:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(warning, stacklevel=level)

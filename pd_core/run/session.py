@@ -494,6 +494,7 @@ def _restructure(targets, arrays):
 # ---- the default session
 
 _default: list[Session] = []
+_reset_functions: list[Callable[[], None]] = []
 _default_lock = Lock()
 _entered: ContextVar[tuple[Session, ...]] = ContextVar("pd_core.session", default=())
 
@@ -536,6 +537,13 @@ def reset(seed: int | None = None) -> None:
     with _default_lock:
         device = _default[0].device if _default else "cpu"
         _default[:] = [Session(device, 0 if seed is None else seed)]
+    for function in _reset_functions:
+        function()
+
+
+def on_reset(function: Callable[[], None]) -> None:
+    """Call a function after every `reset`, for what a library above keeps of the graph by name."""
+    _reset_functions.append(function)
 
 
 @contextmanager

@@ -12,7 +12,8 @@ from .context import RunnerContext
 from .control import ReduceRate, StopEarly
 from .evaluate import Evaluate, TestEvery, TestResult
 from .items import Counter, Data, Device
-from .runner import Runner, RunnerItem
+from .log import Log
+from .runner import Runner, RunnerItem, runner_of
 from .saving import Resume, SaveEvery
 from .steps import Forward, ForwardBackward, Step, TrainStep, Update
 
@@ -26,6 +27,7 @@ __all__ = [
     "Evaluate",
     "Forward",
     "ForwardBackward",
+    "Log",
     "ReduceRate",
     "Resume",
     "Runner",
@@ -40,5 +42,6 @@ __all__ = [
     "Update",
     "newest_checkpoint",
     "read_checkpoint",
+    "runner_of",
     "write_checkpoint",
 ]

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..graph.errors import ShapeError
+from .positions import rereadable
 
 Reader = Callable[[], Iterable[Any]] | Iterable[Any]
 
@@ -24,6 +25,8 @@ def reader_of(data: Reader) -> Callable[[], Iterable[Any]]:
         )
     if not isinstance(data, Iterable):
         raise TypeError(f"a reader is a function or an iterable of batches, not {data!r}")
+    if isinstance(data, (list, tuple)):
+        return rereadable(lambda: iter(data))
     return data.__iter__
 
 

@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 import platform
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -22,6 +21,7 @@ from ..files.folders import atomic_folder
 from ..files.tensors import read_tensors, tensor_bytes
 from ..files.tree import TreeReader, TreeWriter
 from ..graph.errors import DamagedFile, GraphError
+from ..graph.site import warn
 from .context import RunnerContext
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ def newest_checkpoint(folder: str | os.PathLike) -> tuple[Path, Checkpoint] | No
             return path, read_checkpoint(path)
         except DamagedFile as error:
             errors.append(error)
-            warnings.warn(f"a checkpoint is passed over: {error}", CheckpointWarning, stacklevel=3)
+            warn(CheckpointWarning(f"a checkpoint is passed over: {error}"))
     if errors:
         raise DamagedFile(f"{folder} has no whole checkpoint; the newest: {errors[0]}")
     return None

@@ -90,6 +90,24 @@ class Numbers(dict[str, float]):
         super().__setitem__(key, _number(f"{self.name}[{key!r}]", value))
 
 
+class _LazyNumbers(_Typed[Numbers]):
+    """Numbers by name, or a function that returns them, which is called when they are read."""
+
+    def __init__(self) -> None:
+        super().__init__(Numbers, _numbers_or_function)
+
+    def __get__(self, context, owner):
+        value = super().__get__(context, owner)
+        if callable(value):
+            value = Numbers(self.name, value())
+            self.slot.__set__(context, value)
+        return value
+
+
+def _numbers_or_function(name, value):
+    return value if callable(value) else _numbers(name, value)
+
+
 class RunnerContext:
     """What the items of a runner share.
 
@@ -107,7 +125,7 @@ class RunnerContext:
     cost = _Typed(float, _number)  # of the last batch, per sample
     # by which learning rates are multiplied, None if they are not
     rate_factor: _Typed[float | None] = _Typed(float, _optional_number)
-    metrics = _Typed(Numbers, _numbers)  # of the last batch, by name
+    metrics = _LazyNumbers()  # of the last batch, by name
     pass_metrics = _Typed(Numbers, _numbers)  # of the pass so far
     test_metrics = _Typed(Numbers, _numbers)  # of the last test, `cost` among them
     wants_gradients = _Typed(bool, _truth)  # whether this batch is to fill `gradients`

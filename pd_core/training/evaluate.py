@@ -8,9 +8,9 @@ from ..graph.errors import GraphError
 from ..graph.variable import Variable
 from .batches import Reader
 from .context import RunnerContext
+from .generators import generators_state, set_generators
 from .items import Initialize
 from .metrics import Metric, metric_by_name
-from .positions import generators_state, set_generators
 from .runner import Following, RunnerItem
 
 

@@ -9,7 +9,8 @@ from ..graph.variable import Variable
 from ..run.session import Session, default_session, use_device
 from .batches import Reader, batch_size_of, close, reader_of
 from .context import RunnerContext
-from .positions import generators_state, position_of, resumed, set_generators
+from .generators import encoded, generators_state, set_generators
+from .positions import positioned, reads_ahead, resumed
 from .runner import Following, RunnerItem
 
 Initialize = Callable[[RunnerContext], None]
@@ -112,7 +113,6 @@ class Data(RunnerItem):
         self.reader = reader_of(reader)
         self.inputs = None if inputs is None else list(inputs)
         self._iterator: Any = None
-        self._taken = 0
         self._resumed: dict[str, Any] | None = None
 
     def initialize(self, context: RunnerContext, following: Initialize) -> None:
@@ -123,11 +123,10 @@ class Data(RunnerItem):
         following()
         state, self._resumed = self._resumed, None
         if state is None or state["position"] is None:
-            self._iterator, self._taken = iter(self.reader()), 0
+            self._iterator = positioned(self.reader)
             return
         self._iterator = resumed(self.reader, state["position"])
-        self._taken = state["taken"]
-        if not getattr(self._iterator, "reads_ahead", False):
+        if not reads_ahead(self._iterator):
             set_generators(state["generators"])
 
     def on_batch_begin(self, following: Following) -> Any:
@@ -135,7 +134,6 @@ class Data(RunnerItem):
             batch = next(self._iterator)
         except StopIteration:
             return True
-        self._taken += 1
         context = self.context
         context.batch = batch
         if self.inputs is None and not isinstance(batch, Mapping):
@@ -176,10 +174,8 @@ class Data(RunnerItem):
             close(iterator)
 
     def state(self) -> dict[str, Any]:
-        position = None
-        if self._iterator is not None:
-            position = position_of(self._iterator, self._taken, self.reader)
-        return {"position": position, "taken": self._taken, "generators": generators_state()}
+        position = None if self._iterator is None else self._iterator.state()
+        return encoded({"position": position, "generators": generators_state()})
 
     def restore(self, state: dict[str, Any]) -> None:
         self._resumed = state

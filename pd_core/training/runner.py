@@ -6,7 +6,7 @@ cost, it is inference.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
@@ -196,6 +196,14 @@ class Runner:
         if not self._is_open:
             raise GraphError("a runner runs inside of `with runner:`")
         return self.context
+
+
+def runner_of(items: Iterable[RunnerItem]) -> Runner:
+    """Return a Runner of some items."""
+    runner = Runner()
+    for item in items:
+        runner.add_item(item)
+    return runner
 
 
 def _nothing():

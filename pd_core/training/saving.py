@@ -3,12 +3,12 @@
 import os
 import signal
 import threading
-import warnings
 from pathlib import Path
 from typing import Any
 
 from ..files.folders import lock_folder, remove_folder, remove_leftovers
 from ..graph.errors import GraphError
+from ..graph.site import warn
 from .checkpoint import (
     Checkpoint,
     CheckpointWarning,
@@ -113,7 +113,7 @@ class SaveEvery(RunnerItem):
             self._prune()
         except OSError as error:
             text = f"{path} could not be written, older checkpoints are as they were: {error}"
-            warnings.warn(text, CheckpointWarning, stacklevel=2)
+            warn(CheckpointWarning(text))
 
     def _save_and_exit(self):
         self._save()

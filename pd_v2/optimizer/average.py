@@ -46,6 +46,18 @@ class Window:
             self.shortest = min(self.shortest, self.updates)
         self.start_pass()
 
+    def state(self):
+        """Return the counts by name."""
+        return {name: getattr(self, name) for name in _COUNTS}
+
+    def restore(self, state):
+        """Go back to a `state`."""
+        for name in _COUNTS:
+            setattr(self, name, state[name])
+
+
+_COUNTS = ("longest", "shortest", "updates", "current", "previous", "_in_pass")
+
 
 class Average:
     """The means of the parameters that the steps of a Rule change.
@@ -84,6 +96,10 @@ class Average:
             added.append(Assignment(total, total + w * missed, owner=w))
             added.append(Assignment(until, pd.expand_like(batches, until), owner=w))
         self._catch_up = pd.Update(added)
+
+    def variables(self):
+        """Return the sums of all parameters."""
+        return [v for sums in self._sums.values() for v in sums]
 
     def catch_up(self):
         """Add the rows that were not touched of late."""

@@ -96,6 +96,31 @@ class Updater:
         if self._catch_up is not None:
             self._session.eval(self._catch_up, {self.rate: self._last_rate})
 
+    def variables(self):
+        """Return the optimizer's state, {name below the step's own: Variable}."""
+        masks = [mask for mask, _ in self._rule.masks.values()]
+        sums = [] if self._average is None else self._average.variables()
+        prefix = f"{self._rule.name}/"
+        return {v.name.removeprefix(prefix): v for v in (*self.step.variables(), *masks, *sums)}
+
+    def state(self):
+        """Return what is counted outside of the variables, for `restore`."""
+        average = None if self._average is None else self._average.window.state()
+        return {
+            "samples": self._samples,
+            "pass_id": self._pass_id,
+            "rate": float(self._rate),
+            "average": average,
+        }
+
+    def restore(self, state):
+        """Go back to a `state`."""
+        self._samples, self._pass_id = state["samples"], state["pass_id"]
+        self._rate = state["rate"]
+        self._last_rate = np.array(self._rate, np.float32)
+        if self._average is not None:
+            self._average.window.restore(state["average"])
+
     def applied(self):
         """A `with` that puts the averages in the place of the parameters, if there are any."""
         return nullcontext() if self._average is None else self._average.applied()

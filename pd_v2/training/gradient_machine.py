@@ -61,9 +61,9 @@ class GradientMachine:
             self._values.update(zip(fetches, values, strict=True))
         self._version = self.session.version
 
-    def gradient(self, variable):
-        """Compute a gradient for the batch of the last step, with the same random draws."""
-        return self._eval([variable], self._step_batch, self._values_before())[0]
+    def gradients(self, variables):
+        """Compute gradients for the batch of the last step, with the same random draws."""
+        return self._eval(list(variables), self._step_batch, self._values_before())
 
     def step_values(self, variables):
         """Compute Variables for the batch of the last step, from parameters before its update.

@@ -129,7 +129,8 @@ SIGNATURES = {
     "event.TestResult": "(evaluator, cost)",
     "trainer.SGD": "(cost, parameters, update_equation, extra_layers=None, is_local=True, "
     "pserver_spec=None, use_etcd=True, *, check_numerics=None)",  # the last one is new
-    "trainer.SGD.train": "(self, reader, num_passes=1, event_handler=None, feeding=None)",
+    "trainer.SGD.train": "(self, reader, num_passes=1, event_handler=None, feeding=None, "
+    "*, checkpoint=None)",  # the last one is new
     "trainer.SGD.test": "(self, reader, feeding=None)",
     "trainer.SGD.save_parameter_to_tar": "(self, f)",
     "topology.Topology": "(layers, extra_layers=None)",

@@ -1,0 +1,53 @@
+"""Weighted means of values, one for each sample."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .base import Metric, Sums
+from .samples import numbers, weights_of
+
+
+class MeanMetric(Metric):
+    """A weighted mean of values: a subclass computes one for each sample and calls `add_mean`."""
+
+    def initial_sums(self) -> Sums:
+        """Return the sum of the values, each by its weight, and of the weights."""
+        return {"total": np.asarray(0), "weight": np.asarray(0)}
+
+    def add_mean(self, values: np.ndarray, weight: np.ndarray | None) -> None:
+        """Add values, each with a weight of the same shape, 1 by default.
+
+        Values of weight 0 are left out.
+        """
+        values = values.astype(np.float64 if values.dtype.kind == "f" else np.int64)
+        if weight is None:
+            sums = {"total": values.sum(), "weight": np.int64(values.size)}
+        else:
+            used = weight > 0  # others may be nan
+            sums = {"total": values[used] @ weight[used], "weight": weight.sum()}
+        self.add({key: np.asarray(value) for key, value in sums.items()})
+
+    def mean(self) -> float:
+        """Return the mean of the values, nan if there are none."""
+        total, weight = self.sums["total"].item(), self.sums["weight"].item()
+        return total / weight if weight else float("nan")
+
+    def result(self) -> float:
+        """Return the mean, nan before the first sample."""
+        return self.mean()
+
+
+class Mean(MeanMetric):
+    """Running mean of numbers, each by its weight: of costs by the size of their batches, say."""
+
+    def __init__(self, name: str = "mean"):
+        super().__init__(name)
+
+    def update(
+        self, prediction: ArrayLike, label: None = None, weight: ArrayLike | None = None
+    ) -> None:
+        """Add a number or an array of them, with weights for each; there are no labels."""
+        if label is not None:
+            raise TypeError(f"{self.name}: a mean has no labels\n  hint: update(value, weight=...)")
+        values = np.atleast_1d(numbers(self.name, "prediction", prediction))
+        self.add_mean(values, weights_of(self.name, weight, values.shape))

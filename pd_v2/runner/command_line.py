@@ -1,0 +1,92 @@
+"""Options of the command line for the trainings of unchanged programs."""
+
+import argparse
+
+from pd_v2 import settings
+from pd_v2.runner.checkpoint import Checkpoint
+from pd_v2.runner.options import Options, set_options
+
+# Options with a value, and without.
+VALUES = ("--checkpoint", "--every", "--keep", "--logdir")
+SWITCHES = ("--resume", "--progress", "--check-numerics")
+
+
+def add_options(parser):
+    """Add the options to a parser of the command line."""
+    group = parser.add_argument_group("options of trainings, before the program")
+    group.add_argument(
+        "--checkpoint",
+        metavar="DIR",
+        help="write checkpoints of the program's trainings to this folder, after every pass; "
+        "SIGTERM writes a last one after the current batch and ends the program",
+    )
+    group.add_argument("--every", metavar="N", type=_positive, help="after every N batches instead")
+    group.add_argument(
+        "--keep", metavar="N", type=_positive, help="how many of them to keep (default: 2)"
+    )
+    group.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on from the newest whole checkpoint, if there is one: the same command starts a "
+        "training and goes on with one that was killed, as if it had not been",
+    )
+    group.add_argument(
+        "--logdir", metavar="DIR", help="write event files for TensorBoard and for the report"
+    )
+    group.add_argument(
+        "--progress", action="store_true", help="show a bar for each pass, on a terminal"
+    )
+    group.add_argument(
+        "--check-numerics",
+        action="store_true",
+        help="stop at the first operator that makes a NaN or an infinity",
+    )
+
+
+def split(argv):
+    """Split a command line into its leading options of trainings and the rest."""
+    end = 0
+    while end < len(argv):
+        name, equals, _ = argv[end].partition("=")
+        if name in VALUES:
+            end += 1 if equals else 2
+        elif name in SWITCHES and not equals:
+            end += 1
+        else:
+            break
+    return argv[:end], argv[end:]
+
+
+def apply(arguments, parser):
+    """Set the options of all trainings of this process; a wrong combination ends it."""
+    if arguments.checkpoint is None:
+        for name in ("every", "keep", "resume"):
+            if getattr(arguments, name):
+                parser.error(f"--{name} needs --checkpoint DIR")
+    checkpoint = None
+    if arguments.checkpoint is not None:
+        checkpoint = Checkpoint(
+            arguments.checkpoint,
+            arguments.every,
+            arguments.keep or 2,
+            resume=arguments.resume,
+            on_sigterm=True,
+        )
+    set_options(Options(checkpoint, lambda: _items(arguments)))
+    if arguments.check_numerics:
+        settings.set_flag("check_numerics", True)
+
+
+def _items(arguments):
+    """Return the rings of a training that show how it goes."""
+    from pd_core.training import Log
+
+    items = []
+    return [*items, Log(arguments.logdir)] if arguments.logdir else items
+
+
+def _positive(text):
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is not a positive number")
+    return number

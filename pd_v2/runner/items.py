@@ -1,0 +1,305 @@
+"""The rings of a network of 2017's layers: its data, its step, and inference."""
+
+import inspect
+
+import pd_core as pd
+from pd_core.training import RunnerItem
+from pd_core.training.generators import encoded, generators_state, set_generators
+
+from .. import event as events
+from ..data_feeder import DataFeeder, feed_dict
+from ..optimizer import Optimizer
+from ..parameters import Parameters
+from ..reader.protocol import require_reader
+from ..topology import Topology
+from ..training.batches import Batches
+from ..training.layer_outputs import fields_of
+from .step import NetworkStep
+
+
+class Data(RunnerItem):
+    """The minibatches of a reader, lists of samples, converted for the network inside.
+
+    `feeding` maps data layers to fields of a sample. A checkpoint has the place in the data, if it
+    `tracks` that, and the states of Python's and NumPy's global random generators.
+    """
+
+    def __init__(self, reader, feeding=None, tracks=True):
+        require_reader("Data", reader)
+        self.reader, self.feeding, self._tracks = reader, feeding, tracks
+        self._batches = self._resumed = None
+
+    def initialize(self, context, following):
+        context.data = self
+        self._batches = self._resumed = None
+        super().initialize(context, following)
+        if context.forward is None:
+            raise pd.GraphError("Data: there is no network\n  hint: add a ForwardBackward")
+        attach = getattr(inspect.unwrap(self.reader), "attach", None)
+        if attach is not None:
+            attach(context)
+        self._convert = context.forward.converter(self.feeding)
+
+    def on_pass_begin(self, following):
+        following()
+        state, self._resumed = self._resumed, None
+        number = self.context.pass_id
+        position = None if state is None else state["position"]
+        self._batches = Batches(self.reader, self._convert, number, self._tracks, position)
+        if position is not None and not self._batches.reads_ahead:
+            set_generators(state["generators"])
+
+    def on_batch_begin(self, following):
+        context = self.context
+        batch = next(self._batches, None)
+        if batch is None:
+            return True
+        context.batch = batch
+        return following()
+
+    def read_ahead(self):
+        """Start to read the next batches, as far as the reader has them buffered."""
+        self._batches.read_ahead()
+
+    def on_pass_end(self, following):
+        self._close()
+        following()
+
+    def finalize(self, following):
+        self._close()
+        following()
+
+    def _close(self):
+        batches, self._batches = self._batches, None
+        if batches is not None:
+            batches.__exit__()
+
+    def state(self):
+        position = None if self._batches is None else self._batches.state()
+        return encoded({"position": position, "generators": generators_state()})
+
+    def restore(self, state):
+        self._resumed = state
+        if state["position"] is None:
+            set_generators(state["generators"])
+
+
+def _pool(parameters, topology):
+    """The given Parameters, or a view of what the session in force holds of the network."""
+    if parameters is None:
+        parameters = Parameters()
+        parameters.bind(topology.parameters, pd.default_session())
+    return parameters
+
+
+class TrainNetwork(RunnerItem):
+    """The steps of a NetworkStep; see ForwardBackward."""
+
+    def __init__(self, step, keeps_rows=False):
+        self.step, self.keeps_rows = step, keeps_rows
+
+    def initialize(self, context, following):
+        if context.forward is not None:
+            raise pd.GraphError(
+                "ForwardBackward: there is another one around it\n"
+                "  hint: a runner trains one network; several run in turn, pass by pass"
+            )
+        context.forward = self
+        super().initialize(context, following)
+        self._prepare()
+
+    def _prepare(self):
+        """Begin the training of the step."""
+        step, context = self.step, self.context
+        context.session, context.costs = step.session, step.topology.costs
+        context.parameters.update({v.name: v for v in step.machine.learned})
+        step.start_training()
+        self._keeps_rows = self.keeps_rows
+        self._cost_sum, self._samples = 0.0, 0
+
+    def converter(self, feeding):
+        """Return the function that converts the samples of a batch to feeds, for Data."""
+        return self.step.converter(feeding)
+
+    def on_pass_begin(self, following):
+        if self.context.batch_id < 0:  # else a resumed training goes on in the middle
+            self.step.pass_metrics.reset()
+            self._cost_sum, self._samples = 0.0, 0
+        following()
+
+    def on_batch_begin(self, following):
+        context, step = self.context, self.step
+        batch = context.batch
+        feeds = step.start_batch(batch, self._keeps_rows, context.rate_factor)
+        self._keeps_rows, context.batch_size = False, len(batch)
+        if following():
+            return True
+        if context.wants_gradients:
+            context.gradients = step.gradients()
+            context.wants_gradients = False
+        context.data.read_ahead()
+        context.cost = cost = step.run(batch, feeds)
+        context.metrics = step.batch_metrics.metrics  # called when they are read
+        self._cost_sum += cost * context.batch_size
+        self._samples += context.batch_size
+        return False
+
+    def on_pass_end(self, following):
+        self.step.finish_pass(self.context.pass_id)
+        metrics = self.step.pass_metrics.metrics()
+        if self._samples:
+            metrics["cost"] = self._cost_sum / self._samples
+        self.context.pass_metrics = metrics
+        following()
+
+    def test(self, reader):
+        """Return `cost` and metrics over a reader of minibatches, in inference mode."""
+        result = self.step.test(reader, self.context.data.feeding)
+        return {**result.metrics, "cost": result.cost}
+
+    def state(self):
+        return {"cost_sum": self._cost_sum, "samples": self._samples}
+
+    def restore(self, state):
+        self._cost_sum, self._samples = state["cost_sum"], state["samples"]
+
+
+class ForwardBackward(TrainNetwork):
+    """The cost of each batch; with an Update inside, a training step.
+
+    `cost` is a cost layer or several, `extra_layers` are computed as well, for their evaluators.
+    `parameters` are those of the network; without them the session in force holds their values,
+    and `paddle.parameters.create(cost)` shows them.
+    """
+
+    def __init__(self, cost, extra_layers=None, parameters=None):
+        super().__init__(None)
+        self.topology, self.parameters = Topology(cost, extra_layers), parameters
+        self._optimizer = None
+
+    def initialize(self, context, following):
+        self._optimizer = None
+        super().initialize(context, following)
+
+    def update_by(self, optimizer):
+        """Train with an optimizer, that of an Update inside."""
+        if self._optimizer is not None:
+            raise pd.GraphError("Update: there is another one for this cost")
+        self._optimizer = optimizer
+
+    def _prepare(self):
+        if self.step is None:
+            pool = _pool(self.parameters, self.topology)
+            self.step = NetworkStep(self.topology, pool, self._optimizer)
+        super()._prepare()
+
+    def state(self):
+        return {**super().state(), "network": self.step.state()}
+
+    def restore(self, state):
+        self.step.restore(state["network"], "Resume: the checkpoint")
+        super().restore(state)
+
+
+class Update(RunnerItem):
+    """The update of the ForwardBackward around it, by an optimizer of `paddle.optimizer`."""
+
+    def __init__(self, optimizer):
+        if not isinstance(optimizer, Optimizer):
+            raise TypeError(f"Update: an optimizer of paddle.optimizer, not {optimizer!r}")
+        self.optimizer = optimizer
+
+    def initialize(self, context, following):
+        if context.forward is None:
+            raise pd.GraphError("Update: there is no cost\n  hint: add a ForwardBackward before it")
+        context.forward.update_by(self.optimizer)
+        super().initialize(context, following)
+
+
+class Forward(RunnerItem):
+    """The values of output layers for each batch, in inference mode.
+
+    `collect` is a list that gets them: an array for one layer, a list of arrays for several.
+    """
+
+    def __init__(self, output_layer, collect=None, parameters=None):
+        self.topology = Topology(output_layer)
+        self.collect, self.parameters = collect, parameters
+
+    def initialize(self, context, following):
+        context.forward = self
+        self.topology.check_fit()
+        super().initialize(context, following)
+        pool, topology = _pool(self.parameters, self.topology), self.topology
+        self._session = pool.session
+        self._values = pool.values_of(topology.parameters)
+        outputs = [fields_of(x) for x in topology.outputs]
+        self._targets = [x["id"] if x["value"] is None else x["value"] for x in outputs]
+
+    def converter(self, feeding):
+        """Return the function that converts the samples of a batch to feeds, for Data."""
+        feeder, layers = DataFeeder(self.topology.data_type(), feeding), self.topology.data_layers()
+        return lambda samples: feed_dict(layers, feeder(samples))
+
+    def on_batch_begin(self, following):
+        context = self.context
+        feeds, context.batch_size = context.batch.to_feeds(), len(context.batch)
+        if following():
+            return True
+        values = self._session.eval(self._targets, {**self._values, **feeds}, training=False)
+        if self.collect is not None:
+            self.collect.append(values[0] if len(values) == 1 else values)
+        return False
+
+
+class Device(pd.training.Device):
+    """The session whose values the items inside use: by default the one in force.
+
+    A checkpoint has the values of the network with those of its ForwardBackward.
+    """
+
+    def state(self):
+        return None
+
+
+class PassEvents(RunnerItem):
+    """The events of passes and batches of a trainer, for its event handler."""
+
+    def __init__(self, handler, step):
+        self.handler, self.step = handler, step
+
+    def on_pass_begin(self, following):
+        self.handler(events.BeginPass(self.context.pass_id))
+        following()
+
+    def on_batch_begin(self, following):
+        context = self.context
+        self.handler(events.BeginIteration(context.pass_id, context.batch_id))
+        return following()
+
+    def on_batch_end(self, following):
+        result = following()
+        context, step = self.context, self.step
+        event = events.EndIteration(
+            context.pass_id, context.batch_id, context.cost, step.batch_metrics, step.machine
+        )
+        self.handler(event)
+        return result
+
+    def on_pass_end(self, following):
+        following()
+        step = self.step
+        self.handler(events.EndPass(self.context.pass_id, step.pass_metrics, step.machine))
+
+
+class BackwardEvent(RunnerItem):
+    """The event EndForwardBackward of a trainer; its ForwardBackward is around it."""
+
+    def __init__(self, handler, step):
+        self.handler, self.step = handler, step
+
+    def on_batch_begin(self, following):
+        context, step = self.context, self.step
+        with step.gradients_at_hand():
+            self.handler(events.EndForwardBackward(context.pass_id, context.batch_id, step.machine))
+        return following()

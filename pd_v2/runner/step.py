@@ -1,0 +1,247 @@
+"""The training step of a network: one batch forward, backward and through the optimizer."""
+
+from contextlib import contextmanager, nullcontext
+from math import isfinite
+
+import numpy as np
+
+import pd_core as pd
+
+from .. import event as events
+from .. import settings
+from ..data_feeder import DataFeeder, feed_dict
+from ..evaluator import Accumulator, LastBatch, fetched
+from ..not_finite import NotFiniteWarning, ParameterWatch, first_not_finite, quoted
+from ..training.batches import Batches
+from ..training.gradient_machine import GradientMachine
+from ..warning import warn
+
+
+class NetworkStep:
+    """The steps of a network with its parameters, and the tests in between.
+
+    Without an optimizer, a step computes the costs and the moving statistics, and trains nothing.
+    `check_numerics` None leaves it to `paddle.init`. After a step, `batch_metrics` and
+    `pass_metrics` have what the evaluators found.
+    """
+
+    def __init__(self, topology, parameters, optimizer=None, check_numerics=None):
+        topology.check_fit()
+        self.topology, self.parameters, self.optimizer = topology, parameters, optimizer
+        self._inputs = topology.data_layers()
+        self._check_numerics = check_numerics
+        self._is_warned = False
+        self._adopt_parameters()
+        self._build()
+
+    def _adopt_parameters(self):
+        """Make the pool a view of the network's variables; draw the values that it lacks."""
+        pool, members = self.parameters, self.topology.parameters
+        pool.check_read("SGD", members)
+        if self.optimizer is not None:
+            self.topology.update_from_default(self.optimizer)
+        pool.bind(members)
+        self.session = pool.session
+        pool.update_param_conf(self.topology.proto())
+        pool.draw(members)
+        pool.use_flat_values()
+
+    def _build(self):
+        """Build the targets of a step: the update, the cost and the evaluators' statistics."""
+        topology = self.topology
+        costs, members = topology.costs, topology.parameters
+        self.updater = None
+        update = pd.Update(training=True)
+        if self.optimizer is not None:
+            self.updater = self.optimizer.create_updater(
+                True, None, topology.use_sparse_updater(), None, False
+            )
+            self.updater.init(costs, members, topology.configs, self.session)
+            update = self.updater.step
+        learned = [] if self.updater is None else self.updater.learned
+        self.machine = GradientMachine(topology, self.parameters, learned)
+        self._watch = ParameterWatch(self.machine)
+        self.update = update.including(pd.effects(topology.layers))
+        total = None
+        for cost in topology.outputs:
+            value = pd.reduce_sum(cost)
+            total = value if total is None else total + value
+        self.evaluators = [*topology.evaluators, *topology.printers]
+        self.targets = total, fetched(self.evaluators)
+        self.training_targets = total, fetched(self.evaluators, costs)
+
+    def converter(self, feeding=None):
+        """Return the function that converts the samples of a batch to feeds."""
+        feeder = DataFeeder(self.topology.data_type(), feeding)
+        inputs = self._inputs  # so that the converting thread does not keep the network alive
+        return lambda samples: feed_dict(inputs, feeder(samples))
+
+    # ---- training
+
+    def start_training(self):
+        """Begin to train: schedules and metrics begin anew."""
+        self.batch_metrics = LastBatch(self.evaluators)
+        self.pass_metrics = Accumulator(self.evaluators, prints=False)
+        self._is_warned = False
+        if self.updater is not None:
+            self.updater.start()
+
+    def start_batch(self, batch, keep_rows, rate_factor=None):
+        """Start the step of a batch; return its feeds.
+
+        `keep_rows` copies the tables that are updated in place, for who asks for a layer later.
+        """
+        self.batch_metrics.reset()
+        feeds = batch.to_feeds()
+        if self.updater is not None:
+            rate = self.updater.start_batch(len(batch))
+            feeds[self.updater.rate] = rate if rate_factor is None else rate * rate_factor
+        self.machine.begin(feeds, training=True, keep_rows=keep_rows)
+        return feeds
+
+    def run(self, batch, feeds):
+        """Run the step of a batch; return its cost per sample, before the update."""
+        machine = self.machine
+        fetches = machine.fetches
+        targets = [self.update, *self.training_targets, fetches]
+        _, total, statistics, values = self._eval(targets, feeds, batch)
+        machine.end_step(fetches, values)
+        cost = float(total)
+        if not (isfinite(cost) or self._is_warned):
+            self._warn(cost, batch, feeds)
+        if self.updater is not None:
+            self.updater.finish_batch()
+        self.batch_metrics.update(statistics)
+        self.pass_metrics.update(statistics)
+        return cost / len(batch)
+
+    def finish_pass(self, pass_id):
+        """All batches of a pass were trained on."""
+        if self.updater is not None:
+            self.updater.finish_pass()
+        self._check_parameters(pass_id)
+
+    def test(self, reader, feeding=None):
+        """Compute cost and metrics over a reader, in inference mode, as a TestResult."""
+        if not callable(reader):
+            raise TypeError(f"test: the reader is a function that gives batches, not {reader!r}")
+        convert = self.converter(feeding)
+        metrics, total, samples = Accumulator(self.evaluators), 0.0, 0
+        with Batches(reader, convert) as batches:
+            for batch in batches:
+                feeds = batch.to_feeds()
+                batches.read_ahead()
+                self.machine.begin(feeds, training=False)
+                cost, statistics = self._eval(list(self.targets), feeds, batch, training=False)
+                metrics.update(statistics)
+                total, samples = total + float(cost), samples + len(batch)
+        if not samples:
+            raise ZeroDivisionError("test: the reader gave no samples")
+        return events.TestResult(metrics, total / samples)
+
+    def _eval(self, targets, feeds, batch, training=None):
+        """Evaluate targets for a batch, checked if it was asked for."""
+        checked = self._check_numerics
+        if checked is None:
+            checked = settings.current().flags.get("check_numerics", False)
+        try:
+            with pd.check_numerics() if checked else nullcontext():
+                return self.session.eval(targets, feeds, training)
+        except pd.NumericError as error:
+            error.add_note(f"  in {batch.place}")
+            raise
+
+    # ---- values that are not finite
+
+    def _warn(self, cost, batch, feeds):
+        """Warn, once per training, of a cost that is NaN or infinite."""
+        first = first_not_finite(self.machine, feeds)
+        names = self._watch.names()
+        lines = [f"train: the cost is {cost} in {batch.place}"]
+        lines += [] if first is None else [f"the first value that is not finite: {first}"]
+        lines += [f"parameters that are not finite after it: {quoted(names)}"] if names else []
+        self._warn_once(lines)
+
+    def _check_parameters(self, pass_id):
+        """Warn of parameters that are not finite; once per pass, since it reads all of them."""
+        names = [] if self._is_warned else self._watch.names()
+        if names:
+            what = f"parameters are not finite: {quoted(names)}"
+            self._warn_once([f"train: at the end of pass {pass_id} {what}"])
+
+    def _warn_once(self, lines):
+        self._is_warned = True
+        hint = "hint: SGD(..., check_numerics=True) stops at the operator where it begins"
+        warn(NotFiniteWarning("\n  ".join([*lines, hint])))
+
+    # ---- gradients
+
+    @contextmanager
+    def gradients_at_hand(self):
+        """Let `Parameters.get_grad` compute the gradients of the started batch in a `with`.
+
+        They are computed on request only: the step itself does not output its gradients.
+        """
+        with self.parameters.gradients_from(self._gradient_value):
+            yield
+
+    def gradients(self):
+        """Compute {name: gradient} of all trained parameters for the started batch."""
+        found = {} if self.updater is None else self.updater.gradients
+        by_name = {name: self._gradient_of(name) for name in found}
+        return dict(zip(by_name, self.machine.gradients(by_name.values()), strict=True))
+
+    def _gradient_value(self, name):
+        """Return the gradient of a parameter, flat, for the random draws of the coming step."""
+        gradient = self._gradient_of(name)
+        if gradient is None:
+            return np.zeros(int(self.parameters.__param_conf__[name].size), np.float32)
+        return self.machine.gradients([gradient])[0].reshape(-1)
+
+    def _gradient_of(self, name):
+        """Return the gradient of a parameter as a Variable of its shape, or None."""
+        found = {} if self.updater is None else self.updater.gradients
+        if isinstance(found.get(name), pd.optimizers.RowGradient):
+            variables = {p.config.name: p.variable for p in self.topology.parameters}
+            (found[name],) = pd.gradients(self.topology.costs, [variables[name]])
+        return found.get(name)
+
+    # ---- checkpoints
+
+    def variables(self):
+        """Return {name: Variable} of parameters and of the optimizer's state."""
+        named = {f"parameters/{p.config.name}": p.variable for p in self.topology.parameters}
+        if self.updater is not None:
+            named.update({f"optimizer/{k}": v for k, v in self.updater.variables().items()})
+        return named
+
+    def state(self):
+        """Return all that later steps depend on, for `restore`."""
+        session = self.session
+        return {
+            "method": None if self.optimizer is None else type(self.optimizer).__name__,
+            "seed": session.seed,
+            "draws": {str(stream): count for stream, count in session.draws.items()},
+            "values": {name: session.get(v) for name, v in self.variables().items()},
+            "updater": None if self.updater is None else self.updater.state(),
+        }
+
+    def restore(self, state, where):
+        """Go back to a `state` of the same network; GraphError, and no change, if it is another."""
+        variables, values, session = self.variables(), state["values"], self.session
+        method = None if self.optimizer is None else type(self.optimizer).__name__
+        errors = [] if state["method"] == method else [f"trained by {state['method']}: {method}"]
+        for name in sorted(variables.keys() | values.keys()):
+            here = list(variables[name].dims) if name in variables else "nothing"
+            there = list(values[name].shape) if name in values else "nothing"
+            errors += [] if here == there else [f"{name} is {there}: {here}"]
+        if errors:
+            text = "\n  ".join(errors[:8])
+            raise pd.GraphError(f"{where} is of another network; in it, and here:\n  {text}")
+        session.seed = state["seed"]
+        session.draws.clear()
+        session.draws.update({int(s): count for s, count in state["draws"].items()})
+        for name, v in variables.items():
+            session.set(v, values[name])
+        if self.updater is not None:
+            self.updater.restore(state["updater"])
