@@ -9,7 +9,7 @@ import numpy as np
 from .curves import Point
 
 COLORS = 8  # of style.css and script.js; further runs use them again
-NOTHING = '<span class="none">–</span>'
+NOTHING = '<span class="none">\N{EN DASH}</span>'
 
 
 def number(value: float | None) -> str:
@@ -73,7 +73,8 @@ def sparkline(means: Sequence[Point], deviations: Sequence[Point], label: str) -
     deviations = [point for point in deviations if math.isfinite(point[1])]
     if not deviations:
         return NOTHING
-    at_means = np.interp([step for step, _ in means], *zip(*deviations, strict=True))
+    steps, values = np.array(deviations, np.float64).T
+    at_means = np.interp([step for step, _ in means], steps, values)
     band = [(*point, d) for point, d in zip(means, at_means, strict=True)]
     if len(band) < 2:
         return NOTHING

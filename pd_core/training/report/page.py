@@ -187,7 +187,7 @@ def _settings(runs):
         cells = [setting(value) for value in values]
         heading = escape(name)
         if len({(type(value), value) for value in values}) > 1:
-            heading += ' <mark>differs</mark>'
+            heading += " <mark>differs</mark>"
             cells = [f'<span class="differs">{cell}</span>' for cell in cells]
         rows.append((heading, cells))
     return table("Settings of the runs", ["setting", *_head(runs)], rows) if rows else ""
@@ -210,7 +210,9 @@ def _times(runs):
             f'<i class="part-{part}" style="width:{100 * time / longest:.2f}%"></i>'
             for part, time in zip(_PARTS, times, strict=True)
         )
-        bars.append(f'<div class="bar-row"><span>{name}</span><div class="bar">{pieces}</div></div>')
+        bars.append(
+            f'<div class="bar-row"><span>{name}</span><div class="bar">{pieces}</div></div>'
+        )
         rows.append((name, [number(time) for time in (*times, sum(times))]))
     key = "".join(f'<span><i class="part-{part}"></i>{part}</span>' for part in _PARTS)
     head = ["run", *(f"{part} (ms)" for part in _PARTS), "all (ms)"]
@@ -229,7 +231,7 @@ def _mean(curve: Curve | None) -> float:
 
 def _parameters(runs):
     """A table of statistics for each run that has histograms, the first one open."""
-    parts = []
+    parts: list[str] = []
     for k, run in enumerate(runs):
         rows = [_parameter(run, tag) for tag in run.histograms if not tag.startswith("gradients/")]
         if rows:
@@ -261,4 +263,6 @@ def _parameter(run, tag):
 
 def _damages(runs):
     items = "".join(f"<li>{escape(damage)}</li>" for run in runs for damage in run.damages)
-    return f'<p class="note">They are left out.</p>\n<ul class="damages">{items}</ul>' if items else ""
+    return (
+        f'<p class="note">They are left out.</p>\n<ul class="damages">{items}</ul>' if items else ""
+    )
