@@ -106,7 +106,7 @@ class _Writer:
         attr = self.nodes[-1].attr
         attr["type"].s = describe(x).encode()
         name = f"DT_{_TYPES.get(x.dtype.name, x.dtype.name.upper())}"
-        if name in DataType.keys():
+        if name in DataType.DESCRIPTOR.values_by_name:
             attr["dtype"].type = DataType.Value(name)
         shapes = attr["_output_shapes"].list.shape.add()
         for size in x.shape:
