@@ -38,7 +38,7 @@ class Settings(RunnerItem):
         self.nan_at, self.gradients = nan_at, {}
 
     def initialize(self, context, following):
-        context.settings.update({"layers": 3, "optimizer": "SGD", "rate": 0.5, "fast": True})
+        context.settings.update({"layers": 3, "optimizer": "SGD", "fast": True})
         super().initialize(context, following)
 
     def on_batch_end(self, following):
@@ -176,9 +176,10 @@ def test_histograms(tmp_path):
 
 
 def test_settings_and_graph(tmp_path):
-    train(Log(tmp_path))
+    train(Log(tmp_path, settings={"rate": 0.25, "data": "two rows"}))
     (run,) = read_runs([tmp_path])
-    assert run.settings == {"layers": 3.0, "optimizer": "SGD", "rate": 0.5, "fast": True}
+    assert run.settings.pop("data") == "two rows"
+    assert run.settings == {"layers": 3.0, "optimizer": "SGD", "rate": 0.25, "fast": True}
     plugins = [
         HParamsPluginData.FromString(value.metadata.plugin_data.content)
         for event in events(tmp_path, "summary")
@@ -249,3 +250,16 @@ def test_a_wrong_period(options, tmp_path):
     (name,) = options
     with pytest.raises(ValueError, match=f"{name} is a positive integer"):
         Log(tmp_path, **options)
+
+
+def test_times_are_those_of_a_log_inside_of_the_data(tmp_path):
+    runner = Runner()
+    x = pd.Variable([None, 1], name="x")
+    cost = ForwardBackward(pd.reduce_mean(x))
+    for item in (Log(tmp_path, every=1), Device(), Counter(), Data([FEEDS] * 3), cost):
+        runner.add_item(item)
+    with runner:
+        runner.run(1)
+    (run,) = read_runs([tmp_path])
+    assert set(run.curves) == {"train/cost", "samples_per_second", "pass/cost"}
+    assert run.curves["train/cost"].points() == [(1, 2.0), (2, 2.0), (3, 2.0)]
