@@ -211,15 +211,17 @@ def _times(runs):
             for part, time in zip(_PARTS, times, strict=True)
         )
         bars.append(
-            f'<div class="bar-row"><span>{name}</span><div class="bar">{pieces}</div></div>'
+            f'<div class="bar-row"><span>{name}</span><div class="bar">{pieces}</div>'
+            f"<b>{plain(sum(times))} ms</b></div>"
         )
         rows.append((name, [number(time) for time in (*times, sum(times))]))
     key = "".join(f'<span><i class="part-{part}"></i>{part}</span>' for part in _PARTS)
     head = ["run", *(f"{part} (ms)" for part in _PARTS), "all (ms)"]
+    content = table("Milliseconds of a batch, by part", head, rows, "numbers")
     return (
         f'<p class="note">Means over the training.</p>\n<p class="key" aria-hidden="true">{key}</p>'
         f'\n<div class="bars" aria-hidden="true">{"".join(bars)}</div>\n'
-        + table("Milliseconds of a batch, by part", head, rows, "numbers")
+        f"<details><summary>Table</summary>{content}</details>"
     )
 
 

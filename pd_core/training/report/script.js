@@ -15,10 +15,12 @@ function svg(name, attributes, parent) {
     return element;
 }
 
-// Short, for the axes.
-function label(value) {
-    return Math.abs(value) < 1e4 || Math.abs(value) >= 1e12 ? format(value)
-        : value.toLocaleString("en", { notation: "compact", maximumSignificantDigits: 4 }).replace(/^-/, "\u2212");
+// Short texts for the ticks of an axis.
+function labels(values) {
+    const largest = Math.max(...values.map(Math.abs));
+    if (largest < 1e4 || largest >= 1e12) return values.map(format);
+    const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 4 });
+    return values.map(value => compact.format(value).replace(/^-/, "\u2212"));
 }
 
 // At most four digits, and no more zeros than it takes.
@@ -129,15 +131,16 @@ class Chart {
     }
 
     axes(width, bottom, first, last, values) {
-        for (const value of values) {
-            const y = this.y(value);
+        labels(values).forEach((text, k) => {
+            const y = this.y(values[k]);
             svg("line", { class: "grid", x1: LEFT, x2: width - RIGHT, y1: y, y2: y }, this.svg);
-            svg("text", { x: LEFT - 8, y: y + 4, "text-anchor": "end" }, this.svg).textContent = label(value);
-        }
-        for (const step of ticks(first, last, Math.max(2, Math.round(width / 110)))) {
-            const x = this.x(step), anchor = x > width - 30 ? "end" : x < LEFT + 8 ? "start" : "middle";
-            svg("text", { x, y: bottom + 17, "text-anchor": anchor }, this.svg).textContent = label(step);
-        }
+            svg("text", { x: LEFT - 8, y: y + 4, "text-anchor": "end" }, this.svg).textContent = text;
+        });
+        const steps = ticks(first, last, Math.max(2, Math.round(width / 110)));
+        labels(steps).forEach((text, k) => {
+            const x = this.x(steps[k]), anchor = x > width - 30 ? "end" : x < LEFT + 8 ? "start" : "middle";
+            svg("text", { x, y: bottom + 17, "text-anchor": anchor }, this.svg).textContent = text;
+        });
     }
 
     line(s, values, name, fits) {
