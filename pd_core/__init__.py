@@ -229,7 +229,8 @@ from .run.session import (
     variable_initializers,
 )
 
-# For type checkers, to which an import alone is private.
+# For type checkers, to which an import alone is private.from .training import metrics
+
 __all__ = [
     "L1",
     "L2",
@@ -391,6 +392,7 @@ __all__ = [
     "matrix_transpose",
     "max_pool",
     "maximum",
+    "metrics",
     "minimum",
     "mode_switch",
     "mul",

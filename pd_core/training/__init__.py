@@ -1,5 +1,6 @@
 """Long trainings: runners and their items, checkpoints, metrics, logs."""
 
+from . import metrics
 from .batches import ArrayReader
 from .checkpoint import (
     Checkpoint,
@@ -11,9 +12,10 @@ from .checkpoint import (
 from .context import RunnerContext
 from .control import ReduceRate, StopEarly
 from .evaluate import Evaluate, TestEvery, TestResult
+from .item import RunnerItem
 from .items import Counter, Data, Device
 from .log import Log
-from .runner import Runner, RunnerItem, runner_of
+from .runner import Runner, runner_of
 from .saving import Resume, SaveEvery
 from .steps import Forward, ForwardBackward, Step, TrainStep, Update
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -23,9 +23,7 @@ from ..files.tree import TreeReader, TreeWriter
 from ..graph.errors import DamagedFile, GraphError
 from ..graph.site import warn
 from .context import RunnerContext
-
-if TYPE_CHECKING:
-    from .runner import RunnerItem
+from .item import RunnerItem
 
 _FORMAT = "pd.checkpoint"
 _VERSION = 1
@@ -50,7 +48,7 @@ class CheckpointWarning(UserWarning):
     """A checkpoint that could not be written, or is passed over."""
 
 
-def checkpoint_of(items: Sequence["RunnerItem"], context: RunnerContext) -> Checkpoint:
+def checkpoint_of(items: Sequence[RunnerItem], context: RunnerContext) -> Checkpoint:
     """Return the state of the items of a runner, by their names."""
     names = item_names(items)
     states = {name: item.state() for name, item in zip(names, items, strict=True)}
@@ -58,7 +56,7 @@ def checkpoint_of(items: Sequence["RunnerItem"], context: RunnerContext) -> Chec
     return Checkpoint(parts, context.batches, context.pass_id)
 
 
-def restore_items(checkpoint: Checkpoint, items: Sequence["RunnerItem"], where: str) -> None:
+def restore_items(checkpoint: Checkpoint, items: Sequence[RunnerItem], where: str) -> None:
     """Restore the items of a runner; GraphError if the checkpoint is of other items."""
     names = item_names(items)
     unknown = [name for name in checkpoint.parts if name not in names]
@@ -72,7 +70,7 @@ def restore_items(checkpoint: Checkpoint, items: Sequence["RunnerItem"], where: 
             item.restore(checkpoint.parts[name])
 
 
-def item_names(items: Sequence["RunnerItem"]) -> list[str]:
+def item_names(items: Sequence[RunnerItem]) -> list[str]:
     """Return a name for each item: that of its class, with a number where it recurs."""
     names: list[str] = []
     counts: dict[str, int] = {}

@@ -3,15 +3,12 @@
 from collections.abc import Callable, Mapping
 from numbers import Integral, Real
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 
 from ..graph.variable import Variable
 from ..run.session import Session
-
-if TYPE_CHECKING:
-    from .runner import Runner
 
 _T = TypeVar("_T")
 
@@ -138,7 +135,7 @@ class RunnerContext:
         *("batch", "costs", "data", "feeds", "forward", "gradients", "parameters", "runner"),
         *("session", "settings", "_deferred", "__weakref__"),
     )
-    runner: "Runner"
+    runner: Any  # the Runner, whose `items` and `save(path)` items use
     session: Session
     parameters: dict[str, Variable]  # what is trained, by name
     costs: list[Variable]

@@ -6,8 +6,7 @@ from typing import Any, Literal
 
 from ..graph.errors import GraphError
 from .context import RunnerContext
-from .items import Initialize
-from .runner import Following, RunnerItem
+from .item import Following, Initialize, RunnerItem
 
 Mode = Literal["min", "max"]
 

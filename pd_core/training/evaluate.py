@@ -9,9 +9,8 @@ from ..graph.variable import Variable
 from .batches import Reader
 from .context import RunnerContext
 from .generators import generators_state, set_generators
-from .items import Initialize
+from .item import Following, Initialize, RunnerItem
 from .metrics import Metric, metric_by_name
-from .runner import Following, RunnerItem
 
 
 class Tallies:

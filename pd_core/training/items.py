@@ -1,6 +1,6 @@
 """The rings around a step: where it runs, what is counted and read."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -10,10 +10,8 @@ from ..run.session import Session, default_session, use_device
 from .batches import Reader, batch_size_of, close, reader_of
 from .context import RunnerContext
 from .generators import encoded, generators_state, set_generators
+from .item import Following, Initialize, RunnerItem
 from .positions import positioned, reads_ahead, resumed
-from .runner import Following, RunnerItem
-
-Initialize = Callable[[RunnerContext], None]
 
 
 class Device(RunnerItem):

@@ -15,8 +15,7 @@ from ..graph.variable import Variable
 from .context import Numbers, RunnerContext
 from .event_files import find_event_files
 from .graph_def import graph_def
-from .items import Initialize
-from .runner import Following, RunnerItem
+from .item import Following, Initialize, RunnerItem
 from .steps import Update
 from .summaries import histogram_summary, scalar_summary, settings_summaries
 

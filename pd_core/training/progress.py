@@ -8,8 +8,7 @@ from typing import Any, TextIO
 from tqdm import tqdm
 
 from .context import RunnerContext
-from .items import Initialize
-from .runner import Following, RunnerItem
+from .item import Following, Initialize, RunnerItem
 
 _SECONDS = 0.1  # between two drawings
 _FORMAT = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"

@@ -6,59 +6,15 @@ cost, it is inference.
 """
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from ..graph.errors import GraphError
 from .checkpoint import checkpoint_of, write_checkpoint
 from .context import RunnerContext
-
-Following = Callable[[], Any]
-
-
-class RunnerItem:
-    """One ring of a Runner. A method that is not defined only calls the ring inside."""
-
-    context: RunnerContext
-
-    def initialize(
-        self, context: RunnerContext, following: Callable[[RunnerContext], None]
-    ) -> None:
-        """Prepare for what the `with` of the runner contains."""
-        self.context = context
-        following(context)
-
-    def finalize(self, following: Following) -> None:
-        """Release what `initialize` took; called after errors and Ctrl-C, too."""
-        following()
-
-    def on_pass_begin(self, following: Following) -> None:
-        """Start a pass over the data."""
-        following()
-
-    def on_batch_begin(self, following: Following) -> Any:
-        """Compute a batch; a result that is true says that the pass has no more batches."""
-        return following()
-
-    def on_batch_end(self, following: Following) -> Any:
-        """End a batch; a result that is true ends the pass."""
-        return following()
-
-    def on_pass_end(self, following: Following) -> None:
-        """End a pass."""
-        following()
-
-    def state(self) -> Any:
-        """Return what a checkpoint stores of this item, None for nothing.
-
-        Nested dicts and lists of numbers, strings and arrays. It is called between two batches, or
-        two passes.
-        """
-
-    def restore(self, state: Any) -> None:
-        """Go back to what `state` returned; called after all items are initialized."""
+from .item import RunnerItem
 
 
 class Runner:

@@ -21,8 +21,7 @@ from .checkpoint import (
 )
 from .context import RunnerContext
 from .evaluate import every
-from .items import Initialize
-from .runner import Following, RunnerItem
+from .item import Following, Initialize, RunnerItem
 
 
 class SaveEvery(RunnerItem):

@@ -15,8 +15,7 @@ from ..graph.variable import Variable
 from ..optimizers.base import Optimizer
 from .batches import Reader, batch_size_of, reader_of
 from .context import RunnerContext
-from .items import Initialize
-from .runner import Following, RunnerItem
+from .item import Following, Initialize, RunnerItem
 
 Cost = Variable | Sequence[Variable]
 

@@ -61,16 +61,17 @@ def batches(convert):
 
 def alone(trainer, prepared):
     """Return a function that runs the steps of one pass on converted batches, and times them."""
-    convert = trainer._converter(None)
+    network = trainer._step
+    convert = network.converter()
     feeds = [convert(batch) for batch in prepared]
-    targets = [trainer._update, *trainer._training_targets]
+    targets = [network.update, *network.training_targets]
     for fed in feeds:
-        fed[trainer._updater.rate] = np.array(1e-4, np.float32)
+        fed[network.updater.rate] = np.array(1e-4, np.float32)
 
     def run():
         start = time.perf_counter()
         for fed in feeds:
-            trainer._session.eval(targets, fed)
+            network.session.eval(targets, fed)
         return time.perf_counter() - start
 
     return run
@@ -81,7 +82,7 @@ def measured(trainer, reader, prepared):
 
     Passes of both kinds alternate.
     """
-    session = trainer._session
+    session = trainer._step.session
     clock, in_train, step_alone = Clock(session.eval), [], []
     trainer.train(reader)
     step = alone(trainer, prepared)

@@ -18,9 +18,11 @@ from .samples import Samples, samples_of
 Average = Literal["macro", "micro", "weighted"] | None
 
 
-def _decisions(samples: Samples, threshold: float | None) -> np.ndarray:
+def _decisions(who: str, samples: Samples, threshold: float | None) -> np.ndarray:
     """Predicted classes, int64 [N]; with several labels [N, C], whether each is predicted."""
     if samples.scores.dtype.kind != "f":
+        if threshold is not None:
+            raise TypeError(f"{who}: a threshold is for scores, predictions are integers")
         return samples.scores
     if samples.is_binary or samples.labels.ndim == 2:
         return (samples.scores > (0.5 if threshold is None else threshold)).astype(np.int64)
@@ -45,11 +47,8 @@ class Accuracy(MeanMetric):
         """Add a batch of scores or predicted classes, with weights of samples."""
         multi_label = self.threshold is not None
         samples = samples_of(self.name, prediction, label, weight, multi_label=multi_label)
-        hits = _decisions(samples, self.threshold) == samples.labels
-        w = samples.weight
-        if w is not None and hits.ndim == 2:
-            w = np.broadcast_to(w[:, None], hits.shape)
-        self.add_mean(hits, w)
+        hits = _decisions(self.name, samples, self.threshold) == samples.labels
+        self.add_mean(hits, samples.weight)
 
 
 class TopK(MeanMetric):
@@ -71,8 +70,10 @@ class TopK(MeanMetric):
         samples = samples_of(self.name, prediction, label, weight)
         scores, labels = samples.scores, samples.labels
         if scores.ndim == 1 or scores.shape[1] < self.k:
-            shape = np.shape(prediction)
-            raise ValueError(f"{self.name}: the {self.k} highest scores of a prediction {shape}")
+            raise ShapeError(
+                f"{self.name}: prediction has shape {np.shape(prediction)}, "
+                f"which are scores of fewer than {self.k} classes"
+            )
         own = np.take_along_axis(scores, labels[:, None], 1)
         is_before = np.arange(scores.shape[1]) < labels[:, None]
         rank = np.count_nonzero((scores > own) | ((scores == own) & is_before), axis=1)
@@ -126,7 +127,11 @@ class ClassMetric(Metric):
                 f"{self.name}: prediction has shape {np.shape(prediction)}, "
                 f"there are {self.classes} classes"
             )
-        decisions, labels, w = _decisions(samples, self.threshold), samples.labels, samples.weight
+        decisions, labels, w = (
+            _decisions(self.name, samples, self.threshold),
+            samples.labels,
+            samples.weight,
+        )
         if samples.is_binary:
             decisions, labels = decisions[:, None], labels[:, None]
         if labels.ndim == 2:
@@ -217,7 +222,7 @@ class ConfusionMatrix(Metric):
             shape = np.shape(prediction)
             raise ShapeError(f"{self.name}: a threshold is for scores of one class, not {shape}")
         classes = _width(self.name, samples, self.classes)
-        cells = samples.labels * classes + _decisions(samples, self.threshold)
+        cells = samples.labels * classes + _decisions(self.name, samples, self.threshold)
         counts = np.bincount(cells, samples.weight, classes * classes)
         self.add({"matrix": counts.reshape(classes, classes)})
 

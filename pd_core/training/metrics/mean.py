@@ -14,17 +14,19 @@ class MeanMetric(Metric):
         """Return the sum of the values, each by its weight, and of the weights."""
         return {"total": np.asarray(0), "weight": np.asarray(0)}
 
-    def add_mean(self, values: np.ndarray, weight: np.ndarray | None) -> None:
-        """Add values, each with a weight of the same shape, 1 by default.
+    def add_mean(self, values: ArrayLike, weight: ArrayLike | None = None) -> None:
+        """Add values, one for each sample, whose weights are 1 by default.
 
-        Values of weight 0 are left out.
+        Values of weight 0 are left out. Weights [B] are those of the rows of values [B, ...].
         """
-        values = values.astype(np.float64 if values.dtype.kind == "f" else np.int64)
-        if weight is None:
-            sums = {"total": values.sum(), "weight": np.int64(values.size)}
+        array = np.atleast_1d(numbers(self.name, "a value", values))
+        array = array.astype(np.float64 if array.dtype.kind == "f" else np.int64)
+        w = weights_of(self.name, weight, array.shape)
+        if w is None:
+            sums = {"total": array.sum(), "weight": np.int64(array.size)}
         else:
-            used = weight > 0  # others may be nan
-            sums = {"total": values[used] @ weight[used], "weight": weight.sum()}
+            used = w > 0  # others may be nan
+            sums = {"total": array[used] @ w[used], "weight": w.sum()}
         self.add({key: np.asarray(value) for key, value in sums.items()})
 
     def mean(self) -> float:
@@ -49,5 +51,4 @@ class Mean(MeanMetric):
         """Add a number or an array of them, with weights for each; there are no labels."""
         if label is not None:
             raise TypeError(f"{self.name}: a mean has no labels\n  hint: update(value, weight=...)")
-        values = np.atleast_1d(numbers(self.name, "prediction", prediction))
-        self.add_mean(values, weights_of(self.name, weight, values.shape))
+        self.add_mean(prediction, weight)

@@ -9,8 +9,8 @@ from .mean import MeanMetric
 from .samples import numbers, weights_of
 
 
-def _pairs(who, prediction, label, weight):
-    """Predictions and labels, float64 [B, ...], and weights [B], None for 1 each."""
+def _pair(who, prediction, label):
+    """Predictions and labels as float64 of the same shape, [B] or [B, ...]."""
     y, t = numbers(who, "prediction", prediction), numbers(who, "label", label)
     if y.ndim == t.ndim + 1 and y.shape[-1] == 1:
         y = y[..., 0]
@@ -20,8 +20,7 @@ def _pairs(who, prediction, label, weight):
         raise ShapeError(
             f"{who}: prediction has shape {np.shape(prediction)}, label has shape {np.shape(label)}"
         )
-    y, t = np.atleast_1d(y.astype(np.float64)), np.atleast_1d(t.astype(np.float64))
-    return y, t, weights_of(who, weight, y.shape)
+    return np.atleast_1d(y.astype(np.float64)), np.atleast_1d(t.astype(np.float64))
 
 
 class MeanAbsoluteError(MeanMetric):
@@ -34,8 +33,8 @@ class MeanAbsoluteError(MeanMetric):
         self, prediction: ArrayLike, label: ArrayLike, weight: ArrayLike | None = None
     ) -> None:
         """Add a batch [B] or [B, ...], with weights of samples."""
-        y, t, w = _pairs(self.name, prediction, label, weight)
-        self.add_mean(abs(y - t), w)
+        y, t = _pair(self.name, prediction, label)
+        self.add_mean(abs(y - t), weight)
 
 
 class MeanSquaredError(MeanMetric):
@@ -48,8 +47,8 @@ class MeanSquaredError(MeanMetric):
         self, prediction: ArrayLike, label: ArrayLike, weight: ArrayLike | None = None
     ) -> None:
         """Add a batch [B] or [B, ...], with weights of samples."""
-        y, t, w = _pairs(self.name, prediction, label, weight)
-        self.add_mean(np.square(y - t), w)
+        y, t = _pair(self.name, prediction, label)
+        self.add_mean(np.square(y - t), weight)
 
 
 class RootMeanSquaredError(MeanSquaredError):
@@ -81,7 +80,8 @@ class R2(Metric):
         self, prediction: ArrayLike, label: ArrayLike, weight: ArrayLike | None = None
     ) -> None:
         """Add a batch [B] or [B, D], with weights of samples."""
-        y, t, w = _pairs(self.name, prediction, label, weight)
+        y, t = _pair(self.name, prediction, label)
+        w = weights_of(self.name, weight, t.shape)
         if not t.size:
             return
         w = np.ones(t.shape) if w is None else w

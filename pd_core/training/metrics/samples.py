@@ -3,6 +3,7 @@
 Samples may have several axes, [B] or [B, T], which are flattened to N rows.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,9 +60,10 @@ def samples_of(
         raise _mismatch(who, prediction, label)
     if classes not in (None, p.shape[-1]):
         raise ShapeError(f"{who}: prediction has shape {p.shape}, there are {classes} classes")
-    rows, width = p.shape[:-1], p.shape[-1]
-    kept, w = _weighted(who, weight, rows)
-    p, y = p.reshape(-1, width)[kept], y.reshape(-1, *y.shape[len(rows) :])[kept]
+    *axes, width = p.shape
+    kept, w = _weighted(who, weight, tuple(axes))
+    rows = math.prod(axes)
+    p, y = p.reshape(rows, width)[kept], y.reshape(rows, *y.shape[len(axes) :])[kept]
     _check_nan(who, p)
     if multi_label:
         return Samples(p, integers(who, y, 2), w)
@@ -120,7 +122,7 @@ def _of_one_hot(who, y):
 
 
 def _check_nan(who, scores):
-    wrong = np.isnan(scores).reshape(len(scores), -1).any(-1)
+    wrong = np.isnan(scores) if scores.ndim == 1 else np.isnan(scores).any(1)
     if wrong.any():
         raise ValueError(f"{who}: prediction is nan in {wrong.sum()} of {len(wrong)} samples")
 
@@ -128,16 +130,18 @@ def _check_nan(who, scores):
 def weights_of(who: str, weight: ArrayLike | None, shape: tuple[int, ...]) -> np.ndarray | None:
     """Return float64 weights of the shape of the samples, None for 1 each.
 
-    They are given for each sample, or for the first of several axes: [B] for [B, T].
+    They are given for each sample, or for the first of several axes: [B] or [B, 1] for [B, T].
     """
     if weight is None:
         return None
     given = numbers(who, "weight", weight).astype(np.float64)
     w = given[..., 0] if given.ndim == len(shape) + 1 and given.shape[-1] == 1 else given
-    if w.shape != shape[: w.ndim]:
+    pairs = zip(w.shape, shape, strict=False)
+    if w.ndim > len(shape) or any(a != b and (a != 1 or not k) for k, (a, b) in enumerate(pairs)):
         raise ShapeError(f"{who}: weight has shape {given.shape}, the samples have shape {shape}")
-    if not np.all(w >= 0):
-        raise ValueError(f"{who}: weight {w[~(w >= 0)].flat[0]}, weights are 0 or greater")
+    wrong = ~(np.isfinite(w) & (w >= 0))
+    if wrong.any():
+        raise ValueError(f"{who}: weight {w[wrong][0].item()!r}, weights are 0 or greater")
     return np.broadcast_to(w.reshape(w.shape + (1,) * (len(shape) - w.ndim)), shape)
 
 

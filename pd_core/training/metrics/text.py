@@ -46,7 +46,7 @@ class Perplexity(MeanMetric):
         if label is None:
             if not has_costs:
                 raise TypeError(f"{self.name}: {self.inputs} need labels")
-            self.add_mean(p, weights_of(self.name, weight, p.shape))
+            self.add_mean(p, weight)
             return
         y = np.atleast_1d(numbers(self.name, "label", label))
         if has_costs and p.ndim == y.ndim + 1 and p.shape[-1] == 1:
@@ -71,8 +71,9 @@ class Perplexity(MeanMetric):
         """Cross entropies [N] of labels [N], of predictions [N, C]."""
         own = np.take_along_axis(p, y[:, None], 1)[:, 0].astype(np.float64)
         if self.inputs == "logits":
+            p = p.astype(np.result_type(p, np.float32), copy=False)  # float16 has too few digits
             with np.errstate(invalid="ignore"):  # an infinite logit: nan
-                top = p.max(1, initial=-np.inf)
+                top = p.max(1)
                 sums = np.exp(p - top[:, None]).sum(1, dtype=np.float64)
                 return np.log(sums) + top - own
         sums = p.sum(1, dtype=np.float64)

@@ -133,9 +133,8 @@ def test_the_onion():
         "B>final",
     ]
     assert context.runner is r
-    with pytest.raises(ValueError):
-        with Runner():  # no items
-            pass
+    with pytest.raises(ValueError), Runner():  # no items
+        pass
 
 
 def test_finalize_after_an_error():
@@ -145,9 +144,8 @@ def test_finalize_after_an_error():
 
     log = []
     r = runner(Tag(log, "A"), Bad())
-    with pytest.raises(KeyError):
-        with r:
-            r.run_one_pass()
+    with pytest.raises(KeyError), r:
+        r.run_one_pass()
     assert log[-1] == "A>final"
 
 
@@ -229,13 +227,11 @@ def test_checkpoints_and_exact_resume(network, batches, tmp_path):
 
 
 def test_the_v2_trainer_resumes_too(trainer, reader, tmp_path):
-    # train(..., checkpoint=folder) saves each pass (or every N batches) and goes on from the newest whole checkpoint
     trainer.train(reader, num_passes=2, checkpoint=paddle.Checkpoint(tmp_path, every_batches=4))
     assert any(tmp_path.iterdir())
 
 
 def test_online_learning(trainer, client, tmp_path):
-    # one JSON line a message: {"sample": [...]} or {"command": "save", "name": "m1"}, pause, resume, stop; loopback unless told otherwise
     source = paddle.reader.online(("127.0.0.1", 0), batch_size=4, folder=tmp_path)
     log, thread = (
         [],
@@ -253,4 +249,3 @@ def test_online_learning(trainer, client, tmp_path):
         and (tmp_path / "m1").exists()
         and isinstance(log[-1], paddle.event.EndPass)
     )
-    # m1 holds the parameters after a whole number of batches (10); a name with a folder in it is refused, to the client, and training goes on

@@ -1,0 +1,50 @@
+"""Items of a Runner: the rings that are around each other."""
+
+from collections.abc import Callable
+from typing import Any
+
+from .context import RunnerContext
+
+Following = Callable[[], Any]
+Initialize = Callable[[RunnerContext], None]
+
+
+class RunnerItem:
+    """One ring of a Runner. A method that is not defined only calls the ring inside."""
+
+    context: RunnerContext
+
+    def initialize(self, context: RunnerContext, following: Initialize) -> None:
+        """Prepare for what the `with` of the runner contains."""
+        self.context = context
+        following(context)
+
+    def finalize(self, following: Following) -> None:
+        """Release what `initialize` took; called after errors and Ctrl-C, too."""
+        following()
+
+    def on_pass_begin(self, following: Following) -> None:
+        """Start a pass over the data."""
+        following()
+
+    def on_batch_begin(self, following: Following) -> Any:
+        """Compute a batch; a result that is true says that the pass has no more batches."""
+        return following()
+
+    def on_batch_end(self, following: Following) -> Any:
+        """End a batch; a result that is true ends the pass."""
+        return following()
+
+    def on_pass_end(self, following: Following) -> None:
+        """End a pass."""
+        following()
+
+    def state(self) -> Any:
+        """Return what a checkpoint stores of this item, None for nothing.
+
+        Nested dicts and lists of numbers, strings and arrays. It is called between two batches, or
+        two passes.
+        """
+
+    def restore(self, state: Any) -> None:
+        """Go back to what `state` returned; called after all items are initialized."""
