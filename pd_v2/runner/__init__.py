@@ -2,6 +2,8 @@
 
 from pd_core.training import (
     Counter,
+    Evaluate,
+    Log,
     ReduceRate,
     Resume,
     Runner,
@@ -21,8 +23,10 @@ __all__ = [
     "Counter",
     "Data",
     "Device",
+    "Evaluate",
     "Forward",
     "ForwardBackward",
+    "Log",
     "ReduceRate",
     "Resume",
     "Runner",

@@ -31,6 +31,7 @@ class NetworkStep:
         self._inputs = topology.data_layers()
         self._check_numerics = check_numerics
         self._is_warned = False
+        self.attached = []  # of Evaluate: `targets`, computed with each step for `receive`
         self._adopt_parameters()
         self._build()
 
@@ -103,9 +104,12 @@ class NetworkStep:
         """Run the step of a batch; return its cost per sample, before the update."""
         machine = self.machine
         fetches = machine.fetches
-        targets = [self.update, *self.training_targets, fetches]
-        _, total, statistics, values = self._eval(targets, feeds, batch)
+        attached = self.attached
+        targets = [self.update, *self.training_targets, fetches, [e.targets for e in attached]]
+        _, total, statistics, values, arrays = self._eval(targets, feeds, batch)
         machine.end_step(fetches, values)
+        for each, of_batch in zip(attached, arrays, strict=True):
+            each.receive(of_batch)
         cost = float(total)
         if not (isfinite(cost) or self._is_warned):
             self._warn(cost, batch, feeds)
@@ -121,8 +125,11 @@ class NetworkStep:
             self.updater.finish_pass()
         self._check_parameters(pass_id)
 
-    def test(self, reader, feeding=None):
-        """Compute cost and metrics over a reader, in inference mode, as a TestResult."""
+    def test(self, reader, feeding=None, attached=()):
+        """Compute cost and metrics over a reader, in inference mode, as a TestResult.
+
+        `attached` receive the values of their `targets`, too.
+        """
         if not callable(reader):
             raise TypeError(f"test: the reader is a function that gives batches, not {reader!r}")
         convert = self.converter(feeding)
@@ -132,8 +139,11 @@ class NetworkStep:
                 feeds = batch.to_feeds()
                 batches.read_ahead()
                 self.machine.begin(feeds, training=False)
-                cost, statistics = self._eval(list(self.targets), feeds, batch, training=False)
+                targets = [*self.targets, [e.targets for e in attached]]
+                cost, statistics, arrays = self._eval(targets, feeds, batch, training=False)
                 metrics.update(statistics)
+                for each, of_batch in zip(attached, arrays, strict=True):
+                    each.receive(of_batch)
                 total, samples = total + float(cost), samples + len(batch)
         if not samples:
             raise ZeroDivisionError("test: the reader gave no samples")
