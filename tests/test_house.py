@@ -52,13 +52,14 @@ ORDER = (
     # networks from files, inference
     *("described", "inference"),
     # programs of 2017
-    *("trainer_config_helpers", "python2", "check", "export", "__main__", ""),
+    *("trainer_config_helpers", "python2", "check", "export", "report", "__main__", ""),
 )
 # What the face may import: public names, and the modules that extensions are written with.
 EXTENSIONS = (
     *("pd_core", "pd_core.graph.node", "pd_core.graph.site", "pd_core.graph.update"),
     *("pd_core.training", "pd_core.training.checkpoint", "pd_core.training.evaluate"),
     *("pd_core.training.generators", "pd_core.training.positions"),
+    "pd_core.training.report",
 )
 # Parts of the face that are plain Python: they know neither the core's graphs nor the rest of the
 # face. Of the core they use how files are written, and what is said of damaged ones.

@@ -34,7 +34,7 @@ class Log(RunnerItem):
     `time/reading`, `time/step` and `time/other` (items inside of this one). At the end of a pass
     `pass/cost` and its other metrics; `test/…` for each test. After each `histograms_every`
     batches `parameters/…` and `gradients/…`; the step that gives gradients, too, is compiled
-    apart. Once, `context.settings` and the `graph` of the costs.
+    apart. Once, the `graph` of the costs and `context.settings`, which `settings` are added to.
 
     A training that is resumed appends to the same folder, and hides what its predecessor wrote
     after the checkpoint; one that is not resumed hides all that is there. An item like this one
@@ -47,15 +47,17 @@ class Log(RunnerItem):
         every: int = 10,
         histograms_every: int | None = None,
         graph: bool = True,
+        settings: Mapping[str, str | int | float | bool] | None = None,
     ):
         for name, n in (("every", every), ("histograms_every", histograms_every or 1)):
             if not isinstance(n, int) or n < 1:
                 raise ValueError(f"Log: {name} is a positive integer, not {n!r}")
         self.logdir, self.every, self.graph = os.fspath(logdir), every, graph
-        self.histograms_every = histograms_every
+        self.histograms_every, self.settings = histograms_every, dict(settings or {})
 
     def initialize(self, context: RunnerContext, following: Initialize) -> None:
         os.makedirs(self.logdir, exist_ok=True)
+        context.settings.update(self.settings)
         self._writer: Any = None
         self._is_open = self._wants_gradients = False
         self._tests: Numbers = context.test_metrics
