@@ -15,6 +15,7 @@ from .evaluate import Evaluate, TestEvery, TestResult
 from .item import RunnerItem
 from .items import Counter, Data, Device
 from .log import Log
+from .progress import Progress
 from .runner import Runner, runner_of
 from .saving import Resume, SaveEvery
 from .steps import Forward, ForwardBackward, Step, TrainStep, Update
@@ -30,6 +31,7 @@ __all__ = [
     "Forward",
     "ForwardBackward",
     "Log",
+    "Progress",
     "ReduceRate",
     "Resume",
     "Runner",
