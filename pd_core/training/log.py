@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..graph.variable import Variable
-from .context import Numbers, RunnerContext
+from .context import RunnerContext
 from .event_files import find_event_files
 from .graph_def import graph_def
 from .item import Following, Initialize, RunnerItem
@@ -60,7 +60,7 @@ class Log(RunnerItem):
         context.settings.update(self.settings)
         self._writer: Any = None
         self._is_open = self._wants_gradients = False
-        self._tests: Numbers = context.test_metrics
+        self._tests: Mapping[str, float] = context.test_metrics
         self._measures_time = context.data is not None
         super().initialize(context, following)
 
