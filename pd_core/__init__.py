@@ -229,8 +229,9 @@ from .run.session import (
     use_device,
     variable_initializers,
 )
+from .training import metrics
 
-# For type checkers, to which an import alone is private.from .training import metrics
+# For type checkers, to which an import alone is private.
 
 __all__ = [
     "L1",

@@ -4,7 +4,7 @@ import argparse
 import sys
 import warnings
 
-from pd_core.training.report import write_report
+from pd_core.training import write_report
 
 NAME = "python -m pd_v2 report"
 

@@ -59,7 +59,6 @@ EXTENSIONS = (
     *("pd_core", "pd_core.graph.node", "pd_core.graph.site", "pd_core.graph.update"),
     *("pd_core.training", "pd_core.training.checkpoint", "pd_core.training.evaluate"),
     *("pd_core.training.generators", "pd_core.training.positions"),
-    "pd_core.training.report",
 )
 # Parts of the face that are plain Python: they know neither the core's graphs nor the rest of the
 # face. Of the core they use how files are written, and what is said of damaged ones.

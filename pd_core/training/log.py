@@ -60,7 +60,7 @@ class Log(RunnerItem):
         context.settings.update(self.settings)
         self._writer: Any = None
         self._is_open = self._wants_gradients = False
-        self._tests: dict[str, float] = context.test_metrics
+        self._tests: Mapping[str, float] = context.test_metrics
         self._measures_time = context.data is not None
         super().initialize(context, following)
 
@@ -155,7 +155,9 @@ class Log(RunnerItem):
         """Return the learning rates of the last batch; schedules count an update a batch."""
         context = self.context
         factor = 1.0 if context.rate_factor is None else context.rate_factor
-        return {tag: rate(context.batches - 1) * factor for tag, rate in self._rates.items()}
+        rates = {tag: rate(context.batches - 1) * factor for tag, rate in self._rates.items()}
+        own = getattr(context.forward, "learning_rate", None)  # of steps that know theirs
+        return rates if own is None else {**rates, "learning_rate": own()}
 
     def _log_test(self):
         """Write the numbers of the last test, unless they were written before."""
