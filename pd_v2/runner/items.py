@@ -114,6 +114,7 @@ class TrainNetwork(RunnerItem):
         step, context = self.step, self.context
         context.session, context.costs = step.session, step.topology.costs
         context.parameters.update({v.name: v for v in step.machine.learned})
+        context.settings.update(step.settings())
         step.start_training()
         step.attached = self.evaluators
         self._keeps_rows = self.keeps_rows
@@ -145,6 +146,12 @@ class TrainNetwork(RunnerItem):
         self._cost_sum += cost * context.batch_size
         self._samples += context.batch_size
         return False
+
+    def learning_rate(self):
+        """Return the learning rate of the last batch, for logs."""
+        rate = self.step.updater.last_rate if self.step.updater is not None else 0.0
+        factor = self.context.rate_factor
+        return rate if factor is None else rate * factor
 
     def _metrics(self):
         """The metrics of the last batch."""

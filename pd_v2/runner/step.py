@@ -77,6 +77,18 @@ class NetworkStep:
         inputs = self._inputs  # so that the converting thread does not keep the network alive
         return lambda samples: feed_dict(inputs, feeder(samples))
 
+    def settings(self):
+        """Return the settings of the optimizer and the size of the network, for logs."""
+        sizes = [int(p.config.size) for p in self.topology.parameters]
+        found = {"parameters": sum(sizes)}
+        if self.optimizer is not None:
+            config = {f.name: value for f, value in self.optimizer.proto().ListFields()}
+            given = {**config, **self.optimizer.defaults}
+            found.update({name: value for name, value in given.items() if value})
+            for name in ("batch_size", "algorithm"):  # the same in all trainings
+                del found[name]
+        return found
+
     # ---- training
 
     def start_training(self):
