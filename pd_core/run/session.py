@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from operator import index
 from threading import Lock, RLock
 from typing import Any, Protocol, Self, TypeAlias
 from weakref import WeakKeyDictionary
@@ -38,6 +37,7 @@ from .feeds import Feeds, feed_array, feed_arrays
 from .feeds import variable as fed_variable
 from .numerics import check, is_checking
 from .profiling import current_profile, measured
+from .restoring import fitting, restorable
 from .step import Step, StepCache, located, recorded_values, step_key
 
 # What `eval` takes; its result has the same nesting, with an array for each Variable and None for
@@ -286,7 +286,7 @@ class Session:
 
     def _restored_value(self, v):
         """The value that `restore` kept for a variable of this name."""
-        array = _fitting(v, self.waiting[v.name])
+        array = fitting(v, self.waiting[v.name])
         del self.waiting[v.name]
         return array
 
@@ -390,7 +390,7 @@ class Session:
         when it is first used. ShapeError, and nothing is changed, if a variable has another shape
         or dtype.
         """
-        seed, draws, arrays, waiting = _restorable(state)
+        seed, draws, arrays, waiting = restorable(state)
         with self._lock:
             self._check_open()
             self.seed, self.draws, self.waiting = seed, draws, waiting
@@ -399,7 +399,7 @@ class Session:
 
     def check_state(self, state: Mapping[str, Any]) -> None:
         """Raise the error that `restore` would raise; change nothing."""
-        _restorable(state)
+        restorable(state)
 
     def val(self, variable: Variable) -> np.ndarray:
         """Return a copy of the value of persistent state, or of what the last evaluation fetched.
@@ -450,26 +450,6 @@ def _backend(device):
             warnings.warn("there is no CUDA device here, the CPU is used", stacklevel=3)
         device = cuda[0] if cuda else "cpu"
     return OrtBackend(device)
-
-
-def _restorable(state):
-    """The parts of a state: seed, draws, {Variable: array}, {name of no variable yet: array}."""
-    draws = Counter({int(stream): index(count) for stream, count in state["draws"].items()})
-    values = dict(state["values"])
-    for name, array in values.items():
-        if not isinstance(array, np.ndarray):
-            raise TypeError(f"the value of {name!r} is no array, but {array!r}")
-    known = {v.name: v for v in persistent_variables() if v.name in values}
-    arrays = {v: _fitting(v, values[name]) for name, v in known.items()}
-    waiting = {name: array for name, array in values.items() if name not in known}
-    return index(state["seed"]), draws, arrays, waiting
-
-
-def _fitting(v, array):
-    """The restored value of a variable, after a check of its shape and dtype."""
-    if array.shape != v.dims or array.dtype != v.dtype:
-        raise ShapeError(f"{v!r} cannot take the restored {array.dtype}{list(array.shape)}")
-    return array
 
 
 def _check_persistent(v):
