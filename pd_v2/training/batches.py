@@ -14,8 +14,9 @@ from itertools import count
 from queue import SimpleQueue
 from time import thread_time
 
+from pd_core.training.positions import draws_ahead, positioned, reader_name, resumed, skip
+
 from ..reader.prefetch import available, close
-from ..reader.protocol import reader_name
 
 # Waking a thread takes a while, so several batches are converted together if they are fast.
 _MAX_PREFETCHED = 4
@@ -78,12 +79,21 @@ class Batches:
 
     The consumer calls `read_ahead` when it starts work that leaves a core idle; the next batches
     may then be read and converted in the background.
+
+    With tracks=True there is a state(), the position behind the last batch given out. Another
+    process goes on from there if it gets this as `state`; the numbers of batches go on too.
     """
 
-    def __init__(self, reader, convert, pass_id=0):
-        self._reader, self._pass_id, self._numbers = reader, pass_id, count()
-        self._samples, self._convert = iter(reader()), convert
-        self._worker = None
+    def __init__(self, reader, convert, pass_id=0, tracks=False, state=None):
+        self._reader, self._pass_id, self._convert = reader, pass_id, convert
+        self._worker, self._tracks, self._position = None, tracks, None
+        if state is None:
+            first, self._samples = 0, positioned(reader) if tracks else iter(reader())
+        else:
+            first, self._samples = state["batches"], _resumed(reader, state)
+        self._numbers = count(first)
+        if tracks:
+            self._mark(first)
 
     def __enter__(self):
         return self
@@ -102,8 +112,33 @@ class Batches:
             batch = self._worker.answer()
         else:
             batch = Batch(next(self._samples), self._convert)
-        batch.place = _Place(next(self._numbers), self._pass_id, self._reader)
+        number = next(self._numbers)
+        batch.place = _Place(number, self._pass_id, self._reader)
+        if self._tracks:
+            self._mark(number + 1)
         return batch
+
+    def _mark(self, number):
+        """Remember the position behind `number` batches.
+
+        While the worker reads, it is `given` batches behind where the reader was before that.
+        """
+        if self._worker is not None and self._worker.busy:
+            reader, given = self._position["reader"], self._position["given"] + 1
+        else:
+            reader, given = self._samples.state(), 0
+        self._position = {"reader": reader, "given": given, "batches": number}
+
+    def state(self):
+        """Return the position behind the last batch given out; this works after errors too."""
+        if not self._tracks:
+            raise ValueError("Batches: positions are not tracked, which tracks=True does")
+        return self._position
+
+    @property
+    def draws_ahead(self):
+        """The global random generators that threads of the reader draw from; see positions."""
+        return draws_ahead(self._samples)
 
     def read_ahead(self):
         """Start to read and convert the next batches, as far as the reader has them buffered."""
@@ -113,6 +148,13 @@ class Batches:
         if self._worker is None:
             self._worker = _Worker(self._samples, self._convert)
         self._worker.ask(int(count))
+
+
+def _resumed(reader, state):
+    """Return the iterator of a reader at a position; after an error nothing is left of it."""
+    samples = resumed(reader, state["reader"])
+    skip(samples, state["given"], reader)
+    return samples
 
 
 class _Place:
