@@ -90,10 +90,11 @@ class _Shuffled(ReaderIterator):
         known = positions.traits(self._reader)
         if self._tracks:
             beginning = {"source": samples.state()}
-        if self._tracks and known.draws:
+        if self._tracks and (known.draws or known.draws_ahead):
             beginning["generators"] = generators_state()
         window = list(itertools.islice(samples, self._size))
         if order is not None:
+            positions.draws_ahead(samples)  # now: threads that began with the window have drawn
             set_generators(order)
         if self._tracks and (known.draws_ahead or not known.draws):
             beginning["order"] = generators_state(with_numpy=False)

@@ -36,29 +36,39 @@ class PrefetchIterator(positions.Reread):
     """
 
     available = math.inf
-    draws_ahead = frozenset()  # of the restored ones, which "random" and "numpy" the threads use
 
     def __new__(cls, read):
         known = positions.traits(read)
         self = super().__new__(cls, read(), read, known.draws or known.draws_ahead)
-        self._known, self._names = known, []
+        self._unknown, self._names, self._draws_ahead = known.unknown, [], None
         return self
+
+    @property
+    def draws_ahead(self):
+        """Which of "random" and "numpy" the threads draw from.
+
+        It is first asked for when a position was restored, where nothing else has drawn.
+        """
+        beginning = self.beginning
+        if beginning.ended or beginning.generators is None:
+            return frozenset()
+        if self._draws_ahead is None:
+            self._draws_ahead = beginning.generators.differing(generators_state())
+        return self._draws_ahead
 
     def track(self):
         """Remember positions."""
         super().track()
-        self._names = [positions.reader_name(reader) for reader in self._known.unknown]
+        self._names = [positions.reader_name(reader) for reader in self._unknown]
 
     def state(self):
         """Return the position, with the names of a user's readers that are read again."""
         return {**super().state(), "read_again": self._names}
 
-    def restore(self, state):
+    def restore(self, state, discard=None):
         """Read the samples up to the position again; see whether that draws."""
-        super().restore(state)
-        before = self.beginning.generators
-        if before is not None and not self.beginning.ended:
-            self.draws_ahead = before.differing(generators_state())
+        super().restore(state, discard)
+        positions.draws_ahead(self)
 
 
 def prefetching(read):
