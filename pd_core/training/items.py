@@ -12,7 +12,7 @@ from .checkpoint import checking
 from .context import RunnerContext
 from .generators import check_generators, encoded, generators_state, set_generators
 from .item import Following, Initialize, RunnerItem
-from .positions import positioned, reads_ahead, resumed
+from .positions import draws_ahead, positioned, resumed
 
 
 class Device(RunnerItem):
@@ -143,8 +143,7 @@ class Data(RunnerItem):
             return
         with checking("Resume: the place in the data", GraphError):
             self._iterator = resumed(self.reader, state["position"])
-        if not reads_ahead(self._iterator):
-            set_generators(state["generators"])
+        set_generators(state["generators"], but=draws_ahead(self._iterator))
 
     def on_batch_begin(self, following: Following) -> Any:
         try:

@@ -56,8 +56,8 @@ class Data(RunnerItem):
         resumes = checking("Resume: the place in the data", pd.GraphError)
         with nullcontext() if position is None else resumes:
             self._batches = Batches(self.reader, self._convert, number, self._tracks, position)
-        if position is not None and not self._batches.reads_ahead:
-            set_generators(state["generators"])
+        if position is not None:
+            set_generators(state["generators"], but=self._batches.draws_ahead)
 
     def on_batch_begin(self, following):
         context = self.context
