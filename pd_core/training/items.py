@@ -11,7 +11,7 @@ from .batches import Reader, batch_size_of, close, reader_of
 from .context import RunnerContext
 from .generators import encoded, generators_state, set_generators
 from .item import Following, Initialize, RunnerItem
-from .positions import positioned, reads_ahead, resumed
+from .positions import draws_ahead, positioned, resumed
 
 
 class Device(RunnerItem):
@@ -124,8 +124,7 @@ class Data(RunnerItem):
             self._iterator = positioned(self.reader)
             return
         self._iterator = resumed(self.reader, state["position"])
-        if not reads_ahead(self._iterator):
-            set_generators(state["generators"])
+        set_generators(state["generators"], but=draws_ahead(self._iterator))
 
     def on_batch_begin(self, following: Following) -> Any:
         try:
