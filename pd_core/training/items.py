@@ -1,6 +1,6 @@
 """The rings around a step: where it runs, what is counted and read."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from contextlib import ExitStack
 from typing import Any
 
@@ -109,12 +109,14 @@ class Data(RunnerItem):
 
     def __init__(self, reader: Reader, inputs: Sequence[Variable | str] | None = None):
         self.reader = reader_of(reader)
+        self._length = len(reader) if isinstance(reader, Sized) else None
         self.inputs = None if inputs is None else list(inputs)
         self._iterator: Any = None
         self._resumed: dict[str, Any] | None = None
 
     def initialize(self, context: RunnerContext, following: Initialize) -> None:
         context.data, context.feeds = self, None
+        context.pass_batches = self._length
         super().initialize(context, following)
 
     def on_pass_begin(self, following: Following) -> None:
