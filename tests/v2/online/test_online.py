@@ -44,5 +44,5 @@ def test_the_numbers_are_those_of_plain_training(learning, trainer):
     x = np.random.default_rng(0).normal(size=(23, 2))
     for k in range(0, 23, 5):
         batch = x[k : k + 5]
-        w = w - 0.01 * batch.T @ (batch @ w - batch.sum(1))  # of half the squared error
+        w = w - 0.01 * 2 * batch.T @ (batch @ w - batch.sum(1))
     np.testing.assert_allclose(trainer.weights(), w, rtol=1e-4)
