@@ -37,7 +37,8 @@ class Message:
 def parse(line):
     """Return the Message of a line, bytes without the newline; MessageError if it is none."""
     try:
-        content = json.loads(line.decode("utf-8"), parse_constant=_refuse_constant)
+        text = line.decode("utf-8")
+        content = json.loads(text, parse_int=_integer, parse_constant=_refuse_constant)
     except MessageError:
         raise
     except RecursionError:
@@ -52,6 +53,12 @@ def parse(line):
     except MessageError as error:
         error.id = id
         raise
+
+
+def _integer(text):
+    """An int of 64 bits, or a float: arrays of larger ints hold objects, or numbers by chance."""
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 else float(text)
 
 
 def _refuse_constant(name):
