@@ -13,6 +13,10 @@ _MOST_FIRST_LINE = 4096  # bytes, of a client that has yet to send its token
 _LINE_TIMEOUTS = 20  # a line takes at most so many timeouts
 _LINGER_SECONDS = 1.0
 _LAST_READS = 64
+# If a client closes its socket with answers unread, its system throws away what it has not sent
+# yet: the end of a burst. So answers wait until nothing has come for a while.
+_QUIET_SECONDS = 2e-3
+_QUIET_SECONDS_HELD = 0.1
 
 
 class Connection:
@@ -42,6 +46,11 @@ class Connection:
         """Whether lines have to wait: for the queue, or for the client to read its answers."""
         overfull = len(self._answers) >= _MOST_ANSWERS or len(self._output) >= _MOST_OUTPUT
         return self.held is not None or (overfull and not self.is_lost)
+
+    @property
+    def has_input(self):
+        """Whether more has come than the lines so far."""
+        return bool(self._input)
 
     @property
     def wants_input(self):
@@ -111,7 +120,16 @@ class Connection:
         if lines and not self._output:
             self._sent = now  # the client has its timeout from now on
         self._output += b"".join(lines)
-        self._send(now)
+        if self._output and now >= self._answers_at:
+            self._sent = max(self._sent, self._answers_at)
+            self._send(now)
+
+    @property
+    def _answers_at(self):
+        """When to send answers: see _QUIET_SECONDS."""
+        if self.is_ended or self.is_closing or len(self._output) >= _MOST_OUTPUT:
+            return self._received
+        return self._received + (_QUIET_SECONDS if self.held is None else _QUIET_SECONDS_HELD)
 
     def _send(self, now):
         try:
@@ -129,9 +147,13 @@ class Connection:
             self._output.clear()
 
     @property
-    def wants_output(self):
+    def has_output(self):
         """Whether there are bytes to send."""
         return bool(self._output)
+
+    def wants_output(self, now):
+        """Whether there are bytes to send by now."""
+        return bool(self._output) and now >= self._answers_at
 
     # ---- end
 
@@ -148,7 +170,8 @@ class Connection:
         """When `overdue` has to be asked again, on the monotonic clock; None for never."""
         times = [self._closes_at] if self._closes_at is not None else []
         if self._output:
-            times.append(self._sent + self._timeout)
+            at = self._answers_at
+            times.append(at if at > self._sent else self._sent + self._timeout)
         if self._is_in_line:
             times.append(self._line_deadline)
         return min(times, default=None)
@@ -182,15 +205,17 @@ class Connection:
         return None
 
     def fail_unanswered(self, error):
-        """Answer the messages that wait with an error."""
+        """Answer the messages that wait with an error; more are not expected."""
         for answer in self._answers:
             if answer.line is None:
                 answer.fail(error)
         if self.held is not None:
             self.add_answer(Answer(self.held.id).fail(error))
+        self.is_closing = True
 
     def close(self):
-        """Close the socket."""
+        """Close the socket; what the client has sent beyond that is discarded."""
+        self.is_closing = True
         with suppress(OSError):  # bytes that are unread would reset it
             self.socket.shutdown(socket.SHUT_WR)
             for _ in range(_LAST_READS):

@@ -259,14 +259,20 @@ class Server:
     def _settle(self, connection):
         """Read what other clients have sent so far, so that a command comes after it.
 
-        A client may open a connection for each message: what it sent by an earlier one comes first.
+        A client may open a connection for each message, and read no answers: what it sent by
+        earlier connections comes before the command. If this one has ended, later ones come after.
         """
         if self._is_settling:
             return
         self._is_settling = True
         if self._accepts_at is None:
             self._accept()
-        for other in list(self._connections):
+        if not connection.has_input:
+            connection.receive(time.monotonic())  # tells whether it has ended
+        others = list(self._connections)
+        if connection.is_ended:
+            others = others[: others.index(connection)]
+        for other in others:
             if other is not connection:
                 self._read(other)
         self._is_settling = False
@@ -411,7 +417,7 @@ class Server:
         reason = connection.overdue(now)
         if reason is not None and not connection.is_closing:
             self._dropped += 1
-            if not connection.wants_output:
+            if not connection.has_output:
                 connection.close_after(reason, now)
                 reason = None
         if reason is not None or connection.is_finished:
@@ -420,7 +426,8 @@ class Server:
             connection.close()
             return
         events = selectors.EVENT_READ if connection.wants_input else 0
-        self._watch(connection, events | (selectors.EVENT_WRITE if connection.wants_output else 0))
+        events |= selectors.EVENT_WRITE if connection.wants_output(now) else 0
+        self._watch(connection, events)
 
     def _watch(self, connection, events):
         """Let the selector wait for events of a connection, 0 for none."""
@@ -436,16 +443,19 @@ class Server:
     def _end(self):
         """Answer what is left, close all sockets."""
         self._listener.close()
+        self._selector.close()
+        self._selector = selectors.DefaultSelector()  # for the clients alone
         now = time.monotonic()
         for connection in self._connections:
             if not connection.is_closing:
                 connection.fail_unanswered("the training has ended")
-        deadline = now + _FLUSH_SECONDS
-        while now < deadline and any(c.wants_output for c in self._connections):
+        deadline, is_sent = now + _FLUSH_SECONDS, False
+        while now < deadline and not is_sent:
             for connection in self._connections:
                 connection.flush(True, now)
-                self._watch(connection, selectors.EVENT_WRITE if connection.wants_output else 0)
-            if any(c.wants_output for c in self._connections):
+                self._watch(connection, selectors.EVENT_WRITE if connection.has_output else 0)
+            is_sent = not any(c.has_output for c in self._connections)
+            if not is_sent:
                 self._selector.select(deadline - now)
             now = time.monotonic()
         for connection in self._connections:

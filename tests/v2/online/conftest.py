@@ -22,6 +22,8 @@ class Client:
         self.socket = socket.socket(socket.AF_INET6 if ":" in address[0] else socket.AF_INET)
         if receive_buffer is not None:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        # what was sent is there, even if the answers are not read before the socket is closed
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket.settimeout(SECONDS)
         self.socket.connect(address)
         self._file = self.socket.makefile("rb")
