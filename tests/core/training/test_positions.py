@@ -1,5 +1,6 @@
 """Positions of iterators that are read again, and the states of the global generators."""
 
+import functools
 import itertools
 import json
 import random
@@ -159,6 +160,17 @@ def test_what_readers_are_made_of():
         *(False, False),
         (),
     )
+
+
+def test_a_function_around_a_known_reader_is_not_known():
+    quiet = positions.rereadable(lambda: iter("abc"))
+
+    @functools.wraps(quiet)
+    def around():
+        for letter in quiet():
+            yield letter, random.random()
+
+    assert positions.traits(around) == (True, False, (around,))
 
 
 def test_too_few_items_are_an_error():
