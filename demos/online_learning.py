@@ -58,7 +58,9 @@ def send(address, count):
             client.ask(samples=points(center, BATCH, rng))
         saved = client.ask(command="save", name=name)
         now = client.ask(command="metrics")
-        print(f"sender: saved {saved['name']} after {now['samples']} samples, cost {now['cost']:.3f}")
+        print(
+            f"sender: saved {saved['name']} after {now['samples']} samples, cost {now['cost']:.3f}"
+        )
     client.ask(command="stop")
 
 
@@ -154,7 +156,10 @@ def main(argv=None):
     paddle.init(use_gpu=False, trainer_count=1)
     errors = learn(count, args.out, args.window).errors
     half = len(errors) // 2
-    for name, error in (("first", np.mean(errors[half - 5 : half])), ("second", np.mean(errors[-5:]))):
+    for name, error in (
+        ("first", np.mean(errors[half - 5 : half])),
+        ("second", np.mean(errors[-5:])),
+    ):
         print(f"learner: error of the {name} circle {100 * error:.1f} % at its end")
     jump = max(errors[half : half + 5])
     print(f"learner: {100 * jump:.1f} % when the circle moved; see {args.out}")
