@@ -35,13 +35,14 @@ class Evaluate(RunnerItem):
     `metrics` are names, such as `accuracy`, or instances of `pd.metrics.Metric`, alone or in a
     list. `context.metrics` are those of the last batch, `context.pass_metrics` at the end of a pass
     those of all its batches. They are computed from the values of the training step: with dropout,
-    and before the update. `weight` are weights of the samples.
+    and before the update. `weight` are weights of the samples. A step that computes arrays itself
+    hands them over by `receive`; prediction and label are None then.
     """
 
     def __init__(
         self,
-        prediction: Variable,
-        label: Variable,
+        prediction: Variable | None,
+        label: Variable | None,
         metrics: str | Metric | Sequence[str | Metric] = "accuracy",
         weight: Variable | None = None,
     ):
