@@ -216,6 +216,7 @@ from .optimizers.averaging import MovingAverage
 from .optimizers.base import AdamOptimizer, MomentumOptimizer, SGDOptimizer
 from .optimizers.regularizers import L1, L2, ClipElements, ClipGlobalNorm, ClipNorm
 from .run.numerics import check_numerics
+from .run.profiling import profile
 from .run.session import (
     Session,
     default_session,
@@ -228,8 +229,9 @@ from .run.session import (
     use_device,
     variable_initializers,
 )
+from .training import metrics
 
-# For type checkers, to which an import alone is private.from .training import metrics
+# For type checkers, to which an import alone is private.
 
 __all__ = [
     "L1",
@@ -414,6 +416,7 @@ __all__ = [
     "pool2d",
     "pow",
     "prior_boxes",
+    "profile",
     "random_classes",
     "reciprocal",
     "reduce_max",

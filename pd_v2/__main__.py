@@ -2,7 +2,8 @@
 
 `-m module` and `-c text` work as with Python, and so does a folder or zip file with a __main__.py.
 `python -m pd_v2 export …` writes a network with its parameters as ONNX, `python -m pd_v2 check …`
-lists the names that programs use and pd_v2 lacks.
+lists the names that programs use and pd_v2 lacks, `python -m pd_v2 report …` writes a page about
+trainings.
 """
 
 import argparse
@@ -18,6 +19,7 @@ _NAME = "python -m pd_v2"
 _SUBCOMMANDS = {
     "check": "pd_v2.check",
     "export": "pd_v2.export",
+    "report": "pd_v2.report",
 }
 
 
@@ -47,8 +49,9 @@ def _parser():
         usage="%(prog)s [-h] [--translate] [options of trainings] "
         "SCRIPT | -m MODULE | -c TEXT [ARGS ...]",
         description="Run a paddle.v2 program, Python 2 included, on this Python.",
-        epilog=f"{_NAME} export --help tells how to write a network as ONNX, and "
-        f"{_NAME} check --help how to ask what programs use that pd_v2 lacks.",
+        epilog=f"{_NAME} export --help tells how to write a network as ONNX, "
+        f"{_NAME} check --help how to ask what programs use that pd_v2 lacks, and "
+        f"{_NAME} report --help how to write a page about trainings.",
     )
     parser.add_argument(
         "script", metavar="SCRIPT", help="a file, or a folder or zip file with a __main__.py"

@@ -94,9 +94,9 @@ class SGD:
             step = self._step
             items = [
                 *saving,
-                *options.items(),
                 Counter(),
                 Data(reader, feeding, tracks=bool(saving)),
+                *options.items(),
                 PassEvents(handler, step),
                 # a handler may ask gm for a layer for the first time after the first update
                 TrainNetwork(step, keeps_rows=handler is not default_event_handler),

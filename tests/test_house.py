@@ -52,7 +52,7 @@ ORDER = (
     # networks from files, inference
     *("described", "inference"),
     # programs of 2017
-    *("trainer_config_helpers", "python2", "check", "export", "__main__", ""),
+    *("trainer_config_helpers", "python2", "check", "export", "report", "__main__", ""),
 )
 # What the face may import: public names, and the modules that extensions are written with.
 EXTENSIONS = (

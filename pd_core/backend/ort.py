@@ -59,10 +59,15 @@ def _providers(device):
 
 
 def session(
-    model: bytes, device: str = "cpu", optimize: bool = True, without: Iterable[str] = ()
+    model: bytes,
+    device: str = "cpu",
+    optimize: bool = True,
+    without: Iterable[str] = (),
+    profile: str = "",
 ) -> onnxruntime.InferenceSession:
     """Return an inference session with our options, without some of the graph optimizers.
 
+    With `profile` it writes the times of its kernels to a file whose path begins like that.
     Each has threads of its own: ORT 1.31 refuses every session with default options in a process
     that has set up one pool for all. A pool stops spinning when a run ends, so that programs which
     take turns do not fight for cores.
@@ -71,6 +76,8 @@ def session(
     options.intra_op_num_threads = _cores()
     options.add_session_config_entry("session.force_spinning_stop", "1")
     options.log_severity_level = 3
+    if profile:
+        options.enable_profiling, options.profile_file_prefix = True, profile
     # The search for a buffer to share compares with every freed one: quadratic in the operators,
     # most of the start of a program of thousands. The plan of a run's memory shares them as well.
     options.enable_mem_reuse = False
@@ -112,9 +119,17 @@ class OrtBackend:
         """Return an empty set of values on the device."""
         return OrtValues(self.device)
 
-    def compile(self, graph: Graph, seam: Sequence[Variable] = ()) -> "OrtProgram":
-        """Return sessions for the stages of a graph, divided after the values `seam`."""
-        return OrtProgram(graph, seam, self.device)
+    def compile(
+        self,
+        graph: Graph,
+        seam: Sequence[Variable] = (),
+        open_session: Callable[..., Any] = session,
+    ) -> "OrtProgram":
+        """Return sessions for the stages of a graph, divided after the values `seam`.
+
+        `open_session` takes arguments of `session`, and returns what runs the stage.
+        """
+        return OrtProgram(graph, seam, self.device, open_session)
 
     def sites(
         self, graph: Graph, seam: Sequence[Variable] = ()
@@ -179,7 +194,13 @@ class OrtProgram:
     `seam` are values of the graph, in the order in which they are exchanged between two stages.
     """
 
-    def __init__(self, graph: Graph, seam: Sequence[Variable], device: str):
+    def __init__(
+        self,
+        graph: Graph,
+        seam: Sequence[Variable],
+        device: str,
+        open_session: Callable[..., Any] = session,
+    ):
         self.device = device.partition(":")
         self.parts = _parts(graph, seam, device)
         self.sessions = []
@@ -190,7 +211,7 @@ class OrtProgram:
             try:
                 idle = idle_optimizers(part.op_types)
                 model = part.model.SerializeToString()
-                self.sessions.append(session(model, device, without=idle))
+                self.sessions.append(open_session(model, device, without=idle))
             except Exception as error:
                 raise self.traced(error, number) from error
             del part.model  # the session has a copy

@@ -7,9 +7,10 @@ import numpy as np
 
 from ..graph.errors import GraphError, ShapeError
 from ..graph.recording import recorder
+from ..graph.update import Update
 from ..graph.variable import Operand, Variable, as_array, static
 from ..optimizers.row_sparse import RowGradient, gradients_by_rows
-from .plan import Plan
+from .plan import Plan, Targets
 from .state import State, current_state
 from .trace import Trace, label
 
@@ -65,11 +66,17 @@ class BackwardPass:
         inputs = [of(v) for v in self.wrt]
         return gradients_by_rows([of(self.loss)], inputs, self.seeds or None)
 
-    def targets(self, gradients: list, of: Callable[[Variable], Variable]) -> tuple:
-        """Return the fetches of a program, its updates, and which fetches are gradients."""
+    def targets(
+        self, gradients: list, of: Callable[[Variable], Variable], update: Update | None = None
+    ) -> Targets:
+        """Return the targets of a program: its updates are those of the trace, and of `update`."""
         flat, places = _flattened(gradients)
+        if update is None:
+            parts = [(v, [flat[k] for k in ks]) for v, ks in zip(self.owners, places, strict=True)]
+            update = Update(gradients=[(v, tuple(g)) for v, g in parts if g])
         updates = [(v, of(x)) for v, x in self.trace.updates]
-        return [*map(of, self.trace.fetches), *flat], updates, places
+        updates += [(a.variable, a.value) for a in update.assignments]
+        return [*map(of, self.trace.fetches), *flat], updates, places, update
 
     def run(self) -> None:
         """Compute it."""

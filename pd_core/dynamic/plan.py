@@ -6,11 +6,17 @@ from weakref import ref
 
 import numpy as np
 
+from ..graph.update import Update
 from ..graph.variable import Variable
-from ..run.programs import Program, build_graph, program_cache
+from ..run.profiling import current_profile
+from ..run.programs import program_cache
 from ..run.session import Session
 from ..run.structure import Structure
 from .trace import Trace
+
+# Fetches, updates, what the fetches are, and the update of an optimizer that they belong to: one
+# without assignments where there are only gradients.
+Targets = tuple[Sequence[Variable], Sequence[tuple[Variable, Variable]], Any, Update]
 
 
 class Plan:
@@ -23,26 +29,25 @@ class Plan:
         self,
         session: Session,
         trace: Trace,
-        targets: tuple[Sequence[Variable], Sequence[tuple[Variable, Variable]], Any],
+        targets: Targets,
         structure: Structure | None,
         leaves: Mapping[Variable, Variable],
     ) -> None:
-        """`targets` are fetches, updates and what the fetches are; `structure` is theirs, if known.
+        """`structure` is that of the targets, if known.
 
         `leaves` are the leaves of the trace by those that stand for them in the targets.
         """
-        fetches, updates, self.result = targets
+        fetches, updates, self.result, update = targets
         structure = structure or Structure(fetches, updates, (), (), False)
         places = {v: k for k, v in enumerate(trace.leaves)}
         streams = {s: k for k, s in enumerate(trace.draws)}
-        cache = program_cache(session.device)
+        profile = current_profile()
+        cache = program_cache(session.device) if profile is None else profile.programs([update])
         program = cache.get(structure)
         self.compiled = program is None
         if program is None:
             fed = {v: np.asarray(v.held) for v in structure.leaves if v.held is not None}
-            graph, values = build_graph(fetches, updates, (), fed, False)
-            program = Program(session.backend, graph, values, structure)
-            cache.add(structure, program)
+            program = cache.compile(session.backend, structure, (fetches, updates, ()), fed, False)
         used = structure.leaves
         self.fed = [places[leaves.get(used[k], used[k])] for k in program.fed]
         states, updated = ([used[k] for k in ks] for ks in (program.states, program.updated))

@@ -1,7 +1,7 @@
 """The plans of a session: found by name and structure, made where there is none, and run."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import count
 from typing import Any
 from weakref import ref
@@ -13,16 +13,15 @@ from ..graph.recording import not_recording
 from ..graph.update import Assignment, Update
 from ..graph.variable import Variable
 from ..run.numerics import check, is_checking
+from ..run.profiling import current_profile, measured
 from ..run.programs import build_graph
 from ..run.session import Session
 from ..run.structure import Structure
-from .plan import Plan
+from .plan import Plan, Targets
 from .sizes import Numbered, numbers_of
 from .trace import Trace
 
 Of = Callable[[Variable], Variable]
-# Fetches, updates, and what the fetches are.
-Targets = tuple[Sequence[Variable], Sequence[tuple[Variable, Variable]], Any]
 Make = Callable[[Of], Targets]
 
 _BY_SIZES: Any = object()  # in the place of a plan: there is one for each combination of sizes
@@ -39,6 +38,7 @@ class Plans:
         # numbers of structures: a long key is hashed once in an evaluation
         self._structures: dict[tuple, int] = {}
 
+    @measured
     def evaluate(
         self,
         name: tuple,
@@ -70,27 +70,29 @@ class Plans:
         if structure is None:
             structure = self._structures[trace.key] = next(_numbers)
         key: tuple = (name, structure, tuple(map(ref, trace.states)))
-        plan = self._plans.get(key)
+        profile = current_profile()
+        plans = self._plans if profile is None else profile.plans_of(self)
+        plan = plans.get(key)
         if plan is None:
             trace.check()
             targets, leaves = self._targets(trace, make)
             if leaves is not None:
-                self._plans[key] = _BY_SIZES
+                plans[key] = _BY_SIZES
                 key = (*key, numbers_of(trace))
-            return self._add(key, trace, targets, leaves)
-        self._plans.move_to_end(key)
+            return self._add(plans, key, trace, targets, leaves)
+        plans.move_to_end(key)
         if plan is _BY_SIZES:
             key = (*key, numbers_of(trace))
-            plan = self._plans.get(key)
+            plan = plans.get(key)
             if plan is None:
-                return self._add(key, trace, *self._numbered(trace, make))
-            self._plans.move_to_end(key)
+                return self._add(plans, key, trace, *self._numbered(trace, make))
+            plans.move_to_end(key)
         return plan
 
     def _targets(self, trace, make):
         """The targets, and the leaves that are not those of the trace; None if all are."""
         if make is None:
-            return (trace.fetches, trace.updates, None), None
+            return (trace.fetches, trace.updates, None, Update()), None
         with not_recording():
             try:
                 return make(_itself), None
@@ -104,13 +106,13 @@ class Plans:
             graph = Numbered(trace)
             return make(graph.of), graph.leaves
 
-    def _add(self, key, trace, targets, leaves):
+    def _add(self, plans, key, trace, targets, leaves):
         structure = trace if targets[0] is trace.fetches else None
         with not_recording():
             plan = Plan(self._session(), trace, targets, structure, leaves or {})
-        self._plans[key] = plan
-        while len(self._plans) > _MOST:
-            self._plans.popitem(last=False)
+        plans[key] = plan
+        while len(plans) > _MOST:
+            plans.popitem(last=False)
         if len(self._structures) > 4 * _MOST:  # those in use get new numbers
             self._structures.clear()
         return plan
@@ -118,7 +120,7 @@ class Plans:
     def _check(self, session, trace, make):
         """Look for values that are not finite, in a program of its own."""
         trace.check()
-        (fetches, updates, _), _ = self._targets(trace, make)
+        (fetches, updates, *_), _ = self._targets(trace, make)
         assignments = [Assignment(v, value) for v, value in updates]
         with not_recording():
             check(session, fetches, [Update(assignments)], {}, False)
@@ -128,7 +130,7 @@ class Plans:
 
         A program that is there already knows the lines of the graph that it was compiled for.
         """
-        (fetches, updates, _), _ = self._targets(trace, make)
+        (fetches, updates, *_), _ = self._targets(trace, make)
         with not_recording():
             structure = Structure(fetches, updates, (), (), False) if make else trace
             fed = {v: np.asarray(v.held) for v in structure.leaves if v.held is not None}

@@ -74,9 +74,7 @@ def _fused_backward(state, kept, step: BackwardPass, wanted: Sequence[Variable])
             by_owner.setdefault(owner, []).append(g)
         pairs = [(w, _sum(by_owner[w])) for w in parameters]
         update = kept.update([(w, g) for w, g in pairs if g is not None])
-        fetches, updates, places = step.targets(gradients, of)
-        changes = [(a.variable, a.value) for a in update.assignments]
-        return fetches, [*updates, *changes], places
+        return step.targets(gradients, of, update)
 
     elsewhere = [ref(w) for w in step.trace.read_elsewhere]
     state.waiting = None
@@ -151,9 +149,10 @@ def _fused_step(state, kept: KeptTracing, costs, var_list, retain_graph):
         parts = iter(gradients_by_rows([of(c) for c in costs], wrt))
         gradients = [(w, _sum([next(parts) for _ in reads[w]])) for w in parameters]
         pairs = [(w, g) for w, g in gradients if g is not None]
-        changes = [(a.variable, a.value) for a in kept.update(pairs).assignments]
+        update = kept.update(pairs)
+        changes = [(a.variable, a.value) for a in update.assignments]
         assigned = [(v, of(x)) for v, x in trace.updates]
-        return [of(v) for v in trace.fetches], [*assigned, *changes], None
+        return [of(v) for v in trace.fetches], [*assigned, *changes], None, update
 
     elsewhere = [ref(w) for w in trace.read_elsewhere]
     plan, values = state.evaluate(name, trace, make, before=lambda: state.before_update(elsewhere))

@@ -73,6 +73,20 @@ class ProgramCache:
             ):
                 total -= self._programs.popitem(last=False)[1].bytes
 
+    def compile(
+        self,
+        backend: Backend,
+        structure: Structure,
+        targets: tuple[Sequence[Variable], Sequence[tuple[Variable, Variable]], Sequence[Variable]],
+        fed: dict[Variable, np.ndarray],
+        training: bool,
+    ) -> Program:
+        """Add the program of a structure: of fetches, updates and a seam, for feeds like these."""
+        graph, seam = build_graph(*targets, fed, training)
+        program = Program(backend, graph, seam, structure)
+        self.add(structure, program)
+        return program
+
     def clear(self) -> None:
         """Drop all programs; steps keep theirs."""
         with self._lock:

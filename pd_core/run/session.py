@@ -36,6 +36,7 @@ from .exchange import Exchange, Gradients
 from .feeds import Feeds, feed_array, feed_arrays
 from .feeds import variable as fed_variable
 from .numerics import check, is_checking
+from .profiling import current_profile, measured
 from .step import Step, StepCache, located, recorded_values, step_key
 
 # What `eval` takes; its result has the same nesting, with an array for each Variable and None for
@@ -93,6 +94,7 @@ class Session:
         """The name of the device, `cpu` or `cuda:0`."""
         return self.backend.device
 
+    @measured
     def eval(
         self, targets: Targets, feeds: Feeds | None = None, training: bool | None = None
     ) -> Any:
@@ -128,12 +130,15 @@ class Session:
             fed = {**fed, **recorded_values(fetches, updates, fed)}
             exchange = check(self, fetches, updates, fed, training, exchange)
         key = step_key(fetches, updates, fed, training, bool(seam))
-        step = self._steps.get(key)
+        profile = current_profile()
+        steps = self._steps if profile is None else profile.steps_of(self)
+        step = steps.get(key)
         if step is None:
             self._collect_garbage()
             recorded = recorded_values(fetches, updates, fed)
-            step = Step(self.backend, fetches, updates, fed, training, seam, recorded)
-            self._steps.add(key, step)
+            programs = None if profile is None else profile.programs(updates)
+            step = Step(self.backend, fetches, updates, fed, training, seam, recorded, programs)
+            steps.add(key, step)
             self._counts["compiled"] += step.compiled
         if not step.initialized:
             self.initialize([state() for state in step.states])
@@ -181,6 +186,7 @@ class Session:
             self._store(variable(), array)
         return results
 
+    @measured
     def apply(self, update: Update, fed: dict[Variable, Any]) -> None:
         """Evaluate an update whose feeds may be on the device."""
         with self._lock:

@@ -16,7 +16,7 @@ from ..graph.node import ancestors
 from ..graph.update import Update
 from ..graph.variable import Dim, Variable, static
 from .packed_feeds import PackedFeeds
-from .programs import Program, build_graph, program_cache
+from .programs import ProgramCache, build_graph, program_cache
 from .structure import Structure
 
 Changes: TypeAlias = dict[Variable, Variable | None]  # new values, None to draw the initial value
@@ -27,7 +27,8 @@ class Step:
 
     Holds neither the targets nor their nodes, so that a graph without other references is freed.
     `seam` are values after which the evaluation pauses, to exchange them. `recorded` are
-    `recorded_values` of the targets.
+    `recorded_values` of the targets. Its program is one of `programs`, by default of those of the
+    device.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class Step:
         training: bool,
         seam: Sequence[Variable] = (),
         recorded: Mapping[Variable, np.ndarray] = MappingProxyType({}),
+        programs: ProgramCache | None = None,
     ):
         changes = changes_of(updates)
         computed = _computed(changes)
@@ -49,16 +51,14 @@ class Step:
         ]
         self.redrawn = [v for v, new in changes.items() if new is None]
         structure = Structure(fetches, computed, seam, {*fed, *recorded}, training)
-        cache = program_cache(backend.device)
+        cache = program_cache(backend.device) if programs is None else programs
         program = cache.get(structure)
         self.compiled = program is None
         self.held = {v: v.held for v in structure.leaves if v.held is not None and v not in fed}
         self.held.update(recorded)
         if program is None:
-            every = {**fed, **self.held}
-            graph, values = build_graph(fetches, computed, seam, every, training)
-            program = Program(backend, graph, values, structure)
-            cache.add(structure, program)
+            every, targets = {**fed, **self.held}, (fetches, computed, seam)
+            program = cache.compile(backend, structure, targets, every, training)
         self.fed = [structure.leaves[k] for k in program.fed]
         states = [structure.leaves[k] for k in program.states]
         updated = [structure.leaves[k] for k in program.updated]

@@ -14,7 +14,9 @@ from .control import ReduceRate, StopEarly
 from .evaluate import Evaluate, TestEvery, TestResult
 from .item import RunnerItem
 from .items import Counter, Data, Device
-from .log import Log
+from .log import Log, LogWarning
+from .progress import Progress
+from .report import write_report
 from .runner import Runner, runner_of
 from .saving import Resume, SaveEvery
 from .steps import Forward, ForwardBackward, Step, TrainStep, Update
@@ -30,6 +32,8 @@ __all__ = [
     "Forward",
     "ForwardBackward",
     "Log",
+    "LogWarning",
+    "Progress",
     "ReduceRate",
     "Resume",
     "Runner",
@@ -46,4 +50,5 @@ __all__ = [
     "read_checkpoint",
     "runner_of",
     "write_checkpoint",
+    "write_report",
 ]

@@ -1,77 +1,44 @@
 """The context of a runner: what its items share, with checked types."""
 
+import math
 from collections.abc import Callable, Mapping
 from numbers import Integral, Real
-from operator import itemgetter
-from typing import Any, Generic, TypeVar, overload
+from operator import attrgetter, itemgetter
+from typing import Any
 
 import numpy as np
 
 from ..graph.variable import Variable
 from ..run.session import Session
 
-_T = TypeVar("_T")
+
+def _typed(name: str, kind: type, optional: bool = False) -> Any:
+    """Return a property that converts what it is set to, or raises TypeError.
+
+    Reading it takes no call of Python: a runner reads some twenty of them with each batch.
+    """
+    slot = f"_{name}"
+
+    def assign(context, value):
+        if type(value) is not kind and not (optional and value is None):
+            value = _converted(name, value, kind)
+        setattr(context, slot, value)
+
+    return property(attrgetter(slot), assign)
 
 
-class _Typed(Generic[_T]):
-    """A field of the context that converts what it is set to, or raises TypeError."""
-
-    def __init__(self, kind: type, convert: Callable[[str, Any], _T]):
-        self.kind, self.convert = kind, convert
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name, self.slot = name, owner.__dict__[f"_{name}"]
-
-    @overload
-    def __get__(self, context: None, owner: type) -> "_Typed[_T]": ...
-
-    @overload
-    def __get__(self, context: object, owner: type) -> _T: ...
-
-    def __get__(self, context, owner):
-        if context is None:
-            return self
-        try:
-            return self.slot.__get__(context)
-        except AttributeError:
-            raise AttributeError(f"the context has no {self.name} yet") from None
-
-    def __set__(self, context: object, value: _T) -> None:
-        if type(value) is not self.kind:
-            value = self.convert(self.name, value)
-        self.slot.__set__(context, value)
-
-
-def _integer(name, value):
-    if isinstance(value, Integral) and not isinstance(value, (bool, np.bool_)):
+def _converted(name, value, kind):
+    """The value as an int, a float, a bool or Numbers, where it is one of numpy's."""
+    is_truth = isinstance(value, (bool, np.bool_))
+    if kind is int and isinstance(value, Integral) and not is_truth:
         return int(value)
-    raise TypeError(f"context.{name} is an integer, not {value!r}")
-
-
-def _optional_integer(name, value):
-    return None if value is None else _integer(name, value)
-
-
-def _number(name, value):
-    if isinstance(value, Real) and not isinstance(value, (bool, np.bool_)):
+    if kind is float and isinstance(value, Real) and not is_truth:
         return float(value)
-    raise TypeError(f"context.{name} is a number, not {value!r}")
-
-
-def _optional_number(name, value):
-    return None if value is None else _number(name, value)
-
-
-def _truth(name, value):
-    if isinstance(value, np.bool_):
+    if kind is bool and is_truth:
         return bool(value)
-    raise TypeError(f"context.{name} is a bool, not {value!r}")
-
-
-def _numbers(name, value):
-    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        raise TypeError(f"context.{name} is a dict of numbers by name, not {value!r}")
-    return Numbers(name, value)
+    if kind is Numbers and isinstance(value, Mapping):
+        return Numbers(name, value)
+    raise TypeError(f"context.{name} is {_KINDS[kind]}, not {value!r}")
 
 
 class Numbers(dict[str, float]):
@@ -79,30 +46,17 @@ class Numbers(dict[str, float]):
 
     def __init__(self, name: str, values: Mapping[str, float]):
         self.name = name
-        super().__init__({key: _number(f"{name}[{key!r}]", v) for key, v in values.items()})
+        super().__init__()
+        for key, value in values.items():
+            self[key] = value
 
     def __setitem__(self, key: str, value: float) -> None:
         if not isinstance(key, str):
-            raise TypeError(f"context.{self.name} is a dict of numbers by name, not {key!r}")
-        super().__setitem__(key, _number(f"{self.name}[{key!r}]", value))
+            raise TypeError(f"context.{self.name} has names, not {key!r}")
+        super().__setitem__(key, _converted(f"{self.name}[{key!r}]", value, float))
 
 
-class _LazyNumbers(_Typed[Numbers]):
-    """Numbers by name, or a function that returns them, which is called when they are read."""
-
-    def __init__(self) -> None:
-        super().__init__(Numbers, _numbers_or_function)
-
-    def __get__(self, context, owner):
-        value = super().__get__(context, owner)
-        if callable(value):
-            value = Numbers(self.name, value())
-            self.slot.__set__(context, value)
-        return value
-
-
-def _numbers_or_function(name, value):
-    return value if callable(value) else _numbers(name, value)
+_KINDS = {int: "an integer", float: "a number", bool: "a bool", Numbers: "a dict of numbers"}
 
 
 class RunnerContext:
@@ -112,29 +66,39 @@ class RunnerContext:
     other fields: a misspelt name is an AttributeError.
     """
 
-    pass_id = _Typed(int, _integer)  # number of the current pass, from 0; -1 before the first
-    batch_id = _Typed(int, _integer)  # number of the current batch in its pass, from 0
-    batches = _Typed(int, _integer)  # finished batches of all passes
-    samples = _Typed(int, _integer)  # samples of these
-    batch_size = _Typed(int, _integer)  # samples of the current batch
-    num_passes = _Typed(int, _optional_integer)  # passes to run, None if unknown
-    pass_batches = _Typed(int, _optional_integer)  # batches of a pass, None if unknown
-    cost = _Typed(float, _number)  # of the last batch, per sample
+    # number of the current pass, from 0; -1 before the first
+    pass_id: int = _typed("pass_id", int)
+    # number of the current batch in its pass, from 0
+    batch_id: int = _typed("batch_id", int)
+    # finished batches, and their samples, of all passes
+    batches: int = _typed("batches", int)
+    samples: int = _typed("samples", int)
+    # samples of the current batch
+    batch_size: int = _typed("batch_size", int)
+    # passes to run, and batches of a pass, where these are known
+    num_passes: int | None = _typed("num_passes", int, optional=True)
+    pass_batches: int | None = _typed("pass_batches", int, optional=True)
+    # of the last batch, per sample
+    cost: float = _typed("cost", float)
+    # of the pass so far, and of the last test, `cost` among them
+    pass_metrics: dict[str, float] = _typed("pass_metrics", Numbers)
+    test_metrics: dict[str, float] = _typed("test_metrics", Numbers)
     # by which learning rates are multiplied, None if they are not
-    rate_factor: _Typed[float | None] = _Typed(float, _optional_number)
-    metrics = _LazyNumbers()  # of the last batch, by name
-    pass_metrics = _Typed(Numbers, _numbers)  # of the pass so far
-    test_metrics = _Typed(Numbers, _numbers)  # of the last test, `cost` among them
-    wants_gradients = _Typed(bool, _truth)  # whether this batch is to fill `gradients`
-    is_in_pass = _Typed(bool, _truth)  # whether a pass has begun that has not ended
-    is_stopped = _Typed(bool, _truth)  # whether the training ends after this batch
+    rate_factor: float | None = _typed("rate_factor", float, optional=True)
+    # whether this batch is to fill `gradients`
+    wants_gradients: bool = _typed("wants_gradients", bool)
+    # whether a pass has begun that has not ended
+    is_in_pass: bool = _typed("is_in_pass", bool)
+    # whether the training ends after this batch
+    is_stopped: bool = _typed("is_stopped", bool)
 
-    # Slots reject misspelt names, and are set without a call of Python.
+    # Slots reject misspelt names.
     __slots__ = (
-        *(f"_{name}" for name, field in vars().items() if isinstance(field, _Typed)),
+        *(f"_{name}" for name, field in vars().items() if isinstance(field, property)),
         *("batch", "costs", "data", "feeds", "forward", "gradients", "parameters", "runner"),
-        *("session", "settings", "_deferred", "__weakref__"),
+        *("session", "settings", "_deferred", "_metrics", "__weakref__"),
     )
+    _metrics: Any
     runner: Any  # the Runner, whose `items` and `save(path)` items use
     session: Session
     parameters: dict[str, Variable]  # what is trained, by name
@@ -150,13 +114,27 @@ class RunnerContext:
         self.pass_id = self.batch_id = -1
         self.batches = self.samples = self.batch_size = 0
         self.num_passes = self.pass_batches = self.rate_factor = None
-        self.metrics = Numbers("metrics", {})
-        self.pass_metrics = Numbers("pass_metrics", {})
-        self.test_metrics = Numbers("test_metrics", {})
+        self.cost = math.nan
+        self.metrics = {}
+        self.pass_metrics, self.test_metrics = {}, {}
         self.wants_gradients = self.is_in_pass = self.is_stopped = False
         self.parameters, self.costs, self.gradients, self.settings = {}, [], {}, {}
         self.data = self.batch = self.feeds = self.forward = None
         self._deferred: list[tuple[bool, Callable[[], None]]] = []
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The metrics of the last batch, by name.
+
+        They may be set to a function that returns them, which is called when they are read.
+        """
+        if callable(self._metrics):
+            self._metrics = Numbers("metrics", self._metrics())
+        return self._metrics
+
+    @metrics.setter
+    def metrics(self, value: dict[str, float] | Callable[[], Mapping[str, float]]) -> None:
+        self._metrics = value if callable(value) else _converted("metrics", value, Numbers)
 
     def stop(self) -> None:
         """End the training after this batch."""

@@ -14,10 +14,10 @@ from .metrics import Metric, metric_by_name
 
 
 class Tallies:
-    """Metrics over batches of (prediction, label) or (prediction, label, weight)."""
+    """Metrics over batches of `targets`: prediction and label, perhaps weight."""
 
-    def __init__(self, metrics: Mapping[str, Metric]):
-        self.metrics = metrics
+    def __init__(self, targets: list[Variable], metrics: Mapping[str, Metric]):
+        self.targets, self.metrics = targets, metrics
 
     def receive(self, arrays: Sequence[Any]) -> None:
         """Add a batch."""
@@ -55,7 +55,8 @@ class Evaluate(RunnerItem):
 
     def begin_test(self) -> Tallies:
         """Return new tallies of the same metrics."""
-        return Tallies({name: make() for name, make in zip(self.names, self._make, strict=True)})
+        metrics = {name: make() for name, make in zip(self.names, self._make, strict=True)}
+        return Tallies(self.targets, metrics)
 
     def initialize(self, context: RunnerContext, following: Initialize) -> None:
         if context.forward is None:
@@ -70,9 +71,12 @@ class Evaluate(RunnerItem):
         for metric in batch.metrics.values():
             metric.reset()
         batch.receive(arrays)
-        self.context.metrics.update(batch.results())
         for name, metric in self._pass.metrics.items():
             metric.merge(batch.metrics[name])
+
+    def batch_results(self) -> dict[str, float]:
+        """Return the metrics of the last batch."""
+        return self._batch.results()
 
     def on_pass_begin(self, following: Following) -> None:
         if self.context.batch_id < 0:  # else a resumed training goes on in the middle

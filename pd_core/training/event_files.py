@@ -15,7 +15,7 @@ _LONGEST_RECORD = 1 << 28  # bytes; a curve or histogram is far below, images ma
 _MARK = ".tfevents."
 
 
-def find_event_files(folder: str | os.PathLike) -> dict[str, list[str]]:
+def find_event_files(folder: str | os.PathLike[str]) -> dict[str, list[str]]:
     """Return {folder: paths of its event files} for a folder and all below.
 
     Files are in the order in which they were written, which their names begin with. Links to
@@ -23,7 +23,7 @@ def find_event_files(folder: str | os.PathLike) -> dict[str, list[str]]:
     """
     files: dict[str, list[str]] = {}
     seen: set[str] = set()
-    for inner, folders, names in os.walk(folder, followlinks=True, onerror=_raise):
+    for inner, folders, names in os.walk(os.fspath(folder), followlinks=True, onerror=_raise):
         real = os.path.realpath(inner)
         if real in seen:
             folders.clear()
@@ -66,7 +66,8 @@ def _records(file: BinaryIO, damaged: Callable[[str], Any]) -> Iterator[tuple[in
     while len(header := file.read(_HEADER.size)) == _HEADER.size:
         length, checksum = _HEADER.unpack(header)
         if masked_crc32c(header[:8]) != checksum:
-            damaged(f"the length at byte {offset} is damaged, the {size - offset} bytes from there")
+            left = size - offset
+            damaged(f"the length at byte {offset} is damaged, {left} bytes from there are left out")
             return
         end = offset + _HEADER.size + length + _CHECKSUM.size
         if end > size:

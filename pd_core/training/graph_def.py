@@ -9,22 +9,8 @@ from ..graph.node import Block, Node, ancestors
 from ..graph.site import site_text
 from ..graph.variable import Variable, describe
 
-# Numbers of element types in TensorFlow's DataType, which are not those of ONNX.
-_TYPES = {
-    "float32": 1,
-    "float64": 2,
-    "int32": 3,
-    "uint8": 4,
-    "int16": 5,
-    "int8": 6,
-    "int64": 9,
-    "bool": 10,
-    "bfloat16": 14,
-    "uint16": 17,
-    "float16": 19,
-    "uint32": 22,
-    "uint64": 23,
-}
+# TensorFlow's names of element types, where they are not NumPy's.
+_TYPES = {"float16": "HALF", "float32": "FLOAT", "float64": "DOUBLE"}
 _MOST_ELEMENTS = 16  # of a constant or attribute that is shown
 
 
@@ -115,9 +101,13 @@ class _Writer:
 
     def _shape(self, x: Variable) -> None:
         """Add type and shape to the last node."""
+        from tensorboardX.proto.types_pb2 import DataType
+
         attr = self.nodes[-1].attr
         attr["type"].s = describe(x).encode()
-        attr["dtype"].type = _TYPES.get(x.dtype.name, 0)
+        name = f"DT_{_TYPES.get(x.dtype.name, x.dtype.name.upper())}"
+        if name in DataType.DESCRIPTOR.values_by_name:
+            attr["dtype"].type = DataType.Value(name)
         shapes = attr["_output_shapes"].list.shape.add()
         for size in x.shape:
             shapes.dim.add(size=-1 if size is None else size)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..graph.variable import Variable
-from .context import Numbers, RunnerContext
+from .context import RunnerContext
 from .event_files import find_event_files
 from .graph_def import graph_def
 from .item import Following, Initialize, RunnerItem
@@ -34,7 +34,7 @@ class Log(RunnerItem):
     `time/reading`, `time/step` and `time/other` (items inside of this one). At the end of a pass
     `pass/cost` and its other metrics; `test/…` for each test. After each `histograms_every`
     batches `parameters/…` and `gradients/…`; the step that gives gradients, too, is compiled
-    apart. Once, `context.settings` and the `graph` of the costs.
+    apart. Once, the `graph` of the costs and `context.settings`, which `settings` are added to.
 
     A training that is resumed appends to the same folder, and hides what its predecessor wrote
     after the checkpoint; one that is not resumed hides all that is there. An item like this one
@@ -47,18 +47,20 @@ class Log(RunnerItem):
         every: int = 10,
         histograms_every: int | None = None,
         graph: bool = True,
+        settings: Mapping[str, str | int | float | bool] | None = None,
     ):
         for name, n in (("every", every), ("histograms_every", histograms_every or 1)):
             if not isinstance(n, int) or n < 1:
                 raise ValueError(f"Log: {name} is a positive integer, not {n!r}")
         self.logdir, self.every, self.graph = os.fspath(logdir), every, graph
-        self.histograms_every = histograms_every
+        self.histograms_every, self.settings = histograms_every, dict(settings or {})
 
     def initialize(self, context: RunnerContext, following: Initialize) -> None:
         os.makedirs(self.logdir, exist_ok=True)
+        context.settings.update(self.settings)
         self._writer: Any = None
         self._is_open = self._wants_gradients = False
-        self._tests: Numbers = context.test_metrics
+        self._tests: Mapping[str, float] = context.test_metrics
         self._measures_time = context.data is not None
         super().initialize(context, following)
 
@@ -153,7 +155,9 @@ class Log(RunnerItem):
         """Return the learning rates of the last batch; schedules count an update a batch."""
         context = self.context
         factor = 1.0 if context.rate_factor is None else context.rate_factor
-        return {tag: rate(context.batches - 1) * factor for tag, rate in self._rates.items()}
+        rates = {tag: rate(context.batches - 1) * factor for tag, rate in self._rates.items()}
+        own = getattr(context.forward, "learning_rate", None)  # of steps that know theirs
+        return rates if own is None else {**rates, "learning_rate": own()}
 
     def _log_test(self):
         """Write the numbers of the last test, unless they were written before."""

@@ -130,8 +130,14 @@ class ForwardBackward(Step):
         if self is self._leader:
             cost = sum([step._run() for step in self._steps if step._is_due])
             self.context.cost = cost
+            self.context.metrics = self._metrics  # called when they are read
             self.count({"cost": cost})
         return False
+
+    def _metrics(self):
+        """The metrics of the last batch."""
+        evaluators = [e for step in self._steps for e in step.evaluators]
+        return {name: value for e in evaluators for name, value in e.batch_results().items()}
 
     def _run(self):
         """Compute the batch; return the cost."""

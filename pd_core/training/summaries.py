@@ -1,6 +1,6 @@
 """Summaries for TensorBoard: scalars, histograms and settings as its messages."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -39,10 +39,11 @@ def _buckets(values):
     if low > 0.0 or high < 0.0:
         if high - low <= 1e-12 * max(abs(low), abs(high)):  # too narrow to be divided
             return [high], [values.size]
-        counts, edges = np.histogram(values, 2 * _SIDE)
-        return edges[1:].tolist(), counts.tolist()
+        inside, edges = np.histogram(values, 2 * _SIDE)
+        return edges[1:].tolist(), inside.tolist()
     zeros = values.size - np.count_nonzero(values)
-    limits, counts = [], []
+    limits: list[float] = []
+    counts: list[int] = []
     if low < 0.0:
         below, edges = np.histogram(values, _SIDE, (low, 0.0))
         below[-1] -= zeros
@@ -57,7 +58,7 @@ def _buckets(values):
 
 
 def settings_summaries(
-    settings: Mapping[str, str | int | float | bool], metrics: Iterator[str]
+    settings: Mapping[str, str | int | float | bool], metrics: Iterable[str]
 ) -> list[Any]:
     """Return Summaries for TensorBoard's table of hyper-parameters; `metrics` are its columns."""
     from tensorboardX.summary import hparams

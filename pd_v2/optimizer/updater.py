@@ -57,6 +57,11 @@ class Updater:
         """Whether a parameter moves without a gradient too."""
         return config.decay_rate_l1 or (config.decay_rate and self.optimizer.decays)
 
+    @property
+    def last_rate(self):
+        """The learning rate of the last batch."""
+        return float(self._rate)
+
     def start(self):
         """A training begins: pruned parameters get their masks."""
         self._samples = self._pass_id = 0

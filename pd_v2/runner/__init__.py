@@ -2,6 +2,9 @@
 
 from pd_core.training import (
     Counter,
+    Evaluate,
+    Log,
+    Progress,
     ReduceRate,
     Resume,
     Runner,
@@ -21,8 +24,11 @@ __all__ = [
     "Counter",
     "Data",
     "Device",
+    "Evaluate",
     "Forward",
     "ForwardBackward",
+    "Log",
+    "Progress",
     "ReduceRate",
     "Resume",
     "Runner",

@@ -79,9 +79,9 @@ def apply(arguments, parser):
 
 def _items(arguments):
     """Return the rings of a training that show how it goes."""
-    from pd_core.training import Log
+    from pd_core.training import Log, Progress
 
-    items = []
+    items = [Progress()] if arguments.progress else []
     return [*items, Log(arguments.logdir)] if arguments.logdir else items
 
 

@@ -105,6 +105,7 @@ class TrainNetwork(RunnerItem):
                 "  hint: a runner trains one network; several run in turn, pass by pass"
             )
         context.forward = self
+        self.evaluators = []  # Evaluate items inside
         super().initialize(context, following)
         self._prepare()
 
@@ -113,7 +114,9 @@ class TrainNetwork(RunnerItem):
         step, context = self.step, self.context
         context.session, context.costs = step.session, step.topology.costs
         context.parameters.update({v.name: v for v in step.machine.learned})
+        context.settings.update(step.settings())
         step.start_training()
+        step.attached = self.evaluators
         self._keeps_rows = self.keeps_rows
         self._cost_sum, self._samples = 0.0, 0
 
@@ -139,23 +142,38 @@ class TrainNetwork(RunnerItem):
             context.wants_gradients = False
         context.data.read_ahead()
         context.cost = cost = step.run(batch, feeds)
-        context.metrics = step.batch_metrics.metrics  # called when they are read
+        context.metrics = self._metrics  # called when they are read
         self._cost_sum += cost * context.batch_size
         self._samples += context.batch_size
         return False
+
+    def learning_rate(self):
+        """Return the learning rate of the last batch, for logs."""
+        rate = self.step.updater.last_rate if self.step.updater is not None else 0.0
+        factor = self.context.rate_factor
+        return rate if factor is None else rate * factor
+
+    def _metrics(self):
+        """The metrics of the last batch."""
+        metrics = self.step.batch_metrics.metrics()
+        for each in self.evaluators:
+            metrics.update(each.batch_results())
+        return metrics
 
     def on_pass_end(self, following):
         self.step.finish_pass(self.context.pass_id)
         metrics = self.step.pass_metrics.metrics()
         if self._samples:
             metrics["cost"] = self._cost_sum / self._samples
-        self.context.pass_metrics = metrics
+        self.context.pass_metrics.update(metrics)
         following()
 
     def test(self, reader):
         """Return `cost` and metrics over a reader of minibatches, in inference mode."""
-        result = self.step.test(reader, self.context.data.feeding)
-        return {**result.metrics, "cost": result.cost}
+        tests = [e.begin_test() for e in self.evaluators]
+        result = self.step.test(reader, self.context.data.feeding, tests)
+        metrics = {name: value for test in tests for name, value in test.results().items()}
+        return {**result.metrics, **metrics, "cost": result.cost}
 
     def state(self):
         return {"cost_sum": self._cost_sum, "samples": self._samples}

@@ -31,6 +31,7 @@ class NetworkStep:
         self._inputs = topology.data_layers()
         self._check_numerics = check_numerics
         self._is_warned = False
+        self.attached = []  # of Evaluate: `targets`, computed with each step for `receive`
         self._adopt_parameters()
         self._build()
 
@@ -76,6 +77,18 @@ class NetworkStep:
         inputs = self._inputs  # so that the converting thread does not keep the network alive
         return lambda samples: feed_dict(inputs, feeder(samples))
 
+    def settings(self):
+        """Return the settings of the optimizer and the size of the network, for logs."""
+        sizes = [int(p.config.size) for p in self.topology.parameters]
+        found = {"parameters": sum(sizes)}
+        if self.optimizer is not None:
+            config = {f.name: value for f, value in self.optimizer.proto().ListFields()}
+            given = {**config, **self.optimizer.defaults}
+            found.update({name: value for name, value in given.items() if value})
+            for name in ("batch_size", "algorithm"):  # the same in all trainings
+                del found[name]
+        return found
+
     # ---- training
 
     def start_training(self):
@@ -103,9 +116,12 @@ class NetworkStep:
         """Run the step of a batch; return its cost per sample, before the update."""
         machine = self.machine
         fetches = machine.fetches
-        targets = [self.update, *self.training_targets, fetches]
-        _, total, statistics, values = self._eval(targets, feeds, batch)
+        attached = self.attached
+        targets = [self.update, *self.training_targets, fetches, [e.targets for e in attached]]
+        _, total, statistics, values, arrays = self._eval(targets, feeds, batch)
         machine.end_step(fetches, values)
+        for each, of_batch in zip(attached, arrays, strict=True):
+            each.receive(of_batch)
         cost = float(total)
         if not (isfinite(cost) or self._is_warned):
             self._warn(cost, batch, feeds)
@@ -121,8 +137,11 @@ class NetworkStep:
             self.updater.finish_pass()
         self._check_parameters(pass_id)
 
-    def test(self, reader, feeding=None):
-        """Compute cost and metrics over a reader, in inference mode, as a TestResult."""
+    def test(self, reader, feeding=None, attached=()):
+        """Compute cost and metrics over a reader, in inference mode, as a TestResult.
+
+        `attached` receive the values of their `targets`, too.
+        """
         if not callable(reader):
             raise TypeError(f"test: the reader is a function that gives batches, not {reader!r}")
         convert = self.converter(feeding)
@@ -132,8 +151,11 @@ class NetworkStep:
                 feeds = batch.to_feeds()
                 batches.read_ahead()
                 self.machine.begin(feeds, training=False)
-                cost, statistics = self._eval(list(self.targets), feeds, batch, training=False)
+                targets = [*self.targets, [e.targets for e in attached]]
+                cost, statistics, arrays = self._eval(targets, feeds, batch, training=False)
                 metrics.update(statistics)
+                for each, of_batch in zip(attached, arrays, strict=True):
+                    each.receive(of_batch)
                 total, samples = total + float(cost), samples + len(batch)
         if not samples:
             raise ZeroDivisionError("test: the reader gave no samples")

@@ -55,8 +55,8 @@ class Curve:
         self._groups = [kept for group in self._groups if (kept := _before(group, step))]
         self._count = sum(map(len, self._groups))
         self._open = _before(self._open, step)
-        points = self.points()
-        self.last = points[-1] if points else None
+        self.last = None
+        self.last = next(reversed(self.points()), None)
 
     def points(self) -> list[Point]:
         """Return the points in the order in which they were added, the last one included."""

@@ -1,0 +1,128 @@
+"""Programs whose sessions record the times of their kernels."""
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import count
+from time import perf_counter_ns
+from typing import Any
+
+import numpy as np
+
+from ..backend.base import Backend, Graph
+from ..backend.ort import OrtBackend, session
+from ..graph.recording import not_recording
+from ..graph.site import Site
+from ..graph.update import Update
+from ..graph.variable import Variable
+from .kernels import Evaluation, Run, add_kernels, read_recorded
+from .origins import origins_of, with_origins
+from .programs import Program, ProgramCache
+from .structure import Structure
+
+_numbers = count()  # of programs
+
+
+class TimedSession:
+    """A session of ONNX Runtime that records its kernels, and when it ran.
+
+    `evaluation()` returns the one that a run belongs to.
+    """
+
+    def __init__(self, inner: Any, program: int, evaluation: Callable[[], Evaluation]):
+        self.inner, self.program, self.evaluation = inner, program, evaluation
+        self.runs: list[Run] = []
+        self.sites: dict[str, Site | None] = {}  # of the operators by name
+
+    def io_binding(self) -> Any:
+        """Return a new binding of inputs and outputs."""
+        return self.inner.io_binding()
+
+    def run_with_iobinding(self, binding: Any) -> None:
+        """Run the session on a binding."""
+        run = Run(self.program, perf_counter_ns())
+        self.runs.append(run)
+        self.evaluation().runs.append(run)
+        try:
+            self.inner.run_with_iobinding(binding)
+            run.completed = True
+        finally:
+            run.end = perf_counter_ns()
+
+    def finish(self) -> None:
+        """Add the kernels to the runs; nothing more is recorded."""
+        add_kernels(self.runs, read_recorded(self.inner.end_profiling()), self.sites)
+        self.runs.clear()
+
+
+class TimedBackend:
+    """A backend whose programs have timed sessions, which are added to a list.
+
+    The reference evaluator has no kernels to time: its programs are the same as ever.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        folder: str,
+        sessions: list[TimedSession],
+        evaluation: Callable[[], Evaluation],
+    ):
+        self.backend, self.device = backend, backend.device
+        self.folder, self.sessions, self.evaluation = folder, sessions, evaluation
+        self.values, self.sites = backend.values, backend.sites
+
+    def compile(self, graph: Graph, seam: Sequence[Variable] = ()) -> Any:
+        """Return a program of the graph."""
+        if not isinstance(self.backend, OrtBackend):
+            return self.backend.compile(graph, seam)
+        number = next(_numbers)
+        opened: list[TimedSession] = []
+
+        def open_session(model: bytes, device: str, without: Iterable[str]) -> TimedSession:
+            path = f"{self.folder}/{number}_{len(opened)}"
+            inner = session(model, device, without=without, profile=path)
+            opened.append(TimedSession(inner, number, self.evaluation))
+            return opened[-1]
+
+        program = self.backend.compile(graph, seam, open_session)
+        for timed, sites in zip(opened, program.sites, strict=True):
+            timed.sites = dict(sites)
+        self.sessions += opened
+        return program
+
+
+class TimedPrograms(ProgramCache):
+    """What compiles one program anew, with the origins of its operators.
+
+    Nothing is found in it: a program of the same structure may have other layers and lines.
+    """
+
+    def __init__(self, timed: Callable[[Backend], TimedBackend], updates: Sequence[Update]):
+        super().__init__()
+        self.timed, self.updates = timed, updates
+
+    def get(self, structure: Structure) -> None:
+        return None
+
+    def compile(
+        self,
+        backend: Backend,
+        structure: Structure,
+        targets: tuple[Sequence[Variable], Sequence[tuple[Variable, Variable]], Sequence[Variable]],
+        fed: dict[Variable, np.ndarray],
+        training: bool,
+    ) -> Program:
+        begin, timed = perf_counter_ns(), self.timed(backend)
+        with not_recording():
+            traced = _with_origins(targets, self.updates, set(fed))
+        program = super().compile(timed, structure, traced, fed, training)
+        timed.evaluation().compiling.append((begin, perf_counter_ns()))
+        return program
+
+
+def _with_origins(targets, updates, fed):
+    """The same fetches, updates and seam, of nodes that know where they come from."""
+    fetches, changes, seam = targets
+    flat = [*fetches, *(new for _, new in changes), *seam]
+    again = iter(with_origins(flat, origins_of(flat, updates, fed), fed))
+    fetches = [next(again) for _ in fetches]
+    return fetches, [(v, next(again)) for v, _ in changes], list(again)

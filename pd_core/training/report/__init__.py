@@ -1,0 +1,3 @@
+"""Reports about trainings: event files as one HTML page."""
+
+from .page import write_report
