@@ -1,15 +1,14 @@
-"""The data of `Module.fit`: arrays, readers and iterables, as batches of checked arrays."""
+"""Batches for `Module.fit`: of arrays, readers and iterables."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from ..graph.errors import DTypeError, ShapeError
+from ..graph.errors import ShapeError
 from ..training.batches import ArrayReader, close, reader_of
 from ..training.generators import generators_state, set_generators
-
-Arrays = dict[str, np.ndarray]  # by what errors call them: x, or x[0] and x[1]
+from .fit_arrays import checked, columns, is_array
 
 
 class Batch(tuple[np.ndarray, ...]):
@@ -82,7 +81,7 @@ class Source:
         if self.class_weight is None:
             return batch
         end = self.targets.stop
-        weight = self._class_weights(batch[self.targets], batch[end:])
+        weight = self._class_weights(self.class_weight, batch[self.targets], batch[end:])
         return Batch((*batch[:end], weight))
 
     def _parsed(self, raw):
@@ -111,7 +110,7 @@ class Source:
             f"a {what}\n  hint: a reader of samples is to be batched, and their columns stacked"
         )
 
-    def _class_weights(self, targets, weights):
+    def _class_weights(self, classes, targets, weights):
         """The weight of each label's class, times the weight of its sample."""
         if len(targets) > 1:
             raise TypeError(f"{self.who}: class_weight is for one y, there are {len(targets)}")
@@ -123,7 +122,7 @@ class Source:
                 f"y is {y.dtype} {y.shape}"
             )
         weight = np.ones(y.shape, np.float32)
-        for label, value in self.class_weight.items():
+        for label, value in classes.items():
             weight[y == label] = value
         for w in weights:
             if w.shape != y.shape[: w.ndim]:
@@ -143,7 +142,7 @@ def source_of(who: str, x: Any, y: Any = None, **options: Any) -> Source:
             raise TypeError(f"{who}: x is a reader of batches (x, y), y is given too")
         return array_source(who, x, y, **options)
     if is_array(x):
-        shapes = ", ".join(str(np.shape(a)) for a in _columns(x))
+        shapes = ", ".join(str(np.shape(a)) for a in columns(x))
         raise TypeError(f"{who}: y is missing, x has the shape {shapes}")
     if options.get("sample_weight") is not None:
         raise TypeError(f"{who}: sample_weight is for arrays, a reader gives (x, y, weights)")
@@ -169,55 +168,6 @@ def array_source(
 def reader_source(who: str, x: Any) -> Source:
     """Return the batches of a reader of inputs alone."""
     return Source(who, reader_of(x), is_labelled=False)
-
-
-def is_array(data: Any) -> bool:
-    """Whether data is an array, or several of them, rather than a reader."""
-    return hasattr(data, "shape") or len(_columns(data)) > 1
-
-
-def checked(who: str, parts: Mapping[str, Any]) -> Arrays:
-    """Return the arrays of all parts by name, after a check of their types, lengths and labels."""
-    arrays: Arrays = {}
-    for part, data in parts.items():
-        columns = _columns(data)
-        for k, column in enumerate(columns):
-            name = part if len(columns) == 1 else f"{part}[{k}]"
-            arrays[name] = _checked_array(who, name, column)
-    sizes = {len(a) for a in arrays.values()}
-    shapes = ", ".join(f"{name} {a.shape}" for name, a in arrays.items())
-    if len(sizes) > 1:
-        raise ShapeError(f"{who}: different numbers of samples: {shapes}")
-    if sizes == {0}:
-        raise ShapeError(f"{who}: there are no samples: {shapes}")
-    return arrays
-
-
-def _columns(data):
-    """Several arrays, or one that may be a nested list of numbers."""
-    is_several = isinstance(data, (tuple, list)) and all(getattr(a, "shape", ()) for a in data)
-    return list(data) if is_several and data else [data]
-
-
-def _checked_array(who, name, data):
-    try:
-        array = np.asarray(data)
-    except ValueError as error:
-        raise ShapeError(f"{who}: {name} is no array: {error}") from None
-    if array.dtype.kind not in "fiub":
-        raise DTypeError(f"{who}: {name} holds {array.dtype} values, which are no numbers")
-    if not array.ndim:
-        raise ShapeError(
-            f"{who}: {name} is the number {array}, the samples are along the first axis of arrays\n"
-            "  hint: a reader gives batches, not samples"
-        )
-    if name[0] != "x" and array.dtype.kind == "f":
-        rows = np.isnan(array).any(tuple(range(1, array.ndim)))
-        if rows.any():
-            raise ValueError(
-                f"{who}: {name} {array.shape} is nan in {rows.sum()} of {len(rows)} samples"
-            )
-    return array
 
 
 def _checked_weights(who, class_weight):

@@ -168,7 +168,11 @@ class ModuleStep(Step):
             targets = context.feeds[self.source.targets]
             prediction, label = self.objective.pair(list(variables_in(output)), targets)
             evaluator.receive([prediction.numpy(), label])
+        context.metrics = self._metrics  # called when they are read
         return False
+
+    def _metrics(self):
+        return {name: v for e in self.evaluators for name, v in e.batch_results().items()}
 
     def test(self, source: Source) -> dict[str, float]:
         """Return `cost` and the metrics over a source, in evaluation mode."""

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..optimizers.base import Optimizer
-from ..training import Counter, Device, RunnerItem, TestEvery, runner_of
+from ..training import Counter, Device, Progress, RunnerItem, TestEvery, runner_of
+from .fit_arrays import checked
 from .fit_data import Source, array_source, source_of
 from .fit_steps import ModuleStep, SourceData, StaticStep
 from .history import History, Recorder
@@ -41,13 +42,22 @@ def _split(x, y, share):
         raise TypeError("fit: validation_split is for arrays x and y, not for a reader")
     if not 0 < share < 1:
         raise ValueError(f"fit: validation_split is within (0, 1), not {share}")
-    samples = array_source("fit", x, y).reader.arrays[0]
-    rows = int(len(samples) * (1 - share))
-    if rows in (0, len(samples)):
+    samples = len(next(iter(checked("fit", {"x": x, "y": y}).values())))
+    rows = int(samples * (1 - share))
+    if rows in (0, samples):
         raise ValueError(
-            f"fit: validation_split={share} of {len(samples)} samples leaves {rows} for training"
+            f"fit: validation_split={share} of {samples} samples leaves {rows} for training"
         )
     return rows
+
+
+def shown(callbacks: Sequence[RunnerItem], verbose: bool | None) -> list[RunnerItem]:
+    """Return the callbacks with a Progress around them; None shows it in a terminal only."""
+    if isinstance(callbacks, RunnerItem):
+        raise TypeError(f"fit: callbacks are a list of items, not {callbacks!r}")
+    if verbose is False:
+        return list(callbacks)
+    return [Progress(disable=False if verbose else None), *callbacks]
 
 
 def fit(
@@ -68,14 +78,16 @@ def fit(
             f"fit: {type(module).__name__}.train_one_batch has an optimizer of its own, "
             f"{type(optimizer).__name__} is one too many"
         )
-    if not is_stepping and optimizer is None:
-        raise TypeError("fit: needs an optimizer, such as optimizer=pd.AdamOptimizer()")
+    if not is_stepping and not isinstance(optimizer, Optimizer):
+        raise TypeError(
+            f"fit: needs an optimizer, such as optimizer=pd.AdamOptimizer(), not {optimizer!r}"
+        )
     with modes_kept(module):
         if not module.training:
             module.train()
-        step: Any
+        step: ModuleStep | StaticStep
         inner: list[RunnerItem] = []
-        if is_stepping:
+        if optimizer is None:
             step = ModuleStep(module, objective, training)
         else:
             update = KeptUpdate(optimizer)

@@ -21,8 +21,6 @@ class KeptUpdate(Update):
     """
 
     def __init__(self, optimizer: Optimizer):
-        if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"fit: an optimizer, not {optimizer!r}")
         super().__init__(_Kept(optimizer))
         self._kind = type(optimizer).__name__
 

@@ -23,7 +23,7 @@ from ..training import RunnerItem
 from . import saved
 from .evaluation import evaluated, predicted
 from .fit_data import array_source, is_array, reader_source, source_of
-from .fitting import fit, training_sources
+from .fitting import fit, shown, training_sources
 from .history import History
 from .inputs import DeclaredInput, Input, declared
 from .layer import Layer
@@ -148,6 +148,7 @@ class Module(Layer):
         sample_weight: Any = None,
         shuffle: bool = True,
         seed: int = 0,
+        verbose: bool | None = None,
     ) -> History:
         """Train until there were so many epochs; return the numbers of each.
 
@@ -170,6 +171,8 @@ class Module(Layer):
         `class_weight` {class: weight, 1 if it is not there} and `sample_weight` [N] multiply the
         loss of each sample in training; the cost is sum(w loss) / n.
 
+        `verbose` shows a bar for each epoch, by default only in a terminal.
+
         The module is in training mode meanwhile. If it was that before, layers below it that are in
         evaluation mode stay so.
         """
@@ -186,7 +189,8 @@ class Module(Layer):
         )
         objective, forward = Objective(loss, metrics), self._static_forward()
         self._objective = objective
-        return fit(self, forward, objective, optimizer, training, validation, callbacks, epochs)
+        items = shown(callbacks, verbose)
+        return fit(self, forward, objective, optimizer, training, validation, items, epochs)
 
     def _static_forward(self) -> Callable[..., Any]:
         """Return a function that builds `forward` on feed slots.

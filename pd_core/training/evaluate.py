@@ -46,7 +46,8 @@ class Evaluate(RunnerItem):
         metrics: str | Metric | Sequence[str | Metric] = "accuracy",
         weight: Variable | None = None,
     ):
-        self.targets = [prediction, label] if weight is None else [prediction, label, weight]
+        targets = [prediction, label]
+        self.targets: list[Any] = targets if weight is None else [*targets, weight]
         given = [metrics] if isinstance(metrics, (str, Metric)) else list(metrics)
         self._make = [_maker(metric) for metric in given]
         self.names = [make().name for make in self._make]
