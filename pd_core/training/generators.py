@@ -2,6 +2,7 @@
 
 import base64
 import random
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,12 @@ class Generators:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Generators):
             return NotImplemented
-        return self.random == other.random and _equal(self.numpy, other.numpy)
+        return not self.differing(other)
+
+    def differing(self, other: "Generators") -> frozenset[str]:
+        """Return which of "random" and "numpy" are in another state."""
+        same = {"random": self.random == other.random, "numpy": _equal(self.numpy, other.numpy)}
+        return frozenset(name for name in same if not same[name])
 
 
 def generators_state(with_numpy: bool = True) -> Generators:
@@ -29,13 +35,13 @@ def generators_state(with_numpy: bool = True) -> Generators:
     return Generators(random.getstate(), numpy)
 
 
-def set_generators(state: Generators | dict[str, Any]) -> None:
-    """Set the generators to a state, which may be an encoded one."""
+def set_generators(state: Generators | dict[str, Any], but: Collection[str] = ()) -> None:
+    """Set the generators to a state, which may be an encoded one, but not "random" or "numpy"."""
     if not isinstance(state, Generators):
         state = _decoded(state)
-    if state.random is not None:
+    if state.random is not None and "random" not in but:
         random.setstate(state.random)
-    if state.numpy is not None:
+    if state.numpy is not None and "numpy" not in but:
         np.random.set_state(state.numpy)
 
 

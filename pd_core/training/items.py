@@ -1,6 +1,6 @@
 """The rings around a step: where it runs, what is counted and read."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from contextlib import ExitStack
 from typing import Any
 
@@ -11,7 +11,7 @@ from .batches import Reader, batch_size_of, close, reader_of
 from .context import RunnerContext
 from .generators import encoded, generators_state, set_generators
 from .item import Following, Initialize, RunnerItem
-from .positions import positioned, reads_ahead, resumed
+from .positions import draws_ahead, positioned, resumed
 
 
 class Device(RunnerItem):
@@ -109,12 +109,14 @@ class Data(RunnerItem):
 
     def __init__(self, reader: Reader, inputs: Sequence[Variable | str] | None = None):
         self.reader = reader_of(reader)
+        self._length = len(reader) if isinstance(reader, Sized) else None
         self.inputs = None if inputs is None else list(inputs)
         self._iterator: Any = None
         self._resumed: dict[str, Any] | None = None
 
     def initialize(self, context: RunnerContext, following: Initialize) -> None:
         context.data, context.feeds = self, None
+        context.pass_batches = self._length
         super().initialize(context, following)
 
     def on_pass_begin(self, following: Following) -> None:
@@ -124,8 +126,7 @@ class Data(RunnerItem):
             self._iterator = positioned(self.reader)
             return
         self._iterator = resumed(self.reader, state["position"])
-        if not reads_ahead(self._iterator):
-            set_generators(state["generators"])
+        set_generators(state["generators"], but=draws_ahead(self._iterator))
 
     def on_batch_begin(self, following: Following) -> Any:
         try:

@@ -17,11 +17,10 @@ generators at their beginning are a part of their position. A checkpoint
 is restored by
 
     items = resumed(reader, state["items"])
-    if not reads_ahead(items):
-        set_generators(state["generators"])
+    set_generators(state["generators"], but=draws_ahead(items))
 
-An iterator that reads ahead in a thread which may draw has the attribute `reads_ahead`: the thread
-draws again what it drew, so the generators are left to it.
+An iterator with a thread that reads ahead may have the attribute `draws_ahead`, which of "random"
+and "numpy" the thread draws from. A restored one draws again, so they are left to it.
 
 Remembering positions costs something, so iterators may have a third method, track(), which is
 called before the first item is taken, and without which they have no state().
@@ -35,7 +34,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, compress, islice, repeat
 from operator import length_hint
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from ..graph.site import is_internal, user_site
 from .generators import Generators, generators_state, set_generators
@@ -92,7 +91,7 @@ def positioned(reader: Reader) -> Any:
     """Call a reader; return its iterator, which has state() and remembers what that needs."""
     before = None if hasattr(reader, "position_traits") else generators_state()
     items = iter(reader())
-    if not hasattr(items, "state"):
+    if not (hasattr(items, "state") and hasattr(items, "restore")):
         items = _Foreign(items, reader, before or generators_state())
     if hasattr(items, "track"):
         items.track()
@@ -109,14 +108,12 @@ def restored(reader: Reader, state: State, discard: Callable | None = None) -> A
     if again:
         set_generators(state["called"])
     items = positioned(reader)
-    if state is None:
-        return items
-    if again and isinstance(items, Reread):
+    if again != isinstance(items, _Foreign) and state is not None:
+        raise other_reader(reader, "a user's function" if again else "none", state)
+    if again:
         items.restore(state, discard)
-    elif hasattr(items, "restore"):
+    elif state is not None:
         items.restore(state)
-    else:
-        raise ValueError(f"the iterator of the reader {reader_name(reader)} has no restore(state)")
     return items
 
 
@@ -134,9 +131,9 @@ def resumed(reader: Reader, state: State) -> Any:
     return restored(reader, state)
 
 
-def reads_ahead(items: Any) -> bool:
-    """Whether a thread of an iterator may be drawing from the global generators."""
-    return bool(getattr(items, "reads_ahead", False))
+def draws_ahead(items: Any) -> frozenset[str]:
+    """Return which of "random" and "numpy" the threads of a restored iterator draw from."""
+    return frozenset(getattr(items, "draws_ahead", ()))
 
 
 def skip(items: Iterator[Any], count: int, reader: Reader) -> None:
@@ -163,8 +160,8 @@ def reader_name(reader: Any) -> str:
 class _Beginning:
     """The beginning and the end of an iteration: the generators' states there."""
 
-    def __init__(self, draws: bool) -> None:
-        self.draws, self.tracks = draws, False
+    def __init__(self, draws: bool, called: Generators | None) -> None:
+        self.draws, self.tracks, self.called = draws, False, called
         self.begun = self.ended = False
         self.generators: Generators | None = None
 
@@ -172,7 +169,8 @@ class _Beginning:
         """Yield the items, when the first of them is asked for."""
         self.begun = True
         if self.tracks and self.draws:
-            self.generators = generators_state()
+            now = generators_state()
+            self.generators = self.called if now == self.called else now
         yield items
         self.ended = True
 
@@ -183,8 +181,14 @@ class Reread(compress):
     It counts them, in C: the second argument of `compress` has one element less for each.
     """
 
-    def __new__(cls, items: Iterable[Any], reader: Reader, draws: bool = True) -> "Reread":
-        beginning, left = _Beginning(draws), repeat(True, sys.maxsize)
+    def __new__(
+        cls,
+        items: Iterable[Any],
+        reader: Reader,
+        draws: bool = True,
+        called: Generators | None = None,
+    ) -> Self:
+        beginning, left = _Beginning(draws, called), repeat(True, sys.maxsize)
         self = super().__new__(cls, chain.from_iterable(beginning.of(items)), left)
         self.items, self.reader = items, reader
         self.beginning, self._left = beginning, left
@@ -239,27 +243,27 @@ class Reread(compress):
 
 
 class _Foreign(Reread):
-    """Items of a user's reader: calling it may draw too."""
+    """Items of a user's reader, which may draw when it is called too."""
 
-    _called: Generators
-
-    def __new__(cls, items: Iterator[Any], reader: Reader, called: Generators) -> "_Foreign":
-        self = super().__new__(cls, items, reader)
-        assert isinstance(self, _Foreign)
-        self._called = called
+    def __new__(cls, items: Iterator[Any], reader: Reader, called: Generators) -> Self:
+        self = super().__new__(cls, items, reader, True, called)
+        self._name = reader_name(reader)
         return self
 
+    _name: str
+
     @property
-    def reads_ahead(self) -> bool:
+    def draws_ahead(self) -> frozenset[str]:
         """What the items say."""
-        return reads_ahead(self.items)
+        return draws_ahead(self.items)
 
     def state(self) -> State:
         """Return the number of items, and the generators' states before the call and after it."""
         state = super().state()
-        if state.get("generators") == self._called:
+        called = self.beginning.called
+        if state.get("generators") is called:
             del state["generators"]
-        return {**state, "called": self._called, "read_again": [reader_name(self.reader)]}
+        return {**state, "called": called, "read_again": [self._name]}
 
 
 def not_tracked(reader: Reader) -> ValueError:

@@ -14,6 +14,7 @@ import pickle
 import pkgutil
 
 from pd_core import DamagedFile, atomic_write
+from pd_core.training.positions import rereadable
 from pd_v2 import pickles
 from pd_v2.dataset.transfer import md5file, transfer
 from pd_v2.dataset.trust import trusted
@@ -204,7 +205,7 @@ def cluster_files_reader(files_pattern, trainer_count, trainer_id, loader=None, 
             with open(name, "rb") as file:
                 yield from loader(file)
 
-    return samples
+    return rereadable(samples, draws=True)  # the loader may
 
 
 def _load_samples(file, trusted):

@@ -9,6 +9,7 @@ import functools
 import os
 
 from pd_core import DamagedFile
+from pd_core.training.positions import rereadable
 from pd_v2 import image
 from pd_v2.dataset import common, matlab
 from pd_v2.dataset.samples import Samples
@@ -54,6 +55,7 @@ def reader_creator(
     """
     batches = functools.cache(lambda: _batches(data_file, label_file, setid_file, dataset_name))
 
+    @rereadable
     def samples():
         for path in batches():
             for number, (content, label) in enumerate(_batch(path), 1):

@@ -144,7 +144,7 @@ def __reader__(filepath, format="pairwise", shuffle=True, fill_missing=-1):
         for queries in query_filter(load_from_text(filepath, shuffle, fill_missing)):
             yield from _SAMPLES_OF[format](queries)
 
-    return Samples(samples)
+    return Samples(samples, draws=shuffle)
 
 
 train = functools.partial(__reader__, filepath="MQ2007/MQ2007/Fold1/train.txt")

@@ -1,7 +1,10 @@
 """The reader that every dataset returns."""
 
+import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+
+from pd_core.training import positions
 
 
 @dataclass(frozen=True)
@@ -12,9 +15,20 @@ class Samples:
     """
 
     read: Callable[[], Iterable]
+    draws: bool = False  # whether the samples depend on the global random generators
 
     def __call__(self):
-        return iter(self.read())
+        return iter(self._reader())
+
+    @property
+    def position_traits(self):
+        """What `pd_core.training.positions` knows of the reader."""
+        return positions.traits(self._reader)
+
+    @functools.cached_property
+    def _reader(self):
+        known = hasattr(self.read, "position_traits")
+        return self.read if known else positions.rereadable(self.read, self.draws)
 
     def __iter__(self):
         return self()

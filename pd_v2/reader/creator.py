@@ -4,6 +4,7 @@ import contextlib
 
 import numpy as np
 
+from pd_core.training.positions import rereadable
 from pd_v2 import master, pickles
 from pd_v2.reader.threads import buffered
 from pd_v2.recordio.chunks import matching, read_records
@@ -17,6 +18,7 @@ def np_array(x):
     """Return a reader of the slices of an array along axis 0, such as the rows of a matrix."""
     x = np.asarray(x)
 
+    @rereadable
     def rows():
         yield from x if x.ndim else [x]
 
@@ -29,6 +31,7 @@ def text_file(path):
     Bytes that are not UTF-8 become lone surrogates, as in a script that `python -m pd_v2` runs.
     """
 
+    @rereadable
     def lines():
         with open(path, encoding="utf-8", errors="surrogateescape", newline="\n") as file:
             for line in file:
@@ -46,6 +49,7 @@ def recordio(paths, buf_size=100, trusted=False):
     """
     patterns = paths.split(",") if isinstance(paths, str) else list(paths)
 
+    @rereadable
     def samples():
         for pattern in patterns:
             for name in matching("recordio", pattern):
@@ -60,6 +64,9 @@ def cloud_reader(paths, etcd_endpoints, timeout_sec=5, buf_size=64, trusted=Fals
 
     paths is a file name or pattern, or a list of them. In each pass every sample goes to one of the
     readers; all of them are in this process (pd_v2.master). `trusted` is as in `recordio`.
+
+    A training that goes on in another process reads the pass again from its beginning, which finds
+    the place if there is one reader only.
     """
     client = master.client(etcd_endpoints, timeout_sec, buf_size)
     client.set_dataset(paths)

@@ -4,11 +4,13 @@ Nothing is read before the new reader is iterated.
 """
 
 import itertools
-import operator
+from operator import length_hint
 
+from pd_core.training import positions
+from pd_core.training.generators import generators_state, set_generators
 from pd_v2.reader import shuffling
+from pd_v2.reader.iterators import ReaderIterator, Sources, Stream, restored_each
 from pd_v2.reader.pipe import PipeReader, pipe_reader
-from pd_v2.reader.prefetch import ReaderIterator
 from pd_v2.reader.protocol import require_reader, wrapping
 from pd_v2.reader.threads import buffered, xmap_readers
 
@@ -38,38 +40,91 @@ def map_readers(func, *readers):
         raise TypeError(f"map_readers: func must be a function, got {type(func).__name__}")
     _require_readers("map_readers", readers)
 
-    def mapped():
-        yield from map(func, *(reader() for reader in readers))
+    return positions.known(lambda: Stream(_Mapped(func, readers)), *readers, draws=True)
 
-    return mapped
+
+class _Mapped(Sources):
+    """Samples of several readers, mapped."""
+
+    name = "map_readers"
+
+    def __init__(self, func, readers):
+        super().__init__(*readers)
+        self._func = func
+
+    def items(self):
+        return map(self._func, *self.open())
 
 
 def shuffle(reader, buf_size):
     """Shuffle samples within windows of buf_size, with the `random` module."""
     require_reader("shuffle", reader)
 
-    return wrapping(reader, lambda: _Shuffled(reader, max(buf_size, 1)))
+    read = positions.known(lambda: _Shuffled(reader, max(buf_size, 1)), reader, draws=True)
+    return wrapping(reader, read)
 
 
 class _Shuffled(ReaderIterator):
-    """Samples shuffled within windows; the rest of the current window is available."""
+    """Samples shuffled within windows; the rest of the current window is available.
+
+    The position is the beginning of the window and the number of samples given out from it. To read
+    the window again, the global generators have to be where they were.
+    """
+
+    name = "shuffle"
 
     def __init__(self, reader, size):
         super().__init__(reader)
         self._size, self._window = size, iter(())
+        self._beginning, self._count = None, 0
 
     def __next__(self):
         for sample in self._window:
             return sample
-        window = list(itertools.islice(self.samples, self._size))
-        shuffling.shuffle(window)
-        self._window = iter(window)
+        self._read_window()
         return next(self._window)
+
+    def _read_window(self, order=None):
+        """Read and shuffle a window, with `random` in the state `order` where that is given."""
+        samples, beginning = self.samples, None
+        known = positions.traits(self._reader)
+        if self._tracks:
+            beginning = {"source": samples.state()}
+        if self._tracks and (known.draws or known.draws_ahead):
+            beginning["generators"] = generators_state()
+        window = list(itertools.islice(samples, self._size))
+        if order is not None:
+            positions.draws_ahead(samples)  # now: threads that began with the window have drawn
+            set_generators(order)
+        if self._tracks and (known.draws_ahead or not known.draws):
+            beginning["order"] = generators_state(with_numpy=False)
+        shuffling.shuffle(window)
+        self._beginning, self._count, self._window = beginning, len(window), iter(window)
 
     @property
     def available(self):
         """The number of samples left in the window."""
-        return operator.length_hint(self._window)
+        return length_hint(self._window)
+
+    def _state(self):
+        if self._beginning is None:
+            return super()._state()
+        return {**self._beginning, "given": self._count - length_hint(self._window)}
+
+    def _restore(self, state):
+        self._samples = positions.restored(self._reader, state["source"], self._discard)
+        if "given" not in state:
+            return
+        if "generators" in state:
+            set_generators(state["generators"], but=positions.draws_ahead(self._samples))
+        self._read_window(state.get("order"))
+        positions.skip(self._window, state["given"], self._reader)
+
+    def _discard(self, samples, count):
+        """Take samples of the windows before; draw for them, as the reader may draw in between."""
+        while count > 0 and (window := list(itertools.islice(samples, min(count, self._size)))):
+            shuffling.shuffle(window)
+            count -= len(window)
 
     def close(self):
         super().close()
@@ -80,10 +135,32 @@ def chain(*readers):
     """Concatenate readers: all samples of the first, then all of the second, and so on."""
     _require_readers("chain", readers)
 
-    def chained():
-        yield from itertools.chain.from_iterable([reader() for reader in readers])
+    return positions.known(lambda: Stream(_Chained(*readers)), *readers)
 
-    return chained
+
+class _Chained(Sources):
+    """Samples of several readers, one reader after the other; the first `_current` have ended."""
+
+    name = "chain"
+    _current = 0
+
+    def items(self):
+        self.open()
+        return itertools.chain.from_iterable(self._each())
+
+    def _each(self):
+        while self._current < len(self.readers):
+            yield self.iterators[self._current]
+            self._current += 1
+
+    def state(self):
+        states = [items.state() for items in self.iterators[self._current :]]
+        return {"current": self._current, "sources": states}
+
+    def restore(self, state):
+        self._current = state["current"]
+        rest = restored_each(self.readers[self._current :], state["sources"])
+        self.iterators = [iter(()) for _ in range(self._current)] + rest
 
 
 def compose(*readers, check_alignment=True):
@@ -93,13 +170,20 @@ def compose(*readers, check_alignment=True):
     """
     _require_readers("compose", readers)
 
-    def composed():
-        streams = [reader() for reader in readers]
-        rows = _aligned(streams) if check_alignment else zip(*streams, strict=False)
-        for row in rows:
-            yield tuple(itertools.chain.from_iterable(map(_as_tuple, row)))
+    return positions.known(lambda: Stream(_Composed(readers, check_alignment)), *readers)
 
-    return composed
+
+class _Composed(Sources):
+    """Samples of several readers, joined."""
+
+    name = "compose"
+
+    def __init__(self, readers, check_alignment):
+        super().__init__(*readers)
+        self._rows = _aligned if check_alignment else _shortest
+
+    def items(self):
+        return map(_joined, self._rows(self.open()))
 
 
 def firstn(reader, n):
@@ -108,10 +192,28 @@ def firstn(reader, n):
     if n < 0:
         raise ValueError(f"firstn: n must not be negative, got {n}")
 
-    def first():
-        yield from itertools.islice(reader(), n)
+    return wrapping(reader, positions.known(lambda: Stream(_First(reader, n)), reader))
 
-    return wrapping(reader, first)
+
+class _First(Sources):
+    """The first samples of a reader; `_left` has an element for each that is still to come."""
+
+    name = "firstn"
+
+    def __init__(self, reader, n):
+        super().__init__(reader)
+        self._left = itertools.repeat(True, n)
+
+    def items(self):
+        (samples,) = self.open()
+        return itertools.compress(itertools.islice(samples, length_hint(self._left)), self._left)
+
+    def state(self):
+        return {**super().state(), "left": length_hint(self._left)}
+
+    def restore(self, state):
+        super().restore(state)
+        self._left = itertools.repeat(True, state["left"])
 
 
 def _require_readers(who, readers):
@@ -121,8 +223,16 @@ def _require_readers(who, readers):
         require_reader(who, reader)
 
 
+def _joined(row):
+    return tuple(itertools.chain.from_iterable(map(_as_tuple, row)))
+
+
 def _as_tuple(sample):
     return sample if isinstance(sample, tuple) else (sample,)
+
+
+def _shortest(streams):
+    return zip(*streams, strict=False)
 
 
 def _aligned(streams):

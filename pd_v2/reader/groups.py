@@ -3,7 +3,9 @@
 import itertools
 import operator
 
-from pd_v2.reader.prefetch import ReaderIterator, available
+from pd_core.training.positions import known, not_tracked
+from pd_v2.reader.iterators import ReaderIterator
+from pd_v2.reader.prefetch import available
 from pd_v2.reader.protocol import require_reader, wrapping
 
 __all__ = ["batch"]
@@ -19,18 +21,22 @@ def batch(reader, batch_size):
     if size < 1:
         raise ValueError(f"batch: batch_size must be at least 1, got {size}")
 
-    return wrapping(reader, lambda: _Minibatches(reader, size))
+    return wrapping(reader, known(lambda: _Minibatches(reader, size), reader))
 
 
 class _Minibatches(ReaderIterator):
     """Lists of `size` samples."""
 
+    name = "batch"
+
     def __init__(self, reader, size):
         super().__init__(reader)
-        self._size = size
+        self._size, self._whole = size, True
 
     def __next__(self):
+        self._whole = False  # until no error can come
         samples = list(itertools.islice(self.samples, self._size))
+        self._whole = True
         if not samples:
             raise StopIteration
         return samples
@@ -39,3 +45,8 @@ class _Minibatches(ReaderIterator):
     def available(self):
         """The number of available batches, which may be a fraction."""
         return available(self._samples) / self._size
+
+    def _state(self):
+        if not self._whole:
+            raise not_tracked(self._reader)
+        return super()._state()

@@ -6,6 +6,8 @@ import shlex
 import subprocess
 import zlib
 
+from pd_core.training.positions import rereadable
+
 _GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
 
 
@@ -55,7 +57,7 @@ def pipe_reader(left_cmd, parser, bufsize=8192, file_type="plain", cut_lines=Tru
         for chunk in pipe.chunks(cut_lines, line_break):
             yield from parser(chunk)
 
-    return parsed
+    return rereadable(parsed, draws=True)  # the parser may
 
 
 def _output(command, bufsize):

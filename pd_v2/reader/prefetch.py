@@ -6,14 +6,20 @@ one, `next` may have side effects, so that no items are available.
 
 import functools
 import math
-from collections.abc import Iterator
+
+from pd_core.training import positions
+from pd_core.training.generators import generators_state
 
 _LIST_ITERATORS = type(iter([])), type(iter(()))
 
 
 def available(items):
     """Return the number of available items; math.inf includes the end."""
-    return math.inf if type(items) in _LIST_ITERATORS else getattr(items, "available", 0)
+    if type(items) in _LIST_ITERATORS:
+        return math.inf
+    if hasattr(items, "available"):
+        return items.available
+    return available(items.items) if isinstance(items, positions.Reread) else 0
 
 
 def close(items):
@@ -23,32 +29,46 @@ def close(items):
         method()
 
 
-class ReaderIterator(Iterator):
-    """Base of iterators over a reader, which is called when the first item is requested."""
+class PrefetchIterator(positions.Reread):
+    """The samples of a reader that prefetches, so that all of them count as available.
 
-    def __init__(self, reader):
-        self._reader, self._samples = reader, None
-
-    @property
-    def samples(self):
-        """The iterator of the reader."""
-        if self._samples is None:
-            self._samples = iter(self._reader())
-        return self._samples
-
-    def close(self):
-        """Close the iterator of the reader; there are no more samples."""
-        close(self._samples)
-        self._samples = iter(())
-
-
-class PrefetchIterator(ReaderIterator):
-    """The samples of a reader that prefetches, so that all of them count as available."""
+    Its threads begin at the beginning of what they read, and so they do after `restore`.
+    """
 
     available = math.inf
 
-    def __next__(self):
-        return next(self.samples)
+    def __new__(cls, read):
+        known = positions.traits(read)
+        self = super().__new__(cls, read(), read, known.draws or known.draws_ahead)
+        self._unknown, self._names, self._draws_ahead = known.unknown, [], None
+        return self
+
+    @property
+    def draws_ahead(self):
+        """Which of "random" and "numpy" the threads draw from.
+
+        It is first asked for when a position was restored, where nothing else has drawn.
+        """
+        beginning = self.beginning
+        if beginning.ended or beginning.generators is None:
+            return frozenset()
+        if self._draws_ahead is None:
+            self._draws_ahead = beginning.generators.differing(generators_state())
+        return self._draws_ahead
+
+    def track(self):
+        """Remember positions."""
+        super().track()
+        self._names = [positions.reader_name(reader) for reader in self._unknown]
+
+    def state(self):
+        """Return the position, with the names of a user's readers that are read again."""
+        return {**super().state(), "read_again": self._names}
+
+    def restore(self, state, discard=None):
+        """Read the samples up to the position again; see whether that draws."""
+        super().restore(state, discard)
+        positions.draws_ahead(self)
 
 
 def prefetching(read):

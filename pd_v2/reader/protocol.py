@@ -1,10 +1,8 @@
 """The reader protocol: a function without arguments that returns an iterable of samples."""
 
-import functools
-import inspect
-import os
+from pd_core.training.positions import reader_name
 
-_PACKAGE = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
+__all__ = ["reader_name", "require_reader", "wrapping"]
 
 
 def require_reader(who, reader):
@@ -21,17 +19,3 @@ def wrapping(reader, read):
     """Return `read`, marked as derived from `reader`, whose name it takes in errors."""
     read.__wrapped__ = reader
     return read
-
-
-def reader_name(reader):
-    """Return the name of a reader for errors: its original function, with file and line."""
-    reader = inspect.unwrap(reader)
-    while isinstance(reader, functools.partial):
-        reader = inspect.unwrap(reader.func)
-    name = getattr(reader, "__qualname__", type(reader).__name__)
-    code = getattr(reader, "__code__", None)
-    if code is None:
-        return name
-    if code.co_filename.startswith(_PACKAGE):
-        return name.partition(".")[0]
-    return f"{name} ({code.co_filename}:{code.co_firstlineno})"

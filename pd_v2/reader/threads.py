@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
 
+from pd_core.training.positions import known
 from pd_v2.reader.prefetch import prefetching
 from pd_v2.reader.protocol import require_reader, wrapping
 
@@ -78,14 +79,13 @@ def buffered(reader, size):
     require_reader("buffered", reader)
     _require_size("buffered: size", size, 0)
 
-    @prefetching
     def read():
         slots, ready = _Semaphore(size), SimpleQueue()
         with _Cleanup(slots.close):
             _start(_read, reader, slots, ready)
             yield from _samples(_received(ready), slots)
 
-    return wrapping(reader, read)
+    return prefetching(wrapping(reader, known(read, reader, threads=True)))
 
 
 def xmap_readers(mapper, reader, process_num, buffer_size, order=False):
@@ -101,7 +101,6 @@ def xmap_readers(mapper, reader, process_num, buffer_size, order=False):
     # a buffer before the mappers, one behind them, and one sample in each mapper
     size = 2 * buffer_size + process_num if buffer_size else 0
 
-    @prefetching
     def read():
         slots, raw, ready = _Semaphore(size), SimpleQueue(), SimpleQueue()
         with _Cleanup(slots.close, partial(raw.put, _END)):
@@ -111,7 +110,7 @@ def xmap_readers(mapper, reader, process_num, buffer_size, order=False):
             items = _received(ready, process_num)
             yield from _samples(_in_order(items) if order else items, slots)
 
-    return wrapping(reader, read)
+    return prefetching(wrapping(reader, known(read, reader, draws=True, threads=True)))
 
 
 def _require_size(what, size, least):

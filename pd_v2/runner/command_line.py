@@ -8,6 +8,7 @@ from pd_v2.runner.options import Options, set_options
 
 # Options with a value, and without.
 VALUES = ("--checkpoint", "--every", "--keep", "--logdir")
+_HISTOGRAMS_EVERY = 500  # batches
 SWITCHES = ("--resume", "--progress", "--check-numerics")
 
 
@@ -82,7 +83,11 @@ def _items(arguments):
     from pd_core.training import Log, Progress
 
     items = [Progress()] if arguments.progress else []
-    return [*items, Log(arguments.logdir)] if arguments.logdir else items
+    return (
+        [*items, Log(arguments.logdir, histograms_every=_HISTOGRAMS_EVERY)]
+        if arguments.logdir
+        else items
+    )
 
 
 def _positive(text):

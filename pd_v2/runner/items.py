@@ -46,8 +46,8 @@ class Data(RunnerItem):
         number = self.context.pass_id
         position = None if state is None else state["position"]
         self._batches = Batches(self.reader, self._convert, number, self._tracks, position)
-        if position is not None and not self._batches.reads_ahead:
-            set_generators(state["generators"])
+        if position is not None:
+            set_generators(state["generators"], but=self._batches.draws_ahead)
 
     def on_batch_begin(self, following):
         context = self.context

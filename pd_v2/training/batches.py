@@ -14,7 +14,7 @@ from itertools import count
 from queue import SimpleQueue
 from time import thread_time
 
-from pd_core.training.positions import positioned, reader_name, reads_ahead, resumed, skip
+from pd_core.training.positions import draws_ahead, positioned, reader_name, resumed, skip
 
 from ..reader.prefetch import available, close
 
@@ -136,9 +136,9 @@ class Batches:
         return self._position
 
     @property
-    def reads_ahead(self):
-        """Whether a thread of the reader may be drawing from the global random generators."""
-        return reads_ahead(self._samples)
+    def draws_ahead(self):
+        """The global random generators that threads of the reader draw from; see positions."""
+        return draws_ahead(self._samples)
 
     def read_ahead(self):
         """Start to read and convert the next batches, as far as the reader has them buffered."""
