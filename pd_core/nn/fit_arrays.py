@@ -7,6 +7,7 @@ import numpy as np
 
 from ..graph.errors import DTypeError, ShapeError
 
+_HINT = "  hint: a reader gives batches of arrays, not samples"
 Arrays = dict[str, np.ndarray]  # by what errors call them: x, or x[0] and x[1]
 
 
@@ -42,13 +43,13 @@ def _checked_array(who, name, data):
     try:
         array = np.asarray(data)
     except ValueError as error:
-        raise ShapeError(f"{who}: {name} is no array: {error}") from None
+        raise ShapeError(f"{who}: {name} is no array: {error}\n{_HINT}") from None
     if array.dtype.kind not in "fiub":
         raise DTypeError(f"{who}: {name} holds {array.dtype} values, which are no numbers")
     if not array.ndim:
         raise ShapeError(
             f"{who}: {name} is the number {array}, the samples are along the first axis of arrays\n"
-            "  hint: a reader gives batches, not samples"
+            f"{_HINT}"
         )
     if name[0] != "x" and array.dtype.kind == "f":
         rows = np.isnan(array).any(tuple(range(1, array.ndim)))

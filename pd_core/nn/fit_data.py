@@ -107,7 +107,7 @@ class Source:
         what = type(raw).__name__ + ("" if size is None else f" of {size}")
         raise TypeError(
             f"{self.who}: a batch is {forms}, of arrays with the samples along the first axis, not "
-            f"a {what}\n  hint: a reader of samples is to be batched, and their columns stacked"
+            f"{what}\n  hint: a reader of samples is to be batched, and their columns stacked"
         )
 
     def _class_weights(self, classes, targets, weights):

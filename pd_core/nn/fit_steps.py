@@ -7,7 +7,6 @@ import numpy as np
 
 from ..graph.errors import GraphError, NotComputed, ShapeError
 from ..graph.nested import variables_in
-from ..graph.recording import not_recording
 from ..graph.variable import Variable, as_dim, fresh_dim
 from ..training import Data, ForwardBackward, RunnerContext
 from ..training.item import Following, Initialize
@@ -70,15 +69,15 @@ class StaticStep(ForwardBackward):
         ]
         inputs, targets = self._slots[source.inputs], self._slots[source.targets]
         weight = self._slots[-1] if "weight" in source.names else None
-        with not_recording():
-            try:
-                outputs = list(variables_in(self.forward(*inputs)))
-            except NotComputed as error:
-                raise NotComputed(
-                    f"fit: forward looks at values, its steps are no static graph\n{error}\n"
-                    "  hint: define train_one_batch()"
-                ) from error
-            cost = self.objective.cost(outputs, targets, weight)
+        try:
+            outputs = list(variables_in(self.forward(*inputs)))
+        except (NotComputed, TypeError) as error:
+            error.add_note(
+                "  hint: fit builds a static graph; if forward looks at values, define "
+                "train_one_batch()"
+            )
+            raise
+        cost = self.objective.cost(outputs, targets, weight)
         if self.evaluate is not None:
             self.evaluate.targets = list(self.objective.pair(outputs, targets))
         self._built_for.append(shapes)

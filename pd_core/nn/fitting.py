@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..graph.recording import not_recording
 from ..optimizers.base import Optimizer
 from ..training import Counter, Device, Progress, RunnerItem, TestEvery, runner_of
 from .fit_arrays import checked
@@ -52,10 +53,10 @@ def _split(x, y, share):
 
 
 def shown(callbacks: Sequence[RunnerItem], verbose: bool | None) -> list[RunnerItem]:
-    """Return the callbacks with a Progress around them; None shows it in a terminal only."""
+    """Return the callbacks and a Progress around them, which None shows in a terminal only."""
     if isinstance(callbacks, RunnerItem):
         raise TypeError(f"fit: callbacks are a list of items, not {callbacks!r}")
-    if verbose is False:
+    if verbose is False or any(isinstance(item, Progress) for item in callbacks):
         return list(callbacks)
     return [Progress(disable=False if verbose else None), *callbacks]
 
@@ -82,7 +83,7 @@ def fit(
         raise TypeError(
             f"fit: needs an optimizer, such as optimizer=pd.AdamOptimizer(), not {optimizer!r}"
         )
-    with modes_kept(module):
+    with modes_kept(module), not_recording():  # inside a guard, too
         if not module.training:
             module.train()
         step: ModuleStep | StaticStep
