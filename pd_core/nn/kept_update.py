@@ -2,13 +2,13 @@
 
 import copy
 from collections.abc import Sequence
-from typing import Any
+
+from numpy.typing import DTypeLike
 
 from ..graph.update import Update as Assignments
 from ..graph.variable import Dims, Variable
 from ..optimizers.base import Optimizer
 from ..optimizers.kept import KeptTracing, kept_tracing
-from ..optimizers.row_sparse import Gradient
 from ..optimizers.tracing import Tracing
 from ..run.session import default_session
 from ..training.steps import Update
@@ -20,29 +20,16 @@ class KeptUpdate(Update):
     Graphs that are built one after the other go on with the same moments and counts of steps.
     """
 
-    def __init__(self, optimizer: Optimizer):
-        super().__init__(_Kept(optimizer))
-        self._kind = type(optimizer).__name__
-
-    def state(self) -> dict[str, Any]:
-        return {**super().state(), "optimizer": self._kind}
-
-
-class _Kept(Optimizer):
-    """An optimizer for static graphs that shares the state of another one."""
-
-    def __init__(self, optimizer):
-        super().__init__(optimizer.learning_rate)
-        self.optimizer = optimizer
-
-    def update(self, pairs: Sequence[tuple[Variable, Gradient]]) -> Assignments:
-        optimizer = copy.copy(self.optimizer)
-        optimizer.learning_rate = self.learning_rate  # perhaps times the factor of a ReduceRate
+    def minimized(self, optimizer: Optimizer, costs: Sequence[Variable]) -> Assignments:
+        """Return the update of parameters and kept state."""
         kept = kept_tracing(self.optimizer, default_session())
-        return _KeptTracing(optimizer, kept).update(pairs)
+        traced = copy.copy(optimizer)
+        # minimize() finds parameters and gradients, and leaves the assignments to update().
+        traced.update = _SharedTracing(optimizer, kept).update  # type: ignore[method-assign]
+        return traced.minimize(costs, self.var_list)
 
 
-class _KeptTracing(Tracing):
+class _SharedTracing(Tracing):
     """A tracing in the state of another one."""
 
     def __init__(self, optimizer: Optimizer, kept: KeptTracing):
@@ -50,6 +37,6 @@ class _KeptTracing(Tracing):
         self.kept = kept
 
     def state(
-        self, w: Variable | None, name: str, dims: Dims, dtype: Any, value: float
+        self, w: Variable | None, name: str, dims: Dims, dtype: DTypeLike, value: float
     ) -> Variable:
         return self.kept.state(w, name, dims, dtype, value)

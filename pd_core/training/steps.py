@@ -296,8 +296,12 @@ class Update(RunnerItem):
         optimizer = self.optimizer
         if self.context.rate_factor is not None:
             optimizer = _scaled(optimizer, forward.inputs, self.context)
-        self.update = optimizer.minimize(forward.costs, self.var_list)
+        self.update = self.minimized(optimizer, forward.costs)
         forward.train(self.update, [w for w, _ in self.update.gradients])
+
+    def minimized(self, optimizer: Optimizer, costs: Sequence[Variable]) -> Assignments:
+        """Return the update of the parameters; the optimizer may have its rate scaled."""
+        return optimizer.minimize(costs, self.var_list)
 
     def state(self) -> dict[str, Any]:
         variables = [v.name for v in self.update.variables()]
