@@ -174,9 +174,14 @@ class Data(RunnerItem):
 
     def state(self) -> dict[str, Any]:
         position = None if self._iterator is None else self._iterator.state()
-        return encoded({"position": position, "generators": generators_state()})
+        reader: Any = self.reader
+        between = reader.state() if position is None and hasattr(reader, "state") else None
+        return encoded({"position": position, "reader": between, "generators": generators_state()})
 
     def restore(self, state: dict[str, Any]) -> None:
         self._resumed = state
+        reader: Any = self.reader
         if state["position"] is None:
             set_generators(state["generators"])
+            if state["reader"] is not None:
+                reader.restore(state["reader"])
