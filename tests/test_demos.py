@@ -16,7 +16,7 @@ from pd_v2.dataset import common
 
 DEMOS = Path(__file__).resolve().parents[1] / "demos"
 WITH_DATA = ("recognize_digits", "fit_a_line", "mnist_core", "gan_core", "early_exit")
-NAMES = (*WITH_DATA, "translate", "char_transformer", "reinforce", "cycle_gan")
+NAMES = (*WITH_DATA, "translate", "char_transformer", "reinforce", "cycle_gan", "online_learning")
 
 
 @pytest.fixture(autouse=True)
@@ -500,6 +500,39 @@ def test_points_not_learned_are_a_failure(tmp_path, monkeypatch, capsys):
         gan.main(["--quick", "--static", "--out", str(tmp_path)])
     assert "costs of 50 dynamic steps differ by" in capsys.readouterr().out
     assert [p.name for p in tmp_path.iterdir()] == ["cycle_gan.png"]
+
+
+# ---- online_learning
+
+
+def test_samples_say_whether_points_are_in_the_circle(rng):
+    online = demo("online_learning")
+    samples = online.points((0.5, 0.3), 4000, rng)
+    xy, inside = np.array([x for x, _ in samples]), np.array([label for _, label in samples])
+    assert abs(xy).max() <= 1
+    np.testing.assert_array_equal(inside, np.hypot(*(xy - [0.5, 0.3]).T) < 0.5)
+    assert inside.mean() == pytest.approx(np.pi * 0.5**2 / 4, abs=0.02)
+
+
+def test_a_curve_that_is_drawn_while_it_grows(tmp_path, monkeypatch):
+    monkeypatch.setattr((online := demo("online_learning")), "EVERY", 2)
+    curve = online.Curve(tmp_path / "a.png")
+    for k in range(19):
+        curve.add(k, k)
+    assert curve.errors == [0.5 + 2 * k for k in range(9)]
+    assert not (tmp_path / "a.png").exists()
+    curve.add(19, 19)
+    assert (tmp_path / "a.png").exists()
+
+
+def test_circles_not_learned_are_a_failure(tmp_path, monkeypatch):
+    online = demo("online_learning")
+    monkeypatch.setattr(online, "QUICK_SAMPLES", 10 * online.EVERY * online.BATCH)
+    monkeypatch.setattr(online, "QUICK_BOUND", 0.0)
+    with pytest.raises(SystemExit, match=r"did not learn: error \d+\.\d%, more than 0%"):
+        online.main(["--quick", "--out", str(tmp_path)])
+    assert {p.name for p in tmp_path.iterdir()} == {"online_learning.png", "online_models"}
+    assert {p.name for p in tmp_path.glob("*/*")} == {"first", "second", "final"}
 
 
 # ---- picture

@@ -41,7 +41,7 @@ ORDER = (
     *("warning", "files", "search_path", "settings", "rand_r", "event", "deprecated_keywords"),
     *("activation", "pooling", "data_type", "arguments", "as_paddle", "plot"),
     # files and readers
-    *("pickles", "recordio", "master", "reader", "minibatch"),
+    *("pickles", "recordio", "master", "online", "reader", "minibatch"),
     "image",
     # batches
     *("data_feeder", "training", "py_paddle", "formats", "not_finite"),
@@ -68,6 +68,7 @@ PLAIN = {
     "dataset",
     "image",
     "master",
+    "online",
     "plot",
     "pickles",
     "files",

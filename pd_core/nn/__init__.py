@@ -16,6 +16,7 @@ from .attention import MultiHeadAttention
 from .containers import LayerDict, LayerList, Sequential
 from .conv import Conv1d, Conv2d, Conv3d, ConvTranspose2d
 from .dense import FC, Embedding
+from .history import History
 from .hooks import HookHandle
 from .layer import Layer
 from .losses import (
@@ -74,6 +75,7 @@ __all__ = [
     "GlobalAvgPool2d",
     "GlobalMaxPool2d",
     "GroupNorm",
+    "History",
     "HookHandle",
     "Huber",
     "InstanceNorm2d",

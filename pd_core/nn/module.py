@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from inspect import signature
 from typing import Any
@@ -17,10 +17,18 @@ from ..graph.recording import not_recording, recorder
 from ..graph.variable import Variable
 from ..ops import identity
 from ..ops.mode import mode
+from ..optimizers.base import Optimizer
 from ..run.session import default_session
+from ..training import RunnerItem
 from . import saved
+from .evaluation import evaluated, predicted
+from .fit_data import array_source, is_array, reader_source, source_of
+from .fitting import fit, shown, training_sources
+from .history import History
 from .inputs import DeclaredInput, Input, declared
 from .layer import Layer
+from .modes import modes_kept
+from .objective import Loss, Metrics, Objective
 from .summary import summary
 
 
@@ -45,6 +53,7 @@ class Module(Layer):
         self._use_graph = True
         self._is_compiled = False
         self._inputs: tuple[DeclaredInput, ...] = ()  # of forward
+        self._objective = Objective(None, ())  # of the last `fit`
 
     # ---- calls
 
@@ -120,6 +129,115 @@ class Module(Layer):
             else:
                 object.__setattr__(self, "forward", own)
 
+    # ---- training
+
+    def fit(
+        self,
+        x: Any,
+        y: Any = None,
+        *,
+        optimizer: Optimizer | None = None,
+        loss: Loss | None = None,
+        epochs: int = 1,
+        batch_size: int = 32,
+        validation_split: float = 0.0,
+        validation_data: Any = None,
+        metrics: Metrics = (),
+        callbacks: Sequence[RunnerItem] = (),
+        class_weight: Mapping[int, float] | None = None,
+        sample_weight: Any = None,
+        shuffle: bool = True,
+        seed: int = 0,
+        verbose: bool | None = None,
+    ) -> History:
+        """Train until there were so many epochs; return the numbers of each.
+
+        x and y are arrays whose first axis is the samples, or tuples or lists of such arrays for
+        several inputs and targets; or x is a reader without y, a function or an iterable of
+        batches (x, y) or (x, y, weights). `batch_size`, `shuffle` and `seed`, which with the number
+        of the epoch determines the order, are for arrays.
+
+        The cost is `loss(*outputs, *targets)`. Parameters are updated by a static graph, which is
+        built for the shapes of the first batch, and again if another axis than the first changes;
+        a reader is called once more for that batch. The optimizer has the same state in all calls,
+        and in steps inside `pd.guard()`. A module with `train_one_batch` is called with each batch
+        instead; it returns the cost, or (output, cost) for metrics, and has its own optimizer.
+
+        `validation_data` is (x, y) or a reader; `validation_split` takes this share of the arrays
+        from their end, before they are shuffled. `metrics`, names or instances of
+        `pd.metrics.Metric`, compare one output with one y. `callbacks` are items around the step,
+        such as `pd.training.StopEarly`; `Resume` continues a training that `SaveEvery` saved.
+
+        `class_weight` {class: weight, 1 if it is not there} and `sample_weight` [N] multiply the
+        loss of each sample in training; the cost is sum(w loss) / n.
+
+        `verbose` shows a bar for each epoch, by default only in a terminal.
+
+        The module is in training mode meanwhile. If it was that before, layers below it that are in
+        evaluation mode stay so.
+        """
+        training, validation = training_sources(
+            x,
+            y,
+            validation_split,
+            validation_data,
+            batch_size=batch_size,
+            shuffle=shuffle,
+            seed=seed,
+            class_weight=class_weight,
+            sample_weight=sample_weight,
+        )
+        objective, forward = Objective(loss, metrics), self._static_forward()
+        self._objective = objective
+        items = shown(callbacks, verbose)
+        return fit(self, forward, objective, optimizer, training, validation, items, epochs)
+
+    def _static_forward(self) -> Callable[..., Any]:
+        """Return a function that builds `forward` on feed slots.
+
+        It notes them as the inputs of the module, unless they are known before.
+        """
+        is_known = self._is_compiled
+
+        def build(*slots):
+            output = self(*slots)
+            if not is_known:
+                self._inputs = declared(slots)
+            return output
+
+        return build
+
+    def evaluate(
+        self,
+        x: Any,
+        y: Any = None,
+        *,
+        loss: Loss | None = None,
+        metrics: Metrics | None = None,
+        batch_size: int = 32,
+    ) -> dict[str, float]:
+        """Return the mean `cost`, and metrics by name, in evaluation mode.
+
+        x and y are those of `fit`, without weights. Loss and metrics are those of the last `fit`
+        unless they are given.
+        """
+        last = self._objective
+        objective = Objective(loss or last.loss, last.metrics if metrics is None else metrics)
+        objective.check("evaluate")
+        return evaluated(self, objective, source_of("evaluate", x, y, batch_size=batch_size))
+
+    def predict(self, x: Any, *, batch_size: int = 32) -> Any:
+        """Return the output in evaluation mode for all samples, arrays in its nesting.
+
+        x is an array [N, ...], a tuple or list of arrays for several inputs, or a reader of batches
+        of these.
+        """
+        if is_array(x):
+            source = array_source("predict", x, batch_size=batch_size)
+        else:
+            source = reader_source("predict", x)
+        return predicted(self, source)
+
     # ---- parameters
 
     def get_params(self) -> dict[str, Variable]:
@@ -170,13 +288,9 @@ class Module(Layer):
 
     def _inference(self):
         """Return feed slots, and the outputs of `forward` in evaluation mode."""
-        modes = [(layer, layer.training) for layer in [self, *self.sublayers()]]
-        self.eval()
-        try:
+        with modes_kept(self):
+            self.eval()
             slots, output = self._build_forward()
-        finally:
-            for layer, training in modes:
-                layer.training = training
         targets = [identity(v) for v in variables_in(output)]
         if not targets:
             raise ExportError(f"save: forward of {type(self).__name__} returns no Variables")

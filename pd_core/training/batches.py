@@ -84,6 +84,14 @@ class ArrayReader:
         self.passes += 1
         return ArrayIterator(self, self.passes - 1)
 
+    def state(self) -> dict[str, int]:
+        """Return the number of passes that have begun."""
+        return {"passes": self.passes}
+
+    def restore(self, state: Mapping[str, int]) -> None:
+        """Go on with the pass after those of a state."""
+        self.passes = state["passes"]
+
 
 class ArrayIterator(Iterator[tuple[np.ndarray, ...]]):
     """The batches of one pass over an ArrayReader."""

@@ -35,17 +35,19 @@ class Evaluate(RunnerItem):
     `metrics` are names, such as `accuracy`, or instances of `pd.metrics.Metric`, alone or in a
     list. `context.metrics` are those of the last batch, `context.pass_metrics` at the end of a pass
     those of all its batches. They are computed from the values of the training step: with dropout,
-    and before the update. `weight` are weights of the samples.
+    and before the update. `weight` are weights of the samples. A step that computes arrays itself
+    hands them over by `receive`; prediction and label are None then.
     """
 
     def __init__(
         self,
-        prediction: Variable,
-        label: Variable,
+        prediction: Variable | None,
+        label: Variable | None,
         metrics: str | Metric | Sequence[str | Metric] = "accuracy",
         weight: Variable | None = None,
     ):
-        self.targets = [prediction, label] if weight is None else [prediction, label, weight]
+        targets = [prediction, label]
+        self.targets: list[Any] = targets if weight is None else [*targets, weight]
         given = [metrics] if isinstance(metrics, (str, Metric)) else list(metrics)
         self._make = [_maker(metric) for metric in given]
         self.names = [make().name for make in self._make]

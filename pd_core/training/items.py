@@ -1,6 +1,6 @@
 """The rings around a step: where it runs, what is counted and read."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from contextlib import ExitStack
 from typing import Any
 
@@ -127,12 +127,14 @@ class Data(RunnerItem):
 
     def __init__(self, reader: Reader, inputs: Sequence[Variable | str] | None = None):
         self.reader = reader_of(reader)
+        self._length = len(reader) if isinstance(reader, Sized) else None
         self.inputs = None if inputs is None else list(inputs)
         self._iterator: Any = None
         self._resumed: dict[str, Any] | None = None
 
     def initialize(self, context: RunnerContext, following: Initialize) -> None:
         context.data, context.feeds = self, None
+        context.pass_batches = self._length
         super().initialize(context, following)
 
     def on_pass_begin(self, following: Following) -> None:
@@ -193,12 +195,17 @@ class Data(RunnerItem):
         if self._resumed is not None:  # the pass that it belongs to has not begun again
             return self._resumed
         position = None if self._iterator is None else self._iterator.state()
-        return encoded({"position": position, "generators": generators_state()})
+        reader: Any = self.reader
+        between = reader.state() if position is None and hasattr(reader, "state") else None
+        return encoded({"position": position, "reader": between, "generators": generators_state()})
 
     def check(self, state: dict[str, Any]) -> None:
         check_generators(state["generators"])
 
     def restore(self, state: dict[str, Any]) -> None:
         self._resumed = state
+        reader: Any = self.reader
         if state["position"] is None:
             set_generators(state["generators"])
+            if state["reader"] is not None:
+                reader.restore(state["reader"])

@@ -19,8 +19,13 @@ is restored by
     items = resumed(reader, state["items"])
     set_generators(state["generators"], but=draws_ahead(items))
 
+Reading again is exact if the items give the same each time from equal states of the generators. If
+a reader draws now and then, and what it gives much later depends on that (as when it shuffles file
+by file), nothing else may draw from the same generator in between, but for a `shuffle` around it.
+
 An iterator with a thread that reads ahead may have the attribute `draws_ahead`, which of "random"
-and "numpy" the thread draws from. A restored one draws again, so they are left to it.
+and "numpy" the thread draws from. A restored one draws again, so they are left to it. That is found
+out by reading again: the thread has to draw for the items up to the position, not only later.
 
 Remembering positions costs something, so iterators may have a third method, track(), which is
 called before the first item is taken, and without which they have no state().
@@ -53,15 +58,28 @@ class Traits(NamedTuple):
 
 def traits(reader: Reader) -> Traits:
     """Return what is known of a reader; of a user's function, nothing."""
-    found: Traits | None = getattr(reader, "position_traits", None)
+    found = _noted(reader)
     return Traits(True, False, (reader,)) if found is None else found
+
+
+def _noted(reader: Reader) -> Traits | None:
+    """Return what was noted of this very reader: functools.wraps copies attributes to others."""
+    noted = getattr(reader, "position_traits", None)
+    return noted[1] if isinstance(noted, tuple) and noted[0] == id(reader) else None
+
+
+def note(reader: Reader, known: Traits) -> Reader:
+    """Note what is known of a reader, and return it."""
+    setattr(reader, "position_traits", (id(reader), known))  # noqa: B010
+    return reader
 
 
 def known(reader: Reader, *sources: Reader, draws: bool = False, threads: bool = False) -> Reader:
     """Note what a reader is made of, and return it.
 
+    Its iterators have a position; they hold those of the sources, so calling it draws nothing.
     `draws` says whether it draws from the global generators itself, `threads` whether it calls the
-    sources in a thread of its own. Calling it draws nothing.
+    sources in a thread of its own.
     """
     parts = [traits(source) for source in sources]
     here = draws or any(part.draws for part in parts)
@@ -69,8 +87,7 @@ def known(reader: Reader, *sources: Reader, draws: bool = False, threads: bool =
     if threads:
         here, ahead = False, here or ahead
     unknown = tuple(reader for part in parts for reader in part.unknown)
-    setattr(reader, "position_traits", Traits(here, ahead, unknown))  # noqa: B010
-    return reader
+    return note(reader, Traits(here, ahead, unknown))
 
 
 def rereadable(read: Reader, draws: bool = False) -> Reader:
@@ -89,10 +106,10 @@ def rereadable(read: Reader, draws: bool = False) -> Reader:
 
 def positioned(reader: Reader) -> Any:
     """Call a reader; return its iterator, which has state() and remembers what that needs."""
-    before = None if hasattr(reader, "position_traits") else generators_state()
+    called = generators_state() if _noted(reader) is None else None
     items = iter(reader())
     if not (hasattr(items, "state") and hasattr(items, "restore")):
-        items = _Foreign(items, reader, before or generators_state())
+        items = _Foreign(items, reader, called or generators_state())
     if hasattr(items, "track"):
         items.track()
     return items

@@ -16,7 +16,6 @@ from ..graph.variable import Variable
 from ..optimizers.base import Optimizer
 from .batches import Reader, batch_size_of, reader_of
 from .context import RunnerContext
-from .control import ReduceRate
 from .item import Following, Initialize, RunnerItem
 
 Cost = Variable | Sequence[Variable]
@@ -112,9 +111,18 @@ class ForwardBackward(Step):
         context.forward = self
         super().initialize(context, following)
         context.forward = self._leader
+        self._set_targets()
+
+    def _set_targets(self):
+        """Note what is evaluated for a batch."""
         updates = self.updates or [Assignments(effects(self.costs), training=True)]
         self._total = _mean(self.costs)
         self._targets = [self._total, updates, [e.targets for e in self.evaluators]]
+
+    def fed(self, batch: Any) -> Mapping[Variable | str, Any]:
+        """Return the feeds of an evaluation for those of a batch; a subclass may build for them."""
+        feeds: Mapping[Variable | str, Any] = batch
+        return feeds
 
     def train(self, update: Assignments, variables: Iterable[Variable]) -> None:
         """Apply an update with each batch; `variables` are the parameters that it trains."""
@@ -143,12 +151,12 @@ class ForwardBackward(Step):
     def _run(self):
         """Compute the batch; return the cost."""
         context, self._is_due = self.context, False
-        targets, feeds = self._targets, context.feeds
-        if feeds is None:
+        if context.feeds is None:
             raise GraphError(
                 "ForwardBackward: the batches are no feeds\n"
                 "  hint: Data(reader, inputs=[x, y]), or batches that are dicts"
             )
+        feeds, targets = self.fed(context.feeds), self._targets
         if self.inputs:
             feeds = {**feeds, **{v: value() for v, value in self.inputs.items()}}
         if context.wants_gradients:
@@ -180,12 +188,12 @@ class ForwardBackward(Step):
         """Return `cost` and the metrics over a reader of batches, in inference mode."""
         session, data = self.context.session, self.context.data
         evaluators = [e for step in self._steps for e in step.evaluators]
-        targets = [[step._total for step in self._steps], [e.targets for e in evaluators]]
         tests = [e.begin_test() for e in evaluators]
         total, samples = 0.0, 0
         for batch in reader_of(reader)():
             feeds = data.feeds(batch)
-            size = batch_size_of(feeds)
+            size, feeds = batch_size_of(feeds), self.fed(feeds)
+            targets = [[step._total for step in self._steps], [e.targets for e in evaluators]]
             costs, arrays = session.eval(targets, feeds, training=False)
             total += sum([cost.item() for cost in costs]) * size
             samples += size
@@ -290,12 +298,19 @@ class Update(RunnerItem):
         if not isinstance(forward, ForwardBackward):
             raise GraphError("Update: there is no cost\n  hint: add a ForwardBackward before it")
         super().initialize(context, following)
+        self.attach(forward)
+
+    def attach(self, forward: ForwardBackward) -> None:
+        """Update the parameters of a step with each batch."""
         optimizer = self.optimizer
-        rings = context.runner.items
-        if context.rate_factor is not None or any(isinstance(ring, ReduceRate) for ring in rings):
-            optimizer = _scaled(optimizer, forward.inputs, context)
-        self.update = optimizer.minimize(forward.costs, self.var_list)
+        if self.context.rate_factor is not None:
+            optimizer = _scaled(optimizer, forward.inputs, self.context)
+        self.update = self.minimized(optimizer, forward.costs)
         forward.train(self.update, [w for w, _ in self.update.gradients])
+
+    def minimized(self, optimizer: Optimizer, costs: Sequence[Variable]) -> Assignments:
+        """Return the update of the parameters; the optimizer may have its rate scaled."""
+        return optimizer.minimize(costs, self.var_list)
 
     def state(self) -> dict[str, Any]:
         return {

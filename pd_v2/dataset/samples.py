@@ -23,7 +23,7 @@ class Samples:
     @property
     def position_traits(self):
         """What `pd_core.training.positions` knows of the reader."""
-        return positions.traits(self._reader)
+        return id(self), positions.traits(self._reader)
 
     @functools.cached_property
     def _reader(self):

@@ -6,6 +6,7 @@
 A sample is whatever the reader yields, for a trainer a tuple with one field per data column.
 """
 
+from pd_v2.online import online
 from pd_v2.reader import creator
 from pd_v2.reader.decorator import (
     ComposeNotAligned,
@@ -30,6 +31,7 @@ __all__ = [
     "creator",
     "firstn",
     "map_readers",
+    "online",
     "pipe_reader",
     "shuffle",
     "xmap_readers",

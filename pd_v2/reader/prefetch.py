@@ -73,4 +73,5 @@ class PrefetchIterator(positions.Reread):
 
 def prefetching(read):
     """Decorate a reader, a generator function, that prefetches its samples."""
-    return functools.wraps(read)(lambda: PrefetchIterator(read))
+    prefetched = functools.wraps(read)(lambda: PrefetchIterator(read))
+    return positions.note(prefetched, positions.traits(read))

@@ -1,6 +1,5 @@
 """The rings of a network of 2017's layers: its data, its step, and inference."""
 
-import inspect
 from contextlib import nullcontext
 from operator import index
 
@@ -34,7 +33,9 @@ class Data(RunnerItem):
 
     def __init__(self, reader, feeding=None, tracks=True):
         require_reader("Data", reader)
-        self.reader, self.feeding, self._tracks = reader, feeding, tracks
+        self.reader, self.feeding = reader, feeding
+        # what is read from the network, say, goes on with what comes next
+        self._tracks = tracks and not getattr(reader, "unrepeatable", False)
         self._batches = self._resumed = None
 
     def initialize(self, context, following):
@@ -43,9 +44,8 @@ class Data(RunnerItem):
         super().initialize(context, following)
         if context.forward is None:
             raise pd.GraphError("Data: there is no network\n  hint: add a ForwardBackward")
-        attach = getattr(inspect.unwrap(self.reader), "attach", None)
-        if attach is not None:
-            attach(context)
+        if hasattr(self.reader, "attach"):  # one that takes commands for the training
+            self.reader.attach(context, context.forward.feeder(self.feeding), self.feeding)
         self._convert = context.forward.converter(self.feeding)
 
     def on_pass_begin(self, following):
@@ -87,7 +87,7 @@ class Data(RunnerItem):
     def state(self):
         if self._resumed is not None:  # the pass that it belongs to has not begun again
             return self._resumed
-        position = None if self._batches is None else self._batches.state()
+        position = self._batches.state() if self._batches is not None and self._tracks else None
         return encoded({"position": position, "generators": generators_state()})
 
     def check(self, state):
@@ -138,6 +138,10 @@ class TrainNetwork(RunnerItem):
     def converter(self, feeding):
         """Return the function that converts the samples of a batch to feeds, for Data."""
         return self.step.converter(feeding)
+
+    def feeder(self, feeding):
+        """Return the DataFeeder of the network."""
+        return self.step.feeder(feeding)
 
     def on_pass_begin(self, following):
         if self.context.batch_id < 0:  # else a resumed training goes on in the middle
@@ -283,8 +287,12 @@ class Forward(RunnerItem):
 
     def converter(self, feeding):
         """Return the function that converts the samples of a batch to feeds, for Data."""
-        feeder, layers = DataFeeder(self.topology.data_type(), feeding), self.topology.data_layers()
+        feeder, layers = self.feeder(feeding), self.topology.data_layers()
         return lambda samples: feed_dict(layers, feeder(samples))
+
+    def feeder(self, feeding):
+        """Return the DataFeeder of the network."""
+        return DataFeeder(self.topology.data_type(), feeding)
 
     def on_batch_begin(self, following):
         context = self.context

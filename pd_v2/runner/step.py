@@ -75,9 +75,13 @@ class NetworkStep:
         self.targets = total, fetched(self.evaluators)
         self.training_targets = total, fetched(self.evaluators, costs)
 
+    def feeder(self, feeding=None):
+        """Return the DataFeeder of the network."""
+        return DataFeeder(self.topology.data_type(), feeding)
+
     def converter(self, feeding=None):
         """Return the function that converts the samples of a batch to feeds."""
-        feeder = DataFeeder(self.topology.data_type(), feeding)
+        feeder = self.feeder(feeding)
         inputs = self._inputs  # so that the converting thread does not keep the network alive
         return lambda samples: feed_dict(inputs, feeder(samples))
 

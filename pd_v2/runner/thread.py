@@ -2,6 +2,9 @@
 
 import contextvars
 import threading
+import time
+
+_SECONDS_TO_ASSIGN = 0.05
 
 
 class TrainingThread(threading.Thread):
@@ -18,6 +21,8 @@ class TrainingThread(threading.Thread):
 
     def run(self):
         """Train."""
+        # Event handlers may use names that are assigned together with this thread.
+        time.sleep(_SECONDS_TO_ASSIGN)
         try:
             self._context.run(self._train)
         except BaseException as error:

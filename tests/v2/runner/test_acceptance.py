@@ -7,6 +7,8 @@ import pd_core as pd
 import pd_v2 as paddle
 from pd_v2.runner import Runner, RunnerItem
 
+from ..online.conftest import Client
+
 L, A, T = paddle.layer, paddle.activation, paddle.data_type
 
 
@@ -59,6 +61,29 @@ def trainer(network):
 def reader(batches):
     """A reader of 6 batches of 4 samples."""
     return batches(6)
+
+
+class Sender(Client):
+    """A client that sends samples of the network."""
+
+    def samples(self, n, seed=0):
+        for x, y in made(n, seed):
+            self.send({"sample": [x.tolist(), y.tolist()]})
+        return [self.answer() for _ in range(n)]
+
+
+@pytest.fixture
+def client():
+    """A function that connects to an address."""
+    clients = []
+
+    def connect(address):
+        clients.append(Sender(address))
+        return clients[-1]
+
+    yield connect
+    for each in clients:
+        each.close()
 
 
 @pytest.fixture

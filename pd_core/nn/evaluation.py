@@ -1,0 +1,77 @@
+"""Evaluation of a module over batches, by calls in evaluation mode."""
+
+from typing import Any
+
+import numpy as np
+
+from ..dynamic import guard, no_grad
+from ..graph.errors import ShapeError
+from ..graph.nested import variables_in
+from ..graph.variable import Variable
+from .fit_data import Source
+from .layer import Layer
+from .modes import modes_kept
+from .objective import Objective
+
+
+def evaluated(module: Layer, objective: Objective, source: Source) -> dict[str, float]:
+    """Return the mean `cost` over all samples, and the metrics by name."""
+    tallies, total, samples = objective.tallies(), 0.0, 0
+    with modes_kept(module):
+        module.eval()
+        for arrays in source:
+            targets = arrays[source.targets]
+            with guard(), no_grad():
+                outputs = list(variables_in(module(*arrays[source.inputs])))
+                cost = float(objective.cost(outputs, targets, None))
+                for tally in tallies:
+                    prediction, label = objective.pair(outputs, targets)
+                    tally.receive([prediction.numpy(), label])
+            total += cost * len(arrays[0])
+            samples += len(arrays[0])
+    if not samples:
+        raise ValueError(f"{source.who}: the reader gives no batches")
+    results = {"cost": total / samples}
+    for tally in tallies:
+        results.update(tally.results())
+    return results
+
+
+def predicted(module: Layer, source: Source) -> Any:
+    """Return the outputs for all samples, arrays in the nesting of the module's output."""
+    with modes_kept(module):
+        module.eval()
+        batches = [_arrays(module(*arrays)) for arrays in source]
+    if not batches:
+        raise ValueError(f"{source.who}: the reader gives no batches")
+    return _concatenated(batches)
+
+
+def _arrays(output):
+    """The values of an output, in its nesting."""
+    if isinstance(output, Variable):
+        return output.numpy()
+    if isinstance(output, dict):
+        return {key: _arrays(value) for key, value in output.items()}
+    if isinstance(output, (tuple, list)):
+        make = getattr(type(output), "_make", type(output))  # a named tuple has several arguments
+        return make([_arrays(value) for value in output])
+    return output
+
+
+def _concatenated(parts):
+    """Outputs of batches one after the other, along the first axis."""
+    first = parts[0]
+    if isinstance(first, dict):
+        return {key: _concatenated([part[key] for part in parts]) for key in first}
+    if isinstance(first, (tuple, list)):
+        make = getattr(type(first), "_make", type(first))
+        return make([_concatenated(columns) for columns in zip(*parts, strict=True)])
+    if not isinstance(first, np.ndarray):
+        return first
+    if not first.ndim or len({part.shape[1:] for part in parts}) > 1:
+        shapes = " and ".join(sorted({str(part.shape) for part in parts}))
+        raise ShapeError(
+            f"predict: outputs of batches have shapes {shapes}, which are no samples of one array"
+        )
+    return np.concatenate(parts)

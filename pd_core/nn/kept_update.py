@@ -1,0 +1,42 @@
+"""The update of a static graph with the state that an optimizer keeps for all of its steps."""
+
+import copy
+from collections.abc import Sequence
+
+from numpy.typing import DTypeLike
+
+from ..graph.update import Update as Assignments
+from ..graph.variable import Dims, Variable
+from ..optimizers.base import Optimizer
+from ..optimizers.kept import KeptTracing, kept_tracing
+from ..optimizers.tracing import Tracing
+from ..run.session import default_session
+from ..training.steps import Update
+
+
+class KeptUpdate(Update):
+    """An Update whose state is that of the optimizer's steps in `pd.guard()`, in this session.
+
+    Graphs that are built one after the other go on with the same moments and counts of steps.
+    """
+
+    def minimized(self, optimizer: Optimizer, costs: Sequence[Variable]) -> Assignments:
+        """Return the update of parameters and kept state."""
+        kept = kept_tracing(self.optimizer, default_session())
+        traced = copy.copy(optimizer)
+        # minimize() finds parameters and gradients, and leaves the assignments to update().
+        traced.update = _SharedTracing(optimizer, kept).update  # type: ignore[method-assign]
+        return traced.minimize(costs, self.var_list)
+
+
+class _SharedTracing(Tracing):
+    """A tracing in the state of another one."""
+
+    def __init__(self, optimizer: Optimizer, kept: KeptTracing):
+        super().__init__(optimizer, kept.name)
+        self.kept = kept
+
+    def state(
+        self, w: Variable | None, name: str, dims: Dims, dtype: DTypeLike, value: float
+    ) -> Variable:
+        return self.kept.state(w, name, dims, dtype, value)

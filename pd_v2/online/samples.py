@@ -1,0 +1,46 @@
+"""The check of samples against the data layers of a network, before they are queued."""
+
+import numpy as np
+
+from .messages import MessageError
+
+
+class SampleCheck:
+    """Check that a minibatch with a sample can be trained, whatever else is in it.
+
+    A sample has as many fields as `feeding` names (one for each data layer, if it is None), and
+    `feeder`, a DataFeeder, converts it. Numbers are finite, and vectors flat: images of several
+    axes would have to agree with those of other clients. `check`, a function of the sample or None,
+    raises for those that it refuses.
+    """
+
+    def __init__(self, feeder, feeding=None, check=None):
+        self._feeder, self._check = feeder, check
+        self._fields = _field_count(feeder, feeding)
+
+    def __call__(self, sample):
+        """Raise MessageError, with the reason, for a sample that cannot be trained."""
+        if not isinstance(sample, list):
+            raise MessageError(f"a sample is a list of its fields, not a {type(sample).__name__}")
+        if len(sample) != self._fields:
+            raise MessageError(f"a sample has {self._fields} fields, this one has {len(sample)}")
+        try:
+            # numbers that are too large for float32 become infinite, which is refused below
+            with np.errstate(all="ignore"):
+                slots = self._feeder([sample])
+            if self._check is not None:
+                self._check(sample)
+        except Exception as error:  # whatever it is, it would end the training later
+            raise MessageError(str(error) or type(error).__name__) from None
+        for name, slot in slots.items():
+            if slot.image_size is not None:
+                raise MessageError(f"data layer {name!r}: a vector is a flat list of numbers")
+            values = slot.value if slot.counts is None else slot.numbers
+            if values is not None and not np.isfinite(values).all():
+                raise MessageError(f"data layer {name!r}: a number is not finite in float32")
+
+
+def _field_count(feeder, feeding):
+    if feeding is None:
+        return len(feeder)
+    return 1 + max(feeding.values()) if isinstance(feeding, dict) else len(feeding)

@@ -1,0 +1,129 @@
+"""Module.fit with SaveEvery and Resume: a training goes on as if it had not stopped."""
+
+import numpy as np
+import pytest
+
+import pd_core as pd
+
+f32 = np.float32
+
+
+class Network(pd.nn.Module):
+    """Classes of the pixels of images [B, H, W, 4], with dropout and batch norm."""
+
+    def __init__(self):
+        super().__init__("net")
+        self.hidden, self.out = pd.nn.FC(8, act="tanh"), pd.nn.FC(3)
+        self.norm, self.dropout = pd.nn.LayerNorm(), pd.nn.Dropout(0.3)
+        self.batch_norm = pd.nn.BatchNorm2d()
+
+    def forward(self, x):
+        x = self.dropout(self.norm(self.hidden(x)))
+        x = self.batch_norm(pd.transpose(x, [0, 3, 1, 2]))
+        return self.out(pd.transpose(x, [0, 2, 3, 1]))
+
+
+class Stepping(Network):
+    def __init__(self):
+        super().__init__()
+        self.loss, self.optimizer = pd.nn.SoftmaxCrossEntropy(), pd.AdamOptimizer(0.02)
+
+    def train_one_batch(self, x, y):
+        scores = self(x)
+        cost = self.loss(scores, y)
+        self.optimizer.backward_and_update(cost)
+        return scores, cost
+
+
+def batch(height=2, width=3, n=6):
+    rng, size = np.random.default_rng(height), (n, height, width)
+    return rng.standard_normal((*size, 4)).astype(f32), rng.integers(0, 3, size)
+
+
+class Killed(Exception):
+    pass
+
+
+class KillAt(pd.training.RunnerItem):
+    """The end of the process after so many batches."""
+
+    def __init__(self, batches):
+        self.batches = batches
+
+    def on_batch_end(self, following):
+        result = following()
+        if self.context.batches == self.batches:
+            self.context.after(self.kill, last=True)
+        return result
+
+    def kill(self):
+        raise Killed
+
+
+DATA = {
+    "arrays": batch(n=40),
+    "heights": ([batch(n) for n in (2, 2, 2, 7, 4, 7)],),
+    "heights and widths": ([batch(), batch(), batch(4), batch(), batch(3, 5), batch(1, 4)],),
+}
+
+
+def trained(kind, data, *callbacks, epochs=3):
+    """All that is left of a training in a process of its own, and the draws that come next."""
+    with pd.fresh(seed=7) as session:
+        module = kind()
+        options = {"loss": pd.nn.SoftmaxCrossEntropy(), "metrics": ["accuracy"]}
+        if kind is Network:
+            options["optimizer"] = pd.AdamOptimizer(0.02)
+            options["class_weight"] = {1: 2.0}
+        history = module.fit(
+            *data,
+            epochs=epochs,
+            batch_size=7,
+            seed=2,
+            validation_data=batch(2),
+            callbacks=callbacks,
+            **options,
+        )
+        values = {v.name: array for v, array in session.values().items()}
+        return dict(history), values, dict(session.draws)
+
+
+@pytest.mark.parametrize("killed_after", [1, 4, 6, 9, 15])
+@pytest.mark.parametrize("data", DATA)
+@pytest.mark.parametrize("kind", [Network, Stepping])
+def test_a_killed_training_goes_on_bit_by_bit(kind, data, killed_after, tmp_path):
+    save = pd.training.SaveEvery(batches=1, path=tmp_path)
+    expected = trained(kind, DATA[data])
+    with pytest.raises(Killed):
+        trained(kind, DATA[data], KillAt(killed_after), save)
+    save = pd.training.SaveEvery(batches=1, path=tmp_path)
+    history, values, draws = trained(kind, DATA[data], save, pd.training.Resume(tmp_path))
+    assert history == expected[0]
+    assert values.keys() == expected[1].keys()
+    for name, value in expected[1].items():
+        np.testing.assert_array_equal(values[name], value, err_msg=name)
+    assert draws == expected[2]
+
+
+def test_more_epochs_after_the_last_one(tmp_path):
+    save = pd.training.SaveEvery(passes=1, path=tmp_path)
+    expected, values, _ = trained(Network, DATA["arrays"], epochs=4)
+    trained(Network, DATA["arrays"], save, epochs=2)
+    resume = pd.training.Resume(tmp_path)
+    history, resumed, _ = trained(Network, DATA["arrays"], resume, epochs=4)
+    assert history == expected
+    assert all((resumed[name] == values[name]).all() for name in values)
+    history, *_ = trained(Network, DATA["arrays"], pd.training.Resume(tmp_path), epochs=1)
+    assert len(history["cost"]) == 2  # there were more already
+
+
+def test_a_checkpoint_of_another_optimizer_is_refused(tmp_path):
+    x, y = batch()
+    options = {"loss": pd.nn.SoftmaxCrossEntropy()}
+    save = pd.training.SaveEvery(passes=1, path=tmp_path)
+    with pd.fresh():
+        Network().fit(x, y, optimizer=pd.AdamOptimizer(), callbacks=[save], **options)
+    resume = pd.training.Resume(tmp_path)
+    text = "the checkpoint was trained by AdamOptimizer, not by SGDOptimizer"
+    with pd.fresh(), pytest.raises(pd.GraphError, match=text):
+        Network().fit(x, y, optimizer=pd.SGDOptimizer(), callbacks=[resume], **options)
