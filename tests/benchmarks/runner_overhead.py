@@ -1,8 +1,8 @@
 """The overhead of a Runner with a progress bar over the same steps in a plain loop.
 
 The perceptron 784-128-64-10 with momentum, batch 128, on batches that are feeds in memory. Blocks
-of both alternate; the numbers are µs per batch, of the fastest blocks and of the medians. The script
-binds itself to two cores, where the platform supports it.
+of the three alternate; the numbers are µs per batch, of the fastest blocks and of the medians. The
+script binds itself to two cores, where the platform supports it.
 """
 
 import io
