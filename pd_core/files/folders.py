@@ -1,12 +1,17 @@
 """Atomic folders: folders that are written completely or not at all."""
 
+import ctypes
+import errno
 import os
 import re
 import secrets
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
+from weakref import WeakSet
 
 from .atomic import fcntl, sync_folder
 
@@ -30,9 +35,13 @@ def atomic_folder(path: str | os.PathLike) -> Iterator[Path]:
         for file in folder.iterdir():
             _sync_file(file)
         sync_folder(folder)
-        if path.exists():
+        if not path.exists():
+            os.rename(folder, path)
+        elif _exchange(folder, path):
+            shutil.rmtree(folder, ignore_errors=True)
+        else:
             remove_folder(path)
-        os.rename(folder, path)
+            os.rename(folder, path)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -56,16 +65,30 @@ def remove_leftovers(parent: str | os.PathLike[str]) -> None:
 
 
 class FolderLock:
-    """The lock of a folder; `close` releases it."""
+    """The lock of a folder; `close` releases it. Child processes do not inherit it."""
 
     def __init__(self, handle: int | None):
         self.handle = handle
+        _locks.add(self)
 
     def close(self) -> None:
         """Release the lock."""
         if self.handle is not None:
             os.close(self.handle)
         self.handle = None
+
+
+_locks: WeakSet[FolderLock] = WeakSet()
+
+
+def _close_inherited():
+    """Close the locks in a forked process, which may live longer than the one that has them."""
+    for lock in _locks:
+        lock.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_inherited)
 
 
 def lock_folder(path: str | os.PathLike) -> FolderLock | None:
@@ -84,6 +107,31 @@ def lock_folder(path: str | os.PathLike) -> FolderLock | None:
     except OSError:  # a file system without locks
         pass
     return FolderLock(handle)
+
+
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # of Linux
+
+
+def _exchange(folder, other):
+    """Exchange the names of two folders at once; return whether the system could."""
+    rename = _renameat2()
+    if rename is None:
+        return False
+    names = os.fsencode(folder), os.fsencode(other)
+    if rename(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in (errno.EINVAL, errno.ENOSYS):  # a file system, or a kernel, without it
+        return False
+    raise OSError(number, os.strerror(number), str(folder), None, str(other))
+
+
+@cache
+def _renameat2():
+    """The function of the C library, None if it has none."""
+    if not sys.platform.startswith("linux"):
+        return None
+    return getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
 
 
 def _partial(path):

@@ -37,6 +37,7 @@ from .feeds import Feeds, feed_array, feed_arrays
 from .feeds import variable as fed_variable
 from .numerics import check, is_checking
 from .profiling import current_profile, measured
+from .restoring import fitting, restorable
 from .step import Step, StepCache, located, recorded_values, step_key
 
 # What `eval` takes; its result has the same nesting, with an array for each Variable and None for
@@ -285,7 +286,7 @@ class Session:
 
     def _restored_value(self, v):
         """The value that `restore` kept for a variable of this name."""
-        array = _fitting(v, self.waiting[v.name])
+        array = fitting(v, self.waiting[v.name])
         del self.waiting[v.name]
         return array
 
@@ -389,16 +390,16 @@ class Session:
         when it is first used. ShapeError, and nothing is changed, if a variable has another shape
         or dtype.
         """
-        values = dict(state["values"])
-        known = {v.name: v for v in persistent_variables() if v.name in values}
-        arrays = {v: _fitting(v, values[name]) for name, v in known.items()}
+        seed, draws, arrays, waiting = restorable(state)
         with self._lock:
             self._check_open()
-            self.seed = int(state["seed"])
-            self.draws = Counter({int(s): int(count) for s, count in state["draws"].items()})
+            self.seed, self.draws, self.waiting = seed, draws, waiting
             for v, array in arrays.items():
                 self._store(v, array)
-            self.waiting = {name: array for name, array in values.items() if name not in known}
+
+    def check_state(self, state: Mapping[str, Any]) -> None:
+        """Raise the error that `restore` would raise; change nothing."""
+        restorable(state)
 
     def val(self, variable: Variable) -> np.ndarray:
         """Return a copy of the value of persistent state, or of what the last evaluation fetched.
@@ -449,13 +450,6 @@ def _backend(device):
             warnings.warn("there is no CUDA device here, the CPU is used", stacklevel=3)
         device = cuda[0] if cuda else "cpu"
     return OrtBackend(device)
-
-
-def _fitting(v, array):
-    """The restored value of a variable, after a check of its shape and dtype."""
-    if array.shape != v.dims or array.dtype != v.dtype:
-        raise ShapeError(f"{v!r} cannot take the restored {array.dtype}{list(array.shape)}")
-    return array
 
 
 def _check_persistent(v):

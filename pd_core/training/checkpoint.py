@@ -8,9 +8,11 @@ import hashlib
 import json
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ from .item import RunnerItem
 
 _FORMAT = "pd.checkpoint"
 _VERSION = 1
+_NAME = "batch-"
 _STATE, _TENSORS = "state.json", "tensors.safetensors"
 _MOST_BYTES = 1 << 28  # of state.json
 
@@ -57,17 +60,43 @@ def checkpoint_of(items: Sequence[RunnerItem], context: RunnerContext) -> Checkp
 
 
 def restore_items(checkpoint: Checkpoint, items: Sequence[RunnerItem], where: str) -> None:
-    """Restore the items of a runner; GraphError if the checkpoint is of other items."""
-    names = item_names(items)
-    unknown = [name for name in checkpoint.parts if name not in names]
+    """Restore the items of a runner.
+
+    GraphError if the checkpoint is of other items, or an item refuses its state, and DamagedFile if
+    that is no state at all; nothing is changed then.
+    """
+    by_name = dict(zip(item_names(items), items, strict=True))
+    unknown = [name for name in checkpoint.parts if name not in by_name]
     if unknown:
         raise GraphError(
             f"{where} is of a runner with other items: there is none for its {', '.join(unknown)}\n"
-            f"  hint: this runner has {', '.join(names)}"
+            f"  hint: this runner has {', '.join(by_name)}"
         )
-    for name, item in zip(names, items, strict=True):
-        if name in checkpoint.parts:
-            item.restore(checkpoint.parts[name])
+    others = {name: item for name, item in by_name.items() if name not in checkpoint.parts}
+    lacking = [name for name, item in others.items() if item.state() is not None]
+    if lacking:
+        raise GraphError(
+            f"{where} is of a runner with other items: it has no state of {', '.join(lacking)}\n"
+            f"  hint: it has that of {', '.join(checkpoint.parts)}"
+        )
+    for name, state in checkpoint.parts.items():
+        with checking(f"{where}: the state of {name}"):
+            by_name[name].check(state)
+    for name, state in checkpoint.parts.items():
+        with checking(f"{where}: the state of {name}"):
+            by_name[name].restore(state)
+
+
+@contextmanager
+def checking(what: str, kind: type[ValueError] = DamagedFile) -> Iterator[None]:
+    """Turn errors of a `with` that reads a state into others, but for a GraphError."""
+    try:
+        yield
+    except (GraphError, DamagedFile):
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise kind(f"{what} cannot be restored: {reason}") from error
 
 
 def item_names(items: Sequence[RunnerItem]) -> list[str]:
@@ -114,7 +143,7 @@ def write_checkpoint(path: str | os.PathLike, checkpoint: Checkpoint) -> None:
 
 def is_checkpoint(path: str | os.PathLike) -> bool:
     """Whether a folder looks like a checkpoint, whole or not."""
-    return (Path(path) / _STATE).is_file()
+    return any((Path(path) / name).is_file() for name in (_STATE, _TENSORS))
 
 
 def read_checkpoint(path: str | os.PathLike) -> Checkpoint:
@@ -124,7 +153,9 @@ def read_checkpoint(path: str | os.PathLike) -> Checkpoint:
     reader = TreeReader(str(Path(path) / _STATE), tensors)
     try:
         parts = {str(name): reader.decoded(tree) for name, tree in content["parts"].items()}
-        return Checkpoint(parts, content["batches"], content["pass_id"], content["versions"])
+        versions = {str(name): str(text) for name, text in content["versions"].items()}
+        counts = index(content["batches"]), index(content["pass_id"])
+        return Checkpoint(parts, *counts, versions)
     except (AttributeError, KeyError, TypeError, RecursionError) as error:
         raise DamagedFile(f"{Path(path) / _STATE} lacks what a checkpoint has: {error}") from None
 
@@ -137,6 +168,8 @@ def _read_state(file):
         content = json.loads(file.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         raise DamagedFile(f"{file.parent} is no checkpoint: it has no {file.name}") from None
+    except OSError as error:
+        raise DamagedFile(f"{file} cannot be read: {error}") from None
     except (ValueError, RecursionError) as error:
         raise DamagedFile(f"{file} is no JSON: {error}") from None
     if not isinstance(content, dict) or content.get("format") != _FORMAT:
@@ -162,6 +195,8 @@ def _read_tensors(file, content):
             raise DamagedFile(f"{file} was altered: it has another SHA-256 sum")
     except FileNotFoundError:
         raise DamagedFile(f"{file.parent} lacks {file.name}") from None
+    except OSError as error:
+        raise DamagedFile(f"{file} cannot be read: {error}") from None
     except (KeyError, TypeError) as error:
         raise DamagedFile(
             f"{file.parent / _STATE} does not describe {file.name}: {error}"
@@ -208,10 +243,16 @@ def newest_checkpoint(folder: str | os.PathLike) -> tuple[Path, Checkpoint] | No
 
 def checkpoints_in(folder: str | os.PathLike) -> list[Path]:
     """Return the checkpoints of a training in a folder, whole or not, the newest last."""
-    paths = [p for p in Path(folder).glob("batch-*") if p.name[6:].isdecimal() and p.is_dir()]
-    return sorted(paths, key=lambda p: int(p.name[6:]))
+    paths = [p for p in Path(folder).glob(f"{_NAME}*") if p.is_dir()]
+    paths = [p for p in paths if p.name.removeprefix(_NAME).isdecimal()]
+    return sorted(paths, key=batches_of)
 
 
 def checkpoint_name(batches: int) -> str:
     """Return the name of the folder of a checkpoint after so many batches."""
-    return f"batch-{batches:05d}"
+    return f"{_NAME}{batches:05d}"
+
+
+def batches_of(path: Path) -> int:
+    """Return the number of batches in the name of a checkpoint."""
+    return int(path.name.removeprefix(_NAME))

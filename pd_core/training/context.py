@@ -55,6 +55,11 @@ class Numbers(dict[str, float]):
             raise TypeError(f"context.{self.name} has names, not {key!r}")
         super().__setitem__(key, _converted(f"{self.name}[{key!r}]", value, float))
 
+    def update(self, *others: Any, **values: float) -> None:
+        """Set several numbers, as a dict does."""
+        for key, value in dict(*others, **values).items():
+            self[key] = value
+
 
 _KINDS = {int: "an integer", float: "a number", bool: "a bool", Numbers: "a dict of numbers"}
 
@@ -89,6 +94,8 @@ class RunnerContext:
     wants_gradients: bool = _typed("wants_gradients", bool)
     # whether a pass has begun that has not ended
     is_in_pass: bool = _typed("is_in_pass", bool)
+    # whether the pass ends after this batch
+    is_pass_over: bool = _typed("is_pass_over", bool)
     # whether the training ends after this batch
     is_stopped: bool = _typed("is_stopped", bool)
 
@@ -117,7 +124,8 @@ class RunnerContext:
         self.cost = math.nan
         self.metrics = {}
         self.pass_metrics, self.test_metrics = {}, {}
-        self.wants_gradients = self.is_in_pass = self.is_stopped = False
+        self.wants_gradients = self.is_in_pass = False
+        self.is_pass_over = self.is_stopped = False
         self.parameters, self.costs, self.gradients, self.settings = {}, [], {}, {}
         self.data = self.batch = self.feeds = self.forward = None
         self._deferred: list[tuple[bool, Callable[[], None]]] = []

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from operator import index
 from typing import Any, Literal
 
 from ..graph.errors import GraphError
@@ -82,8 +83,15 @@ class Watch(RunnerItem):
     def state(self) -> dict[str, Any]:
         return {"best": self.best, "waited": self.waited}
 
+    def check(self, state: Mapping[str, Any]) -> None:
+        _optional_number(state["best"]), index(state["waited"])
+
     def restore(self, state: Mapping[str, Any]) -> None:
-        self.best, self.waited = state["best"], state["waited"]
+        self.best, self.waited = _optional_number(state["best"]), index(state["waited"])
+
+
+def _optional_number(value):
+    return None if value is None else float(value)
 
 
 def _is_cost(name):
@@ -130,6 +138,10 @@ class ReduceRate(Watch):
     def state(self) -> dict[str, Any]:
         return {**super().state(), "rate_factor": self.context.rate_factor}
 
+    def check(self, state: Mapping[str, Any]) -> None:
+        super().check(state)
+        _optional_number(state["rate_factor"])
+
     def restore(self, state: Mapping[str, Any]) -> None:
         super().restore(state)
-        self.context.rate_factor = state["rate_factor"]
+        self.context.rate_factor = _optional_number(state["rate_factor"])

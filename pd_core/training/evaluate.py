@@ -60,8 +60,8 @@ class Evaluate(RunnerItem):
         return Tallies(self.targets, metrics)
 
     def initialize(self, context: RunnerContext, following: Initialize) -> None:
-        if context.forward is None:
-            raise GraphError("Evaluate: nothing is computed\n  hint: add a ForwardBackward before")
+        if not hasattr(context.forward, "evaluators"):
+            raise GraphError("Evaluate: there is no ForwardBackward before it")
         context.forward.evaluators.append(self)
         self._batch, self._pass = self.begin_test(), self.begin_test()
         super().initialize(context, following)
@@ -91,9 +91,22 @@ class Evaluate(RunnerItem):
     def state(self) -> dict[str, Any]:
         return {name: metric.state() for name, metric in self._pass.metrics.items()}
 
+    def check(self, state: Mapping[str, Any]) -> None:
+        if state.keys() != set(self.names):
+            raise GraphError(
+                f"Resume: the checkpoint has the metrics {', '.join(state)}, not "
+                f"{', '.join(self.names)}"
+            )
+        self._restored(state)
+
     def restore(self, state: Mapping[str, Any]) -> None:
-        for name, metric in self._pass.metrics.items():
+        self._pass = self._restored(state)
+
+    def _restored(self, state):
+        tallies = self.begin_test()
+        for name, metric in tallies.metrics.items():
             metric.restore(state[name])
+        return tallies
 
 
 def _maker(metric):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 _ENCODED_INTS = np.dtype("<u4")  # of Mersenne Twister's state
+_MOST_WORDS = 624
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,15 @@ def set_generators(state: Generators | dict[str, Any], but: Collection[str] = ()
         np.random.set_state(state.numpy)
 
 
+def check_generators(state: Any) -> None:
+    """Raise the error that `set_generators` would raise; change nothing."""
+    before = generators_state()
+    try:
+        set_generators(state)
+    finally:
+        set_generators(before)
+
+
 def encoded(state: Any) -> Any:
     """Return a nested state with the Generators inside of it as JSON's types, 7 kB of text each."""
     if isinstance(state, Generators):
@@ -68,7 +78,11 @@ def _decoded(state: dict[str, Any]) -> Generators:
     if words is not None:
         version, text, gauss = words
         words = version, tuple(_array(text, _ENCODED_INTS).tolist()), gauss
-    return Generators(words, _with_arrays(state["numpy"]))
+    numpy = _with_arrays(state["numpy"])
+    if numpy is not None and not 0 <= numpy["state"].get("pos", 0) <= _MOST_WORDS:
+        # numpy would read behind its words
+        raise ValueError(f"numpy.random has no word {numpy['state']['pos']}")
+    return Generators(words, numpy)
 
 
 def _with_arrays(state: Any) -> Any:

@@ -46,5 +46,11 @@ class RunnerItem:
         two passes.
         """
 
+    def check(self, state: Any) -> None:
+        """Raise a GraphError if a state is not one of such an item; change nothing.
+
+        The states of all items are checked before the first one is restored.
+        """
+
     def restore(self, state: Any) -> None:
         """Go back to what `state` returned; called after all items are initialized."""

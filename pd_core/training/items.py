@@ -8,8 +8,9 @@ from ..graph.errors import GraphError
 from ..graph.variable import Variable
 from ..run.session import Session, default_session, use_device
 from .batches import Reader, batch_size_of, close, reader_of
+from .checkpoint import checking
 from .context import RunnerContext
-from .generators import encoded, generators_state, set_generators
+from .generators import check_generators, encoded, generators_state, set_generators
 from .item import Following, Initialize, RunnerItem
 from .positions import draws_ahead, positioned, resumed
 
@@ -41,19 +42,23 @@ class Device(RunnerItem):
     def state(self) -> dict[str, Any]:
         return self.context.session.state()
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def check(self, state: dict[str, Any]) -> None:
         lacking = [name for name in self.context.parameters if name not in state["values"]]
         if lacking:
             raise GraphError(
                 f"Resume: the checkpoint is of another network, it lacks {', '.join(lacking)}"
             )
+        self.context.session.check_state(state)
+
+    def restore(self, state: dict[str, Any]) -> None:
         self.context.session.restore(state)
 
 
 class Counter(RunnerItem):
     """The counts of the context: passes, batches, samples.
 
-    Inside of it, `on_batch_end` and `on_pass_end` see counts that include the batch.
+    Inside of it, `on_batch_end` and `on_pass_end` see counts that include the batch. A checkpoint
+    has the counts, whether the training was stopped, and the results of the last test.
     """
 
     def on_pass_begin(self, following: Following) -> None:
@@ -85,14 +90,27 @@ class Counter(RunnerItem):
         context.is_in_pass = False
 
     def state(self) -> dict[str, Any]:
-        return {name: getattr(self.context, name) for name in _COUNTS}
+        counts = {name: getattr(self.context, name) for name in _COUNTS}
+        return {**counts, "test_metrics": self.context.test_metrics}
+
+    def check(self, state: dict[str, Any]) -> None:
+        _set_counts(RunnerContext(), state)
 
     def restore(self, state: dict[str, Any]) -> None:
-        for name in _COUNTS:
-            setattr(self.context, name, state[name])
+        _set_counts(self.context, state)
 
 
-_COUNTS = ("pass_id", "batch_id", "batches", "samples", "is_in_pass", "pass_batches")
+_COUNTS = (
+    *("pass_id", "batch_id", "batches", "samples", "pass_batches"),
+    *("is_in_pass", "is_pass_over", "is_stopped"),
+)
+
+
+def _set_counts(context, state):
+    for name in _COUNTS:
+        setattr(context, name, state[name])
+    # in place: a new dict is a new test to logs
+    context.test_metrics.update(state["test_metrics"])
 
 
 class Data(RunnerItem):
@@ -125,7 +143,8 @@ class Data(RunnerItem):
         if state is None or state["position"] is None:
             self._iterator = positioned(self.reader)
             return
-        self._iterator = resumed(self.reader, state["position"])
+        with checking("Resume: the place in the data", GraphError):
+            self._iterator = resumed(self.reader, state["position"])
         set_generators(state["generators"], but=draws_ahead(self._iterator))
 
     def on_batch_begin(self, following: Following) -> Any:
@@ -173,10 +192,15 @@ class Data(RunnerItem):
             close(iterator)
 
     def state(self) -> dict[str, Any]:
+        if self._resumed is not None:  # the pass that it belongs to has not begun again
+            return self._resumed
         position = None if self._iterator is None else self._iterator.state()
         reader: Any = self.reader
         between = reader.state() if position is None and hasattr(reader, "state") else None
         return encoded({"position": position, "reader": between, "generators": generators_state()})
+
+    def check(self, state: dict[str, Any]) -> None:
+        check_generators(state["generators"])
 
     def restore(self, state: dict[str, Any]) -> None:
         self._resumed = state

@@ -92,7 +92,11 @@ class Runner:
         return initialize
 
     def _finalize(self, reason):
-        """Finalize the items in their order, each one once; raise the first error of theirs."""
+        """Finalize the items in their order, each one once.
+
+        Their first error is raised, Ctrl-C and SystemExit before others; if there was an error
+        already, that gets theirs as notes.
+        """
         remaining, errors = list(self._entered), []
         self._entered, self._is_open = [], False
 
@@ -105,10 +109,15 @@ class Runner:
                 following()
             except BaseException as error:
                 errors.append(error)
-        if errors and reason is None:
-            raise errors[0]
+        if not errors:
+            return
+        exits = [error for error in errors if not isinstance(error, Exception)]
+        first = reason or (exits or errors)[0]
         for later in errors:
-            reason.add_note(f"  then, in finalize: {later!r}")
+            if later is not first:
+                first.add_note(f"  then, in finalize: {later!r}")
+        if reason is None:
+            raise first
 
     # ---- running
 
@@ -116,9 +125,10 @@ class Runner:
         """Run batches until the data end, an item ends the pass or `context.stop()` was called."""
         context = self._open_context()
         self._pass_begin()
-        while not self._run_one_batch(context):
-            pass
+        while not (context.is_pass_over or context.is_stopped):
+            self._run_one_batch(context)
         self._pass_end()
+        context.is_pass_over = False
         if context.has_deferred:
             context.call_deferred()
         return context
@@ -127,7 +137,7 @@ class Runner:
         """Run passes until there were so many, a resumed training's passes included."""
         context = self._open_context()
         context.num_passes = num_passes
-        while not context.is_stopped and (context.is_in_pass or context.pass_id + 1 < num_passes):
+        while context.is_in_pass or (not context.is_stopped and context.pass_id + 1 < num_passes):
             number, is_continued = context.pass_id, context.is_in_pass
             self.run_one_pass()
             if context.pass_id == number and not is_continued:
@@ -140,13 +150,14 @@ class Runner:
         write_checkpoint(path, checkpoint_of(self.items, self.context))
 
     def _run_one_batch(self, context):
-        """Run a batch; return whether the pass has ended."""
+        """Run a batch, or find that the pass is over."""
         if self._batch_begin():
-            return True
-        has_ended = self._batch_end()
+            context.is_pass_over = True
+            return
+        if self._batch_end():
+            context.is_pass_over = True
         if context.has_deferred:
             context.call_deferred()
-        return has_ended or context.is_stopped
 
     def _open_context(self):
         if not self._is_open:

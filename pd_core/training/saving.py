@@ -3,15 +3,17 @@
 import os
 import signal
 import threading
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 from ..files.folders import lock_folder, remove_folder, remove_leftovers
-from ..graph.errors import GraphError
+from ..graph.errors import DamagedFile, GraphError
 from ..graph.site import warn
 from .checkpoint import (
     Checkpoint,
     CheckpointWarning,
+    batches_of,
     checkpoint_name,
     checkpoints_in,
     is_checkpoint,
@@ -23,6 +25,8 @@ from .context import RunnerContext
 from .evaluate import every
 from .item import Following, Initialize, RunnerItem
 
+_TERMINATED = 128 + signal.SIGTERM  # the exit status, as shells have it
+
 
 class SaveEvery(RunnerItem):
     """A checkpoint after every so many batches, or passes, in a folder `path`.
@@ -30,9 +34,11 @@ class SaveEvery(RunnerItem):
     Its name is that of the number of batches so far, `batch-00500`. It is written when all items
     are through with the batch; the newest `keep` are kept, older ones removed after it is whole. A
     file system that is full, or fails otherwise, costs the new checkpoint and a CheckpointWarning.
+    A folder with whole checkpoints of later batches than the training begins at is refused.
 
     With `on_sigterm`, a SIGTERM writes a last checkpoint after the batch that is going on, and ends
-    the process by SystemExit(143); a second one ends it at once.
+    the process by SystemExit(143); a second one ends it at once. At the end the handler of before
+    is back.
     """
 
     def __init__(
@@ -49,48 +55,60 @@ class SaveEvery(RunnerItem):
             raise ValueError(f"SaveEvery: keep is at least 1, or None for all, not {keep}")
         self.batches, self.passes = every("SaveEvery", batches, passes)
         self.path, self.keep, self.on_sigterm = Path(path), keep, on_sigterm
-        self._terminated = False
+        self._terminated = self._is_exiting = False
 
     def initialize(self, context: RunnerContext, following: Initialize) -> None:
+        self._stack = ExitStack()  # for finalize after an error of an item inside
+        self._terminated = self._is_exiting = False
         self.path.mkdir(parents=True, exist_ok=True)
         lock = lock_folder(self.path)
         if lock is None:
             raise GraphError(f"SaveEvery: another training writes checkpoints to {self.path}")
-        self._lock = lock
-        try:
+        with ExitStack() as stack:
+            stack.callback(lock.close)
             remove_leftovers(self.path)
-            self._handler = self._handle_sigterm() if self.on_sigterm else None
+            # only the main thread may handle signals
+            if self.on_sigterm and threading.current_thread() is threading.main_thread():
+                stack.callback(signal.signal, signal.SIGTERM, self._handle_sigterm())
             super().initialize(context, following)
-        except BaseException:
-            self._release()
-            raise
+            context.after(self._check_folder, last=True)  # when a Resume has restored the counts
+            self._stack = stack.pop_all()
 
     def finalize(self, following: Following) -> None:
-        try:
+        with self._stack:
             following()
-        finally:
-            self._release()
-
-    def _release(self):
-        self._lock.close()
-        if self._handler is not None:
-            signal.signal(signal.SIGTERM, self._handler)
+        if self._terminated and not self._is_exiting:  # after the last batch
+            raise SystemExit(_TERMINATED)
 
     def _handle_sigterm(self):
         """Handle SIGTERM from now on; return the handler that was there before."""
-        if threading.current_thread() is not threading.main_thread():
-            return None  # only the main thread may
+        process = os.getpid()
 
         def terminate(number, frame):
-            if self._terminated:
+            if self._terminated or os.getpid() != process:  # a child process inherits this
                 signal.signal(signal.SIGTERM, signal.SIG_DFL)
                 os.kill(os.getpid(), signal.SIGTERM)
             self._terminated = True
 
-        return signal.signal(signal.SIGTERM, terminate)
+        return signal.signal(signal.SIGTERM, terminate) or signal.SIG_DFL
+
+    def _check_folder(self):
+        """Refuse checkpoints that would hide those of this training from a Resume."""
+        for path in checkpoints_in(self.path):
+            if batches_of(path) <= self.context.batches:
+                continue
+            with suppress(DamagedFile):
+                read_checkpoint(path)
+                raise FileExistsError(
+                    f"SaveEvery: {self.path} has {path.name} of another training, this one begins "
+                    f"after {self.context.batches} batches\n"
+                    f"  hint: Resume({str(self.path)!r}) goes on from the newest one"
+                )
 
     def on_batch_end(self, following: Following) -> Any:
         result = following()
+        if not self.context.batches:
+            raise GraphError("SaveEvery: no item counts the batches\n  hint: add a Counter()")
         if self._terminated:
             self.context.after(self._save_and_exit, last=True)
         elif self.batches and self.context.batches % self.batches == 0:
@@ -109,19 +127,27 @@ class SaveEvery(RunnerItem):
         path = self.path / checkpoint_name(context.batches)
         try:
             context.runner.save(path)
-            self._prune()
         except OSError as error:
             text = f"{path} could not be written, older checkpoints are as they were: {error}"
             warn(CheckpointWarning(text))
+            return
+        try:
+            self._prune()
+        except OSError as error:
+            warn(CheckpointWarning(f"older checkpoints could not be removed: {error}"))
 
     def _save_and_exit(self):
+        self._is_exiting = True
         self._save()
-        raise SystemExit(128 + signal.SIGTERM)
+        raise SystemExit(_TERMINATED)
 
     def _prune(self):
-        """Remove all checkpoints but the newest ones."""
-        for path in [] if self.keep is None else checkpoints_in(self.path)[: -self.keep]:
-            remove_folder(path)
+        """Remove the checkpoints before the newest ones; damaged ones of later batches stay."""
+        if self.keep is not None:
+            paths = [p for p in checkpoints_in(self.path) if is_checkpoint(p)]
+            paths = [p for p in paths if batches_of(p) <= self.context.batches]
+            for path in paths[: -self.keep]:
+                remove_folder(path)
 
 
 class Resume(RunnerItem):

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from ..graph.variable import Variable
 from ..optimizers.base import Optimizer
 from .batches import Reader, batch_size_of, reader_of
 from .context import RunnerContext
+from .control import ReduceRate
 from .item import Following, Initialize, RunnerItem
 
 Cost = Variable | Sequence[Variable]
@@ -70,8 +72,16 @@ class Step(RunnerItem):
     def state(self) -> dict[str, Any]:
         return {"sums": self._sums, "samples": self._samples}
 
+    def check(self, state: Mapping[str, Any]) -> None:
+        _step_sums(state)
+
     def restore(self, state: Mapping[str, Any]) -> None:
-        self._sums, self._samples = dict(state["sums"]), state["samples"]
+        self._sums, self._samples = _step_sums(state)
+
+
+def _step_sums(state):
+    sums = {str(name): float(total) for name, total in state["sums"].items()}
+    return sums, index(state["samples"])
 
 
 class ForwardBackward(Step):
@@ -286,7 +296,7 @@ class Update(RunnerItem):
 
     def initialize(self, context: RunnerContext, following: Initialize) -> None:
         forward = context.forward
-        if forward is None:
+        if not isinstance(forward, ForwardBackward):
             raise GraphError("Update: there is no cost\n  hint: add a ForwardBackward before it")
         super().initialize(context, following)
         self.attach(forward)
@@ -294,7 +304,9 @@ class Update(RunnerItem):
     def attach(self, forward: ForwardBackward) -> None:
         """Update the parameters of a step with each batch."""
         optimizer = self.optimizer
-        if self.context.rate_factor is not None:
+        rings = self.context.runner.items
+        scales = any(isinstance(ring, ReduceRate) for ring in rings)
+        if scales or self.context.rate_factor is not None:
             optimizer = _scaled(optimizer, forward.inputs, self.context)
         self.update = self.minimized(optimizer, forward.costs)
         forward.train(self.update, [w for w, _ in self.update.gradients])
@@ -304,19 +316,32 @@ class Update(RunnerItem):
         return optimizer.minimize(costs, self.var_list)
 
     def state(self) -> dict[str, Any]:
-        variables = [v.name for v in self.update.variables()]
-        return {"optimizer": type(self.optimizer).__name__, "variables": variables}
+        return {
+            "optimizer": type(self.optimizer).__name__,
+            "trained": [w.name for w, _ in self.update.gradients],
+            "variables": [v.name for v in self.update.variables()],
+        }
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def check(self, state: Mapping[str, Any]) -> None:
         own = self.state()
         if state["optimizer"] != own["optimizer"]:
             raise GraphError(
                 f"Resume: the checkpoint was trained by {state['optimizer']}, not by "
                 f"{own['optimizer']}"
             )
-        lacking = sorted(set(own["variables"]) - set(state["variables"]))
-        if lacking:
-            raise GraphError(f"Resume: the checkpoint lacks the state {', '.join(lacking[:8])}")
+        for what, names in (("parameters", "trained"), ("state of the optimizer", "variables")):
+            there, here = set(state[names]), set(own[names])
+            if there != here:
+                raise GraphError(
+                    f"Resume: the checkpoint is of another network\n"
+                    f"  {what} only in it: {_listed(there - here)}\n"
+                    f"  {what} only here: {_listed(here - there)}"
+                )
+
+
+def _listed(names):
+    """Some names, sorted, for an error."""
+    return ", ".join(sorted(map(str, names))[:8]) or "none"
 
 
 def _scaled(optimizer, inputs, context):

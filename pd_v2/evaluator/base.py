@@ -21,8 +21,9 @@ class Evaluator:
 
     `tally()` returns an object that accumulates batches: `update(*arrays)` takes the values of
     `statistics`, in training followed by the gradients of the layers `gradients`; `compute()`
-    returns {part: number}, where the part "" is the metric itself. One that `prints` writes in
-    `update`; `begin()` is called before the first batch.
+    returns {part: number}, where the part "" is the metric itself. `state()` returns nested dicts
+    and lists of numbers and arrays, to which `restore(state)` goes back on a new tally. One that
+    `prints` writes in `update`; `begin()` is called before the first batch.
     """
 
     config: EvaluatorConfig
@@ -67,6 +68,21 @@ class Accumulator:
         """Add the fetched values of one batch, a list for each evaluator."""
         for tally, batch in zip(self.tallies, values, strict=True):
             tally.update(*batch)
+
+    def state(self):
+        """Return the tallies of all batches, for `restore`."""
+        pairs = zip(self.evaluators, self.tallies, strict=True)
+        return [{"evaluator": e.name, "tally": tally.state()} for e, tally in pairs]
+
+    def restore(self, state):
+        """Go back to a `state`; GraphError, and no change, if it has other evaluators."""
+        names, own = [one["evaluator"] for one in state], [e.name for e in self.evaluators]
+        if names != own:
+            raise pd.GraphError(f"there are the evaluators {own}, in the state {names}")
+        tallies = Accumulator(self.evaluators, self.prints).tallies
+        for tally, one in zip(tallies, state, strict=True):
+            tally.restore(one["tally"])
+        self.tallies = tallies
 
     def metrics(self):
         """Return {metric name: float}; of two evaluators with one name the first counts."""
@@ -130,6 +146,16 @@ class Sums:
         """Return the metrics of the sums."""
         return self._compute(*self.sums)
 
+    def state(self):
+        """Return the sums, numbers or arrays."""
+        return list(self.sums)
+
+    def restore(self, state):
+        """Go back to a `state`."""
+        if len(state) != len(self.sums):
+            raise ValueError(f"there are {len(self.sums)} sums, in the state {len(state)}")
+        self.sums = [x if isinstance(x, np.ndarray) else np.float64(x) for x in state]
+
 
 class NoTally:
     """A tally that ignores all batches and has no metric."""
@@ -141,8 +167,14 @@ class NoTally:
         """Return no metric."""
         return {}
 
+    def state(self):
+        """Return that there is nothing to keep."""
 
-class Printing:
+    def restore(self, state):
+        """Take what `state` returned: nothing."""
+
+
+class Printing(NoTally):
     """The tally of a printer: writes each batch, has no metric."""
 
     def __init__(self, write):
@@ -151,10 +183,6 @@ class Printing:
     def update(self, *arrays):
         """Write one batch."""
         self._write(*arrays)
-
-    def compute(self):
-        """Return no metric."""
-        return {}
 
 
 def share(part, whole):

@@ -104,6 +104,16 @@ class Detections:
                 precisions.append(self._average_precision(judged, count))
         return {"": 100.0 * np.mean(precisions) if precisions else 0.0}
 
+    def state(self):
+        """Return the numbers of boxes and the judgements, as pairs of a class and those."""
+        judged = [[int(c), np.concatenate(arrays)] for c, arrays in self._judgements.items()]
+        return {"boxes": [[int(c), int(n)] for c, n in self._boxes.items()], "judgements": judged}
+
+    def restore(self, state):
+        """Go back to a `state`."""
+        self._boxes = {int(c): int(n) for c, n in state["boxes"]}
+        self._judgements = {int(c): [array.reshape(-1, 2)] for c, array in state["judgements"]}
+
     def _average_precision(self, judged, count):
         right = judged[np.argsort(-judged[:, 0], kind="stable"), 1]
         total = np.cumsum(right)

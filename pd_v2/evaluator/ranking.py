@@ -97,6 +97,18 @@ class Histogram:
         area = np.sum(negative * (above - positive / 2.0))
         return {"": area / (positive.sum() * negative.sum())}
 
+    def state(self):
+        """Return the bins that have rows, [K], and the weights in them, [2, K]."""
+        self._merge()
+        return {"bins": self._bins, "counts": self._counts}
+
+    def restore(self, state):
+        """Go back to a `state`."""
+        bins, counts = state["bins"].astype(np.int64), state["counts"].astype(np.float64)
+        if bins.ndim != 1 or counts.shape != (2, len(bins)):
+            raise ValueError(f"{list(bins.shape)} bins with weights of shape {list(counts.shape)}")
+        self._bins, self._counts = bins, counts
+
 
 @of_steps
 @evaluator
@@ -135,10 +147,24 @@ class Pairs:
         """Return the weight of right pairs over that of wrong ones."""
         if not self._batches:
             return {"": 0.0}
-        columns = [np.concatenate(c) for c in zip(*self._batches, strict=True)]
+        columns = self._columns()
         order = np.argsort(columns[2], kind="stable")
         right, wrong = _pairs(*(c[order] for c in columns))
         return {"": right / (wrong if wrong > 0 else 1.0)}
+
+    def _columns(self):
+        """Scores, labels, queries and weights of all rows."""
+        return [np.concatenate(c) for c in zip(*self._batches, strict=True)]
+
+    def state(self):
+        """Return the columns of all rows, none before the first batch."""
+        return self._columns() if self._batches else []
+
+    def restore(self, state):
+        """Go back to a `state`."""
+        if state and (len(state) != 4 or len({column.shape for column in state}) != 1):
+            raise ValueError(f"there are 4 columns, in the state {len(state)}")
+        self._batches = [tuple(state)] if state else []
 
 
 def _pairs(scores, label, query, weights):

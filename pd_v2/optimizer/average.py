@@ -50,6 +50,11 @@ class Window:
         """Return the counts by name."""
         return {name: getattr(self, name) for name in _COUNTS}
 
+    def check(self, state):
+        """Raise an error if a state does not have the counts."""
+        for name in _COUNTS:
+            float(state[name])
+
     def restore(self, state):
         """Go back to a `state`."""
         for name in _COUNTS:

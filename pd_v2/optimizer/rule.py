@@ -16,12 +16,14 @@ from pd_core.graph.update import Assignment
 class Rule(pd.optimizers.Tracing):
     """`optimizer` for parameters with these ParameterConfigs by name; `rate` is fed.
 
-    An `average` is told every new value.
+    An `average` is told every new value. A `factor`, fed too, multiplies rates that no schedule
+    reaches.
     """
 
-    def __init__(self, optimizer, configs, rate, average=None):
+    def __init__(self, optimizer, configs, rate, average=None, factor=None):
         super().__init__(optimizer)
         self.fed_rate, self.configs, self.average = rate, configs, average
+        self.factor = factor
         self.masks = {}  # parameter -> (its pruning mask, the part of it that is zero)
         self.lazy = []  # LazyPenalty of each parameter that has one
 
@@ -85,6 +87,8 @@ class ParameterStep:
         self.stored = []
         optimizer, parameter = rule.optimizer, part.parameter
         unscheduled = optimizer.learning_rate * parameter.learning_rate
+        if rule.factor is not None:
+            unscheduled = rule.factor * unscheduled
         self.rate = rate if optimizer.scheduled else unscheduled
         self._penalty_rate = rate if optimizer.penalty_scheduled else unscheduled
         decays = config.decay_rate and optimizer.decays

@@ -1,6 +1,7 @@
 """Updaters: one trainer's steps, and what is due when batches and passes end."""
 
 from contextlib import nullcontext
+from operator import index
 
 import numpy as np
 
@@ -25,13 +26,15 @@ class Updater:
         self.gradients = {}  # by name; of parameters that the costs depend on
         self.learned = []  # the Variables that a step moves
         self._average = self._session = None
-        self._rate, self._last_rate = 0.0, np.zeros((), np.float32)
+        self.factor = None  # a Variable where `rate` does not reach all of the formula
+        self._rate, self._factor, self._last_rate = 0.0, None, np.zeros((), np.float32)
         self._samples = self._pass_id = 0
 
-    def init(self, costs, parameters, configs, session):
+    def init(self, costs, parameters, configs, session, scales_rates=False):
         """Make the step that moves these parameters; `configs` are ParameterConfigs by name.
 
-        `session` is the one that has their values.
+        `session` is the one that has their values; with `scales_rates` a factor of `feeds` reaches
+        all methods.
         """
         self._session = session
         learned = [p.variable for p in parameters if not p.config.is_static]
@@ -47,7 +50,10 @@ class Updater:
         settings = self.optimizer.model_average
         if settings is not None and settings.average_window > 0:
             self._average = Average(settings, session)
-        self._rule = Rule(self.optimizer, configs, self.rate, self._average)
+        scheduled = self.optimizer.scheduled and self.optimizer.penalty_scheduled
+        if scales_rates and not scheduled:
+            self.factor = pd.Variable.of((), np.float32, "rate_factor")
+        self._rule = Rule(self.optimizer, configs, self.rate, self._average, self.factor)
         self.step = self._rule.update(pairs)
         self._catch_up = self._rule.catch_up()
         if self._average is not None:
@@ -82,6 +88,19 @@ class Updater:
             self._rate, self._last_rate = rate, np.array(rate, np.float32)
         return self._last_rate
 
+    def feeds(self, factor=None):
+        """Return the feeds of the started batch; `factor` multiplies its learning rate."""
+        self._factor = factor
+        return self._feeds()
+
+    def _feeds(self):
+        factor = self._factor
+        rate = self._last_rate if factor is None else self._last_rate * np.float32(factor)
+        feeds = {self.rate: rate}
+        if self.factor is not None:
+            feeds[self.factor] = np.float32(1.0 if factor is None else factor)
+        return feeds
+
     def finish_batch(self):
         """The step of a batch was made."""
         if self._average is not None:
@@ -99,7 +118,7 @@ class Updater:
         if self._average is not None:
             self._average.catch_up()
         if self._catch_up is not None:
-            self._session.eval(self._catch_up, {self.rate: self._last_rate})
+            self._session.eval(self._catch_up, self._feeds())
 
     def variables(self):
         """Return the optimizer's state, {name below the step's own: Variable}."""
@@ -115,14 +134,22 @@ class Updater:
             "samples": self._samples,
             "pass_id": self._pass_id,
             "rate": float(self._rate),
+            "factor": self._factor,
             "average": average,
         }
 
+    def check(self, state):
+        """Raise an error if `restore` would; change nothing."""
+        index(state["samples"]), index(state["pass_id"]), float(state["rate"])
+        float(state["factor"] or 0.0)
+        if self._average is not None:
+            self._average.window.check(state["average"])
+
     def restore(self, state):
         """Go back to a `state`."""
-        self._samples, self._pass_id = state["samples"], state["pass_id"]
-        self._rate = state["rate"]
-        self._last_rate = np.array(self._rate, np.float32)
+        self._samples, self._pass_id = index(state["samples"]), index(state["pass_id"])
+        self._rate = float(state["rate"])
+        self._last_rate, self._factor = np.array(self._rate, np.float32), state["factor"]
         if self._average is not None:
             self._average.window.restore(state["average"])
 

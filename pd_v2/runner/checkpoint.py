@@ -1,11 +1,19 @@
 """Checkpoints of trainers: one folder for all the trainings of a program."""
 
 from contextlib import contextmanager
+from operator import index
 from pathlib import Path
 
+import pd_core as pd
 from pd_core.training import RunnerItem, SaveEvery, newest_checkpoint
-from pd_core.training.checkpoint import restore_items
+from pd_core.training.checkpoint import checking, restore_items
 from pd_core.training.evaluate import every
+from pd_core.training.generators import (
+    check_generators,
+    encoded,
+    generators_state,
+    set_generators,
+)
 
 
 class Checkpoint:
@@ -18,7 +26,9 @@ class Checkpoint:
 
     A program that trains several times passes one Checkpoint to all calls of `train`, which are
     told apart by their order: those that had ended are left out when it is started again. Their
-    trainers become what they were by the time of the checkpoint, and no event is handled.
+    trainers become what they were by the time of the checkpoint, Python's and NumPy's global
+    random generators what they were at the end of the call, and no event is handled. Everything
+    else that the program does between the calls is done again.
     """
 
     def __init__(self, folder, every_batches=None, keep=2, resume=True, on_sigterm=False):
@@ -27,6 +37,7 @@ class Checkpoint:
         self.resume, self.on_sigterm = resume, on_sigterm
         self.calls = self.batches = 0  # calls of train that have begun, batches of all of them
         self.steps = []  # of the trainers, in the order of their first call
+        self.ended = []  # the generators at the end of each call, None if it left them alone
         self._found = self._is_read = None  # (path, content) that the program goes on from
 
     @contextmanager
@@ -40,24 +51,38 @@ class Checkpoint:
         number, self.calls = self.calls, self.calls + 1
         if not any(step is other for other in self.steps):
             self.steps.append(step)
-        resumed = -1 if self._found is None else self._found[1].parts[CallState.__name__]["call"]
+        resumed = -1 if self._found is None else self._found[1].parts[_CALL]["call"]
+        before = generators_state()
         try:
             if number < resumed:
                 self.restore(step)
+                ended = self._found[1].parts[_CALL]["ended"][number]
+                if ended is not None:
+                    set_generators(ended)
                 yield None
             else:
                 yield [CallState(self, step, number, number == resumed), self._saving()]
+                after = generators_state()
+                ended = None if after == before else encoded(after)
         except BaseException:
-            self.calls, self._is_read = number, False
+            self.calls, self._is_read, self.resume = number, False, True
             raise
+        self.ended[number:] = [ended]
 
     def _newest(self):
         found = newest_checkpoint(self.folder) if self.folder.is_dir() else None
-        if found is not None and not self.resume:
+        if found is None:
+            return None
+        if not self.resume:
             raise FileExistsError(
                 f"{self.folder} has checkpoints of a training, the newest is {found[0].name}\n"
                 "  hint: --resume, or Checkpoint(resume=True), goes on from there"
             )
+        path, content = found
+        if _CALL not in content.parts:
+            raise pd.GraphError(f"{path} is no checkpoint of a trainer, but of another runner")
+        with checking(f"{path}: the state of {_CALL}"):
+            _check_calls(content.parts[_CALL])
         return found
 
     def _saving(self):
@@ -66,11 +91,29 @@ class Checkpoint:
 
     def restore(self, step):
         """Restore the step of a trainer, if it had begun to train by the time of the checkpoint."""
-        path, content = self._found
-        states = content.parts[CallState.__name__]["trainers"]
-        number = next(k for k, other in enumerate(self.steps) if other is step)
-        if number < len(states):
-            step.restore(states[number], str(path))
+        state = self._state_of(step)
+        if state is not None:
+            self.check(step)
+            with self._checking(step):
+                step.restore(state)
+
+    def check(self, step):
+        """Raise an error if the step of a trainer cannot be restored."""
+        state = self._state_of(step)
+        if state is not None:
+            with self._checking(step):
+                step.check(state, str(self._found[0]))
+
+    def _state_of(self, step):
+        states = self._found[1].parts[_CALL]["trainers"]
+        number = self._number(step)
+        return states[number] if number < len(states) else None
+
+    def _checking(self, step):
+        return checking(f"{self._found[0]}: the state of trainer {self._number(step)}")
+
+    def _number(self, step):
+        return next(k for k, other in enumerate(self.steps) if other is step)
 
     def restore_items(self, items):
         """Restore the items of the call that was going on."""
@@ -92,8 +135,16 @@ class CallState(RunnerItem):
             context.after(self._resume)  # when all items are initialized
 
     def _resume(self):
-        self.checkpoint.restore(self.step)
         self.checkpoint.restore_items(self.context.runner.items)
+
+    def check(self, state):
+        for step in self.checkpoint.steps:
+            self.checkpoint.check(step)
+
+    def restore(self, state):
+        for step in self.checkpoint.steps:  # the program may have changed them between the calls
+            self.checkpoint.restore(step)
+        self.checkpoint.ended[:] = state["ended"]
 
     def finalize(self, following):
         self.checkpoint.batches = self.context.batches
@@ -101,4 +152,18 @@ class CallState(RunnerItem):
 
     def state(self):
         trainers = [step.state() for step in self.checkpoint.steps]
-        return {"call": self.number, "trainers": trainers}
+        return {"call": self.number, "trainers": trainers, "ended": self.checkpoint.ended}
+
+
+_CALL = CallState.__name__
+
+
+def _check_calls(state):
+    """Raise an error if a state is not one of a CallState."""
+    if not 0 <= index(state["call"]) == len(state["ended"]):
+        raise ValueError(f"call {state['call']} after {len(state['ended'])} calls")
+    if not isinstance(state["trainers"], list):
+        raise TypeError(f"the trainers are {state['trainers']!r}")
+    for generators in state["ended"]:
+        if generators is not None:
+            check_generators(generators)

@@ -1,8 +1,17 @@
 """The rings of a network of 2017's layers: its data, its step, and inference."""
 
+from contextlib import nullcontext
+from operator import index
+
 import pd_core as pd
 from pd_core.training import RunnerItem
-from pd_core.training.generators import encoded, generators_state, set_generators
+from pd_core.training.checkpoint import checking
+from pd_core.training.generators import (
+    check_generators,
+    encoded,
+    generators_state,
+    set_generators,
+)
 
 from .. import event as events
 from ..data_feeder import DataFeeder, feed_dict
@@ -44,7 +53,9 @@ class Data(RunnerItem):
         state, self._resumed = self._resumed, None
         number = self.context.pass_id
         position = None if state is None else state["position"]
-        self._batches = Batches(self.reader, self._convert, number, self._tracks, position)
+        resumes = checking("Resume: the place in the data", pd.GraphError)
+        with nullcontext() if position is None else resumes:
+            self._batches = Batches(self.reader, self._convert, number, self._tracks, position)
         if position is not None:
             set_generators(state["generators"], but=self._batches.draws_ahead)
 
@@ -74,8 +85,13 @@ class Data(RunnerItem):
             batches.__exit__()
 
     def state(self):
+        if self._resumed is not None:  # the pass that it belongs to has not begun again
+            return self._resumed
         position = self._batches.state() if self._batches is not None and self._tracks else None
         return encoded({"position": position, "generators": generators_state()})
+
+    def check(self, state):
+        check_generators(state["generators"])
 
     def restore(self, state):
         self._resumed = state
@@ -179,10 +195,18 @@ class TrainNetwork(RunnerItem):
         return {**result.metrics, **metrics, "cost": result.cost}
 
     def state(self):
-        return {"cost_sum": self._cost_sum, "samples": self._samples}
+        metrics = self.step.pass_metrics.state() if self.context.is_in_pass else None
+        return {"cost_sum": self._cost_sum, "samples": self._samples, "metrics": metrics}
+
+    def check(self, state):
+        float(state["cost_sum"]), index(state["samples"])
+        if state["metrics"] is not None:
+            self.step.new_metrics().restore(state["metrics"])
 
     def restore(self, state):
-        self._cost_sum, self._samples = state["cost_sum"], state["samples"]
+        self._cost_sum, self._samples = float(state["cost_sum"]), index(state["samples"])
+        if state["metrics"] is not None:
+            self.step.pass_metrics.restore(state["metrics"])
 
 
 class ForwardBackward(TrainNetwork):
@@ -211,14 +235,18 @@ class ForwardBackward(TrainNetwork):
     def _prepare(self):
         if self.step is None:
             pool = _pool(self.parameters, self.topology)
-            self.step = NetworkStep(self.topology, pool, self._optimizer)
+            self.step = NetworkStep(self.topology, pool, self._optimizer, scales_rates=True)
         super()._prepare()
 
     def state(self):
         return {**super().state(), "network": self.step.state()}
 
+    def check(self, state):
+        self.step.check(state["network"], "Resume: the checkpoint")
+        super().check(state)
+
     def restore(self, state):
-        self.step.restore(state["network"], "Resume: the checkpoint")
+        self.step.restore(state["network"])
         super().restore(state)
 
 

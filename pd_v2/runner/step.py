@@ -2,6 +2,7 @@
 
 from contextlib import contextmanager, nullcontext
 from math import isfinite
+from operator import index
 
 import numpy as np
 
@@ -21,11 +22,14 @@ class NetworkStep:
     """The steps of a network with its parameters, and the tests in between.
 
     Without an optimizer, a step computes the costs and the moving statistics, and trains nothing.
-    `check_numerics` None leaves it to `paddle.init`. After a step, `batch_metrics` and
+    `check_numerics` None leaves it to `paddle.init`; `scales_rates` says that `rate_factor`s may
+    be given. After a step, `batch_metrics` and
     `pass_metrics` have what the evaluators found.
     """
 
-    def __init__(self, topology, parameters, optimizer=None, check_numerics=None):
+    def __init__(
+        self, topology, parameters, optimizer=None, check_numerics=None, scales_rates=False
+    ):
         topology.check_fit()
         self.topology, self.parameters, self.optimizer = topology, parameters, optimizer
         self._inputs = topology.data_layers()
@@ -33,7 +37,7 @@ class NetworkStep:
         self._is_warned = False
         self.attached = []  # of Evaluate: `targets`, computed with each step for `receive`
         self._adopt_parameters()
-        self._build()
+        self._build(scales_rates)
 
     def _adopt_parameters(self):
         """Make the pool a view of the network's variables; draw the values that it lacks."""
@@ -47,7 +51,7 @@ class NetworkStep:
         pool.draw(members)
         pool.use_flat_values()
 
-    def _build(self):
+    def _build(self, scales_rates):
         """Build the targets of a step: the update, the cost and the evaluators' statistics."""
         topology = self.topology
         costs, members = topology.costs, topology.parameters
@@ -57,7 +61,7 @@ class NetworkStep:
             self.updater = self.optimizer.create_updater(
                 True, None, topology.use_sparse_updater(), None, False
             )
-            self.updater.init(costs, members, topology.configs, self.session)
+            self.updater.init(costs, members, topology.configs, self.session, scales_rates)
             update = self.updater.step
         learned = [] if self.updater is None else self.updater.learned
         self.machine = GradientMachine(topology, self.parameters, learned)
@@ -98,10 +102,14 @@ class NetworkStep:
     def start_training(self):
         """Begin to train: schedules and metrics begin anew."""
         self.batch_metrics = LastBatch(self.evaluators)
-        self.pass_metrics = Accumulator(self.evaluators, prints=False)
+        self.pass_metrics = self.new_metrics()
         self._is_warned = False
         if self.updater is not None:
             self.updater.start()
+
+    def new_metrics(self):
+        """Return an Accumulator of the evaluators, of no batches."""
+        return Accumulator(self.evaluators, prints=False)
 
     def start_batch(self, batch, keep_rows, rate_factor=None):
         """Start the step of a batch; return its feeds.
@@ -111,8 +119,8 @@ class NetworkStep:
         self.batch_metrics.reset()
         feeds = batch.to_feeds()
         if self.updater is not None:
-            rate = self.updater.start_batch(len(batch))
-            feeds[self.updater.rate] = rate if rate_factor is None else rate * rate_factor
+            self.updater.start_batch(len(batch))
+            feeds.update(self.updater.feeds(rate_factor))
         self.machine.begin(feeds, training=True, keep_rows=keep_rows)
         return feeds
 
@@ -252,22 +260,37 @@ class NetworkStep:
             "updater": None if self.updater is None else self.updater.state(),
         }
 
-    def restore(self, state, where):
-        """Go back to a `state` of the same network; GraphError, and no change, if it is another."""
-        variables, values, session = self.variables(), state["values"], self.session
+    def check(self, state, where):
+        """Raise a GraphError if a `state` is not one of the same network."""
+        variables, values = self.variables(), state["values"]
         method = None if self.optimizer is None else type(self.optimizer).__name__
         errors = [] if state["method"] == method else [f"trained by {state['method']}: {method}"]
         for name in sorted(variables.keys() | values.keys()):
-            here = list(variables[name].dims) if name in variables else "nothing"
-            there = list(values[name].shape) if name in values else "nothing"
+            here = there = "nothing"
+            if name in variables:
+                here = f"{variables[name].dtype}{list(variables[name].dims)}"
+            if name in values:
+                there = f"{values[name].dtype}{list(values[name].shape)}"
             errors += [] if here == there else [f"{name} is {there}: {here}"]
         if errors:
             text = "\n  ".join(errors[:8])
             raise pd.GraphError(f"{where} is of another network; in it, and here:\n  {text}")
-        session.seed = state["seed"]
+        index(state["seed"]), _draws(state)
+        if self.updater is not None:
+            self.updater.check(state["updater"])
+
+    def restore(self, state):
+        """Go back to a `state` of the same network."""
+        session = self.session
+        session.seed = index(state["seed"])
         session.draws.clear()
-        session.draws.update({int(s): count for s, count in state["draws"].items()})
-        for name, v in variables.items():
-            session.set(v, values[name])
+        session.draws.update(_draws(state))
+        for name, v in self.variables().items():
+            session.set(v, state["values"][name])
         if self.updater is not None:
             self.updater.restore(state["updater"])
+
+
+def _draws(state):
+    """The numbers of random draws by stream."""
+    return {int(stream): index(count) for stream, count in state["draws"].items()}
