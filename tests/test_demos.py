@@ -15,7 +15,7 @@ import pd_v2 as paddle
 from pd_v2.dataset import common
 
 DEMOS = Path(__file__).resolve().parents[1] / "demos"
-WITH_DATA = ("recognize_digits", "fit_a_line", "mnist_core", "gan_core", "early_exit")
+WITH_DATA = ("recognize_digits", "fit_a_line", "fit_digits", "mnist_core", "gan_core", "early_exit")
 NAMES = (*WITH_DATA, "translate", "char_transformer", "reinforce", "cycle_gan", "online_learning")
 
 
@@ -217,6 +217,19 @@ def test_a_gan_that_did_not_learn_is_a_failure(tmp_path, monkeypatch):
         gan.main(["--quick", "--out", str(tmp_path)])
     assert len(list(tmp_path.glob("gan_*.png"))) == gan.PICTURES
     assert (tmp_path / "gan.png").exists()
+
+
+# ---- fit_digits
+
+
+def test_a_network_that_fit_does_not_teach_is_a_failure(tmp_path, monkeypatch, capsys):
+    digits = demo("fit_digits")
+    monkeypatch.setattr(digits, "QUICK_EPOCHS", 1)
+    monkeypatch.setattr(digits, "QUICK_BOUND", 0.0)
+    with pytest.raises(SystemExit, match=r"did not learn: test error \d+\.\d%, more than 0%"):
+        digits.main(["--quick", "--out", str(tmp_path)])
+    assert {p.name for p in tmp_path.iterdir()} == {"fit_digits.onnx", "fit_digits.safetensors"}
+    assert "epoch  1  cost" in capsys.readouterr().out
 
 
 # ---- the core in both modes

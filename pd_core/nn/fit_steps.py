@@ -12,7 +12,7 @@ from ..training import Data, ForwardBackward, RunnerContext
 from ..training.item import Following, Initialize
 from ..training.steps import Step
 from .evaluation import evaluated
-from .fit_data import Batch, Source
+from .fit_data import Batch, Source, source_of
 from .kept_update import KeptUpdate
 from .layer import Layer
 from .objective import Objective
@@ -113,6 +113,10 @@ class StaticStep(ForwardBackward):
             text = f"{names[k]} {arrays[k].shape}, those before had {_text(shapes[k])}"
             raise ShapeError(f"fit: a batch has {text}; no graph is for both:\n{error}") from error
 
+    def test(self, reader: Any) -> dict[str, float]:
+        """Return `cost` and the metrics over a reader, without weights."""
+        return super().test(_tested(reader))
+
     def state(self) -> dict[str, Any]:
         shapes = [[list(shape) for shape in each] for each in self._built_for]
         return {**super().state(), "shapes": shapes}
@@ -173,9 +177,15 @@ class ModuleStep(Step):
     def _metrics(self):
         return {name: v for e in self.evaluators for name, v in e.batch_results().items()}
 
-    def test(self, source: Source) -> dict[str, float]:
-        """Return `cost` and the metrics over a source, in evaluation mode."""
-        return evaluated(self.module, self.objective, source)
+    def test(self, reader: Any) -> dict[str, float]:
+        """Return `cost` and the metrics over a reader, in evaluation mode."""
+        self.objective.check("TestEvery")
+        return evaluated(self.module, self.objective, _tested(reader))
+
+
+def _tested(reader):
+    """The batches of a test, which may be one that a callback takes."""
+    return reader if isinstance(reader, Source) else source_of("TestEvery", reader)
 
 
 def _output_and_cost(result):

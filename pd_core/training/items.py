@@ -134,7 +134,8 @@ class Data(RunnerItem):
 
     def initialize(self, context: RunnerContext, following: Initialize) -> None:
         context.data, context.feeds = self, None
-        context.pass_batches = self._length
+        if self._length is not None:
+            context.pass_batches = self._length
         super().initialize(context, following)
 
     def on_pass_begin(self, following: Following) -> None:

@@ -204,14 +204,14 @@ class Connection:
             return f"a line is not complete after {self._timeout:g} seconds without a byte"
         return None
 
-    def fail_unanswered(self, error):
+    def fail_unanswered(self, error, now):
         """Answer the messages that wait with an error; more are not expected."""
         for answer in self._answers:
             if answer.line is None:
                 answer.fail(error)
         if self.held is not None:
             self.add_answer(Answer(self.held.id).fail(error))
-        self.is_closing = True
+        self.is_closing, self._closes_at = True, now + _LINGER_SECONDS
 
     def close(self):
         """Close the socket; what the client has sent beyond that is discarded."""

@@ -6,31 +6,17 @@ KeyboardInterrupt in the training leaves no lock behind.
 
 import hmac
 import re
-import selectors
-import socket
 import time
 from collections import deque
-from contextlib import suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
 
-from .connection import Connection
+from .clients import Clients
 from .messages import Answer, MessageError, finite, parse
 from .schedule import Command
 
 _READS = 64  # of one client before it is the turn of others
-_FLUSH_SECONDS = 1.0  # at the end, for all clients together
-_ACCEPT_AGAIN_SECONDS = 1.0  # after the system ran out of file descriptors
 _HTTP = re.compile(rb"[A-Z]+ \S+ HTTP/")
-
-
-@dataclass(frozen=True)
-class Limits:
-    """The limits of a server: bytes of a line, connections, seconds without progress."""
-
-    max_message: int
-    max_connections: int
-    timeout: float
 
 
 @dataclass
@@ -70,22 +56,15 @@ class Server:
 
     def __init__(self, listener, schedule, limits, token):
         self.replies, self._requests = SimpleQueue(), SimpleQueue()
-        self._listener, self._schedule, self._limits = listener, schedule, limits
+        self._clients = Clients(listener, limits, are_trusted=token is None)
+        self._schedule = schedule
         self._token = None if token is None else token.encode()
-        self._waker, self._wakes = socket.socketpair()
-        for sock in (self._waker, self._wakes, listener):
-            sock.setblocking(False)
-        self._connections = []
         self._waiting = deque()  # connections whose samples wait for room or for a training
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(listener, selectors.EVENT_READ)
-        self._selector.register(self._wakes, selectors.EVENT_READ)
         self._check = None
         self._is_open, self._is_settling = True, False
         self._is_awaited = self._was_batch = False  # the training waits; for what follows a batch
-        self._progress, self._malformed, self._dropped = Progress(), 0, 0
+        self._progress, self._malformed = Progress(), 0
         self._batch_ended = None
-        self._accepts_at = None  # after an error
 
     # ---- called by the training and by the user, in their threads
 
@@ -107,8 +86,7 @@ class Server:
 
     def _request(self, *request):
         self._requests.put(request)
-        with suppress(OSError):  # full, so that it wakes up anyway; or closed
-            self._waker.send(b"\0")
+        self._clients.wake()
 
     # ---- the thread
 
@@ -122,65 +100,24 @@ class Server:
             error = e
         finally:
             try:
-                self._end()
+                self._clients.close()
             finally:
                 self.replies.put(End(error))
 
     def _step(self):
-        ready = {key.fileobj for key, _ in self._selector.select(self._seconds())}
-        if self._wakes in ready:
-            with suppress(BlockingIOError):
-                self._wakes.recv(4096)
+        ready = self._clients.wait()
         while not self._requests.empty():
             method, *arguments = self._requests.get()
             method(*arguments)
-        if self._listener in ready or self._accepts_at is not None:
-            self._accept()
-        for connection in list(self._connections):
-            if connection.socket in ready:
-                self._read(connection)
+        for connection in ready:
+            self._read(connection)
         is_done = False
         while not is_done:
             self._serve()
             self._fill()
             self._serve()
-            is_done = not any(self._flush(connection) for connection in self._connections)
-        now = time.monotonic()
-        for connection in list(self._connections):
-            self._drop_or_watch(connection, now)
-
-    def _seconds(self):
-        """How long to wait for sockets; None for as long as it takes."""
-        times = [c.deadline for c in self._connections] + [self._accepts_at]
-        first = min((t for t in times if t is not None), default=None)
-        return None if first is None else max(0.0, first - time.monotonic())
-
-    def _accept(self):
-        now = time.monotonic()
-        if self._accepts_at is not None:
-            if now < self._accepts_at:
-                return
-            self._accepts_at = None
-            self._selector.register(self._listener, selectors.EVENT_READ)
-        for _ in range(_READS):
-            try:
-                sock, _ = self._listener.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
-            except OSError:  # no file descriptor or no memory is left
-                self._selector.unregister(self._listener)
-                self._accepts_at = now + _ACCEPT_AGAIN_SECONDS
-                return
-            if len(self._connections) >= self._limits.max_connections:
-                self._dropped += 1
-                with sock, suppress(OSError):
-                    sock.setblocking(False)
-                    sock.send(Answer().fail("too many connections").line)
-                continue
-            limits, trusted = self._limits, self._token is None
-            self._connections.append(
-                Connection(sock, limits.max_message, limits.timeout, trusted, now)
-            )
+            is_done = not any(self._flush(connection) for connection in self._clients.connections)
+        self._clients.tend()
 
     def _read(self, connection):
         """Read what a client has sent, a bounded amount of it."""
@@ -198,7 +135,7 @@ class Server:
             try:
                 line = connection.next_line()
             except MessageError as error:
-                self._refuse(connection, error)
+                self._clients.refuse(connection, error)
                 return
             if line is None:
                 return
@@ -229,7 +166,7 @@ class Server:
             return None
         if _HTTP.match(line):  # a web page may send a form to any port of this machine
             self._malformed += 1
-            self._refuse(connection, "this is no web server")
+            self._clients.refuse(connection, "this is no web server")
             return None
         message = parse(line)
         if message.kind == "token":
@@ -243,7 +180,9 @@ class Server:
         except MessageError:
             message = None
         if message is None or message.kind != "token" or not self._is_token(message.value):
-            self._refuse(connection, 'the first line is {"token": "..."}, with the right token')
+            self._clients.refuse(
+                connection, 'the first line is {"token": "..."}, with the right token'
+            )
             return
         connection.is_trusted = True
         connection.add_answer(Answer(message.id).succeed())
@@ -251,10 +190,15 @@ class Server:
     def _is_token(self, text):
         return hmac.compare_digest(text.encode("utf-8", "surrogatepass"), self._token)
 
-    def _refuse(self, connection, error):
-        """Answer a client once more, and close."""
-        self._dropped += 1
-        connection.close_after(error, time.monotonic())
+    def _flush(self, connection):
+        """Send answers; return whether lines that waited for it were carried out."""
+        now, was_blocked = time.monotonic(), connection.is_blocked
+        connection.flush(self._schedule.is_paused or self._check is None, now)
+        if not was_blocked or connection.is_blocked:
+            return False
+        connection.unblock(now)
+        self._process(connection)
+        return True
 
     def _settle(self, connection):
         """Read what other clients have sent so far, so that a command comes after it.
@@ -265,11 +209,10 @@ class Server:
         if self._is_settling:
             return
         self._is_settling = True
-        if self._accepts_at is None:
-            self._accept()
+        self._clients.accept()
         if not connection.has_input:
             connection.receive(time.monotonic())  # tells whether it has ended
-        others = list(self._connections)
+        others = list(self._clients.connections)
         if connection.is_ended:
             others = others[: others.index(connection)]
         for other in others:
@@ -363,7 +306,7 @@ class Server:
             "samples": p.samples,
             "queue": len(self._schedule),
             "malformed": self._malformed,
-            "dropped": self._dropped,
+            "dropped": self._clients.dropped,
             "seconds_since_batch": None if since is None else time.monotonic() - since,
         }
 
@@ -399,67 +342,3 @@ class Server:
                 self._is_awaited = False
                 self._was_batch = isinstance(action, list)
                 self.replies.put(action)
-
-    # ---- sockets
-
-    def _flush(self, connection):
-        """Send answers; return whether lines that waited for it were carried out."""
-        now, was_blocked = time.monotonic(), connection.is_blocked
-        connection.flush(self._schedule.is_paused or self._check is None, now)
-        if not was_blocked or connection.is_blocked:
-            return False
-        connection.unblock(now)
-        self._process(connection)
-        return True
-
-    def _drop_or_watch(self, connection, now):
-        """Close a connection that is finished or too slow, or watch for what comes next."""
-        reason = connection.overdue(now)
-        if reason is not None and not connection.is_closing:
-            self._dropped += 1
-            if not connection.has_output:
-                connection.close_after(reason, now)
-                reason = None
-        if reason is not None or connection.is_finished:
-            self._watch(connection, 0)
-            self._connections.remove(connection)
-            connection.close()
-            return
-        events = selectors.EVENT_READ if connection.wants_input else 0
-        events |= selectors.EVENT_WRITE if connection.wants_output(now) else 0
-        self._watch(connection, events)
-
-    def _watch(self, connection, events):
-        """Let the selector wait for events of a connection, 0 for none."""
-        key = self._selector.get_map().get(connection.socket)
-        if key is None:
-            if events:
-                self._selector.register(connection.socket, events)
-        elif not events:  # a socket that is watched for nothing would report its end for ever
-            self._selector.unregister(connection.socket)
-        elif key.events != events:
-            self._selector.modify(connection.socket, events)
-
-    def _end(self):
-        """Answer what is left, close all sockets."""
-        self._listener.close()
-        self._selector.close()
-        self._selector = selectors.DefaultSelector()  # for the clients alone
-        now = time.monotonic()
-        for connection in self._connections:
-            if not connection.is_closing:
-                connection.fail_unanswered("the training has ended")
-        deadline, is_sent = now + _FLUSH_SECONDS, False
-        while now < deadline and not is_sent:
-            for connection in self._connections:
-                connection.flush(True, now)
-                self._watch(connection, selectors.EVENT_WRITE if connection.has_output else 0)
-            is_sent = not any(c.has_output for c in self._connections)
-            if not is_sent:
-                self._selector.select(deadline - now)
-            now = time.monotonic()
-        for connection in self._connections:
-            connection.close()
-        self._selector.close()
-        self._waker.close()
-        self._wakes.close()

@@ -8,9 +8,10 @@ import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
+from .clients import Limits
 from .samples import SampleCheck
 from .schedule import Schedule
-from .server import End, Limits, Progress, Server
+from .server import End, Progress, Server
 
 _SHORTEST_TOKEN = 16
 _BACKLOG = 128  # connections that wait to be accepted

@@ -185,6 +185,16 @@ module.save("model", state={"epoch": 3})
 assert_type(module.load("model", include_state=True), dict[str, Any])
 named.uniform(-1, 1)
 
+rows = np.zeros((8, 4), np.float32)
+stop, adam = pd.training.StopEarly(patience=3), pd.AdamOptimizer()
+history = module.fit(rows, rows, optimizer=adam, loss=pd.nn.MSE(), callbacks=[stop], metrics="mse")
+assert_type(history, pd.nn.History)
+assert_type(history["val_cost"], list[float])
+assert_type(history.epochs, int)
+assert_type(module.evaluate((rows, rows), rows, metrics=["mse"]), dict[str, float])
+module.fit(rows, rows, epochs="3")  # type: ignore[arg-type]
+module.predict(rows, 32)  # type: ignore[call-arg]
+
 try:
     pd.matmul(x, x)
 except pd.GraphError as error:

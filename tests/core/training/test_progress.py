@@ -60,7 +60,7 @@ class Work(RunnerItem):
 def train(item, passes=2, batches=4, work=None):
     batch = {"x": np.zeros((8, 1), np.float32)}
     runner = Runner()
-    for each in (Counter(), Data([batch] * batches), item, work or Work()):
+    for each in (Counter(), Data(lambda: [batch] * batches), item, work or Work()):
         runner.add_item(each)
     with runner:
         runner.run(passes)
@@ -125,7 +125,7 @@ def test_a_resumed_pass_begins_in_the_middle(clock):
     screen = Terminal()
     runner = Runner()
     batch = {"x": np.zeros((8, 1), np.float32)}
-    for each in (Resumed(), Counter(), Data([batch] * 4), Progress(file=screen), Work()):
+    for each in (Resumed(), Counter(), Data(lambda: [batch] * 4), Progress(file=screen), Work()):
         runner.add_item(each)
     with runner:
         runner.run(1)
