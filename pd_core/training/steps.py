@@ -16,7 +16,6 @@ from ..graph.variable import Variable
 from ..optimizers.base import Optimizer
 from .batches import Reader, batch_size_of, reader_of
 from .context import RunnerContext
-from .control import ReduceRate
 from .item import Following, Initialize, RunnerItem
 
 Cost = Variable | Sequence[Variable]
@@ -304,9 +303,7 @@ class Update(RunnerItem):
     def attach(self, forward: ForwardBackward) -> None:
         """Update the parameters of a step with each batch."""
         optimizer = self.optimizer
-        rings = self.context.runner.items
-        scales = any(isinstance(ring, ReduceRate) for ring in rings)
-        if scales or self.context.rate_factor is not None:
+        if self.context.rate_factor is not None:
             optimizer = _scaled(optimizer, forward.inputs, self.context)
         self.update = self.minimized(optimizer, forward.costs)
         forward.train(self.update, [w for w, _ in self.update.gradients])

@@ -38,7 +38,8 @@ class Checkpoint:
         self.calls = self.batches = 0  # calls of train that have begun, batches of all of them
         self.steps = []  # of the trainers, in the order of their first call
         self.ended = []  # the generators at the end of each call, None if it left them alone
-        self._found = self._is_read = None  # (path, content) that the program goes on from
+        self._found = None  # (path, content) that the program goes on from, until it has
+        self._resumed = None  # the number of the call that was going on, -1 for none
 
     @contextmanager
     def training(self, step):
@@ -46,26 +47,26 @@ class Checkpoint:
 
         If it fails, the next call is the same training again.
         """
-        if not self._is_read:
-            self._found, self._is_read = self._newest(), True
+        if self._resumed is None:
+            self._found = self._newest()
+            self._resumed = -1 if self._found is None else self._found[1].parts[_CALL]["call"]
         number, self.calls = self.calls, self.calls + 1
         if not any(step is other for other in self.steps):
             self.steps.append(step)
-        resumed = -1 if self._found is None else self._found[1].parts[_CALL]["call"]
         before = generators_state()
         try:
-            if number < resumed:
+            if number < self._resumed:
                 self.restore(step)
                 ended = self._found[1].parts[_CALL]["ended"][number]
                 if ended is not None:
                     set_generators(ended)
                 yield None
             else:
-                yield [CallState(self, step, number, number == resumed), self._saving()]
+                yield [CallState(self, number, number == self._resumed), self._saving()]
                 after = generators_state()
                 ended = None if after == before else encoded(after)
         except BaseException:
-            self.calls, self._is_read, self.resume = number, False, True
+            self.calls, self._resumed, self.resume = number, None, True
             raise
         self.ended[number:] = [ended]
 
@@ -115,6 +116,10 @@ class Checkpoint:
     def _number(self, step):
         return next(k for k, other in enumerate(self.steps) if other is step)
 
+    def release(self):
+        """Forget the content of the checkpoint: the training goes on."""
+        self._found = None
+
     def restore_items(self, items):
         """Restore the items of the call that was going on."""
         path, content = self._found
@@ -124,9 +129,8 @@ class Checkpoint:
 class CallState(RunnerItem):
     """The state of the trainers of a program, and which call of `train` is going on."""
 
-    def __init__(self, checkpoint, step, number, is_resumed):
-        self.checkpoint, self.step, self.number = checkpoint, step, number
-        self.is_resumed = is_resumed
+    def __init__(self, checkpoint, number, is_resumed):
+        self.checkpoint, self.number, self.is_resumed = checkpoint, number, is_resumed
 
     def initialize(self, context, following):
         context.batches = self.checkpoint.batches
@@ -142,9 +146,20 @@ class CallState(RunnerItem):
             self.checkpoint.check(step)
 
     def restore(self, state):
+        self.checkpoint.ended[:] = state["ended"]
+        self._restore_trainers()
+
+    def _restore_trainers(self):
         for step in self.checkpoint.steps:  # the program may have changed them between the calls
             self.checkpoint.restore(step)
-        self.checkpoint.ended[:] = state["ended"]
+
+    def on_pass_begin(self, following):
+        following()
+        if self.is_resumed:
+            if self.context.batch_id >= 0:  # what a handler changed once more with its BeginPass
+                self._restore_trainers()
+            self.checkpoint.release()
+            self.is_resumed = False
 
     def finalize(self, following):
         self.checkpoint.batches = self.context.batches
