@@ -27,12 +27,6 @@ class SourceData(Data):
         super().__init__(source.reader, inputs=[])
         self.source = source
 
-    def initialize(self, context: RunnerContext, following: Initialize) -> None:
-        reader: Any = self.source.reader
-        if hasattr(reader, "__len__"):
-            context.pass_batches = len(reader)
-        super().initialize(context, following)
-
     def feeds(self, batch: Any) -> Any:
         """Return a batch as a flat tuple of arrays; those of validations are that already."""
         return batch if isinstance(batch, Batch) else self.source.batch(batch)

@@ -303,9 +303,7 @@ class Update(RunnerItem):
     def attach(self, forward: ForwardBackward) -> None:
         """Update the parameters of a step with each batch."""
         optimizer = self.optimizer
-        rings = self.context.runner.items
-        scales = any(isinstance(ring, ReduceRate) for ring in rings)
-        if scales or self.context.rate_factor is not None:
+        if self.context.rate_factor is not None:
             optimizer = _scaled(optimizer, forward.inputs, self.context)
         self.update = self.minimized(optimizer, forward.costs)
         forward.train(self.update, [w for w, _ in self.update.gradients])
