@@ -1,6 +1,7 @@
 """Readers of batches: functions that return an iterable, and batches of arrays."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -90,7 +91,7 @@ class ArrayReader:
 
     def restore(self, state: Mapping[str, int]) -> None:
         """Go on with the pass after those of a state."""
-        self.passes = state["passes"]
+        self.passes = index(state["passes"])
 
 
 class ArrayIterator(Iterator[tuple[np.ndarray, ...]]):
@@ -123,5 +124,8 @@ class ArrayIterator(Iterator[tuple[np.ndarray, ...]]):
 
     def restore(self, state: Mapping[str, int]) -> None:
         """Go to a place, perhaps in another pass."""
-        self._start(state["pass"])
-        self.place, self.reader.passes = state["place"], state["pass"] + 1
+        pass_id, place = index(state["pass"]), index(state["place"])
+        if place < 0:
+            raise ValueError(f"ArrayReader: there is no batch {place}")
+        self._start(pass_id)
+        self.place, self.reader.passes = place, pass_id + 1

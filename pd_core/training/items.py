@@ -134,6 +134,7 @@ class Data(RunnerItem):
 
     def initialize(self, context: RunnerContext, following: Initialize) -> None:
         context.data, context.feeds = self, None
+        self._iterator = self._resumed = None
         if self._length is not None:
             context.pass_batches = self._length
         super().initialize(context, following)
@@ -141,12 +142,22 @@ class Data(RunnerItem):
     def on_pass_begin(self, following: Following) -> None:
         following()
         state, self._resumed = self._resumed, None
-        if state is None or state["position"] is None:
+        if state is None:
             self._iterator = positioned(self.reader)
             return
         with checking("Resume: the place in the data", GraphError):
-            self._iterator = resumed(self.reader, state["position"])
-        set_generators(state["generators"], but=draws_ahead(self._iterator))
+            self._iterator = self._at(state)
+        if state["position"] is not None:
+            set_generators(state["generators"], but=draws_ahead(self._iterator))
+
+    def _at(self, state):
+        """The iterator at the place of a state: in a pass, or at the beginning of the next one."""
+        if state["position"] is not None:
+            return resumed(self.reader, state["position"])
+        if state["reader"] is not None:
+            reader: Any = self.reader
+            reader.restore(state["reader"])
+        return positioned(self.reader)
 
     def on_batch_begin(self, following: Following) -> Any:
         try:
@@ -202,11 +213,10 @@ class Data(RunnerItem):
 
     def check(self, state: dict[str, Any]) -> None:
         check_generators(state["generators"])
+        if state.keys() != {"position", "reader", "generators"}:
+            raise KeyError(f"the place in the data has {', '.join(state)}")
 
     def restore(self, state: dict[str, Any]) -> None:
         self._resumed = state
-        reader: Any = self.reader
         if state["position"] is None:
             set_generators(state["generators"])
-            if state["reader"] is not None:
-                reader.restore(state["reader"])

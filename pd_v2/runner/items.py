@@ -92,6 +92,8 @@ class Data(RunnerItem):
 
     def check(self, state):
         check_generators(state["generators"])
+        if state.keys() != {"position", "generators"}:
+            raise KeyError(f"the place in the data has {', '.join(state)}")
 
     def restore(self, state):
         self._resumed = state
