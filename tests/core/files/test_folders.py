@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -189,23 +188,21 @@ def test_a_lock_ends_with_its_process(tmp_path):
 @needs_posix
 def test_a_child_does_not_keep_the_lock(tmp_path):
     """A forked process, such as a reader's, may live longer than the training."""
+    code = (
+        "import os, sys, time\nfrom pd_core.files.folders import lock_folder\n"
+        "lock = lock_folder(sys.argv[1])\nchild = os.fork()\n"
+        "print(child or lock.handle, flush=True)\ntime.sleep(0 if child else 60)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code, tmp_path], stdout=subprocess.PIPE)
+    with process:
+        lines = [process.stdout.readline() for _ in range(2)]
+        assert b"None\n" in lines  # of the child
+        (child,) = (int(line) for line in lines if line != b"None\n")
+        process.wait(60)
     lock = lock_folder(tmp_path)
-    reader, writer = os.pipe()
-    child = os.fork()
-    if not child:
-        os.write(writer, b"x")
-        time.sleep(60)
-        os._exit(0)
-    try:
-        assert os.read(reader, 1) == b"x"
-        lock.close()
-        again = lock_folder(tmp_path)
-        assert again is not None
-        again.close()
-    finally:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        os.close(reader), os.close(writer)
+    os.kill(child, signal.SIGKILL)  # it lives until now
+    assert lock is not None
+    lock.close()
 
 
 def test_where_folders_cannot_be_locked(tmp_path, monkeypatch):
