@@ -37,11 +37,10 @@ def atomic_folder(path: str | os.PathLike) -> Iterator[Path]:
         sync_folder(folder)
         if not path.exists():
             os.rename(folder, path)
-        elif _exchange(folder, path):
-            shutil.rmtree(folder, ignore_errors=True)
         else:
-            remove_folder(path)
-            os.rename(folder, path)
+            if not _exchange(folder, path):
+                _exchange_by_steps(folder, path)
+            shutil.rmtree(folder, ignore_errors=True)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -124,6 +123,18 @@ def _exchange(folder, other):
     if number in (errno.EINVAL, errno.ENOSYS):  # a file system, or a kernel, without it
         return False
     raise OSError(number, os.strerror(number), str(folder), None, str(other))
+
+
+def _exchange_by_steps(folder, other):
+    """Exchange the names of two folders; for a moment `other` is not there."""
+    third = _partial(other)
+    os.rename(other, third)
+    try:
+        os.rename(folder, other)
+    except BaseException:
+        os.rename(third, other)
+        raise
+    os.rename(third, folder)
 
 
 @cache

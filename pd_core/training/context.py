@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..graph.errors import GraphError
 from ..graph.variable import Variable
 from ..run.session import Session
 
@@ -103,11 +104,11 @@ class RunnerContext:
     __slots__ = (
         *(f"_{name}" for name, field in vars().items() if isinstance(field, property)),
         *("batch", "costs", "data", "feeds", "forward", "gradients", "parameters", "runner"),
-        *("session", "settings", "_deferred", "_metrics", "__weakref__"),
+        *("settings", "_deferred", "_metrics", "_session", "__weakref__"),
     )
     _metrics: Any
+    _session: Session | None
     runner: Any  # the Runner, whose `items` and `save(path)` items use
-    session: Session
     parameters: dict[str, Variable]  # what is trained, by name
     costs: list[Variable]
     gradients: dict[str, np.ndarray]  # of the last batch that wanted them, by parameter
@@ -127,8 +128,22 @@ class RunnerContext:
         self.wants_gradients = self.is_in_pass = False
         self.is_pass_over = self.is_stopped = False
         self.parameters, self.costs, self.gradients, self.settings = {}, [], {}, {}
+        self._session = None
         self.data = self.batch = self.feeds = self.forward = None
         self._deferred: list[tuple[bool, Callable[[], None]]] = []
+
+    @property
+    def session(self) -> Session:
+        """The session whose values are trained; GraphError if no item has set it."""
+        if self._session is None:
+            raise GraphError("this runner has no session\n  hint: add a Device() before the others")
+        return self._session
+
+    @session.setter
+    def session(self, value: Session) -> None:
+        if not isinstance(value, Session):
+            raise TypeError(f"context.session is a Session, not {value!r}")
+        self._session = value
 
     @property
     def metrics(self) -> dict[str, float]:

@@ -254,7 +254,7 @@ READERS = {
     "drawing": lambda: paddle.batch(drawing(), 3),
     "shuffled": lambda: paddle.batch(paddle.reader.shuffle(lambda: iter(samples()), 5), 3),
     "buffered": lambda: paddle.batch(paddle.reader.buffered(lambda: iter(samples()), 4), 3),
-    "shuffled-batches": lambda: paddle.reader.shuffle(reader(), 2),
+    "shuffled-batches": lambda: paddle.reader.shuffle(reader(12), 2),
     "buffered-shuffle": lambda: paddle.reader.buffered(
         paddle.batch(paddle.reader.shuffle(lambda: iter(samples()), 7), 3), 2
     ),
