@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import numpy as np
 
 import pd_core as pd
+from pd_core.training import read_checkpoint
 
 from . import build
 from .files.unpacking import open_plain
@@ -307,6 +308,26 @@ class Parameters:
         pool._is_read, pool._is_strict = True, strict
         return pool
 
+    @staticmethod
+    def from_checkpoint(path):
+        """Read the Parameters of a checkpoint, such as `saved/batch-00500`.
+
+        Of a program with several trainers all parameters are read; of one name the first counts.
+        DamagedFile if it is no whole checkpoint, ValueError if it is none of a trainer.
+        """
+        pool, prefix = Parameters(), "parameters/"
+        for values in _values_in(read_checkpoint(path).parts):
+            for name, value in values.items():
+                short = name.removeprefix(prefix)
+                if name.startswith(prefix) and short not in pool:
+                    config = ParameterConfig(name=short, size=value.size, dims=value.shape)
+                    pool.__append_config__(config)
+                    pool._store(short, value)
+        if not len(pool):
+            raise ValueError(f"from_checkpoint: {path} is no checkpoint of a trainer")
+        pool._is_read = True
+        return pool
+
     def init_from_tar(self, f, exclude_params=(), strict=False):
         """Set the values of the names that a tar has in common with this pool.
 
@@ -334,6 +355,15 @@ class Parameters:
 
 def _comma_separated(names):
     return ", ".join(map(repr, names))
+
+
+def _values_in(tree):
+    """Yield the values of each network in the parts of a checkpoint."""
+    if isinstance(tree, dict) and isinstance(tree.get("values"), dict):
+        yield tree["values"]
+    elif isinstance(tree, (dict, list)):
+        for part in tree.values() if isinstance(tree, dict) else tree:
+            yield from _values_in(part)
 
 
 def _items_of_tar(f):

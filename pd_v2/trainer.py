@@ -99,7 +99,7 @@ class SGD:
                 *options.items(),
                 PassEvents(handler, step),
                 # a handler may ask gm for a layer for the first time after the first update
-                TrainNetwork(step, keeps_rows=handler is not default_event_handler),
+                TrainNetwork(step, handler is not default_event_handler, not saving),
                 BackwardEvent(handler, step),
             ]
             with runner_of(items) as runner:

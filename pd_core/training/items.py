@@ -61,11 +61,15 @@ class Counter(RunnerItem):
     has the counts, whether the training was stopped, and the results of the last test.
     """
 
+    def initialize(self, context: RunnerContext, following: Initialize) -> None:
+        self._finished = -1  # number of the last finished batch in its pass
+        super().initialize(context, following)
+
     def on_pass_begin(self, following: Following) -> None:
         context = self.context
         if not context.is_in_pass:  # else a resumed training goes on in the middle
             context.pass_id, context.batch_id = context.pass_id + 1, -1
-            context.is_in_pass = True
+            context.is_in_pass, self._finished = True, -1
         following()
 
     def on_batch_begin(self, following: Following) -> Any:
@@ -80,6 +84,7 @@ class Counter(RunnerItem):
         context = self.context
         context.batches += 1
         context.samples += context.batch_size
+        self._finished = context.batch_id
         return following()
 
     def on_pass_end(self, following: Following) -> None:
@@ -91,6 +96,7 @@ class Counter(RunnerItem):
 
     def state(self) -> dict[str, Any]:
         counts = {name: getattr(self.context, name) for name in _COUNTS}
+        counts["batch_id"] = self._finished  # a reader that saves is asked for the next one
         return {**counts, "test_metrics": self.context.test_metrics}
 
     def check(self, state: dict[str, Any]) -> None:
@@ -98,6 +104,7 @@ class Counter(RunnerItem):
 
     def restore(self, state: dict[str, Any]) -> None:
         _set_counts(self.context, state)
+        self._finished = self.context.batch_id
 
 
 _COUNTS = (

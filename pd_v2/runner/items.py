@@ -110,10 +110,14 @@ def _pool(parameters, topology):
 
 
 class TrainNetwork(RunnerItem):
-    """The steps of a NetworkStep; see ForwardBackward."""
+    """The steps of a NetworkStep; see ForwardBackward.
 
-    def __init__(self, step, keeps_rows=False):
-        self.step, self.keeps_rows = step, keeps_rows
+    `keeps_rows` is for handlers that ask for layers of the first batch. With `saves_network` a
+    checkpoint has the state of the step; else another item saves it.
+    """
+
+    def __init__(self, step, keeps_rows=False, saves_network=True):
+        self.step, self.keeps_rows, self.saves_network = step, keeps_rows, saves_network
 
     def initialize(self, context, following):
         if context.forward is not None:
@@ -198,14 +202,19 @@ class TrainNetwork(RunnerItem):
 
     def state(self):
         metrics = self.step.pass_metrics.state() if self.context.is_in_pass else None
-        return {"cost_sum": self._cost_sum, "samples": self._samples, "metrics": metrics}
+        state = {"cost_sum": self._cost_sum, "samples": self._samples, "metrics": metrics}
+        return {**state, "network": self.step.state()} if self.saves_network else state
 
     def check(self, state):
+        if self.saves_network:
+            self.step.check(state["network"], "Resume: the checkpoint")
         float(state["cost_sum"]), index(state["samples"])
         if state["metrics"] is not None:
             self.step.new_metrics().restore(state["metrics"])
 
     def restore(self, state):
+        if self.saves_network:
+            self.step.restore(state["network"])
         self._cost_sum, self._samples = float(state["cost_sum"]), index(state["samples"])
         if state["metrics"] is not None:
             self.step.pass_metrics.restore(state["metrics"])
@@ -239,17 +248,6 @@ class ForwardBackward(TrainNetwork):
             pool = _pool(self.parameters, self.topology)
             self.step = NetworkStep(self.topology, pool, self._optimizer, scales_rates=True)
         super()._prepare()
-
-    def state(self):
-        return {**super().state(), "network": self.step.state()}
-
-    def check(self, state):
-        self.step.check(state["network"], "Resume: the checkpoint")
-        super().check(state)
-
-    def restore(self, state):
-        self.step.restore(state["network"])
-        super().restore(state)
 
 
 class Update(RunnerItem):

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import pd_v2 as paddle
+from pd_core.training import read_checkpoint
 from pd_v2.data_feeder import DataFeeder
 
-from .conftest import SECONDS
+from .conftest import SECONDS, Client
 
 E = paddle.event
 SAMPLE = {"sample": [[1.0, 2.0], [3.0]]}
@@ -452,3 +453,37 @@ def test_time_since_a_batch_grows(learning):
     time.sleep(0.01)
     assert c.command("metrics")["seconds_since_batch"] >= first + 0.01
     stop()
+
+
+def test_a_checkpoint_has_the_parameters(tmp_path):
+    layer, data_type = paddle.layer, paddle.data_type
+    x = layer.data(name="x", type=data_type.dense_vector(2))
+    y = layer.data(name="y", type=data_type.dense_vector(1))
+    prediction = layer.fc(x, size=1, act=paddle.activation.Linear())
+    cost = layer.square_error_cost(prediction, y)
+    pool = paddle.parameters.create(cost)
+    trainer = paddle.trainer.SGD(cost, pool, paddle.optimizer.Adam(learning_rate=0.1))
+    source = paddle.reader.online(("127.0.0.1", 0), batch_size=4, folder=tmp_path)
+    seen = []
+
+    def handler(event):
+        if isinstance(event, paddle.event.EndIteration):
+            seen.append({name: pool[name] for name in pool})
+
+    thread = trainer.in_thread(reader=source, event_handler=handler)
+    client = Client(source.address)
+    client.samples(12)
+    assert client.command("save", name="m1")["ok"]
+    client.samples(8)
+    client.command("stop")
+    thread.join(SECONDS)
+    client.close()
+    for name, values in (("m1", seen[2]), ("final", seen[4])):
+        saved = paddle.parameters.Parameters.from_checkpoint(tmp_path / name)
+        assert saved.keys() == pool.keys()
+        assert all((saved[k].ravel() == values[k]).all() for k in values)
+    counts = read_checkpoint(tmp_path / "m1").parts["Counter"]
+    assert (counts["batches"], counts["batch_id"], counts["samples"]) == (3, 2, 12)
+    row = (np.ones(2, np.float32),)
+    expected = paddle.infer(output_layer=prediction, parameters=pool, input=[row])
+    assert paddle.infer(output_layer=prediction, parameters=saved, input=[row]) == expected
