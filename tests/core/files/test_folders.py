@@ -191,7 +191,7 @@ def test_a_child_does_not_keep_the_lock(tmp_path):
     code = (
         "import os, sys, time\nfrom pd_core.files.folders import lock_folder\n"
         "lock = lock_folder(sys.argv[1])\nchild = os.fork()\n"
-        "print(child or lock.handle, flush=True)\ntime.sleep(0 if child else 60)"
+        "os.write(1, f'{child or lock.handle}\\n'.encode())\ntime.sleep(0 if child else 60)"
     )
     process = subprocess.Popen([sys.executable, "-c", code, tmp_path], stdout=subprocess.PIPE)
     with process:
