@@ -94,7 +94,7 @@ class SaveEvery(RunnerItem):
 
     def _check_folder(self):
         """Refuse checkpoints that would hide those of this training from a Resume."""
-        assert self.context.session, "an error without one: checkpoints are of its values"
+        _ = self.context.session  # GraphError if there is none: checkpoints have its values
         for path in checkpoints_in(self.path):
             if batches_of(path) <= self.context.batches:
                 continue

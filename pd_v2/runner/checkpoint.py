@@ -28,7 +28,8 @@ class Checkpoint:
     told apart by their order: those that had ended are left out when it is started again. Their
     trainers become what they were by the time of the checkpoint, Python's and NumPy's global
     random generators what they were at the end of the call, and no event is handled. Everything
-    else that the program does between the calls is done again.
+    else that the program does between the calls is done again. In the call that was going on, the
+    metrics of the pass are those of all its batches, the ones before the checkpoint included.
     """
 
     def __init__(self, folder, every_batches=None, keep=2, resume=True, on_sigterm=False):
