@@ -71,7 +71,7 @@ class SaveEvery(RunnerItem):
             if self.on_sigterm and threading.current_thread() is threading.main_thread():
                 stack.callback(signal.signal, signal.SIGTERM, self._handle_sigterm())
             super().initialize(context, following)
-            context.after(self._check_folder, last=True)  # when a Resume has restored the counts
+            context.after(self._begin, last=True)  # when a Resume has restored the counts
             self._stack = stack.pop_all()
 
     def finalize(self, following: Following) -> None:
@@ -92,7 +92,7 @@ class SaveEvery(RunnerItem):
 
         return signal.signal(signal.SIGTERM, terminate) or signal.SIG_DFL
 
-    def _check_folder(self):
+    def _begin(self):
         """Refuse checkpoints that would hide those of this training from a Resume."""
         _ = self.context.session  # GraphError if there is none: checkpoints have its values
         for path in checkpoints_in(self.path):
@@ -105,6 +105,7 @@ class SaveEvery(RunnerItem):
                     f"after {self.context.batches} batches\n"
                     f"  hint: Resume({str(self.path)!r}) goes on from the newest one"
                 )
+        self._prune()  # what was not removed any more before a kill
 
     def on_batch_end(self, following: Following) -> Any:
         result = following()
@@ -131,11 +132,8 @@ class SaveEvery(RunnerItem):
         except OSError as error:
             text = f"{path} could not be written, older checkpoints are as they were: {error}"
             warn(CheckpointWarning(text))
-            return
-        try:
+        else:
             self._prune()
-        except OSError as error:
-            warn(CheckpointWarning(f"older checkpoints could not be removed: {error}"))
 
     def _save_and_exit(self):
         self._is_exiting = True
@@ -144,11 +142,15 @@ class SaveEvery(RunnerItem):
 
     def _prune(self):
         """Remove the checkpoints before the newest ones; damaged ones of later batches stay."""
-        if self.keep is not None:
-            paths = [p for p in checkpoints_in(self.path) if is_checkpoint(p)]
-            paths = [p for p in paths if batches_of(p) <= self.context.batches]
+        if self.keep is None:
+            return
+        paths = [p for p in checkpoints_in(self.path) if is_checkpoint(p)]
+        paths = [p for p in paths if batches_of(p) <= self.context.batches]
+        try:
             for path in paths[: -self.keep]:
                 remove_folder(path)
+        except OSError as error:
+            warn(CheckpointWarning(f"older checkpoints could not be removed: {error}"))
 
 
 class Resume(RunnerItem):

@@ -54,6 +54,8 @@ def main():
         if isinstance(event, paddle.event.EndPass):
             result = trainer.test(reader=paddle.batch(digits(64, 5), batch_size=BATCH))
             lists.append((event.pass_id, event.metrics, result.cost, result.metrics))
+            with open('%s.pass%d' % (sys.argv[1], event.pass_id), 'w') as f:
+                json.dump(lists[-1], f)
 
     trainer.train(
         reader=paddle.batch(
@@ -61,9 +63,10 @@ def main():
             batch_size=BATCH),
         event_handler=event_handler,
         num_passes=PASSES)
-    print 'best pass is', sorted(lists, key=lambda found: found[2])[0][0]
+    if lists:  # else it had ended already
+        print 'best pass is', sorted(lists, key=lambda found: found[2])[0][0]
     with open(sys.argv[1] + '.json', 'w') as f:
-        json.dump([lists[-1], random.random(), np.random.rand()], f)
+        json.dump([random.random(), np.random.rand()], f)
     with open(sys.argv[1], 'w') as f:
         parameters.to_tar(f)
 
