@@ -128,9 +128,11 @@ def _row_gradient(table, gathers, gradient_of):
     used = [(index, g) for index, g in used if g is not None]
     if not used:
         return None
-    rows = ops.concat([_flat_index(index, table.dims[0]) for index, _ in used])
-    values = [ops.reshape(g, [-1, *table.dims[1:]]) if index.rank != 1 else g for index, g in used]
-    return summed_rows(rows, ops.concat(values))
+    width = table.dims[1:]
+    with gradient_of(gathers[0].outputs[0]):
+        rows = ops.concat([_flat_index(index, table.dims[0]) for index, _ in used])
+        values = [ops.reshape(g, [-1, *width]) if index.rank != 1 else g for index, g in used]
+        return summed_rows(rows, ops.concat(values))
 
 
 def added(a: Gradient, b: Gradient) -> Gradient:
