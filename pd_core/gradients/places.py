@@ -5,6 +5,7 @@ operator: a gradient keeps no more of the forward pass than it reads.
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from ..graph.layers import captured, layer_of, layers_of
 from ..graph.node import Node, Place, current_place, in_place_of, place_in_force
@@ -56,7 +57,8 @@ class Places:
         """Return the place of what differentiates a node."""
         place = self._places.get(node)
         if place is None:
-            site, layer = node.site, self._layers.get(node) or self._layer
+            site: Any = node.site
+            layer = self._layers.get(node) or self._layer
             if isinstance(site, GradientSite):
                 site, layer = site.line, site.layer
             own = GradientSite.of(self._line, layer, site)

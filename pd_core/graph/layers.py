@@ -32,7 +32,7 @@ def layers_of(order: Iterable[Node], known: Mapping[Variable, Variable]) -> dict
         inside = {name for name in read if name.startswith(node.scope)}
         layers[node] = inside.pop() if len(inside) == 1 else node.scope.rstrip("/")
         if node.op_type in _ACTIVATIONS:
-            before: Any = node.inputs[0].node  # type: ignore[union-attr]
+            before: Any = node.inputs[0].node
             if before in layers and (before.scope, before.site) == (node.scope, node.site):
                 layers[node] = layers[before]
     return layers

@@ -5,6 +5,7 @@ the gradients is the update, and all else is the forward pass.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from ..graph.layers import captured, layer_of, layers_of, parameters_of
 from ..graph.node import Block, Node, Place, ancestors, in_place_of, new_node
@@ -101,7 +102,7 @@ def _mark(phases, update, stop):
 
 def _add(origins, node, layer, phase, known):
     """Add the origins of a node and of those in its bodies."""
-    site = node.site
+    site: Any = node.site
     if isinstance(site, GradientSite):
         site, layer = site.line, site.layer
     origins[node] = Origin.of(site, layer, phase)
