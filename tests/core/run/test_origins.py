@@ -296,7 +296,7 @@ def test_gradients_of_gradients(truth, rng):
     check(profile, truth, {*layers, "penalty"})
 
 
-def test_rows_of_a_table(truth, rng):
+def test_rows_of_a_table(rng):
     ids = pd.Variable([None], dtype="int64", name="ids")
     W = pd.Variable("table.W", data=rng.standard_normal((9, 4)), row_sparse=True)
     y = pd.gather(W, ids)
