@@ -11,13 +11,14 @@ from ..graph.layers import captured, layer_of, layers_of
 from ..graph.node import Node, Place, current_place, in_place_of, place_in_force
 from ..graph.site import GradientSite, user_site
 from ..graph.variable import Variable
+from .registry import is_ours
 
 
 class _RulePlace:
     """The place of what is built while the rule of a node runs.
 
-    It is at the line that asks for the gradients, or at that of a rule outside of our packages
-    that calls an op.
+    Its line is the one that asks for the gradients. If `moves`, as for a rule outside of our
+    packages, it is that of the rule that calls an op.
     """
 
     __slots__ = ("_site", "known", "moves", "node", "scope")
@@ -48,10 +49,12 @@ class Places:
         self._scope, self._line = current_place()
         self._moves, self._known, self._layer = outer is None, {}, ""
         if isinstance(outer, _RulePlace):  # a rule that asks for gradients
-            self._moves, self._layer = outer.moves, outer.site.layer
+            self._moves, self._layer = True, outer.site.layer
             self._known = captured(outer.node, outer.known)
         self._layers = layers_of(order, self._known)
         self._places: dict[Node, _RulePlace] = {}
+        self._sites: dict[tuple, GradientSite] = {}  # a few operators in a line share one
+        self._ours: dict[str, bool] = {}
 
     def of(self, node: Node) -> _RulePlace:
         """Return the place of what differentiates a node."""
@@ -61,10 +64,19 @@ class Places:
             layer = self._layers.get(node) or self._layer
             if isinstance(site, GradientSite):
                 site, layer = site.line, site.layer
-            own = GradientSite.of(self._line, layer, site)
-            place = _RulePlace(node, self._scope, own, self._known, self._moves)
+            moves = self._moves and not self._is_ours(node.op_type)
+            own = self._sites.get((layer, site))
+            if own is None:
+                own = self._sites[layer, site] = GradientSite.of(self._line, layer, site)
+            place = _RulePlace(node, self._scope, own, self._known, moves)
             self._places[node] = place
         return place
+
+    def _is_ours(self, op_type):
+        ours = self._ours.get(op_type)
+        if ours is None:
+            ours = self._ours[op_type] = is_ours(op_type)
+        return ours
 
     def of_variable(self, v: Variable) -> Place | _RulePlace:
         """Return the place of what adds up to the gradient of a Variable.

@@ -28,9 +28,10 @@ def layers_of(order: Iterable[Node], known: Mapping[Variable, Variable]) -> dict
     """
     layers: dict[Node, str] = {}
     for node in order:
-        read = {layer_of(v.name) for v in parameters_of(node, known)}
-        inside = {name for name in read if name.startswith(node.scope)}
-        layers[node] = inside.pop() if len(inside) == 1 else node.scope.rstrip("/")
+        scope, read = node.scope, parameters_of(node, known)
+        inside = {layer_of(v.name) for v in read} if read else ()
+        inside = [name for name in inside if name.startswith(scope)]
+        layers[node] = inside[0] if len(inside) == 1 else scope.rstrip("/")
         if node.op_type in _ACTIVATIONS:
             before: Any = node.inputs[0].node
             if before in layers and (before.scope, before.site) == (node.scope, node.site):
@@ -40,9 +41,14 @@ def layers_of(order: Iterable[Node], known: Mapping[Variable, Variable]) -> dict
 
 def parameters_of(node: Node, known: Mapping[Variable, Variable]) -> list[Variable]:
     """Return the persistent variables that a node reads."""
-    read = [known.get(x, x) for x in node.inputs if x is not None]
-    owners = [v if v.source is None else v.source for v in read]
-    return [v for v in owners if v.is_persistent]
+    read = []
+    for x in node.inputs:  # a loop, since gradients ask this for every node
+        if x is not None:
+            v = known.get(x, x) if known else x
+            v = v if v.source is None else v.source
+            if v.fill is not None:
+                read.append(v)
+    return read
 
 
 def captured(node: Node, known: Mapping[Variable, Variable]) -> dict[Variable, Variable]:
