@@ -29,8 +29,8 @@ def layers_of(order: Iterable[Node], known: Mapping[Variable, Variable]) -> dict
     layers: dict[Node, str] = {}
     for node in order:
         scope, read = node.scope, parameters_of(node, known)
-        inside = {layer_of(v.name) for v in read} if read else ()
-        inside = [name for name in inside if name.startswith(scope)]
+        names = dict.fromkeys([layer_of(v.name) for v in read])
+        inside = [name for name in names if name.startswith(scope)]
         layers[node] = inside[0] if len(inside) == 1 else scope.rstrip("/")
         if node.op_type in _ACTIVATIONS:
             before: Any = node.inputs[0].node
