@@ -5,7 +5,7 @@ Some gradients need to know sizes. Programs for them are compiled for each combi
 
 from .. import ops
 from ..gradients.engine import passes_gradients
-from ..graph.node import Node
+from ..graph.node import Node, in_place_of
 from ..graph.recording import as_number
 from ..graph.variable import Dims, Variable
 from .trace import Trace
@@ -20,19 +20,20 @@ class Numbered:
         for node in trace.order:
             inputs = tuple([None if x is None else self.of(x) for x in node.inputs])
             types = [(_numbers(dims), dtype) for dims, dtype in node.types]
-            twin = Node(
-                node.op_type,
-                inputs,
-                node.attributes,
-                types,
-                domain=node.domain,
-                opset=node.opset,
-                blocks=node.blocks,
-                visible=node.visible,
-                kind=node.kind,
-            )
-            for y, z in zip(node.outputs, twin.outputs, strict=True):
-                self.variables[y] = z if passes_gradients(y) else ops.stop_gradient(z)
+            with in_place_of(node):
+                twin = Node(
+                    node.op_type,
+                    inputs,
+                    node.attributes,
+                    types,
+                    domain=node.domain,
+                    opset=node.opset,
+                    blocks=node.blocks,
+                    visible=node.visible,
+                    kind=node.kind,
+                )
+                for y, z in zip(node.outputs, twin.outputs, strict=True):
+                    self.variables[y] = z if passes_gradients(y) else ops.stop_gradient(z)
 
     def of(self, v: Variable) -> Variable:
         """Return what a Variable of the trace is in this graph."""

@@ -5,6 +5,7 @@ from functools import reduce
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
+from ..gradients.places import gradient_of
 from ..graph.errors import GraphError
 from ..graph.recording import not_recording
 from ..graph.update import Update
@@ -72,7 +73,7 @@ def _fused_backward(state, kept, step: BackwardPass, wanted: Sequence[Variable])
         by_owner: dict[Variable, list] = {}
         for owner, g in zip(step.owners, gradients, strict=True):
             by_owner.setdefault(owner, []).append(g)
-        pairs = [(w, _sum(by_owner[w])) for w in parameters]
+        pairs = [(w, _sum(w, by_owner[w])) for w in parameters]
         update = kept.update([(w, g) for w, g in pairs if g is not None])
         return step.targets(gradients, of, update)
 
@@ -147,7 +148,7 @@ def _fused_step(state, kept: KeptTracing, costs, var_list, retain_graph):
     def make(of):
         wrt = [of(v) for w in parameters for v in reads[w]]
         parts = iter(gradients_by_rows([of(c) for c in costs], wrt))
-        gradients = [(w, _sum([next(parts) for _ in reads[w]])) for w in parameters]
+        gradients = [(w, _sum(w, [next(parts) for _ in reads[w]])) for w in parameters]
         pairs = [(w, g) for w, g in gradients if g is not None]
         update = kept.update(pairs)
         changes = [(a.variable, a.value) for a in update.assignments]
@@ -172,7 +173,8 @@ def _reads(trace: Trace, reached: Container[Variable]) -> dict[Variable, list[Va
     return reads
 
 
-def _sum(gradients):
+def _sum(w, gradients):
     """The gradient of a parameter from those of its reads."""
     parts = [g for g in gradients if g is not None]
-    return reduce(added, parts) if parts else None
+    with gradient_of(w):
+        return reduce(added, parts) if parts else None

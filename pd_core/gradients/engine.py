@@ -6,10 +6,11 @@ from typing import Any
 from .. import ops
 from ..graph.checks import differ
 from ..graph.errors import DTypeError, GraphError, NoGradient, ShapeError
-from ..graph.node import ancestors, refined
+from ..graph.node import ancestors, in_place_of, refined
 from ..graph.recording import recorder
 from ..graph.site import site_text
 from ..graph.variable import Operand, Variable, constant
+from .places import Places
 from .registry import rule_of, zeros
 
 BOTH, TRAINING, INFERENCE = None, True, False  # the modes in which an adjoint holds
@@ -39,7 +40,7 @@ def gradients(
     order = ancestors(costs)
     if recorder() is not None:
         return _recorded_gradients(costs, variables, seeds, order)
-    return _gradients(costs, variables, seeds, order)
+    return _gradients(costs, variables, seeds, order, Places(order))
 
 
 def _recorded_gradients(costs, variables, seeds, order):
@@ -54,35 +55,41 @@ def _recorded_gradients(costs, variables, seeds, order):
         if c in reads and c not in reads[c]:
             reads[c].append(c)
     every = [x for v in variables for x in reads[v]]
-    partials = iter(_gradients(costs, every, seeds, order))
-    return [_sum([next(partials) for _ in reads[v]]) for v in variables]
+    places = Places(order)
+    partials = iter(_gradients(costs, every, seeds, order, places))
+    return [_sum(v, [next(partials) for _ in reads[v]], places) for v in variables]
 
 
-def _sum(gradients):
+def _sum(v, gradients, places):
+    """The gradient of a Variable from those of its reads."""
     parts = [g for g in gradients if g is not None]
-    return sum(parts[1:], parts[0]) if parts else None
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    with in_place_of(places.of_variable(v)):
+        return sum(parts[1:], parts[0])
 
 
-def _gradients(costs, variables, seeds, order):
+def _gradients(costs, variables, seeds, order, places):
     active = _active(order, variables)
-    adjoints = Adjoints()
-    for c, seed in zip(costs, _seeds(costs, seeds), strict=True):
+    adjoints = Adjoints(places)
+    for c, seed in zip(costs, _seeds(costs, seeds, places), strict=True):
         adjoints.add(c, seed, BOTH)
     for node in reversed(order):
         if not active.isdisjoint(node.outputs):
-            _backpropagate(node, active, adjoints)
+            with in_place_of(places.of(node)):
+                _backpropagate(node, active, adjoints)
     return [adjoints.result(v) for v in variables]
 
 
-def _seeds(costs, seeds):
+def _seeds(costs, seeds, places):
     """Return the weight of each cost, as Variables of its shape."""
     seeds = [None] * len(costs) if seeds is None else list(seeds)
     if len(seeds) != len(costs):
         raise GraphError(f"gradients: {len(seeds)} seeds for {len(costs)} costs")
-    weights = [
-        ops.ones_like(c) if seed is None else constant(seed, c.dtype)
-        for c, seed in zip(costs, seeds, strict=True)
-    ]
+    weights = []
+    for c, seed in zip(costs, seeds, strict=True):
+        with in_place_of(places.of_variable(c)):
+            weights.append(ops.ones_like(c) if seed is None else constant(seed, c.dtype))
     for c, seed in zip(costs, weights, strict=True):
         if differ(seed, c):
             raise ShapeError(f"gradients: the seed {seed!r} does not fit the cost {c!r}")
@@ -152,13 +159,18 @@ def _shaped(g, x, node):
 class Adjoints:
     """The gradients accumulated so far, by variable and by the mode in which they hold."""
 
-    def __init__(self) -> None:
+    def __init__(self, places: Places) -> None:
         self.sums: dict[Variable, dict[Mode, Variable]] = {}
+        self.places = places
 
     def add(self, x: Variable, g: Variable, mode: Mode) -> None:
         """Add to the gradient of x in one mode, or in both."""
         sums = self.sums.setdefault(x, {})
-        sums[mode] = sums[mode] + g if mode in sums else g
+        if mode not in sums:
+            sums[mode] = g
+            return
+        with in_place_of(self.places.of_variable(x)):
+            sums[mode] = sums[mode] + g
 
     def total(self, x: Variable) -> tuple[Variable | None, Mode]:
         """Return (sum, the mode it holds in); (None, BOTH) if x has no gradient."""
@@ -170,15 +182,17 @@ class Adjoints:
         both, training, inference = (sums.get(m) for m in (BOTH, TRAINING, INFERENCE))
         if training is inference and both is None:
             return training, BOTH
-        return ops.mode_switch(_plus(both, training), _plus(both, inference)), BOTH
+        with in_place_of(self.places.of_variable(x)):
+            return ops.mode_switch(_plus(both, training), _plus(both, inference)), BOTH
 
     def result(self, x: Variable) -> Variable | None:
         """Return the gradient of x in both modes: zero in a mode that it does not hold in."""
         g, mode = self.total(x)
         if g is None or mode is BOTH:
             return g
-        sides = (g, ops.zeros_like(x)) if mode is TRAINING else (ops.zeros_like(x), g)
-        return ops.mode_switch(*sides)
+        with in_place_of(self.places.of_variable(x)):
+            sides = (g, ops.zeros_like(x)) if mode is TRAINING else (ops.zeros_like(x), g)
+            return ops.mode_switch(*sides)
 
 
 def _plus(a, b):

@@ -15,6 +15,7 @@ import numpy as np
 from .. import ops
 from ..graph.errors import NoGradient
 from ..graph.node import Node, apply
+from ..graph.site import is_internal
 from ..graph.variable import Operand, Variable, is_open
 
 Gradients = Sequence[Variable | Callable[..., Variable] | None]  # what a rule returns
@@ -109,10 +110,22 @@ def _verdict(op_type):
 
 def describe_function(function: Callable) -> str:
     """Describe a rule, with the place of its code: `the rule clip (…/math.py:78)`."""
-    first = next((p for p in getattr(function, "partials", ()) if p is not None), function)
+    first = _first_partial(function)
     name = getattr(first, "__name__", repr(first))
     code = getattr(first, "__code__", None)
     return f"the rule {name}" + (f" ({code.co_filename}:{code.co_firstlineno})" if code else "")
+
+
+def _first_partial(function):
+    """The first partial of a rule that consists of such, else the rule."""
+    return next((p for p in getattr(function, "partials", ()) if p is not None), function)
+
+
+def is_ours(op_type: str) -> bool:
+    """Return whether the rule of an operator is a function of our packages."""
+    function = expressions.get(op_type) or gradient_rules.get(op_type)
+    code = getattr(_first_partial(function), "__code__", None)
+    return code is not None and is_internal[code.co_filename]
 
 
 def rule_of(node: Node) -> Rule:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from itertools import count
 from types import MappingProxyType
-from typing import Any, Literal, overload
+from typing import Any, Literal, NamedTuple, overload
 
 from onnx import shape_inference
 
@@ -17,8 +17,18 @@ from .site import Site, site_text, user_site
 from .variable import Dim, Inputs, Operand, OutputType, Variable, constant, describe
 
 serials = count()  # numbers of nodes, in the order in which they are built
-# The node that a rewrite replaces.
-_replaced: ContextVar["Node | None"] = ContextVar("pd_core.replaced", default=None)
+
+
+class Place(NamedTuple):
+    """The namespace and the line of a node."""
+
+    scope: str
+    site: Any  # a Site, which may tell more than the line
+
+
+# The node that a rewrite replaces, or another place that nodes get.
+_replaced: ContextVar[Any] = ContextVar("pd_core.replaced", default=None)
+place_in_force = _replaced.get  # None where nodes get the line that builds them
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 # Outputs that a node always has, because its derivative reads them; a program that does not is
 # compiled without them.
@@ -175,18 +185,19 @@ def _output_names(op_type, scope, count):
 
 
 class in_place_of:
-    """Give what is built the line and namespace of a node that it replaces.
+    """Give what is built the line and namespace of a node that it replaces, or of another place.
 
     A class, since a rewrite enters it for every node: `contextmanager` takes a microsecond.
     """
 
-    __slots__ = ("node", "token")
+    __slots__ = ("place", "token")
 
-    def __init__(self, node: Node) -> None:
-        self.node = node
+    def __init__(self, place: Any) -> None:
+        """`place` is a Node, a Place, or anything else with a `scope` and a `site`."""
+        self.place = place
 
     def __enter__(self) -> None:
-        self.token = _replaced.set(self.node)
+        self.token = _replaced.set(self.place)
 
     def __exit__(self, *exc: object) -> None:
         _replaced.reset(self.token)

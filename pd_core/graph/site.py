@@ -19,6 +19,24 @@ class _IsInternal(dict):
 
 Site = tuple[str, int]  # file and line
 
+
+class GradientSite(tuple):
+    """The line that asked for gradients, (file, line) or (), at an operator that computes them.
+
+    `layer` and `line` are those of the operator of the forward pass that it differentiates.
+    """
+
+    layer: str
+    line: Site | None
+
+    @classmethod
+    def of(cls, site: Site | None, layer: str, line: Site | None) -> "GradientSite":
+        """Return the site of what differentiates an operator at `line`."""
+        own = cls(site or ())
+        own.layer, own.line = layer, line
+        return own
+
+
 is_internal = _IsInternal()
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from .. import ops
 from ..gradients import gradients, zeros
+from ..gradients.places import gradient_of
 from ..graph.errors import GraphError
 from ..graph.node import ancestors, apply
 from ..graph.site import site_text
@@ -122,15 +123,17 @@ def _gathers(table, order, costs):
     return nodes
 
 
-def _row_gradient(table, gathers, gradient_of):
+def _row_gradient(table, gathers, by_variable):
     """The RowGradient of a table from those of its gathered rows; None if there are none."""
-    used = [(node.inputs[1], gradient_of[node.outputs[0]]) for node in gathers]
+    used = [(node.inputs[1], by_variable[node.outputs[0]]) for node in gathers]
     used = [(index, g) for index, g in used if g is not None]
     if not used:
         return None
-    rows = ops.concat([_flat_index(index, table.dims[0]) for index, _ in used])
-    values = [ops.reshape(g, [-1, *table.dims[1:]]) if index.rank != 1 else g for index, g in used]
-    return summed_rows(rows, ops.concat(values))
+    width = table.dims[1:]
+    with gradient_of(gathers[0].outputs[0]):
+        rows = ops.concat([_flat_index(index, table.dims[0]) for index, _ in used])
+        values = [ops.reshape(g, [-1, *width]) if index.rank != 1 else g for index, g in used]
+        return summed_rows(rows, ops.concat(values))
 
 
 def added(a: Gradient, b: Gradient) -> Gradient:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from .. import ops
+from ..gradients.places import gradient_of
 from ..graph.errors import GraphError
 from ..graph.initializers import Constant
 from ..graph.names import adopt, names
@@ -62,7 +63,7 @@ class Tracing:
 
     def update(self, pairs: Sequence[tuple[Variable, Gradient]]) -> Update:
         """Return the Update for (parameter, gradient) pairs; a gradient may be a RowGradient."""
-        pairs = [(w, _exchangeable(g)) for w, g in pairs]
+        pairs = [(w, _exchangeable(w, g)) for w, g in pairs]
         rate, scheduled = self.scheduled()
         step, counted = self.counted()
         assignments = [*scheduled, *counted]
@@ -149,11 +150,12 @@ class Tracing:
         return state(f"{self.name}/{owner}{name}", dims, dtype, value)
 
 
-def _exchangeable(g):
+def _exchangeable(w, g):
     """Make sure that a gradient is the output of a node: others cannot be exchanged."""
-    if isinstance(g, RowGradient):
-        return RowGradient(_computed(g.rows), _computed(g.values))
-    return _computed(g)
+    with gradient_of(w):
+        if isinstance(g, RowGradient):
+            return RowGradient(_computed(g.rows), _computed(g.values))
+        return _computed(g)
 
 
 def _computed(v):

@@ -11,7 +11,16 @@ from typing import Any
 
 from ... import ops
 from ...graph.loop import scan_node
-from ...graph.node import Block, Node, ancestors, apply, control
+from ...graph.node import (
+    Block,
+    Node,
+    Place,
+    ancestors,
+    apply,
+    control,
+    current_place,
+    in_place_of,
+)
 from ...graph.rewrite import close, substitute
 from ...graph.variable import Variable, fresh_dim
 from ..engine import gradients
@@ -86,7 +95,7 @@ class Loop:
         return [
             *(initial.get(k) for k in range(self.count)),
             *(slots[v]() for v in self.slices),
-            *(sums[v]() for v in block.captured),
+            *(_built(sums[v], parts.get(v)) for v in block.captured),
         ]
 
     def _initial(self, dy, k):
@@ -187,6 +196,14 @@ class _Step:
         # A Loop may have made no step, and ONNX Runtime refuses a Scan over none.
         made = ops.greater_than(ops.size_of(xs[0], 0), 0)
         self.result = ops.cond(made, scan_back, lambda: tuple(map(ops.identity, self.initial)))
+
+
+def _built(function, g):
+    """Call a function whose result belongs to the operator that g differentiates in the body."""
+    if g is None or g.node is None:
+        return function()
+    with in_place_of(Place(current_place()[0], g.node.site)):
+        return function()
 
 
 def _read(outputs, own, forward):

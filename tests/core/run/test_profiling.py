@@ -130,7 +130,10 @@ def test_gradients_that_are_fetched(network):
     weights = pd.trainable_variables()
     profile = measured(pd.gradients(cost, weights), feeds)
     check_sums(profile)
-    assert {name for name, _ in passes(profile)} >= {"encoder/fc_0", "fc_0"}
+    layers = ("encoder/fc_0", "fc_0")
+    assert passes(profile) >= {(x, p) for x in layers for p in ("forward", "backward")}
+    rows = [row for row in profile.rows("node")[:-1] if row.phase == "backward"]
+    assert {row.line for row in rows} == {line_of(x) for x in ("encoder", "head", "cost")}
 
 
 def test_networks_of_one_structure_keep_their_names(rng):
