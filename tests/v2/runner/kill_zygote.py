@@ -1,7 +1,8 @@
 """A process that has imported everything and forks a child for each run of a program.
 
 A line on stdin is JSON: the function `main` or `path`, the arguments, and a file for stderr. Lines
-on stdout are `pid N` when a child begins, what the child writes, and `ended STATUS`.
+on stdout are `pid N` when a child begins, what the child writes, and `ended STATUS`; after the next
+line on stdin the number of the process is given back.
 """
 
 import json
@@ -18,14 +19,18 @@ from pd_v2 import python2  # noqa: F401
 
 def main():
     with open(os.dup(0), encoding="utf-8") as orders:  # stdin itself is left to the programs
-        for line in orders:
+        while line := orders.readline():
             order = json.loads(line)
             child = os.fork()
             if not child:
                 _run(order)
             os.write(1, f"pid {child}\n".encode())
-            status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            found = os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+            status = found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
             os.write(1, f"ended {status}\n".encode())
+            if not orders.readline():  # its number may still be killed until now
+                break
+            os.waitpid(child, 0)
 
 
 def _run(order):

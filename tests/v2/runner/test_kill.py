@@ -35,6 +35,8 @@ class Run:
         assert text, "the zygote has died"
         if text.startswith("ended "):
             self.status = int(text.removeprefix("ended "))
+            self.zygote.stdin.write("\n")
+            self.zygote.stdin.flush()
             return None
         return text
 
