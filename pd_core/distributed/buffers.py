@@ -1,5 +1,6 @@
 """Flat buffers of gradients, and their reduction over the ranks in a fixed order."""
 
+import itertools
 from collections.abc import Sequence
 from math import prod
 from typing import Any
@@ -56,7 +57,7 @@ class Buffer:
     def reduce(
         self, arrays: Sequence[np.ndarray], factor: float = 1.0, function: Any = np.add
     ) -> list[np.ndarray]:
-        """Return the sums over all ranks of `factor` times the arrays, which a next call overwrites.
+        """Return the sums over all ranks of `factor` times the arrays, until the next call.
 
         `function` may be another ufunc, such as `np.maximum`. With the factor 0 the arrays do not
         count, not even NaN in them.
@@ -86,7 +87,7 @@ class Bucket:
         own = bounds[world.rank + 1] - bounds[world.rank]
         self.received_size = own * world.size
         # counts and places in bytes: MPI has no name for every dtype
-        self.counts = [(b - a) * item for a, b in zip(bounds, bounds[1:], strict=False)]
+        self.counts = [(b - a) * item for a, b in itertools.pairwise(bounds)]
         self.places = [a * item for a in bounds[:-1]]
         self.own_counts = [own * item] * world.size
         self.own_places = [r * own * item for r in range(world.size)]

@@ -15,7 +15,7 @@ from ..graph.update import Update
 from ..graph.variable import Variable, static
 from ..run.exchange import Gradients
 from ..run.session import Session
-from .buffers import WHAT, Buffer
+from .buffers import Buffer
 from .rows import gather_rows, join_rows
 from .world import STEP, World
 
@@ -101,7 +101,8 @@ class SessionExchange:
     """The part of one session: what it has accumulated, and which variables were compared."""
 
     def __init__(self, process: RankExchange, session: Session):
-        self.process, self._session = process, ref(session)
+        self.process = process
+        self._session: Any = ref(session)
         self.accumulated: Gradients = {}
         self._seen: WeakSet[Variable] = WeakSet()
         self._plans: WeakKeyDictionary[Any, Plan] = WeakKeyDictionary()
@@ -161,10 +162,7 @@ class SessionExchange:
         world, session = self.process.world, self._session()
         what = "the initial values of a training step"
         session.initialize(variables)
-        digests = [
-            blake2b(np.ascontiguousarray(session.current(v)), digest_size=8).digest()
-            for v in variables
-        ]
+        digests = [blake2b(session.current(v).tobytes(), digest_size=8).digest() for v in variables]
         every = world.gather(np.frombuffer(b"".join(digests), np.int64), what)
         differ = [v for v, column in zip(variables, every.T, strict=True) if np.ptp(column)]
         if differ and late:

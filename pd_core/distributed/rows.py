@@ -1,5 +1,6 @@
 """Row-sparse gradients of all ranks, joined in a fixed order."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -58,4 +59,4 @@ def _gather(world, array, sizes):
     sent, received = as_bytes(array), as_bytes(every)
     request = world.comm.Iallgatherv(sent, [received, counts, starts, world.mpi.BYTE])
     world.wait(request, WHAT, (sent, received))
-    return [every[a:b] for a, b in zip(places, places[1:], strict=False)]
+    return [every[a:b] for a, b in itertools.pairwise(places)]

@@ -35,9 +35,9 @@ class World:
 
     def __init__(self, mpi: Any, timeout: float):
         self.mpi, self.timeout = mpi, timeout
-        self.comm = None if mpi is None else mpi.COMM_WORLD
-        self.rank = 0 if mpi is None else self.comm.Get_rank()
-        self.size = 1 if mpi is None else self.comm.Get_size()
+        self.comm: Any = None if mpi is None else mpi.COMM_WORLD
+        self.rank = 0 if mpi is None else mpi.COMM_WORLD.Get_rank()
+        self.size = 1 if mpi is None else mpi.COMM_WORLD.Get_size()
         self.broken: str | None = None
         self._pending: list[Any] = []  # requests and their arrays, after a timeout
 
@@ -144,7 +144,7 @@ class World:
             return
         missing = [r for r, request in receiving.items() if not request.Test()]
         self._give_up((requests, arrays))
-        missing = missing or [r for r in self._others()]
+        missing = missing or self._others()
         self.broken = f"{_ranks(missing)} did not come"
         raise TimeoutError(
             f"{_ranks(missing)} of {self.size} did not come to {_NAMES[kind]} of rank {self.rank} "
