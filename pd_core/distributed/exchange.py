@@ -250,6 +250,7 @@ def _description(updates, gradients, settings):
     for number, (w, g) in enumerate(gradients.items()):
         form = "rows of " if isinstance(g, tuple) else ""
         lines.append(f"gradient {number} of {form}{w.name}: {w.dtype}{list(w.dims)}")
+    lines.append(f"no gradient {len(gradients)}")  # another rank may have one
     seam = [v for g in gradients.values() for v in (g if isinstance(g, tuple) else (g,))]
     # the backward pass first: a difference there is what a user recognizes
     for number, node in enumerate(ancestors(seam)):

@@ -21,8 +21,8 @@ _NAMES = {
     ALLREDUCE: "allreduce()",
     END: "its end",
 }
-_HEADER_TAG, _LINES_TAG = 7101, 7102
-_SPIN_SECONDS, _NAP_SECONDS = 0.002, 0.0002
+_HEADER_TAG, _LINES_TAG, _ROLL_TAG = 7101, 7102, 7103
+_SPIN_SECONDS, _NAP_SECONDS, _ROLL_SECONDS = 0.002, 0.0002, 5.0
 
 
 class World:
@@ -102,12 +102,15 @@ class World:
 
     def wait(self, request: Any, what: str, arrays: Any) -> None:
         """Wait for a collective operation that all ranks have come to; `arrays` are its buffers."""
-        if not self._poll(request.Test):
-            self._give_up((request, arrays))
-            raise TimeoutError(
-                f"{what}: all {self.size} ranks began the exchange, but it did not end within "
-                f"{self.timeout:g} s: a rank has stopped, or the network is down"
-            )
+        if self._poll(request.Test):
+            return
+        self._give_up((request, arrays), "it did not end in time")
+        missing = self._silent()
+        who = f"{_ranks(missing)} stopped in it" if missing else "the network is slow or down"
+        raise TimeoutError(
+            f"{what}: all {self.size} ranks began the exchange, but it did not end within "
+            f"{self.timeout:g} s: {who}"
+        )
 
     def _headers(self, kind, lines, weight, flags):
         """The headers of all ranks: kind, digest of the lines, weight, flags, size of the lines."""
@@ -142,26 +145,34 @@ class World:
         requests = [*receiving.values(), *sending]
         if self._poll(lambda: self.mpi.Request.Testall(requests)):
             return
-        missing = [r for r, request in receiving.items() if not request.Test()]
-        self._give_up((requests, arrays))
-        missing = missing or self._others()
-        self.broken = f"{_ranks(missing)} did not come"
+        missing = [r for r, request in receiving.items() if not request.Test()] or self._others()
+        self._give_up((requests, arrays), f"{_ranks(missing)} did not come")
         raise TimeoutError(
             f"{_ranks(missing)} of {self.size} did not come to {_NAMES[kind]} of rank {self.rank} "
             f"within {self.timeout:g} s\n  hint: a rank hangs, has fewer batches, or needs longer: "
             "init(timeout=...) takes seconds"
         )
 
-    def _poll(self, is_done: Callable[[], bool]) -> bool:
-        """Wait until something is done; False after `timeout`.
+    def _silent(self):
+        """The ranks that do not say, within seconds, that they have waited in vain too."""
+        arrays = np.zeros((self.size, 1), np.uint8)
+        receiving = {r: self.comm.Irecv(arrays[r], r, _ROLL_TAG) for r in self._others()}
+        sending = [self.comm.Isend(arrays[self.rank], r, _ROLL_TAG) for r in self._others()]
+        self._pending.append((receiving, sending, arrays))
+        requests = list(receiving.values())
+        self._poll(lambda: self.mpi.Request.Testall(requests), min(self.timeout, _ROLL_SECONDS))
+        return [r for r, request in zip(receiving, requests, strict=True) if not request.Test()]
+
+    def _poll(self, is_done: Callable[[], bool], limit: float | None = None) -> bool:
+        """Wait until something is done; False after `limit` seconds, by default `timeout`.
 
         MPI moves messages while it is asked. The first moments are spent asking: a nap is longer
         than an exchange. `sched_yield` lets other ranks on the same core run meanwhile.
         """
-        start = time.monotonic()
+        start, limit = time.monotonic(), self.timeout if limit is None else limit
         while not is_done():
             waited = time.monotonic() - start
-            if waited > self.timeout:
+            if waited > limit:
                 return False
             if waited > _SPIN_SECONDS:
                 time.sleep(_NAP_SECONDS)
@@ -169,8 +180,9 @@ class World:
                 os.sched_yield()
         return True
 
-    def _give_up(self, pending):
-        self.broken = "it did not end in time"
+    def _give_up(self, pending, why):
+        """Keep what MPI may still write to, and exchange nothing any more."""
+        self.broken = why
         self._pending.append(pending)
 
     def _others(self):

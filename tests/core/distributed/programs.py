@@ -1,4 +1,4 @@
-"""Small trainings that several ranks run: `python -m tests.core.distributed.programs FOLDER [NAME]`.
+"""Small trainings that several ranks run: `python -m tests.core.distributed.programs FOLDER [OPTIONS [NAMES]]`.
 
 Each rank trains on its rows of every batch, and writes the parameters that it ends with.
 """
@@ -251,14 +251,15 @@ PROGRAMS = [
 ]
 
 
-def main(folder, options=""):
+def main(folder, options="", names=""):
     global rank, size
     # buckets are smaller than the gradients of these networks
     distributed.init(timeout=60, bucket_bytes=64, **dict(p.split("=") for p in options.split()))
     rank, size = distributed.rank(), distributed.world_size()
     for program in PROGRAMS:
-        pd.reset(seed=3)
-        np.savez(Path(folder) / f"{program.__name__}-{rank}.npz", **program())
+        if program.__name__ in names.split() or not names:
+            pd.reset(seed=3)
+            np.savez(Path(folder) / f"{program.__name__}-{rank}.npz", **program())
 
 
 if __name__ == "__main__":
