@@ -11,7 +11,7 @@ from ..graph.variable import Variable
 from ..run.session import default_session
 from .buffers import Buffer
 from .process import current
-from .world import ALLREDUCE, BROADCAST
+from .world import ALLREDUCE, BROADCAST, Description
 
 _FUNCTIONS = {"sum": np.add, "mean": np.add, "max": np.maximum}
 
@@ -28,7 +28,7 @@ def broadcast(variables: Iterable[Variable] | None = None, root: int = 0) -> Non
         raise ValueError(f"broadcast: root is a rank below {world.size}, not {root}")
     every = list(persistent_variables() if variables is None else variables)
     lines = [f"root={root}", *(f"{v.name}: {v.dtype}{list(v.dims)}" for v in every)]
-    world.meet(BROADCAST, lines)
+    world.meet(BROADCAST, Description(lines))
     for v in every:
         array = np.ascontiguousarray(session.get(v))
         world.send_from(root, array, "broadcast()")
@@ -49,7 +49,7 @@ def allreduce(array: ArrayLike, op: str = "sum") -> np.ndarray:
         raise TypeError(f"allreduce: takes numbers, not {own.dtype}")
     if op == "mean" and own.dtype.kind != "f":
         own = own.astype(np.float64)
-    world.meet(ALLREDUCE, [f"op={op}", f"{own.dtype}{list(own.shape)}"])
+    world.meet(ALLREDUCE, Description([f"op={op}", f"{own.dtype}{list(own.shape)}"]))
     (result,) = Buffer(world, [own.shape], own.dtype).reduce([own], function=_FUNCTIONS[op])
     if op == "mean":
         result /= world.size

@@ -17,7 +17,7 @@ from ..run.exchange import Gradients
 from ..run.session import Session
 from .buffers import Buffer
 from .rows import gather_rows, join_rows
-from .world import STEP, World
+from .world import STEP, Description, World
 
 _UNSEEN, _LATE = 1, 2  # flags: variables not compared yet; their gradients are computed already
 _GOLDEN = 0x9E3779B9  # 2^32 / golden ratio: seeds of neighbouring ranks are far apart
@@ -133,18 +133,18 @@ class SessionExchange:
         if plan is None:
             plan = self._plans[step] = Plan(self.process, updates, gradients)
         samples = self.process.samples
-        states = plan.states()
-        unseen = [v for v in states if v not in self._seen]
-        late = _LATE if computed or self.accumulated else 0
+        flags = 0
+        if not plan.compared and any(v not in self._seen for v in plan.states()):
+            flags = _UNSEEN | (_LATE if computed or self.accumulated else 0)
         self._weights, flags = world.meet(
             STEP,
-            plan.lines,
+            plan.description,
             np.nan if samples is None else samples,
-            (_UNSEEN | late) if unseen else 0,
+            flags,
         )
         if flags & _UNSEEN:
-            self._synchronize(states, bool(flags & _LATE))
-        self._plan = plan
+            self._synchronize(plan.states(), bool(flags & _LATE))
+        plan.compared, self._plan = True, plan
 
     def __call__(self, gradients: Gradients) -> Gradients:
         """Return the means or sums of the gradients of all ranks."""
@@ -188,8 +188,9 @@ class Plan:
     ):
         world, settings = process.world, process.settings
         self.process = process
+        self.compared = False  # whether the ranks have compared all of its variables
         self._states = [ref(v) for v in _states(updates)]
-        self.lines = _description(updates, gradients, settings)
+        self.description = Description(_lines(updates, gradients, settings))
         self.sparse = [ref(w) for w, g in gradients.items() if isinstance(g, tuple)]
         dense: dict[np.dtype, list[Variable]] = {}
         for w, g in gradients.items():
@@ -244,7 +245,7 @@ def _states(updates):
     return list(states)
 
 
-def _description(updates, gradients, settings):
+def _lines(updates, gradients, settings):
     """Lines that are the same on ranks that may exchange their gradients."""
     lines = [str(settings)]
     for number, (w, g) in enumerate(gradients.items()):

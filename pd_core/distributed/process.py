@@ -12,7 +12,7 @@ import onnxruntime
 
 from ..run.exchange import use_exchange
 from .exchange import RankExchange, Settings
-from .world import BARRIER, INIT, World
+from .world import BARRIER, INIT, Description, World
 
 # Variables by which a launcher tells a process how many there are: Open MPI, MPICH and Intel MPI
 _SIZES = "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS"
@@ -62,7 +62,7 @@ def init(
     if world.size > 1:
         _end_all_on_errors(world)
         lines = [str(settings), f"share_cores={share_cores}", *versions()]
-        world.meet(INIT, lines)
+        world.meet(INIT, Description(lines))
         world.separate()
         if share_cores:
             _divide_cores(world)
@@ -112,7 +112,7 @@ def world_size() -> int:
 
 def barrier() -> None:
     """Wait until all ranks have come here."""
-    current().world.meet(BARRIER, [])
+    current().world.meet(BARRIER, Description())
 
 
 def versions() -> list[str]:

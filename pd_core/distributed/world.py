@@ -25,6 +25,15 @@ _HEADER_TAG, _LINES_TAG, _ROLL_TAG = 7101, 7102, 7103
 _SPIN_SECONDS, _NAP_SECONDS, _ROLL_SECONDS = 0.002, 0.0002, 5.0
 
 
+class Description:
+    """Lines of text that have to be the same on all ranks, and their digest."""
+
+    def __init__(self, lines: Sequence[str] = ()):
+        self.text = json.dumps(list(lines)).encode()
+        digest = blake2b(self.text, digest_size=8).digest()
+        self.digest = int.from_bytes(digest, "little", signed=True)
+
+
 class World:
     """The ranks that train together.
 
@@ -47,17 +56,17 @@ class World:
             self.comm = self.mpi.COMM_WORLD.Dup()
 
     def meet(
-        self, kind: int, lines: Sequence[str], weight: float = np.nan, flags: int = 0
+        self, kind: int, description: Description, weight: float = np.nan, flags: int = 0
     ) -> tuple[np.ndarray, int]:
         """Wait until all ranks have come to the same point.
 
-        `lines` describe what is exchanged there, and must be the same on all ranks. Returns the
-        weights of the ranks, and the union of their flags. GraphError on all ranks if they have
+        `description` is that of what is exchanged there, the same on all ranks. Returns the weights
+        of the ranks, and the union of their flags. GraphError on all ranks if they have
         come to different points; TimeoutError names those that have not come.
         """
         if self.size == 1:
             return np.array([weight]), flags
-        headers = self._headers(kind, lines, weight, flags)
+        headers = self._headers(kind, description, weight, flags)
         kinds = headers[:, 0]
         if (kinds == END).any():
             gone = [r for r in range(self.size) if kinds[r] == END]
@@ -70,7 +79,7 @@ class World:
             places = [f"rank {r} has come to {_NAMES[int(k)]}" for r, k in enumerate(kinds)]
             raise GraphError(f"the ranks disagree: {', '.join(places)}")
         if (headers[:, 1] != headers[0, 1]).any():
-            raise GraphError(self._difference(_NAMES[kind], lines, headers[:, 4]))
+            raise GraphError(self._difference(_NAMES[kind], description, headers[:, 4]))
         return np.ascontiguousarray(headers[:, 2]).view(np.float64), int(
             np.bitwise_or.reduce(headers[:, 3])
         )
@@ -112,22 +121,20 @@ class World:
             f"{self.timeout:g} s: {who}"
         )
 
-    def _headers(self, kind, lines, weight, flags):
-        """The headers of all ranks: kind, digest of the lines, weight, flags, size of the lines."""
+    def _headers(self, kind, description, weight, flags):
+        """The headers of all ranks: kind, digest of the text, weight, flags, size of the text."""
         if self.broken is not None:
             raise RuntimeError(f"an earlier exchange has failed: {self.broken}")
-        text = _text(lines)
-        digest = int.from_bytes(blake2b(text, digest_size=8).digest(), "little", signed=True)
         bits = int(np.array([weight], np.float64).view(np.int64)[0])
         headers = np.empty((self.size, 5), np.int64)
-        headers[self.rank] = kind, digest, bits, flags, len(text)
+        headers[self.rank] = kind, description.digest, bits, flags, len(description.text)
         self._swap([headers[r] for r in range(self.size)], _HEADER_TAG, kind)
         return headers
 
-    def _difference(self, what, lines, sizes):
+    def _difference(self, what, description, sizes):
         """The text about ranks whose lines are not those of rank 0."""
         texts = [np.empty(int(n), np.uint8) for n in sizes]
-        texts[self.rank][:] = np.frombuffer(_text(lines), np.uint8)
+        texts[self.rank][:] = np.frombuffer(description.text, np.uint8)
         self._swap(texts, _LINES_TAG, STEP)
         described = [json.loads(text.tobytes()) for text in texts]
         differences = [
@@ -192,10 +199,6 @@ class World:
 def as_bytes(array: np.ndarray) -> np.ndarray:
     """Return the memory of a contiguous array as bytes, uint8 [bytes]."""
     return array.reshape(-1).view(np.uint8)
-
-
-def _text(lines):
-    return json.dumps(list(lines)).encode()
 
 
 def _ranks(ranks):

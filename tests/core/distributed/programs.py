@@ -1,6 +1,7 @@
-"""Small trainings that several ranks run: `python -m tests.core.distributed.programs FOLDER [OPTIONS [NAMES]]`.
+"""Small trainings that several ranks run.
 
-Each rank trains on its rows of every batch, and writes the parameters that it ends with.
+`python -m tests.core.distributed.programs FOLDER [OPTIONS [NAMES]]`. Each rank trains on its rows
+of every batch, and writes the parameters that it ends with.
 """
 
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import pd_core as pd
-from pd_core import distributed
+from pd_core import distributed, training
 
 ROWS, STEPS = 8, 6
 f32 = np.float32
@@ -63,8 +64,8 @@ def momentum():
     return values(step)
 
 
-def fit():
-    """Steps of a Module."""
+def module_in_guard():
+    """Steps of a Module inside a guard."""
 
     class Net(pd.nn.Module):
         def __init__(self):
@@ -81,6 +82,31 @@ def fit():
             xs, ys = shard(xs, ys)
             loss = pd.reduce_mean(pd.square(net(xs) - ys))
             optimizer.minimize(loss)
+    return values()
+
+
+def module():
+    """Batches of a compiled Module, static."""
+    net = pd.nn.Sequential(pd.nn.FC(6, act="tanh"), pd.nn.FC(1), name="net")
+    x, y = pd.Variable([None, 5]), pd.Variable([None, 1])
+    step = pd.AdamOptimizer(0.05).minimize(pd.reduce_mean(pd.square(net(x) - y)))
+    train(net(x), step, x, y, samples())
+    return values(step)
+
+
+def runner():
+    """A Runner, each rank with a reader of its own rows."""
+    x, y, cost = mlp()
+    parts = [shard(xs, ys) for xs, ys in samples()]
+    rows, labels = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    reader = training.ArrayReader(rows, labels, batch_size=ROWS // size)
+    ring = training.Runner()
+    ring.add_item(training.Counter())
+    ring.add_item(training.Data(reader, inputs=[x, y]))
+    ring.add_item(training.ForwardBackward(cost))
+    ring.add_item(training.Update(pd.AdamOptimizer(0.05)))
+    with ring:
+        ring.run(2)
     return values()
 
 
@@ -246,7 +272,18 @@ def _named(name):
 
 
 PROGRAMS = [
-    *(adam, momentum, fit, dynamic, embedding, gan, batch_norm, own_statistics),
+    *(
+        adam,
+        momentum,
+        module_in_guard,
+        module,
+        runner,
+        dynamic,
+        embedding,
+        gan,
+        batch_norm,
+        own_statistics,
+    ),
     *(accumulation, accumulated_whole, accumulation_in_guard, uneven, dropout, collectives),
 ]
 

@@ -59,7 +59,8 @@ def test_two_runs_have_the_same_bits(results, ranks):
 
 
 def test_accumulated_gradients_are_those_of_the_whole_rows(results):
-    for summed, whole in zip(results(2)["accumulation"], results(2)["accumulated_whole"]):
+    done = results(2)
+    for summed, whole in zip(done["accumulation"], done["accumulated_whole"], strict=True):
         for key in ("W", "fc_0.W", "fc_0.B"):
             np.testing.assert_allclose(summed[key], whole[key], rtol=2e-5, atol=2e-6)
 
