@@ -38,12 +38,8 @@ def run(ranks, *arguments, check=True):
     command = [mpiexec(), "-n", str(ranks), sys.executable, *map(str, arguments)]
     if ranks == 1:
         command = command[3:]
-    return subprocess.run(
-        command,
-        env=os.environ | own,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        check=check,
+    job = subprocess.run(
+        command, env=os.environ | own, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT
     )
+    assert job.returncode == 0 or not check, job.stderr
+    return job

@@ -101,6 +101,7 @@ def runner():
     rows, labels = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     reader = training.ArrayReader(rows, labels, batch_size=ROWS // size)
     ring = training.Runner()
+    ring.add_item(training.Device())
     ring.add_item(training.Counter())
     ring.add_item(training.Data(reader, inputs=[x, y]))
     ring.add_item(training.ForwardBackward(cost))
