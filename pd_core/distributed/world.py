@@ -22,7 +22,9 @@ _NAMES = {
     END: "its end",
 }
 _HEADER_TAG, _LINES_TAG, _ROLL_TAG = 7101, 7102, 7103
-_SPIN_SECONDS, _NAP_SECONDS, _ROLL_SECONDS = 0.002, 0.0002, 5.0
+# How long a rank asks without a pause for others that compute, and for data that is under way
+_MEET_SECONDS, _DATA_SECONDS = 0.002, 1.0
+_NAP_SECONDS, _ROLL_SECONDS = 0.0002, 5.0
 
 
 class Description:
@@ -111,7 +113,7 @@ class World:
 
     def wait(self, request: Any, what: str, arrays: Any) -> None:
         """Wait for a collective operation that all ranks have come to; `arrays` are its buffers."""
-        if self._poll(request.Test):
+        if self._poll(request.Test, spin=_DATA_SECONDS):
             return
         self._give_up((request, arrays), "it did not end in time")
         missing = self._silent()
@@ -170,18 +172,21 @@ class World:
         self._poll(lambda: self.mpi.Request.Testall(requests), min(self.timeout, _ROLL_SECONDS))
         return [r for r, request in zip(receiving, requests, strict=True) if not request.Test()]
 
-    def _poll(self, is_done: Callable[[], bool], limit: float | None = None) -> bool:
+    def _poll(
+        self, is_done: Callable[[], bool], limit: float | None = None, spin: float = _MEET_SECONDS
+    ) -> bool:
         """Wait until something is done; False after `limit` seconds, by default `timeout`.
 
-        MPI moves messages while it is asked. The first moments are spent asking: a nap is longer
-        than an exchange. `sched_yield` lets other ranks on the same core run meanwhile.
+        MPI moves messages only while it is asked, a piece at a time, and a nap is longer than a
+        piece takes: there are none in the first `spin` seconds. `sched_yield` lets other ranks on
+        the same core run meanwhile.
         """
         start, limit = time.monotonic(), self.timeout if limit is None else limit
         while not is_done():
             waited = time.monotonic() - start
             if waited > limit:
                 return False
-            if waited > _SPIN_SECONDS:
+            if waited > spin:
                 time.sleep(_NAP_SECONDS)
             elif hasattr(os, "sched_yield"):
                 os.sched_yield()
