@@ -4,6 +4,7 @@ import atexit
 import os
 import sys
 import traceback
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -175,10 +176,12 @@ def _divide_cores(world: World) -> None:
     every = local.allgather(cores)
     number, count = local.Get_rank(), local.Get_size()
     local.Free()
-    if count == 1 or any(other != cores for other in every):
-        return
+    if count > 1 and all(other == cores for other in every):
+        os.sched_setaffinity(0, own_cores(cores, number, count))
+
+
+def own_cores(cores: Sequence[int], number: int, count: int) -> Sequence[int]:
+    """Return the cores of one of `count` ranks that may use the same; neighbours stay together."""
     if count >= len(cores):
-        own = {cores[number % len(cores)]}
-    else:
-        own = set(cores[number * len(cores) // count : (number + 1) * len(cores) // count])
-    os.sched_setaffinity(0, own)
+        return [cores[number % len(cores)]]
+    return cores[number * len(cores) // count : (number + 1) * len(cores) // count]

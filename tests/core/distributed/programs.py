@@ -66,22 +66,11 @@ def momentum():
 
 def module_in_guard():
     """Steps of a Module inside a guard."""
-
-    class Net(pd.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.first, self.last = pd.nn.FC(6, act="tanh"), pd.nn.FC(1)
-
-        def forward(self, x):
-            return self.last(self.first(x))
-
     net = Net()
-    optimizer = pd.AdamOptimizer(0.05)
     with pd.guard():
         for xs, ys in samples():
             xs, ys = shard(xs, ys)
-            loss = pd.reduce_mean(pd.square(net(xs) - ys))
-            optimizer.minimize(loss)
+            net.optimizer.minimize(pd.reduce_mean(pd.square(net.forward(xs) - ys)))
     return values()
 
 
@@ -92,6 +81,45 @@ def module():
     step = pd.AdamOptimizer(0.05).minimize(pd.reduce_mean(pd.square(net(x) - y)))
     train(net(x), step, x, y, samples())
     return values(step)
+
+
+class Net(pd.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = pd.nn.FC(6, act="tanh"), pd.nn.FC(1)
+        self.optimizer = pd.AdamOptimizer(0.05)
+
+    def forward(self, x):
+        return self.last(self.first(x))
+
+
+class TrainedNet(Net):
+    def train_one_batch(self, x, y):
+        loss = pd.reduce_mean(pd.square(self.forward(x) - y))
+        self.optimizer.backward_and_update(loss)
+        return loss
+
+
+def train_one_batch():
+    net = TrainedNet()
+    net.compile([(None, 5)], is_train=True)
+    for xs, ys in samples():
+        with pd.check_numerics():
+            net(*shard(xs, ys))
+    return values()
+
+
+def module_fit():
+    net = Net()
+    for xs, ys in samples():
+        rows = shard(xs, ys)
+        net.fit(
+            *rows,
+            optimizer=net.optimizer,
+            loss=lambda scores, y: pd.reduce_mean(pd.square(scores - y)),
+            batch_size=len(rows[0]),
+        )
+    return values()
 
 
 def runner():

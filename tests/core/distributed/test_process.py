@@ -8,6 +8,7 @@ import pytest
 import pd_core as pd
 from pd_core import distributed
 from pd_core.distributed.buffers import Buffer
+from pd_core.distributed.process import own_cores
 from pd_core.distributed.rows import gather_rows, join_rows
 from pd_core.distributed.world import World
 
@@ -141,3 +142,10 @@ def test_rows_of_several_ranks_are_added_in_their_order():
     assert values.ravel().tolist() == [1.0, 1.0, 2.0]  # 1e8 - 1e8 + 1, not 1e8 + 1 - 1e8
     ((rows, values),) = gather_rows(World(None, 1.0), [join_rows(pairs)], 0.5)
     assert rows.tolist() == [0, 1, 4] and values.ravel().tolist() == [0.5, 0.5, 1.0]
+
+
+def test_the_cores_of_a_machine_are_divided():
+    cores = [0, 1, 2, 4, 6]
+    assert [own_cores(cores, k, 2) for k in range(2)] == [[0, 1], [2, 4, 6]]
+    assert [own_cores(cores[:2], k, 3) for k in range(3)] == [[0], [1], [0]]
+    assert own_cores(cores, 0, 1) == cores
