@@ -1,6 +1,6 @@
 """A graph of ONNX nodes that can be differentiated and trained on stock ONNX Runtime."""
 
-from . import nn, training
+from . import distributed, nn, training
 from .backend.ort import devices
 from .dynamic import Placeholder, guard, no_grad, to_variable
 from .files.atomic import atomic_write
@@ -327,6 +327,7 @@ __all__ = [
     "detect_objects",
     "devices",
     "dft",
+    "distributed",
     "div",
     "dropout",
     "effects",

@@ -30,6 +30,7 @@ ROOMS = (
     "run",
     "optimizers",
     "dynamic",
+    "distributed",
     "files",
     "training",
     "nn",

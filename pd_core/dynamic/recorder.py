@@ -15,6 +15,7 @@ from ..graph.recorded import Form, Recorded, form, type_key
 from ..graph.recording import as_number
 from ..graph.site import user_site
 from ..graph.variable import Variable, as_array, constant
+from ..run.exchange import draw_seed
 from .placeholder import Placeholder
 from .recorded_types import checked_types, leaf_dims, with_hash
 from .state import State
@@ -279,7 +280,7 @@ class Recorder:
         with session.exclusive():  # two threads never take the same
             place = session.draws[stream]
             session.draws[stream] = place + 1
-        return stream, place, session.seed
+        return stream, place, draw_seed(session.seed)
 
     def store(self, variable: Variable, value: Variable) -> None:
         """Store a value in a persistent variable."""

@@ -52,11 +52,20 @@ def effects(targets: Iterable[Variable]) -> list["Assignment"]:
 
 
 class Assignment:
-    """A new value for a persistent variable; skipped while `owner` is not trainable."""
+    """A new value for a persistent variable; skipped while `owner` is not trainable.
 
-    __slots__ = ("owner", "value", "variable")
+    `is_effect` is true of what a training step assigns besides its update, see `effects`.
+    """
 
-    def __init__(self, variable: Variable, value: Variable, owner: Variable | None = None) -> None:
+    __slots__ = ("is_effect", "owner", "value", "variable")
+
+    def __init__(
+        self,
+        variable: Variable,
+        value: Variable,
+        owner: Variable | None = None,
+        is_effect: bool = False,
+    ) -> None:
         if not variable.is_persistent:
             raise GraphError(f"assign: {variable!r} keeps no value that could be set")
         if variable.dtype != value.dtype:
@@ -66,6 +75,7 @@ class Assignment:
         ):
             raise ShapeError(f"assign: {variable!r} cannot take {value!r}")
         self.variable, self.value, self.owner = variable, value, owner
+        self.is_effect = is_effect
 
 
 def assign(variable: Variable, value: Operand) -> Update:

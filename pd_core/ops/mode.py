@@ -61,7 +61,7 @@ def mode_switch(
         if effects and a.node is not None:
             recording.assign(a.node, [(v, constant(value)) for v, value in effects])
         return a
-    assignments = tuple([Assignment(v, value) for v, value in effects])
+    assignments = tuple([Assignment(v, value, is_effect=True) for v, value in effects])
     return composite("ModeSwitch", a, b, types=[(a.dims, a.dtype)], effects=assignments)
 
 

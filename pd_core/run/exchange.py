@@ -1,6 +1,8 @@
 """Exchange of gradients between the backward pass and the update."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -29,8 +31,7 @@ class Exchange:
         self.seam = [v for g in self.gradients.values() for v in _as_tuple(g)]
 
     def __call__(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
-        remaining = iter(arrays)
-        gradients = {w: _restructure(g, remaining) for w, g in self.gradients.items()}
+        gradients = self.structured(arrays)
         returned = self.function(gradients)
         if set(returned) != set(gradients):
             raise FeedError("exchanging: the function must return the gradients that it takes")
@@ -39,6 +40,76 @@ class Exchange:
             values = returned[w] if isinstance(g, tuple) else [returned[w]]
             exchanged += [feed_array(v, a) for v, a in zip(_as_tuple(g), values, strict=True)]
         return exchanged
+
+    def structured(self, arrays: list[np.ndarray]) -> Gradients:
+        """Return {parameter: gradient} for the arrays of a step."""
+        remaining = iter(arrays)
+        return {w: _restructure(g, remaining) for w, g in self.gradients.items()}
+
+
+class SharedExchange(Protocol):
+    """The part of a session in the exchange of gradients between processes."""
+
+    @property
+    def accumulating(self) -> bool:
+        """Whether gradients are kept for the next step that exchanges them; no update is made."""
+
+    def accumulate(self, gradients: Gradients) -> None:
+        """Add gradients to those that the next step exchanges."""
+
+    def begin(
+        self,
+        step: Hashable,
+        updates: Sequence[Update],
+        gradients: Mapping[Variable, Any],
+        computed: bool,
+    ) -> None:
+        """Prepare a step, before it is evaluated; `computed` if its gradients are known already.
+
+        `gradients` are the Variables of the gradients, or tuples of them, by parameter.
+        """
+
+    def __call__(self, gradients: Gradients) -> Gradients:
+        """Return the gradients to update with."""
+
+
+class ProcessExchange(Protocol):
+    """The exchange of gradients between processes, which every session takes part in."""
+
+    def of(self, session: Any) -> SharedExchange | None:
+        """Return the part of a session; None if its steps exchange nothing at present."""
+
+    def draw_seed(self, seed: int) -> int:
+        """Return the seed of random draws for that of a session; initial values keep the latter."""
+
+
+_process: list[ProcessExchange] = []
+_local: WeakKeyDictionary[Update, Update] = WeakKeyDictionary()
+
+
+def use_exchange(exchange: ProcessExchange | None) -> None:
+    """Set the exchange of all sessions without one of their own; None removes it."""
+    _process[:] = [] if exchange is None else [exchange]
+
+
+def shared_exchange(session: Any) -> SharedExchange | None:
+    """Return the part of a session in the exchange between processes, None if there is none."""
+    return _process[0].of(session) if _process else None
+
+
+def draw_seed(seed: int) -> int:
+    """Return the seed of random draws in this process, for that of a session."""
+    return _process[0].draw_seed(seed) if _process else seed
+
+
+def local_update(update: Update) -> Update:
+    """Return what a step assigns before its gradients are known, such as moving statistics."""
+    if not update.gradients:
+        return update
+    if update not in _local:
+        effects = [a for a in update.assignments if a.is_effect]
+        _local[update] = Update(effects, training=True)
+    return _local[update]
 
 
 def _as_tuple(gradient):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import Lock, RLock
-from typing import Any, Protocol, Self, TypeAlias
+from typing import Any, Protocol, Self
 from weakref import WeakKeyDictionary
 from zlib import crc32
 
@@ -32,17 +32,14 @@ from ..graph.namespace import persistent_variables
 from ..graph.node import Node, ancestors
 from ..graph.update import Update
 from ..graph.variable import Variable, provide
-from .exchange import Exchange, Gradients
+from .exchange import Exchange, Gradients, draw_seed, local_update, shared_exchange
 from .feeds import Feeds, feed_array, feed_arrays
 from .feeds import variable as fed_variable
 from .numerics import check, is_checking
 from .profiling import current_profile, measured
 from .restoring import fitting, restorable
 from .step import Step, StepCache, located, recorded_values, step_key
-
-# What `eval` takes; its result has the same nesting, with an array for each Variable and None for
-# each Update.
-Targets: TypeAlias = Variable | Update | Sequence["Targets"] | Mapping[Any, "Targets"]
+from .targets import Targets, computed_variables, flatten, restructure
 
 _COLLECT_BYTES = 1 << 26  # 64 MiB of freed updates
 
@@ -107,8 +104,8 @@ class Session:
         mode switches; by default it is whether a target is a training step.
         """
         flat: list[Variable | Update] = []
-        _flatten(targets, flat)
-        fed = feed_arrays(feeds, lambda: _computed_variables(flat)) if feeds else {}
+        flatten(targets, flat)
+        fed = feed_arrays(feeds, lambda: computed_variables(flat)) if feeds else {}
         updates = list(dict.fromkeys(t for t in flat if isinstance(t, Update)))
         fetches = list(dict.fromkeys(t for t in flat if isinstance(t, Variable)))
         if training is None:
@@ -122,11 +119,16 @@ class Session:
             for v, array in arrays.items():
                 if not v.is_persistent:
                     self._fetched[v] = array
-        return _restructure(targets, arrays)
+        return restructure(targets, arrays)
 
-    def _run(self, fetches, updates, fed, training):
-        exchange: Any = Exchange(self._exchange, updates) if self._exchange else None
+    def _run(self, fetches, updates, fed, training, computed=False):
+        shared = shared_exchange(self) if self._exchange is None else None
+        function = self._exchange or shared
+        exchange: Any = Exchange(function, updates) if function else None
         seam = () if exchange is None else exchange.seam
+        if seam and shared is not None and shared.accumulating:
+            return self._accumulate(shared, exchange, fetches, updates, fed, training)
+        gradients = {} if exchange is None else exchange.gradients
         if self.check_numerics or is_checking():
             fed = {**fed, **recorded_values(fetches, updates, fed)}
             exchange = check(self, fetches, updates, fed, training, exchange)
@@ -144,6 +146,8 @@ class Session:
         if not step.initialized:
             self.initialize([state() for state in step.states])
             step.initialized = True
+        if seam and shared is not None:
+            shared.begin(step, updates, gradients, computed)
         drawn = [(v, self._initial_value(v)) for v in step.redrawn]
         draws = self.draw_rows(step.draws)
         self.version += step.changes
@@ -165,6 +169,14 @@ class Session:
         for v, array in (*step.constants, *drawn):
             self._store(v, array)
         return results
+
+    def _accumulate(self, shared, exchange, fetches, updates, fed, training):
+        """Compute the gradients of a step, to be exchanged with a later one, and no update."""
+        every = list(dict.fromkeys([*fetches, *exchange.seam]))
+        results = self._run(every, [local_update(u) for u in updates], fed, training)
+        arrays = dict(zip(every, results, strict=True))
+        shared.accumulate(exchange.structured([arrays[v] for v in exchange.seam]))
+        return [arrays[v] for v in fetches]
 
     def run_recorded(self, plan: Any, arrays: list, draws: Sequence) -> list[Any]:
         """Return the values of a plan of `pd_core.dynamic`, kept on the device."""
@@ -189,15 +201,15 @@ class Session:
 
     @measured
     def apply(self, update: Update, fed: dict[Variable, Any]) -> None:
-        """Evaluate an update whose feeds may be on the device."""
+        """Evaluate an update from gradients that are computed, and may be on the device."""
         with self._lock:
             self._check_open()
-            self._run([], [update], fed, True)
+            self._run([], [update], fed, True, computed=True)
 
     @property
     def is_exchanging(self) -> bool:
         """Whether gradients are exchanged before the updates, see `exchanging`."""
-        return self._exchange is not None
+        return self._exchange is not None or shared_exchange(self) is not None
 
     def exclusive(self) -> RLock:
         """Return the lock of the session: while it is held, no other thread evaluates with it."""
@@ -216,7 +228,8 @@ class Session:
 
         A draw recorded in `pd.guard()` comes with place and seed, any other takes the next one.
         """
-        rows = [s[::-1] if isinstance(s, tuple) else (self.seed, self.draws[s], s) for s in streams]
+        seed = draw_seed(self.seed)
+        rows = [s[::-1] if isinstance(s, tuple) else (seed, self.draws[s], s) for s in streams]
         return np.array(rows, np.int64) if rows else None
 
     def peek(self, step: Step, fed: dict[Variable, np.ndarray]) -> list[np.ndarray]:
@@ -457,40 +470,6 @@ def _check_persistent(v):
         raise ShapeError(f"{v!r} keeps no value; feed it instead")
 
 
-def _computed_variables(targets):
-    """The Variables among targets, and the new values of the Updates."""
-    updates = [t for t in targets if isinstance(t, Update)]
-    new = [a.value for u in updates for a in u.assignments]
-    return [t for t in targets if isinstance(t, Variable)] + new
-
-
-def _flatten(targets, out):
-    """Append the Variables and Updates of nested targets to a list."""
-    if isinstance(targets, (Variable, Update)):
-        out.append(targets)
-    elif isinstance(targets, (list, tuple)):
-        for t in targets:
-            _flatten(t, out)
-    elif isinstance(targets, dict):
-        for t in targets.values():
-            _flatten(t, out)
-    else:
-        raise TypeError(f"a target is a Variable or an Update, not {targets!r}")
-
-
-def _restructure(targets, arrays):
-    """The arrays in the nesting of the targets."""
-    if isinstance(targets, Variable):
-        return arrays[targets]
-    if isinstance(targets, Update):
-        return None
-    if isinstance(targets, dict):
-        return {k: _restructure(t, arrays) for k, t in targets.items()}
-    kind = type(targets)
-    make = getattr(kind, "_make", kind)  # a named tuple takes its fields as separate arguments
-    return make(_restructure(t, arrays) for t in targets)
-
-
 # ---- the default session
 
 _default: list[Session] = []
@@ -568,8 +547,8 @@ def subgraph(
 ) -> list[Node]:
     """Return the nodes that evaluating these targets would run, in order."""
     flat: list[Variable | Update] = []
-    _flatten(targets, flat)
-    variables = _computed_variables(flat)
+    flatten(targets, flat)
+    variables = computed_variables(flat)
     cut = [fed_variable(key, lambda: variables) for key in feeds]
     return ancestors(program.build(variables, [], cut, training, {}, complete=False).fetches)
 

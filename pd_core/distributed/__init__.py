@@ -1,0 +1,17 @@
+"""Data-parallel training on MPI: each rank has a part of the data, all have the same parameters."""
+
+from .collectives import allreduce, broadcast, no_sync, set_batch_size
+from .process import barrier, init, is_initialized, rank, shutdown, world_size
+
+__all__ = [
+    "allreduce",
+    "barrier",
+    "broadcast",
+    "init",
+    "is_initialized",
+    "no_sync",
+    "rank",
+    "set_batch_size",
+    "shutdown",
+    "world_size",
+]

@@ -1,0 +1,270 @@
+"""The exchange of gradients between the ranks, in every training step of every session."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+from weakref import WeakKeyDictionary, WeakSet, ref
+
+import numpy as np
+
+from ..graph.errors import GraphError
+from ..graph.node import ancestors
+from ..graph.update import Update
+from ..graph.variable import Variable, static
+from ..run.exchange import Gradients
+from ..run.session import Session
+from .buffers import Buffer
+from .rows import gather_rows, join_rows
+from .world import STEP, Description, World
+
+_UNSEEN, _LATE = 1, 2  # flags: variables not compared yet; their gradients are computed already
+_GOLDEN = 0x9E3779B9  # 2^32 / golden ratio: seeds of neighbouring ranks are far apart
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How gradients are exchanged: the options of `init`."""
+
+    reduce: str = "mean"
+    wire_dtype: str | None = None
+    bucket_bytes: int = 1 << 22
+    own_draws: bool = True
+
+    def wire(self, dtype: np.dtype) -> np.dtype | None:
+        """Return the dtype in which values of a dtype travel, None for their own."""
+        if self.wire_dtype is None or dtype.itemsize <= 2:
+            return None
+        if self.wire_dtype == "bfloat16":
+            from ml_dtypes import bfloat16  # comes with onnx
+
+            return np.dtype(bfloat16)
+        return np.dtype(self.wire_dtype)
+
+
+class RankExchange:
+    """The exchange of this process with the other ranks.
+
+    `samples` is the weight of its gradients in means, None for equal ones.
+    """
+
+    def __init__(self, world: World, settings: Settings):
+        self.world, self.settings = world, settings
+        self.accumulating = False
+        self.samples: float | None = None
+        self._sessions: WeakKeyDictionary[Any, SessionExchange] = WeakKeyDictionary()
+
+    def of(self, session: Session) -> "SessionExchange | None":
+        """Return the part of a session; None if its steps exchange nothing at present."""
+        part = self._sessions.get(session)
+        if part is None:
+            part = self._sessions[session] = SessionExchange(self, session)
+        if self.world.size == 1 and not self.accumulating and not part.accumulated:
+            return None
+        return part
+
+    def draw_seed(self, seed: int) -> int:
+        """Return the seed of this rank's random draws; rank 0 has the session's."""
+        if not self.settings.own_draws or self.world.rank == 0:
+            return seed
+        return (seed + self.world.rank * _GOLDEN) % 2**32
+
+    @contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Add up gradients in a `with`, see `pd_core.distributed.no_sync`."""
+        outer, self.accumulating = self.accumulating, True
+        try:
+            yield
+        finally:
+            self.accumulating = outer
+
+    def factor(self, weights: np.ndarray) -> float:
+        """Return the factor of this rank's gradients in the sum over the ranks."""
+        if self.settings.reduce == "sum":
+            return 1.0
+        given = ~np.isnan(weights)
+        if not given.any():
+            return 1.0 / self.world.size
+        if not given.all():
+            without = np.flatnonzero(~given).tolist()
+            raise GraphError(
+                f"the ranks disagree: ranks {without} have no set_batch_size(), the others do"
+            )
+        total = float(weights.sum())
+        if total == 0.0:
+            raise GraphError("set_batch_size: no rank has a sample in this step")
+        return float(weights[self.world.rank]) / total
+
+
+class SessionExchange:
+    """The part of one session: what it has accumulated, and which variables were compared."""
+
+    def __init__(self, process: RankExchange, session: Session):
+        self.process = process
+        self._session: Any = ref(session)
+        self.accumulated: Gradients = {}
+        self._seen: WeakSet[Variable] = WeakSet()
+        self._plans: WeakKeyDictionary[Any, Plan] = WeakKeyDictionary()
+        self._plan: Plan | None = None
+        self._weights = np.empty(0)
+
+    @property
+    def accumulating(self) -> bool:
+        """Whether gradients are kept for the next step that exchanges them."""
+        return self.process.accumulating
+
+    def accumulate(self, gradients: Gradients) -> None:
+        """Add gradients to those that the next step exchanges."""
+        for w, g in gradients.items():
+            old = self.accumulated.get(w)
+            self.accumulated[w] = _copy(g) if old is None else _added(old, g)
+
+    def begin(
+        self,
+        step: Any,
+        updates: Sequence[Update],
+        gradients: Mapping[Variable, Any],
+        computed: bool,
+    ) -> None:
+        """Meet the other ranks before a step: it is the same on all, and so are its variables."""
+        world = self.process.world
+        plan = self._plans.get(step)
+        if plan is None:
+            plan = self._plans[step] = Plan(self.process, updates, gradients)
+        samples = self.process.samples
+        flags = 0
+        if not plan.compared and any(v not in self._seen for v in plan.states()):
+            flags = _UNSEEN | (_LATE if computed or self.accumulated else 0)
+        self._weights, flags = world.meet(
+            STEP,
+            plan.description,
+            np.nan if samples is None else samples,
+            flags,
+        )
+        if flags & _UNSEEN:
+            self._synchronize(plan.states(), bool(flags & _LATE))
+        plan.compared, self._plan = True, plan
+
+    def __call__(self, gradients: Gradients) -> Gradients:
+        """Return the means or sums of the gradients of all ranks."""
+        for w, g in gradients.items():
+            if w in self.accumulated:
+                gradients[w] = _added(self.accumulated[w], g)
+        assert self._plan is not None
+        exchanged = self._plan.exchange(gradients, self.process.factor(self._weights))
+        for w in gradients:
+            self.accumulated.pop(w, None)
+        return exchanged
+
+    def _synchronize(self, variables, late):
+        """Give all ranks the values of rank 0; GraphError if gradients of others are computed."""
+        world, session = self.process.world, self._session()
+        what = "the initial values of a training step"
+        session.initialize(variables)
+        digests = [blake2b(session.current(v).tobytes(), digest_size=8).digest() for v in variables]
+        every = world.gather(np.frombuffer(b"".join(digests), np.int64), what)
+        differ = [v for v, column in zip(variables, every.T, strict=True) if np.ptp(column)]
+        if differ and late:
+            names = ", ".join(v.name for v in differ[:3])
+            raise GraphError(
+                f"the values of {names} are not the same on all ranks, and gradients were computed "
+                "from them already\n  hint: pd.distributed.broadcast() before the first step "
+                "inside pd.guard() or no_sync()"
+            )
+        for v in differ:
+            array = np.ascontiguousarray(session.current(v))
+            world.send_from(0, array, what)
+            if world.rank:
+                session.set(v, array)
+        self._seen.update(variables)
+
+
+class Plan:
+    """The exchange of one step: its description, its buffers, and the variables that it reads."""
+
+    def __init__(
+        self, process: RankExchange, updates: Sequence[Update], gradients: Mapping[Variable, Any]
+    ):
+        world, settings = process.world, process.settings
+        self.process = process
+        self.compared = False  # whether the ranks have compared all of its variables
+        self._states = [ref(v) for v in _states(updates)]
+        self.description = Description(_lines(updates, gradients, settings))
+        self.sparse = [ref(w) for w, g in gradients.items() if isinstance(g, tuple)]
+        dense: dict[np.dtype, list[Variable]] = {}
+        for w, g in gradients.items():
+            if not isinstance(g, tuple):
+                dense.setdefault(np.dtype(w.dtype), []).append(w)
+        self.dense = [
+            (
+                [ref(w) for w in ws],
+                Buffer(
+                    world,
+                    [static(w.dims) for w in ws],
+                    dtype,
+                    settings.wire(dtype),
+                    settings.bucket_bytes,
+                ),
+            )
+            for dtype, ws in dense.items()
+        ]
+
+    def states(self) -> list[Variable]:
+        """Return the persistent variables that the step reads or writes."""
+        states = [state() for state in self._states]
+        return [v for v in states if v is not None]
+
+    def exchange(self, gradients: Gradients, factor: float) -> Gradients:
+        """Return the sums over all ranks of `factor` times the gradients."""
+        if self.process.world.size == 1:
+            return gradients
+        exchanged: Gradients = {}
+        for refs, buffer in self.dense:
+            ws: list[Any] = [w() for w in refs]
+            arrays: list[Any] = [gradients[w] for w in ws]
+            exchanged.update(zip(ws, buffer.reduce(arrays, factor), strict=True))
+        tables: list[Any] = [w() for w in self.sparse]
+        pairs: list[Any] = [gradients[w] for w in tables]
+        wires = [self.process.settings.wire(np.dtype(w.dtype)) for w in tables]
+        rows = gather_rows(self.process.world, pairs, factor, wires)
+        exchanged.update(zip(tables, rows, strict=True))
+        return exchanged
+
+
+def _states(updates):
+    """The persistent variables that training steps read or write, in the order of the graph."""
+    assignments = [a for u in updates if u.gradients for a in u.assignments]
+    states: dict[Variable, None] = {}
+    for node in ancestors([a.value for a in assignments]):
+        for x in node.inputs:
+            origin = x if x is None or x.source is None else x.source
+            if origin is not None and origin.is_persistent:
+                states[origin] = None
+    states.update(dict.fromkeys(a.variable for a in assignments))
+    return list(states)
+
+
+def _lines(updates, gradients, settings):
+    """Lines that are the same on ranks that may exchange their gradients."""
+    lines = [str(settings)]
+    for number, (w, g) in enumerate(gradients.items()):
+        form = "rows of " if isinstance(g, tuple) else ""
+        lines.append(f"gradient {number} of {form}{w.name}: {w.dtype}{list(w.dims)}")
+    lines.append(f"no gradient {len(gradients)}")  # another rank may have one
+    seam = [v for g in gradients.values() for v in (g if isinstance(g, tuple) else (g,))]
+    # the backward pass first: a difference there is what a user recognizes
+    for number, node in enumerate(ancestors(seam)):
+        lines.append(f"operator {number} of the gradients: {node.op_type}")
+    values = [a.value for u in updates if u.gradients for a in u.assignments]
+    for number, node in enumerate(ancestors(values, seam)):
+        lines.append(f"operator {number} of the update: {node.op_type}")
+    return lines
+
+
+def _copy(gradient):
+    return tuple(map(np.array, gradient)) if isinstance(gradient, tuple) else np.array(gradient)
+
+
+def _added(a, b):
+    return join_rows([a, b]) if isinstance(a, tuple) else np.asarray(a + b)

@@ -1,0 +1,187 @@
+"""The place of this process in an MPI job: start, end, and errors that end all ranks."""
+
+import atexit
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+import onnxruntime
+
+from ..run.exchange import use_exchange
+from .exchange import RankExchange, Settings
+from .world import BARRIER, INIT, Description, World
+
+# Variables by which a launcher tells a process how many there are: Open MPI, MPICH and Intel MPI
+_SIZES = "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS"
+_PLACES = "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "PMI_ID"
+_REDUCTIONS = "mean", "sum"
+_WIRES = None, "float16", "bfloat16"
+
+_current: list[RankExchange] = []
+
+
+def init(
+    timeout: float = 300.0,
+    reduce: str = "mean",
+    wire_dtype: str | None = None,
+    bucket_bytes: int = 1 << 22,
+    own_draws: bool = True,
+    share_cores: bool = True,
+) -> None:
+    """Join the MPI job that `mpiexec` started; from then on training steps exchange gradients.
+
+    Every training step of every session waits for the same step of all ranks, and updates with the
+    mean of their gradients, or with the sum if `reduce="sum"`. `timeout` limits the wait, in
+    seconds. Gradients travel in buckets of `bucket_bytes`, in their own dtype or as
+    `wire_dtype="float16"` or `"bfloat16"`. With `own_draws` the ranks draw different random
+    numbers, such as dropout masks; initial values are the same. With `share_cores` the ranks of a
+    machine that may all use the same cores divide them up.
+
+    Without `mpiexec` it is a world of one. A second call changes nothing; RuntimeError if it asks
+    for other options. ImportError if mpi4py is missing in a job; GraphError, on all ranks, if they
+    have other options or versions.
+    """
+    if reduce not in _REDUCTIONS:
+        raise ValueError(f"init: reduce is 'mean' or 'sum', not {reduce!r}")
+    if wire_dtype not in _WIRES:
+        raise ValueError(f"init: wire_dtype is 'float16' or 'bfloat16', not {wire_dtype!r}")
+    if not timeout > 0 or bucket_bytes < 1:
+        raise ValueError(f"init: timeout {timeout} and bucket_bytes {bucket_bytes} are positive")
+    settings = Settings(reduce, wire_dtype, bucket_bytes, own_draws)
+    if _current:
+        before = _current[0]
+        if (before.settings, before.world.timeout) != (settings, timeout):
+            raise RuntimeError(
+                f"init: already initialized with {before.settings}, timeout={before.world.timeout}"
+            )
+        return
+    world = World(_mpi(), float(timeout))
+    if world.size > 1:
+        _end_all_on_errors(world)
+        lines = [str(settings), f"share_cores={share_cores}", *versions()]
+        world.meet(INIT, Description(lines))
+        world.separate()
+        if share_cores:
+            _divide_cores(world)
+        atexit.register(shutdown)
+    exchange = RankExchange(world, settings)
+    _current.append(exchange)
+    use_exchange(exchange)
+
+
+def shutdown() -> None:
+    """Leave the job: training steps exchange nothing from then on.
+
+    Ranks that take another step get a RuntimeError. Called at the end of the program.
+    """
+    if not _current:
+        return
+    world = _current.pop().world
+    use_exchange(None)
+    if world.broken is not None:
+        # MPI_Finalize would wait for the rank that did not come
+        print(f"rank {world.rank}: ends all ranks: {world.broken}", file=sys.stderr, flush=True)
+        world.mpi.COMM_WORLD.Abort(1)
+    world.leave()
+
+
+def is_initialized() -> bool:
+    """Return whether this process is between `init` and `shutdown`."""
+    return bool(_current)
+
+
+def current() -> RankExchange:
+    """Return the exchange of this process; RuntimeError before `init`."""
+    if not _current:
+        raise RuntimeError("pd.distributed: call init() first")
+    return _current[0]
+
+
+def rank() -> int:
+    """Return the number of this process in the job, from 0; 0 before `init`."""
+    return _current[0].world.rank if _current else 0
+
+
+def world_size() -> int:
+    """Return the number of processes in the job; 1 before `init`."""
+    return _current[0].world.size if _current else 1
+
+
+def barrier() -> None:
+    """Wait until all ranks have come here."""
+    current().world.meet(BARRIER, Description())
+
+
+def versions() -> list[str]:
+    """Return what has to be the same on all ranks for the same numbers."""
+    try:
+        own = version("pd")
+    except PackageNotFoundError:  # run from a source tree
+        own = "of the source tree"
+    return [f"pd {own}", f"onnxruntime {onnxruntime.__version__}", f"numpy {np.__version__}"]
+
+
+def _mpi() -> Any:
+    """The module mpi4py.MPI in a job, else None."""
+    loaded = "mpi4py.MPI" in sys.modules
+    if not loaded and not any(name in os.environ for name in _SIZES + _PLACES):
+        return None
+    try:
+        from mpi4py import MPI
+    except ImportError as error:
+        raise ImportError(
+            f"init: this process was started by mpiexec, but mpi4py cannot be imported: {error}\n"
+            "  hint: pip install 'pd[cluster]'"
+        ) from error
+    expected = max([int(os.environ.get(name, 1)) for name in _SIZES[:2]])
+    if expected > 1 and MPI.COMM_WORLD.Get_size() == 1:
+        library = MPI.Get_library_version().splitlines()[0]
+        raise RuntimeError(
+            f"init: the launcher started {expected} processes, but mpi4py's {library} sees one: "
+            "mpiexec is that of another MPI"
+        )
+    return MPI
+
+
+def _end_all_on_errors(world: World) -> None:
+    """End the other ranks after an uncaught error, which they would wait for in vain."""
+    if hasattr(sys, "ps1") or sys.flags.interactive:
+        return  # in an interpreter an error ends nothing
+    previous = sys.excepthook
+
+    def hook(kind, error, trace):
+        if previous is sys.__excepthook__:
+            text = "".join(traceback.format_exception(kind, error, trace))
+            place = f"rank {world.rank} of {world.size}: "
+            print(place + text.replace("\n", f"\n{place}").removesuffix(place), file=sys.stderr)
+        else:
+            previous(kind, error, trace)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        world.mpi.COMM_WORLD.Abort(1)
+
+    sys.excepthook = hook
+
+
+def _divide_cores(world: World) -> None:
+    """Give each rank of this machine cores of its own, if all of them may use the same."""
+    if not hasattr(os, "sched_setaffinity"):
+        return
+    local = world.comm.Split_type(world.mpi.COMM_TYPE_SHARED)
+    cores = sorted(os.sched_getaffinity(0))
+    every = local.allgather(cores)
+    number, count = local.Get_rank(), local.Get_size()
+    local.Free()
+    if count > 1 and all(other == cores for other in every):
+        os.sched_setaffinity(0, own_cores(cores, number, count))
+
+
+def own_cores(cores: Sequence[int], number: int, count: int) -> Sequence[int]:
+    """Return the cores of one of `count` ranks that may use the same; neighbours stay together."""
+    if count >= len(cores):
+        return [cores[number % len(cores)]]
+    return cores[number * len(cores) // count : (number + 1) * len(cores) // count]

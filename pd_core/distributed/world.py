@@ -1,0 +1,221 @@
+"""The ranks of an MPI job: how they meet, wait for each other, and see that they disagree."""
+
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from ..graph.errors import GraphError
+
+# What a rank has come to, in its header.
+INIT, STEP, BARRIER, BROADCAST, ALLREDUCE, END = range(6)
+_NAMES = {
+    INIT: "init()",
+    STEP: "a training step",
+    BARRIER: "barrier()",
+    BROADCAST: "broadcast()",
+    ALLREDUCE: "allreduce()",
+    END: "its end",
+}
+_HEADER_TAG, _LINES_TAG, _ROLL_TAG = 7101, 7102, 7103
+# How long a rank asks without a pause for others that compute, and for data that is under way
+_MEET_SECONDS, _DATA_SECONDS = 0.002, 1.0
+_NAP_SECONDS, _ROLL_SECONDS = 0.0002, 5.0
+
+
+class Description:
+    """Lines of text that have to be the same on all ranks, and their digest."""
+
+    def __init__(self, lines: Sequence[str] = ()):
+        self.text = json.dumps(list(lines)).encode()
+        digest = blake2b(self.text, digest_size=8).digest()
+        self.digest = int.from_bytes(digest, "little", signed=True)
+
+
+class World:
+    """The ranks that train together.
+
+    `timeout` (seconds) limits how long a rank waits for the others in each exchange. `mpi` is the
+    module `mpi4py.MPI`, None in a world of one. A rank that has waited in vain is `broken`: its
+    messages are still under way, so that it cannot exchange any more.
+    """
+
+    def __init__(self, mpi: Any, timeout: float):
+        self.mpi, self.timeout = mpi, timeout
+        self.comm: Any = None if mpi is None else mpi.COMM_WORLD
+        self.rank = 0 if mpi is None else mpi.COMM_WORLD.Get_rank()
+        self.size = 1 if mpi is None else mpi.COMM_WORLD.Get_size()
+        self.broken: str | None = None
+        self._pending: list[Any] = []  # requests and their arrays, after a timeout
+
+    def separate(self) -> None:
+        """Exchange by messages that no other user of MPI in the process can see."""
+        if self.mpi is not None:
+            self.comm = self.mpi.COMM_WORLD.Dup()
+
+    def meet(
+        self, kind: int, description: Description, weight: float = np.nan, flags: int = 0
+    ) -> tuple[np.ndarray, int]:
+        """Wait until all ranks have come to the same point.
+
+        `description` is that of what is exchanged there, the same on all ranks. Returns the weights
+        of the ranks, and the union of their flags. GraphError on all ranks if they have
+        come to different points; TimeoutError names those that have not come.
+        """
+        if self.size == 1:
+            return np.array([weight]), flags
+        headers = self._headers(kind, description, weight, flags)
+        kinds = headers[:, 0]
+        if (kinds == END).any():
+            gone = [r for r in range(self.size) if kinds[r] == END]
+            raise RuntimeError(
+                f"{_ranks(gone)} of {self.size} ended while rank {self.rank} has come to "
+                f"{_NAMES[kind]}\n  hint: every rank takes the same number of steps; batches that "
+                "are left over on some ranks are skipped, or have the weight 0"
+            )
+        if (kinds != kinds[0]).any():
+            places = [f"rank {r} has come to {_NAMES[int(k)]}" for r, k in enumerate(kinds)]
+            raise GraphError(f"the ranks disagree: {', '.join(places)}")
+        if (headers[:, 1] != headers[0, 1]).any():
+            raise GraphError(self._difference(_NAMES[kind], description, headers[:, 4]))
+        return np.ascontiguousarray(headers[:, 2]).view(np.float64), int(
+            np.bitwise_or.reduce(headers[:, 3])
+        )
+
+    def leave(self) -> None:
+        """Tell the other ranks that this one takes no more steps; do not wait for them."""
+        if self.size > 1 and self.broken is None:
+            header = np.array([END, 0, 0, 0, 0], np.int64)
+            requests = [self.comm.Isend(header, r, _HEADER_TAG) for r in self._others()]
+            self._pending.append((requests, header))
+            self.mpi.Request.Testall(requests)
+
+    def gather(self, array: np.ndarray, what: str) -> np.ndarray:
+        """Return the arrays [N] of all ranks, of the same N and dtype, as [ranks, N]."""
+        every = np.empty((self.size, *array.shape), array.dtype)
+        if self.size == 1:
+            every[0] = array
+            return every
+        array = np.ascontiguousarray(array)
+        sent, received = as_bytes(array), as_bytes(every)
+        self.wait(self.comm.Iallgather(sent, received), what, (sent, received))
+        return every
+
+    def send_from(self, root: int, array: np.ndarray, what: str) -> None:
+        """Overwrite an array by that of the rank `root`."""
+        if self.size > 1:
+            data = as_bytes(array)
+            self.wait(self.comm.Ibcast(data, root), what, data)
+
+    def wait(self, request: Any, what: str, arrays: Any) -> None:
+        """Wait for a collective operation that all ranks have come to; `arrays` are its buffers."""
+        if self._poll(request.Test, spin=_DATA_SECONDS):
+            return
+        self._give_up((request, arrays), "it did not end in time")
+        missing = self._silent()
+        who = f"{_ranks(missing)} stopped in it" if missing else "the network is slow or down"
+        raise TimeoutError(
+            f"{what}: all {self.size} ranks began the exchange, but it did not end within "
+            f"{self.timeout:g} s: {who}"
+        )
+
+    def _headers(self, kind, description, weight, flags):
+        """The headers of all ranks: kind, digest of the text, weight, flags, size of the text."""
+        if self.broken is not None:
+            raise RuntimeError(f"an earlier exchange has failed: {self.broken}")
+        bits = int(np.array([weight], np.float64).view(np.int64)[0])
+        headers = np.empty((self.size, 5), np.int64)
+        headers[self.rank] = kind, description.digest, bits, flags, len(description.text)
+        self._swap([headers[r] for r in range(self.size)], _HEADER_TAG, kind)
+        return headers
+
+    def _difference(self, what, description, sizes):
+        """The text about ranks whose lines are not those of rank 0."""
+        texts = [np.empty(int(n), np.uint8) for n in sizes]
+        texts[self.rank][:] = np.frombuffer(description.text, np.uint8)
+        self._swap(texts, _LINES_TAG, STEP)
+        described = [json.loads(text.tobytes()) for text in texts]
+        differences = [
+            f"rank {r} {_first_difference(described[0], described[r])}"
+            for r in range(1, self.size)
+            if described[r] != described[0]
+        ]
+        return "\n  ".join([f"{what}: the ranks disagree", *differences])
+
+    def _swap(self, arrays, tag, kind):
+        """Send the array of this rank to all others, and fill theirs."""
+        mine = arrays[self.rank]
+        receiving = {r: self.comm.Irecv(as_bytes(arrays[r]), r, tag) for r in self._others()}
+        sending = [self.comm.Isend(as_bytes(mine), r, tag) for r in self._others()]
+        requests = [*receiving.values(), *sending]
+        if self._poll(lambda: self.mpi.Request.Testall(requests)):
+            return
+        missing = [r for r, request in receiving.items() if not request.Test()] or self._others()
+        self._give_up((requests, arrays), f"{_ranks(missing)} did not come")
+        raise TimeoutError(
+            f"{_ranks(missing)} of {self.size} did not come to {_NAMES[kind]} of rank {self.rank} "
+            f"within {self.timeout:g} s\n  hint: a rank hangs, has fewer batches, or needs longer: "
+            "init(timeout=...) takes seconds"
+        )
+
+    def _silent(self):
+        """The ranks that do not say, within seconds, that they have waited in vain too."""
+        arrays = np.zeros((self.size, 1), np.uint8)
+        receiving = {r: self.comm.Irecv(arrays[r], r, _ROLL_TAG) for r in self._others()}
+        sending = [self.comm.Isend(arrays[self.rank], r, _ROLL_TAG) for r in self._others()]
+        self._pending.append((receiving, sending, arrays))
+        requests = list(receiving.values())
+        self._poll(lambda: self.mpi.Request.Testall(requests), min(self.timeout, _ROLL_SECONDS))
+        return [r for r, request in zip(receiving, requests, strict=True) if not request.Test()]
+
+    def _poll(
+        self, is_done: Callable[[], bool], limit: float | None = None, spin: float = _MEET_SECONDS
+    ) -> bool:
+        """Wait until something is done; False after `limit` seconds, by default `timeout`.
+
+        MPI moves messages only while it is asked, a piece at a time, and a nap is longer than a
+        piece takes: there are none in the first `spin` seconds. `sched_yield` lets other ranks on
+        the same core run meanwhile.
+        """
+        start, limit = time.monotonic(), self.timeout if limit is None else limit
+        while not is_done():
+            waited = time.monotonic() - start
+            if waited > limit:
+                return False
+            if waited > spin:
+                time.sleep(_NAP_SECONDS)
+            elif hasattr(os, "sched_yield"):
+                os.sched_yield()
+        return True
+
+    def _give_up(self, pending, why):
+        """Keep what MPI may still write to, and exchange nothing any more."""
+        self.broken = why
+        self._pending.append(pending)
+
+    def _others(self):
+        return [r for r in range(self.size) if r != self.rank]
+
+
+def as_bytes(array: np.ndarray) -> np.ndarray:
+    """Return the memory of a contiguous array as bytes, uint8 [bytes]."""
+    return array.reshape(-1).view(np.uint8)
+
+
+def _ranks(ranks):
+    names = ", ".join(map(str, ranks))
+    return f"rank {names}" if len(ranks) == 1 else f"ranks {names}"
+
+
+def _first_difference(first, other):
+    """Text on the first line that two lists do not share."""
+    for a, b in zip(first, other, strict=False):
+        if a != b:
+            return f"has {b}; rank 0 has {a}"
+    if len(other) > len(first):
+        return f"has {other[len(first)]}; rank 0 does not"
+    return f"does not have {first[len(other)]}; rank 0 does"

@@ -1,0 +1,117 @@
+"""Jobs that go wrong on one rank: `python -m tests.core.distributed.failures NAME [SECONDS]`."""
+
+import sys
+from threading import Event
+
+import numpy as np
+
+import pd_core as pd
+from pd_core import distributed
+from pd_core.distributed import buffers, process
+
+
+def regression(rows=3, act=pd.tanh, more=False):
+    x = pd.Variable([None, rows])
+    w = pd.Variable("w", data=np.ones((rows, 1)))
+    y = act(x @ w)
+    if more:
+        y = y + pd.Variable("bias", data=np.zeros(1))
+    return x, pd.SGDOptimizer(0.1).minimize(pd.reduce_mean(pd.square(y - 1.0)))
+
+
+def step(rows=3, **options):
+    pd.reset()
+    x, update = regression(rows, **options)
+    pd.eval(update, {x: np.ones((2, rows), np.float32)})
+
+
+def shapes():
+    step(rows=3 + distributed.rank())
+
+
+def parameters():
+    step(more=distributed.rank() == 1)
+
+
+def operators():
+    step(act=pd.relu if distributed.rank() == 1 else pd.tanh)
+
+
+def places():
+    if distributed.rank() == 1:
+        distributed.barrier()
+    step()
+
+
+def reductions():
+    distributed.allreduce(np.zeros(3), "max" if distributed.rank() else "sum")
+
+
+def weights():
+    if distributed.rank() == 1:
+        distributed.set_batch_size(3)
+    step()
+
+
+def values():
+    pd.reset()
+    w = pd.Variable("w", data=np.full((3, 1), distributed.rank() + 1.0))
+    with pd.guard():
+        loss = pd.reduce_mean(pd.tanh(pd.to_variable(np.ones((2, 3))) @ w))
+        pd.SGDOptimizer(0.1).minimize(loss)
+
+
+def absence():
+    step()
+    if distributed.rank() == 1:
+        Event().wait()
+    step()
+
+
+def silence():
+    """A rank that stops in the middle of an exchange."""
+    step()
+    if distributed.rank() == 1:
+        buffers.Bucket.add = lambda *_: Event().wait()
+    step()
+
+
+def end():
+    step()
+    if distributed.rank() == 0:
+        step()
+
+
+def error():
+    step()
+    if distributed.rank() == 1:
+        raise KeyError("a mistake in the reader")
+    step()
+
+
+DISAGREEMENTS = shapes, parameters, operators, places, reductions, weights, values
+
+
+def caught():
+    """Disagreements are errors on all ranks, which may go on with another step afterwards."""
+    for program in DISAGREEMENTS:
+        try:
+            program()
+        except pd.GraphError as error:
+            print(f"<{program.__name__}> {distributed.rank()}: {error}".replace("\n", " "))
+        distributed.set_batch_size(None)
+        step()
+    print(f"<end> {distributed.rank()}: {distributed.allreduce(1)}")
+
+
+def main(name, seconds="60"):
+    if name == "versions":
+        own, rank = process.versions(), int(process.os.environ.get("OMPI_COMM_WORLD_RANK", 0))
+        process.versions = lambda: [*own[:-1], f"numpy 1.{rank}"]
+    distributed.init(timeout=float(seconds))
+    if name != "versions":
+        globals()[name]()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,45 @@
+"""MPI jobs of tests: this Python on several ranks of this machine."""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+LIMIT = 120  # seconds, for a job that hangs against all expectation
+
+
+def mpiexec():
+    """The command that starts a job; skips the test where there is none."""
+    if importlib.util.find_spec("mpi4py") is None:
+        pytest.skip("mpi4py is not installed: pip install 'pd[cluster]'")
+    command = shutil.which("mpiexec", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    if command is None:
+        pytest.skip("there is no mpiexec here: pip install 'pd[cluster]'")
+    return command
+
+
+def run(ranks, *arguments, check=True):
+    """Run Python with these arguments on so many ranks; return the finished process."""
+    own = {
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": str(ROOT),
+        # Open MPI's own options: more ranks than cores, in containers, without other machines
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+        "OMPI_MCA_btl": "self,sm,tcp",
+        "OMPI_MCA_btl_tcp_if_include": "lo",
+    }
+    command = [mpiexec(), "-n", str(ranks), sys.executable, *map(str, arguments)]
+    if ranks == 1:
+        command = command[3:]
+    job = subprocess.run(
+        command, env=os.environ | own, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT
+    )
+    assert job.returncode == 0 or not check, job.stderr
+    return job

@@ -1,0 +1,110 @@
+"""Trainings on 2 and 4 ranks end with the parameters of one process on the whole batches."""
+
+import numpy as np
+import pytest
+
+from tests.core.distributed import jobs
+from tests.core.distributed.programs import PROGRAMS
+
+LOCAL = "dropout", "own_statistics", "collectives"
+EQUAL = [p.__name__ for p in PROGRAMS if p.__name__ not in LOCAL]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """What a job ended with, by number of ranks and options: a list of the ranks' values."""
+    done = {}
+
+    def of(ranks, options="", names="", repeat=0):
+        key = ranks, options, names, repeat
+        if key not in done:
+            folder = tmp_path_factory.mktemp("job")
+            jobs.run(ranks, "-m", "tests.core.distributed.programs", folder, options, names)
+            done[key] = {
+                name: [dict(np.load(folder / f"{name}-{r}.npz")) for r in range(ranks)]
+                for name in names.split() or [p.__name__ for p in PROGRAMS]
+            }
+        return done[key]
+
+    jobs.mpiexec()  # skips before the first job
+    return of
+
+
+@pytest.mark.parametrize("name", EQUAL)
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_as_one_process_on_the_whole_batch(results, ranks, name):
+    (whole,) = results(1)[name]
+    for own in results(ranks)[name]:
+        assert own.keys() == whole.keys()
+        for key, value in whole.items():
+            np.testing.assert_allclose(own[key], value, rtol=2e-5, atol=2e-6, err_msg=key)
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_all_ranks_have_the_same_bits(results, ranks):
+    for name in (*EQUAL, "collectives"):
+        first, *others = results(ranks)[name]
+        for other in others:
+            for key, value in first.items():
+                assert value.tobytes() == other[key].tobytes(), (name, key)
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_two_runs_have_the_same_bits(results, ranks):
+    first, second = results(ranks), results(ranks, repeat=1)
+    for name in (p.__name__ for p in PROGRAMS):
+        for one, other in zip(first[name], second[name], strict=True):
+            for key, value in one.items():
+                assert value.tobytes() == other[key].tobytes(), (name, key)
+
+
+def test_accumulated_gradients_are_those_of_the_whole_rows(results):
+    done = results(2)
+    for summed, whole in zip(done["accumulation"], done["accumulated_whole"], strict=True):
+        for key in ("W", "fc_0.W", "fc_0.B"):
+            np.testing.assert_allclose(summed[key], whole[key], rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("wire", ["float16", "bfloat16"])
+def test_short_floats_on_the_wire(results, wire):
+    exact, short = results(2)["adam"], results(2, f"wire_dtype={wire}", "adam")["adam"]
+    for key, value in exact[0].items():
+        assert short[0][key].tobytes() == short[1][key].tobytes()
+        np.testing.assert_allclose(short[0][key], value, atol=0.02)
+    assert any((short[0][key] != value).any() for key, value in exact[0].items())
+
+
+def test_sums_instead_of_means(results):
+    """Twice the mean: what a doubled rate gives, with momentum and without clipping."""
+    mean, total = (
+        results(2)["own_statistics"],
+        results(2, "reduce=sum", "own_statistics")["own_statistics"],
+    )
+    np.testing.assert_allclose(1.0 - total[0]["w"], 2.0 * (1.0 - mean[0]["w"]), rtol=1e-5)
+
+
+def test_statistics_are_those_of_each_rank(results):
+    for rank, own in enumerate(results(4)["own_statistics"]):
+        np.testing.assert_allclose(own["seen"], 1.5 * (rank + 1))
+        np.testing.assert_allclose(own["w"], 1.0 - 0.1 * 2.5 / 2, rtol=1e-6)
+
+
+def test_ranks_draw_different_masks_and_equal_parameters(results):
+    (whole,) = results(1)["dropout"]
+    own = results(4)["dropout"]
+    for key in ("mask", "recorded"):
+        assert len({rank[key].tobytes() for rank in own}) == 4
+        assert whole[key].tobytes() == own[0][key].tobytes()
+    assert {rank["W"].tobytes() for rank in own} == {whole["W"].tobytes()}
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_collectives_are_those_of_numpy(results, ranks):
+    arrays = [np.arange(5, dtype=np.float32) * np.float32(r + 1) / 3 for r in range(ranks)]
+    for own in results(ranks)["collectives"]:
+        np.testing.assert_allclose(own["sum"], np.sum(arrays, 0), rtol=1e-6)
+        assert own["mean"].tolist() == [(ranks - 1) / 2, 1.0]
+        np.testing.assert_array_equal(own["max"], np.max([-a for a in arrays], 0))
+        np.testing.assert_allclose(own["v"], arrays[-1], rtol=1e-6)
+        assert own["large"].dtype == np.int64
+        assert (own["large"] == ranks * (ranks + 1) // 2).all()
