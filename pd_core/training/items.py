@@ -173,7 +173,10 @@ class Data(RunnerItem):
             return True
         context = self.context
         context.batch = batch
-        if self.inputs is None and not isinstance(batch, Mapping):
+        if type(batch) is dict:  # the quickest of the checks in `feeds`
+            context.feeds = batch
+            context.batch_size = batch_size_of(batch)
+        elif self.inputs is None and not isinstance(batch, Mapping):
             context.batch_size = batch_size_of(batch)
         else:
             context.feeds = self.feeds(batch)

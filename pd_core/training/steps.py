@@ -55,6 +55,11 @@ class Step(RunnerItem):
             sums[name] = sums.get(name, 0.0) + value * size
         self._samples += size
 
+    def count_cost(self, cost: float, size: int) -> None:
+        """Add the cost of a batch of so many samples, where there is nothing else to add."""
+        self._sums["cost"] = self._sums.get("cost", 0.0) + cost * size
+        self._samples += size
+
     def means(self) -> dict[str, float]:
         """Return the means over the samples of the pass."""
         return {name: total / self._samples for name, total in self._sums.items()}
@@ -137,10 +142,11 @@ class ForwardBackward(Step):
         if following():
             return True
         if self is self._leader:
-            cost = sum([step._run() for step in self._steps if step._is_due])
-            self.context.cost = cost
-            self.context.metrics = self._metrics  # called when they are read
-            self.count({"cost": cost})
+            context, costs = self.context, [step._run() for step in self._steps if step._is_due]
+            context.cost = cost = costs[0] if len(costs) == 1 else sum(costs)
+            context.metrics = self._metrics  # called when they are read
+            context.wants_gradients = False
+            self.count_cost(cost, context.batch_size)
         return False
 
     def _metrics(self):
@@ -175,12 +181,6 @@ class ForwardBackward(Step):
             pairs = zip(self._trained, found, strict=True)
             self._gradients = {v.name: g for v, g in pairs if g is not None}
         return self._gradients
-
-    def on_batch_end(self, following: Following) -> Any:
-        result = following()
-        if self is self._leader:
-            self.context.wants_gradients = False
-        return result
 
     # ---- tests
 

@@ -1,6 +1,6 @@
 """The training step of a network: one batch forward, backward and through the optimizer."""
 
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from math import isfinite
 from operator import index
 
@@ -210,14 +210,12 @@ class NetworkStep:
 
     # ---- gradients
 
-    @contextmanager
     def gradients_at_hand(self):
-        """Let `Parameters.get_grad` compute the gradients of the started batch in a `with`.
+        """Return a context in which `Parameters.get_grad` computes those of the started batch.
 
         They are computed on request only: the step itself does not output its gradients.
         """
-        with self.parameters.gradients_from(self._gradient_value):
-            yield
+        return self.parameters.gradients_from(self._gradient_value)
 
     def gradients(self):
         """Compute {name: gradient} of all trained parameters for the started batch."""
