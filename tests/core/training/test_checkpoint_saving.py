@@ -467,7 +467,8 @@ def test_a_child_process_is_terminated_at_once(tmp_path):
     """It inherits the handler, which would only note the signal."""
     action = (
         "(end, ready), child = os.pipe(), os.fork()\n"
-        "        if not child: os.write(ready, b'x'), time.sleep(60)\n"
+        # short naps: a signal just before a long one would be handled after it
+        "        if not child: os.write(ready, b'x'), [time.sleep(0.01) for _ in range(3000)]\n"
         "        os.read(end, 1), os.kill(child, signal.SIGTERM)\n"
         "        assert os.waitpid(child, 0)[1] == signal.SIGTERM"
     )
