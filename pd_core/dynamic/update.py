@@ -109,7 +109,7 @@ def _step(state, kept, parameters):
 
 
 def _own(w):
-    """What an update depends on of a parameter: which it is, and its own settings."""
+    """The key of a parameter in the cache of updates: its identity and its own settings."""
     return ref(w), w.learning_rate, w.regularizer, w.clip
 
 

@@ -1,6 +1,6 @@
 """Variables in nested results."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from .variable import Variable
@@ -16,3 +16,15 @@ def variables_in(value: Any) -> Iterator[Variable]:
     elif isinstance(value, dict):
         for part in value.values():
             yield from variables_in(part)
+
+
+def mapped(function: Callable[[Variable], Any], value: Any) -> Any:
+    """Return a value, or lists, tuples and dicts, with function(v) in place of each Variable."""
+    if isinstance(value, Variable):
+        return function(value)
+    if isinstance(value, dict):
+        return {key: mapped(function, part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        make = getattr(type(value), "_make", type(value))  # a named tuple has several arguments
+        return make([mapped(function, part) for part in value])
+    return value

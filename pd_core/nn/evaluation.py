@@ -6,7 +6,7 @@ import numpy as np
 
 from ..dynamic import guard, no_grad
 from ..graph.errors import ShapeError
-from ..graph.nested import variables_in
+from ..graph.nested import mapped, variables_in
 from ..graph.variable import Variable
 from .fit_data import Source
 from .layer import Layer
@@ -41,22 +41,10 @@ def predicted(module: Layer, source: Source) -> Any:
     """Return the outputs for all samples, arrays in the nesting of the module's output."""
     with modes_kept(module):
         module.eval()
-        batches = [_arrays(module(*arrays)) for arrays in source]
+        batches = [mapped(Variable.numpy, module(*arrays)) for arrays in source]
     if not batches:
         raise ValueError(f"{source.who}: the reader gives no batches")
     return _concatenated(batches)
-
-
-def _arrays(output):
-    """The values of an output, in its nesting."""
-    if isinstance(output, Variable):
-        return output.numpy()
-    if isinstance(output, dict):
-        return {key: _arrays(value) for key, value in output.items()}
-    if isinstance(output, (tuple, list)):
-        make = getattr(type(output), "_make", type(output))  # a named tuple has several arguments
-        return make([_arrays(value) for value in output])
-    return output
 
 
 def _concatenated(parts):

@@ -40,7 +40,7 @@ class Source:
 
     @property
     def names(self) -> list[str]:
-        """What errors call the arrays of a batch: x, y, weight; x[0] and x[1]; known once read."""
+        """The names of the arrays of a batch in errors, such as x, x[1], weight; empty at first."""
         is_added = self.class_weight is not None and "weight" not in self._read
         return [*self._read, "weight"] if is_added else self._read
 

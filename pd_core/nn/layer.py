@@ -3,6 +3,7 @@
 import copy
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, NoReturn, Self, SupportsIndex
 from weakref import ref
 
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike, DTypeLike
 from ..graph.errors import NameConflict, ShapeError
 from ..graph.initializers import Initializer, Value, initializer, initializers
 from ..graph.names import close_prefix, current_namespace, open_prefix
+from ..graph.nested import mapped
 from ..graph.recording import not_recording, recorder
 from ..graph.site import user_site
 from ..graph.variable import Shape, Variable, as_dim
@@ -127,7 +129,8 @@ class Layer:
         gives another dtype. Parameters are built as a call builds them; nothing is computed.
         """
         with not_recording():
-            return shapes_of(self(*[_slot(f"input_{k}", shape) for k, shape in enumerate(shapes)]))
+            output = self(*[_slot(f"input_{k}", shape) for k, shape in enumerate(shapes)])
+            return mapped(attrgetter("shape"), output)
 
     # ---- names
 
@@ -522,15 +525,3 @@ def _slot(name, shape):
     if isinstance(shape, Variable):
         return Variable.of(shape.dims, shape.dtype, name)
     return Variable.of([as_dim("infer_shape", d) for d in shape], np.float32, name)
-
-
-def shapes_of(output: Any) -> Any:
-    """Return the shapes of the Variables in a nested output, in its nesting."""
-    if isinstance(output, Variable):
-        return output.shape
-    if isinstance(output, dict):
-        return {key: shapes_of(value) for key, value in output.items()}
-    if isinstance(output, (list, tuple)):
-        make = getattr(type(output), "_make", type(output))  # a named tuple has several arguments
-        return make([shapes_of(value) for value in output])
-    return output

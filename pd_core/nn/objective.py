@@ -1,4 +1,4 @@
-"""What `Module.fit` minimizes and `Module.evaluate` measures: a loss, and metrics."""
+"""Objectives of `Module.fit` and `Module.evaluate`: a loss, and metrics."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

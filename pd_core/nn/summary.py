@@ -1,10 +1,12 @@
 """Summaries: the layers of a network as a table."""
 
 import math
+from operator import attrgetter
 from typing import Any
 
+from ..graph.nested import mapped
 from ..graph.variable import Shape, Variable, static
-from .layer import Layer, shapes_of
+from .layer import Layer
 
 _HEADER = ("layer", "class", "output shape", "parameters")
 
@@ -19,7 +21,7 @@ def summary(layer: Layer, *inputs: Shape | Variable) -> str:
     shapes: dict[Layer, Any] = {}
 
     def note(called, _, output):
-        shapes[called] = shapes_of(output)
+        shapes[called] = mapped(attrgetter("shape"), output)
 
     handles = [each.register_forward_hook(note) for _, each in named]
     try:

@@ -45,7 +45,7 @@ class Row:
 
 
 class Report:
-    """What a profile shows of its evaluations."""
+    """Tables and traces of the evaluations of a profile."""
 
     def __init__(self) -> None:
         self.evaluations: list[Evaluation] = []
@@ -143,7 +143,7 @@ class Report:
         return [e for e in complete if not (e.compiling and again and e.programs <= warm)]
 
     def _others(self):
-        """What is left out, in words."""
+        """Text on the evaluations that the table leaves out."""
         programs = sum(len(e.compiling) for e in self.evaluations)
         text = ""
         if programs:
@@ -158,7 +158,7 @@ class Report:
 
 
 def _key(kernel, by):
-    """What the rows tell apart: the fields of a Row but its numbers."""
+    """The key that groups kernels into rows: the fields of a Row without its numbers."""
     layer = kernel.layer or (_NO_LAYER if kernel.phase else _ADDED)
     if by == "layer":
         return layer, kernel.phase

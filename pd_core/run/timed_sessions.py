@@ -91,7 +91,7 @@ class TimedBackend:
 
 
 class TimedPrograms(ProgramCache):
-    """What compiles one program anew, with the origins of its operators.
+    """Compiler of one program for a profile, with the origins of its operators.
 
     Nothing is found in it: a program of the same structure may have other layers and lines.
     """

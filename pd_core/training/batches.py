@@ -43,7 +43,7 @@ def batch_size_of(batch: Any) -> int:
 
     The arrays are the values of a dict, or the elements of a tuple or list; else it is one array.
     """
-    if type(batch) is dict or isinstance(batch, Mapping):  # the former is quicker
+    if isinstance(batch, Mapping):
         values: Iterable[Any] = batch.values()
     else:
         values = batch if isinstance(batch, (tuple, list)) else (batch,)

@@ -36,7 +36,7 @@ _MOST_BYTES = 1 << 28  # of state.json
 
 @dataclass
 class Checkpoint:
-    """What a checkpoint contains: trees of state by name, and how far the training was.
+    """The content of a checkpoint: trees of state by name, counts of batches and passes.
 
     `versions` are those of the packages that wrote it.
     """

@@ -66,7 +66,7 @@ _KINDS = {int: "an integer", float: "a number", bool: "a bool", Numbers: "a dict
 
 
 class RunnerContext:
-    """What the items of a runner share.
+    """The state that the items of a runner share.
 
     Fields convert numbers of numpy, and raise TypeError for values of another type. There are no
     other fields: a misspelt name is an AttributeError.

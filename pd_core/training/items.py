@@ -173,14 +173,9 @@ class Data(RunnerItem):
             return True
         context = self.context
         context.batch = batch
-        if type(batch) is dict:  # the quickest of the checks in `feeds`
-            context.feeds = batch
-            context.batch_size = batch_size_of(batch)
-        elif self.inputs is None and not isinstance(batch, Mapping):
-            context.batch_size = batch_size_of(batch)
-        else:
-            context.feeds = self.feeds(batch)
-            context.batch_size = batch_size_of(context.feeds)
+        if self.inputs is not None or isinstance(batch, Mapping):
+            context.feeds = batch = self.feeds(batch)
+        context.batch_size = batch_size_of(batch)
         return following()
 
     def feeds(self, batch: Any) -> Mapping[Variable | str, Any]:

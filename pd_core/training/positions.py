@@ -49,7 +49,7 @@ State = Any  # nested dicts and lists of numbers, strings and Generators
 
 
 class Traits(NamedTuple):
-    """What is known of a reader before it is called."""
+    """The use of random generators by a reader, known before it is called."""
 
     draws: bool  # may draw from the global generators, in the thread that takes the items
     draws_ahead: bool  # may draw from them in threads of its own

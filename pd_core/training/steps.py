@@ -55,11 +55,6 @@ class Step(RunnerItem):
             sums[name] = sums.get(name, 0.0) + value * size
         self._samples += size
 
-    def count_cost(self, cost: float, size: int) -> None:
-        """Add the cost of a batch of so many samples, where there is nothing else to add."""
-        self._sums["cost"] = self._sums.get("cost", 0.0) + cost * size
-        self._samples += size
-
     def means(self) -> dict[str, float]:
         """Return the means over the samples of the pass."""
         return {name: total / self._samples for name, total in self._sums.items()}
@@ -146,7 +141,7 @@ class ForwardBackward(Step):
             context.cost = cost = costs[0] if len(costs) == 1 else sum(costs)
             context.metrics = self._metrics  # called when they are read
             context.wants_gradients = False
-            self.count_cost(cost, context.batch_size)
+            self.count({"cost": cost})
         return False
 
     def _metrics(self):

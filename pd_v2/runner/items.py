@@ -1,7 +1,6 @@
 """The rings of a network of 2017's layers: its data, its step, and inference."""
 
 from contextlib import nullcontext
-from operator import index
 
 import pd_core as pd
 from pd_core.training import RunnerItem
@@ -109,7 +108,7 @@ def _pool(parameters, topology):
     return parameters
 
 
-class TrainNetwork(RunnerItem):
+class TrainNetwork(pd.training.Step):
     """The steps of a NetworkStep; see ForwardBackward.
 
     `keeps_rows` is for handlers that ask for layers of the first batch. With `saves_network` a
@@ -139,7 +138,6 @@ class TrainNetwork(RunnerItem):
         step.start_training()
         step.attached = self.evaluators
         self._keeps_rows = self.keeps_rows
-        self._cost_sum, self._samples = 0.0, 0
 
     def converter(self, feeding):
         """Return the function that converts the samples of a batch to feeds, for Data."""
@@ -152,8 +150,7 @@ class TrainNetwork(RunnerItem):
     def on_pass_begin(self, following):
         if self.context.batch_id < 0:  # else a resumed training goes on in the middle
             self.step.pass_metrics.reset()
-            self._cost_sum, self._samples = 0.0, 0
-        following()
+        super().on_pass_begin(following)
 
     def on_batch_begin(self, following):
         context, step = self.context, self.step
@@ -168,8 +165,7 @@ class TrainNetwork(RunnerItem):
         context.data.read_ahead()
         context.cost = cost = step.run(batch, feeds)
         context.metrics = self._metrics  # called when they are read
-        self._cost_sum += cost * context.batch_size
-        self._samples += context.batch_size
+        self.count({"cost": cost})
         return False
 
     def learning_rate(self):
@@ -187,11 +183,8 @@ class TrainNetwork(RunnerItem):
 
     def on_pass_end(self, following):
         self.step.finish_pass(self.context.pass_id)
-        metrics = self.step.pass_metrics.metrics()
-        if self._samples:
-            metrics["cost"] = self._cost_sum / self._samples
-        self.context.pass_metrics.update(metrics)
-        following()
+        self.context.pass_metrics.update(self.step.pass_metrics.metrics())
+        super().on_pass_end(following)
 
     def test(self, reader):
         """Return `cost` and metrics over a reader of minibatches, in inference mode."""
@@ -202,20 +195,20 @@ class TrainNetwork(RunnerItem):
 
     def state(self):
         metrics = self.step.pass_metrics.state() if self.context.is_in_pass else None
-        state = {"cost_sum": self._cost_sum, "samples": self._samples, "metrics": metrics}
+        state = {**super().state(), "metrics": metrics}
         return {**state, "network": self.step.state()} if self.saves_network else state
 
     def check(self, state):
         if self.saves_network:
             self.step.check(state["network"], "Resume: the checkpoint")
-        float(state["cost_sum"]), index(state["samples"])
+        super().check(state)
         if state["metrics"] is not None:
             self.step.new_metrics().restore(state["metrics"])
 
     def restore(self, state):
         if self.saves_network:
             self.step.restore(state["network"])
-        self._cost_sum, self._samples = float(state["cost_sum"]), index(state["samples"])
+        super().restore(state)
         if state["metrics"] is not None:
             self.step.pass_metrics.restore(state["metrics"])
 
