@@ -81,7 +81,7 @@ class Data(RunnerItem):
     def _close(self):
         batches, self._batches = self._batches, None
         if batches is not None:
-            batches.__exit__()
+            batches.close()
 
     def state(self):
         if self._resumed is not None:  # the pass that it belongs to has not begun again

@@ -99,6 +99,10 @@ class Batches:
         return self
 
     def __exit__(self, *exc):
+        self.close()
+
+    def close(self):
+        """End the reading, and close the reader."""
         if self._worker is None:
             close(self._samples)
         else:
