@@ -1,9 +1,10 @@
 """Data-parallel training on MPI: each rank has a part of the data, all have the same parameters."""
 
-from .collectives import allreduce, broadcast, no_sync, set_batch_size
+from .collectives import allgather, allreduce, broadcast, no_sync, set_batch_size
 from .process import barrier, init, is_initialized, rank, shutdown, world_size
 
 __all__ = [
+    "allgather",
     "allreduce",
     "barrier",
     "broadcast",

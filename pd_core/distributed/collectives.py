@@ -1,7 +1,9 @@
 """Operations in which all ranks take part: values from one rank, sums over all."""
 
+import pickle
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,7 +13,9 @@ from ..graph.variable import Variable
 from ..run.session import default_session
 from .buffers import Buffer
 from .process import current
-from .world import ALLREDUCE, BROADCAST, Description
+from .world import ALLGATHER, ALLREDUCE, BROADCAST, Description
+
+T = TypeVar("T")
 
 _FUNCTIONS = {"sum": np.add, "mean": np.add, "max": np.maximum}
 
@@ -54,6 +58,19 @@ def allreduce(array: ArrayLike, op: str = "sum") -> np.ndarray:
     if op == "mean":
         result /= world.size
     return result
+
+
+def allgather(value: T) -> list[T]:
+    """Return the values of all ranks, in their order: arrays of any shape, or anything picklable.
+
+    Ranks trust each other: what one of them sends is unpickled by the others.
+    """
+    world = current().world
+    if world.size == 1:
+        return [value]
+    world.meet(ALLGATHER, Description())
+    data = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
+    return [pickle.loads(each) for each in world.gather_bytes(data, "allgather()")]
 
 
 def set_batch_size(samples: float | None) -> None:

@@ -1,5 +1,6 @@
 """The ranks of an MPI job: how they meet, wait for each other, and see that they disagree."""
 
+import itertools
 import json
 import os
 import time
@@ -12,13 +13,14 @@ import numpy as np
 from ..graph.errors import GraphError
 
 # What a rank has come to, in its header.
-INIT, STEP, BARRIER, BROADCAST, ALLREDUCE, END = range(6)
+INIT, STEP, BARRIER, BROADCAST, ALLREDUCE, ALLGATHER, END = range(7)
 _NAMES = {
     INIT: "init()",
     STEP: "a training step",
     BARRIER: "barrier()",
     BROADCAST: "broadcast()",
     ALLREDUCE: "allreduce()",
+    ALLGATHER: "allgather()",
     END: "its end",
 }
 _HEADER_TAG, _LINES_TAG, _ROLL_TAG = 7101, 7102, 7103
@@ -104,6 +106,17 @@ class World:
         sent, received = as_bytes(array), as_bytes(every)
         self.wait(self.comm.Iallgather(sent, received), what, (sent, received))
         return every
+
+    def gather_bytes(self, data: bytes, what: str) -> list[bytes]:
+        """Return the bytes of all ranks, which may be of different lengths."""
+        if self.size == 1:
+            return [data]
+        sizes = self.gather(np.array([len(data)], np.int64), what)[:, 0].tolist()
+        places = [0, *itertools.accumulate(sizes)]
+        sent, received = np.frombuffer(data, np.uint8), np.empty(places[-1], np.uint8)
+        message = [received, sizes, places[:-1], self.mpi.BYTE]
+        self.wait(self.comm.Iallgatherv(sent, message), what, (sent, received))
+        return [received[a:b].tobytes() for a, b in itertools.pairwise(places)]
 
     def send_from(self, root: int, array: np.ndarray, what: str) -> None:
         """Overwrite an array by that of the rank `root`."""

@@ -59,10 +59,10 @@ def ours():
 
 
 class Net:
-    """The same network in PyTorch, from the same initial values."""
+    """The same network in PyTorch, of these parameters."""
 
     def __init__(self, parameters):
-        self.parameters = [sbs.parameter(v) for v in parameters]
+        self.parameters = list(parameters)
         self.statistics = {}
 
     def __call__(self, image):
@@ -89,18 +89,16 @@ class Net:
         return f.batch_norm(x, *running, scale, shift, True, 0.1, EPSILON)
 
 
-def theirs(parameters):
+def loss_of(parameters):
+    """Return the loss of a batch in PyTorch as a function (images, labels)."""
     net = Net(parameters)
-    optimizer = torch.optim.SGD(net.parameters, RATE, momentum=MOMENTUM, fused=True)
+    return lambda images, labels: f.cross_entropy(net(images), labels)
 
-    def step(batch):
-        loss = f.cross_entropy(net(torch.from_numpy(batch[0])), torch.from_numpy(batch[1]))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        return loss.item()
 
-    return step
+def theirs(parameters):
+    parameters = [sbs.parameter(v) for v in parameters]
+    optimizer = torch.optim.SGD(parameters, RATE, momentum=MOMENTUM, fused=True)
+    return sbs.torch_step(loss_of(parameters), optimizer)
 
 
 def pictures():

@@ -81,6 +81,19 @@ def parameter(variable):
     return torch.nn.Parameter(torch.from_numpy(variable.val()))
 
 
+def torch_step(loss_of_batch, optimizer) -> Callable:
+    """Return the training step of a PyTorch loss, a function (arrays of a batch) of tensors."""
+
+    def step(batch):
+        loss = loss_of_batch(*map(torch.from_numpy, batch))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    return step
+
+
 def compare(title, build_ours, build_theirs, batches, steps=20, blocks=10, rtol=1e-3):
     """Build both programs, check that three losses agree, time the steps and print a table.
 

@@ -27,24 +27,25 @@ def ours():
     return step, [update, loss], pd.trainable_variables()
 
 
-def theirs(parameters):
-    parameters = [sbs.parameter(v) for v in parameters]
+def loss_of(parameters):
+    """Return the loss of a batch in PyTorch as a function (images, labels)."""
     *filters, weight, bias = parameters
-    optimizer = torch.optim.SGD(parameters, RATE, momentum=MOMENTUM, fused=True)
 
-    def step(batch):
-        h = torch.from_numpy(batch[0])
+    def loss(images, labels):
+        h = images
         for k in range(0, len(filters), 4):
             for w, b in (filters[k : k + 2], filters[k + 2 : k + 4]):
                 h = f.relu(f.conv2d(h, w, b, padding=1))
             h = f.max_pool2d(h, 2)
-        loss = f.cross_entropy(torch.addmm(bias, h.flatten(1), weight), torch.from_numpy(batch[1]))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        return loss.item()
+        return f.cross_entropy(torch.addmm(bias, h.flatten(1), weight), labels)
 
-    return step
+    return loss
+
+
+def theirs(parameters):
+    parameters = [sbs.parameter(v) for v in parameters]
+    optimizer = torch.optim.SGD(parameters, RATE, momentum=MOMENTUM, fused=True)
+    return sbs.torch_step(loss_of(parameters), optimizer)
 
 
 def pictures():

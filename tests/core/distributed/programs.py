@@ -291,6 +291,7 @@ def collectives():
         "mean": distributed.allreduce(np.array([rank, 1]), "mean"),
         "max": distributed.allreduce(-numbers, op="max"),
         "v": v.val(),
+        "gathered": np.concatenate(distributed.allgather(numbers[: rank + 1])),
         "large": distributed.allreduce(np.full(3_000_001, rank + 1)),
     }
 

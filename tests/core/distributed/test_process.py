@@ -45,6 +45,7 @@ def test_a_process_alone_is_a_world_of_one():
     assert w.val().tolist() == [-2.0, -2.0]
     for op in ("sum", "mean", "max"):
         assert distributed.allreduce([1.5, 2.0], op).tolist() == [1.5, 2.0]
+    assert distributed.allgather({"cost": 1.5}) == [{"cost": 1.5}]
     distributed.shutdown()
     distributed.shutdown()
     assert not distributed.is_initialized()

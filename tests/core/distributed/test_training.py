@@ -106,5 +106,7 @@ def test_collectives_are_those_of_numpy(results, ranks):
         assert own["mean"].tolist() == [(ranks - 1) / 2, 1.0]
         np.testing.assert_array_equal(own["max"], np.max([-a for a in arrays], 0))
         np.testing.assert_allclose(own["v"], arrays[-1], rtol=1e-6)
+        pieces = [a[: r + 1] for r, a in enumerate(arrays)]
+        np.testing.assert_allclose(own["gathered"], np.concatenate(pieces), rtol=1e-6)
         assert own["large"].dtype == np.int64
         assert (own["large"] == ranks * (ranks + 1) // 2).all()
