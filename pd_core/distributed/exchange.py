@@ -16,6 +16,7 @@ from ..graph.variable import Variable, static
 from ..run.exchange import Gradients
 from ..run.session import Session
 from .buffers import Buffer
+from .recovery import RankLost
 from .rows import gather_rows, join_rows
 from .world import STEP, Description, World
 
@@ -67,9 +68,10 @@ class RankExchange:
 
     def draw_seed(self, seed: int) -> int:
         """Return the seed of this rank's random draws; rank 0 has the session's."""
-        if not self.settings.own_draws or self.world.rank == 0:
+        own = self.world.ids[self.world.rank]  # not another one after ranks were lost
+        if not self.settings.own_draws or own == 0:
             return seed
-        return (seed + self.world.rank * _GOLDEN) % 2**32
+        return (seed + own * _GOLDEN) % 2**32
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
@@ -80,9 +82,15 @@ class RankExchange:
         finally:
             self.accumulating = outer
 
-    def factor(self, weights: np.ndarray) -> float:
-        """Return the factor of this rank's gradients in the sum over the ranks."""
+    def factor(self, every: Mapping[int, float]) -> float:
+        """Return the factor of this rank's gradients in the sum over the ranks.
+
+        `every` has the weights of the ranks that have met, by their `ids`; some may be lost since.
+        """
+        weights = np.array([every[i] for i in self.world.ids])
         has_batch = weights != _NO_BATCH
+        if len(weights) < len(every) and not (has_batch & (weights != 0.0)).any():
+            return 0.0
         if not has_batch.any():
             raise GraphError("empty_step: no rank has a batch in this step")
         if not has_batch[self.world.rank]:
@@ -113,7 +121,7 @@ class SessionExchange:
         self._seen: WeakSet[Variable] = WeakSet()
         self._plans: WeakKeyDictionary[Any, Plan] = WeakKeyDictionary()
         self._plan: Plan | None = None
-        self._weights = np.empty(0)
+        self._weights: dict[int, float] = {}
         self._empty: Sequence[Update] = ()  # the updates of an empty step that is going on
 
     @property
@@ -171,7 +179,7 @@ class SessionExchange:
             if w in self.accumulated:
                 gradients[w] = _added(self.accumulated[w], g)
         assert self._plan is not None
-        exchanged = self._plan.exchange(gradients, self.process.factor(self._weights))
+        exchanged = self._plan.exchange(gradients, self._weights)
         for w in gradients:
             self.accumulated.pop(w, None)
         return exchanged
@@ -182,7 +190,8 @@ class SessionExchange:
         what = "the initial values of a training step"
         session.initialize(variables)
         digests = [blake2b(session.current(v).tobytes(), digest_size=8).digest() for v in variables]
-        every = world.gather(np.frombuffer(b"".join(digests), np.int64), what)
+        own = np.frombuffer(b"".join(digests), np.int64)
+        every = world.recovering(lambda: world.gather(own, what))
         differ = [v for v, column in zip(variables, every.T, strict=True) if np.ptp(column)]
         if differ and late:
             names = ", ".join(v.name for v in differ[:3])
@@ -191,12 +200,25 @@ class SessionExchange:
                 "from them already\n  hint: pd.distributed.broadcast() before the first step "
                 "inside pd.guard() or no_sync()"
             )
-        for v in differ:
-            array = np.asarray(session.current(v), order="C")
-            world.send_from(0, array, what)
-            if world.rank:
-                session.set(v, array)
+        for v, array in zip(differ, send_values(world, session, differ, 0, what), strict=True):
+            session.set(v, array)
         self._seen.update(variables)
+
+
+def send_values(
+    world: World, session: Any, variables: Sequence[Variable], root: int, what: str
+) -> list[np.ndarray]:
+    """Return the values that variables have on the rank `root`."""
+
+    def operation():
+        if root >= world.size:
+            raise RankLost(f"{what}: rank {root}, whose values it sends, was lost")
+        arrays = [np.array(session.get(v), order="C") for v in variables]
+        for array in arrays:
+            world.send_from(root, array, what)
+        return arrays
+
+    return world.recovering(operation) if variables else []
 
 
 class Plan:
@@ -205,50 +227,63 @@ class Plan:
     def __init__(
         self, process: RankExchange, updates: Sequence[Update], gradients: Mapping[Variable, Any]
     ):
-        world, settings = process.world, process.settings
         self.process = process
         self.compared = False  # whether the ranks have compared all of its variables
         self._states = [ref(v) for v in _states(updates)]
-        self.description = Description(_lines(updates, gradients, settings))
+        self.description = Description(_lines(updates, gradients, process.settings))
         self.sparse = [ref(w) for w, g in gradients.items() if isinstance(g, tuple)]
-        dense: dict[np.dtype, list[Variable]] = {}
+        self._dense: dict[np.dtype, list[Any]] = {}
         for w, g in gradients.items():
             if not isinstance(g, tuple):
-                dense.setdefault(np.dtype(w.dtype), []).append(w)
-        self.dense = [
-            (
-                [ref(w) for w in ws],
-                Buffer(
-                    world,
-                    [static(w.dims) for w in ws],
-                    dtype,
-                    settings.wire(dtype),
-                    settings.bucket_bytes,
-                ),
-            )
-            for dtype, ws in dense.items()
-        ]
+                self._dense.setdefault(np.dtype(w.dtype), []).append(ref(w))
+        self._buffers: list[Buffer] = []
+        self._ids: tuple[int, ...] = ()  # the ranks that the buffers are for
 
     def states(self) -> list[Variable]:
         """Return the persistent variables that the step reads or writes."""
         states = [state() for state in self._states]
         return [v for v in states if v is not None]
 
-    def exchange(self, gradients: Gradients, factor: float) -> Gradients:
-        """Return the sums over all ranks of `factor` times the gradients."""
-        if self.process.world.size == 1:
+    def exchange(self, gradients: Gradients, weights: Mapping[int, float]) -> Gradients:
+        """Return the means or sums of the gradients of all ranks, of these weights."""
+        process = self.process
+        if process.world.size == 1 and process.factor(weights) == 1.0:
             return gradients
-        exchanged: Gradients = {}
-        for refs, buffer in self.dense:
-            ws: list[Any] = [w() for w in refs]
-            arrays: list[Any] = [gradients[w] for w in ws]
-            exchanged.update(zip(ws, buffer.reduce(arrays, factor), strict=True))
+        dense: list[list[Any]] = [[w() for w in refs] for refs in self._dense.values()]
         tables: list[Any] = [w() for w in self.sparse]
         pairs: list[Any] = [gradients[w] for w in tables]
-        wires = [self.process.settings.wire(np.dtype(w.dtype)) for w in tables]
-        rows = gather_rows(self.process.world, pairs, factor, wires)
-        exchanged.update(zip(tables, rows, strict=True))
+        wires = [process.settings.wire(np.dtype(w.dtype)) for w in tables]
+
+        def operation():
+            factor = process.factor(weights)
+            sums = [
+                buffer.reduce([gradients[w] for w in ws], factor)
+                for ws, buffer in zip(dense, self.buffers(), strict=True)
+            ]
+            return sums, gather_rows(process.world, pairs, factor, wires)
+
+        sums, rows = process.world.recovering(operation)
+        exchanged: Gradients = dict(zip(tables, rows, strict=True))
+        for ws, arrays in zip(dense, sums, strict=True):
+            exchanged.update(zip(ws, arrays, strict=True))
         return exchanged
+
+    def buffers(self) -> list[Buffer]:
+        """Return the buffers of the dense gradients, by dtype; new ones after ranks were lost."""
+        world, settings = self.process.world, self.process.settings
+        if self._ids != world.ids:
+            self._ids = world.ids
+            self._buffers = [
+                Buffer(
+                    world,
+                    [static(w().dims) for w in refs],
+                    dtype,
+                    settings.wire(dtype),
+                    settings.bucket_bytes,
+                )
+                for dtype, refs in self._dense.items()
+            ]
+        return self._buffers
 
 
 def _states(updates):

@@ -3,7 +3,6 @@
 import atexit
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -13,6 +12,8 @@ import onnxruntime
 
 from ..run.exchange import use_exchange
 from .exchange import RankExchange, Settings
+from .recovery import is_fault_tolerant
+from .reports import Report
 from .world import BARRIER, INIT, Description, World
 
 # Variables by which a launcher tells a process how many there are: Open MPI, MPICH and Intel MPI
@@ -21,7 +22,10 @@ _PLACES = "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "PMI_ID"
 _REDUCTIONS = "mean", "sum"
 _WIRES = None, "float16", "bfloat16"
 
+_REACTIONS = None, "shrink", "end"
+
 _current: list[RankExchange] = []
+_reports: list[Report] = []
 
 
 def init(
@@ -31,6 +35,7 @@ def init(
     bucket_bytes: int = 1 << 22,
     own_draws: bool = True,
     share_cores: bool = True,
+    on_failure: str | None = None,
 ) -> None:
     """Join the MPI job that `mpiexec` started; from then on training steps exchange gradients.
 
@@ -40,6 +45,10 @@ def init(
     `wire_dtype="float16"` or `"bfloat16"`. With `own_draws` the ranks draw different random
     numbers, such as dropout masks; initial values are the same. With `share_cores` the ranks of a
     machine that may all use the same cores divide them up.
+
+    `on_failure` says what happens when a rank is killed: "shrink", the others go on without it, and
+    `rank` and `world_size` change, or "end", all end. The first is the default if the job was
+    started by `mpiexec --with-ft ulfm`, and impossible otherwise.
 
     Without `mpiexec` it is a world of one. A second call changes nothing; RuntimeError if it asks
     for other options. ImportError if mpi4py is missing in a job; GraphError, on all ranks, if they
@@ -51,6 +60,8 @@ def init(
         raise ValueError(f"init: wire_dtype is 'float16' or 'bfloat16', not {wire_dtype!r}")
     if not timeout > 0 or bucket_bytes < 1:
         raise ValueError(f"init: timeout {timeout} and bucket_bytes {bucket_bytes} are positive")
+    if on_failure not in _REACTIONS:
+        raise ValueError(f"init: on_failure is 'shrink' or 'end', not {on_failure!r}")
     settings = Settings(reduce, wire_dtype, bucket_bytes, own_draws)
     if _current:
         before = _current[0]
@@ -59,14 +70,18 @@ def init(
                 f"init: already initialized with {before.settings}, timeout={before.world.timeout}"
             )
         return
-    world = World(_mpi(), float(timeout))
+    mpi = _mpi()
+    can_shrink = _can_shrink(mpi, on_failure)
+    world = World(mpi, float(timeout), can_shrink)
     if world.size > 1:
-        _end_all_on_errors(world)
-        lines = [str(settings), f"share_cores={share_cores}", *versions()]
-        world.meet(INIT, Description(lines))
+        report = Report(world)
+        report.begin()
+        lines = [str(settings), f"share_cores={share_cores}", f"on_failure={on_failure}"]
+        world.meet(INIT, Description([*lines, *versions()]))
         world.separate()
         if share_cores:
             _divide_cores(world)
+        _reports.append(report)
         atexit.register(shutdown)
     exchange = RankExchange(world, settings)
     _current.append(exchange)
@@ -76,12 +91,15 @@ def init(
 def shutdown() -> None:
     """Leave the job: training steps exchange nothing from then on.
 
-    Ranks that take another step get a RuntimeError. Called at the end of the program.
+    Ranks that take another step get a RuntimeError. Called at the end of the program. Where ranks
+    may be lost it waits for the end of the others.
     """
     if not _current:
         return
     world = _current.pop().world
     use_exchange(None)
+    for report in _reports:
+        report.claim()  # there is nothing to say any more
     if world.broken is not None:
         # MPI_Finalize would wait for the rank that did not come
         print(f"rank {world.rank}: ends all ranks: {world.broken}", file=sys.stderr, flush=True)
@@ -125,6 +143,19 @@ def versions() -> list[str]:
     return [f"pd {own}", f"onnxruntime {onnxruntime.__version__}", f"numpy {np.__version__}"]
 
 
+def _can_shrink(mpi: Any, on_failure: str | None) -> bool:
+    """Whether ranks go on without those that are killed; RuntimeError if that is impossible."""
+    if mpi is None or on_failure == "end":
+        return False
+    possible = is_fault_tolerant(mpi)
+    if on_failure == "shrink" and not possible:
+        raise RuntimeError(
+            "init: on_failure='shrink' is impossible: this job's MPI ends all ranks with one\n"
+            "  hint: mpiexec --with-ft ulfm, of Open MPI 5"
+        )
+    return possible
+
+
 def _mpi() -> Any:
     """The module mpi4py.MPI in a job, else None."""
     loaded = "mpi4py.MPI" in sys.modules
@@ -145,26 +176,6 @@ def _mpi() -> Any:
             "mpiexec is that of another MPI"
         )
     return MPI
-
-
-def _end_all_on_errors(world: World) -> None:
-    """End the other ranks after an uncaught error, which they would wait for in vain."""
-    if hasattr(sys, "ps1") or sys.flags.interactive:
-        return  # in an interpreter an error ends nothing
-    previous = sys.excepthook
-
-    def hook(kind, error, trace):
-        if previous is sys.__excepthook__:
-            text = "".join(traceback.format_exception(kind, error, trace))
-            place = f"rank {world.rank} of {world.size}: "
-            print(place + text.replace("\n", f"\n{place}").removesuffix(place), file=sys.stderr)
-        else:
-            previous(kind, error, trace)
-        sys.stdout.flush()
-        sys.stderr.flush()
-        world.mpi.COMM_WORLD.Abort(1)
-
-    sys.excepthook = hook
 
 
 def _divide_cores(world: World) -> None:
