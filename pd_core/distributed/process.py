@@ -12,7 +12,7 @@ import onnxruntime
 
 from ..run.exchange import use_exchange
 from .exchange import RankExchange, Settings
-from .recovery import is_fault_tolerant
+from .recovery import tolerates_faults
 from .reports import Report
 from .world import BARRIER, INIT, Description, World
 
@@ -147,7 +147,7 @@ def _can_shrink(mpi: Any, on_failure: str | None) -> bool:
     """Whether ranks go on without those that are killed; RuntimeError if that is impossible."""
     if mpi is None or on_failure == "end":
         return False
-    possible = is_fault_tolerant(mpi)
+    possible = tolerates_faults() and hasattr(mpi.Comm, "Iagree")  # since mpi4py 4
     if on_failure == "shrink" and not possible:
         raise RuntimeError(
             "init: on_failure='shrink' is impossible: this job's MPI ends all ranks with one\n"
@@ -161,6 +161,9 @@ def _mpi() -> Any:
     loaded = "mpi4py.MPI" in sys.modules
     if not loaded and not any(name in os.environ for name in _SIZES + _PLACES):
         return None
+    if tolerates_faults():
+        # MPI_Finalize of Open MPI 5.0 may wait for a rank that was killed shortly before
+        os.environ.setdefault("OMPI_MCA_async_mpi_finalize", "1")
     try:
         from mpi4py import MPI
     except ImportError as error:

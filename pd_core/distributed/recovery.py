@@ -20,10 +20,9 @@ class RankLost(RuntimeError):
     """Other ranks were killed, or their machines are down, and this one cannot go on alone."""
 
 
-def is_fault_tolerant(mpi: Any) -> bool:
+def tolerates_faults() -> bool:
     """Return whether the job's MPI tells the ranks that others are lost, instead of ending all."""
-    enabled = os.environ.get(_FAULT_TOLERANCE, "").lower() in _TRUE
-    return enabled and hasattr(mpi.Comm, "Ishrink")
+    return os.environ.get(_FAULT_TOLERANCE, "").lower() in _TRUE
 
 
 class Recovery:
@@ -81,7 +80,7 @@ class Recovery:
                     self._check(error)
                     met = 0
             # All of them get the same answer, so that none leaves while another needs it
-            if self._agree(met):
+            if self._agree(met, limited=not met):
                 return
             self._rejoin()
 
@@ -106,14 +105,14 @@ class Recovery:
         except (self.world.mpi.Exception, NotImplementedError):
             return []
 
-    def _agree(self, flag):
+    def _agree(self, flag, limited=True):
         """Whether all ranks that are left have the flag 1: the same on all of them."""
         world = self.world
         if not flag:
             world.comm.Revoke()
         flags = np.array([flag], np.int32)
         try:
-            self._wait(world.comm.Iagree(flags), flags)
+            self._wait(world.comm.Iagree(flags), flags, None if limited else np.inf)
         except world.mpi.Exception:  # on all of them, if one was lost that some do not know of
             return False
         return bool(flags[0])
@@ -122,10 +121,8 @@ class Recovery:
         """Leave the lost ranks behind; whether this rank was behind, and `last` is set for it."""
         world = self.world
         while True:
-            old = world.comm
-            old.Revoke()
-            comm, request = old.Ishrink()
-            self._wait(request, comm)
+            world.comm.Revoke()
+            comm = world.comm.Shrink()  # at once, for all have agreed; Ishrink fails in Open MPI 5
             if comm.Get_size() == world.size:
                 raise RankLost(f"MPI reports an error, but no rank is lost\n  hint: {GO_ON}")
             self._adopt(comm)
@@ -169,10 +166,10 @@ class Recovery:
         self.last = pickle.loads(array.tobytes())
         return True
 
-    def _wait(self, request, arrays):
+    def _wait(self, request, arrays, limit):
         """Wait for the ranks that are left, which may compute before they see that one is lost."""
         world = self.world
-        if world.poll(request.Test):
+        if world.poll(request.Test, limit):
             return
         world.give_up((request, arrays), "the ranks that are left did not meet")
         others = [i for i in world.ids if i != world.ids[world.rank]]

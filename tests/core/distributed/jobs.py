@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
+FAULT_TOLERANT = "--with-ft", "ulfm"  # the others go on after a rank is killed
 LIMIT = 120  # seconds, for a job that hangs against all expectation
 
 
@@ -23,8 +24,11 @@ def mpiexec():
     return command
 
 
-def run(ranks, *arguments, check=True):
-    """Run Python with these arguments on so many ranks; return the finished process."""
+def run(ranks, *arguments, check=True, options=()):
+    """Run Python with these arguments on so many ranks; return the finished process.
+
+    `options` are those of mpiexec, such as FAULT_TOLERANT.
+    """
     own = {
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": str(ROOT),
@@ -35,9 +39,9 @@ def run(ranks, *arguments, check=True):
         "OMPI_MCA_btl": "self,sm,tcp",
         "OMPI_MCA_btl_tcp_if_include": "lo",
     }
-    command = [mpiexec(), "-n", str(ranks), sys.executable, *map(str, arguments)]
-    if ranks == 1:
-        command = command[3:]
+    command = [sys.executable, *map(str, arguments)]
+    if ranks > 1:
+        command = [mpiexec(), *options, "-n", str(ranks), *command]
     job = subprocess.run(
         command, env=os.environ | own, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT
     )
