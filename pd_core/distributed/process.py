@@ -64,10 +64,12 @@ def init(
         raise ValueError(f"init: on_failure is 'shrink' or 'end', not {on_failure!r}")
     settings = Settings(reduce, wire_dtype, bucket_bytes, own_draws)
     if _current:
-        before = _current[0]
-        if (before.settings, before.world.timeout) != (settings, timeout):
+        before, world = _current[0].settings, _current[0].world
+        can_shrink = _can_shrink(world.mpi, on_failure)
+        if (before, world.timeout, world.can_shrink) != (settings, timeout, can_shrink):
             raise RuntimeError(
-                f"init: already initialized with {before.settings}, timeout={before.world.timeout}"
+                f"init: already initialized with {before}, timeout={world.timeout}, "
+                f"on_failure={'shrink' if world.can_shrink else 'end'!r}"
             )
         return
     mpi = _mpi()
@@ -98,13 +100,13 @@ def shutdown() -> None:
         return
     world = _current.pop().world
     use_exchange(None)
-    for report in _reports:
-        report.claim()  # there is nothing to say any more
     if world.broken is not None:
         # MPI_Finalize would wait for the rank that did not come
         print(f"rank {world.rank}: ends all ranks: {world.broken}", file=sys.stderr, flush=True)
         world.mpi.COMM_WORLD.Abort(1)
     world.leave()
+    while _reports:
+        _reports.pop().close()
 
 
 def is_initialized() -> bool:

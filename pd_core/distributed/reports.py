@@ -26,7 +26,8 @@ class Report:
         self.world = world
         local = world.comm.Split_type(world.mpi.COMM_TYPE_SHARED)
         path = ""
-        if local.Get_rank() == 0:
+        self._is_first = local.Get_rank() == 0
+        if self._is_first:
             handle, path = tempfile.mkstemp(prefix="pd-job-")
             os.close(handle)
         self._file = Path(local.bcast(path))
@@ -42,6 +43,11 @@ class Report:
         in_main = threading.current_thread() is threading.main_thread()
         if in_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
             signal.signal(signal.SIGTERM, self._terminate)
+
+    def close(self) -> None:
+        """Remove the file at the end of this rank, unless others may still have to speak."""
+        if self._is_first or self.world.can_shrink:
+            self.claim()
 
     def claim(self) -> bool:
         """Return whether this rank is the one that speaks; no other one does from then on."""

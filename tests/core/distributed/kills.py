@@ -157,7 +157,7 @@ def resumed(killer):
     folder = killer.folder / "checkpoints"
     items = [
         training.Device(),
-        training.Resume(folder),
+        training.Resume(folder, begin=True),
         *([training.SaveEvery(4, folder)] if distributed.rank() == 0 else []),
         training.Counter(),
         Kill(killer),
@@ -239,8 +239,10 @@ def ending(plan, undisturbed):
         seconds = now - float(kill.read_text()) if killed else None
         if killed:
             assert job.returncode != 0, (plan, job.stderr[:3000])
-            assert job.stderr.count(HINT) == 1, (plan, job.stderr[:3000])
-            assert job.stderr.count(f"rank {plan['victim']} of {plan['ranks']} was lost") == 1, plan
+            lost = f"rank {plan['victim']} of {plan['ranks']} was lost"
+            said = job.stderr.count(HINT), job.stderr.count(lost)
+            # MPI_Finalize, where ranks wait that are through, can say nothing
+            assert said == (1, 1) or ends and said == (0, 0), (plan, job.stderr[:3000])
             assert "Traceback" not in job.stderr, (plan, job.stderr[:3000])
             assert seconds < LIMIT, (plan, seconds)
             job, ends = start("resumed", folder, {"ranks": plan["ranks"]})
