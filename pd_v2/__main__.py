@@ -19,6 +19,7 @@ _NAME = "python -m pd_v2"
 _SUBCOMMANDS = {
     "check": "pd_v2.check",
     "export": "pd_v2.export",
+    "master": "pd_v2.master.command",
     "report": "pd_v2.report",
 }
 

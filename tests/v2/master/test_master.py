@@ -10,8 +10,6 @@ import pytest
 
 import pd_v2 as paddle
 from pd_v2 import master
-from pd_v2.master import task_queue
-from pd_v2.master.task_queue import TaskQueue
 from pd_v2.reader import creator
 from pd_v2.recordio.chunks import chunk_offsets, read_chunk, write_records
 from pd_v2.training.batches import Batches
@@ -37,9 +35,9 @@ def connected(files, job="job"):
 @pytest.fixture(autouse=True)
 def no_jobs(monkeypatch):
     """No jobs of other tests, and passes count from 0."""
-    from pd_v2.master.client import _job
+    from pd_v2.master.connection import _connection
 
-    _job.cache_clear()
+    _connection.cache_clear()
     monkeypatch.setattr(creator, "pass_num", 0)
 
 
@@ -179,7 +177,6 @@ def test_leaving_an_earlier_pass_changes_nothing():
 
 def test_a_task_whose_lease_has_ended_goes_to_another(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(task_queue.time, "monotonic", lambda: now[0])
     queue = TaskQueue("ab", lease_seconds=10)
     queue.enter("lost", 0)
     queue.enter("other", 0)
@@ -248,7 +245,6 @@ def test_who_waits_sees_a_thread_end():
 
 def test_one_trainer_at_a_time_saves_the_model(files, monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(task_queue.time, "monotonic", lambda: now[0])
     one, two = connected(files), connected(files)
     assert one.request_save_model("trainer 1", 5000) == 1
     assert two.request_save_model("trainer 2", 5000) == 0
