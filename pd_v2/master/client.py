@@ -1,10 +1,8 @@
 """The client of a master, with the methods of 2017's."""
 
-import os
-
 from pd_v2.master.connection import connect
+from pd_v2.master.dataset import Dataset
 from pd_v2.master.records import Records
-from pd_v2.recordio.chunks import chunk_offsets, matching
 
 _PASS_FINISHED = -2
 
@@ -19,26 +17,8 @@ class client:
     """
 
     def __init__(self, etcd_endpoints, timeout_sec, buf_size=0):
-        self.timeout = float(timeout_sec)
-        self.dataset = None  # its number
-        self._job = str(etcd_endpoints)
-        self._paths = self._files = self._records = None
-        self._connection = self._worker = None
-
-    @property
-    def worker(self):
-        """The name of this worker in the journal."""
-        return self._worker or connect().worker
-
-    def adopt(self, worker):
-        """Go on as the worker of this name, unless PD_WORKER says another; return whether it is so.
-
-        Without a master there is no other worker.
-        """
-        connection = self.connect()
-        if not (connection.is_named and connection.link.is_shared):
-            self._worker = worker
-        return self.worker == worker
+        self._job, self._timeout = str(etcd_endpoints), float(timeout_sec)
+        self._dataset = self._records = None
 
     def set_dataset(self, paths):
         """Set the RecordIO files to read: a list of names or patterns.
@@ -46,34 +26,14 @@ class client:
         The first client of a job looks where their chunks are; for others they have to be the same.
         """
         paths = (paths,) if isinstance(paths, str) else tuple(paths)
-        if self._paths not in (None, paths):
-            raise ValueError(f"master: the dataset is {[*self._paths]} already, not {[*paths]}")
-        names = [name for pattern in paths for name in matching("master", pattern)]
-        files = [[name, os.path.getsize(name)] for name in names]
-        known = {"job": self._job, "patterns": list(paths), "files": files}
-        connection = connect()
-        link = connection.link
-        number = link.call("find_dataset", self.timeout, **known)
-        if number is None:
-            offsets = [list(chunk_offsets(name)) for name in names]
-            number = link.call("add_dataset", self.timeout, **known, offsets=offsets)
-        self.dataset, self._paths, self._files = number, paths, frozenset(names)
-        self._connection = connection
-
-    def connect(self):
-        """Return the connection of this process; in a forked one the dataset is set again."""
-        if self._connection is not connect():
-            self.set_dataset(self._paths)
-        return self._connection
-
-    def require_own(self, name):
-        """ValueError if a file is not one of the dataset, whatever a master says."""
-        if name not in self._files:
-            raise ValueError(f"master: {name} is no file of the dataset {[*self._paths]}")
+        if self._dataset is not None and self._dataset.patterns != paths:
+            known = [*self._dataset.patterns]
+            raise ValueError(f"master: the dataset is {known} already, not {[*paths]}")
+        self._dataset = Dataset(self._job, paths, self._timeout)
 
     def paddle_start_get_records(self, pass_id):
         """Start a pass, numbered from 0, with the next call of `next_record`."""
-        if self.dataset is None:
+        if self._dataset is None:
             raise RuntimeError("master: set_dataset comes before paddle_start_get_records")
         self.release()
         self._records = self.records(pass_id)
@@ -87,7 +47,7 @@ class client:
 
     def records(self, pass_id):
         """Return an iterator over this client's records of a pass."""
-        return Records(self, pass_id)
+        return Records(self._dataset, pass_id)
 
     def request_save_model(self, trainer_id, block_ms):
         """Return 1 if this trainer should save the model, 0 if another one is about to.
@@ -98,7 +58,7 @@ class client:
             raise ValueError("master: request_save_model needs a trainer_id")
         approved = connect().link.call(
             "may_save",
-            self.timeout,
+            self._timeout,
             job=self._job,
             trainer=str(trainer_id),
             seconds=block_ms / 1000,

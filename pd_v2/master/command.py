@@ -83,7 +83,7 @@ def _serve(options):
     ledger = Ledger(
         options.state, options.failures, options.lease, options.task, not options.no_wait
     )
-    with MasterServer((host.strip("[]") or "127.0.0.1", int(port)), ledger) as server:
+    with MasterServer((host or "127.0.0.1", int(port)), ledger) as server:
         ledger.renew_all()
         print(f"master at {server.address}", flush=True)
         stop = threading.Thread(target=server.shutdown)

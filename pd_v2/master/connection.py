@@ -104,15 +104,22 @@ class Connection:
             return
 
 
-@functools.cache
-def _connection(address):
-    return Connection(RemoteLink(address) if address else LocalLink())
+_connections = {}  # by the master's address
 
 
 def connect():
     """Return the connection of this process: to the master at PD_MASTER, if that is set."""
-    return _connection(os.environ.get("PD_MASTER"))
+    address = os.environ.get("PD_MASTER") or None
+    if address not in _connections:
+        made = Connection(RemoteLink(address) if address else LocalLink())
+        _connections.setdefault(address, made)  # another thread may have been faster
+    return _connections[address]
 
 
-if hasattr(os, "register_at_fork"):  # a child is another worker
-    os.register_at_fork(after_in_child=_connection.cache_clear)
+def clear_connections():
+    """Let the next `connect` make a new connection: a forked process is another worker."""
+    _connections.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=clear_connections)

@@ -185,7 +185,8 @@ class Ledger:
     @_transaction
     def release(self, db, lease, records):
         """Return a task of which a number of records was read."""
-        self._return(db, lease, self._clock(), "released", records)
+        if _one(db, "SELECT outcome FROM journal WHERE lease = ?", lease) == (None,):
+            self._return(db, lease, self._clock(), "released", records)
 
     @_transaction
     def release_process(self, db, process):
@@ -306,12 +307,14 @@ class Ledger:
 
     def _dropped(self, db, dataset, pass_id):
         rows = db.execute(
-            "SELECT file, offset, error FROM progress JOIN tasks USING (dataset, task) "
-            "JOIN journal USING (dataset, pass, task) WHERE dataset = ? AND pass = ? "
-            "AND state = 'failed' AND outcome = 'failed' GROUP BY task ORDER BY task",
+            # with max() SQLite takes the other columns from the row of the maximum
+            "SELECT file, offset, error, max(journal.lease) FROM progress "
+            "JOIN tasks USING (dataset, task) JOIN journal USING (dataset, pass, task) "
+            "WHERE dataset = ? AND pass = ? AND state = 'failed' AND outcome = 'failed' "
+            "GROUP BY task ORDER BY task",
             (dataset, pass_id),
         )
-        return [list(row) for row in rows]
+        return [list(row[:3]) for row in rows]
 
 
 # What a client may ask a master for.

@@ -22,7 +22,7 @@ class LocalLink:
     def __init__(self):
         self._ledger = Ledger()
 
-    def call(self, operation, seconds, **arguments):
+    def call(self, operation, seconds, /, **arguments):
         """Call an operation of the ledger."""
         return OPERATIONS[operation](self._ledger, **arguments)
 
@@ -39,7 +39,7 @@ class RemoteLink:
         host, _, port = address.rpartition(":")
         if not (host and port.isdecimal()):
             raise ValueError(f"master: PD_MASTER is {address!r}, not host:port")
-        self._place = host.strip("[]"), int(port)
+        self._place = host, int(port)
         self._lock, self._lease_seconds = threading.Lock(), None
 
     def lease_seconds(self, seconds):
@@ -50,7 +50,7 @@ class RemoteLink:
                 self._lease_seconds = settings["lease_seconds"]
         return self._lease_seconds
 
-    def call(self, operation, seconds, **arguments):
+    def call(self, operation, seconds, /, **arguments):
         """Call an operation of the ledger.
 
         A master that has never answered is waited for `seconds`; one that has, and may be
@@ -59,7 +59,7 @@ class RemoteLink:
         patience = max(seconds, self.lease_seconds(seconds))
         return self._retried(operation, arguments, patience)
 
-    def call_once(self, operation, seconds, **arguments):
+    def call_once(self, operation, seconds, /, **arguments):
         """Call an operation of the ledger without another attempt; OSError if that fails."""
         link = http.client.HTTPConnection(*self._place, timeout=seconds)
         body = json.dumps(arguments).encode()

@@ -16,9 +16,9 @@ class Records(Iterator):
     iterator waits for chunks that other processes hold, and reads what they return.
     """
 
-    def __init__(self, client, pass_id):
+    def __init__(self, dataset, pass_id):
         self.pass_id = pass_id
-        self._client, self._connection = client, client.connect()
+        self._dataset, self._connection = dataset, dataset.connection
         self._done, self._ended = [], False
         self._lease, self._chunk, self._records = None, iter(()), 0
         self._told = set()  # chunks that were dropped
@@ -38,7 +38,7 @@ class Records(Iterator):
         lease = self._lease
         return {
             "pass": self.pass_id,
-            "worker": self._client.worker,
+            "worker": self._dataset.worker,
             "done": _ranges(self._done),
             "chunk": None if lease is None else [lease["pass"], lease["task"]],
             "records": self._records,
@@ -51,14 +51,14 @@ class Records(Iterator):
         The chunk of the position is left out if somebody else has got it. At a position of another
         worker the iterator goes on with what is left of the pass.
         """
-        if not self._client.adopt(state["worker"]):
+        if not self._dataset.adopt(state["worker"]):
             return
         self._done = [task for first, last in state["done"] for task in range(first, last + 1)]
         lease = self._connection.resume(
-            self._client.timeout,
-            dataset=self._client.dataset,
+            self._dataset.timeout,
+            dataset=self._dataset.number,
             pass_id=self.pass_id,
-            worker=self._client.worker,
+            worker=self._dataset.worker,
             done=self._done,
             chunk=state["chunk"],
         )
@@ -85,7 +85,7 @@ class Records(Iterator):
         if self._lease is None:
             return
         lease, records = self._lease, self._records
-        if self._connection.finish(self._client.timeout, lease["lease"], records):
+        if self._connection.finish(self._dataset.timeout, lease["lease"], records):
             if lease["pass"] == self.pass_id:
                 self._done.append(lease["task"])
         else:
@@ -97,10 +97,10 @@ class Records(Iterator):
 
     def _advance(self):
         """Lease the next chunk, or find that the pass has ended."""
-        pause, client = _FIRST_PAUSE_SECONDS, self._client
+        pause, dataset = _FIRST_PAUSE_SECONDS, self._dataset
         while True:
             answer = self._connection.lease(
-                client.timeout, client.dataset, self.pass_id, client.worker
+                dataset.timeout, dataset.number, self.pass_id, dataset.worker
             )
             if "lease" in answer:
                 return self._open(answer)
@@ -116,14 +116,14 @@ class Records(Iterator):
         """Read the chunk of a lease."""
         self._lease = lease
         try:
-            self._client.require_own(lease["file"])
+            self._dataset.require_own(lease["file"])
             self._chunk = read_chunk(lease["file"], lease["offset"])
         except (OSError, ValueError) as error:
             if not self._connection.link.is_shared:
                 self.close()
                 raise
             self._lease, text = None, f"{type(error).__name__}: {error}"
-            if self._connection.fail(self._client.timeout, lease["lease"], text):
+            if self._connection.fail(self._dataset.timeout, lease["lease"], text):
                 self._tell_dropped(lease["file"], lease["offset"], text)
 
     def _tell_dropped(self, file, offset, error):
