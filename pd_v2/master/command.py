@@ -86,12 +86,12 @@ def _serve(options):
     with MasterServer((host or "127.0.0.1", int(port)), ledger) as server:
         ledger.renew_all()
         print(f"master at {server.address}", flush=True)
-        stop = threading.Thread(target=server.shutdown)
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: stop.is_alive() or stop.start())
+            # shutdown() waits for the thread that is interrupted here
+            signal.signal(number, lambda *_: threading.Thread(target=server.shutdown).start())
         if options.with_parent:
             threading.Thread(target=_exit_with_parent, daemon=True).start()
-        server.serve_forever()
+        server.serve_forever(poll_interval=0.1)
     ledger.close()
     return 0
 

@@ -83,28 +83,32 @@ class _CloudSamples(Iterator):
         if self._closed:
             raise StopIteration
         if self._records is None:
-            self._open(pass_num)
+            self._begin(self._client.records(pass_num))
         return _sample(self._where, next(self._records), self._trusted)
 
-    def _open(self, number):
+    def _begin(self, records):
         global pass_num
-        self._records = self._client.records(number)
-        pass_num = max(pass_num, number + 1)
+        self._records = records
+        pass_num = max(pass_num, records.pass_id + 1)
 
     def state(self):
         """Return the position."""
         if self._closed:
             raise not_tracked(cloud_reader)
         begun = self._records is not None
-        return {"of": "cloud_reader", "records": self._records.state() if begun else None}
+        records = self._records if begun else self._client.records(pass_num)
+        return {"of": "cloud_reader", "begun": begun, "records": records.state()}
 
     def restore(self, state):
-        """Go to a position."""
+        """Go to a position. If that is before the first sample, its pass is the next."""
+        global pass_num
         if not isinstance(state, dict) or state.get("of") != "cloud_reader":
             raise other_reader(cloud_reader, "one of cloud_reader", state)
-        if state["records"] is not None:
-            self._open(state["records"]["pass"])
-            self._records.restore(state["records"])
+        records = self._client.records(state["records"]["pass"])
+        records.restore(state["records"])
+        if state["begun"]:
+            self._begin(records)
+        pass_num = max(pass_num, records.pass_id)
 
     def close(self):
         """Return the chunk; there are no more samples."""

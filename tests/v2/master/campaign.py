@@ -21,10 +21,10 @@ from pd_v2.master.journal import describe, read_journal
 from pd_v2.reader import creator
 from pd_v2.recordio.chunks import write_records
 
-CHUNKS, RECORDS = 40, 10  # chunks, a file each, and records in each of them
+CHUNKS, RECORDS = 30, 10  # chunks, a file each, and records in each of them
 SECONDS = 0.004  # for a record
-LEASE = 1.5  # seconds
-MASTER_EVERY = 8  # kills, of which one is of the master
+LEASE = 1.0  # seconds
+MASTER_EVERY = 4  # kills, of which one is of the master
 
 
 def work(folder):

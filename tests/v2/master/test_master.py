@@ -32,13 +32,6 @@ def connected(files, job="job"):
     return client
 
 
-@pytest.fixture(autouse=True)
-def no_jobs(monkeypatch):
-    """No jobs of other tests, and passes count from 0."""
-    clear_connections()
-    monkeypatch.setattr(creator, "pass_num", 0)
-
-
 def test_chunks_of_a_file(files):
     path = files.replace("*", "00001")
     offsets = list(chunk_offsets(path))
