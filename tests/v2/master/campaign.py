@@ -18,10 +18,11 @@ from pathlib import Path
 from pd_v2 import master
 from pd_v2.master.connection import connect
 from pd_v2.master.journal import describe, read_journal
+from pd_v2.master.links import RemoteLink
 from pd_v2.reader import creator
 from pd_v2.recordio.chunks import write_records
 
-CHUNKS, RECORDS = 30, 10  # chunks, a file each, and records in each of them
+RECORDS = 10  # in a chunk, which is a file
 SECONDS = 0.004  # for a record
 LEASE = 1.0  # seconds
 MASTER_EVERY = 4  # kills, of which one is of the master
@@ -41,12 +42,20 @@ def work(folder):
             number += 1
 
 
-def run(folder, kills, workers, seed):
+def answers(address):
+    """Return whether a master serves at an address."""
+    try:
+        return bool(RemoteLink(address).call_once("settings", 5.0))
+    except OSError:
+        return False
+
+
+def run(folder, chunks, kills, workers, seed):
     """Kill `kills` processes at random moments; return the kills of workers and of the master."""
-    for k in range(CHUNKS):
+    for k in range(chunks):
         samples = [pickle.dumps(k * RECORDS + i) for i in range(RECORDS)]
         write_records(folder / f"data-{k:03}", samples)
-    draw, killed, dead = random.Random(seed), Counter(), None
+    draw, killed = random.Random(seed), Counter()
     context = multiprocessing.get_context("fork")
     options = ("--lease", str(LEASE))
     with master.start(folder / "state", "127.0.0.1", *options) as served:
@@ -61,18 +70,19 @@ def run(folder, kills, workers, seed):
         try:
             while killed.total() < kills:
                 time.sleep(draw.uniform(0.05, 0.6))
-                is_masters = killed.total() % MASTER_EVERY == MASTER_EVERY // 2
-                if is_masters and served.pid != dead:  # otherwise it is being started again
-                    dead = served.pid
-                    os.kill(dead, signal.SIGKILL)
+                if not answers(served.address):  # it is being started again
+                    if draw.random() < 0.8:
+                        continue
+                elif killed.total() % MASTER_EVERY == MASTER_EVERY // 2:
+                    os.kill(served.pid, signal.SIGKILL)
                     killed["master"] += 1
-                else:
-                    place = draw.randrange(workers)
-                    assert running[place].is_alive(), running[place].exitcode
-                    running[place].kill()
-                    running[place].join()
-                    running[place] = start()
-                    killed["worker"] += 1
+                    continue
+                place = draw.randrange(workers)
+                assert running[place].is_alive(), running[place].exitcode
+                running[place].kill()
+                running[place].join()
+                running[place] = start()
+                killed["worker"] += 1
             entered = max(one.number for one in read_journal(folder / "state"))
             (folder / "new").write_text(str(entered + 1))
             (folder / "new").rename(folder / "last")
@@ -100,7 +110,7 @@ def check(folder):
     passes, logs = read_journal(folder / "state"), logged(folder)
     for one in passes:
         assert one.is_complete, "\n".join(describe(one))
-        assert one.records == CHUNKS * RECORDS
+        assert one.records == len(one.tasks) * RECORDS
         for row in one.leases:
             samples = range(row["task"] * RECORDS, (row["task"] + 1) * RECORDS)
             read = [logs[one.number, row["process"], sample] for sample in samples]
@@ -118,19 +128,20 @@ def main(argv):
     """Run a campaign and print what happened."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--chunks", type=int, default=200)
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as name:
         folder, start = Path(name), time.monotonic()
-        killed = run(folder, options.kills, options.workers, options.seed)
+        killed = run(folder, options.chunks, options.kills, options.workers, options.seed)
         passes, logs = check(folder)
     outcomes = sum((one.outcomes for one in passes), Counter())
     refused = sum(row["refused"] is not None for one in passes for row in one.leases)
     print(
-        f"kills: {dict(killed)}; {len(passes)} passes of {CHUNKS} chunks, each done exactly once; "
+        f"kills: {dict(killed)}; {len(passes)} passes of {options.chunks} chunks, each done exactly once; "
         f"leases: {dict(outcomes)}, {refused} finished too late; {logs.total()} records read, "
-        f"{len(passes) * CHUNKS * RECORDS} of them counted; {time.monotonic() - start:.0f} s"
+        f"{sum(one.records for one in passes)} of them counted; {time.monotonic() - start:.0f} s"
     )
 
 
