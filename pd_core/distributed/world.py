@@ -13,7 +13,7 @@ import numpy as np
 from ..graph.errors import GraphError
 
 # What a rank has come to, in its header.
-INIT, STEP, BARRIER, BROADCAST, ALLREDUCE, ALLGATHER, END = range(7)
+INIT, STEP, BARRIER, BROADCAST, ALLREDUCE, ALLGATHER, SUM, END = range(8)
 _NAMES = {
     INIT: "init()",
     STEP: "a training step",
@@ -21,6 +21,7 @@ _NAMES = {
     BROADCAST: "broadcast()",
     ALLREDUCE: "allreduce()",
     ALLGATHER: "allgather()",
+    SUM: "a sum over the ranks inside a program",
     END: "its end",
 }
 _HEADER_TAG, _LINES_TAG, _ROLL_TAG = 7101, 7102, 7103
