@@ -90,6 +90,7 @@ def _serve(options):
             # shutdown() waits for the thread that is interrupted here
             signal.signal(number, lambda *_: threading.Thread(target=server.shutdown).start())
         if options.with_parent:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
             threading.Thread(target=_exit_with_parent, daemon=True).start()
         server.serve_forever(poll_interval=0.1)
     ledger.close()

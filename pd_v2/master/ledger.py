@@ -135,8 +135,8 @@ class Ledger:
         if found is not None:
             return self._grant(db, dataset, *found, process, worker, now)
         others = db.execute(
-            "SELECT 1 FROM journal WHERE outcome IS NULL AND dataset = ? AND pass = ? "
-            "AND process != ? LIMIT 1",
+            "SELECT 1 FROM journal INDEXED BY held "
+            "WHERE outcome IS NULL AND dataset = ? AND pass = ? AND process != ? LIMIT 1",
             (dataset, pass_id, process),
         ).fetchone()
         if others is not None and self.waits:
@@ -286,7 +286,8 @@ class Ledger:
     def _left_behind(self, db, dataset, pass_id):
         """Return (pass, task) of an earlier pass whose lease has expired, or None."""
         return db.execute(
-            "SELECT pass, task FROM progress JOIN journal USING (dataset, pass, task, lease) "
+            "SELECT pass, task FROM progress INDEXED BY by_state "
+            "CROSS JOIN journal USING (dataset, pass, task, lease) "
             "WHERE dataset = ? AND pass < ? AND state = 'todo' AND outcome = 'expired' "
             "ORDER BY pass, task LIMIT 1",
             (dataset, pass_id),
@@ -307,9 +308,10 @@ class Ledger:
 
     def _dropped(self, db, dataset, pass_id):
         rows = db.execute(
-            # with max() SQLite takes the other columns from the row of the maximum
-            "SELECT file, offset, error, max(journal.lease) FROM progress "
-            "JOIN tasks USING (dataset, task) JOIN journal USING (dataset, pass, task) "
+            # with max() SQLite takes the other columns from the row of the maximum; with CROSS it
+            # keeps the order of the tables, of which the first has few rows that match
+            "SELECT file, offset, error, max(journal.lease) FROM progress INDEXED BY by_state "
+            "CROSS JOIN tasks USING (dataset, task) CROSS JOIN journal USING (dataset, pass, task) "
             "WHERE dataset = ? AND pass = ? AND state = 'failed' AND outcome = 'failed' "
             "GROUP BY task ORDER BY task",
             (dataset, pass_id),

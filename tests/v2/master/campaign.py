@@ -138,10 +138,11 @@ def main(argv):
         passes, logs = check(folder)
     outcomes = sum((one.outcomes for one in passes), Counter())
     refused = sum(row["refused"] is not None for one in passes for row in one.leases)
+    counted, seconds = sum(one.records for one in passes), time.monotonic() - start
     print(
-        f"kills: {dict(killed)}; {len(passes)} passes of {options.chunks} chunks, each done exactly once; "
-        f"leases: {dict(outcomes)}, {refused} finished too late; {logs.total()} records read, "
-        f"{sum(one.records for one in passes)} of them counted; {time.monotonic() - start:.0f} s"
+        f"kills: {dict(killed)}; {len(passes)} passes of {options.chunks} chunks, each done "
+        f"exactly once; leases: {dict(outcomes)}, {refused} finished too late; {logs.total()} "
+        f"records read, {counted} of them counted; {seconds:.0f} s"
     )
 
 
