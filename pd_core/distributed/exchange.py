@@ -16,9 +16,10 @@ from ..graph.variable import Variable, static
 from ..run.exchange import Gradients
 from ..run.session import Session
 from .buffers import Buffer
+from .overlap import Overlap
 from .recovery import RankLost
 from .rows import gather_rows, join_rows
-from .world import STEP, Description, World
+from .world import STEP, SUM, Description, World
 
 _UNSEEN, _LATE = 1, 2  # flags: variables not compared yet; their gradients are computed already
 _NO_BATCH = -1.0  # the weight of a rank in an empty step
@@ -33,6 +34,8 @@ class Settings:
     wire_dtype: str | None = None
     bucket_bytes: int = 1 << 22
     own_draws: bool = True
+    divisions: int = 1
+    sync_batch_norm: bool = False
 
     def wire(self, dtype: np.dtype) -> np.dtype | None:
         """Return the dtype in which values of a dtype travel, None for their own."""
@@ -55,6 +58,7 @@ class RankExchange:
         self.world, self.settings = world, settings
         self.accumulating = False
         self.samples: float | None = None
+        self._buffers: dict[Any, Buffer] = {}  # of `sum`, by ranks, dtype and shape
         self._sessions: WeakKeyDictionary[Any, SessionExchange] = WeakKeyDictionary()
 
     def of(self, session: Session) -> "SessionExchange | None":
@@ -72,6 +76,22 @@ class RankExchange:
         if not self.settings.own_draws or own == 0:
             return seed
         return (seed + own * _GOLDEN) % 2**32
+
+    def sum(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Return the sums over the ranks of arrays in the middle of a program."""
+        shapes = [f"{a.dtype}{list(a.shape)}" for a in arrays]
+        self.world.meet(SUM, Description(shapes))
+
+        def operation():
+            summed = []
+            for text, array in zip(shapes, arrays, strict=True):
+                key = self.world.ids, text
+                if key not in self._buffers:
+                    self._buffers[key] = Buffer(self.world, [array.shape], array.dtype)
+                summed.append(np.array(self._buffers[key].reduce([array])[0]))
+            return summed
+
+        return self.world.recovering(operation)
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
@@ -129,6 +149,11 @@ class SessionExchange:
         """Whether gradients are kept for the next step that exchanges them."""
         return self.process.accumulating
 
+    @property
+    def divisions(self) -> int:
+        """The number of parts in which the gradients are computed."""
+        return self.process.settings.divisions
+
     def accumulate(self, gradients: Gradients) -> None:
         """Add gradients to those that the next step exchanges."""
         for w, g in gradients.items():
@@ -171,18 +196,26 @@ class SessionExchange:
         )
         if flags & _UNSEEN:
             self._synchronize(plan.states(), bool(flags & _LATE))
+        plan.prepare()
         plan.compared, self._plan = True, plan
+
+    def start(self, gradients: Gradients) -> None:
+        """Begin to exchange the gradients computed so far."""
+        assert self._plan is not None
+        self._plan.start(self._complete(gradients), self.process.factor(self._weights))
 
     def __call__(self, gradients: Gradients) -> Gradients:
         """Return the means or sums of the gradients of all ranks."""
-        for w, g in gradients.items():
-            if w in self.accumulated:
-                gradients[w] = _added(self.accumulated[w], g)
         assert self._plan is not None
-        exchanged = self._plan.exchange(gradients, self._weights)
+        exchanged = self._plan.exchange(self._complete(gradients), self._weights)
         for w in gradients:
             self.accumulated.pop(w, None)
         return exchanged
+
+    def _complete(self, gradients):
+        """The gradients with what was accumulated before."""
+        own = self.accumulated
+        return {w: _added(own[w], g) if w in own else g for w, g in gradients.items()}
 
     def _synchronize(self, variables, late):
         """Give all ranks the values of rank 0; GraphError if gradients of others are computed."""
@@ -233,57 +266,92 @@ class Plan:
         self.description = Description(_lines(updates, gradients, process.settings))
         self.sparse = [ref(w) for w, g in gradients.items() if isinstance(g, tuple)]
         self._dense: dict[np.dtype, list[Any]] = {}
-        for w, g in gradients.items():
+        for w, g in reversed(
+            list(gradients.items())
+        ):  # the gradient of the last layer is known first
             if not isinstance(g, tuple):
                 self._dense.setdefault(np.dtype(w.dtype), []).append(ref(w))
-        self._buffers: list[Buffer] = []
-        self._ids: tuple[int, ...] = ()  # the ranks that the buffers are for
+        self._ids: tuple[int, ...] = ()  # the ranks for which the buffers are prepared
+        self.dense: list[tuple[list[Any], Buffer]] = []
+        self._overlap: Overlap | None = None
+        self._started: set[Variable] = set()
 
     def states(self) -> list[Variable]:
         """Return the persistent variables that the step reads or writes."""
         states = [state() for state in self._states]
         return [v for v in states if v is not None]
 
-    def exchange(self, gradients: Gradients, weights: Mapping[int, float]) -> Gradients:
-        """Return the means or sums of the gradients of all ranks, of these weights."""
-        process = self.process
-        if process.world.size == 1 and process.factor(weights) == 1.0:
-            return gradients
-        dense: list[list[Any]] = [[w() for w in refs] for refs in self._dense.values()]
-        tables: list[Any] = [w() for w in self.sparse]
-        pairs: list[Any] = [gradients[w] for w in tables]
-        wires = [process.settings.wire(np.dtype(w.dtype)) for w in tables]
-
-        def operation():
-            factor = process.factor(weights)
-            sums = [
-                buffer.reduce([gradients[w] for w in ws], factor)
-                for ws, buffer in zip(dense, self.buffers(), strict=True)
-            ]
-            return sums, gather_rows(process.world, pairs, factor, wires)
-
-        sums, rows = process.world.recovering(operation)
-        exchanged: Gradients = dict(zip(tables, rows, strict=True))
-        for ws, arrays in zip(dense, sums, strict=True):
-            exchanged.update(zip(ws, arrays, strict=True))
-        return exchanged
-
-    def buffers(self) -> list[Buffer]:
-        """Return the buffers of the dense gradients, by dtype; new ones after ranks were lost."""
+    def prepare(self) -> None:
+        """Make the buffers for the ranks of the world, which are fewer after some were lost."""
         world, settings = self.process.world, self.process.settings
-        if self._ids != world.ids:
-            self._ids = world.ids
-            self._buffers = [
+        if self._ids == world.ids:
+            return
+        self._ids = world.ids
+        if self.dense:
+            world.keep(self.dense)
+        self.dense = [
+            (
+                refs,
                 Buffer(
                     world,
                     [static(w().dims) for w in refs],
                     dtype,
                     settings.wire(dtype),
                     settings.bucket_bytes,
-                )
-                for dtype, refs in self._dense.items()
-            ]
-        return self._buffers
+                ),
+            )
+            for dtype, refs in self._dense.items()
+        ]
+        buffers = [buffer for _, buffer in self.dense]
+        self._overlap = Overlap(buffers) if settings.divisions > 1 and world.size > 1 else None
+        self._started = set()
+
+    def start(self, gradients: Gradients, factor: float) -> None:
+        """Begin to exchange gradients, while others of the same step are computed."""
+        if self._overlap is None or self._ids != self.process.world.ids:
+            return
+        if not self._started:
+            self._overlap.reset()  # what a step left that failed before its exchange
+        arrays: dict[tuple[Buffer, int], Any] = {}
+        for refs, buffer in self.dense:
+            for k, reference in enumerate(refs):
+                w: Any = reference()
+                if w in gradients and w not in self._started:
+                    arrays[buffer, k] = gradients[w]
+                    self._started.add(w)
+        self._overlap.fill(arrays, factor)
+
+    def exchange(self, gradients: Gradients, weights: Mapping[int, float]) -> Gradients:
+        """Return the means or sums of the gradients of all ranks, of these weights."""
+        process = self.process
+        if process.world.size == 1 and process.factor(weights) == 1.0:
+            return gradients
+        tables: list[Any] = [w() for w in self.sparse]
+        pairs: list[Any] = [gradients[w] for w in tables]
+        wires = [process.settings.wire(np.dtype(w.dtype)) for w in tables]
+
+        def operation():
+            factor = process.factor(weights)
+            sums = self._sum(gradients, factor)
+            return sums, gather_rows(process.world, pairs, factor, wires)
+
+        sums, rows = process.world.recovering(operation)
+        exchanged: Gradients = dict(zip(tables, rows, strict=True))
+        for refs, arrays in zip(self._dense.values(), sums, strict=True):
+            exchanged.update(zip([w() for w in refs], arrays, strict=True))
+        return exchanged
+
+    def _sum(self, gradients, factor):
+        """The sums of the dense gradients, a list for each dtype."""
+        self.prepare()
+        if self._overlap is not None:
+            self.start(gradients, factor)
+            self._started.clear()
+            self._overlap.finish()
+            return [buffer.views for _, buffer in self.dense]
+        return [
+            buffer.reduce([gradients[w()] for w in refs], factor) for refs, buffer in self.dense
+        ]
 
 
 def _states(updates):

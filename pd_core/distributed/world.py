@@ -16,7 +16,7 @@ from .recovery import Recovery, ranks_text
 T = TypeVar("T")
 
 # What a rank has come to, in its header.
-INIT, STEP, BARRIER, BROADCAST, ALLREDUCE, ALLGATHER, END = range(7)
+INIT, STEP, BARRIER, BROADCAST, ALLREDUCE, ALLGATHER, SUM, END = range(8)
 _NAMES = {
     INIT: "init()",
     STEP: "a training step",
@@ -24,11 +24,12 @@ _NAMES = {
     BROADCAST: "broadcast()",
     ALLREDUCE: "allreduce()",
     ALLGATHER: "allgather()",
+    SUM: "a sum over the ranks inside a program",
     END: "its end",
 }
 _HEADER_TAG, _LINES_TAG, _ROLL_TAG = 7101, 7102, 7103
 # How long a rank asks without a pause for others that compute, and for data that is under way
-_MEET_SECONDS, _DATA_SECONDS = 0.002, 1.0
+_MEET_SECONDS, DATA_SECONDS = 0.002, 1.0
 _NAP_SECONDS, _ROLL_SECONDS = 0.0002, 5.0
 
 
@@ -152,9 +153,12 @@ class World:
             data = as_bytes(array)
             self.wait(self.comm.Ibcast(data, root), what, data)
 
-    def wait(self, request: Any, what: str, arrays: Any) -> None:
-        """Wait for a collective operation that all ranks have come to; `arrays` are its buffers."""
-        if self.poll(request.Test, spin=_DATA_SECONDS):
+    def wait(self, request: Any, what: str, arrays: Any, spin: float = DATA_SECONDS) -> None:
+        """Wait for a collective operation that all ranks have come to; `arrays` are its buffers.
+
+        It asks for `spin` seconds without a pause, which takes a core.
+        """
+        if self.poll(request.Test, spin=spin):
             return
         self.give_up((request, arrays), "it did not end in time")
         missing = self.silent(self.comm, self._others())
