@@ -375,8 +375,16 @@ def _lines(updates, gradients, settings):
         lines.append(f"gradient {number} of {form}{w.name}: {w.dtype}{list(w.dims)}")
     lines.append(f"no gradient {len(gradients)}")  # another rank may have one
     seam = [v for g in gradients.values() for v in (g if isinstance(g, tuple) else (g,))]
+    backward = ancestors(seam)
+    # sizes that are not known before a batch comes may be others on each rank
+    feeds = dict.fromkeys(
+        x for node in backward for x in node.inputs if x is not None and x.is_feed
+    )
+    for number, x in enumerate(feeds):
+        lines.append(f"feed {number}: {x.dtype}{list(x.shape)}")
+    lines.append(f"no feed {len(feeds)}")
     # the backward pass first: a difference there is what a user recognizes
-    for number, node in enumerate(ancestors(seam)):
+    for number, node in enumerate(backward):
         lines.append(f"operator {number} of the gradients: {node.op_type}")
     values = [a.value for u in updates if u.gradients for a in u.assignments]
     for number, node in enumerate(ancestors(values, seam)):

@@ -174,9 +174,9 @@ class Recovery:
         world.give_up((request, arrays), "the ranks that are left did not meet")
         others = [i for i in world.ids if i != world.ids[world.rank]]
         missing = [world.ids.index(i) for i in world.silent(world.mpi.COMM_WORLD, others)]
+        who = f"{ranks_text(missing)} of {world.size}" if missing else "the other ranks"
         raise TimeoutError(
-            f"{ranks_text(missing) if missing else 'the others'} of {world.size} did not come within "
-            f"{world.timeout:g} s after a rank was lost\n  hint: {GO_ON}"
+            f"{who} did not come within {world.timeout:g} s after a rank was lost\n  hint: {GO_ON}"
         )
 
 

@@ -211,9 +211,10 @@ class World:
             return
         missing = [r for r, request in receiving.items() if not request.Test()] or self._others()
         self.give_up((requests, arrays), f"{ranks_text(missing)} did not come")
+        who = f"{ranks_text(missing)} of {self.size}"
         raise TimeoutError(
-            f"{ranks_text(missing)} of {self.size} did not come to {_NAMES[kind]} of rank {self.rank} "
-            f"within {self.timeout:g} s\n  hint: a rank hangs, has fewer batches, or needs longer: "
+            f"{who} did not come to {_NAMES[kind]} of rank {self.rank} within "
+            f"{self.timeout:g} s\n  hint: a rank hangs, has fewer batches, or needs longer: "
             "init(timeout=...) takes seconds"
         )
 
