@@ -114,13 +114,13 @@ def shutdown() -> None:
     use_exchange(None)
     use_sum_over_ranks(None)
     synchronize_batch_norm(False)
-    if world.broken is not None:
+    report = _reports.pop() if _reports else None
+    if world.broken is not None and report is not None:
         # MPI_Finalize would wait for the rank that did not come
-        print(f"rank {world.rank}: ends all ranks: {world.broken}", file=sys.stderr, flush=True)
-        world.mpi.COMM_WORLD.Abort(1)
+        report.give_up(world.broken)
     world.leave()
-    while _reports:
-        _reports.pop().close()
+    if report is not None:
+        report.close()
 
 
 def is_initialized() -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 from .recovery import GO_ON, RankLost, lost_text
 from .world import World
 
-_SECONDS = 1.0  # that the ranks which have the same to say leave to the one that says it
+_SECONDS = 10.0  # for the end of all ranks, which another one has begun
 
 
 class Report:
@@ -61,7 +61,7 @@ class Report:
         """Print an uncaught error, and end the ranks that would wait for this one in vain."""
         world, is_first = self.world, self.claim()
         if isinstance(error, RankLost | TimeoutError) and not is_first:
-            time.sleep(_SECONDS)
+            pass  # it says the same as the first
         elif isinstance(error, RankLost):
             print(f"rank {world.rank} of {world.size}: {error}", file=sys.stderr)
         elif self._previous is sys.__excepthook__:
@@ -70,9 +70,22 @@ class Report:
             print(place + text.replace("\n", f"\n{place}").removesuffix(place), file=sys.stderr)
         else:
             self._previous(kind, error, trace)
+        self._abort(is_first)
+
+    def give_up(self, why: str) -> None:
+        """End all ranks, of which one does not come to the end."""
+        is_first = self.claim()
+        if is_first:
+            print(f"rank {self.world.rank}: ends all ranks: {why}", file=sys.stderr)
+        self._abort(is_first)
+
+    def _abort(self, is_first):
+        """End all ranks: one of them, for Open MPI 5.0 may hang if several do it after a loss."""
         sys.stdout.flush()
         sys.stderr.flush()
-        world.mpi.COMM_WORLD.Abort(1)
+        if not is_first:
+            time.sleep(_SECONDS)
+        self.world.mpi.COMM_WORLD.Abort(1)
 
     def _terminate(self, number: int, frame: Any) -> None:
         """Name the ranks of this machine that do not run any more, and end."""

@@ -141,8 +141,7 @@ def surviving(killer):
         taken += 1
         if seconds is None and distributed.world_size() < size:
             seconds = time.time() - float((killer.folder / "kill").read_text())
-    costs = distributed.allgather(distributed.rank())
-    assert costs == list(range(distributed.world_size()))
+    assert len(distributed.allgather(taken)) == distributed.world_size()
     updates = float(counted.val()[0]) / -RATE
     return {"taken": taken, "updates": updates, "seconds": seconds}
 
