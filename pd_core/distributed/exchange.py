@@ -20,7 +20,7 @@ from .rows import gather_rows, join_rows
 from .world import STEP, Description, World
 
 _UNSEEN, _LATE = 1, 2  # flags: variables not compared yet; their gradients are computed already
-_NO_BATCH = -1.0  # the weight of a rank in an empty step
+NO_BATCH = -1.0  # the weight of a rank in an empty step
 _GOLDEN = 0x9E3779B9  # 2^32 / golden ratio: seeds of neighbouring ranks are far apart
 
 
@@ -82,7 +82,7 @@ class RankExchange:
 
     def factor(self, weights: np.ndarray) -> float:
         """Return the factor of this rank's gradients in the sum over the ranks."""
-        has_batch = weights != _NO_BATCH
+        has_batch = weights != NO_BATCH
         if not has_batch.any():
             raise GraphError("empty_step: no rank has a batch in this step")
         if not has_batch[self.world.rank]:
@@ -150,7 +150,7 @@ class SessionExchange:
             plan = self._plans[step] = Plan(self.process, self._empty or updates, gradients)
         samples = self.process.samples
         if self._empty and not self.accumulated:
-            samples = _NO_BATCH
+            samples = NO_BATCH
         flags = 0
         if not plan.compared and any(v not in self._seen for v in plan.states()):
             is_late = (computed and not self._empty) or self.accumulated

@@ -13,6 +13,8 @@ class RunnerItem:
     """One ring of a Runner. A method that is not defined only calls the ring inside."""
 
     context: RunnerContext
+    # whether only rank 0 of a job has this item: it prints or writes, and has no state
+    first_rank_only = False
 
     def initialize(self, context: RunnerContext, following: Initialize) -> None:
         """Prepare for what the `with` of the runner contains."""
