@@ -175,8 +175,8 @@ class Module(Layer):
 
         `verbose` shows a bar for each epoch, by default only in a terminal.
 
-        In a job of `pd.distributed` all ranks call it. x, y and the validation are the whole data on
-        each of them, and `batch_size` that of all together: each rank takes its rows of every
+        In a job of `pd.distributed` all ranks call it. x, y and the validation are the whole data
+        on each of them, and `batch_size` that of all together: each rank takes its rows of every
         batch. With `split=False` data and `batch_size` are those of this rank alone. The numbers of
         the History are over all ranks.
 
