@@ -182,6 +182,13 @@ class Ranks:
             raise KeyboardInterrupt
         self.signals |= INTERRUPTED
 
+    def check_interrupt(self) -> None:
+        """Raise KeyboardInterrupt, once, if a rank got Ctrl-C."""
+        if self.has_got(INTERRUPTED):
+            self.signals &= ~INTERRUPTED
+            self.joined_signals = None
+            raise KeyboardInterrupt
+
     def has_got(self, which: int) -> bool:
         """Whether a rank got a signal: any as of the last batch, else this one."""
         got = self.signals if self.joined_signals is None else self.joined_signals

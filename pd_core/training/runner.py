@@ -179,8 +179,8 @@ class Runner:
             context.is_pass_over = True
         if context.has_deferred:
             context.call_deferred()
-        if context.ranks is not None and context.ranks.has_got(INTERRUPTED):
-            raise KeyboardInterrupt
+        if context.ranks is not None:
+            context.ranks.check_interrupt()
 
     def _open_context(self):
         if not self._is_open:
