@@ -13,7 +13,7 @@ import numpy as np
 from ..graph.errors import GraphError
 
 # What a rank has come to, in its header.
-INIT, STEP, BARRIER, BROADCAST, ALLREDUCE, ALLGATHER, END = range(7)
+INIT, STEP, BARRIER, BROADCAST, ALLREDUCE, ALLGATHER, END, TABLE = range(8)
 _NAMES = {
     INIT: "init()",
     STEP: "a training step",
@@ -22,6 +22,7 @@ _NAMES = {
     ALLREDUCE: "allreduce()",
     ALLGATHER: "allgather()",
     END: "its end",
+    TABLE: "an exchange of a sharded table",
 }
 _HEADER_TAG, _LINES_TAG, _ROLL_TAG = 7101, 7102, 7103
 # How long a rank asks without a pause for others that compute, and for data that is under way

@@ -70,6 +70,8 @@ class Variable:
     regularizer: GradientFunction | None = None
     clip: GradientFunction | None = None
     row_sparse: bool = False
+    table: Any = None  # the table, distributed over processes, whose rows it has
+    supplier: Any = None  # what computes its value on the host, see `run.supplied`
     counts: Dim | None = None  # of fed sequence lengths: the name of the size that is their sum
     site: Site | None = None
     unfit: Exception | None = None  # of a slot that cannot be fed: the error if a target needs it

@@ -147,7 +147,9 @@ class Tracing:
     ) -> Variable:
         """Create state of a parameter, or of the update as a whole."""
         owner = "" if w is None else f"{w.name}/"
-        return state(f"{self.name}/{owner}{name}", dims, dtype, value)
+        created = state(f"{self.name}/{owner}{name}", dims, dtype, value)
+        created.table = None if w is None else w.table
+        return created
 
 
 def _exchangeable(w, g):

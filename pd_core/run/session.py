@@ -39,6 +39,7 @@ from .numerics import check, is_checking
 from .profiling import current_profile, measured
 from .restoring import fitting, restorable
 from .step import Step, StepCache, located, recorded_values, step_key
+from .supplied import supplied, values_are_supplied
 from .targets import Targets, computed_variables, flatten, restructure
 
 _COLLECT_BYTES = 1 << 26  # 64 MiB of freed updates
@@ -79,7 +80,7 @@ class Session:
         self.version = 0  # grows with every change of stored values
         self._counts: Counter[str] = Counter()
         self._values = self.backend.values()
-        self._steps, self.checks = StepCache(), StepCache()
+        self._steps, self.checks, self.needs = StepCache(), StepCache(), StepCache()
         self._fetched: WeakKeyDictionary[Variable, np.ndarray] = WeakKeyDictionary()
         self._lock = RLock()
         self._exchange: Callable[[Gradients], Gradients] | None = None
@@ -122,6 +123,12 @@ class Session:
         return restructure(targets, arrays)
 
     def _run(self, fetches, updates, fed, training, computed=False):
+        if not values_are_supplied():
+            return self._evaluate(fetches, updates, fed, training, computed)
+        with supplied(self, self._run, fetches, updates, fed, training) as fed:
+            return self._evaluate(fetches, updates, fed, training, computed)
+
+    def _evaluate(self, fetches, updates, fed, training, computed):
         shared = shared_exchange(self) if self._exchange is None else None
         function = self._exchange or shared
         exchange: Any = Exchange(function, updates) if function else None
@@ -173,7 +180,8 @@ class Session:
     def _accumulate(self, shared, exchange, fetches, updates, fed, training):
         """Compute the gradients of a step, to be exchanged with a later one, and no update."""
         every = list(dict.fromkeys([*fetches, *exchange.seam]))
-        results = self._run(every, [local_update(u) for u in updates], fed, training)
+        local = [local_update(u) for u in updates]
+        results = self._evaluate(every, local, fed, training, False)
         arrays = dict(zip(every, results, strict=True))
         shared.accumulate(exchange.structured([arrays[v] for v in exchange.seam]))
         return [arrays[v] for v in fetches]
@@ -210,6 +218,11 @@ class Session:
     def is_exchanging(self) -> bool:
         """Whether gradients are exchanged before the updates, see `exchanging`."""
         return self._exchange is not None or shared_exchange(self) is not None
+
+    @property
+    def has_own_exchange(self) -> bool:
+        """Whether it is inside `exchanging`."""
+        return self._exchange is not None
 
     def exclusive(self) -> RLock:
         """Return the lock of the session: while it is held, no other thread evaluates with it."""
@@ -372,6 +385,12 @@ class Session:
             self._check_open()
             self._store(variable, array, copy)
 
+    def stored(self) -> list[Variable]:
+        """Return the variables that have a value."""
+        with self._lock:
+            self._check_open()
+            return self._values.variables()
+
     @property
     def has_values(self) -> bool:
         """Whether any persistent variable has a value."""
@@ -438,6 +457,7 @@ class Session:
             self._values = None
             self._steps.clear()
             self.checks.clear()
+            self.needs.clear()
             self._fetched.clear()
 
     def _check_open(self):
