@@ -47,7 +47,7 @@ def stages(graph: Graph, seam: Sequence[Variable] = ()) -> list[Stage]:
     places = tuple(range(len(graph.fetches))), tuple(range(len(graph.updates)))
     divided = [Stage(graph, *places)]
     if seam:
-        later = _dependents(ancestors(graph.outputs), seam)
+        later = _after_exchange(graph, seam)
         first, second = _split(divided.pop(), later, slots, seam)
         divided += [first, replace(second, exchanged=True)]
     writes = _row_writes(divided[-1].graph)
@@ -72,6 +72,24 @@ def _row_writes(graph) -> set[Node]:
         and new not in needed
         and new_values.count(new) == 1
     }
+
+
+def _after_exchange(graph, seam) -> set[Node]:
+    """The nodes that run after the exchange of the values at the seam.
+
+    Those are the ones that depend on it, and what only they need and is computed from variables and
+    feeds alone, so that it is not handed on.
+    """
+    order = ancestors(graph.outputs)
+    # a gradient that others are computed from is used as it is there, before the exchange
+    later = _dependents(order, seam) - set(ancestors(seam))
+    outputs = [v for v in graph.outputs if v.node not in later]
+    earlier = set(ancestors([*outputs, *seam]))
+    for node in order:
+        inputs = [x.node for x in node.inputs if x is not None]
+        if node not in earlier and all(n is None or n in later for n in inputs):
+            later.add(node)
+    return later
 
 
 def _dependents(order, values) -> set[Node]:

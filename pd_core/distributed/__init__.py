@@ -1,6 +1,7 @@
 """Data-parallel training on MPI: each rank has a part of the data, all have the same parameters."""
 
 from .collectives import allgather, allreduce, broadcast, no_sync, set_batch_size
+from .empty import empty_step
 from .process import barrier, init, is_initialized, rank, shutdown, world_size
 from .table import ShardedTable
 
@@ -10,6 +11,7 @@ __all__ = [
     "allreduce",
     "barrier",
     "broadcast",
+    "empty_step",
     "init",
     "is_initialized",
     "no_sync",

@@ -36,7 +36,7 @@ def broadcast(variables: Iterable[Variable] | None = None, root: int = 0) -> Non
     lines = [f"root={root}", *(f"{v.name}: {v.dtype}{list(v.dims)}" for v in every)]
     world.meet(BROADCAST, Description(lines))
     for v in every:
-        array = np.ascontiguousarray(session.get(v))
+        array = np.asarray(session.get(v), order="C")
         world.send_from(root, array, "broadcast()")
         if world.rank != root:
             session.set(v, array)

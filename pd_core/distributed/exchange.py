@@ -21,6 +21,7 @@ from .table_routes import sum_at_owners
 from .world import STEP, Description, World
 
 _UNSEEN, _LATE = 1, 2  # flags: variables not compared yet; their gradients are computed already
+_NO_BATCH = -1.0  # the weight of a rank in an empty step
 _GOLDEN = 0x9E3779B9  # 2^32 / golden ratio: seeds of neighbouring ranks are far apart
 
 
@@ -82,17 +83,22 @@ class RankExchange:
 
     def factor(self, weights: np.ndarray) -> float:
         """Return the factor of this rank's gradients in the sum over the ranks."""
+        has_batch = weights != _NO_BATCH
+        if not has_batch.any():
+            raise GraphError("empty_step: no rank has a batch in this step")
+        if not has_batch[self.world.rank]:
+            return 0.0
         if self.settings.reduce == "sum":
             return 1.0
-        given = ~np.isnan(weights)
+        given = ~np.isnan(weights[has_batch])
         if not given.any():
-            return 1.0 / self.world.size
+            return 1.0 / int(has_batch.sum())
         if not given.all():
-            without = np.flatnonzero(~given).tolist()
+            without = np.flatnonzero(np.isnan(weights)).tolist()
             raise GraphError(
                 f"the ranks disagree: ranks {without} have no set_batch_size(), the others do"
             )
-        total = float(weights.sum())
+        total = float(weights[has_batch].sum())
         if total == 0.0:
             raise GraphError("set_batch_size: no rank has a sample in this step")
         return float(weights[self.world.rank]) / total
@@ -109,6 +115,7 @@ class SessionExchange:
         self._plans: WeakKeyDictionary[Any, Plan] = WeakKeyDictionary()
         self._plan: Plan | None = None
         self._weights = np.empty(0)
+        self._empty: Sequence[Update] = ()  # the updates of an empty step that is going on
 
     @property
     def accumulating(self) -> bool:
@@ -121,6 +128,15 @@ class SessionExchange:
             old = self.accumulated.get(w)
             self.accumulated[w] = _copy(g) if old is None else _added(old, g)
 
+    @contextmanager
+    def without_batch(self, updates: Sequence[Update]) -> Iterator[None]:
+        """Take the steps of a `with` as the others' steps of these updates, without a batch."""
+        self._empty = updates
+        try:
+            yield
+        finally:
+            self._empty = ()
+
     def begin(
         self,
         step: Any,
@@ -132,11 +148,14 @@ class SessionExchange:
         world = self.process.world
         plan = self._plans.get(step)
         if plan is None:
-            plan = self._plans[step] = Plan(self.process, updates, gradients)
+            plan = self._plans[step] = Plan(self.process, self._empty or updates, gradients)
         samples = self.process.samples
+        if self._empty and not self.accumulated:
+            samples = _NO_BATCH
         flags = 0
         if not plan.compared and any(v not in self._seen for v in plan.states()):
-            flags = _UNSEEN | (_LATE if computed or self.accumulated else 0)
+            is_late = (computed and not self._empty) or self.accumulated
+            flags = _UNSEEN | (_LATE if is_late else 0)
         self._weights, flags = world.meet(
             STEP,
             plan.description,
@@ -174,7 +193,7 @@ class SessionExchange:
                 "inside pd.guard() or no_sync()"
             )
         for v in differ:
-            array = np.ascontiguousarray(session.current(v))
+            array = np.asarray(session.current(v), order="C")
             world.send_from(0, array, what)
             if world.rank:
                 session.set(v, array)

@@ -105,7 +105,7 @@ def _step(state, kept, parameters):
     arrays = [a for _, g in pairs for a in ((g.values,) if g.rows is None else (g.rows, g.values))]
     fed = dict(zip(slots, arrays, strict=True))
     fed |= {v: v.held for v in kept.operands()}
-    state.session.apply(update, fed)
+    state.session.apply([update], fed)
 
 
 def _own(w):

@@ -208,11 +208,16 @@ class Session:
         return results
 
     @measured
-    def apply(self, update: Update, fed: dict[Variable, Any]) -> None:
-        """Evaluate an update from gradients that are computed, and may be on the device."""
+    def apply(self, updates: Sequence[Update], fed: dict[Variable, Any]) -> None:
+        """Evaluate updates from gradients that are computed, and may be on the device."""
         with self._lock:
             self._check_open()
-            self._run([], [update], fed, True, computed=True)
+            self._run([], updates, fed, True, computed=True)
+
+    @property
+    def has_own_exchange(self) -> bool:
+        """Whether gradients go to a function of the user, inside of `exchanging`."""
+        return self._exchange is not None
 
     @property
     def is_exchanging(self) -> bool:

@@ -1,0 +1,69 @@
+"""Training steps of a rank that has no batch, while others have one."""
+
+from collections.abc import Sequence
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from ..graph.errors import GraphError
+from ..graph.update import Update
+from ..graph.variable import static
+from ..run.exchange import Exchange
+from ..run.feeds import Feeds, feed_arrays
+from ..run.session import default_session
+from ..run.targets import computed_variables
+from .process import current
+
+_bare: WeakKeyDictionary[Update, Update] = WeakKeyDictionary()
+
+
+def empty_step(update: Update | Sequence[Update], feeds: Feeds | None = None) -> None:
+    """Take part in a training step that other ranks take with data, without a batch.
+
+    `update` are the targets of `eval` there that train, in the same order: one, or several. The
+    gradients of this rank have no weight: those of the other ranks are averaged or summed up, and
+    parameters and slots are updated as everywhere. Moving statistics stay as they are, and nothing
+    is drawn. `feeds` are what the update itself is computed from, such as a fed learning rate. In
+    the default session.
+
+    Inside `no_sync()` it does nothing; what was added up there before is exchanged by the next one
+    outside of it. GraphError if no rank has a batch, for an update without gradients, and inside
+    `session.exchanging()`.
+    """
+    updates = [update] if isinstance(update, Update) else list(update)
+    for u in updates:
+        if not u.gradients:
+            raise GraphError("empty_step: an update without gradients, which is no training step")
+    session, process = default_session(), current()
+    if session.has_own_exchange:
+        raise GraphError(
+            "empty_step: inside session.exchanging() the ranks exchange nothing themselves"
+        )
+    if process.accumulating:
+        return
+    part = process.of(session)
+    if part is None:
+        raise GraphError("empty_step: no rank has a batch in this step: there is one rank")
+    bare = [_without_effects(u) for u in updates]
+    fed = feed_arrays(feeds or {}, lambda: computed_variables(updates))
+    for w, gradient in Exchange(part, bare).gradients.items():
+        fed.update(_zeros(w, gradient))
+    with part.without_batch(updates):
+        session.apply(bare, fed)
+
+
+def _without_effects(update):
+    """The update alone: no moving statistics, nothing that is drawn again."""
+    if update not in _bare:
+        own = [a for a in update.assignments if not a.is_effect]
+        _bare[update] = Update(own, training=True, gradients=update.gradients)
+    return _bare[update]
+
+
+def _zeros(w, gradient):
+    """{Variable: array} for a gradient: zeros, or no rows of a row-sparse one."""
+    if not isinstance(gradient, tuple):
+        return {gradient: np.zeros(static(w.dims), gradient.dtype)}
+    rows, values = gradient
+    no_values = np.zeros((0, *static(w.dims)[1:]), values.dtype)
+    return {rows: np.zeros(0, rows.dtype), values: no_values}
