@@ -212,8 +212,8 @@ class Plan:
         self._states = [ref(v) for v in _states(updates)]
         self.description = Description(_lines(updates, gradients, settings))
         by_rows = [w for w, g in gradients.items() if isinstance(g, tuple)]
-        self.sparse = [ref(w) for w in by_rows if w.table is None]
-        self.sharded = [ref(w) for w in by_rows if w.table is not None]
+        self.sparse = [ref(w) for w in by_rows if not w.is_shard]
+        self.sharded = [ref(w) for w in by_rows if w.is_shard]
         dense: dict[np.dtype, list[Variable]] = {}
         for w, g in gradients.items():
             if not isinstance(g, tuple):
@@ -277,7 +277,7 @@ def _states(updates):
             if origin is not None and origin.is_persistent:
                 states[origin] = None
     states.update(dict.fromkeys(a.variable for a in assignments))
-    return [v for v in states if v.table is None]
+    return [v for v in states if not v.is_shard]
 
 
 def _lines(updates, gradients, settings):
@@ -285,7 +285,7 @@ def _lines(updates, gradients, settings):
     lines = [str(settings)]
     for number, (w, g) in enumerate(gradients.items()):
         form = "rows of " if isinstance(g, tuple) else ""
-        form = form if w.table is None else "rows of the sharded table "
+        form = form if not w.is_shard else "rows of the sharded table "
         lines.append(f"gradient {number} of {form}{w.name}: {w.dtype}{list(w.dims)}")
     lines.append(f"no gradient {len(gradients)}")  # another rank may have one
     seam = [v for g in gradients.values() for v in (g if isinstance(g, tuple) else (g,))]

@@ -1,8 +1,11 @@
 """Embedding tables whose rows are spread over the ranks, for tables larger than one of them."""
 
+import os
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +21,7 @@ from ..run.session import Session, default_session
 from ..run.supplied import supply_by
 from . import process
 from .table_draws import RowInitializer, distribution
+from .table_files import read_table, write_table
 from .table_routes import Route
 from .world import TABLE, Description, World
 
@@ -68,14 +72,14 @@ class ShardedTable:
             if self.shard.dtype != np.float32:
                 raise DTypeError(f"ShardedTable: {self.shard!r} holds float32")
             self._asked = Variable.of((fresh_dim(),), np.int64, f"{self.name}_asked")
-            self._answer = ops.gather(self.shard, self._asked)
             count = fresh_dim()
             self._rows = self._slot((count,), np.int64, "rows")
             self._fetched = self._slot((count, *self.shape[1:]), np.float32, "fetched")
             self._rows.supplier = self._fetched.supplier = self
-        if self.ranks > 1:
-            self.shard.table = self
+        self.shard.table = self
         self.sent: Counter[str] = Counter()
+        self._answers: WeakKeyDictionary[Variable, Variable] = WeakKeyDictionary()
+        self._waiting: WeakKeyDictionary[Session, dict[str, np.ndarray]] = WeakKeyDictionary()
 
     @property
     def name(self) -> str:
@@ -129,6 +133,30 @@ class ShardedTable:
     def _slot(self, dims, dtype, what, kind=Variable):
         return supply_by(self, kind.of(dims, dtype, f"{self.name}_{what}"))
 
+    def waiting(self, session: Session) -> dict[str, np.ndarray]:
+        """Return what `load` found of state that is not there yet, by name."""
+        return self._waiting.setdefault(session, {})
+
+    # ---- files
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the table with its optimizer's slots to a new folder; all ranks call it.
+
+        Each rank writes its own rows, to a file system that all of them see. `load` takes them for
+        any number of ranks. FileExistsError if there is a table in the folder; one whose writers
+        were killed is none.
+        """
+        write_table(self, default_session(), Path(path))
+
+    def load(self, path: str | os.PathLike) -> None:
+        """Read a table that was saved by any number of ranks; all ranks call it.
+
+        Each rank reads its own rows. Slots belong to those of the same name, which may be created
+        later. ShapeError for a table of another shape, GraphError for one of another name or
+        without the slots that there are, DamagedFile for one that is not whole.
+        """
+        read_table(self, default_session(), Path(path))
+
     # ---- between the ranks
 
     def rows(self, ids: ArrayLike) -> np.ndarray:
@@ -145,26 +173,32 @@ class ShardedTable:
         Rows are of the values that the owners have now.
         """
         world, what = self.world(session), f"a lookup in {self.name}"
-        flat = np.concatenate([np.asarray(each, np.int64).reshape(-1) for each in ids])
+        flat = [np.zeros(0, np.int64), *(np.asarray(each, np.int64).reshape(-1) for each in ids)]
+        flat = np.concatenate(flat)
         distinct, inverse = np.unique(flat, return_inverse=True)
         wrong = len(distinct) > 0 and not 0 <= distinct[0] <= distinct[-1] < self.height
         flags = self.meet(world, what, _OUT_OF_RANGE * wrong)
         if wrong:
             bad = distinct[0] if distinct[0] < 0 else distinct[-1]
-            raise ValueError(f"{what}: there is no row {bad}, it has the rows 0 to {self.height - 1}")
+            raise ValueError(
+                f"{what}: there is no row {bad}, it has the rows 0 to {self.height - 1}"
+            )
         if flags:
             raise GraphError(f"{what}: another rank looks up an id that the table does not have")
         route = Route(world, distinct, what, self.sent)
         asked = np.concatenate(route.ids) // self.ranks
-        fetched = route.back(self.own_rows(session, asked), "rows")
+        fetched = route.back(self.own_rows(session, asked, self.shard), "rows")
         parts = np.split(inverse.reshape(-1), np.cumsum([each.size for each in ids])[:-1])
         places = [p.astype(np.int64).reshape(i.shape) for p, i in zip(parts, ids, strict=True)]
         return distinct, places, fetched
 
-    def own_rows(self, session: Session, places: np.ndarray) -> np.ndarray:
-        """Return rows of the shard, by their places in it."""
+    def own_rows(self, session: Session, places: np.ndarray, part: Variable) -> np.ndarray:
+        """Return rows of the shard or one of its slots, by their places, and copy no others."""
+        answer = self._answers.get(part)
         with not_recording():
-            return session.eval(self._answer, {self._asked: places}, training=False)
+            if answer is None:
+                answer = self._answers[part] = ops.gather(part, self._asked)
+            return session.eval(answer, {self._asked: places}, training=False)
 
     def world(self, session: Session) -> Any:
         """Return the ranks, after a check that they are those that the table was created for."""

@@ -21,6 +21,7 @@ from ..backend.reference import ReferenceBackend
 from ..graph.errors import (
     BackendError,
     DTypeError,
+    GraphError,
     NotComputed,
     NotInitialized,
     PlaceError,
@@ -224,11 +225,6 @@ class Session:
         """Whether gradients are exchanged before the updates, see `exchanging`."""
         return self._exchange is not None or shared_exchange(self) is not None
 
-    @property
-    def has_own_exchange(self) -> bool:
-        """Whether it is inside `exchanging`."""
-        return self._exchange is not None
-
     def exclusive(self) -> RLock:
         """Return the lock of the session: while it is held, no other thread evaluates with it."""
         return self._lock
@@ -312,14 +308,17 @@ class Session:
             self._check_open()
             for v in variables:
                 if v not in self._values:
-                    array = self._restored_value(v) if v.name in self.waiting else None
+                    array = self._restored_value(v)
                     self._store(v, self._initial_value(v) if array is None else array, first=True)
 
     def _restored_value(self, v):
-        """The value that `restore` kept for a variable of this name."""
-        array = fitting(v, self.waiting[v.name])
-        del self.waiting[v.name]
-        return array
+        """The value that `restore`, or `load` of a table, kept for a variable of this name."""
+        for waiting in (self.waiting, {} if v.table is None else v.table.waiting(self)):
+            if v.name in waiting:
+                array = fitting(v, waiting[v.name])
+                del waiting[v.name]
+                return array
+        return None
 
     def _store(self, v, array, copy=True, first=False):
         if self.recorded is not None and not first:
@@ -404,10 +403,12 @@ class Session:
     def values(self) -> dict[Variable, np.ndarray]:
         """Return all stored values, {Variable: array}."""
         with self._lock:
-            self._check_open()
-            if self.recorded is not None:
-                self.recorded.flush()
-            return {v: self._values.numpy(v) for v in self._values.variables()}
+            return self._copies(self.stored())
+
+    def _copies(self, variables):
+        if self.recorded is not None:
+            self.recorded.flush()
+        return {v: self._values.numpy(v) for v in variables}
 
     def load_values(self, values: Mapping[Variable, ArrayLike]) -> None:
         """Store the values {Variable: array}, such as `values()` of another session."""
@@ -415,18 +416,27 @@ class Session:
             self.set(v, array)
 
     def state(self) -> dict[str, Any]:
-        """Return seed, draws and all stored values by name, for `restore`."""
-        values = {v.name: array for v, array in self.values().items()}
+        """Return seed, draws and all stored values by name, for `restore`.
+
+        Rows of sharded tables are not among them, only the names of the tables.
+        """
+        with self._lock:
+            stored = self.stored()
+            values = self._copies([v for v in stored if not v.is_shard])
+            tables = sorted({v.table.name for v in stored if v.is_shard})
         draws = {str(stream): count for stream, count in self.draws.items()}
-        return {"seed": self.seed, "draws": draws, "values": {**self.waiting, **values}}
+        by_name = {v.name: array for v, array in values.items()}
+        state = {"seed": self.seed, "draws": draws, "values": {**self.waiting, **by_name}}
+        return {**state, "tables": tables} if tables else state
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go back to a `state`, perhaps of another process that built the same graph.
 
         Values belong to the variables of their names; one that does not exist yet takes its value
         when it is first used. ShapeError, and nothing is changed, if a variable has another shape
-        or dtype.
+        or dtype; GraphError if there is a sharded table whose rows were not loaded before.
         """
+        self.check_state(state)
         seed, draws, arrays, waiting = restorable(state)
         with self._lock:
             self._check_open()
@@ -437,6 +447,13 @@ class Session:
     def check_state(self, state: Mapping[str, Any]) -> None:
         """Raise the error that `restore` would raise; change nothing."""
         restorable(state)
+        known = {v.name for v in self.stored()}
+        lacking = [name for name in state.get("tables", ()) if name not in known]
+        if lacking:
+            raise GraphError(
+                f"the state is of a session with the sharded tables {', '.join(lacking)}, whose "
+                "rows are not in it\n  hint: load() of a table comes before"
+            )
 
     def val(self, variable: Variable) -> np.ndarray:
         """Return a copy of the value of persistent state, or of what the last evaluation fetched.

@@ -22,6 +22,9 @@ from .structure import Structure
 class Supplier(Protocol):
     """What computes the values of Variables whose attribute `supplier` it is."""
 
+    @property
+    def name(self) -> str: ...
+
     def sources(self, wanted: Sequence[Variable]) -> list[Variable]:
         """Return the Variables that the values of `wanted` depend on."""
 
@@ -32,7 +35,10 @@ class Supplier(Protocol):
 
 
 class Needs:
-    """The supplied Variables that an evaluation reads, by supplier, in the order of the graph."""
+    """The supplied Variables that an evaluation reads, by supplier, in the order of their names.
+
+    Suppliers exchange values between processes, whose evaluations may differ in other targets.
+    """
 
     bytes = 0  # that it would free in a StepCache
 
@@ -40,7 +46,7 @@ class Needs:
         groups: dict[Any, list[ref]] = {}
         for v in wanted:
             groups.setdefault(v.supplier, []).append(ref(v))
-        self.groups = list(groups.items())
+        self.groups = sorted(groups.items(), key=lambda group: group[0].name)
 
 
 _in_use: list[bool] = []
@@ -93,6 +99,16 @@ def supplied(
         session.draws = before
     yield every
     session.draws |= drawn
+
+
+def supply_nothing(session: Any, fetches: Sequence[Variable], updates: Sequence[Update]) -> None:
+    """Let the suppliers take part in what other processes evaluate, for no values here."""
+    if not values_are_supplied():
+        return
+    for supplier, references in _needs_of(session, fetches, updates, {}, True).groups:
+        wanted: list[Any] = [v() for v in references]
+        supply_nothing(session, supplier.sources(wanted), [])
+        supplier.supply(session, [], {})
 
 
 def _needs_of(session, fetches, updates, fed, training):
