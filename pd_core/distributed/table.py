@@ -75,10 +75,9 @@ class ShardedTable:
             count = fresh_dim()
             self._rows = self._slot((count,), np.int64, "rows")
             self._fetched = self._slot((count, *self.shape[1:]), np.float32, "fetched")
-            self._rows.supplier = self._fetched.supplier = self
         self.shard.table = self
         self.sent: Counter[str] = Counter()
-        self._answers: WeakKeyDictionary[Variable, Variable] = WeakKeyDictionary()
+        self._answer = self.reader(self.shard)
         self._waiting: WeakKeyDictionary[Session, dict[str, np.ndarray]] = WeakKeyDictionary()
 
     @property
@@ -131,7 +130,8 @@ class ShardedTable:
         return {self._rows: rows, self._fetched: fetched, **dict(zip(places, at, strict=True))}
 
     def _slot(self, dims, dtype, what, kind=Variable):
-        return supply_by(self, kind.of(dims, dtype, f"{self.name}_{what}"))
+        slot = kind.of(dims, dtype, f"{self.name}_{what}")
+        return supply_by(self, slot) if self.ranks > 1 else slot
 
     def waiting(self, session: Session) -> dict[str, np.ndarray]:
         """Return what `load` found of state that is not there yet, by name."""
@@ -173,32 +173,32 @@ class ShardedTable:
         Rows are of the values that the owners have now.
         """
         world, what = self.world(session), f"a lookup in {self.name}"
-        flat = [np.zeros(0, np.int64), *(np.asarray(each, np.int64).reshape(-1) for each in ids)]
-        flat = np.concatenate(flat)
+        parts = [np.asarray(each, np.int64).reshape(-1) for each in ids]
+        flat = np.concatenate([np.zeros(0, np.int64), *parts])
         distinct, inverse = np.unique(flat, return_inverse=True)
         wrong = len(distinct) > 0 and not 0 <= distinct[0] <= distinct[-1] < self.height
         flags = self.meet(world, what, _OUT_OF_RANGE * wrong)
         if wrong:
             bad = distinct[0] if distinct[0] < 0 else distinct[-1]
-            raise ValueError(
-                f"{what}: there is no row {bad}, it has the rows 0 to {self.height - 1}"
-            )
+            raise ValueError(f"{what}: there is no row {bad}, the last one is {self.height - 1}")
         if flags:
             raise GraphError(f"{what}: another rank looks up an id that the table does not have")
         route = Route(world, distinct, what, self.sent)
         asked = np.concatenate(route.ids) // self.ranks
-        fetched = route.back(self.own_rows(session, asked, self.shard), "rows")
-        parts = np.split(inverse.reshape(-1), np.cumsum([each.size for each in ids])[:-1])
-        places = [p.astype(np.int64).reshape(i.shape) for p, i in zip(parts, ids, strict=True)]
+        fetched = route.back(self.own_rows(session, asked, self._answer), "rows")
+        at = zip(ids, np.cumsum([part.size for part in parts]), strict=True)
+        places = [inverse[end - each.size : end].reshape(each.shape) for each, end in at]
         return distinct, places, fetched
 
-    def own_rows(self, session: Session, places: np.ndarray, part: Variable) -> np.ndarray:
-        """Return rows of the shard or one of its slots, by their places, and copy no others."""
-        answer = self._answers.get(part)
+    def reader(self, part: Variable) -> Variable:
+        """Return the rows of the shard or one of its slots whose places `own_rows` gets."""
         with not_recording():
-            if answer is None:
-                answer = self._answers[part] = ops.gather(part, self._asked)
-            return session.eval(answer, {self._asked: places}, training=False)
+            return ops.gather(part, self._asked)
+
+    def own_rows(self, session: Session, places: np.ndarray, reader: Variable) -> np.ndarray:
+        """Return the values of a `reader`, without a copy of any other rows."""
+        with not_recording():
+            return session.eval(reader, {self._asked: places}, training=False)
 
     def world(self, session: Session) -> Any:
         """Return the ranks, after a check that they are those that the table was created for."""

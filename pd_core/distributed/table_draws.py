@@ -13,8 +13,8 @@ _GAMMA = 0x9E3779B97F4A7C15  # 2^64 / golden ratio, the step of the state
 _FACTORS = (30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)
 _BLOCK = 1 << 18  # elements drawn at a time
 
-DISTRIBUTIONS = Constant, Uniform, Gaussian
-NAMES = [name for name, each in initializers.items() if isinstance(each, DISTRIBUTIONS)]
+Distribution = Constant | Uniform | Gaussian
+_NAMES = [name for name, each in initializers.items() if isinstance(each, Distribution)]
 
 
 class RowInitializer:
@@ -24,23 +24,28 @@ class RowInitializer:
     ones (Box & Muller 1958).
     """
 
-    def __init__(self, distribution: Initializer, rank: int, ranks: int):
+    def __init__(self, distribution: Distribution, rank: int, ranks: int):
         self.distribution, self.rank, self.ranks = distribution, rank, ranks
 
     def __call__(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         rows = np.empty(shape, np.float32)
-        if isinstance(self.distribution, Constant):
-            rows[...] = self.distribution.value
+        drawn = self.distribution
+        if isinstance(drawn, Constant):
+            rows[...] = drawn.value
             return rows
         key = rng.integers(2**63, dtype=np.uint64)
         width = int(np.prod(shape[1:], dtype=np.int64))
-        draw = _normal if isinstance(self.distribution, Gaussian) else _uniform
         height = max(1, _BLOCK // max(1, width))
         for start in range(0, len(rows), height):
             block = rows[start : start + height]
             ids = self.rank + self.ranks * np.arange(start, start + len(block), dtype=np.uint64)
             places = ids[:, np.newaxis] * np.uint64(width) + np.arange(width, dtype=np.uint64)
-            block[...] = draw(self.distribution, key, places).reshape(block.shape)
+            numbers = (
+                _normal(drawn, key, places)
+                if isinstance(drawn, Gaussian)
+                else _uniform(drawn, key, places)
+            )
+            block[...] = numbers.reshape(block.shape)
         return rows
 
 
@@ -63,12 +68,12 @@ def _fractions(key, places):
     return (state >> np.uint64(11)) * 2.0**-53
 
 
-def distribution(spec: str | Initializer) -> Initializer:
+def distribution(spec: str | Initializer) -> Distribution:
     """Return an initializer that a table can draw from, by its name or as it is."""
     found = initializers.get(spec) if isinstance(spec, str) else spec
-    if not isinstance(found, DISTRIBUTIONS):
+    if not isinstance(found, Distribution):
         raise TypeError(
-            f"a sharded table draws from Constant, Uniform or Gaussian, {', '.join(NAMES)} by name, "
-            f"not from {spec!r}"
+            f"a sharded table draws from a Constant, Uniform or Gaussian, by name "
+            f"{', '.join(_NAMES)}, not from {spec!r}"
         )
     return found

@@ -60,9 +60,9 @@ def write_table(table: Any, session: Session, folder: Path) -> None:
 def _write(table, session, v, count, file):
     """Write the first rows of a variable, a block of them at a time."""
     shape = (count, *static(v.dims)[1:])
-    array = np.lib.format.open_memmap(file, "w+", v.dtype, shape)
+    array, reader = np.lib.format.open_memmap(file, "w+", v.dtype, shape), table.reader(v)
     for start, stop in _blocks(shape, v.dtype):
-        array[start:stop] = table.own_rows(session, np.arange(start, stop), v)
+        array[start:stop] = table.own_rows(session, np.arange(start, stop), reader)
     array.flush()
 
 
