@@ -18,7 +18,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as errors
 from ..graph.errors import BackendError, PlaceError
 from ..graph.site import Site
 from ..graph.variable import Variable, static
-from .base import Graph
+from .base import NO_SEAM, Graph, Seam, SeamExchange
 from .graph_optimizers import idle_optimizers
 from .parts import parts
 from .passes import CPU, CUDA
@@ -122,7 +122,7 @@ class OrtBackend:
     def compile(
         self,
         graph: Graph,
-        seam: Sequence[Variable] = (),
+        seam: Seam = NO_SEAM,
         open_session: Callable[..., Any] = session,
     ) -> "OrtProgram":
         """Return sessions for the stages of a graph, divided after the values `seam`.
@@ -131,9 +131,7 @@ class OrtBackend:
         """
         return OrtProgram(graph, seam, self.device, open_session)
 
-    def sites(
-        self, graph: Graph, seam: Sequence[Variable] = ()
-    ) -> list[list[tuple[str, Site | None]]]:
+    def sites(self, graph: Graph, seam: Seam = NO_SEAM) -> list[list[tuple[str, Site | None]]]:
         """Return (name, line that built it) of each operator of each stage, in program order."""
         return [list(part.sites.items()) for part in _parts(graph, seam, self.device)]
 
@@ -197,7 +195,7 @@ class OrtProgram:
     def __init__(
         self,
         graph: Graph,
-        seam: Sequence[Variable],
+        seam: Seam,
         device: str,
         open_session: Callable[..., Any] = session,
     ):
@@ -256,12 +254,12 @@ class OrtExecutable:
         feeds: list[np.ndarray],
         values: OrtValues,
         seed: np.ndarray | None = None,
-        exchange: Callable[[list], list] | None = None,
+        exchange: SeamExchange | None = None,
         keep: bool = False,
     ) -> list[Any]:
         """Return the fetches, and store new values of the updated variables in `values`.
 
-        `exchange(arrays)` returns replacements for the values at the seam. With `keep` the fetches
+        `exchange` replaces the values at the seam. With `keep` the fetches
         stay on the device: OrtValues, or arrays on a CPU. Both may be fed.
         """
         keep = keep and self.program.device[0] != "cpu"
@@ -271,6 +269,8 @@ class OrtExecutable:
         for number, part in enumerate(self.program.parts):
             if part.exchanged and exchange is not None:
                 self._exchange(handed, exchange)
+            elif part.divided and exchange is not None:
+                exchange.start({k: handed[k].numpy() for k in self.program.seam if k in handed})
             binding = self._binding(number, part, states, updated)
             for k, name in part.feeds:
                 if isinstance(feeds[k], np.ndarray):

@@ -13,7 +13,7 @@ from ..graph.recording import not_recording
 from ..graph.rewrite import rewrite
 from ..graph.site import site_text
 from ..graph.variable import Dim, Variable, constant
-from .base import Graph
+from .base import Graph, Seam
 from .passes import ALWAYS, EXPORT, WEBGPU
 from .passes.context import Context, apply_passes
 
@@ -71,15 +71,18 @@ def build(
 def build_step(
     fetches: Sequence[Variable],
     updates: Sequence[tuple[Variable, Variable]],
-    seam: Sequence[Variable],
+    seam: Seam,
     feeds: Sequence[Variable],
     training: bool,
     sizes: dict[str, int],
-) -> tuple[Graph, tuple[Variable, ...]]:
+) -> tuple[Graph, Seam]:
     """Return the Graph of a step, and what the values `seam` have become in it."""
     graph = build([*fetches, *seam], updates, feeds, training, sizes, keyed=True)
     count = len(fetches)
-    return replace(graph, fetches=graph.fetches[:count]), graph.fetches[count:]
+    return (
+        replace(graph, fetches=graph.fetches[:count]),
+        replace(seam, values=graph.fetches[count:]),
+    )
 
 
 def _resolve_modes(targets, slots, training):

@@ -16,6 +16,7 @@ from ..graph.variable import Variable, static
 from ..run.exchange import Gradients
 from ..run.session import Session
 from .buffers import WHAT, Buffer
+from .overlap import Overlap
 from .rows import gather_rows, join_rows
 from .table_routes import sum_at_owners
 from .world import STEP, Description, World
@@ -33,6 +34,7 @@ class Settings:
     wire_dtype: str | None = None
     bucket_bytes: int = 1 << 22
     own_draws: bool = True
+    divisions: int = 1
 
     def wire(self, dtype: np.dtype) -> np.dtype | None:
         """Return the dtype in which values of a dtype travel, None for their own."""
@@ -122,6 +124,11 @@ class SessionExchange:
         """Whether gradients are kept for the next step that exchanges them."""
         return self.process.accumulating
 
+    @property
+    def divisions(self) -> int:
+        """The number of parts in which the gradients are computed."""
+        return self.process.settings.divisions
+
     def accumulate(self, gradients: Gradients) -> None:
         """Add gradients to those that the next step exchanges."""
         for w, g in gradients.items():
@@ -166,16 +173,24 @@ class SessionExchange:
             self._synchronize(plan.states(), bool(flags & _LATE))
         plan.compared, self._plan = True, plan
 
+    def start(self, gradients: Gradients) -> None:
+        """Begin to exchange the gradients computed so far."""
+        assert self._plan is not None
+        self._plan.start(self._complete(gradients), self.process.factor(self._weights))
+
     def __call__(self, gradients: Gradients) -> Gradients:
         """Return the means or sums of the gradients of all ranks."""
-        for w, g in gradients.items():
-            if w in self.accumulated:
-                gradients[w] = _added(self.accumulated[w], g)
         assert self._plan is not None
-        exchanged = self._plan.exchange(gradients, self.process.factor(self._weights))
+        factor = self.process.factor(self._weights)
+        exchanged = self._plan.exchange(self._complete(gradients), factor)
         for w in gradients:
             self.accumulated.pop(w, None)
         return exchanged
+
+    def _complete(self, gradients):
+        """The gradients with what was accumulated before."""
+        own = self.accumulated
+        return {w: _added(own[w], g) if w in own else g for w, g in gradients.items()}
 
     def _synchronize(self, variables, late):
         """Give all ranks the values of rank 0; GraphError if gradients of others are computed."""
@@ -215,7 +230,9 @@ class Plan:
         self.sparse = [ref(w) for w in by_rows if not w.is_shard]
         self.sharded = [ref(w) for w in by_rows if w.is_shard]
         dense: dict[np.dtype, list[Variable]] = {}
-        for w, g in gradients.items():
+        for w, g in reversed(
+            list(gradients.items())
+        ):  # the gradient of the last layer is known first
             if not isinstance(g, tuple):
                 dense.setdefault(np.dtype(w.dtype), []).append(w)
         self.dense = [
@@ -231,21 +248,43 @@ class Plan:
             )
             for dtype, ws in dense.items()
         ]
+        buffers = [buffer for _, buffer in self.dense]
+        self._overlap = Overlap(buffers) if settings.divisions > 1 and world.size > 1 else None
+        self._started: set[Variable] = set()
 
     def states(self) -> list[Variable]:
         """Return the persistent variables that the step reads or writes."""
         states = [state() for state in self._states]
         return [v for v in states if v is not None]
 
+    def start(self, gradients: Gradients, factor: float) -> None:
+        """Begin to exchange gradients, while others of the same step are computed."""
+        if self._overlap is not None:
+            if not self._started:
+                self._overlap.reset()  # what a step left that failed before its exchange
+            arrays: dict[tuple[Buffer, int], Any] = {}
+            for refs, buffer in self.dense:
+                for k, reference in enumerate(refs):
+                    w: Any = reference()
+                    if w in gradients and w not in self._started:
+                        arrays[buffer, k] = gradients[w]
+                        self._started.add(w)
+            self._overlap.fill(arrays, factor)
+
     def exchange(self, gradients: Gradients, factor: float) -> Gradients:
         """Return the sums over all ranks of `factor` times the gradients."""
         if self.process.world.size == 1:
             return gradients
         exchanged: Gradients = {}
+        if self._overlap is not None:
+            self.start(gradients, factor)
+            self._started.clear()
+            self._overlap.finish()
         for refs, buffer in self.dense:
             ws: list[Any] = [w() for w in refs]
-            arrays: list[Any] = [gradients[w] for w in ws]
-            exchanged.update(zip(ws, buffer.reduce(arrays, factor), strict=True))
+            if self._overlap is None:
+                buffer.reduce([gradients[w] for w in ws], factor)  # type: ignore[misc]
+            exchanged.update(zip(ws, buffer.views, strict=True))
         tables: list[Any] = [w() for w in self.sparse]
         pairs: list[Any] = [gradients[w] for w in tables]
         wires = [self.process.settings.wire(np.dtype(w.dtype)) for w in tables]

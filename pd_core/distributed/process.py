@@ -31,6 +31,7 @@ def init(
     bucket_bytes: int = 1 << 22,
     own_draws: bool = True,
     share_cores: bool = True,
+    divisions: int = 1,
 ) -> None:
     """Join the MPI job that `mpiexec` started; from then on training steps exchange gradients.
 
@@ -39,7 +40,9 @@ def init(
     seconds. Gradients travel in buckets of `bucket_bytes`, in their own dtype or as
     `wire_dtype="float16"` or `"bfloat16"`. With `own_draws` the ranks draw different random
     numbers, such as dropout masks; initial values are the same. With `share_cores` the ranks of a
-    machine that may all use the same cores divide them up.
+    machine that may all use the same cores divide them up. The gradients of a step are computed in
+    `divisions`: with more than one, the first are exchanged while the rest is computed, see
+    docs/cluster.md for when that is faster.
 
     Without `mpiexec` it is a world of one. A second call changes nothing; RuntimeError if it asks
     for other options. ImportError if mpi4py is missing in a job; GraphError, on all ranks, if they
@@ -49,9 +52,12 @@ def init(
         raise ValueError(f"init: reduce is 'mean' or 'sum', not {reduce!r}")
     if wire_dtype not in _WIRES:
         raise ValueError(f"init: wire_dtype is 'float16' or 'bfloat16', not {wire_dtype!r}")
-    if not timeout > 0 or bucket_bytes < 1:
-        raise ValueError(f"init: timeout {timeout} and bucket_bytes {bucket_bytes} are positive")
-    settings = Settings(reduce, wire_dtype, bucket_bytes, own_draws)
+    if not timeout > 0 or bucket_bytes < 1 or divisions < 1:
+        raise ValueError(
+            f"init: timeout {timeout}, bucket_bytes {bucket_bytes} and divisions {divisions} are "
+            "positive"
+        )
+    settings = Settings(reduce, wire_dtype, bucket_bytes, own_draws, divisions)
     if _current:
         before = _current[0]
         if (before.settings, before.world.timeout) != (settings, timeout):

@@ -17,6 +17,7 @@ import numpy as np
 from onnx import TensorProto, numpy_helper
 
 from .. import ops
+from ..backend.base import NO_SEAM, Seam
 from ..graph.names import fresh_names
 from ..graph.node import Node, ancestors, apply
 from ..graph.rewrite import is_output_of
@@ -113,7 +114,7 @@ class Values:
         stored: Sequence[Variable],
         fed: Mapping[Variable, Any],
         training: bool,
-        seam: Sequence[Variable] = (),
+        seam: Seam = NO_SEAM,
     ):
         self.training, self._fed = training, fed
         targets = [*fetches, *new, *seam]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..backend import program
-from ..backend.base import Backend
+from ..backend.base import NO_SEAM, Backend
 from ..backend.ort import OrtBackend, devices
 from ..backend.reference import ReferenceBackend
 from ..graph.errors import (
@@ -133,14 +133,14 @@ class Session:
         shared = shared_exchange(self) if self._exchange is None else None
         function = self._exchange or shared
         exchange: Any = Exchange(function, updates) if function else None
-        seam = () if exchange is None else exchange.seam
+        seam = NO_SEAM if exchange is None else exchange.seam
         if seam and shared is not None and shared.accumulating:
             return self._accumulate(shared, exchange, fetches, updates, fed, training)
         gradients = {} if exchange is None else exchange.gradients
         if self.check_numerics or is_checking():
             fed = {**fed, **recorded_values(fetches, updates, fed)}
             exchange = check(self, fetches, updates, fed, training, exchange)
-        key = step_key(fetches, updates, fed, training, bool(seam))
+        key = step_key(fetches, updates, fed, training, seam)
         profile = current_profile()
         steps = self._steps if profile is None else profile.steps_of(self)
         step = steps.get(key)

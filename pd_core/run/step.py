@@ -1,7 +1,7 @@
 """Steps: prepared evaluations of targets, and the cache of them that a session holds."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from math import prod
 from types import MappingProxyType
@@ -10,7 +10,7 @@ from weakref import ref
 
 import numpy as np
 
-from ..backend.base import Backend, Values
+from ..backend.base import NO_SEAM, Backend, Seam, SeamExchange, Values
 from ..graph.errors import BackendError, GraphError, ShapeError
 from ..graph.node import ancestors
 from ..graph.update import Update
@@ -38,7 +38,7 @@ class Step:
         updates: Sequence[Update],
         fed: dict[Variable, np.ndarray],
         training: bool,
-        seam: Sequence[Variable] = (),
+        seam: Seam = NO_SEAM,
         recorded: Mapping[Variable, np.ndarray] = MappingProxyType({}),
         programs: ProgramCache | None = None,
     ):
@@ -84,7 +84,7 @@ class Step:
         fed: Mapping[Variable, np.ndarray],
         values: Values,
         seed: np.ndarray | None,
-        exchange: Callable[[list], list] | None = None,
+        exchange: SeamExchange | None = None,
     ) -> list[np.ndarray]:
         """Return the fetches for these feeds; computed new values are stored in `values`.
 
@@ -156,12 +156,12 @@ def step_key(
     updates: Sequence[Update],
     fed: Iterable[Variable],
     training: bool,
-    exchanges: bool,
+    seam: Seam = NO_SEAM,
 ) -> tuple:
     """Return the key of a step: two evaluations with the same key are the same step."""
     frozen = tuple(v.trainable for u in updates for v in u.owners)
     targets = tuple(map(ref, fetches)), tuple(map(ref, updates))
-    return *targets, frozenset(map(ref, fed)), frozen, training, exchanges
+    return *targets, frozenset(map(ref, fed)), frozen, training, len(seam) and seam.divisions
 
 
 def located(
@@ -169,7 +169,7 @@ def located(
     backend: Backend,
     fetches: Sequence[Variable],
     updates: Sequence[Update],
-    seam: Sequence[Variable],
+    seam: Seam,
     fed: dict[Variable, np.ndarray],
     training: bool,
 ) -> BackendError:

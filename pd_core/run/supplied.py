@@ -13,6 +13,7 @@ from weakref import ref
 
 import numpy as np
 
+from ..backend.base import NO_SEAM
 from ..graph.update import Update
 from ..graph.variable import Variable
 from .step import changes_of, computed_changes, step_key
@@ -112,11 +113,11 @@ def supply_nothing(session: Any, fetches: Sequence[Variable], updates: Sequence[
 
 
 def _needs_of(session, fetches, updates, fed, training):
-    key = step_key(fetches, updates, fed, training, False)
+    key = step_key(fetches, updates, fed, training, NO_SEAM)
     needs = session.needs.get(key)
     if needs is None:
         new = computed_changes(changes_of(updates))
-        leaves = Structure(fetches, new, (), fed, training).leaves
+        leaves = Structure(fetches, new, NO_SEAM, fed, training).leaves
         needs = Needs([v for v in leaves if v.supplier is not None and v not in fed])
         session.needs.add(key, needs)
     return needs

@@ -321,7 +321,9 @@ PROGRAMS = [
 def main(folder, options="", names=""):
     global rank, size
     # buckets are smaller than the gradients of these networks
-    distributed.init(timeout=60, bucket_bytes=64, **dict(p.split("=") for p in options.split()))
+    given = dict(p.split("=") for p in options.split())
+    given = {name: int(value) if value.isdigit() else value for name, value in given.items()}
+    distributed.init(timeout=60, bucket_bytes=64, **given)
     rank, size = distributed.rank(), distributed.world_size()
     for program in PROGRAMS:
         if program.__name__ in names.split() or not names:

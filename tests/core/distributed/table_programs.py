@@ -1,7 +1,7 @@
 """Small trainings of sharded tables that several ranks run.
 
-`python -m tests.core.distributed.table_programs FOLDER`. Each rank trains on its rows of every
-batch, and writes what it ends with; tables as a whole, from all ranks.
+`python -m tests.core.distributed.table_programs FOLDER SHARED [NAMES]`. Each rank trains on its
+rows of every batch, and writes what it ends with; tables as a whole, from all ranks.
 """
 
 import sys
@@ -331,13 +331,14 @@ PROGRAMS = [
 ]
 
 
-def main(folder, shared):
+def main(folder, shared, names=""):
     global rank, size, root
     distributed.init(timeout=60)
     rank, size, root = distributed.rank(), distributed.world_size(), Path(shared)
     for program in PROGRAMS:
-        pd.reset(seed=3)
-        np.savez(Path(folder) / f"{program.__name__}-{rank}.npz", **program())
+        if program.__name__ in names.split() or not names:
+            pd.reset(seed=3)
+            np.savez(Path(folder) / f"{program.__name__}-{rank}.npz", **program())
 
 
 if __name__ == "__main__":
