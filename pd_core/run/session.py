@@ -21,7 +21,6 @@ from ..backend.reference import ReferenceBackend
 from ..graph.errors import (
     BackendError,
     DTypeError,
-    GraphError,
     NotComputed,
     NotInitialized,
     PlaceError,
@@ -38,7 +37,7 @@ from .feeds import Feeds, feed_array, feed_arrays
 from .feeds import variable as fed_variable
 from .numerics import check, is_checking
 from .profiling import current_profile, measured
-from .restoring import fitting, restorable
+from .restoring import restorable, state_of, waiting_value, without_shards
 from .step import Step, StepCache, located, recorded_values, step_key
 from .supplied import supplied, values_are_supplied
 from .targets import Targets, computed_variables, flatten, restructure
@@ -308,17 +307,8 @@ class Session:
             self._check_open()
             for v in variables:
                 if v not in self._values:
-                    array = self._restored_value(v)
+                    array = waiting_value(self, v)
                     self._store(v, self._initial_value(v) if array is None else array, first=True)
-
-    def _restored_value(self, v):
-        """The value that `restore`, or `load` of a table, kept for a variable of this name."""
-        for waiting in (self.waiting, {} if v.table is None else v.table.waiting(self)):
-            if v.name in waiting:
-                array = fitting(v, waiting[v.name])
-                del waiting[v.name]
-                return array
-        return None
 
     def _store(self, v, array, copy=True, first=False):
         if self.recorded is not None and not first:
@@ -422,12 +412,9 @@ class Session:
         """
         with self._lock:
             stored = self.stored()
-            values = self._copies([v for v in stored if not v.is_shard])
-            tables = sorted({v.table.name for v in stored if v.is_shard})
-        draws = {str(stream): count for stream, count in self.draws.items()}
-        by_name = {v.name: array for v, array in values.items()}
-        state = {"seed": self.seed, "draws": draws, "values": {**self.waiting, **by_name}}
-        return {**state, "tables": tables} if tables else state
+            own = {v.name: a for v, a in self._copies(without_shards(stored)).items()}
+            values = {**self.waiting, **own}
+            return state_of(self.seed, self.draws, values, stored)
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go back to a `state`, perhaps of another process that built the same graph.
@@ -436,8 +423,7 @@ class Session:
         when it is first used. ShapeError, and nothing is changed, if a variable has another shape
         or dtype; GraphError if there is a sharded table whose rows were not loaded before.
         """
-        self.check_state(state)
-        seed, draws, arrays, waiting = restorable(state)
+        seed, draws, arrays, waiting = restorable(state, self.stored())
         with self._lock:
             self._check_open()
             self.seed, self.draws, self.waiting = seed, draws, waiting
@@ -446,14 +432,7 @@ class Session:
 
     def check_state(self, state: Mapping[str, Any]) -> None:
         """Raise the error that `restore` would raise; change nothing."""
-        restorable(state)
-        known = {v.name for v in self.stored()}
-        lacking = [name for name in state.get("tables", ()) if name not in known]
-        if lacking:
-            raise GraphError(
-                f"the state is of a session with the sharded tables {', '.join(lacking)}, whose "
-                "rows are not in it\n  hint: load() of a table comes before"
-            )
+        restorable(state, self.stored())
 
     def val(self, variable: Variable) -> np.ndarray:
         """Return a copy of the value of persistent state, or of what the last evaluation fetched.
