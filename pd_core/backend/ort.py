@@ -20,6 +20,7 @@ from ..graph.site import Site
 from ..graph.variable import Variable, static
 from .base import NO_SEAM, Graph, Seam, SeamExchange
 from .graph_optimizers import idle_optimizers
+from .over_ranks import sum_over_ranks
 from .parts import parts
 from .passes import CPU, CUDA
 from .passes.blocked import block_size_of, probe
@@ -268,7 +269,9 @@ class OrtExecutable:
         handed: dict[int, Any] = {}
         for number, part in enumerate(self.program.parts):
             if part.exchanged and exchange is not None:
-                self._exchange(handed, exchange)
+                self._replace(handed, self.program.seam, exchange)
+            elif part.summed:
+                self._replace(handed, part.summed, sum_over_ranks)
             elif part.divided and exchange is not None:
                 exchange.start({k: handed[k].numpy() for k in self.program.seam if k in handed})
             binding = self._binding(number, part, states, updated)
@@ -298,10 +301,11 @@ class OrtExecutable:
             updated[k].reverse()
         return fetched
 
-    def _exchange(self, handed, exchange):
+    def _replace(self, handed, slots, function):
+        """Replace the values in these slots by what a function makes of them on the host."""
         kind, _, number = self.program.device
-        arrays = exchange([handed[k].numpy() for k in self.program.seam])
-        for k, array in zip(self.program.seam, arrays, strict=True):
+        arrays = function([handed[k].numpy() for k in slots])
+        for k, array in zip(slots, arrays, strict=True):
             handed[k] = onnxruntime.OrtValue.ortvalue_from_numpy(array, kind, int(number or 0))
 
     def _buffers(self, values):

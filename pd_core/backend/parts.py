@@ -50,4 +50,4 @@ class Part:
         self.hands = [(slot, next(outputs)) for slot, _ in stage.hands]
         self.updates = [(k, next(outputs)) for k in stage.updated]
         self.in_place, self.exchanged = stage.in_place, stage.exchanged
-        self.divided = stage.divided
+        self.divided, self.summed = stage.divided, stage.summed

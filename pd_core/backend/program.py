@@ -46,7 +46,7 @@ def build(
     context = Context(sizes=sizes, fed=frozenset(d for v in slots for d in v.dims))
     # automatic names drawn here do not shift those of the user's graph
     with fresh_names(), not_recording():
-        targets = _resolve_modes(targets, slots, training)
+        targets = _resolve_modes(targets, slots, training, keyed)
         targets = apply_passes(targets, ALWAYS, context)
         equal = _equal_sizes(targets)
         context = _with_seed(context, targets, 3 if keyed else 2)
@@ -85,8 +85,12 @@ def build_step(
     )
 
 
-def _resolve_modes(targets, slots, training):
-    """The targets for training or for inference, with slots in the place of the fed variables."""
+def _resolve_modes(targets, slots, training, is_step):
+    """The targets for training or for inference, with slots in the place of the fed variables.
+
+    Outside of the steps of a session there are no other ranks.
+    """
+    identity = _FORWARD_IDENTITY if is_step else {*_FORWARD_IDENTITY, "SumOverRanks"}
     side = 0 if training else 1
 
     def select(node):
@@ -95,9 +99,9 @@ def _resolve_modes(targets, slots, training):
     def resolve(node, inputs):
         if node.op_type == "ModeSwitch":
             return (inputs[side],)
-        return inputs[:1] if node.op_type in _FORWARD_IDENTITY else None
+        return inputs[:1] if node.op_type in identity else None
 
-    only = {"ModeSwitch", *_FORWARD_IDENTITY}
+    only = {"ModeSwitch", *identity}
     stop = set(slots)
     known = {**_recorded_values(ancestors(targets, stop, select), targets, stop), **slots}
     return rewrite(targets, resolve, stop, select, replacements=known, only=only)

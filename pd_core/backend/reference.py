@@ -10,6 +10,7 @@ from ..graph.errors import BackendError
 from ..graph.variable import Variable, static
 from .base import NO_SEAM, Graph, Seam, SeamExchange
 from .evaluator import evaluator
+from .over_ranks import sum_over_ranks
 from .parts import parts
 
 
@@ -119,6 +120,9 @@ class ReferenceExecutable:
             if part.exchanged and exchange is not None:
                 seam = self.program.seam
                 handed |= zip(seam, exchange([handed[k] for k in seam]), strict=True)
+            elif part.summed:
+                sums = sum_over_ranks([handed[k] for k in part.summed])
+                handed |= zip(part.summed, sums, strict=True)
             elif part.divided and exchange is not None:
                 exchange.start({k: handed[k] for k in self.program.seam if k in handed})
             inputs: dict[str, Any] = {name: feeds[k] for k, name in part.feeds}

@@ -19,7 +19,7 @@ from .buffers import WHAT, Buffer
 from .overlap import Overlap
 from .rows import gather_rows, join_rows
 from .table_routes import sum_at_owners
-from .world import STEP, Description, World
+from .world import STEP, SUM, Description, World
 
 _UNSEEN, _LATE = 1, 2  # flags: variables not compared yet; their gradients are computed already
 _NO_BATCH = -1.0  # the weight of a rank in an empty step
@@ -35,6 +35,7 @@ class Settings:
     bucket_bytes: int = 1 << 22
     own_draws: bool = True
     divisions: int = 1
+    sync_batch_norm: bool = False
 
     def wire(self, dtype: np.dtype) -> np.dtype | None:
         """Return the dtype in which values of a dtype travel, None for their own."""
@@ -57,6 +58,7 @@ class RankExchange:
         self.world, self.settings = world, settings
         self.accumulating = False
         self.samples: float | None = None
+        self._buffers: dict[str, Buffer] = {}  # of `sum`, by dtype and shape
         self._sessions: WeakKeyDictionary[Any, SessionExchange] = WeakKeyDictionary()
 
     def of(self, session: Session) -> "SessionExchange | None":
@@ -73,6 +75,17 @@ class RankExchange:
         if not self.settings.own_draws or self.world.rank == 0:
             return seed
         return (seed + self.world.rank * _GOLDEN) % 2**32
+
+    def sum(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Return the sums over the ranks of arrays in the middle of a program."""
+        shapes = [f"{a.dtype}{list(a.shape)}" for a in arrays]
+        self.world.meet(SUM, Description(shapes))
+        summed = []
+        for text, array in zip(shapes, arrays, strict=True):
+            if text not in self._buffers:
+                self._buffers[text] = Buffer(self.world, [array.shape], array.dtype)
+            summed.append(np.array(self._buffers[text].reduce([array])[0]))
+        return summed
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:

@@ -13,7 +13,7 @@ import numpy as np
 from ..graph.errors import GraphError
 
 # What a rank has come to, in its header.
-INIT, STEP, BARRIER, BROADCAST, ALLREDUCE, ALLGATHER, END, TABLE = range(8)
+INIT, STEP, BARRIER, BROADCAST, ALLREDUCE, ALLGATHER, SUM, TABLE, END = range(9)
 _NAMES = {
     INIT: "init()",
     STEP: "a training step",
@@ -21,6 +21,7 @@ _NAMES = {
     BROADCAST: "broadcast()",
     ALLREDUCE: "allreduce()",
     ALLGATHER: "allgather()",
+    SUM: "a sum over the ranks inside a program",
     END: "its end",
     TABLE: "an exchange of a sharded table",
 }
