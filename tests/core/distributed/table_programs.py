@@ -11,7 +11,7 @@ import numpy as np
 import onnxruntime
 
 import pd_core as pd
-from pd_core import distributed
+from pd_core import distributed, training
 from pd_core.distributed import ShardedTable
 from tests.core.distributed.table_memory import larger_than_memory
 
@@ -278,6 +278,44 @@ def loaded_in_guard():
     return {}
 
 
+def runner(passes, resumes=False):
+    """Passes of a Runner, whose checkpoints have all but the table."""
+    table = ShardedTable([HEIGHT, WIDTH], "table")
+    ids, y, cost = network(table.lookup)
+    pairs = [part(*pair) for pair in batches()]
+    rows, targets = (np.concatenate(arrays) for arrays in zip(*pairs, strict=True))
+    reader = training.ArrayReader(rows, targets, batch_size=ROWS // size)
+    ring = training.Runner()
+    for item in (
+        training.Device(),
+        training.Counter(),
+        training.Data(reader, inputs=[ids, y]),
+        training.ForwardBackward(cost),
+        training.Update(pd.AdamOptimizer(0.05)),
+    ):
+        ring.add_item(item)
+    folder = root / f"runner-{size}"
+    if resumes:
+        table.load(folder / "table")
+        ring.add_item(training.Resume(folder))
+    elif rank == 0 and passes == 2:
+        ring.add_item(training.SaveEvery(passes=2, path=folder))
+    with ring:
+        ring.run(passes)
+    if passes == 2:
+        table.save(folder / "table")
+    return table.rows(EVERY)
+
+
+def resumed():
+    runner(2)
+    pd.reset(seed=3)
+    result = runner(3, resumes=True)
+    pd.reset(seed=3)
+    np.testing.assert_array_equal(result, runner(3))
+    return {"table": result}
+
+
 def traffic():
     """What rank 0 sends: it needs the rows of two ids of another rank, each many times."""
     table = ShardedTable([HEIGHT, WIDTH], "table")
@@ -326,7 +364,8 @@ def fails(function, kind, text):
 
 PROGRAMS = [
     *(sgd, momentum, adam, adagrad, two_tables, frozen_ids, drawn_ids, in_guard, uneven),
-    *(accumulation, accumulated_whole, inference, resharded, loaded_in_guard, traffic, errors),
+    *(accumulation, accumulated_whole, inference, resumed, resharded, loaded_in_guard),
+    *(traffic, errors),
     larger_than_memory,  # the last one: nothing can be allocated after it
 ]
 
