@@ -3,7 +3,7 @@
 `-m module` and `-c text` work as with Python, and so does a folder or zip file with a __main__.py.
 `python -m pd_v2 export …` writes a network with its parameters as ONNX, `python -m pd_v2 check …`
 lists the names that programs use and pd_v2 lacks, `python -m pd_v2 report …` writes a page about
-trainings.
+trainings, `python -m pd_v2 master …` hands out chunks of data to workers.
 """
 
 import argparse
@@ -19,6 +19,7 @@ _NAME = "python -m pd_v2"
 _SUBCOMMANDS = {
     "check": "pd_v2.check",
     "export": "pd_v2.export",
+    "master": "pd_v2.master.command",
     "report": "pd_v2.report",
 }
 

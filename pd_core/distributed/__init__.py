@@ -3,8 +3,10 @@
 from .collectives import allgather, allreduce, broadcast, no_sync, set_batch_size
 from .empty import empty_step
 from .process import barrier, init, is_initialized, rank, shutdown, world_size
+from .table import ShardedTable
 
 __all__ = [
+    "ShardedTable",
     "allgather",
     "allreduce",
     "barrier",

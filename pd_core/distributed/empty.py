@@ -12,6 +12,7 @@ from ..graph.variable import static
 from ..run.exchange import Exchange
 from ..run.feeds import Feeds, feed_arrays
 from ..run.session import default_session
+from ..run.supplied import supply_nothing
 from ..run.targets import computed_variables
 from .process import current
 
@@ -27,10 +28,10 @@ def empty_step(update: Update | Sequence[Update], feeds: Feeds | None = None) ->
     is drawn. `feeds` are what the update itself is computed from, such as a fed learning rate. In
     the default session.
 
-    Inside `no_sync()` it does nothing; what was added up there before is exchanged by the next one
-    outside of it. GraphError if no rank has a batch, for an update without gradients, inside
-    `session.exchanging()`, and where a step sums over the ranks before its gradients, as batch
-    normalization does with `sync_batch_norm`.
+    Inside `no_sync()` it takes part in lookups of sharded tables alone; what was added up there
+    before is exchanged by the next one outside of it. GraphError if no rank has a batch, for an
+    update without gradients, inside `session.exchanging()`, and where a step sums over the ranks
+    before its gradients, as batch normalization does with `sync_batch_norm`.
     """
     updates = [update] if isinstance(update, Update) else list(update)
     for u in updates:
@@ -41,6 +42,7 @@ def empty_step(update: Update | Sequence[Update], feeds: Feeds | None = None) ->
         raise GraphError(
             "empty_step: inside session.exchanging() the ranks exchange nothing themselves"
         )
+    supply_nothing(session, [], updates)
     if process.accumulating:
         return
     part = process.of(session)

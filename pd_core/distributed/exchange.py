@@ -15,9 +15,10 @@ from ..graph.update import Update
 from ..graph.variable import Variable, static
 from ..run.exchange import Gradients
 from ..run.session import Session
-from .buffers import Buffer
+from .buffers import WHAT, Buffer
 from .overlap import Overlap
 from .rows import gather_rows, join_rows
+from .table_routes import sum_at_owners
 from .world import STEP, SUM, Description, World
 
 _UNSEEN, _LATE = 1, 2  # flags: variables not compared yet; their gradients are computed already
@@ -238,7 +239,9 @@ class Plan:
         self.compared = False  # whether the ranks have compared all of its variables
         self._states = [ref(v) for v in _states(updates)]
         self.description = Description(_lines(updates, gradients, settings))
-        self.sparse = [ref(w) for w, g in gradients.items() if isinstance(g, tuple)]
+        by_rows = [w for w, g in gradients.items() if isinstance(g, tuple)]
+        self.sparse = [ref(w) for w in by_rows if not w.is_shard]
+        self.sharded = [ref(w) for w in by_rows if w.is_shard]
         dense: dict[np.dtype, list[Variable]] = {}
         for w, g in reversed(
             list(gradients.items())
@@ -300,11 +303,24 @@ class Plan:
         wires = [self.process.settings.wire(np.dtype(w.dtype)) for w in tables]
         rows = gather_rows(self.process.world, pairs, factor, wires)
         exchanged.update(zip(tables, rows, strict=True))
+        for shard in self.sharded:
+            w: Any = shard()
+            exchanged[w] = self._sum_at_owners(w, gradients[w], factor)
         return exchanged
+
+    def _sum_at_owners(self, w, pair, factor):
+        """The gradient of the rows of a sharded table that this rank owns."""
+        wire = self.process.settings.wire(np.dtype(w.dtype))
+        world, sent = self.process.world, w.table.sent
+        rows, values = sum_at_owners(world, pair, factor, wire, WHAT, sent)
+        return rows // world.size, values
 
 
 def _states(updates):
-    """The persistent variables that training steps read or write, in the order of the graph."""
+    """The persistent variables that training steps read or write, in the order of the graph.
+
+    They have one value on all ranks: rows of sharded tables, with their slots, are left out.
+    """
     assignments = [a for u in updates if u.gradients for a in u.assignments]
     states: dict[Variable, None] = {}
     for node in ancestors([a.value for a in assignments]):
@@ -313,7 +329,7 @@ def _states(updates):
             if origin is not None and origin.is_persistent:
                 states[origin] = None
     states.update(dict.fromkeys(a.variable for a in assignments))
-    return list(states)
+    return [v for v in states if not v.is_shard]
 
 
 def _lines(updates, gradients, settings):
@@ -321,6 +337,7 @@ def _lines(updates, gradients, settings):
     lines = [str(settings)]
     for number, (w, g) in enumerate(gradients.items()):
         form = "rows of " if isinstance(g, tuple) else ""
+        form = form if not w.is_shard else "rows of the sharded table "
         lines.append(f"gradient {number} of {form}{w.name}: {w.dtype}{list(w.dims)}")
     lines.append(f"no gradient {len(gradients)}")  # another rank may have one
     seam = [v for g in gradients.values() for v in (g if isinstance(g, tuple) else (g,))]

@@ -13,7 +13,7 @@ import numpy as np
 from ..graph.errors import GraphError
 
 # What a rank has come to, in its header.
-INIT, STEP, BARRIER, BROADCAST, ALLREDUCE, ALLGATHER, SUM, BATCH, END = range(9)
+INIT, STEP, BARRIER, BROADCAST, ALLREDUCE, ALLGATHER, SUM, TABLE, BATCH, END = range(10)
 _NAMES = {
     INIT: "init()",
     STEP: "a training step",
@@ -23,6 +23,7 @@ _NAMES = {
     ALLGATHER: "allgather()",
     SUM: "a sum over the ranks inside a program",
     END: "its end",
+    TABLE: "an exchange of a sharded table",
     BATCH: "a batch of a Runner",
 }
 _HEADER_TAG, _LINES_TAG, _ROLL_TAG = 7101, 7102, 7103

@@ -26,18 +26,16 @@ def evaluated(
     with modes_kept(module):
         module.eval()
         for batch in source:
-            arrays = batch if ranks is None else ranks.part(batch)
-            if not len(arrays[0]):
-                continue
+            arrays, size = (batch, len(batch[0])) if ranks is None else ranks.part(batch)
             targets = arrays[source.targets]
             with guard(), no_grad():
                 outputs = list(variables_in(module(*arrays[source.inputs])))
                 cost = float(objective.cost(outputs, targets, None))
-                for tally in tallies:
+                for tally in tallies if size else ():
                     prediction, label = objective.pair(outputs, targets)
                     tally.receive([prediction.numpy(), label])
-            total += cost * len(arrays[0])
-            samples += len(arrays[0])
+            total += cost * size if size else 0.0
+            samples += size
     if ranks is not None:
         sums, samples = ranks.joined_test({"cost": total}, samples, tallies)
         total = sums.get("cost", 0.0)
@@ -67,8 +65,9 @@ def predicted(module: Layer, source: Source, ranks: Ranks | None = None) -> Any:
 
 def _outputs(module, batch, ranks):
     """The outputs for a batch, or for this rank's rows of it; None for no rows."""
-    arrays = batch if ranks is None else ranks.part(batch)
-    return mapped(Variable.numpy, module(*arrays)) if len(arrays[0]) else None
+    arrays, size = (batch, len(batch[0])) if ranks is None else ranks.part(batch)
+    outputs = mapped(Variable.numpy, module(*arrays))
+    return outputs if size else None
 
 
 def _concatenated(parts):

@@ -163,7 +163,7 @@ class Data(RunnerItem):
         self.context.batch_size = size
         first, end = ranks.bounds(size)
         if first == end and not _takes_empty(forward):
-            first, end = 0, 1
+            first, end = 0, 1  # a row that does not count
         return [rows_of(each, size, slice(first, end)) for each in whole]
 
     def _own(self, ranks, own, size):
@@ -176,7 +176,7 @@ class Data(RunnerItem):
         if total is None:
             return None
         self.context.batch_size = total
-        if size:
+        if size or forward is None:
             self._last = None if _takes_empty(forward) else own
             return own
         if _takes_empty(forward):
@@ -252,4 +252,4 @@ class Data(RunnerItem):
 
 def _takes_empty(forward):
     """Whether a step is told that there is no batch; others compute one that has no weight."""
-    return forward is None or getattr(forward, "takes_empty", False)
+    return getattr(forward, "takes_empty", False)

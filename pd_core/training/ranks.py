@@ -64,12 +64,18 @@ class Ranks:
         """Return the first and the end of this rank's rows in a batch that all ranks have."""
         return samples * self.rank // self.size, samples * (self.rank + 1) // self.size
 
-    def part(self, batch: Any) -> Any:
-        """Return this rank's rows of a batch where all ranks have read the same, else the batch."""
-        if not self.splits:
-            return batch
+    def part(self, batch: Any) -> tuple[Any, int]:
+        """Return this rank's part of a batch of a test, and its number of samples.
+
+        Where all ranks have read the batch, it is this rank's rows. If these are none, it is the
+        first row, which does not count: lookups in sharded tables are made on all ranks together.
+        """
         samples = batch_size_of(batch)
-        return rows_of(batch, samples, slice(*self.bounds(samples)))
+        if not self.splits:
+            return batch, samples
+        first, end = self.bounds(samples)
+        rows = slice(first, end) if first < end else slice(0, 1)
+        return rows_of(batch, samples, rows), end - first
 
     def take_part(self, samples: int) -> None:
         """Note a batch of so many samples that all ranks have read."""

@@ -35,10 +35,9 @@ class Forward(RunnerItem):
         context = self.context
         if following():
             return True
-        if context.ranks is not None and context.ranks.samples == 0:
-            return False  # a batch of fewer samples than ranks
         values = context.session.eval(self.targets, context.feeds, training=False)
-        if self.collect is not None:
+        has_none = context.ranks is not None and context.ranks.samples == 0
+        if self.collect is not None and not has_none:
             self.collect.append(values)
         return False
 
@@ -77,10 +76,10 @@ class Step(RunnerItem):
             means.update(test.results())
         return means
 
-    def part(self, batch: Any) -> Any:
-        """Return this rank's part of a batch of a test: its rows where `Data` splits batches."""
+    def part(self, batch: Any) -> tuple[Any, int]:
+        """Return this rank's part of a batch of a test, and its samples, see `Ranks.part`."""
         ranks = self.context.ranks
-        return batch if ranks is None else ranks.part(batch)
+        return (batch, batch_size_of(batch)) if ranks is None else ranks.part(batch)
 
     def count(self, numbers: Mapping[str, float]) -> None:
         """Add the numbers of a batch, such as its cost."""
@@ -240,12 +239,12 @@ class ForwardBackward(Step):
         tests = [e.begin_test() for e in evaluators]
         total, samples = 0.0, 0
         for batch in reader_of(reader)():
-            feeds = self.part(data.feeds(batch))
-            size, feeds = batch_size_of(feeds), self.fed(feeds)
-            if not size:
-                continue
+            part, size = self.part(data.feeds(batch))
+            feeds = self.fed(part)
             targets = [[step._total for step in self._steps], [e.targets for e in evaluators]]
             costs, arrays = session.eval(targets, feeds, training=False)
+            if not size:
+                continue
             total += sum([cost.item() for cost in costs]) * size
             samples += size
             for test, values in zip(tests, arrays, strict=True):
@@ -296,12 +295,11 @@ class TrainStep(Step):
             raise GraphError("TestEvery: TrainStep(function, test=...) says how to test")
         sums: dict[str, float] = {}
         samples = 0
-        for batch in map(self.part, reader_of(reader)()):
-            size = batch_size_of(batch)
-            if not size:
-                continue
+        for batch in reader_of(reader)():
+            part, size = self.part(batch)
+            numbers = _numbers("TrainStep: test", _called(self._test, part))
             samples += size
-            for name, value in _numbers("TrainStep: test", _called(self._test, batch)).items():
+            for name, value in numbers.items() if size else ():
                 sums[name] = sums.get(name, 0.0) + value * size
         return self.tested(sums, samples)
 
