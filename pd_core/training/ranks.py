@@ -128,8 +128,10 @@ class Ranks:
         else:
             own = samples if self.samples is None else self.samples
             counted = [evaluator.counted() for evaluator in evaluators]
-            gathered = allgather((self.signals, own, dict(numbers), counted))
-            each_signals, sizes, every, each_counted = map(list, zip(*gathered, strict=True))
+            read = None if sizes is None else sum(sizes)
+            gathered = allgather((self.signals, own, dict(numbers), counted, read))
+            each_signals, sizes, every, each_counted, whole = map(list, zip(*gathered, strict=True))
+            _check_equal(whole)
             signals = int(np.bitwise_or.reduce(each_signals))
             for evaluator, sums in zip(evaluators, zip(*each_counted, strict=True), strict=True):
                 evaluator.join(sums)
@@ -239,6 +241,16 @@ def _rows(value, samples, rows):
             f"of the shape {tuple(shape)}"
         )
     return value[rows]
+
+
+def _check_equal(whole):
+    """Check that all ranks have read a batch of the same number of samples."""
+    for rank, samples in enumerate(whole):
+        if samples != whole[0]:
+            raise GraphError(
+                f"the ranks disagree: rank {rank} has a batch of {samples} samples; rank 0 has a "
+                f"batch of {whole[0]} samples"
+            )
 
 
 def _means(every, sizes):

@@ -14,6 +14,7 @@ import numpy as np
 
 import pd_core as pd
 from pd_core import distributed, training
+from pd_core.training.ranks import Ranks
 
 PASSES = 3
 f32 = np.float32
@@ -106,6 +107,40 @@ def seen(path):
     return {"numbers": numbers, "warnings": [str(w.message) for w in caught]}
 
 
+def errors(folder):
+    """What all ranks raise, though the reason is on one."""
+
+    def sizes():
+        yield FEATURES[: 8 - rank], LABELS[: 8 - rank]
+
+    def lengths():
+        for _ in range(2 - rank):
+            yield FEATURES[:8], LABELS[:8]
+
+    class Local(Exception):
+        """One that has no name by which it could be sent."""
+
+    def fail():
+        raise Local("of rank 0")
+
+    resume = training.runner_of([training.Device(), training.Resume(folder / "none")])
+    return {
+        "sizes": text(lambda: trained(folder / "sizes", sizes, True)),
+        "lengths": text(lambda: trained(folder / "lengths", lengths, True)),
+        "none": text(resume.__enter__),
+        "local": text(lambda: Ranks().on_first(fail)),
+        "other": text(lambda: trained(folder / "again", arrays(), True)),
+    }
+
+
+def text(function):
+    try:
+        function()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
 def main(path):
     global rank, size
     distributed.init(timeout=60)
@@ -120,6 +155,7 @@ def main(path):
         for name, sent, by in (("term", signal.SIGTERM, 1), ("int", signal.SIGINT, 0)):
             send = At(3, lambda sent=sent, by=by: rank == by and os.kill(os.getpid(), sent))
             results[name] = trained(folder / name, arrays(), True, send)
+        results["errors"] = errors(folder)
     elif size == 4:
         results["killed"] = trained(folder / "split", arrays(), True, At(9, kill))
         results["seen"] = seen(folder / "seen")

@@ -298,7 +298,7 @@ def runner(passes, resumes=False):
     if resumes:
         table.load(folder / "table")
         ring.add_item(training.Resume(folder))
-    elif rank == 0 and passes == 2:
+    elif passes == 2:
         ring.add_item(training.SaveEvery(passes=2, path=folder))
     with ring:
         ring.run(passes)

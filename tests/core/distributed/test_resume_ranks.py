@@ -67,3 +67,16 @@ def test_a_signal_on_one_rank_ends_all(results, name, error):
     assert first["batches"] == 4  # it came after the numbers of the third were exchanged
     if name == "term":
         assert (folder / "term" / "batch-00004").is_dir()
+
+
+def test_errors_are_raised_on_all_ranks(results):
+    _, of = results
+    for rank, each in enumerate(of[2]):
+        errors = each["errors"]
+        assert "rank 1 has a batch of 7 samples; rank 0 has a batch of 8" in errors["sizes"]
+        assert "has come to a training step" in errors["lengths"] or (
+            "rank 1 has come to a batch of a Runner" in errors["lengths"]
+        )
+        assert errors["none"].startswith("FileNotFoundError: Resume: there is no checkpoint in")
+        assert errors["local"].startswith("Local" if rank == 0 else "RuntimeError: rank 0: Local")
+        assert "of 2 ranks with batches of their own" in errors["other"]

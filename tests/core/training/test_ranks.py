@@ -41,6 +41,49 @@ def test_a_process_alone_is_no_job():
     assert not Ranks(splits=True).has_got(1)
 
 
+class Second(Ranks):
+    """The second of two ranks, of which the first has batches of 4 samples."""
+
+    rank, size, is_first = 1, 2, False
+
+    def meet(self, samples):
+        self.samples = samples or 0
+        return 4
+
+
+def test_a_function_needs_a_batch_of_its_rank(monkeypatch):
+    monkeypatch.setattr("pd_core.training.runner.job", Second)
+    with (
+        runner([], seen=[]) as run,
+        pytest.raises(pd.GraphError, match="rank 1 has no batches, and TrainStep takes no step"),
+    ):
+        run.run()
+
+
+def gathered(monkeypatch, other):
+    """Let `allgather` return the values of this rank and of another one."""
+    monkeypatch.setattr("pd_core.training.ranks.allgather", lambda value: [value, other])
+
+
+def test_numbers_are_weighted_by_samples(monkeypatch):
+    gathered(monkeypatch, (0, 1, {"cost": 4.0, "n": 2.0}, [], None))
+    assert Ranks().joined({"cost": 1.0, "n": 1.0}, [], 2) == ({"cost": 2.0, "n": 4 / 3}, 3)
+    gathered(monkeypatch, (0, 0, {"cost": np.nan, "n": 2.0}, [], None))
+    assert Ranks().joined({"cost": 1.0, "n": 1.0}, [], 2) == ({"cost": 1.0, "n": 1.0}, 2)
+
+
+def test_numbers_are_the_same_on_all_ranks(monkeypatch):
+    gathered(monkeypatch, (0, 2, {"cost": 1.0}, [], None))
+    with pytest.raises(pd.GraphError, match="there is no 'n' on all of them"):
+        Ranks().joined({"cost": 1.0, "n": 1.0}, [], 2)
+
+
+def test_a_batch_has_samples_on_some_rank(monkeypatch):
+    gathered(monkeypatch, (0, 0, {"cost": 1.0, "n": 1.0}, [], None))
+    with pytest.raises(pd.GraphError, match="a batch has no samples on any rank"):
+        Ranks().joined({"cost": 1.0, "n": 1.0}, [], 0)
+
+
 def state_of(*others, position=None):
     part = {"position": position, "reader": None, "generators": None}
     return {**part, "ranks": [part, *others], "before": None}
