@@ -7,13 +7,16 @@ trainings.
 """
 
 import argparse
-import importlib
 import os
 import sys
+from importlib import import_module
 
+import pd_core as pd
+from pd_v2.job import joining, workers
 from pd_v2.runner import command_line
 
 _NAME = "python -m pd_v2"
+_DATA = "pd_v2.dataset.common"
 
 # First arguments that are not a script: the module whose main() takes the other arguments.
 _SUBCOMMANDS = {
@@ -25,12 +28,15 @@ _SUBCOMMANDS = {
 
 def main(argv=None):
     """Run a program, or show its translation. Errors of the program are not caught."""
-    argv = sys.argv[1:] if argv is None else list(argv)
+    is_command = argv is None
+    argv = sys.argv[1:] if is_command else list(argv)
     if argv and argv[0] in _SUBCOMMANDS:
-        return importlib.import_module(_SUBCOMMANDS[argv[0]]).main(argv[1:])
+        return import_module(_SUBCOMMANDS[argv[0]]).main(argv[1:])
     leading, argv = command_line.split(argv)
     if leading and not argv:
         _parser().error("there is no program to train with")
+    if is_command:
+        joining.share_hash_seed()
     if argv[:1] in (["-m"], ["-c"]) and len(argv) > 1:
         return _launch(argv, leading)
     options = _parser().parse_args(argv)
@@ -81,13 +87,28 @@ def _can_open(path):
 
 
 def _launch(command, leading):
-    if leading:
-        parser = _parser()
-        command_line.apply(parser.parse_args([*leading, "-"]), parser)
+    parser = _parser()
+    options = parser.parse_args([*leading, "-"])
+    command_line.apply(options, parser)
+    if options.workers is not None:
+        own = command_line.without(leading, "--workers")
+        return _start_workers(options.workers, [*own, *command], parser)
+    if pd.distributed.is_launched():
+        # downloads are for all ranks
+        joining.join(options.all_output, options.own_files, [import_module(_DATA).DATA_HOME])
     import pd_v2.as_paddle  # noqa: F401  makes `paddle` importable
     from pd_v2.python2 import launch
 
     launch(command)
+
+
+def _start_workers(number, argv, parser):
+    if pd.distributed.is_launched():
+        parser.error("--workers starts mpiexec, which has started this process already")
+    try:
+        workers.start(number, argv)
+    except ValueError as error:
+        parser.error(str(error))
 
 
 def _show(script):
