@@ -118,9 +118,8 @@ def xmap_readers(mapper, reader, process_num, buffer_size, order=False):
             for _ in range(process_num):
                 _start(_map, mapper, slots, raw, ready)
             items = _received(ready, process_num)
-            yield from _samples(
-                _in_order(items) if order or _settings.keeps_order else items, slots
-            )
+            in_order = order or _settings.keeps_order
+            yield from _samples(_in_order(items) if in_order else items, slots)
 
     return prefetching(wrapping(reader, known(read, reader, draws=True, threads=True)))
 
