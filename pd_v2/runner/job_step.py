@@ -1,5 +1,6 @@
 """The training step of a network on several processes: each has a part of every batch."""
 
+from contextlib import contextmanager
 from hashlib import blake2b
 from zlib import crc32
 
@@ -13,6 +14,11 @@ from ..job.ranks import cut, from_rank_zero
 from ..training.gradient_machine import GradientMachine
 from ..training.layer_outputs import FIELDS
 from .step import NetworkStep
+
+_HINT = (
+    "  hint: with is_local=True every rank reads all samples, in the same order; is_local=False is "
+    "for readers that give each trainer samples of its own"
+)
 
 
 def network_step(*args, is_local=True, **kwargs):
@@ -115,12 +121,18 @@ class JobStep(NetworkStep):
             self._take_part(total)
 
     def _agreed(self, batch):
-        """Check that all ranks have read the same batch; return it."""
-        own = None
-        if batch is not None:
-            own = len(batch.samples), _trace(batch.samples) if self._is_first else None
+        """Return a batch that all ranks have read.
+
+        The first one of a pass is compared now, so is its end; the others after their step.
+        """
+        if batch is None:
+            with _explaining("the pass"):
+                _check_same(pd.distributed.allgather(None), "the pass")
+        elif self._is_first:
             self._is_first = False
-        _check_same(pd.distributed.allgather(own), "the pass" if batch is None else batch.place)
+            with _explaining(batch.place):
+                own = len(batch.samples), _trace(batch.samples)
+                _check_same(pd.distributed.allgather(own), batch.place)
         return batch
 
     def _take_part(self, total):
@@ -131,7 +143,7 @@ class JobStep(NetworkStep):
             self.updater.start_batch(total)
             feeds = self.updater.feeds()
         self._step_without_samples(feeds)
-        self._count([result for _, result in self._shared(None, 0)])
+        self._count([result for _, result in self._shared(None, 0, None)])
 
     def start_batch(self, batch, keep_rows, rate_factor=None):
         """Start the step of a batch; return its feeds."""
@@ -147,12 +159,13 @@ class JobStep(NetworkStep):
 
     def run(self, batch, feeds):
         """Run the step of a batch; return its cost per sample, of all ranks."""
-        if self._is_empty:
-            self._step_without_samples(feeds)
-            own, samples = None, 0
-        else:
-            own, samples = self._train(batch, feeds), self._own_samples(batch)
-        parts = self._shared(own, samples)
+        with _explaining(batch.place):
+            if self._is_empty:
+                self._step_without_samples(feeds)
+                own, samples = None, 0
+            else:
+                own, samples = self._train(batch, feeds), self._own_samples(batch)
+            parts = self._shared(own, samples, batch)
         self._receive(_joined([result.arrays for _, result in parts]))
         return self._count([result for _, result in parts]) / len(batch)
 
@@ -164,11 +177,14 @@ class JobStep(NetworkStep):
             with self.session:
                 pd.distributed.empty_step(self.update, feeds)
 
-    def _shared(self, result, samples):
+    def _shared(self, result, samples, batch):
         """Return (samples, Result) of all ranks that have samples; their statistics move on."""
         moved = None if result is None else [self.session.get(v) for v in self._moving]
-        every = pd.distributed.allgather(None if result is None else (samples, result, moved))
-        parts = [part for part in every if part is not None]
+        size = None if self.has_own_data else (len(batch), None)
+        every = pd.distributed.allgather((size, (samples, result, moved)))
+        if not self.has_own_data:
+            _check_same([size for size, _ in every], batch.place)
+        parts = [part for _, part in every if part[1] is not None]
         total = sum(samples for samples, _, _ in parts)
         for k, v in enumerate(self._moving):
             mean = sum(values[k].astype(np.float64) * (n / total) for n, _, values in parts)
@@ -279,9 +295,18 @@ def _check_same(every, place):
                 sizes = ["samples", "others"]
             raise pd.GraphError(
                 f"{place}: the ranks have not read the same: rank 0 has {sizes[0]}, rank {rank} "
-                f"{sizes[1]}\n  hint: with is_local=True every rank reads all samples, in the same "
-                "order; is_local=False is for readers that give each trainer samples of its own"
+                f"{sizes[1]}"
             )
+
+
+@contextmanager
+def _explaining(place):
+    """Tell where it was that the ranks disagreed."""
+    try:
+        yield
+    except pd.GraphError as error:
+        error.add_note(f"  in {place}\n{_HINT}")
+        raise
 
 
 def _size(one):

@@ -6,6 +6,7 @@ Each rank writes what it has seen.
 
 import io
 import os
+import random
 import sys
 
 import numpy as np
@@ -200,7 +201,7 @@ def run(program, *args):
     """Return what a program has seen, from the start of a process."""
     with build.fresh():
         np.random.seed(1)
-        __import__("random").seed(1)
+        random.seed(1)
         return program(*args)
 
 
