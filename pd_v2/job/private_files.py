@@ -31,7 +31,7 @@ class PrivateFiles:
         self._folder = tempfile.mkdtemp(prefix="pd-v2-rank-")
         self._shared = [os.path.abspath(folder) for folder in (*shared, self._folder)]
         self._paths = {}  # of a file that was written, to its private copy
-        self._removed, self._made = set(), set()
+        self._removed, self._made, self._folders = set(), set(), set()
         self._count, self._is_writing = 0, True
         self._real = {name: getattr(os, name) for name in _PATCHED}
         self._open = builtins.open
@@ -80,7 +80,8 @@ class PrivateFiles:
         if status is not None and not stat.S_ISREG(status.st_mode):
             return file  # a device, or the error of a folder
         exists = status is not None and key not in self._removed
-        if not exists and not self._reading("access")(os.path.dirname(key), os.F_OK):
+        folder = os.path.dirname(key)
+        if not (exists or folder in self._folders or self._real["access"](folder, os.F_OK)):
             return file  # the error of a folder that does not exist
         private = self._new()
         if exists and "w" not in mode:
@@ -156,7 +157,9 @@ class PrivateFiles:
         self._real["mkdir"](path, mode, **kwargs)
         key = self._key(path)
         self._removed.discard(key)
-        if mode == _TEMPORARY and key:
+        if key and mode != _TEMPORARY:
+            self._folders.add(key)  # also while rank 0 removes it and makes it again
+        elif key:
             self._made.add(key)
             self._shared.append(key)
 
@@ -167,6 +170,7 @@ class PrivateFiles:
         inside = os.path.join(key, "")
         for other in [p for p in self._paths if p.startswith(inside)]:
             del self._paths[other]
+        self._folders = {p for p in self._folders if p != key and not p.startswith(inside)}
         self._removed.add(key)
 
     def _listdir(self, path="."):
@@ -275,13 +279,13 @@ class _Entries:
 
 def tolerate_folders():
     """Let `os.mkdir` of a folder that exists do nothing: another rank may have made it."""
-    real = os.mkdir
+    real, status = os.mkdir, os.stat
 
     def mkdir(path, mode=0o777, **kwargs):
         try:
             real(path, mode, **kwargs)
         except FileExistsError:
-            if mode == _TEMPORARY or not os.path.isdir(path):
+            if mode == _TEMPORARY or not stat.S_ISDIR(status(path).st_mode):
                 raise
 
     os.mkdir = mkdir

@@ -127,12 +127,12 @@ class JobStep(NetworkStep):
         """
         if batch is None:
             with _explaining("the pass"):
-                _check_same(pd.distributed.allgather(None), "the pass")
+                check_same(pd.distributed.allgather(None), "the pass")
         elif self._is_first:
             self._is_first = False
             with _explaining(batch.place):
-                own = len(batch.samples), _trace(batch.samples)
-                _check_same(pd.distributed.allgather(own), batch.place)
+                own = len(batch.samples), trace(batch.samples)
+                check_same(pd.distributed.allgather(own), batch.place)
         return batch
 
     def _take_part(self, total):
@@ -183,7 +183,7 @@ class JobStep(NetworkStep):
         size = None if self.has_own_data else (len(batch), None)
         every = pd.distributed.allgather((size, (samples, result, moved)))
         if not self.has_own_data:
-            _check_same([size for size, _ in every], batch.place)
+            check_same([size for size, _ in every], batch.place)
         parts = [part for _, part in every if part[1] is not None]
         total = sum(samples for samples, _, _ in parts)
         for k, v in enumerate(self._moving):
@@ -206,10 +206,10 @@ class JobStep(NetworkStep):
             else:
                 own = self._test(batch, feeds, attached)
             every = pd.distributed.allgather(((len(batch), None), own))
-            _check_same([size for size, _ in every], f"test: {batch.place}")
+            check_same([size for size, _ in every], f"test: {batch.place}")
             yield batch, [result for _, result in every if result is not None]
         every = pd.distributed.allgather((None, None))
-        _check_same([size for size, _ in every], "test: the pass")
+        check_same([size for size, _ in every], "test: the pass")
 
     # ---- what handlers ask for
 
@@ -280,13 +280,13 @@ def _concatenated(arrays):
     return None if arrays[0] is None else np.concatenate(arrays)
 
 
-def _trace(samples):
+def trace(samples):
     """A number that tells other samples apart, or None if they have no text of their own."""
     text = repr(samples[0]) if isinstance(samples, list | tuple) else ""
     return None if " at 0x" in text else crc32(text.encode(errors="surrogatepass"))
 
 
-def _check_same(every, place):
+def check_same(every, place):
     """Raise a GraphError if ranks have read (number of samples, trace) that is not rank 0's."""
     for rank, one in enumerate(every):
         if one != every[0]:

@@ -46,12 +46,12 @@ class Seen:
     def end(self):
         """Return all arrays, with the parameters and their averages."""
         found = {name: np.array(rows) for name, rows in self.arrays.items()}
-        found.update({name: self.pool.get(name) for name in self.pool.keys()})
+        found.update({name: self.pool.get(name) for name in self.pool.names()})
         tar = io.BytesIO()
         self.trainer.save_parameter_to_tar(tar)
         tar.seek(0)
         averages = paddle.parameters.Parameters.from_tar(tar)
-        return found | {f"average {name}": averages.get(name) for name in averages.keys()}
+        return found | {f"average {name}": averages.get(name) for name in averages.names()}
 
 
 def rows(count=SAMPLES, seed=5):
@@ -181,7 +181,7 @@ def synchronous(ranks=None):
         reader, options = paddle.batch(lambda: iter(own), batch), {"is_local": False}
     else:
         steps = [[s[k : k + 4] for s in shards(ranks)] for k in range(0, 8 + 9 * ranks, 4)]
-        joined = [sum(parts, []) for parts in steps]
+        joined = [[sample for part in parts for sample in part] for parts in steps]
         reader, options = lambda: iter([b for b in joined if b]), {}
     cost = classifier()[0]
     pool = paddle.parameters.create(cost)
