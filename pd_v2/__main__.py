@@ -1,9 +1,10 @@
 """`python -m pd_v2 script.py args`: run an unchanged program of 2017; also the command pd-v2.
 
 `-m module` and `-c text` work as with Python, and so does a folder or zip file with a __main__.py.
-`python -m pd_v2 export …` writes a network with its parameters as ONNX, `python -m pd_v2 check …`
-lists the names that programs use and pd_v2 lacks, `python -m pd_v2 report …` writes a page about
-trainings.
+Started by mpiexec, it joins the job first, see `pd_v2.job`. `python -m pd_v2 export …` writes a
+network with its parameters as ONNX, `python -m pd_v2 check …` lists the names that programs use and
+pd_v2 lacks, `python -m pd_v2 report …` writes a page about trainings, `python -m pd_v2 master …`
+hands out chunks of data to workers.
 """
 
 import argparse
@@ -18,10 +19,25 @@ from pd_v2.runner import command_line
 _NAME = "python -m pd_v2"
 _DATA = "pd_v2.dataset.common"
 
+_EPILOG = """\
+examples:
+  pd-v2 train.py                                  a program with its arguments
+  pd-v2 --checkpoint saved --resume train.py      goes on after a kill
+  pd-v2 --workers 4 train.py                      on four processes of this machine
+  mpiexec -n 16 --hostfile hosts pd-v2 train.py   on several machines
+
+other commands:
+  pd-v2 export --help   write a network as ONNX
+  pd-v2 check --help    list names that programs use and pd_v2 lacks
+  pd-v2 report --help   write a page about trainings
+  pd-v2 master --help   hand out chunks of data to workers
+"""
+
 # First arguments that are not a script: the module whose main() takes the other arguments.
 _SUBCOMMANDS = {
     "check": "pd_v2.check",
     "export": "pd_v2.export",
+    "master": "pd_v2.master.command",
     "report": "pd_v2.report",
 }
 
@@ -49,15 +65,21 @@ def main(argv=None):
     return _launch([options.script, *options.arguments], leading)
 
 
+class _HelpFormatter(argparse.HelpFormatter):
+    """Wraps all text but the examples at the end."""
+
+    def _fill_text(self, text, width, indent):
+        return text if text == _EPILOG else super()._fill_text(text, width, indent)
+
+
 def _parser():
     parser = argparse.ArgumentParser(
         prog=_NAME,
         usage="%(prog)s [-h] [--translate] [options of trainings] "
         "SCRIPT | -m MODULE | -c TEXT [ARGS ...]",
         description="Run a paddle.v2 program, Python 2 included, on this Python.",
-        epilog=f"{_NAME} export --help tells how to write a network as ONNX, "
-        f"{_NAME} check --help how to ask what programs use that pd_v2 lacks, and "
-        f"{_NAME} report --help how to write a page about trainings.",
+        formatter_class=_HelpFormatter,
+        epilog=_EPILOG,
     )
     parser.add_argument(
         "script", metavar="SCRIPT", help="a file, or a folder or zip file with a __main__.py"

@@ -1,6 +1,6 @@
 """The interfaces of a backend, which compiles Graphs and holds values on a device."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -42,6 +42,37 @@ class Graph:
         return (*self.feeds, *self.states, *([self.seed] if self.seed is not None else []))
 
 
+@dataclass(frozen=True)
+class Seam:
+    """Values after which a step pauses, to exchange them.
+
+    They are computed in so many `divisions`, one after the other, so that the first ones may be
+    exchanged while the rest is computed.
+    """
+
+    values: tuple[Variable, ...] = ()
+    divisions: int = 1
+
+    def __iter__(self) -> Iterator[Variable]:
+        return iter(self.values)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+NO_SEAM = Seam()
+
+
+class SeamExchange(Protocol):
+    """What a program calls for the values at its seam."""
+
+    def __call__(self, arrays: list) -> list:
+        """Return replacements for all values, after the last division."""
+
+    def start(self, arrays: dict[int, Any]) -> None:
+        """Take the values of a division, by their places in the seam, before the next one runs."""
+
+
 class Executable(Protocol):
     """A program on the values of certain variables."""
 
@@ -50,12 +81,12 @@ class Executable(Protocol):
         feeds: list[np.ndarray],
         values: "Values",
         seed: np.ndarray | None = None,
-        exchange: Callable[[list], list] | None = None,
+        exchange: SeamExchange | None = None,
         keep: bool = False,
     ) -> list[Any]:
         """Return the fetches for these feeds, and store the new values of variables in `values`.
 
-        `exchange(arrays)` returns replacements for the values at the seam of the program. With
+        `exchange` replaces the values at the seam of the program. With
         `keep` the fetches stay on the device: arrays, or what may be fed like them and has a method
         `numpy()`.
         """
@@ -94,13 +125,13 @@ class Backend(Protocol):
 
     device: str
 
-    def compile(self, graph: Graph, seam: Sequence[Variable] = ()) -> Program:
+    def compile(self, graph: Graph, seam: Seam = NO_SEAM) -> Program:
         """Compile a graph; `seam` are values of it that may be exchanged while it runs."""
 
     def values(self) -> Values:
         """Return an empty set of values on the device."""
 
     def sites(
-        self, graph: Graph, seam: Sequence[Variable] = ()
+        self, graph: Graph, seam: Seam = NO_SEAM
     ) -> list[list[tuple[str, tuple[str, int] | None]]]:
         """Return (name, line that built it) of each operator of each stage, in program order."""

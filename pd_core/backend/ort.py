@@ -18,8 +18,9 @@ from onnxruntime.capi import onnxruntime_pybind11_state as errors
 from ..graph.errors import BackendError, PlaceError
 from ..graph.site import Site
 from ..graph.variable import Variable, static
-from .base import Graph
+from .base import NO_SEAM, Graph, Seam, SeamExchange
 from .graph_optimizers import idle_optimizers
+from .over_ranks import sum_over_ranks
 from .parts import parts
 from .passes import CPU, CUDA
 from .passes.blocked import block_size_of, probe
@@ -122,7 +123,7 @@ class OrtBackend:
     def compile(
         self,
         graph: Graph,
-        seam: Sequence[Variable] = (),
+        seam: Seam = NO_SEAM,
         open_session: Callable[..., Any] = session,
     ) -> "OrtProgram":
         """Return sessions for the stages of a graph, divided after the values `seam`.
@@ -131,9 +132,7 @@ class OrtBackend:
         """
         return OrtProgram(graph, seam, self.device, open_session)
 
-    def sites(
-        self, graph: Graph, seam: Sequence[Variable] = ()
-    ) -> list[list[tuple[str, Site | None]]]:
+    def sites(self, graph: Graph, seam: Seam = NO_SEAM) -> list[list[tuple[str, Site | None]]]:
         """Return (name, line that built it) of each operator of each stage, in program order."""
         return [list(part.sites.items()) for part in _parts(graph, seam, self.device)]
 
@@ -197,7 +196,7 @@ class OrtProgram:
     def __init__(
         self,
         graph: Graph,
-        seam: Sequence[Variable],
+        seam: Seam,
         device: str,
         open_session: Callable[..., Any] = session,
     ):
@@ -256,12 +255,12 @@ class OrtExecutable:
         feeds: list[np.ndarray],
         values: OrtValues,
         seed: np.ndarray | None = None,
-        exchange: Callable[[list], list] | None = None,
+        exchange: SeamExchange | None = None,
         keep: bool = False,
     ) -> list[Any]:
         """Return the fetches, and store new values of the updated variables in `values`.
 
-        `exchange(arrays)` returns replacements for the values at the seam. With `keep` the fetches
+        `exchange` replaces the values at the seam. With `keep` the fetches
         stay on the device: OrtValues, or arrays on a CPU. Both may be fed.
         """
         keep = keep and self.program.device[0] != "cpu"
@@ -270,7 +269,11 @@ class OrtExecutable:
         handed: dict[int, Any] = {}
         for number, part in enumerate(self.program.parts):
             if part.exchanged and exchange is not None:
-                self._exchange(handed, exchange)
+                self._replace(handed, self.program.seam, exchange)
+            elif part.summed:
+                self._replace(handed, part.summed, sum_over_ranks)
+            elif part.divided and exchange is not None:
+                exchange.start({k: handed[k].numpy() for k in self.program.seam if k in handed})
             binding = self._binding(number, part, states, updated)
             for k, name in part.feeds:
                 if isinstance(feeds[k], np.ndarray):
@@ -298,10 +301,11 @@ class OrtExecutable:
             updated[k].reverse()
         return fetched
 
-    def _exchange(self, handed, exchange):
+    def _replace(self, handed, slots, function):
+        """Replace the values in these slots by what a function makes of them on the host."""
         kind, _, number = self.program.device
-        arrays = exchange([handed[k].numpy() for k in self.program.seam])
-        for k, array in zip(self.program.seam, arrays, strict=True):
+        arrays = function([handed[k].numpy() for k in slots])
+        for k, array in zip(slots, arrays, strict=True):
             handed[k] = onnxruntime.OrtValue.ortvalue_from_numpy(array, kind, int(number or 0))
 
     def _buffers(self, values):

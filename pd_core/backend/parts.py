@@ -1,11 +1,10 @@
 """The stages of a program as ONNX models, with the names of their inputs and outputs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 from ..graph.recording import not_recording
-from ..graph.variable import Variable
-from .base import Graph
+from .base import NO_SEAM, Graph, Seam
 from .lowering import lower
 from .program import leaves
 from .stages import Stage, stages
@@ -13,9 +12,7 @@ from .stages import Stage, stages
 Prepare = Callable[[Graph], Graph]
 
 
-def parts(
-    graph: Graph, seam: Sequence[Variable] = (), prepare: Prepare | None = None
-) -> "list[Part]":
+def parts(graph: Graph, seam: Seam = NO_SEAM, prepare: Prepare | None = None) -> "list[Part]":
     """Return the stages of a program as models, in order.
 
     `prepare` returns an equivalent graph of a stage that is faster on a device.
@@ -53,3 +50,4 @@ class Part:
         self.hands = [(slot, next(outputs)) for slot, _ in stage.hands]
         self.updates = [(k, next(outputs)) for k in stage.updated]
         self.in_place, self.exchanged = stage.in_place, stage.exchanged
+        self.divided, self.summed = stage.divided, stage.summed

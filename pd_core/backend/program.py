@@ -13,7 +13,7 @@ from ..graph.recording import not_recording
 from ..graph.rewrite import rewrite
 from ..graph.site import site_text
 from ..graph.variable import Dim, Variable, constant
-from .base import Graph
+from .base import Graph, Seam
 from .passes import ALWAYS, EXPORT, WEBGPU
 from .passes.context import Context, apply_passes
 
@@ -46,7 +46,7 @@ def build(
     context = Context(sizes=sizes, fed=frozenset(d for v in slots for d in v.dims))
     # automatic names drawn here do not shift those of the user's graph
     with fresh_names(), not_recording():
-        targets = _resolve_modes(targets, slots, training)
+        targets = _resolve_modes(targets, slots, training, keyed)
         targets = apply_passes(targets, ALWAYS, context)
         equal = _equal_sizes(targets)
         context = _with_seed(context, targets, 3 if keyed else 2)
@@ -71,19 +71,26 @@ def build(
 def build_step(
     fetches: Sequence[Variable],
     updates: Sequence[tuple[Variable, Variable]],
-    seam: Sequence[Variable],
+    seam: Seam,
     feeds: Sequence[Variable],
     training: bool,
     sizes: dict[str, int],
-) -> tuple[Graph, tuple[Variable, ...]]:
+) -> tuple[Graph, Seam]:
     """Return the Graph of a step, and what the values `seam` have become in it."""
     graph = build([*fetches, *seam], updates, feeds, training, sizes, keyed=True)
     count = len(fetches)
-    return replace(graph, fetches=graph.fetches[:count]), graph.fetches[count:]
+    return (
+        replace(graph, fetches=graph.fetches[:count]),
+        replace(seam, values=graph.fetches[count:]),
+    )
 
 
-def _resolve_modes(targets, slots, training):
-    """The targets for training or for inference, with slots in the place of the fed variables."""
+def _resolve_modes(targets, slots, training, is_step):
+    """The targets for training or for inference, with slots in the place of the fed variables.
+
+    Outside of the steps of a session there are no other ranks.
+    """
+    identity = _FORWARD_IDENTITY if is_step else {*_FORWARD_IDENTITY, "SumOverRanks"}
     side = 0 if training else 1
 
     def select(node):
@@ -92,9 +99,9 @@ def _resolve_modes(targets, slots, training):
     def resolve(node, inputs):
         if node.op_type == "ModeSwitch":
             return (inputs[side],)
-        return inputs[:1] if node.op_type in _FORWARD_IDENTITY else None
+        return inputs[:1] if node.op_type in identity else None
 
-    only = {"ModeSwitch", *_FORWARD_IDENTITY}
+    only = {"ModeSwitch", *identity}
     stop = set(slots)
     known = {**_recorded_values(ancestors(targets, stop, select), targets, stop), **slots}
     return rewrite(targets, resolve, stop, select, replacements=known, only=only)

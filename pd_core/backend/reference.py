@@ -1,6 +1,6 @@
 """ONNX's reference evaluator as a backend: slow, the ground truth of the tests."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
@@ -8,8 +8,9 @@ import numpy as np
 
 from ..graph.errors import BackendError
 from ..graph.variable import Variable, static
-from .base import Graph
+from .base import NO_SEAM, Graph, Seam, SeamExchange
 from .evaluator import evaluator
+from .over_ranks import sum_over_ranks
 from .parts import parts
 
 
@@ -22,12 +23,12 @@ class ReferenceBackend:
         """Return an empty set of values."""
         return HostValues()
 
-    def compile(self, graph: Graph, seam: Sequence[Variable] = ()) -> "ReferenceProgram":
+    def compile(self, graph: Graph, seam: Seam = NO_SEAM) -> "ReferenceProgram":
         """Return an evaluator of the graph."""
         return ReferenceProgram(graph, seam)
 
     def sites(
-        self, graph: Graph, seam: Sequence[Variable] = ()
+        self, graph: Graph, seam: Seam = NO_SEAM
     ) -> list[list[tuple[str, tuple[str, int] | None]]]:
         """Return (name, line that built it) of each operator of each stage, in program order."""
         return [list(part.sites.items()) for part in parts(graph, seam)]
@@ -79,7 +80,7 @@ class HostValues:
 class ReferenceProgram:
     """A compiled graph: an evaluator for each of its stages."""
 
-    def __init__(self, graph: Graph, seam: Sequence[Variable]):
+    def __init__(self, graph: Graph, seam: Seam):
         self.parts = parts(graph, seam)
         self.evaluators = [evaluator(part.model) for part in self.parts]
         self.fetched = len(graph.fetches)
@@ -108,7 +109,7 @@ class ReferenceExecutable:
         feeds: list[np.ndarray],
         values: HostValues,
         seed: np.ndarray | None = None,
-        exchange: Callable[[list], list] | None = None,
+        exchange: SeamExchange | None = None,
         keep: bool = False,
     ) -> list[np.ndarray]:
         """Return the fetches, and store new values of the updated variables in `values`."""
@@ -119,6 +120,11 @@ class ReferenceExecutable:
             if part.exchanged and exchange is not None:
                 seam = self.program.seam
                 handed |= zip(seam, exchange([handed[k] for k in seam]), strict=True)
+            elif part.summed:
+                sums = sum_over_ranks([handed[k] for k in part.summed])
+                handed |= zip(part.summed, sums, strict=True)
+            elif part.divided and exchange is not None:
+                exchange.start({k: handed[k] for k in self.program.seam if k in handed})
             inputs: dict[str, Any] = {name: feeds[k] for k, name in part.feeds}
             inputs |= {name: handed[k] for k, name in part.given}
             inputs |= {name: values.get(self.states[k]()) for k, name in part.states}

@@ -3,20 +3,22 @@
 Most steps are one program, because each value that is handed on costs a binding in every run. A
 step is divided in two cases:
 
-- after the gradients, where the caller exchanges them;
+- after the gradients, where the caller exchanges them, and among the operators that compute them,
+  so that the first ones may be exchanged meanwhile;
+- before values that are summed over the ranks of a job;
 - before row writes, which go into a table's own buffer: nothing reads the table once that stage has
   begun, so only the rows are written, and the table needs no second buffer.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import accumulate, count
+from math import prod
 
 from ..graph.names import fresh_names
 from ..graph.node import Node, ancestors
 from ..graph.rewrite import substitute
 from ..graph.variable import Variable
-from .base import Graph
+from .base import NO_SEAM, Graph, Seam
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,8 @@ class Stage:
     Values are handed on in numbered slots: `inputs` are (slot, variable in this graph) that it
     reads, `hands` are (slot, value) that it fills. With `in_place`, its updates are written into
     the buffers of the states that they update; `exchanged` marks the stage that runs after the
-    exchange of the values at the seam.
+    exchange of the values at the seam, `divided` those after a part of its values is computed. What
+    the slots `summed` hold is summed over the ranks before the stage runs.
     """
 
     graph: Graph
@@ -36,12 +39,14 @@ class Stage:
     hands: tuple[tuple[int, Variable], ...] = ()
     in_place: bool = False
     exchanged: bool = False
+    divided: bool = False
+    summed: tuple[int, ...] = ()
 
 
-def stages(graph: Graph, seam: Sequence[Variable] = ()) -> list[Stage]:
+def stages(graph: Graph, seam: Seam = NO_SEAM) -> list[Stage]:
     """Return the stages of a step, in order.
 
-    `seam` are values after which to divide it; they are handed on in the slots 0, 1, ….
+    Values at the seam are handed on in the slots 0, 1, ….
     """
     slots = count()
     places = tuple(range(len(graph.fetches))), tuple(range(len(graph.updates)))
@@ -49,7 +54,10 @@ def stages(graph: Graph, seam: Sequence[Variable] = ()) -> list[Stage]:
     if seam:
         later = _after_exchange(graph, seam)
         first, second = _split(divided.pop(), later, slots, seam)
-        divided += [first, replace(second, exchanged=True)]
+        # the exchange of a division must not meet with that of a sum
+        parts = [first] if _has_sums(first) else _divisions(first, seam, slots)
+        divided += [*parts, replace(second, exchanged=True)]
+    divided = [part for stage in divided for part in _pauses(stage, slots)]
     writes = _row_writes(divided[-1].graph)
     if writes:
         first, second = _split(divided.pop(), writes, slots)
@@ -72,6 +80,52 @@ def _row_writes(graph) -> set[Node]:
         and new not in needed
         and new_values.count(new) == 1
     }
+
+
+def _divisions(stage, seam, slots) -> list[Stage]:
+    """Divide a stage where equal parts of the bytes at the seam are computed."""
+    divided = []
+    for left in range(seam.divisions, 1, -1):
+        order = ancestors(_outputs(stage))
+        depth: dict[Variable, int] = {}  # the gradients of the last layers are the least deep
+        for node in order:
+            deepest = max((depth.get(x, 0) for x in node.inputs if x is not None), default=0)
+            depth.update(dict.fromkeys(node.outputs, deepest + 1))
+        computed = [v for slot, v in stage.hands if slot < len(seam)]
+        computed.sort(key=lambda v: depth.get(v, 0))
+        ends = list(accumulate(_size(v) for v in computed))
+        first = [v for v, end in zip(computed, ends, strict=True) if end <= ends[-1] / left]
+        earlier = set(ancestors(first or computed[:1]))
+        later = {node for node in order if node not in earlier}
+        parts = _split(stage, later, slots)
+        if not all(any(slot < len(seam) for slot, _ in part.hands) for part in parts):
+            break
+        divided.append(parts[0])
+        stage = replace(parts[1], divided=True)
+    return [*divided, stage]
+
+
+def _has_sums(stage):
+    return any(node.op_type == "SumOverRanks" for node in ancestors(_outputs(stage)))
+
+
+def _pauses(stage, slots) -> list[Stage]:
+    """Divide a stage before sums over the ranks; those that do not depend on another at once."""
+    divided: list[Stage] = []
+    while True:
+        order = ancestors(_outputs(stage))
+        sums = [node.outputs[0] for node in order if node.op_type == "SumOverRanks"]
+        dependent = _dependents(order, sums)
+        first = [y for y in sums if y.node not in dependent]
+        if not first:
+            return [*divided, stage]
+        earlier, stage = _split(stage, _dependents(order, first), slots, sums=first)
+        divided.append(earlier)
+
+
+def _size(v):
+    """The elements of a value, without sizes that are known at run time only."""
+    return prod(d for d in v.dims if isinstance(d, int))
 
 
 def _after_exchange(graph, seam) -> set[Node]:
@@ -106,23 +160,30 @@ def _outputs(stage):
     return [*stage.graph.outputs, *(v for _, v in stage.hands)]
 
 
-def _split(stage: Stage, later: set[Node], slots, seam=()) -> tuple[Stage, Stage]:
+def _split(stage: Stage, later: set[Node], slots, seam=(), sums=()) -> tuple[Stage, Stage]:
     """Divide a stage in two; the second has the nodes `later` and reads what the first hands on.
 
-    `slots` are the numbers of the next free slots.
+    `slots` are the numbers of the next free slots. Of `sums` over the ranks the first hands on the
+    terms.
     """
     graph, known = stage.graph, {v: slot for slot, v in stage.inputs}
+    handed = {v: slot for slot, v in stage.hands if v not in sums}
     read = [x for node in ancestors(_outputs(stage)) if node in later for x in node.inputs]
     computed = [x for x in read if x is not None and x.node is not None and x.node not in later]
-    given = dict.fromkeys([*seam, *computed, *(x for x in read if x in known)])
-    numbers = {x: known[x] if x in known else next(slots) for x in given}
+    given = dict.fromkeys([*seam, *sums, *computed, *(x for x in read if x in known)])
+    numbers = {**known, **{v: slot for v, slot in handed.items() if v in given and v not in known}}
+    numbers.update((x, next(slots)) for x in given if x not in numbers)
     with fresh_names():
         inputs = {x: Variable.of(x.dims, x.dtype, f"given_{k}") for k, x in enumerate(given)}
-    fetches = _divided(zip(stage.fetched, graph.fetches, strict=True), later)
+    fetches = _divided(zip(stage.fetched, graph.fetches, strict=True), later, sums)
     # an update that is itself a value at the seam stores the value after the exchange
-    updates = _divided(zip(stage.updated, graph.updates, strict=True), later, seam)
-    hands = _divided(stage.hands, later)
-    own = [(slot, x) for x, slot in numbers.items() if x not in known]
+    updates = _divided(zip(stage.updated, graph.updates, strict=True), later, (*seam, *sums))
+    hands = _divided(stage.hands, later, sums)
+    own = [
+        (numbers[x], x.node.inputs[0] if x in sums else x)
+        for x in given
+        if x not in known and x not in handed
+    ]
     first = _stage(graph, fetches[0], updates[0], stage.inputs, (*hands[0], *own))
 
     outputs = [v for _, v in fetches[1]] + [new for _, (_, new) in updates[1]]
@@ -135,8 +196,10 @@ def _split(stage: Stage, later: set[Node], slots, seam=()) -> tuple[Stage, Stage
         tuple((numbers[x], inputs[x]) for x in given),
         tuple((slot, next(renamed)) for slot, _ in hands[1]),
     )
-    flags = {"in_place": stage.in_place}
-    return replace(first, exchanged=stage.exchanged, **flags), replace(second, **flags)
+    earlier = {"exchanged": stage.exchanged, "divided": stage.divided, "summed": stage.summed}
+    first = replace(first, in_place=stage.in_place, **earlier)
+    slots_of_sums = tuple(numbers[y] for y in sums)
+    return first, replace(second, in_place=stage.in_place, summed=slots_of_sums)
 
 
 def _divided(items, later, values=()):

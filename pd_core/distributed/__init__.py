@@ -12,8 +12,10 @@ from .process import (
     shutdown,
     world_size,
 )
+from .table import ShardedTable
 
 __all__ = [
+    "ShardedTable",
     "allgather",
     "allreduce",
     "barrier",

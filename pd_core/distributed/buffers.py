@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .world import World, as_bytes
+from .world import DATA_SECONDS, World, as_bytes
 
 _ALIGNMENT = 64  # bytes, of each gradient in the buffer
 
@@ -64,8 +64,8 @@ class Buffer:
         """
         remaining = iter(self.buckets)
         bucket = next(remaining, None)
-        for view, array, end in zip(self.views, arrays, self.ends, strict=True):
-            fill(view, array, factor)
+        for k, (array, end) in enumerate(zip(arrays, self.ends, strict=True)):
+            self.fill(k, array, factor)
             while bucket is not None and bucket.stop <= end:
                 bucket.scatter()
                 bucket = next(remaining, None)
@@ -74,6 +74,10 @@ class Buffer:
         for b in self.buckets:
             b.finish()
         return self.views
+
+    def fill(self, k: int, array: np.ndarray, factor: float) -> None:
+        """Write `factor` times array `k` into the buffer."""
+        fill(self.views[k], array, factor)
 
 
 class Bucket:
@@ -84,6 +88,9 @@ class Bucket:
         world, item = buffer.world, buffer.wire.itemsize
         bounds = [(stop - start) * r // world.size for r in range(world.size + 1)]
         self.mine = slice(start + bounds[world.rank], start + bounds[world.rank + 1])
+        # the arrays that are in it, by number
+        ranges = enumerate(zip([0, *buffer.ends], buffer.ends, strict=False))
+        self.members = [k for k, (a, b) in ranges if a < stop and b > start]
         own = bounds[world.rank + 1] - bounds[world.rank]
         self.received_size = own * world.size
         # counts and places in bytes: MPI has no name for every dtype
@@ -108,12 +115,12 @@ class Bucket:
                 [as_bytes(self.received), self.own_counts, self.own_places, byte],
             )
 
-    def add(self, function: Any) -> None:
+    def add(self, function: Any, spin: float = DATA_SECONDS) -> None:
         """Add up the slice of this rank, and begin to send it to all."""
         buffer, world = self.buffer, self.buffer.world
         if world.size == 1:
             return
-        world.wait(self.request, WHAT, self)
+        world.wait(self.request, WHAT, self, spin)
         parts = self.received.reshape(world.size, -1)
         total = buffer.sum[self.mine]
         if buffer.sent is buffer.sum:

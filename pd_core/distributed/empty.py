@@ -11,6 +11,7 @@ from ..graph.variable import static
 from ..run.exchange import Exchange
 from ..run.feeds import Feeds, feed_arrays
 from ..run.session import default_session
+from ..run.supplied import supply_nothing
 from ..run.targets import computed_variables
 from .process import current
 
@@ -26,9 +27,9 @@ def empty_step(update: Update | Sequence[Update], feeds: Feeds | None = None) ->
     is drawn. `feeds` are what the update itself is computed from, such as a fed learning rate. In
     the default session.
 
-    Inside `no_sync()` it does nothing; what was added up there before is exchanged by the next one
-    outside of it. GraphError if no rank has a batch, for an update without gradients, and inside
-    `session.exchanging()`.
+    Inside `no_sync()` it takes part in lookups of sharded tables alone; what was added up there
+    before is exchanged by the next one outside of it. GraphError if no rank has a batch, for an
+    update without gradients, and inside `session.exchanging()`.
     """
     updates = [update] if isinstance(update, Update) else list(update)
     for u in updates:
@@ -39,6 +40,7 @@ def empty_step(update: Update | Sequence[Update], feeds: Feeds | None = None) ->
         raise GraphError(
             "empty_step: inside session.exchanging() the ranks exchange nothing themselves"
         )
+    supply_nothing(session, [], updates)
     if process.accumulating:
         return
     part = process.of(session)

@@ -15,9 +15,11 @@ from ..graph.update import Update
 from ..graph.variable import Variable, static
 from ..run.exchange import Gradients
 from ..run.session import Session
-from .buffers import Buffer
+from .buffers import WHAT, Buffer
+from .overlap import Overlap
 from .rows import gather_rows, join_rows
-from .world import STEP, Description, World
+from .table_routes import sum_at_owners
+from .world import STEP, SUM, Description, World
 
 _UNSEEN, _LATE = 1, 2  # flags: variables not compared yet; their gradients are computed already
 _NO_BATCH = -1.0  # the weight of a rank in an empty step
@@ -32,6 +34,8 @@ class Settings:
     wire_dtype: str | None = None
     bucket_bytes: int = 1 << 22
     own_draws: bool = True
+    divisions: int = 1
+    sync_batch_norm: bool = False
 
     def wire(self, dtype: np.dtype) -> np.dtype | None:
         """Return the dtype in which values of a dtype travel, None for their own."""
@@ -54,6 +58,7 @@ class RankExchange:
         self.world, self.settings = world, settings
         self.accumulating = False
         self.samples: float | None = None
+        self._buffers: dict[str, Buffer] = {}  # of `sum`, by dtype and shape
         self._sessions: WeakKeyDictionary[Any, SessionExchange] = WeakKeyDictionary()
 
     def of(self, session: Session) -> "SessionExchange | None":
@@ -70,6 +75,17 @@ class RankExchange:
         if not self.settings.own_draws or self.world.rank == 0:
             return seed
         return (seed + self.world.rank * _GOLDEN) % 2**32
+
+    def sum(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Return the sums over the ranks of arrays in the middle of a program."""
+        shapes = [f"{a.dtype}{list(a.shape)}" for a in arrays]
+        self.world.meet(SUM, Description(shapes))
+        summed = []
+        for text, array in zip(shapes, arrays, strict=True):
+            if text not in self._buffers:
+                self._buffers[text] = Buffer(self.world, [array.shape], array.dtype)
+            summed.append(np.array(self._buffers[text].reduce([array])[0]))
+        return summed
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
@@ -121,6 +137,11 @@ class SessionExchange:
         """Whether gradients are kept for the next step that exchanges them."""
         return self.process.accumulating
 
+    @property
+    def divisions(self) -> int:
+        """The number of parts in which the gradients are computed."""
+        return self.process.settings.divisions
+
     def accumulate(self, gradients: Gradients) -> None:
         """Add gradients to those that the next step exchanges."""
         for w, g in gradients.items():
@@ -165,16 +186,24 @@ class SessionExchange:
             self._synchronize(plan.states(), bool(flags & _LATE))
         plan.compared, self._plan = True, plan
 
+    def start(self, gradients: Gradients) -> None:
+        """Begin to exchange the gradients computed so far."""
+        assert self._plan is not None
+        self._plan.start(self._complete(gradients), self.process.factor(self._weights))
+
     def __call__(self, gradients: Gradients) -> Gradients:
         """Return the means or sums of the gradients of all ranks."""
-        for w, g in gradients.items():
-            if w in self.accumulated:
-                gradients[w] = _added(self.accumulated[w], g)
         assert self._plan is not None
-        exchanged = self._plan.exchange(gradients, self.process.factor(self._weights))
+        factor = self.process.factor(self._weights)
+        exchanged = self._plan.exchange(self._complete(gradients), factor)
         for w in gradients:
             self.accumulated.pop(w, None)
         return exchanged
+
+    def _complete(self, gradients):
+        """The gradients with what was accumulated before."""
+        own = self.accumulated
+        return {w: _added(own[w], g) if w in own else g for w, g in gradients.items()}
 
     def _synchronize(self, variables, late):
         """Give all ranks the values of rank 0; GraphError if gradients of others are computed."""
@@ -210,9 +239,13 @@ class Plan:
         self.compared = False  # whether the ranks have compared all of its variables
         self._states = [ref(v) for v in _states(updates)]
         self.description = Description(_lines(updates, gradients, settings))
-        self.sparse = [ref(w) for w, g in gradients.items() if isinstance(g, tuple)]
+        by_rows = [w for w, g in gradients.items() if isinstance(g, tuple)]
+        self.sparse = [ref(w) for w in by_rows if not w.is_shard]
+        self.sharded = [ref(w) for w in by_rows if w.is_shard]
         dense: dict[np.dtype, list[Variable]] = {}
-        for w, g in gradients.items():
+        for w, g in reversed(
+            list(gradients.items())
+        ):  # the gradient of the last layer is known first
             if not isinstance(g, tuple):
                 dense.setdefault(np.dtype(w.dtype), []).append(w)
         self.dense = [
@@ -228,31 +261,66 @@ class Plan:
             )
             for dtype, ws in dense.items()
         ]
+        buffers = [buffer for _, buffer in self.dense]
+        self._overlap = Overlap(buffers) if settings.divisions > 1 and world.size > 1 else None
+        self._started: set[Variable] = set()
 
     def states(self) -> list[Variable]:
         """Return the persistent variables that the step reads or writes."""
         states = [state() for state in self._states]
         return [v for v in states if v is not None]
 
+    def start(self, gradients: Gradients, factor: float) -> None:
+        """Begin to exchange gradients, while others of the same step are computed."""
+        if self._overlap is not None:
+            if not self._started:
+                self._overlap.reset()  # what a step left that failed before its exchange
+            arrays: dict[tuple[Buffer, int], Any] = {}
+            for refs, buffer in self.dense:
+                for k, reference in enumerate(refs):
+                    w: Any = reference()
+                    if w in gradients and w not in self._started:
+                        arrays[buffer, k] = gradients[w]
+                        self._started.add(w)
+            self._overlap.fill(arrays, factor)
+
     def exchange(self, gradients: Gradients, factor: float) -> Gradients:
         """Return the sums over all ranks of `factor` times the gradients."""
         if self.process.world.size == 1:
             return gradients
         exchanged: Gradients = {}
+        if self._overlap is not None:
+            self.start(gradients, factor)
+            self._started.clear()
+            self._overlap.finish()
         for refs, buffer in self.dense:
             ws: list[Any] = [w() for w in refs]
-            arrays: list[Any] = [gradients[w] for w in ws]
-            exchanged.update(zip(ws, buffer.reduce(arrays, factor), strict=True))
+            if self._overlap is None:
+                buffer.reduce([gradients[w] for w in ws], factor)  # type: ignore[misc]
+            exchanged.update(zip(ws, buffer.views, strict=True))
         tables: list[Any] = [w() for w in self.sparse]
         pairs: list[Any] = [gradients[w] for w in tables]
         wires = [self.process.settings.wire(np.dtype(w.dtype)) for w in tables]
         rows = gather_rows(self.process.world, pairs, factor, wires)
         exchanged.update(zip(tables, rows, strict=True))
+        for shard in self.sharded:
+            w: Any = shard()
+            exchanged[w] = self._sum_at_owners(w, gradients[w], factor)
         return exchanged
+
+    def _sum_at_owners(self, w, pair, factor):
+        """The gradient of the rows of a sharded table that this rank owns."""
+        wire = self.process.settings.wire(np.dtype(w.dtype))
+        world, sent = self.process.world, w.table.sent
+        rows, values = sum_at_owners(world, pair, factor, wire, WHAT, sent)
+        return rows // world.size, values
 
 
 def _states(updates):
-    """The persistent variables that training steps read or write, in the order of the graph."""
+    """The persistent variables that training steps read or write, in the order of the graph.
+
+    They have one value on all ranks: rows of sharded tables, with their slots, are left out.
+    """
     assignments = [a for u in updates if u.gradients for a in u.assignments]
     states: dict[Variable, None] = {}
     for node in ancestors([a.value for a in assignments]):
@@ -261,7 +329,7 @@ def _states(updates):
             if origin is not None and origin.is_persistent:
                 states[origin] = None
     states.update(dict.fromkeys(a.variable for a in assignments))
-    return list(states)
+    return [v for v in states if not v.is_shard]
 
 
 def _lines(updates, gradients, settings):
@@ -269,6 +337,7 @@ def _lines(updates, gradients, settings):
     lines = [str(settings)]
     for number, (w, g) in enumerate(gradients.items()):
         form = "rows of " if isinstance(g, tuple) else ""
+        form = form if not w.is_shard else "rows of the sharded table "
         lines.append(f"gradient {number} of {form}{w.name}: {w.dtype}{list(w.dims)}")
     lines.append(f"no gradient {len(gradients)}")  # another rank may have one
     seam = [v for g in gradients.values() for v in (g if isinstance(g, tuple) else (g,))]

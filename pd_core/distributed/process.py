@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import onnxruntime
 
+from ..backend.over_ranks import use_sum_over_ranks
+from ..ops.ranks import synchronize_batch_norm
 from ..run.exchange import use_exchange
 from .exchange import RankExchange, Settings
 from .world import BARRIER, INIT, Description, World
@@ -31,6 +33,8 @@ def init(
     bucket_bytes: int = 1 << 22,
     own_draws: bool = True,
     share_cores: bool = True,
+    divisions: int = 1,
+    sync_batch_norm: bool = False,
 ) -> None:
     """Join the MPI job that `mpiexec` started; from then on training steps exchange gradients.
 
@@ -39,7 +43,10 @@ def init(
     seconds. Gradients travel in buckets of `bucket_bytes`, in their own dtype or as
     `wire_dtype="float16"` or `"bfloat16"`. With `own_draws` the ranks draw different random
     numbers, such as dropout masks; initial values are the same. With `share_cores` the ranks of a
-    machine that may all use the same cores divide them up.
+    machine that may all use the same cores divide them up. The gradients of a step are computed in
+    `divisions`: with more than one, the first are exchanged while the rest is computed, see
+    docs/cluster.md for when that is faster. With `sync_batch_norm` batch normalizations built from
+    then on use the mean and variance of all ranks' batches.
 
     Without `mpiexec` it is a world of one. A second call changes nothing; RuntimeError if it asks
     for other options. ImportError if mpi4py is missing in a job; GraphError, on all ranks, if they
@@ -49,9 +56,12 @@ def init(
         raise ValueError(f"init: reduce is 'mean' or 'sum', not {reduce!r}")
     if wire_dtype not in _WIRES:
         raise ValueError(f"init: wire_dtype is 'float16' or 'bfloat16', not {wire_dtype!r}")
-    if not timeout > 0 or bucket_bytes < 1:
-        raise ValueError(f"init: timeout {timeout} and bucket_bytes {bucket_bytes} are positive")
-    settings = Settings(reduce, wire_dtype, bucket_bytes, own_draws)
+    if not timeout > 0 or bucket_bytes < 1 or divisions < 1:
+        raise ValueError(
+            f"init: timeout {timeout}, bucket_bytes {bucket_bytes} and divisions {divisions} are "
+            "positive"
+        )
+    settings = Settings(reduce, wire_dtype, bucket_bytes, own_draws, divisions, sync_batch_norm)
     if _current:
         before = _current[0]
         if (before.settings, before.world.timeout) != (settings, timeout):
@@ -71,6 +81,8 @@ def init(
     exchange = RankExchange(world, settings)
     _current.append(exchange)
     use_exchange(exchange)
+    use_sum_over_ranks(exchange.sum if world.size > 1 else None)
+    synchronize_batch_norm(sync_batch_norm)
 
 
 def shutdown() -> None:
@@ -82,6 +94,8 @@ def shutdown() -> None:
         return
     world = _current.pop().world
     use_exchange(None)
+    use_sum_over_ranks(None)
+    synchronize_batch_norm(False)
     if world.broken is not None:
         # MPI_Finalize would wait for the rank that did not come
         print(f"rank {world.rank}: ends all ranks: {world.broken}", file=sys.stderr, flush=True)

@@ -13,7 +13,7 @@ import numpy as np
 from ..graph.errors import GraphError
 
 # What a rank has come to, in its header.
-INIT, STEP, BARRIER, BROADCAST, ALLREDUCE, ALLGATHER, END = range(7)
+INIT, STEP, BARRIER, BROADCAST, ALLREDUCE, ALLGATHER, SUM, TABLE, END = range(9)
 _NAMES = {
     INIT: "init()",
     STEP: "a training step",
@@ -21,11 +21,13 @@ _NAMES = {
     BROADCAST: "broadcast()",
     ALLREDUCE: "allreduce()",
     ALLGATHER: "allgather()",
+    SUM: "a sum over the ranks inside a program",
     END: "its end",
+    TABLE: "an exchange of a sharded table",
 }
 _HEADER_TAG, _LINES_TAG, _ROLL_TAG = 7101, 7102, 7103
 # How long a rank asks without a pause for others that compute, and for data that is under way
-_MEET_SECONDS, _DATA_SECONDS = 0.002, 1.0
+_MEET_SECONDS, DATA_SECONDS = 0.002, 1.0
 _NAP_SECONDS, _ROLL_SECONDS = 0.0002, 5.0
 
 
@@ -124,9 +126,12 @@ class World:
             data = as_bytes(array)
             self.wait(self.comm.Ibcast(data, root), what, data)
 
-    def wait(self, request: Any, what: str, arrays: Any) -> None:
-        """Wait for a collective operation that all ranks have come to; `arrays` are its buffers."""
-        if self._poll(request.Test, spin=_DATA_SECONDS):
+    def wait(self, request: Any, what: str, arrays: Any, spin: float = DATA_SECONDS) -> None:
+        """Wait for a collective operation that all ranks have come to; `arrays` are its buffers.
+
+        It asks for `spin` seconds without a pause, which takes a core.
+        """
+        if self._poll(request.Test, spin=spin):
             return
         self._give_up((request, arrays), "it did not end in time")
         missing = self._silent()

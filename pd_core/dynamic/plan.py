@@ -6,6 +6,7 @@ from weakref import ref
 
 import numpy as np
 
+from ..backend.base import NO_SEAM
 from ..graph.update import Update
 from ..graph.variable import Variable
 from ..run.profiling import current_profile
@@ -38,7 +39,7 @@ class Plan:
         `leaves` are the leaves of the trace by those that stand for them in the targets.
         """
         fetches, updates, self.result, update = targets
-        structure = structure or Structure(fetches, updates, (), (), False)
+        structure = structure or Structure(fetches, updates, NO_SEAM, (), False)
         places = {v: k for k, v in enumerate(trace.leaves)}
         streams = {s: k for k, s in enumerate(trace.draws)}
         profile = current_profile()
@@ -47,7 +48,8 @@ class Plan:
         self.compiled = program is None
         if program is None:
             fed = {v: np.asarray(v.held) for v in structure.leaves if v.held is not None}
-            program = cache.compile(session.backend, structure, (fetches, updates, ()), fed, False)
+            whole = fetches, updates, NO_SEAM
+            program = cache.compile(session.backend, structure, whole, fed, False)
         used = structure.leaves
         self.fed = [places[leaves.get(used[k], used[k])] for k in program.fed]
         states, updated = ([used[k] for k in ks] for ks in (program.states, program.updated))

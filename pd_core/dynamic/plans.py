@@ -8,6 +8,7 @@ from weakref import ref
 
 import numpy as np
 
+from ..backend.base import NO_SEAM
 from ..graph.errors import BackendError, GraphError
 from ..graph.recording import not_recording
 from ..graph.update import Assignment, Update
@@ -132,9 +133,9 @@ class Plans:
         """
         (fetches, updates, *_), _ = self._targets(trace, make)
         with not_recording():
-            structure = Structure(fetches, updates, (), (), False) if make else trace
+            structure = Structure(fetches, updates, NO_SEAM, (), False) if make else trace
             fed = {v: np.asarray(v.held) for v in structure.leaves if v.held is not None}
-            graph, values = build_graph(fetches, updates, (), fed, False)
+            graph, values = build_graph(fetches, updates, NO_SEAM, fed, False)
             stage, index = error.place
             operator, site = session.backend.sites(graph, values)[stage][index]
         return BackendError(error.text, operator, site, error.place)

@@ -93,6 +93,7 @@ from .norm import (
 from .pool import adaptive_avg_pool, adaptive_max_pool
 from .random import bernoulli, dropout, gaussian_random, uniform_random
 from .ranking import lambda_rank, ndcg, sequence_ranks
+from .ranks import sum_over_ranks
 from .recurrent import gru_cell, gru_cell_reset_after, lstm_cell
 from .reduce import (
     arg_max,

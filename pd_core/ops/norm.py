@@ -1,6 +1,7 @@
 """Normalisation layers' arithmetic: batch, layer, group, instance, RMS, L2 and local response."""
 
 import math
+from typing import Any
 
 from ..graph.checks import axis_of
 from ..graph.errors import ShapeError
@@ -10,6 +11,7 @@ from ..graph.variable import Operand, Variable, constant
 from . import math as m
 from .conv import avg_pool
 from .mode import mode, mode_switch
+from .ranks import batch_norm_is_synchronized
 from .reduce import reduce_mean, reduce_sum
 from .shape import reshape, reshape_like
 
@@ -31,7 +33,8 @@ def batch_norm(
     hold C elements. A training step normalises by the batch's mean and biased variance and stores
     momentum * old + (1 - momentum) * batch in `mean` and `variance`, two persistent variables;
     inference normalises by those. use_global_stats=True normalises by the stored statistics in
-    training too, and False by the batch's in inference too.
+    training too, and False by the batch's in inference too. With `pd.distributed.init(
+    sync_batch_norm=True)` the batch is that of all ranks, which have as many rows each.
     """
     x = constant(x)
     _check_channels(x, scale, shift, mean, variance)
@@ -43,7 +46,10 @@ def batch_norm(
     if use_global_stats or (mode() is False and use_global_stats is None):
         return stored
     types = [(x.dims, x.dtype), *[((channels,), x.dtype)] * 2]
-    batch, mu, var = composite("BatchNorm", x, scale, shift, types=types, epsilon=float(epsilon))
+    attributes: dict[str, Any] = {"epsilon": float(epsilon)}
+    if batch_norm_is_synchronized():
+        attributes["synchronized"] = 1
+    batch, mu, var = composite("BatchNorm", x, scale, shift, types=types, **attributes)
     effects = [
         (old, old * momentum + new * (1.0 - momentum)) for old, new in ((mean, mu), (variance, var))
     ]

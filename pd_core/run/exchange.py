@@ -1,11 +1,12 @@
 """Exchange of gradients between the backward pass and the update."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from ..backend.base import Seam
 from ..graph.errors import FeedError
 from ..graph.update import Update
 from ..graph.variable import Variable
@@ -18,17 +19,29 @@ Gradients = dict[Variable, np.ndarray | tuple[np.ndarray, np.ndarray]]
 class Exchange:
     """Adapter of a user's function on {parameter: gradient} to the list of arrays of a step.
 
-    `seam` are the Variables of the gradients, in the order of the arrays.
+    `seam` are the Variables of the gradients, in the order of the arrays. A SharedExchange may want
+    them in several divisions.
     """
 
-    def __init__(self, function: Callable[[Gradients], Gradients], updates: Sequence[Update]):
+    def __init__(self, function: Any, updates: Sequence[Update]):
         self.function = function
         pairs = [(w, g) for update in updates for w, g in update.gradients if w.trainable]
         self.gradients: dict[Variable, Variable | tuple[Variable, ...]] = {}
         for w, g in pairs:
             if self.gradients.setdefault(w, g) is not g:
                 raise FeedError(f"exchanging: two gradients of {w!r} in one step")
-        self.seam = [v for g in self.gradients.values() for v in _as_tuple(g)]
+        values = tuple([v for g in self.gradients.values() for v in _as_tuple(g)])
+        self.seam = Seam(values, getattr(function, "divisions", 1))
+
+    def start(self, arrays: dict[int, Any]) -> None:
+        """Hand over the first gradients while others are computed."""
+        gradients, place = {}, 0
+        for w, g in self.gradients.items():
+            places = range(place, place + len(_as_tuple(g)))
+            if all(k in arrays for k in places):
+                gradients[w] = _restructure(g, iter([arrays[k] for k in places]))
+            place = places.stop
+        self.function.start(gradients)
 
     def __call__(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
         gradients = self.structured(arrays)
@@ -54,6 +67,10 @@ class SharedExchange(Protocol):
     def accumulating(self) -> bool:
         """Whether gradients are kept for the next step that exchanges them; no update is made."""
 
+    @property
+    def divisions(self) -> int:
+        """The number of parts in which gradients are computed and handed over to `start`."""
+
     def accumulate(self, gradients: Gradients) -> None:
         """Add gradients to those that the next step exchanges."""
 
@@ -67,6 +84,12 @@ class SharedExchange(Protocol):
         """Prepare a step, before it is evaluated; `computed` if its gradients are known already.
 
         `gradients` are the Variables of the gradients, or tuples of them, by parameter.
+        """
+
+    def start(self, gradients: Gradients) -> None:
+        """Begin to exchange the gradients computed so far, while others are computed.
+
+        Those of earlier calls in the same step are among them.
         """
 
     def __call__(self, gradients: Gradients) -> Gradients:

@@ -17,6 +17,7 @@ import numpy as np
 from onnx import TensorProto, numpy_helper
 
 from .. import ops
+from ..backend.base import NO_SEAM, Seam
 from ..graph.names import fresh_names
 from ..graph.node import Node, ancestors, apply
 from ..graph.rewrite import is_output_of
@@ -113,7 +114,7 @@ class Values:
         stored: Sequence[Variable],
         fed: Mapping[Variable, Any],
         training: bool,
-        seam: Sequence[Variable] = (),
+        seam: Seam = NO_SEAM,
     ):
         self.training, self._fed = training, fed
         targets = [*fetches, *new, *seam]
@@ -132,6 +133,8 @@ class Values:
         """Return the inputs that count in this mode."""
         if node.op_type == "ModeSwitch":
             return (node.inputs[0 if self.training else 1],)
+        if node.op_type == "StraightThrough":  # the other one is not computed for it
+            return node.inputs[:1]
         return node.inputs
 
     def _is_stored(self, v):

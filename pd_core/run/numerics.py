@@ -1,14 +1,14 @@
 """check_numerics: evaluations that stop at the first operator that makes a NaN or an infinity."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from ..backend.base import Backend
+from ..backend.base import NO_SEAM, Backend, SeamExchange
 from ..graph.errors import BackendError
 from ..graph.update import Update
 from ..graph.variable import Variable
@@ -120,7 +120,7 @@ class Search:
                 raise
             values = self.build()
             target, backend = flags(values.all, self.step.suspects), self.session.backend
-            raise located(error, backend, [target], [], (), fed, values.training) from error
+            raise located(error, backend, [target], [], NO_SEAM, fed, values.training) from error
         return vector
 
 
@@ -131,20 +131,20 @@ def check(
     fed: Arrays,
     training: bool,
     exchange: Exchange | None = None,
-) -> Callable[[list], list] | None:
+) -> SeamExchange | None:
     """Raise a NumericError if this evaluation would make a NaN or an infinity.
 
-    What `exchange` returns, and what is computed from it, is checked by the function that is
+    What `exchange` returns, and what is computed from it, is checked by the one that is
     returned in its place.
     """
     new = [v for v in changes_of(updates).values() if v is not None]
     stored = [a.value for u in updates if u.training for a in u.assignments]
-    seam = () if exchange is None else exchange.seam
+    seam = NO_SEAM if exchange is None else exchange.seam
 
     def build():
         return Values(fetches, new, stored, fed, training, seam)
 
-    key = step_key(fetches, updates, fed, training, bool(seam))
+    key = step_key(fetches, updates, fed, training, seam)
     step = session.checks.get(key)
     assert step is None or isinstance(step, Flags)
     if step is None and not build().all:
@@ -159,17 +159,32 @@ def check(
     if exchange is None:
         return None
 
-    def checked(arrays: list) -> list:
-        returned = exchange(arrays)
-        exchanged = dict(zip(seam, returned, strict=True))
-        for parameter, gradient in exchange.gradients.items():
+    def check_rest(exchanged: Mapping[Variable, Any]) -> None:
+        check(session, fetches, updates, {**fed, **exchanged}, training)
+
+    return CheckedExchange(exchange, check_rest)
+
+
+class CheckedExchange:
+    """An exchange after which its gradients are checked, and what is computed from them."""
+
+    def __init__(self, exchange: Exchange, check_rest: Callable[[Mapping[Variable, Any]], None]):
+        self.exchange, self.check_rest = exchange, check_rest
+
+    def start(self, arrays: dict[int, Any]) -> None:
+        """Take the first gradients while others are computed."""
+        self.exchange.start(arrays)
+
+    def __call__(self, arrays: list) -> list:
+        """Return the gradients to update with; NumericError if one is not finite."""
+        returned = self.exchange(arrays)
+        exchanged = dict(zip(self.exchange.seam, returned, strict=True))
+        for parameter, gradient in self.exchange.gradients.items():
             for v in gradient if isinstance(gradient, tuple) else (gradient,):
                 if not np.isfinite(exchanged[v]).all():
                     raise exchange_error(parameter, exchanged[v])
-        check(session, fetches, updates, {**fed, **exchanged}, training)
+        self.check_rest(exchanged)
         return returned
-
-    return checked
 
 
 def _computing(session, fed, training):

@@ -8,7 +8,7 @@ from threading import Lock
 import numpy as np
 
 from ..backend import program
-from ..backend.base import Backend, Graph
+from ..backend.base import Backend, Graph, Seam
 from ..graph.node import ancestors
 from ..graph.variable import Dim, Variable
 from .structure import Structure
@@ -17,9 +17,7 @@ from .structure import Structure
 class Program:
     """A compiled graph; feeds, states and sizes are indices into the lists of a `Structure`."""
 
-    def __init__(
-        self, backend: Backend, graph: Graph, seam: Sequence[Variable], structure: Structure
-    ):
+    def __init__(self, backend: Backend, graph: Graph, seam: Seam, structure: Structure):
         leaf = {v: k for k, v in enumerate(structure.leaves)}
         size: dict[Dim, int] = {d: k for k, d in enumerate(structure.sizes)}
         stream = {key: k for k, key in enumerate(structure.draws)}
@@ -77,7 +75,7 @@ class ProgramCache:
         self,
         backend: Backend,
         structure: Structure,
-        targets: tuple[Sequence[Variable], Sequence[tuple[Variable, Variable]], Sequence[Variable]],
+        targets: tuple[Sequence[Variable], Sequence[tuple[Variable, Variable]], Seam],
         fed: dict[Variable, np.ndarray],
         training: bool,
     ) -> Program:
@@ -104,10 +102,10 @@ def program_cache(device: str) -> ProgramCache:
 def build_graph(
     fetches: Sequence[Variable],
     updates: Sequence[tuple[Variable, Variable]],
-    seam: Sequence[Variable],
+    seam: Seam,
     fed: dict[Variable, np.ndarray],
     training: bool,
-) -> tuple[Graph, tuple[Variable, ...]]:
+) -> tuple[Graph, Seam]:
     """Return the graph to compile, and what the values `seam` have become in it.
 
     The shapes of the fed arrays are hints for the choice of lowerings.

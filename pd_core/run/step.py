@@ -1,7 +1,7 @@
 """Steps: prepared evaluations of targets, and the cache of them that a session holds."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from math import prod
 from types import MappingProxyType
@@ -10,7 +10,7 @@ from weakref import ref
 
 import numpy as np
 
-from ..backend.base import Backend, Values
+from ..backend.base import NO_SEAM, Backend, Seam, SeamExchange, Values
 from ..graph.errors import BackendError, GraphError, ShapeError
 from ..graph.node import ancestors
 from ..graph.update import Update
@@ -38,12 +38,12 @@ class Step:
         updates: Sequence[Update],
         fed: dict[Variable, np.ndarray],
         training: bool,
-        seam: Sequence[Variable] = (),
+        seam: Seam = NO_SEAM,
         recorded: Mapping[Variable, np.ndarray] = MappingProxyType({}),
         programs: ProgramCache | None = None,
     ):
         changes = changes_of(updates)
-        computed = _computed(changes)
+        computed = computed_changes(changes)
         self.constants = [
             (v, new.value)
             for v, new in changes.items()
@@ -84,7 +84,7 @@ class Step:
         fed: Mapping[Variable, np.ndarray],
         values: Values,
         seed: np.ndarray | None,
-        exchange: Callable[[list], list] | None = None,
+        exchange: SeamExchange | None = None,
     ) -> list[np.ndarray]:
         """Return the fetches for these feeds; computed new values are stored in `values`.
 
@@ -156,12 +156,12 @@ def step_key(
     updates: Sequence[Update],
     fed: Iterable[Variable],
     training: bool,
-    exchanges: bool,
+    seam: Seam = NO_SEAM,
 ) -> tuple:
     """Return the key of a step: two evaluations with the same key are the same step."""
     frozen = tuple(v.trainable for u in updates for v in u.owners)
     targets = tuple(map(ref, fetches)), tuple(map(ref, updates))
-    return *targets, frozenset(map(ref, fed)), frozen, training, exchanges
+    return *targets, frozenset(map(ref, fed)), frozen, training, len(seam) and seam.divisions
 
 
 def located(
@@ -169,7 +169,7 @@ def located(
     backend: Backend,
     fetches: Sequence[Variable],
     updates: Sequence[Update],
-    seam: Sequence[Variable],
+    seam: Seam,
     fed: dict[Variable, np.ndarray],
     training: bool,
 ) -> BackendError:
@@ -177,7 +177,7 @@ def located(
 
     A cached program knows only the lines of the targets that it was first compiled for.
     """
-    computed = _computed(changes_of(updates))
+    computed = computed_changes(changes_of(updates))
     graph, values = build_graph(fetches, computed, seam, fed, training)
     stage, index = error.place  # type: ignore[misc]  # callers have checked that it has one
     operator, site = backend.sites(graph, values)[stage][index]
@@ -198,7 +198,7 @@ def recorded_values(
 
     They are those of their lines, whatever has changed since.
     """
-    targets = [*fetches, *(new for _, new in _computed(changes_of(updates)))]
+    targets = [*fetches, *(new for _, new in computed_changes(changes_of(updates)))]
     read, fed_behind = list(targets), set(fed)
     for node in ancestors(targets, fed):
         inputs = [x for x in node.inputs if x is not None]
@@ -227,6 +227,6 @@ def changes_of(updates: Sequence[Update]) -> Changes:
     return changes
 
 
-def _computed(changes: Changes) -> list[tuple[Variable, Variable]]:
+def computed_changes(changes: Changes) -> list[tuple[Variable, Variable]]:
     """The changes that a program computes: not constants, which are stored as they are."""
     return [(v, new) for v, new in changes.items() if new is not None and new.value is None]

@@ -9,6 +9,7 @@ graph; it is what `Structure` lists, in the order of first appearance.
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ..backend.base import Seam
 from ..graph.node import Node, ancestors
 from ..graph.variable import Variable, is_open
 
@@ -27,11 +28,12 @@ class Structure:
         self,
         fetches: Sequence[Variable],
         updates: Sequence[tuple[Variable, Variable]],
-        seam: Sequence[Variable],
+        seam: Seam,
         fed: Iterable[Variable],
         training: bool,
     ):
         self._begin(set(fed), training)
+        self._key.append(seam.divisions)
         targets = [*fetches, *(new for _, new in updates), *seam]
         self._add(ancestors(targets, self._fed, self._selected))
         self._finish(fetches, updates, seam)

@@ -1,13 +1,14 @@
 """Programs whose sessions record the times of their kernels."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from itertools import count
 from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
 
-from ..backend.base import Backend, Graph
+from ..backend.base import NO_SEAM, Backend, Graph, Seam
 from ..backend.ort import OrtBackend, session
 from ..graph.recording import not_recording
 from ..graph.site import Site
@@ -70,7 +71,7 @@ class TimedBackend:
         self.folder, self.sessions, self.evaluation = folder, sessions, evaluation
         self.values, self.sites = backend.values, backend.sites
 
-    def compile(self, graph: Graph, seam: Sequence[Variable] = ()) -> Any:
+    def compile(self, graph: Graph, seam: Seam = NO_SEAM) -> Any:
         """Return a program of the graph."""
         if not isinstance(self.backend, OrtBackend):
             return self.backend.compile(graph, seam)
@@ -107,7 +108,7 @@ class TimedPrograms(ProgramCache):
         self,
         backend: Backend,
         structure: Structure,
-        targets: tuple[Sequence[Variable], Sequence[tuple[Variable, Variable]], Sequence[Variable]],
+        targets: tuple[Sequence[Variable], Sequence[tuple[Variable, Variable]], Seam],
         fed: dict[Variable, np.ndarray],
         training: bool,
     ) -> Program:
@@ -125,4 +126,5 @@ def _with_origins(targets, updates, fed):
     flat = [*fetches, *(new for _, new in changes), *seam]
     again = iter(with_origins(flat, origins_of(flat, updates, fed), fed))
     fetches = [next(again) for _ in fetches]
-    return fetches, [(v, next(again)) for v, _ in changes], list(again)
+    changes = [(v, next(again)) for v, _ in changes]
+    return fetches, changes, replace(seam, values=tuple(again))

@@ -43,7 +43,8 @@ class Device(RunnerItem):
         return self.context.session.state()
 
     def check(self, state: dict[str, Any]) -> None:
-        lacking = [name for name in self.context.parameters if name not in state["values"]]
+        known = {*state["values"], *state.get("tables", ())}
+        lacking = [name for name in self.context.parameters if name not in known]
         if lacking:
             raise GraphError(
                 f"Resume: the checkpoint is of another network, it lacks {', '.join(lacking)}"

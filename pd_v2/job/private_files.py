@@ -35,8 +35,8 @@ class PrivateFiles:
         self._count, self._is_writing = 0, True
         self._real = {name: getattr(os, name) for name in _PATCHED}
         self._open = builtins.open
-        atexit.register(shutil.rmtree, self._folder, True)
         self._install()
+        atexit.register(self._end, os.getpid())
 
     def stop(self):
         """Write to the files themselves from now on; what was written before stays private."""
@@ -57,6 +57,10 @@ class PrivateFiles:
         os.open, os.mkdir = self._open_handle, self._mkdir
         os.listdir, os.scandir = self._listdir, self._scandir
         self._rmtree, shutil.rmtree = shutil.rmtree, self._remove_tree
+
+    def _end(self, process):
+        if os.getpid() == process:  # child processes inherit the folder
+            self._rmtree(self._folder, ignore_errors=True)
 
     # ---- opening
 

@@ -1,11 +1,8 @@
-"""The client of a master, which is a queue of tasks in this process: there is no connection."""
+"""The client of a master, with the methods of 2017's."""
 
-import functools
-import threading
-import time
-
-from pd_v2.master.task_queue import TaskQueue
-from pd_v2.recordio.chunks import chunk_offsets, matching, read_chunk
+from pd_v2.master.connection import connect
+from pd_v2.master.dataset import Dataset
+from pd_v2.master.records import Records
 
 _PASS_FINISHED = -2
 
@@ -13,30 +10,32 @@ _PASS_FINISHED = -2
 class client:
     """Client that reads records of a dataset; in each pass every record goes to one client.
 
-    Clients with the same etcd_endpoints, any text, belong to one job. timeout_sec and buf_size have
-    no effect, as there is no connection.
+    Clients with the same etcd_endpoints, any text, belong to one job. The environment variable
+    PD_MASTER, host:port, says where the master is; without it the clients of this process share
+    the chunks among themselves. timeout_sec is how long to wait for a master that never answered.
+    buf_size has no effect.
     """
 
     def __init__(self, etcd_endpoints, timeout_sec, buf_size=0):
-        self._job = _job(etcd_endpoints)
-        self._queue = None
-        self._paths = None
-        self._records = None
+        self._job, self._timeout = str(etcd_endpoints), float(timeout_sec)
+        self._dataset = self._records = None
 
     def set_dataset(self, paths):
         """Set the RecordIO files to read: a list of names or patterns.
 
-        Patterns are expanded once per job, by its first client.
+        The first client of a job looks where their chunks are; for others they have to be the same.
         """
         paths = (paths,) if isinstance(paths, str) else tuple(paths)
-        if self._paths not in (None, paths):
-            raise ValueError(f"master: the dataset is {[*self._paths]} already, not {[*paths]}")
-        self._queue, self._paths = self._job.queue(paths), paths
+        if self._dataset is not None and self._dataset.patterns != paths:
+            known = [*self._dataset.patterns]
+            raise ValueError(f"master: the dataset is {known} already, not {[*paths]}")
+        self._dataset = Dataset(self._job, paths, self._timeout)
 
     def paddle_start_get_records(self, pass_id):
         """Start a pass, numbered from 0, with the next call of `next_record`."""
-        if self._queue is None:
+        if self._dataset is None:
             raise RuntimeError("master: set_dataset comes before paddle_start_get_records")
+        self.release()
         self._records = self.records(pass_id)
 
     def next_record(self):
@@ -47,14 +46,8 @@ class client:
         return (None, _PASS_FINISHED) if record is None else (record, 0)
 
     def records(self, pass_id):
-        """Yield this client's records of a pass, after all clients have left the earlier one."""
-        self._queue.enter(self, pass_id)
-        try:
-            while (task := self._queue.take(self, pass_id)) is not None:
-                yield from read_chunk(*task)
-                self._queue.finish(self, task)
-        finally:
-            self._queue.leave(self, pass_id)
+        """Return an iterator over this client's records of a pass."""
+        return Records(self._dataset, pass_id)
 
     def request_save_model(self, trainer_id, block_ms):
         """Return 1 if this trainer should save the model, 0 if another one is about to.
@@ -63,10 +56,17 @@ class client:
         """
         if not str(trainer_id):
             raise ValueError("master: request_save_model needs a trainer_id")
-        return int(self._job.may_save(str(trainer_id), block_ms / 1000))
+        approved = connect().link.call(
+            "may_save",
+            self._timeout,
+            job=self._job,
+            trainer=str(trainer_id),
+            seconds=block_ms / 1000,
+        )
+        return int(approved)
 
     def release(self):
-        """Return unfinished tasks to the queue and stop reading."""
+        """Return unfinished tasks to the master and stop reading."""
         if self._records is not None:
             self._records.close()
         self._records = None
@@ -75,40 +75,3 @@ class client:
 def get_c_lib():
     """Raise OSError: unlike in 2017 there is no native library."""
     raise OSError("paddle_master: there is no native library, paddle.v2.master.client is Python")
-
-
-class _Job:
-    """The state that the clients of a job share: queues of tasks, and the saving trainer."""
-
-    def __init__(self):
-        self._lock = threading.Lock()
-        self._queues = {}
-        self._saver, self._saving_until = None, 0.0
-
-    def queue(self, paths):
-        with self._lock:
-            if paths not in self._queues:
-                self._queues[paths] = TaskQueue(_tasks(paths))
-            return self._queues[paths]
-
-    def may_save(self, trainer_id, seconds):
-        with self._lock:
-            now = time.monotonic()
-            if self._saver != trainer_id and now < self._saving_until:
-                return False
-            self._saver, self._saving_until = trainer_id, now + seconds
-            return True
-
-
-@functools.cache
-def _job(etcd_endpoints):
-    return _Job()
-
-
-def _tasks(paths):
-    """Return (file name, offset) of each chunk."""
-    tasks = []
-    for pattern in paths:
-        names = matching("master", pattern)
-        tasks += [(name, offset) for name in names for offset in chunk_offsets(name)]
-    return tasks

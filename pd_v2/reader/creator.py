@@ -1,10 +1,10 @@
 """Readers of arrays and files."""
 
-import contextlib
+from collections.abc import Iterator
 
 import numpy as np
 
-from pd_core.training.positions import rereadable
+from pd_core.training.positions import known, not_tracked, other_reader, rereadable
 from pd_v2 import master, pickles
 from pd_v2.reader.threads import buffered
 from pd_v2.recordio.chunks import matching, read_records
@@ -63,22 +63,58 @@ def cloud_reader(paths, etcd_endpoints, timeout_sec=5, buf_size=64, trusted=Fals
     """Return a reader of RecordIO files that shares samples with others of these etcd_endpoints.
 
     paths is a file name or pattern, or a list of them. In each pass every sample goes to one of the
-    readers; all of them are in this process (pd_v2.master). `trusted` is as in `recordio`.
-
-    A training that goes on in another process reads the pass again from its beginning, which finds
-    the place if there is one reader only.
+    readers, in this process or with the same master (pd_v2.master.client). `trusted` is as in
+    `recordio`. The readers' iterators have positions.
     """
     client = master.client(etcd_endpoints, timeout_sec, buf_size)
     client.set_dataset(paths)
+    where = f"cloud_reader: a record of {paths}"
+    return known(lambda: _CloudSamples(client, where, trusted))
 
-    def samples():
+
+class _CloudSamples(Iterator):
+    """The samples that a client gets in a pass, which is numbered when the first is asked for."""
+
+    def __init__(self, client, where, trusted):
+        self._client, self._where, self._trusted = client, where, trusted
+        self._records, self._closed = None, False
+
+    def __next__(self):
+        if self._closed:
+            raise StopIteration
+        if self._records is None:
+            self._begin(self._client.records(pass_num))
+        return _sample(self._where, next(self._records), self._trusted)
+
+    def _begin(self, records):
         global pass_num
-        number, pass_num = pass_num, pass_num + 1
-        with contextlib.closing(client.records(number)) as records:
-            for record in records:
-                yield _sample(f"cloud_reader: a record of {paths}", record, trusted)
+        self._records = records
+        pass_num = max(pass_num, records.pass_id + 1)
 
-    return samples
+    def state(self):
+        """Return the position."""
+        if self._closed:
+            raise not_tracked(cloud_reader)
+        begun = self._records is not None
+        records = self._records if begun else self._client.records(pass_num)
+        return {"of": "cloud_reader", "begun": begun, "records": records.state()}
+
+    def restore(self, state):
+        """Go to a position. If that is before the first sample, its pass is the next."""
+        global pass_num
+        if not isinstance(state, dict) or state.get("of") != "cloud_reader":
+            raise other_reader(cloud_reader, "one of cloud_reader", state)
+        records = self._client.records(state["records"]["pass"])
+        records.restore(state["records"])
+        if state["begun"]:
+            self._begin(records)
+        pass_num = max(pass_num, records.pass_id)
+
+    def close(self):
+        """Return the chunk; there are no more samples."""
+        self._closed = True
+        if self._records is not None:
+            self._records.close()
 
 
 def _sample(where, record, trusted):

@@ -1,15 +1,16 @@
 """Training on two processes against one, in pd and in PyTorch with DistributedDataParallel (gloo).
 
-    mpiexec -n 2 python tests/benchmarks/data_parallel.py [vgg] [resnet]
+    mpiexec -n 2 python tests/benchmarks/data_parallel.py [vgg] [resnet] [--divisions 3]
 
 Each process has one thread on a core of its own and a whole batch: twice the rows per step on two
 processes. The four contenders take turns in one run; while one process trains alone, the other
-sleeps.
+sleeps. `--delay` keeps back every message of pd for so many seconds, as a slow network does;
+`--divisions` exchanges the first gradients while the rest is computed.
 """
 
+import argparse
 import importlib
 import os
-import sys
 import time
 from collections.abc import Callable
 
@@ -17,6 +18,7 @@ import numpy as np
 import side_by_side as sbs
 import torch
 from mpi4py import MPI
+from scale import keep_back
 
 import pd_core as pd
 from pd_core.run.exchange import shared_exchange, use_exchange
@@ -88,26 +90,33 @@ def nap(comm):
 
 
 def main():
-    names = sys.argv[1:] or ["vgg", "resnet"]
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("networks", nargs="*", default=["vgg", "resnet"])
+    parser.add_argument("--divisions", type=int, default=1)
+    parser.add_argument("--delay", type=float, default=0.0)
+    arguments = parser.parse_args()
     comm = MPI.COMM_WORLD
-    pd.distributed.init()
+    pd.distributed.init(divisions=arguments.divisions)
+    if arguments.delay:
+        keep_back(arguments.delay)
     torch.set_num_threads(1)
     os.environ.update(MASTER_ADDR=ADDRESS, MASTER_PORT=PORT, GLOO_SOCKET_IFNAME="lo")
     torch.distributed.init_process_group("gloo", rank=comm.rank, world_size=comm.size)
     assert shared_exchange(pd.default_session()) is not None
-    for name in names:
+    for name in arguments.networks:
         network = importlib.import_module(name)
         with build.fresh():
             times = measure(network, comm)
         if comm.rank == 0:
-            report(name, times, comm.size)
+            title = f"{name}, divisions {arguments.divisions}, delay {arguments.delay * 1e3:g} ms"
+            report(title, times, comm.size)
     torch.distributed.destroy_process_group()
     nap(comm)
 
 
-def report(name, times, ranks):
+def report(title, times, ranks):
     """Print the table of one network."""
-    print(f"## {name}, one thread per process, load average {os.getloadavg()[0]:.1f}\n")
+    print(f"## {title}, one thread per process, load average {os.getloadavg()[0]:.1f}\n")
     print(f"| ms per step | 1 process | {ranks} processes | throughput | per block |")
     print("| --- | --- | --- | --- | --- |")
     for framework in ("pd", "PyTorch"):

@@ -18,12 +18,28 @@ def batch_norm(node: Node, inputs: Inputs, context: Context) -> Outputs:
     channels = x.dims[1]
     axes = np.array([0, *range(2, x.rank)])
     column = [1, channels] + [1] * (x.rank - 2)
-    mean = apply("ReduceMean", x, axes)
-    centred = x - mean
-    variance = apply("ReduceMean", centred * centred, axes)
+    if node.attributes.get("synchronized"):
+        mean, variance, centred = _over_ranks(x, axes, column)
+    else:
+        mean = apply("ReduceMean", x, axes)
+        centred = x - mean
+        variance = apply("ReduceMean", centred * centred, axes)
     deviation = ops.sqrt(variance + node.attributes["epsilon"])
     factor = reshape_dims(scale, column) / deviation
     offset = reshape_dims(shift, column) - mean * factor
     y = apply("Add", apply("Mul", x, factor), offset)
     y = refined(y, x.dims)
     return (y, reshape_dims(mean, [channels]), reshape_dims(variance, [channels]))
+
+
+def _over_ranks(x, axes, column):
+    """The mean and variance over the batches of all ranks, and x minus the mean."""
+    channels = x.dims[1]
+    count = ops.cast(ops.size(x), x.dtype) / float(channels)
+    sums = reshape_dims(apply("ReduceSum", x, axes), [channels])
+    total = ops.sum_over_ranks(ops.concat([sums, ops.reshape(count, [1])], 0))
+    count = ops.slice(total, [channels], [channels + 1], [0])
+    mean = reshape_dims(ops.slice(total, [0], [channels], [0]) / count, column)
+    centred = x - mean
+    squares = reshape_dims(apply("ReduceSum", centred * centred, axes), [channels])
+    return mean, reshape_dims(ops.sum_over_ranks(squares) / count, column), centred

@@ -11,6 +11,7 @@ from . import (
     math,
     matrix,
     norm,
+    ranks,
     recurrent,
     reduce,
     region,

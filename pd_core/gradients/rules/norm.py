@@ -76,20 +76,37 @@ def batch_normalization(
 def batch_norm(
     node: Node, dy: Variable | None, dmean: Variable | None, dvariance: Variable | None
 ) -> Gradients:
-    """By the batch's own statistics: dx is dy, x and 1, each times a factor per channel, summed."""
+    """By the batch's own statistics: dx is dy, x and 1, each times a factor per channel, summed.
+
+    Where the statistics are those of all ranks, so are the sums in dx.
+    """
     x, scale, _ = node.inputs
     _, mean, variance = node.outputs
     axes = [0, *range(2, x.rank)]
     count = ops.cast(ops.size(x), x.dtype) * (1.0 / static(x.dims)[1])
+    synchronized = node.attributes.get("synchronized")
+    if synchronized:
+        count = ops.sum_over_ranks(count)
+        dmean, dvariance = (
+            None if d is None else ops.sum_over_ranks(d) for d in (dmean, dvariance)
+        )
     offset = ops.zeros_like(mean) if dmean is None else dmean / count
     slope = ops.zeros_like(mean) if dvariance is None else dvariance * 2.0 / count
     if dy is None:
         return [x * _column(slope, x) + _column(offset - slope * mean, x), None, None]
     factor = 1.0 / ops.sqrt(variance + node.attributes["epsilon"])
     total = ops.reduce_sum(dy, axes)
-    moment = (ops.reduce_sum(dy * x, axes) - mean * total) * factor
+    product = ops.reduce_sum(dy * x, axes)
+    moment = (product - mean * total) * factor
+    all_total, all_moment = total, moment
+    if synchronized:
+        channels = static(x.dims)[1]
+        sums = ops.sum_over_ranks(ops.concat([total, product], 0))
+        all_total, all_product = (ops.slice(sums, [k], [k + channels], [0]) for k in (0, channels))
+        all_moment = (all_product - mean * all_total) * factor
     gain = scale * factor
-    slope, offset = slope - gain * factor * moment / count, offset - gain * total / count
+    slope = slope - gain * factor * all_moment / count
+    offset = offset - gain * all_total / count
     dx = x * _column(slope, x) + _column(offset - slope * mean, x)
     return [dy * _column(gain, x) + dx, moment, total]
 

@@ -11,6 +11,7 @@ import numpy as np
 
 import pd_core as pd
 from pd_core import distributed, training
+from pd_core.ops.ranks import synchronize_batch_norm
 
 ROWS, STEPS = 8, 6
 f32 = np.float32
@@ -202,6 +203,39 @@ def batch_norm():
     return {**values(step), "mean": pd.default_session().get(_named("mean"))}
 
 
+def sync_batch_norm():
+    """Statistics of all ranks' rows, in a static graph and in a dynamic one."""
+    x, y = pd.Variable([None, 1, 4, 4]), pd.Variable([None, 1])
+    synchronize_batch_norm(True)
+    image = pd.layer.batch_norm(pd.conv2d(x, 2, 3), mean="mean", variance="variance")
+    rows = pd.layer.batch_norm(pd.fc(pd.reshape(pd.relu(image), [0, -1]), 3))
+    total = pd.sum_over_ranks(pd.reduce_mean(rows)) / float(size)
+    cost = pd.reduce_mean(pd.square(pd.fc(rows, 1) - y)) + pd.square(total)
+    synchronize_batch_norm(False)
+    step = pd.MomentumOptimizer(0.1).minimize(cost)
+    rng = np.random.default_rng(5)
+    for _ in range(STEPS):
+        images, targets = rng.standard_normal((ROWS, 1, 4, 4)), rng.standard_normal((ROWS, 1))
+        images, targets = shard(images.astype(f32), targets.astype(f32))
+        pd.eval([step, cost], {x: images, y: targets})
+    return {**values(step), "mean": _named("mean").val(), "variance": _named("variance").val()}
+
+
+def sync_batch_norm_in_guard():
+    norm = pd.nn.BatchNorm1d()
+    w = pd.Variable("w", data=np.ones((5, 1)))
+    optimizer = pd.SGDOptimizer(0.1)
+    synchronize_batch_norm(True)
+    for xs, ys in samples():
+        xs, ys = shard(xs, ys)
+        with pd.guard():
+            loss = pd.reduce_mean(pd.square(norm(pd.to_variable(xs)) @ w - ys))
+            optimizer.minimize(loss)
+    synchronize_batch_norm(False)
+    kept = [w, *norm.parameters(), *norm.buffers()]
+    return {v.name: v.val() for v in kept}
+
+
 def own_statistics():
     """Moving statistics of what each rank has seen."""
     x = pd.Variable([None, 2])
@@ -312,6 +346,8 @@ PROGRAMS = [
         embedding,
         gan,
         batch_norm,
+        sync_batch_norm,
+        sync_batch_norm_in_guard,
         own_statistics,
     ),
     *(accumulation, accumulated_whole, accumulation_in_guard, uneven, dropout, collectives),
@@ -321,7 +357,9 @@ PROGRAMS = [
 def main(folder, options="", names=""):
     global rank, size
     # buckets are smaller than the gradients of these networks
-    distributed.init(timeout=60, bucket_bytes=64, **dict(p.split("=") for p in options.split()))
+    given = dict(p.split("=") for p in options.split())
+    given = {name: int(value) if value.isdigit() else value for name, value in given.items()}
+    distributed.init(timeout=60, bucket_bytes=64, **given)
     rank, size = distributed.rank(), distributed.world_size()
     for program in PROGRAMS:
         if program.__name__ in names.split() or not names:

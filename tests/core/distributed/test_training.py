@@ -49,6 +49,15 @@ def test_all_ranks_have_the_same_bits(results, ranks):
                 assert value.tobytes() == other[key].tobytes(), (name, key)
 
 
+def test_first_gradients_travel_while_others_are_computed(results):
+    """The backward pass in several stages: the same bits."""
+    whole, divided = results(2), results(2, "divisions=3")
+    for name in EQUAL:
+        for one, other in zip(whole[name], divided[name], strict=True):
+            for key, value in one.items():
+                np.testing.assert_array_equal(value, other[key], err_msg=f"{name} {key}")
+
+
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_two_runs_have_the_same_bits(results, ranks):
     first, second = results(ranks), results(ranks, repeat=1)

@@ -58,6 +58,7 @@ CASES = [_reduction(name, axes, keep) for name in REDUCTIONS for axes, keep in A
         label="of a scalar",
     ),
     case("ReduceSum", ops.reduce_sum, np.sum, [normal(1, 1)], label="one element"),
+    case("SumOverRanks", ops.sum_over_ranks, lambda x: x, [normal(2, 3)], label="one rank"),
     case("ArgMax", ops.arg_max, _arg_max, [distinct(3, 4)], smooth=False),
     case("ArgMax", ops.arg_max, _arg_max, [distinct(3, 4)], axis=0, keep_dim=True, smooth=False),
     case("ArgMax", ops.arg_max, _arg_max, [fixed([[1.0, 3.0, 3.0]])], smooth=False, label="tie"),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import pd_core as pd
+from pd_core.backend.base import NO_SEAM
 from pd_core.run.programs import program_cache
 from pd_core.run.structure import Structure
 
@@ -25,7 +26,7 @@ def network(x, label, width=4):
 
 
 def structure(*targets, fed=(), training=False):
-    return Structure(targets, [], [], fed, training).key
+    return Structure(targets, [], NO_SEAM, fed, training).key
 
 
 def test_the_same_expression_compiles_once():

@@ -4,14 +4,12 @@ import contextlib
 import itertools
 import pickle
 import threading
-import time
 
 import pytest
 
 import pd_v2 as paddle
 from pd_v2 import master
-from pd_v2.master import task_queue
-from pd_v2.master.task_queue import TaskQueue
+from pd_v2.master.connection import clear_connections, connect
 from pd_v2.reader import creator
 from pd_v2.recordio.chunks import chunk_offsets, read_chunk, write_records
 from pd_v2.training.batches import Batches
@@ -32,15 +30,6 @@ def connected(files, job="job"):
     client = master.client(job, timeout_sec=5)
     client.set_dataset([files])
     return client
-
-
-@pytest.fixture(autouse=True)
-def no_jobs(monkeypatch):
-    """No jobs of other tests, and passes count from 0."""
-    from pd_v2.master.client import _job
-
-    _job.cache_clear()
-    monkeypatch.setattr(creator, "pass_num", 0)
 
 
 def test_chunks_of_a_file(files):
@@ -106,10 +95,47 @@ def test_a_released_client_gives_its_chunk_to_another(files):
 
 def test_a_pass_that_is_over_has_no_records(files):
     client = connected(files)
-    client.paddle_start_get_records(3)
-    assert len(drained(client)) == 4500
-    client.paddle_start_get_records(2)
-    assert drained(client) == []
+    for pass_id, count in ((3, 4500), (2, 4500), (3, 0)):
+        client.paddle_start_get_records(pass_id)
+        assert len(drained(client)) == count
+
+
+def test_a_client_ahead_does_not_wait(files):
+    fast, slow = connected(files), connected(files)
+    slow.paddle_start_get_records(0)
+    assert slow.next_record()[1] == 0
+    for pass_id, count in ((0, 3500), (1, 4500)):
+        fast.paddle_start_get_records(pass_id)
+        assert len(within(60, lambda: drained(fast))) == count
+    assert len(drained(slow)) == CHUNK - 1
+
+
+def test_a_chunk_that_comes_back_is_read_by_who_is_left(files):
+    """A pass that one client has ended, while another one was inside of a chunk."""
+    one, two, third = (connected(files) for _ in range(3))
+    for client in (one, two):
+        client.paddle_start_get_records(0)
+    assert pickle.loads(one.next_record()[0]) == 0
+    assert len(drained(two)) == 3500
+    one.release()
+    third.paddle_start_get_records(0)
+    assert drained(third) == list(range(CHUNK))
+
+
+def test_the_worker_of_a_forked_process_is_another(files):
+    client = connected(files)
+    before = connect().process
+    clear_connections()  # what a fork does
+    client.paddle_start_get_records(0)
+    assert connect().process != before and len(drained(client)) == 4500
+
+
+def test_a_dataset_that_has_changed_is_an_error(files):
+    connected(files)
+    write_records(files.replace("*", "00001"), [b"short"])
+    with pytest.raises(ValueError, match=r"'job' has changed: .*part-00001 has \d+ bytes, it had"):
+        connected(files)
+    assert len(list(connected(files, "another").records(0))) == 2001
 
 
 def test_many_threads_read_each_record_once_a_pass(files):
@@ -132,130 +158,32 @@ def test_many_threads_read_each_record_once_a_pass(files):
     assert sorted(read[0]) == sorted(read[1]) == list(range(4500))
 
 
-def taken(queue, client, pass_id):
-    return list(iter(lambda: queue.take(client, pass_id), None))
+def within(seconds, work):
+    """The result of work in a thread that has to end in time."""
+    found, errors = [], []
 
+    def run():
+        try:
+            found.append(work())
+        except BaseException as error:
+            errors.append(error)
 
-def test_a_client_ahead_waits_for_those_behind():
-    queue = TaskQueue("ab")
-    queue.enter("fast", 0)
-    queue.enter("slow", 0)
-    assert queue.take("fast", 0) == "a" and queue.take("slow", 0) == "b"
-    queue.finish("fast", "a")
-    assert queue.take("fast", 0) is None
-    entered = threading.Event()
-
-    def go_ahead():
-        queue.enter("fast", 1)
-        entered.set()
-
-    thread = threading.Thread(target=go_ahead)
+    thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    assert not entered.wait(0.05)
-    queue.finish("slow", "b")
-    assert entered.wait(10)
-    thread.join()
-    assert taken(queue, "slow", 0) == []
-    assert taken(queue, "fast", 1) == ["a", "b"]
-
-
-def test_who_begins_anew_gives_back_its_tasks():
-    queue = TaskQueue("ab")
-    queue.enter("x", 0)
-    assert queue.take("x", 0) == "a"
-    queue.enter("x", 0)
-    assert taken(queue, "x", 0) == ["b", "a"]
-    queue.enter("x", 1)
-    assert taken(queue, "x", 1) == ["a", "b"]
-
-
-def test_leaving_an_earlier_pass_changes_nothing():
-    queue = TaskQueue("ab")
-    queue.enter("x", 0)
-    queue.enter("x", 1)
-    queue.leave("x", 0)
-    assert taken(queue, "x", 1) == ["a", "b"]
-
-
-def test_a_task_whose_lease_has_ended_goes_to_another(monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(task_queue.time, "monotonic", lambda: now[0])
-    queue = TaskQueue("ab", lease_seconds=10)
-    queue.enter("lost", 0)
-    queue.enter("other", 0)
-    assert (queue.take("lost", 0), queue.take("other", 0)) == ("a", "b")
-    now[0] = 9
-    queue.finish("other", "b")
-    assert queue.take("lost", 0) is None
-    queue.enter("lost", 0)
-    assert queue.take("lost", 0) == "a"
-    now[0] = 20
-    queue.enter("other", 0)
-    assert queue.take("other", 0) == "a"
-    queue.finish("lost", "a")  # too late
-    assert queue.take("lost", 0) is None
-    queue.finish("other", "a")
-    queue.enter("other", 1)
-    assert taken(queue, "other", 1) == ["a", "b"]
-
-
-def test_waiting_ends_with_the_lease_of_a_lost_client():
-    queue = TaskQueue("a", lease_seconds=0.02)
-    queue.enter("lost", 0)
-    assert queue.take("lost", 0) == "a"
-    in_a_thread(lambda: queue.enter("other", 1))
-    assert taken(queue, "other", 1) == ["a"]
-
-
-def in_a_thread(work):
-    """The result of work in a thread that has ended."""
-    found = []
-    thread = threading.Thread(target=lambda: found.append(work()), daemon=True)
-    thread.start()
-    thread.join(20)
+    thread.join(seconds)
     assert not thread.is_alive()
+    if errors:
+        raise errors[0]
     return found[0]
 
 
-@pytest.mark.parametrize("ended", [False, True])
-def test_nobody_waits_for_a_client_that_cannot_go_on(ended):
-    """As long as its lease, which is 20 minutes."""
-    queue = TaskQueue("ab")
-    first = in_a_thread if ended else lambda work: work()
-    first(lambda: queue.enter("half", 0))
-    assert first(lambda: queue.take("half", 0)) == "a"
-    start = time.monotonic()
-    queue.enter("next", 1)
-    assert time.monotonic() - start < 10
-    assert taken(queue, "next", 1) == ["a", "b"] and queue.take("half", 0) is None
-
-
-def test_who_waits_sees_a_thread_end():
-    queue, begun, done = TaskQueue("ab"), threading.Event(), threading.Event()
-
-    def half():
-        queue.enter("half", 0)
-        queue.take("half", 0)
-        begun.set()
-        done.wait(20)
-
-    threading.Thread(target=half, daemon=True).start()
-    assert begun.wait(20)
-    threading.Timer(0.1, done.set).start()
-    queue.enter("next", 1)
-    assert done.is_set() and taken(queue, "next", 1) == ["a", "b"]
-
-
-def test_one_trainer_at_a_time_saves_the_model(files, monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(task_queue.time, "monotonic", lambda: now[0])
+def test_one_trainer_at_a_time_saves_the_model(files):
     one, two = connected(files), connected(files)
-    assert one.request_save_model("trainer 1", 5000) == 1
-    assert two.request_save_model("trainer 2", 5000) == 0
-    assert two.request_save_model("trainer 1", 5000) == 1
-    assert connected(files, "another").request_save_model("trainer 2", 5000) == 1
-    now[0] = 5.0
-    assert two.request_save_model("trainer 2", 5000) == 1
+    assert one.request_save_model("trainer 1", 60_000) == 1
+    assert two.request_save_model("trainer 2", 60_000) == 0
+    assert two.request_save_model("trainer 1", 0) == 1
+    assert connected(files, "another").request_save_model("trainer 2", 60_000) == 1
+    assert two.request_save_model("trainer 2", 60_000) == 1
 
 
 @pytest.mark.parametrize(
@@ -304,20 +232,60 @@ def test_cloud_reader_begins_anew_after_a_part(files):
     reader = creator.cloud_reader(files, "etcd", timeout_sec=1, buf_size=8)
     with contextlib.closing(reader()) as samples:
         assert next(samples) == 0
+    assert list(samples) == []
     first = reader()
     assert next(first) == 0
     assert len(list(paddle.reader.firstn(reader, 10)())) == 10
     second = reader()
     assert next(second) == 0
     del first
-    assert len(list(second)) == 4499
+    assert within(60, lambda: list(second)) == list(range(1, 4500))
 
 
 def test_a_half_read_cloud_reader_does_not_block_the_next(files):
     half = creator.cloud_reader(files, "etcd")()
     assert next(half) == 0
-    assert list(creator.cloud_reader(files, "etcd")()) == list(range(4500))
-    assert list(half) == list(range(1, CHUNK))  # what it has at hand
+    whole = creator.cloud_reader(files, "etcd")
+    assert within(60, lambda: list(whole())) == list(range(4500))
+    assert within(60, lambda: list(half)) == list(range(1, 4500))  # a pass of its own
+
+
+def test_zipped_cloud_readers_read_everything_each(files):
+    readers = [creator.cloud_reader(files, "etcd") for _ in range(2)]
+    compose = paddle.reader.compose(*readers, readers[0])
+    for _ in range(2):
+        assert within(60, lambda: list(compose())) == [(i, i, i) for i in range(4500)]
+
+
+def test_chained_cloud_readers_read_everything_each(files):
+    reader = creator.cloud_reader(files, "etcd")
+    chain = paddle.reader.chain(reader, creator.cloud_reader(files, "etcd"), reader)
+    assert within(60, lambda: list(chain())) == [*range(4500)] * 3
+
+
+def test_readers_of_a_pass_in_one_thread_do_not_block(files):
+    """Three iterators of one pass, taken from in turn and left at different places."""
+    samples = [creator.cloud_reader(files, "etcd")() for _ in range(3)]
+
+    def take():
+        found = []
+        for items in samples:
+            creator.pass_num = 0
+            found.append(next(items))
+        for items in samples:
+            found += items
+        return found
+
+    assert sorted(within(60, take)) == list(range(4500))
+
+
+def test_an_iterator_that_is_collected_returns_its_chunk(files):
+    one, two = connected(files), connected(files)
+    one.paddle_start_get_records(0)
+    first = one.next_record()
+    del one
+    two.paddle_start_get_records(0)
+    assert first[1] == 0 and drained(two) == list(range(4500))
 
 
 def test_a_training_that_fails_does_not_block_the_next(files):

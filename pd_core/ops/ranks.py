@@ -1,0 +1,33 @@
+"""Values of all processes that train together, in the middle of a graph."""
+
+import numpy as np
+
+from ..graph.errors import DTypeError
+from ..graph.node import composite
+from ..graph.op import op
+from ..graph.variable import Operand, Variable, constant
+
+_synchronized: list[bool] = []
+
+
+@op
+def sum_over_ranks(x: Operand) -> Variable:
+    """Return the sum of floats x over the ranks of `pd.distributed`, the same on all of them.
+
+    The program pauses there, and all ranks must come to the same place. Its gradient sums up the
+    gradients of all ranks. On one process, and in exported models, it is x.
+    """
+    x = constant(x)
+    if x.dtype not in (np.float32, np.float64):
+        raise DTypeError(f"sum_over_ranks: takes float32 or float64, not {x!r}")
+    return composite("SumOverRanks", x, types=[(x.dims, x.dtype)])
+
+
+def synchronize_batch_norm(on: bool) -> None:
+    """Let batch normalizations that are built from now on use the statistics of all ranks."""
+    _synchronized[:] = [True] if on else []
+
+
+def batch_norm_is_synchronized() -> bool:
+    """Return whether batch normalizations use the statistics of all ranks."""
+    return bool(_synchronized)

@@ -1,0 +1,74 @@
+"""The server of a master: operations of a ledger as JSON over HTTP."""
+
+import json
+import socketserver
+import traceback
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from pd_v2.master.ledger import OPERATIONS
+
+_MOST_BYTES = 1 << 28  # of a message: the chunks of a dataset, about 10 bytes each
+
+
+class MasterServer(ThreadingHTTPServer):
+    """Server of a ledger at (host, port); port 0 is any that is free.
+
+    A request is POST /<operation> with the arguments as a JSON object, an answer {"result": ...} or
+    {"error": text}.
+    """
+
+    request_queue_size = 128
+    daemon_threads = True
+
+    def __init__(self, address, ledger):
+        self.ledger = ledger
+        super().__init__(address, _Handler)
+
+    @property
+    def address(self):
+        """The address as host:port."""
+        host, port = self.server_address[:2]
+        return f"{host}:{port}"
+
+    def server_bind(self):
+        """Bind the socket; the base class would ask the name service for the host's full name."""
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = self.server_address[:2]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    timeout = 30  # seconds, of a client that sends nothing
+
+    def do_POST(self):
+        """Answer a request."""
+        try:
+            status, answer = 200, {"result": self._operate()}
+        except (ValueError, TypeError) as error:
+            status, answer = 400, {"error": str(error)}
+        except OSError:  # the client has gone
+            return
+        except Exception as error:
+            traceback.print_exc()
+            status, answer = 500, {"error": f"master: {type(error).__name__}: {error}"}
+        body = json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _operate(self):
+        operation = OPERATIONS.get(self.path[1:])
+        # A page in a browser cannot send this type to a server that has not agreed.
+        if operation is None or self.headers.get_content_type() != "application/json":
+            raise ValueError(f"master: {self.path} with {self.headers.get_content_type()}")
+        length = int(self.headers.get("Content-Length", -1))
+        if not 0 <= length <= _MOST_BYTES:
+            raise ValueError(f"master: a message of {length} bytes, at most {_MOST_BYTES}")
+        arguments = json.loads(self.rfile.read(length))
+        if not isinstance(arguments, dict):
+            raise TypeError("master: the arguments are no JSON object")
+        return operation(self.server.ledger, **arguments)
+
+    def log_message(self, *args):
+        """Log nothing for each request."""
