@@ -71,7 +71,7 @@ def classifier(**attributes):
     output = L.fc(hidden, 2, act=A.Softmax(), name="output")
     cost = L.classification_cost(output, label)
     paddle.evaluator.auc(output, label)
-    return cost, output
+    return cost, output, label
 
 
 def trained(cost, optimizer, reader, seen=Seen, passes=2, **options):
@@ -115,7 +115,7 @@ def momentum():
 def pruned():
     """A pruning mask, from weights that each rank sets otherwise, a second cost, averages."""
     hook = paddle.attr.Hook("pruning", 0.5)
-    cost, output = classifier(param_attr=paddle.attr.Param(update_hooks=hook))
+    cost, output, _ = classifier(param_attr=paddle.attr.Param(update_hooks=hook))
     pool = paddle.parameters.create(cost)
     rank = int(os.environ.get("PADDLE_INIT_TRAINER_ID", "0"))
     pool.set("_hidden.w0", np.random.RandomState(rank).normal(size=(6, 5)).astype(np.float32))
@@ -160,6 +160,48 @@ def threaded():
     return trained(classifier()[0], paddle.optimizer.AdaGrad(), paddle.batch(reader, BATCH))
 
 
+def normalized():
+    """Batch normalization of the data: the mean of the ranks' means is that of the batch."""
+    x = L.data("x", T.dense_vector(6))
+    output = L.fc(L.batch_norm(x, name="norm"), 2, act=A.Softmax())
+    cost = L.classification_cost(output, L.data("label", T.integer_value(2)))
+    optimizer = paddle.optimizer.Momentum(learning_rate=0.0)
+    return {"mean": trained(cost, optimizer, paddle.batch(rows(), BATCH))["_norm.w1"]}
+
+
+def runner():
+    """A Runner with its own metrics, and a test of the same."""
+    cost, output, label = classifier()
+    tests, seen = [], []
+    items = [
+        paddle.runner.Counter(),
+        paddle.runner.TestEvery(
+            2, paddle.batch(rows(9, seed=8), 4), lambda _, result: tests.append(result)
+        ),
+        paddle.runner.Data(paddle.batch(rows(), BATCH)),
+        KeepCosts(seen),
+        paddle.runner.ForwardBackward(cost),
+        paddle.runner.Evaluate(output, label, "accuracy"),
+        paddle.runner.Update(paddle.optimizer.Adam(learning_rate=0.02)),
+    ]
+    with paddle.runner.runner_of(items) as training:
+        training.run(2)
+    results = [[test.cost, *test.metrics.values()] for test in tests]
+    return {"tests": np.array(results), "seen": np.array(seen)}
+
+
+class KeepCosts(paddle.runner.RunnerItem):
+    """Appends cost and metrics of each batch to a list."""
+
+    def __init__(self, seen):
+        self.seen = seen
+
+    def on_batch_end(self, following):
+        context = self.context
+        self.seen.append([context.cost, *context.metrics.values()])
+        return following()
+
+
 def shards(ranks):
     """The samples of each trainer; the last one has the most."""
     return [list(rows(8 + 9 * rank, seed=rank)()) for rank in range(ranks)]
@@ -193,7 +235,7 @@ def synchronous(ranks=None):
     return seen.end()
 
 
-LOCAL = momentum, pruned, table, threaded
+LOCAL = momentum, pruned, table, threaded, normalized, runner
 CLUSTER = (synchronous,)
 
 

@@ -50,7 +50,7 @@ def cluster(folder=None, seen=Whole):
 
 def train(reader, size, folder, seen, **options):
     """Train for two passes, with a checkpoint after every second batch."""
-    cost, _ = programs.classifier()
+    cost, _, _ = programs.classifier()
     pool = paddle.parameters.create(cost)
     optimizer = paddle.optimizer.Adam(learning_rate=0.02)
     trainer = paddle.trainer.SGD(cost, pool, optimizer, **options)
