@@ -15,6 +15,8 @@ import stat
 import tarfile
 import tempfile
 
+from .entries import Entries, Entry
+
 _WRITING = frozenset("wax+")
 _TEMPORARY = 0o700  # the mode of tempfile.mkdtemp
 
@@ -22,13 +24,14 @@ _TEMPORARY = 0o700  # the mode of tempfile.mkdtemp
 class PrivateFiles:
     """From now on this process writes to a private folder, which is removed when it ends.
 
-    Files that it creates under a name that nobody has, as `tempfile` does, and those in the folders
-    `shared` are left alone. A folder that exists already is made once more without an error. What
+    Temporary files and folders, as `tempfile` creates them, and files in the folders `shared` are
+    left alone. A folder that exists already is made once more without an error. What
     it removes or renames is so for this process only.
     """
 
     def __init__(self, shared=()):
         self._folder = tempfile.mkdtemp(prefix="pd-v2-rank-")
+        self._temporary = os.path.abspath(tempfile.gettempdir())
         self._shared = [os.path.abspath(folder) for folder in (*shared, self._folder)]
         self._paths = {}  # of a file that was written, to its private copy
         self._removed, self._made, self._folders = set(), set(), set()
@@ -97,10 +100,16 @@ class PrivateFiles:
         return private
 
     def _open_handle(self, path, flags, *args, **kwargs):
-        handle = self._real["open"](path, flags, *args, **kwargs)
-        if flags & os.O_CREAT and flags & os.O_EXCL and (key := self._key(path)):
-            self._made.add(key)
-        return handle
+        """Open as `os.open` does; a new name is private, but in the folder for temporary files."""
+        key = None if "dir_fd" in kwargs else self._key(path)
+        is_new = key is not None and flags & os.O_CREAT and flags & os.O_EXCL
+        if is_new and self._is_writing and key not in self._paths:
+            if os.path.dirname(key) == self._temporary:
+                self._made.add(key)
+            elif self._status(path) is None and self._real["access"](os.path.dirname(key), os.F_OK):
+                self._paths[key] = self._new()
+                self._removed.discard(key)
+        return self._real["open"](self._paths.get(key, path), flags, *args, **kwargs)
 
     # ---- the functions of `os`
 
@@ -188,7 +197,7 @@ class PrivateFiles:
         with entries:
             by_name = {entry.name: entry for entry in entries}
         names = self._names(path, by_name)
-        return _Entries([by_name.get(n) or _Entry(os.path.join(path, n), n) for n in names])
+        return Entries([by_name.get(n) or Entry(os.path.join(path, n), n) for n in names])
 
     def _names(self, path, names):
         """Names in a folder, as this process sees it."""
@@ -226,59 +235,6 @@ _PATCHED = (
     *("open", "stat", "lstat", "access", "chmod", "utime", "remove", "unlink", "rmdir"),
     *("rename", "replace", "mkdir", "listdir", "scandir"),
 )
-
-
-class _Entry:
-    """An entry of a folder for a private file, as `os.scandir` has them."""
-
-    def __init__(self, path, name):
-        self.path, self.name = path, name
-
-    def is_dir(self, *, follow_symlinks=True):
-        """Return that it is no folder."""
-        return False
-
-    def is_file(self, *, follow_symlinks=True):
-        """Return that it is a file."""
-        return True
-
-    def is_symlink(self):
-        """Return that it is no link."""
-        return False
-
-    def stat(self, *, follow_symlinks=True):
-        """Return the status of the file."""
-        return os.stat(self.path)
-
-    def inode(self):
-        """Return the number of the file in its file system."""
-        return self.stat().st_ino
-
-    def __fspath__(self):
-        return self.path
-
-
-class _Entries:
-    """The iterator that `os.scandir` returns."""
-
-    def __init__(self, entries):
-        self._entries = iter(entries)
-
-    def __iter__(self):
-        return self
-
-    def __next__(self):
-        return next(self._entries)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exc):
-        self.close()
-
-    def close(self):
-        """Give no more entries."""
-        self._entries = iter(())
 
 
 def tolerate_folders():

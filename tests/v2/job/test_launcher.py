@@ -136,6 +136,31 @@ def test_one_rank_ends_all(options, part, message, tmp_path):
     assert job.stdout.count("printed by 1") == len(options)
 
 
+TERMINATED = """
+import os, signal, time
+import paddle.v2 as paddle
+x = paddle.layer.data(name='x', type=paddle.data_type.dense_vector(1))
+cost = paddle.layer.sum_cost(paddle.layer.fc(x, 1))
+trainer = paddle.trainer.SGD(cost, paddle.parameters.create(cost), paddle.optimizer.Adam())
+
+def handler(event):
+    if isinstance(event, paddle.event.EndIteration):
+        time.sleep(0.005)
+        if event.batch_id == 2 and os.environ['PADDLE_INIT_TRAINER_ID'] == '0':
+            os.kill(os.getppid(), signal.SIGTERM)  # mpiexec
+
+trainer.train(paddle.batch(lambda: iter([([1.0],)] * 20000), 2), 1, handler)
+"""
+
+
+def test_sigterm_writes_a_last_checkpoint(tmp_path):
+    job = launch(tmp_path, "--checkpoint", tmp_path / "saved", script=TERMINATED)
+    assert job.returncode != 0
+    (path,) = (tmp_path / "saved").glob("batch-*")
+    assert int(path.name.removeprefix("batch-")) >= 3
+    assert "Traceback" not in job.stderr
+
+
 @pytest.mark.parametrize(
     "ranks, difference",
     [

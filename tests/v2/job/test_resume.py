@@ -17,8 +17,9 @@ def end_of(arrays):
     return {name: value for name, value in arrays.items() if name not in ("cost", "pass")}
 
 
-def test_other_numbers_of_ranks_go_on(tmp_path):
+def test_other_numbers_of_ranks_go_on(tmp_path, monkeypatch):
     jobs.mpiexec()
+    monkeypatch.setenv("PYTHONHASHSEED", "0")  # Python is not started once more
     whole = programs.run(resumed.local)
     programs.run(resumed.local, tmp_path / "one", resumed.Stopping)
     jobs.run(2, "-m", "pd_v2", "--own-files", resumed.__file__, tmp_path)
