@@ -111,10 +111,11 @@ def _can_open(path):
 def _launch(command, leading):
     parser = _parser()
     options = parser.parse_args([*leading, "-"])
-    command_line.apply(options, parser)
+    command_line.check(options, parser)
     if options.workers is not None:
         own = command_line.without(leading, "--workers")
         return _start_workers(options.workers, [*own, *command], parser)
+    command_line.apply(options)
     if pd.distributed.is_launched():
         # downloads are for all ranks
         joining.join(options.all_output, options.own_files, [import_module(_DATA).DATA_HOME])

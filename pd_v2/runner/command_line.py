@@ -87,12 +87,16 @@ def split(argv):
     return argv[:end], argv[end:]
 
 
-def apply(arguments, parser):
-    """Set the options of all trainings of this process; a wrong combination ends it."""
+def check(arguments, parser):
+    """End the process, with a message, if the options do not fit together."""
     if arguments.checkpoint is None:
         for name in ("every", "keep", "resume"):
             if getattr(arguments, name):
                 parser.error(f"--{name} needs --checkpoint DIR")
+
+
+def apply(arguments):
+    """Set the options of all trainings of this process."""
     checkpoint = None
     if arguments.checkpoint is not None:
         checkpoint = Checkpoint(
