@@ -103,6 +103,11 @@ def shutdown() -> None:
     world.leave()
 
 
+def is_launched() -> bool:
+    """Return whether `mpiexec`, or what a cluster has in its place, has started this process."""
+    return any(name in os.environ for name in _SIZES + _PLACES)
+
+
 def is_initialized() -> bool:
     """Return whether this process is between `init` and `shutdown`."""
     return bool(_current)
@@ -125,6 +130,11 @@ def world_size() -> int:
     return _current[0].world.size if _current else 1
 
 
+def reduction() -> str:
+    """Return "mean" or "sum": what becomes of the gradients of all ranks, see `init`."""
+    return current().settings.reduce
+
+
 def barrier() -> None:
     """Wait until all ranks have come here."""
     current().world.meet(BARRIER, Description())
@@ -142,7 +152,7 @@ def versions() -> list[str]:
 def _mpi() -> Any:
     """The module mpi4py.MPI in a job, else None."""
     loaded = "mpi4py.MPI" in sys.modules
-    if not loaded and not any(name in os.environ for name in _SIZES + _PLACES):
+    if not loaded and not is_launched():
         return None
     try:
         from mpi4py import MPI
