@@ -7,6 +7,7 @@ import pd_core as pd
 
 from . import settings
 from .deprecated_keywords import deprecated_keywords
+from .job.chunks import share_chunks
 from .job.joining import become_trainer
 from .optimizer import Optimizer
 from .parameters import Parameters
@@ -97,6 +98,8 @@ class SGD:
         and goes on from the newest whole checkpoint if there is one.
         """
         handler = default_event_handler if event_handler is None else event_handler
+        if self._step.has_own_data:
+            share_chunks()
         _check_arguments(reader, handler)
         options = current_options()
         checkpoint = options.checkpoint if checkpoint is None else checkpoint
