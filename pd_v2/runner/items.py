@@ -30,6 +30,8 @@ class Data(RunnerItem):
     `tracks` that, and the states of Python's and NumPy's global random generators.
     """
 
+    meets_ranks = True  # with the steps of `job_step`
+
     def __init__(self, reader, feeding=None, tracks=True):
         require_reader("Data", reader)
         self.reader, self.feeding = reader, feeding
