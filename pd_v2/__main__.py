@@ -1,19 +1,37 @@
 """`python -m pd_v2 script.py args`: run an unchanged program of 2017; also the command pd-v2.
 
 `-m module` and `-c text` work as with Python, and so does a folder or zip file with a __main__.py.
-`python -m pd_v2 export …` writes a network with its parameters as ONNX, `python -m pd_v2 check …`
-lists the names that programs use and pd_v2 lacks, `python -m pd_v2 report …` writes a page about
-trainings, `python -m pd_v2 master …` hands out chunks of data to workers.
+Started by mpiexec, it joins the job first, see `pd_v2.job`. `python -m pd_v2 export …` writes a
+network with its parameters as ONNX, `python -m pd_v2 check …` lists the names that programs use and
+pd_v2 lacks, `python -m pd_v2 report …` writes a page about trainings, `python -m pd_v2 master …`
+hands out chunks of data to workers.
 """
 
 import argparse
-import importlib
 import os
 import sys
+from importlib import import_module
 
+import pd_core as pd
+from pd_v2.job import joining, workers
 from pd_v2.runner import command_line
 
 _NAME = "python -m pd_v2"
+_DATA = "pd_v2.dataset.common"
+
+_EPILOG = """\
+examples:
+  pd-v2 train.py                                  a program with its arguments
+  pd-v2 --checkpoint saved --resume train.py      goes on after a kill
+  pd-v2 --workers 4 train.py                      on four processes of this machine
+  mpiexec -n 16 --hostfile hosts pd-v2 train.py   on several machines
+
+other commands:
+  pd-v2 export --help   write a network as ONNX
+  pd-v2 check --help    list names that programs use and pd_v2 lacks
+  pd-v2 report --help   write a page about trainings
+  pd-v2 master --help   hand out chunks of data to workers
+"""
 
 # First arguments that are not a script: the module whose main() takes the other arguments.
 _SUBCOMMANDS = {
@@ -26,12 +44,15 @@ _SUBCOMMANDS = {
 
 def main(argv=None):
     """Run a program, or show its translation. Errors of the program are not caught."""
-    argv = sys.argv[1:] if argv is None else list(argv)
+    is_command = argv is None
+    argv = sys.argv[1:] if is_command else list(argv)
     if argv and argv[0] in _SUBCOMMANDS:
-        return importlib.import_module(_SUBCOMMANDS[argv[0]]).main(argv[1:])
+        return import_module(_SUBCOMMANDS[argv[0]]).main(argv[1:])
     leading, argv = command_line.split(argv)
     if leading and not argv:
         _parser().error("there is no program to train with")
+    if is_command:
+        joining.share_hash_seed()
     if argv[:1] in (["-m"], ["-c"]) and len(argv) > 1:
         return _launch(argv, leading)
     options = _parser().parse_args(argv)
@@ -44,15 +65,21 @@ def main(argv=None):
     return _launch([options.script, *options.arguments], leading)
 
 
+class _HelpFormatter(argparse.HelpFormatter):
+    """Wraps all text but the examples at the end."""
+
+    def _fill_text(self, text, width, indent):
+        return text if text == _EPILOG else super()._fill_text(text, width, indent)
+
+
 def _parser():
     parser = argparse.ArgumentParser(
         prog=_NAME,
         usage="%(prog)s [-h] [--translate] [options of trainings] "
         "SCRIPT | -m MODULE | -c TEXT [ARGS ...]",
         description="Run a paddle.v2 program, Python 2 included, on this Python.",
-        epilog=f"{_NAME} export --help tells how to write a network as ONNX, "
-        f"{_NAME} check --help how to ask what programs use that pd_v2 lacks, and "
-        f"{_NAME} report --help how to write a page about trainings.",
+        formatter_class=_HelpFormatter,
+        epilog=_EPILOG,
     )
     parser.add_argument(
         "script", metavar="SCRIPT", help="a file, or a folder or zip file with a __main__.py"
@@ -82,13 +109,29 @@ def _can_open(path):
 
 
 def _launch(command, leading):
-    if leading:
-        parser = _parser()
-        command_line.apply(parser.parse_args([*leading, "-"]), parser)
+    parser = _parser()
+    options = parser.parse_args([*leading, "-"])
+    command_line.check(options, parser)
+    if options.workers is not None:
+        own = command_line.without(leading, "--workers")
+        return _start_workers(options.workers, [*own, *command], parser)
+    command_line.apply(options)
+    if pd.distributed.is_launched():
+        # downloads are for all ranks
+        joining.join(options.all_output, options.own_files, [import_module(_DATA).DATA_HOME])
     import pd_v2.as_paddle  # noqa: F401  makes `paddle` importable
     from pd_v2.python2 import launch
 
     launch(command)
+
+
+def _start_workers(number, argv, parser):
+    if pd.distributed.is_launched():
+        parser.error("--workers starts mpiexec, which has started this process already")
+    try:
+        workers.start(number, argv)
+    except ValueError as error:
+        parser.error(str(error))
 
 
 def _show(script):

@@ -98,6 +98,7 @@ def init(**kwargs):
     """
     options = {**_from_environment(), **kwargs}
     parsed = {name: _parsed(name, value) for name, value in options.items()}
+    parsed.update(_place_in_job(parsed))
     _warn_of_no_effect(parsed)
     before = _process.settings
     flags = {**before.flags, **parsed}
@@ -157,6 +158,20 @@ def _parsed(name, value):
     if name in _INTEGERS:
         return _integer(name, value)
     return value
+
+
+def _place_in_job(options):
+    """Return the place of this process in an MPI job; warn, once, of options that disagree."""
+    if pd.distributed.world_size() == 1:
+        return {}
+    rank, ranks = pd.distributed.rank(), pd.distributed.world_size()
+    place = {"num_gradient_servers": ranks, "trainer_id": rank}
+    other = {n: options[n] for n, value in place.items() if options.get(n, value) != value}
+    # rank 0 does not see that all ranks were given its number
+    if other and rank == (1 if other == {"trainer_id": 0} else 0):
+        text = ", ".join(f"{name}={value}" for name, value in other.items())
+        warn(f"init: {text}: this job has {ranks} trainers, and trainer_id is the rank of each")
+    return place
 
 
 def _integer(name, value):

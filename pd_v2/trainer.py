@@ -3,16 +3,21 @@
 from collections.abc import Iterator
 from contextlib import nullcontext
 
+import pd_core as pd
+
 from . import settings
 from .deprecated_keywords import deprecated_keywords
+from .job.chunks import share_chunks
+from .job.joining import become_trainer
 from .optimizer import Optimizer
 from .parameters import Parameters
 from .runner import Counter, Data, runner_of
 from .runner.items import BackwardEvent, PassEvents, TrainNetwork
+from .runner.job_step import network_step
 from .runner.options import current_options
-from .runner.step import NetworkStep
 from .runner.thread import TrainingThread
 from .topology import Topology
+from .warning import warn
 
 __all__ = ["SGD"]
 
@@ -27,8 +32,12 @@ class SGD:
     Gradients are summed over the batch. The cost of an event is the sum of the cost layers' values,
     before the update, divided by the number of samples. `extra_layers` are computed as well, for
     their evaluators; those that are costs are also trained on, but are not part of the reported
-    cost. `is_local=False` is accepted for a job with one trainer, and is the same as local
-    training; there are no parameter servers.
+    cost.
+
+    In an MPI job (`mpiexec -n 4 pd-v2 train.py`) all processes make the steps together, with the
+    sums of their gradients. With `is_local` each reads all samples and computes its slice of every
+    batch, so that the numbers are those of one process. With `is_local=False` each reads samples of
+    its own, as one trainer of a cluster in 2017; there are no parameter servers.
 
     With `check_numerics`, which 2017 did not have, `train` and `test` raise a pd.NumericError at
     the first operator that makes a NaN or an infinity, before anything is stored; by default
@@ -53,10 +62,14 @@ class SGD:
         if not isinstance(update_equation, Optimizer):
             raise TypeError("update equation parameter must be paddle.v2.optimizer.Optimizer")
         if not is_local:
-            _check_single_trainer(pserver_spec)
+            _check_trainers()
+            _warn_of_asynchronous(update_equation, pserver_spec)
+            become_trainer()
         self.__topology__ = Topology(cost, extra_layers)
         self.__optimizer__, self.__parameters__ = update_equation, parameters
-        self._step = NetworkStep(self.__topology__, parameters, update_equation, check_numerics)
+        self._step = network_step(
+            self.__topology__, parameters, update_equation, check_numerics, is_local=is_local
+        )
         self.__gradient_machine__ = self._step.machine
 
     def get_topology_proto(self):
@@ -85,6 +98,8 @@ class SGD:
         and goes on from the newest whole checkpoint if there is one.
         """
         handler = default_event_handler if event_handler is None else event_handler
+        if self._step.has_own_data:
+            share_chunks()
         _check_arguments(reader, handler)
         options = current_options()
         checkpoint = options.checkpoint if checkpoint is None else checkpoint
@@ -125,14 +140,27 @@ def _check_arguments(reader, handler):
         raise TypeError("event handler should be a function")
 
 
-def _check_single_trainer(pserver_spec):
-    """Check that `is_local=False` describes a job with a single trainer."""
+def _check_trainers():
+    """Check that the other trainers of a cluster, with `is_local=False`, are in the same job."""
+    if pd.distributed.world_size() > 1:
+        return
     flags = settings.current().flags
     trainers, number = flags.get("num_gradient_servers", 1), flags.get("trainer_id", 0)
-    if pserver_spec is not None:
-        raise ValueError(f"SGD: pserver_spec={pserver_spec!r}, but there are no parameter servers")
     if trainers != 1 or number != 0:
+        count = max(trainers, number + 1)
         raise ValueError(
-            f"SGD: is_local=False for trainer {number} of {trainers}, but only a single trainer is "
-            "supported\n  hint: paddle.init(num_gradient_servers=1, trainer_id=0)"
+            f"SGD: is_local=False for trainer {number} of {trainers}, but no other trainer was "
+            f"started with this one\n  hint: pd-v2 --workers {count} train.py, or on several "
+            f"machines mpiexec -n {count} pd-v2 train.py: they set both numbers"
+        )
+
+
+def _warn_of_asynchronous(optimizer, pserver_spec):
+    """Warn of settings by which trainers did not wait for each other in 2017."""
+    given = [] if pserver_spec is None else [f"pserver_spec={pserver_spec!r}"]
+    given += ["is_async=True"] if optimizer.is_async else []
+    if given and pd.distributed.rank() == 0:
+        warn(
+            f"SGD: {' and '.join(given)}: in 2017 the gradients of each trainer were applied at "
+            "once; here all trainers update together, with the sum of their gradients"
         )

@@ -30,8 +30,8 @@ ROOMS = (
     "run",
     "optimizers",
     "dynamic",
-    "distributed",
     "files",
+    "distributed",
     "training",
     "nn",
     "",
@@ -45,7 +45,7 @@ ORDER = (
     *("pickles", "recordio", "master", "online", "reader", "minibatch"),
     "image",
     # batches
-    *("data_feeder", "training", "py_paddle", "formats", "not_finite"),
+    *("data_feeder", "training", "py_paddle", "formats", "not_finite", "job"),
     # layers
     *("unfit", "build", "config_base", "attr", "topology", "evaluator", "layer", "networks", "op"),
     # training

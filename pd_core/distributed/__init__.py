@@ -2,9 +2,20 @@
 
 from .collectives import allgather, allreduce, broadcast, no_sync, set_batch_size
 from .empty import empty_step
-from .process import barrier, init, is_initialized, rank, shutdown, world_size
+from .process import (
+    barrier,
+    init,
+    is_initialized,
+    is_launched,
+    rank,
+    reduction,
+    shutdown,
+    world_size,
+)
+from .table import ShardedTable
 
 __all__ = [
+    "ShardedTable",
     "allgather",
     "allreduce",
     "barrier",
@@ -12,8 +23,10 @@ __all__ = [
     "empty_step",
     "init",
     "is_initialized",
+    "is_launched",
     "no_sync",
     "rank",
+    "reduction",
     "set_batch_size",
     "shutdown",
     "world_size",

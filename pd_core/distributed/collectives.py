@@ -24,14 +24,16 @@ _FUNCTIONS = {"sum": np.add, "mean": np.add, "max": np.maximum}
 def broadcast(variables: Iterable[Variable] | None = None, root: int = 0) -> None:
     """Give all ranks the values that persistent variables have on the rank `root`.
 
-    By default all variables; in the default session. The first step of a session does it for
-    those that it reads, from rank 0.
+    By default all variables but the rows of sharded tables; in the default session. The first step
+    of a session does it for those that it reads, from rank 0.
     """
     exchange, session = current(), default_session()
     world = exchange.world
     if not 0 <= root < world.size:
         raise ValueError(f"broadcast: root is a rank below {world.size}, not {root}")
-    every = list(persistent_variables() if variables is None else variables)
+    if variables is None:
+        variables = [v for v in persistent_variables() if not v.is_shard]
+    every = list(variables)
     lines = [f"root={root}", *(f"{v.name}: {v.dtype}{list(v.dims)}" for v in every)]
     world.meet(BROADCAST, Description(lines))
     for v, array in zip(

@@ -6,11 +6,13 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from ..graph.errors import GraphError
+from ..graph.node import ancestors
 from ..graph.update import Update
 from ..graph.variable import static
 from ..run.exchange import Exchange
 from ..run.feeds import Feeds, feed_arrays
 from ..run.session import default_session
+from ..run.supplied import supply_nothing
 from ..run.targets import computed_variables
 from .process import current
 
@@ -26,9 +28,10 @@ def empty_step(update: Update | Sequence[Update], feeds: Feeds | None = None) ->
     is drawn. `feeds` are what the update itself is computed from, such as a fed learning rate. In
     the default session.
 
-    Inside `no_sync()` it does nothing; what was added up there before is exchanged by the next one
-    outside of it. GraphError if no rank has a batch, for an update without gradients, and inside
-    `session.exchanging()`.
+    Inside `no_sync()` it takes part in lookups of sharded tables alone; what was added up there
+    before is exchanged by the next one outside of it. GraphError if no rank has a batch, for an
+    update without gradients, inside `session.exchanging()`, and where a step sums over the ranks
+    before its gradients, as batch normalization does with `sync_batch_norm`.
     """
     updates = [update] if isinstance(update, Update) else list(update)
     for u in updates:
@@ -39,6 +42,7 @@ def empty_step(update: Update | Sequence[Update], feeds: Feeds | None = None) ->
         raise GraphError(
             "empty_step: inside session.exchanging() the ranks exchange nothing themselves"
         )
+    supply_nothing(session, [], updates)
     if process.accumulating:
         return
     part = process.of(session)
@@ -46,7 +50,13 @@ def empty_step(update: Update | Sequence[Update], feeds: Feeds | None = None) ->
         raise GraphError("empty_step: no rank has a batch in this step: there is one rank")
     bare = [_without_effects(u) for u in updates]
     fed = feed_arrays(feeds or {}, lambda: computed_variables(updates))
-    for w, gradient in Exchange(part, bare).gradients.items():
+    exchange = Exchange(part, bare)
+    if any(node.op_type == "SumOverRanks" for node in ancestors(exchange.seam)):
+        raise GraphError(
+            f"empty_step: rank {process.world.rank} has no batch, and the step sums over the ranks "
+            "before its gradients\n  hint: with sync_batch_norm every rank needs rows of each batch"
+        )
+    for w, gradient in exchange.gradients.items():
         fed.update(_zeros(w, gradient))
     with part.without_batch(updates):
         session.apply(bare, fed)

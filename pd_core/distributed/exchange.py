@@ -15,14 +15,15 @@ from ..graph.update import Update
 from ..graph.variable import Variable, static
 from ..run.exchange import Gradients
 from ..run.session import Session
-from .buffers import Buffer
+from .buffers import WHAT, Buffer
 from .overlap import Overlap
 from .recovery import RankLost
 from .rows import gather_rows, join_rows
+from .table_routes import sum_at_owners
 from .world import STEP, SUM, Description, World
 
 _UNSEEN, _LATE = 1, 2  # flags: variables not compared yet; their gradients are computed already
-_NO_BATCH = -1.0  # the weight of a rank in an empty step
+NO_BATCH = -1.0  # the weight of a rank in an empty step
 _GOLDEN = 0x9E3779B9  # 2^32 / golden ratio: seeds of neighbouring ranks are far apart
 
 
@@ -72,7 +73,7 @@ class RankExchange:
 
     def draw_seed(self, seed: int) -> int:
         """Return the seed of this rank's random draws; rank 0 has the session's."""
-        own = self.world.ids[self.world.rank]  # not another one after ranks were lost
+        own = self.world.id  # not another one after ranks were lost
         if not self.settings.own_draws or own == 0:
             return seed
         return (seed + own * _GOLDEN) % 2**32
@@ -108,7 +109,7 @@ class RankExchange:
         `every` has the weights of the ranks that have met, by their `ids`; some may be lost since.
         """
         weights = np.array([every[i] for i in self.world.ids])
-        has_batch = weights != _NO_BATCH
+        has_batch = weights != NO_BATCH
         if len(weights) < len(every) and not (has_batch & (weights != 0.0)).any():
             return 0.0
         if not has_batch.any():
@@ -183,17 +184,18 @@ class SessionExchange:
             plan = self._plans[step] = Plan(self.process, self._empty or updates, gradients)
         samples = self.process.samples
         if self._empty and not self.accumulated:
-            samples = _NO_BATCH
+            samples = NO_BATCH
         flags = 0
         if not plan.compared and any(v not in self._seen for v in plan.states()):
             is_late = (computed and not self._empty) or self.accumulated
             flags = _UNSEEN | (_LATE if is_late else 0)
-        self._weights, flags = world.meet(
+        weights, flags = world.meet(
             STEP,
             plan.description,
             np.nan if samples is None else samples,
             flags,
         )
+        self._weights = dict(zip(world.met, weights.tolist(), strict=True))
         if flags & _UNSEEN:
             self._synchronize(plan.states(), bool(flags & _LATE))
         plan.prepare()
@@ -264,7 +266,9 @@ class Plan:
         self.compared = False  # whether the ranks have compared all of its variables
         self._states = [ref(v) for v in _states(updates)]
         self.description = Description(_lines(updates, gradients, process.settings))
-        self.sparse = [ref(w) for w, g in gradients.items() if isinstance(g, tuple)]
+        by_rows = [w for w, g in gradients.items() if isinstance(g, tuple)]
+        self.sparse = [ref(w) for w in by_rows if not w.is_shard]
+        self.sharded = [ref(w) for w in by_rows if w.is_shard]
         self._dense: dict[np.dtype, list[Any]] = {}
         for w, g in reversed(
             list(gradients.items())
@@ -329,14 +333,16 @@ class Plan:
         tables: list[Any] = [w() for w in self.sparse]
         pairs: list[Any] = [gradients[w] for w in tables]
         wires = [process.settings.wire(np.dtype(w.dtype)) for w in tables]
+        shards: list[Any] = [w() for w in self.sharded]
 
         def operation():
             factor = process.factor(weights)
             sums = self._sum(gradients, factor)
-            return sums, gather_rows(process.world, pairs, factor, wires)
+            rows = gather_rows(process.world, pairs, factor, wires)
+            return sums, rows + [self._sum_at_owners(w, gradients[w], factor) for w in shards]
 
         sums, rows = process.world.recovering(operation)
-        exchanged: Gradients = dict(zip(tables, rows, strict=True))
+        exchanged: Gradients = dict(zip(tables + shards, rows, strict=True))
         for refs, arrays in zip(self._dense.values(), sums, strict=True):
             exchanged.update(zip([w() for w in refs], arrays, strict=True))
         return exchanged
@@ -353,9 +359,19 @@ class Plan:
             buffer.reduce([gradients[w()] for w in refs], factor) for refs, buffer in self.dense
         ]
 
+    def _sum_at_owners(self, w, pair, factor):
+        """The gradient of the rows of a sharded table that this rank owns."""
+        wire = self.process.settings.wire(np.dtype(w.dtype))
+        world, sent = self.process.world, w.table.sent
+        rows, values = sum_at_owners(world, pair, factor, wire, WHAT, sent)
+        return rows // world.size, values
+
 
 def _states(updates):
-    """The persistent variables that training steps read or write, in the order of the graph."""
+    """The persistent variables that training steps read or write, in the order of the graph.
+
+    They have one value on all ranks: rows of sharded tables, with their slots, are left out.
+    """
     assignments = [a for u in updates if u.gradients for a in u.assignments]
     states: dict[Variable, None] = {}
     for node in ancestors([a.value for a in assignments]):
@@ -364,7 +380,7 @@ def _states(updates):
             if origin is not None and origin.is_persistent:
                 states[origin] = None
     states.update(dict.fromkeys(a.variable for a in assignments))
-    return list(states)
+    return [v for v in states if not v.is_shard]
 
 
 def _lines(updates, gradients, settings):
@@ -372,6 +388,7 @@ def _lines(updates, gradients, settings):
     lines = [str(settings)]
     for number, (w, g) in enumerate(gradients.items()):
         form = "rows of " if isinstance(g, tuple) else ""
+        form = form if not w.is_shard else "rows of the sharded table "
         lines.append(f"gradient {number} of {form}{w.name}: {w.dtype}{list(w.dims)}")
     lines.append(f"no gradient {len(gradients)}")  # another rank may have one
     seam = [v for g in gradients.values() for v in (g if isinstance(g, tuple) else (g,))]

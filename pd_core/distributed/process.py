@@ -123,6 +123,11 @@ def shutdown() -> None:
         report.close()
 
 
+def is_launched() -> bool:
+    """Return whether `mpiexec`, or what a cluster has in its place, has started this process."""
+    return any(name in os.environ for name in _SIZES + _PLACES)
+
+
 def is_initialized() -> bool:
     """Return whether this process is between `init` and `shutdown`."""
     return bool(_current)
@@ -143,6 +148,11 @@ def rank() -> int:
 def world_size() -> int:
     """Return the number of processes in the job; 1 before `init`."""
     return _current[0].world.size if _current else 1
+
+
+def reduction() -> str:
+    """Return "mean" or "sum": what becomes of the gradients of all ranks, see `init`."""
+    return current().settings.reduce
 
 
 def barrier() -> None:
@@ -175,7 +185,7 @@ def _can_shrink(mpi: Any, on_failure: str | None) -> bool:
 def _mpi() -> Any:
     """The module mpi4py.MPI in a job, else None."""
     loaded = "mpi4py.MPI" in sys.modules
-    if not loaded and not any(name in os.environ for name in _SIZES + _PLACES):
+    if not loaded and not is_launched():
         return None
     if tolerates_faults():
         # MPI_Finalize of Open MPI 5.0 may wait for a rank that was killed shortly before

@@ -89,13 +89,14 @@ class Recovery:
         world = self.world
         if world.broken is not None:
             raise RankLost(f"{world.broken}\n  hint: {GO_ON}") from error
-        if world.can_shrink and not world.undivided:
+        if world.can_shrink and not world.divided:
             return
         lost = self._failed()
         with suppress(world.mpi.Exception, NotImplementedError):
             world.comm.Revoke()  # the others wait for this rank then
         world.give_up(error, f"{ranks_text(lost)} of {world.size} was lost" if lost else str(error))
-        because = f"; each rank has a part of {world.undivided[0]}" if world.undivided else ""
+        names = ", ".join(sorted(table.name for table in world.divided))
+        because = f"; each rank has a part of {names}" if names else ""
         raise RankLost(lost_text(lost, world.size) + because + f"\n  hint: {GO_ON}") from error
 
     def _failed(self):

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from .recovery import Recovery, ranks_text
 T = TypeVar("T")
 
 # What a rank has come to, in its header.
-INIT, STEP, BARRIER, BROADCAST, ALLREDUCE, ALLGATHER, SUM, END = range(8)
+INIT, STEP, BARRIER, BROADCAST, ALLREDUCE, ALLGATHER, SUM, TABLE, BATCH, END = range(10)
 _NAMES = {
     INIT: "init()",
     STEP: "a training step",
@@ -26,6 +27,8 @@ _NAMES = {
     ALLGATHER: "allgather()",
     SUM: "a sum over the ranks inside a program",
     END: "its end",
+    TABLE: "an exchange of a sharded table",
+    BATCH: "a batch of a Runner",
 }
 _HEADER_TAG, _LINES_TAG, _ROLL_TAG = 7101, 7102, 7103
 # How long a rank asks without a pause for others that compute, and for data that is under way
@@ -57,13 +60,18 @@ class World:
         self.comm: Any = None if mpi is None else mpi.COMM_WORLD
         self.rank = 0 if mpi is None else mpi.COMM_WORLD.Get_rank()
         self.size = 1 if mpi is None else mpi.COMM_WORLD.Get_size()
-        self.ids = tuple(range(self.size))
+        self.ids = self.met = tuple(range(self.size))
         self.can_shrink = can_shrink
-        self.undivided: list[str] = []  # what is lost with any rank, such as the parts of a table
+        self.divided: WeakSet[Any] = WeakSet()  # tables of which each rank has a part
         self.broken: str | None = None
         self.ended = False  # whether another rank takes no more steps
         self.recovery = Recovery(self)
         self._pending: list[Any] = []  # requests and their arrays, after a timeout
+
+    @property
+    def id(self) -> int:
+        """The number that this rank had at the start."""
+        return self.ids[self.rank]
 
     def separate(self) -> None:
         """Exchange by messages that no other user of MPI in the process can see."""
@@ -82,15 +90,17 @@ class World:
 
     def meet(
         self, kind: int, description: Description, weight: float = np.nan, flags: int = 0
-    ) -> tuple[dict[int, float], int]:
+    ) -> tuple[np.ndarray, int]:
         """Wait until all ranks have come to the same point.
 
         `description` is that of what is exchanged there, the same on all ranks. Returns the weights
-        of the ranks by their `ids`, and the union of their flags. GraphError on all ranks if they
-        have come to different points; TimeoutError names those that have not come.
+        of the ranks, and the union of their flags; `met` are the `ids` of these ranks. GraphError
+        on all ranks if they have come to different points; TimeoutError names those that have not
+        come.
         """
         if self.size == 1:
-            return {self.ids[0]: weight}, flags
+            self.met = self.ids
+            return np.array([weight]), flags
         ids, headers = self.recovering(
             lambda: (self.ids, self._headers(kind, description, weight, flags))
         )
@@ -109,8 +119,10 @@ class World:
         if (headers[:, 1] != headers[0, 1]).any():
             sizes = dict(zip(ids, headers[:, 4].tolist(), strict=True))
             raise GraphError(self._difference(_NAMES[kind], description, sizes))
-        weights = np.ascontiguousarray(headers[:, 2]).view(np.float64).tolist()
-        return dict(zip(ids, weights, strict=True)), int(np.bitwise_or.reduce(headers[:, 3]))
+        self.met = ids
+        return np.ascontiguousarray(headers[:, 2]).view(np.float64), int(
+            np.bitwise_or.reduce(headers[:, 3])
+        )
 
     def leave(self) -> None:
         """Tell the other ranks that this one takes no more steps.

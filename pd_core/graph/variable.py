@@ -70,6 +70,8 @@ class Variable:
     regularizer: GradientFunction | None = None
     clip: GradientFunction | None = None
     row_sparse: bool = False
+    table: Any = None  # the ShardedTable of whose rows it has a value for each
+    supplier: Any = None  # what computes its value on the host, see `run.supplied`
     counts: Dim | None = None  # of fed sequence lengths: the name of the size that is their sum
     site: Site | None = None
     unfit: Exception | None = None  # of a slot that cannot be fed: the error if a target needs it
@@ -177,6 +179,11 @@ class Variable:
     def is_persistent(self) -> bool:
         """Whether the session keeps a value for it between evaluations."""
         return self.fill is not None
+
+    @property
+    def is_shard(self) -> bool:
+        """Whether its value is a part of a table, and another one in each process."""
+        return self.table is not None and self.table.ranks > 1
 
     @property
     def is_feed(self) -> bool:

@@ -1,6 +1,7 @@
 """The rings of `Module.fit`: data, and the step as a static graph or as `train_one_batch`."""
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,8 @@ Shape = tuple[int | None, ...]
 class SourceData(Data):
     """The batches of a Source, in the context as flat tuples of arrays."""
 
-    def __init__(self, source: Source):
-        super().__init__(source.reader, inputs=[])
+    def __init__(self, source: Source, split: bool):
+        super().__init__(source.reader, inputs=[], split=split)
         self.source = source
 
     def feeds(self, batch: Any) -> Any:
@@ -115,14 +116,31 @@ class StaticStep(ForwardBackward):
         shapes = [[list(shape) for shape in each] for each in self._built_for]
         return {**super().state(), "shapes": shapes}
 
+    def check(self, state: Mapping[str, Any]) -> None:
+        super().check(state)
+        wanted = len(self._built_for[0])
+        for shapes in _state_shapes(state):
+            if len(shapes) != wanted:
+                raise GraphError(
+                    f"Resume: the checkpoint is of batches of {len(shapes)} arrays, not {wanted}"
+                )
+
     def restore(self, state: Mapping[str, Any]) -> None:
         # Random draws are named by how often their layers were built: so it is built as often.
-        built_for = [[tuple(shape) for shape in each] for each in state["shapes"]]
+        built_for = _state_shapes(state)
         for shapes in built_for[len(self._built_for) :]:
             self._rebuild(shapes)
         if self._built_for[-1] != built_for[-1]:
             self._rebuild(built_for[-1])
         super().restore(state)
+
+
+def _state_shapes(state):
+    """The shapes of the graphs of a state, sizes or None."""
+    return [
+        [tuple([None if d is None else index(d) for d in shape]) for shape in each]
+        for each in state["shapes"]
+    ]
 
 
 def _wider(name, shape, array):
@@ -155,8 +173,8 @@ class ModuleStep(Step):
             return True
         if "weight" in self.source.names:
             raise TypeError("fit: train_one_batch computes the cost, it takes no weights")
-        output, context.cost = _output_and_cost(self.module(*context.feeds))
-        self.count({"cost": context.cost})
+        output, cost = _output_and_cost(self.module(*context.feeds))
+        ranks = context.ranks
         for evaluator in self.evaluators:
             if output is None:
                 raise TypeError(
@@ -164,7 +182,11 @@ class ModuleStep(Step):
                 )
             targets = context.feeds[self.source.targets]
             prediction, label = self.objective.pair(list(variables_in(output)), targets)
-            evaluator.receive([prediction.numpy(), label])
+            has_none = ranks is not None and ranks.samples == 0  # but rows without a weight
+            arrays = None if has_none else [prediction.numpy(), label]
+            evaluator.receive(arrays, ranks is not None)
+        context.cost = self.joined({"cost": cost}, self.evaluators)["cost"]
+        self.count({"cost": context.cost})
         context.metrics = self._metrics  # called when they are read
         return False
 
@@ -174,7 +196,7 @@ class ModuleStep(Step):
     def test(self, reader: Any) -> dict[str, float]:
         """Return `cost` and the metrics over a reader, in evaluation mode."""
         self.objective.check("TestEvery")
-        return evaluated(self.module, self.objective, _tested(reader))
+        return evaluated(self.module, self.objective, _tested(reader), self.context.ranks)
 
 
 def _tested(reader):

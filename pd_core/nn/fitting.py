@@ -70,8 +70,12 @@ def fit(
     validation: Source | None,
     callbacks: Sequence[RunnerItem],
     epochs: int,
+    split: bool,
 ) -> History:
-    """Train a module in training mode, and return to its modes; `forward` builds it statically."""
+    """Train a module in training mode, and return to its modes; `forward` builds it statically.
+
+    With `split` the batches are those of all ranks of a job together.
+    """
     is_stepping = hasattr(module, "train_one_batch")
     objective.check("fit", needs_loss=not is_stepping or validation is not None)
     if is_stepping and optimizer is not None:
@@ -99,7 +103,15 @@ def fit(
         recorder = Recorder()
         if validation is not None:
             inner.append(TestEvery(passes=1, reader=validation, on_result=recorder.validated))
-        items = [Device(), Counter(), SourceData(training), *callbacks, step, *inner, recorder]
+        items = [
+            Device(),
+            Counter(),
+            SourceData(training, split),
+            *callbacks,
+            step,
+            *inner,
+            recorder,
+        ]
         with runner_of(items) as runner:
             runner.run(epochs)
         return recorder.history

@@ -66,5 +66,13 @@ class Recorder(RunnerItem):
     def state(self) -> dict[str, Any]:
         return dict(self.history)
 
+    def check(self, state: Mapping[str, Any]) -> None:
+        _numbers(state)
+
     def restore(self, state: Mapping[str, Any]) -> None:
-        self.history = History(state)
+        self.history = History(_numbers(state))
+
+
+def _numbers(state):
+    """The numbers of a state, lists of floats by name."""
+    return {str(name): [float(value) for value in values] for name, values in state.items()}

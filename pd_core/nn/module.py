@@ -20,6 +20,7 @@ from ..ops.mode import mode
 from ..optimizers.base import Optimizer
 from ..run.session import default_session
 from ..training import RunnerItem
+from ..training.ranks import job
 from . import saved
 from .evaluation import evaluated, predicted
 from .fit_data import array_source, is_array, reader_source, source_of
@@ -149,6 +150,7 @@ class Module(Layer):
         shuffle: bool = True,
         seed: int = 0,
         verbose: bool | None = None,
+        split: bool = True,
     ) -> History:
         """Train until there were so many epochs; return the numbers of each.
 
@@ -173,6 +175,11 @@ class Module(Layer):
 
         `verbose` shows a bar for each epoch, by default only in a terminal.
 
+        In a job of `pd.distributed` all ranks call it. x, y and the validation are the whole data
+        on each of them, and `batch_size` that of all together: each rank takes its rows of every
+        batch. With `split=False` data and `batch_size` are those of this rank alone. The numbers of
+        the History are over all ranks.
+
         The module is in training mode meanwhile. If it was that before, layers below it that are in
         evaluation mode stay so.
         """
@@ -190,7 +197,7 @@ class Module(Layer):
         objective, forward = Objective(loss, metrics), self._static_forward()
         self._objective = objective
         items = shown(callbacks, verbose)
-        return fit(self, forward, objective, optimizer, training, validation, items, epochs)
+        return fit(self, forward, objective, optimizer, training, validation, items, epochs, split)
 
     def _static_forward(self) -> Callable[..., Any]:
         """Return a function that builds `forward` on feed slots.
@@ -215,28 +222,32 @@ class Module(Layer):
         loss: Loss | None = None,
         metrics: Metrics | None = None,
         batch_size: int = 32,
+        split: bool = True,
     ) -> dict[str, float]:
         """Return the mean `cost`, and metrics by name, in evaluation mode.
 
         x and y are those of `fit`, without weights. Loss and metrics are those of the last `fit`
-        unless they are given.
+        unless they are given. In a job all ranks call it with the whole data, and each computes its
+        rows of every batch; with `split=False` a rank evaluates its own data alone.
         """
         last = self._objective
         objective = Objective(loss or last.loss, last.metrics if metrics is None else metrics)
         objective.check("evaluate")
-        return evaluated(self, objective, source_of("evaluate", x, y, batch_size=batch_size))
+        source = source_of("evaluate", x, y, batch_size=batch_size)
+        return evaluated(self, objective, source, job(splits=True) if split else None)
 
-    def predict(self, x: Any, *, batch_size: int = 32) -> Any:
+    def predict(self, x: Any, *, batch_size: int = 32, split: bool = True) -> Any:
         """Return the output in evaluation mode for all samples, arrays in its nesting.
 
         x is an array [N, ...], a tuple or list of arrays for several inputs, or a reader of batches
-        of these.
+        of these. In a job all ranks call it with the same x, each computes its rows of every batch,
+        and all get all rows; with `split=False` a rank computes its own x alone.
         """
         if is_array(x):
             source = array_source("predict", x, batch_size=batch_size)
         else:
             source = reader_source("predict", x)
-        return predicted(self, source)
+        return predicted(self, source, job(splits=True) if split else None)
 
     # ---- parameters
 

@@ -34,7 +34,7 @@ class MovingAverage:
         for a in step.assignments:
             if a.owner is a.variable:
                 v = a.variable
-                average = state(f"{name}/{v.name}", v.dims, v.dtype)
+                average = state(f"{name}/{v.name}", v.dims, v.dtype, table=v.table)
                 self.averages[v] = average
                 added.append(Assignment(average, self._updated(average, a.value), owner=v))
         return step.including(added)

@@ -13,7 +13,7 @@ from ..graph.initializers import Constant
 from ..graph.names import adopt, names
 from ..graph.update import Assignment, Update
 from ..graph.variable import Dims, Variable
-from .regularizers import Clip, ClipGlobalNorm, Penalty
+from .regularizers import Clip, ClipGlobalNorm, ClipNorm, Penalty
 from .row_sparse import Gradient, RowGradient, Whole, split
 
 Rate = float | Variable  # the learning rate of one step
@@ -39,12 +39,15 @@ class TraceableOptimizer(Protocol):
         """Return (new w, new values of the slots)."""
 
 
-def state(name: str, dims: Dims, dtype: DTypeLike, value: float = 0.0) -> Variable:
+def state(
+    name: str, dims: Dims, dtype: DTypeLike, value: float = 0.0, table: Any = None
+) -> Variable:
     """Create persistent state under a full name, all elements `value`.
 
-    Name and value are freed with the last Update that uses it.
+    Name and value are freed with the last Update that uses it. `table` is the attribute of the
+    parameter of whose rows it has a value for each.
     """
-    return adopt(Variable.of(dims, dtype, name, fill=Constant(value)), weak=True)
+    return adopt(Variable.of(dims, dtype, name, fill=Constant(value), table=table), weak=True)
 
 
 class Tracing:
@@ -94,6 +97,8 @@ class Tracing:
         clip = self.optimizer.clip
         each = None if isinstance(clip, ClipGlobalNorm) else clip
         clips = [part.parameter.clip or each for part, _ in pairs]
+        for (part, _), fn in zip(pairs, clips, strict=True):
+            _check_clip(part.parameter, fn or clip)
         pairs = [
             (part, g if fn is None else fn(g, part.read(part.parameter)))
             for (part, g), fn in zip(pairs, clips, strict=True)
@@ -147,7 +152,18 @@ class Tracing:
     ) -> Variable:
         """Create state of a parameter, or of the update as a whole."""
         owner = "" if w is None else f"{w.name}/"
-        return state(f"{self.name}/{owner}{name}", dims, dtype, value)
+        table = w.table if w is not None and dims[:1] == w.dims[:1] else None
+        return state(f"{self.name}/{owner}{name}", dims, dtype, value, table)
+
+
+def _check_clip(w, clip):
+    """Refuse norms over the rows of a sharded table: each process would have another one."""
+    if w.is_shard and isinstance(clip, ClipNorm | ClipGlobalNorm):
+        raise GraphError(
+            f"{clip}: each process has other rows of the sharded table {w.name}, so there is no "
+            "norm of its gradient\n  hint: clip=ClipElements(...), or train the table by an "
+            "optimizer of its own"
+        )
 
 
 def _exchangeable(w, g):

@@ -1,24 +1,57 @@
 """States of sessions: what is checked before a value is restored."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from operator import index
 from typing import Any
 
 import numpy as np
 
-from ..graph.errors import ShapeError
+from ..graph.errors import GraphError, ShapeError
 from ..graph.namespace import persistent_variables
 from ..graph.variable import Variable
 
 
+def without_shards(variables: Iterable[Variable]) -> list[Variable]:
+    """Return the variables that are no part of a sharded table."""
+    return [v for v in variables if not v.is_shard]
+
+
+def state_of(
+    seed: int, draws: Counter[int], values: dict[str, np.ndarray], stored: Sequence[Variable]
+) -> dict[str, Any]:
+    """Return the state of a session with these values, and the names of sharded tables."""
+    counts = {str(stream): count for stream, count in draws.items()}
+    state = {"seed": seed, "draws": counts, "values": values}
+    tables = sorted({v.table.name for v in stored if v.is_shard})
+    return {**state, "tables": tables} if tables else state
+
+
+def waiting_value(session: Any, v: Variable) -> np.ndarray | None:
+    """Return the value that was restored for a variable of this name before there was one."""
+    for waiting in (session.waiting, {} if v.table is None else v.table.waiting(session)):
+        if v.name in waiting:
+            array = fitting(v, waiting[v.name])
+            del waiting[v.name]
+            return array
+    return None
+
+
 def restorable(
-    state: Mapping[str, Any],
+    state: Mapping[str, Any], stored: Sequence[Variable]
 ) -> tuple[int, Counter[int], dict[Variable, np.ndarray], dict[str, np.ndarray]]:
     """Return seed, draws, {Variable: array} and {name of no variable yet: array} of a state.
 
-    ShapeError if a variable has another shape or dtype, TypeError if it is no state.
+    ShapeError if a variable has another shape or dtype, GraphError if it has sharded tables of
+    which no rows are `stored`, TypeError if it is no state.
     """
+    known_tables = {v.name for v in stored}
+    lacking = [name for name in state.get("tables", ()) if name not in known_tables]
+    if lacking:
+        raise GraphError(
+            f"the state is of a session with the sharded tables {', '.join(lacking)}, whose rows "
+            "are not in it\n  hint: load() of a table comes before"
+        )
     draws = Counter({int(stream): index(count) for stream, count in state["draws"].items()})
     values = dict(state["values"])
     for name, array in values.items():

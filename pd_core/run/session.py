@@ -37,8 +37,9 @@ from .feeds import Feeds, feed_array, feed_arrays
 from .feeds import variable as fed_variable
 from .numerics import check, is_checking
 from .profiling import current_profile, measured
-from .restoring import fitting, restorable
+from .restoring import restorable, state_of, waiting_value, without_shards
 from .step import Step, StepCache, located, recorded_values, step_key
+from .supplied import supplied, values_are_supplied
 from .targets import Targets, computed_variables, flatten, restructure
 
 _COLLECT_BYTES = 1 << 26  # 64 MiB of freed updates
@@ -79,7 +80,7 @@ class Session:
         self.version = 0  # grows with every change of stored values
         self._counts: Counter[str] = Counter()
         self._values = self.backend.values()
-        self._steps, self.checks = StepCache(), StepCache()
+        self._steps, self.checks, self.needs = StepCache(), StepCache(), StepCache()
         self._fetched: WeakKeyDictionary[Variable, np.ndarray] = WeakKeyDictionary()
         self._lock = RLock()
         self._exchange: Callable[[Gradients], Gradients] | None = None
@@ -122,6 +123,12 @@ class Session:
         return restructure(targets, arrays)
 
     def _run(self, fetches, updates, fed, training, computed=False):
+        if not values_are_supplied():
+            return self._evaluate(fetches, updates, fed, training, computed)
+        with supplied(self, self._run, fetches, updates, fed, training) as fed:
+            return self._evaluate(fetches, updates, fed, training, computed)
+
+    def _evaluate(self, fetches, updates, fed, training, computed):
         shared = shared_exchange(self) if self._exchange is None else None
         function = self._exchange or shared
         exchange: Any = Exchange(function, updates) if function else None
@@ -173,7 +180,8 @@ class Session:
     def _accumulate(self, shared, exchange, fetches, updates, fed, training):
         """Compute the gradients of a step, to be exchanged with a later one, and no update."""
         every = list(dict.fromkeys([*fetches, *exchange.seam]))
-        results = self._run(every, [local_update(u) for u in updates], fed, training)
+        local = [local_update(u) for u in updates]
+        results = self._evaluate(every, local, fed, training, False)
         arrays = dict(zip(every, results, strict=True))
         shared.accumulate(exchange.structured([arrays[v] for v in exchange.seam]))
         return [arrays[v] for v in fetches]
@@ -299,14 +307,8 @@ class Session:
             self._check_open()
             for v in variables:
                 if v not in self._values:
-                    array = self._restored_value(v) if v.name in self.waiting else None
+                    array = waiting_value(self, v)
                     self._store(v, self._initial_value(v) if array is None else array, first=True)
-
-    def _restored_value(self, v):
-        """The value that `restore` kept for a variable of this name."""
-        array = fitting(v, self.waiting[v.name])
-        del self.waiting[v.name]
-        return array
 
     def _store(self, v, array, copy=True, first=False):
         if self.recorded is not None and not first:
@@ -377,6 +379,12 @@ class Session:
             self._check_open()
             self._store(variable, array, copy)
 
+    def stored(self) -> list[Variable]:
+        """Return the variables that have a value."""
+        with self._lock:
+            self._check_open()
+            return self._values.variables()
+
     @property
     def has_values(self) -> bool:
         """Whether any persistent variable has a value."""
@@ -385,10 +393,12 @@ class Session:
     def values(self) -> dict[Variable, np.ndarray]:
         """Return all stored values, {Variable: array}."""
         with self._lock:
-            self._check_open()
-            if self.recorded is not None:
-                self.recorded.flush()
-            return {v: self._values.numpy(v) for v in self._values.variables()}
+            return self._copies(self.stored())
+
+    def _copies(self, variables):
+        if self.recorded is not None:
+            self.recorded.flush()
+        return {v: self._values.numpy(v) for v in variables}
 
     def load_values(self, values: Mapping[Variable, ArrayLike]) -> None:
         """Store the values {Variable: array}, such as `values()` of another session."""
@@ -396,19 +406,24 @@ class Session:
             self.set(v, array)
 
     def state(self) -> dict[str, Any]:
-        """Return seed, draws and all stored values by name, for `restore`."""
-        values = {v.name: array for v, array in self.values().items()}
-        draws = {str(stream): count for stream, count in self.draws.items()}
-        return {"seed": self.seed, "draws": draws, "values": {**self.waiting, **values}}
+        """Return seed, draws and all stored values by name, for `restore`.
+
+        Rows of sharded tables are not among them, only the names of the tables.
+        """
+        with self._lock:
+            stored = self.stored()
+            own = {v.name: a for v, a in self._copies(without_shards(stored)).items()}
+            values = {**self.waiting, **own}
+            return state_of(self.seed, self.draws, values, stored)
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go back to a `state`, perhaps of another process that built the same graph.
 
         Values belong to the variables of their names; one that does not exist yet takes its value
         when it is first used. ShapeError, and nothing is changed, if a variable has another shape
-        or dtype.
+        or dtype; GraphError if there is a sharded table whose rows were not loaded before.
         """
-        seed, draws, arrays, waiting = restorable(state)
+        seed, draws, arrays, waiting = restorable(state, self.stored())
         with self._lock:
             self._check_open()
             self.seed, self.draws, self.waiting = seed, draws, waiting
@@ -417,7 +432,7 @@ class Session:
 
     def check_state(self, state: Mapping[str, Any]) -> None:
         """Raise the error that `restore` would raise; change nothing."""
-        restorable(state)
+        restorable(state, self.stored())
 
     def val(self, variable: Variable) -> np.ndarray:
         """Return a copy of the value of persistent state, or of what the last evaluation fetched.
@@ -443,6 +458,7 @@ class Session:
             self._values = None
             self._steps.clear()
             self.checks.clear()
+            self.needs.clear()
             self._fetched.clear()
 
     def _check_open(self):

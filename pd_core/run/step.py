@@ -43,7 +43,7 @@ class Step:
         programs: ProgramCache | None = None,
     ):
         changes = changes_of(updates)
-        computed = _computed(changes)
+        computed = computed_changes(changes)
         self.constants = [
             (v, new.value)
             for v, new in changes.items()
@@ -177,7 +177,7 @@ def located(
 
     A cached program knows only the lines of the targets that it was first compiled for.
     """
-    computed = _computed(changes_of(updates))
+    computed = computed_changes(changes_of(updates))
     graph, values = build_graph(fetches, computed, seam, fed, training)
     stage, index = error.place  # type: ignore[misc]  # callers have checked that it has one
     operator, site = backend.sites(graph, values)[stage][index]
@@ -198,7 +198,7 @@ def recorded_values(
 
     They are those of their lines, whatever has changed since.
     """
-    targets = [*fetches, *(new for _, new in _computed(changes_of(updates)))]
+    targets = [*fetches, *(new for _, new in computed_changes(changes_of(updates)))]
     read, fed_behind = list(targets), set(fed)
     for node in ancestors(targets, fed):
         inputs = [x for x in node.inputs if x is not None]
@@ -227,6 +227,6 @@ def changes_of(updates: Sequence[Update]) -> Changes:
     return changes
 
 
-def _computed(changes: Changes) -> list[tuple[Variable, Variable]]:
+def computed_changes(changes: Changes) -> list[tuple[Variable, Variable]]:
     """The changes that a program computes: not constants, which are stored as they are."""
     return [(v, new) for v, new in changes.items() if new is not None and new.value is None]

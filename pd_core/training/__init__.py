@@ -11,9 +11,10 @@ from .checkpoint import (
 )
 from .context import RunnerContext
 from .control import ReduceRate, StopEarly
+from .data import Data
 from .evaluate import Evaluate, TestEvery, TestResult
 from .item import RunnerItem
-from .items import Counter, Data, Device
+from .items import Counter, Device
 from .log import Log, LogWarning
 from .progress import Progress
 from .report import write_report

@@ -11,6 +11,7 @@ import numpy as np
 from ..graph.errors import GraphError
 from ..graph.variable import Variable
 from ..run.session import Session
+from .ranks import Ranks
 
 
 def _typed(name: str, kind: type, optional: bool = False) -> Any:
@@ -79,12 +80,12 @@ class RunnerContext:
     # finished batches, and their samples, of all passes
     batches: int = _typed("batches", int)
     samples: int = _typed("samples", int)
-    # samples of the current batch
+    # samples of the current batch, of all ranks together
     batch_size: int = _typed("batch_size", int)
     # passes to run, and batches of a pass, where these are known
     num_passes: int | None = _typed("num_passes", int, optional=True)
     pass_batches: int | None = _typed("pass_batches", int, optional=True)
-    # of the last batch, per sample
+    # of the last batch, per sample of all ranks
     cost: float = _typed("cost", float)
     # of the pass so far, and of the last test, `cost` among them
     pass_metrics: dict[str, float] = _typed("pass_metrics", Numbers)
@@ -103,18 +104,19 @@ class RunnerContext:
     # Slots reject misspelt names.
     __slots__ = (
         *(f"_{name}" for name, field in vars().items() if isinstance(field, property)),
-        *("batch", "costs", "data", "feeds", "forward", "gradients", "parameters", "runner"),
-        *("settings", "_deferred", "_metrics", "_session", "__weakref__"),
+        *("batch", "costs", "data", "feeds", "forward", "gradients", "parameters", "ranks"),
+        *("runner", "settings", "_deferred", "_metrics", "_session", "__weakref__"),
     )
     _metrics: Any
     _session: Session | None
+    ranks: Ranks | None  # the job that the runner is part of, None for a process alone
     runner: Any  # the Runner, whose `items` and `save(path)` items use
     parameters: dict[str, Variable]  # what is trained, by name
     costs: list[Variable]
     gradients: dict[str, np.ndarray]  # of the last batch that wanted them, by parameter
     settings: dict[str, str | int | float | bool]  # of the run, for logs and reports
     data: Any  # the item that reads batches
-    batch: Any  # what it has read
+    batch: Any  # what it has read: of this rank
     feeds: Any  # the same as feeds of an evaluation
     forward: Any  # the item that computes, to which updates and metrics attach
 
@@ -128,7 +130,7 @@ class RunnerContext:
         self.wants_gradients = self.is_in_pass = False
         self.is_pass_over = self.is_stopped = False
         self.parameters, self.costs, self.gradients, self.settings = {}, [], {}, {}
-        self._session = None
+        self._session = self.ranks = None
         self.data = self.batch = self.feeds = self.forward = None
         self._deferred: list[tuple[bool, Callable[[], None]]] = []
 

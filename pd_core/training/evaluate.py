@@ -24,6 +24,17 @@ class Tallies:
         for metric in self.metrics.values():
             metric.update(*arrays)
 
+    def counted(self) -> dict[str, Any]:
+        """Return the sums of the metrics, by name."""
+        return {name: metric.sums for name, metric in self.metrics.items()}
+
+    def join(self, counted: Sequence[Mapping[str, Any]]) -> None:
+        """Become the metrics over what several ranks have counted, in their order."""
+        for name, metric in self.metrics.items():
+            metric.reset()
+            for sums in counted:
+                metric.add(sums[name])
+
     def results(self) -> dict[str, float]:
         """Return the metrics of all batches so far."""
         return {name: float(metric.result()) for name, metric in self.metrics.items()}
@@ -35,8 +46,9 @@ class Evaluate(RunnerItem):
     `metrics` are names, such as `accuracy`, or instances of `pd.metrics.Metric`, alone or in a
     list. `context.metrics` are those of the last batch, `context.pass_metrics` at the end of a pass
     those of all its batches. They are computed from the values of the training step: with dropout,
-    and before the update. `weight` are weights of the samples. A step that computes arrays itself
-    hands them over by `receive`; prediction and label are None then.
+    and before the update. `weight` are weights of the samples. In a job they are those of all
+    ranks. A step that computes arrays itself hands them over by `receive`; prediction and label are
+    None then.
     """
 
     def __init__(
@@ -66,14 +78,28 @@ class Evaluate(RunnerItem):
         self._batch, self._pass = self.begin_test(), self.begin_test()
         super().initialize(context, following)
 
-    def receive(self, arrays: Sequence[Any]) -> None:
-        """Take the values of a training step."""
+    def receive(self, arrays: Sequence[Any] | None, joins: bool = False) -> None:
+        """Take the values of a training step, None for no samples; `joins` if `join` follows."""
         batch = self._batch
         for metric in batch.metrics.values():
             metric.reset()
-        batch.receive(arrays)
+        if arrays is not None:
+            batch.receive(arrays)
+        if not joins:
+            self._add_batch()
+
+    def counted(self) -> dict[str, Any]:
+        """Return the sums of the metrics of the last batch, by name."""
+        return self._batch.counted()
+
+    def join(self, counted: Sequence[Mapping[str, Any]]) -> None:
+        """Take what the metrics of all ranks have counted in the last batch."""
+        self._batch.join(counted)
+        self._add_batch()
+
+    def _add_batch(self):
         for name, metric in self._pass.metrics.items():
-            metric.merge(batch.metrics[name])
+            metric.merge(self._batch.metrics[name])
 
     def batch_results(self) -> dict[str, float]:
         """Return the metrics of the last batch."""
@@ -121,7 +147,8 @@ class TestEvery(RunnerItem):
 
     The test changes nothing of the training: it is in inference mode, and global random generators
     go on as if it had not been. Its result, `cost` and metrics, is in `context.test_metrics`;
-    `on_result(context, result)` is called with it.
+    `on_result(context, result)` is called with it. In a job each rank tests on batches of its own,
+    or on its rows of them where `Data` splits batches, and the result is that of all.
     """
 
     __test__ = False  # the name looks like a test case to pytest

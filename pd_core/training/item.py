@@ -13,6 +13,10 @@ class RunnerItem:
     """One ring of a Runner. A method that is not defined only calls the ring inside."""
 
     context: RunnerContext
+    # whether only rank 0 of a job has this item: it prints or writes, and has no state
+    first_rank_only = False
+    # whether it exchanges batches and numbers with the other ranks itself, for the whole runner
+    meets_ranks = False
 
     def initialize(self, context: RunnerContext, following: Initialize) -> None:
         """Prepare for what the `with` of the runner contains."""

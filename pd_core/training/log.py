@@ -41,6 +41,8 @@ class Log(RunnerItem):
     takes no part in the training: if the disk is full, it ends with a LogWarning.
     """
 
+    first_rank_only = True
+
     def __init__(
         self,
         logdir: str | os.PathLike,

@@ -27,6 +27,8 @@ class Progress(RunnerItem):
     write to stderr, such as warnings, goes next to the bar, which is drawn again below.
     """
 
+    first_rank_only = True
+
     def __init__(
         self, every: int | None = None, file: TextIO | None = None, disable: bool | None = None
     ):

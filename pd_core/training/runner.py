@@ -15,6 +15,7 @@ from ..graph.errors import GraphError
 from .checkpoint import checkpoint_of, write_checkpoint
 from .context import RunnerContext
 from .item import RunnerItem
+from .ranks import INTERRUPTED, job
 
 
 class Runner:
@@ -25,11 +26,15 @@ class Runner:
 
     Items are initialized when the `with` begins, and finalized in the same order when it ends,
     however it ends: each one that was initialized, even if another one raises.
+
+    In a job of `pd.distributed` every rank runs the same runner: counts, costs and metrics are
+    those of all ranks together, and Ctrl-C on one of them ends all after the same batch.
     """
 
     def __init__(self) -> None:
         self.items: list[RunnerItem] = []
         self.context = RunnerContext()
+        self._active: list[RunnerItem] = []  # those of this rank
         self._entered: list[RunnerItem] = []  # whose initialize was called
         self._is_open = False
 
@@ -52,6 +57,11 @@ class Runner:
         self._is_open = True
         self.context = RunnerContext()
         self.context.runner = self
+        self.context.ranks = ranks = None if any(i.meets_ranks for i in self.items) else job()
+        self._active = self.items
+        if ranks is not None:
+            ranks.open()
+            self._active = [i for i in self.items if ranks.is_first or not i.first_rank_only]
         self._pass_begin = self._chain("on_pass_begin")
         self._batch_begin = self._chain("on_batch_begin")
         self._batch_end = self._chain("on_batch_end")
@@ -75,7 +85,7 @@ class Runner:
     def _chain(self, method):
         """Return a function that calls a method of all items that define it, outermost first."""
         following = _nothing
-        for item in reversed(self.items):
+        for item in reversed(self._active):
             if getattr(type(item), method) is not getattr(RunnerItem, method):
                 following = partial(getattr(item, method), following)
         return following
@@ -85,9 +95,9 @@ class Runner:
 
         def initialize(context):
             if number:
-                self._entered.append(self.items[number - 1])  # its own part succeeded
-            if number < len(self.items):
-                self.items[number].initialize(context, self._initializer(number + 1))
+                self._entered.append(self._active[number - 1])  # its own part succeeded
+            if number < len(self._active):
+                self._active[number].initialize(context, self._initializer(number + 1))
 
         return initialize
 
@@ -99,6 +109,9 @@ class Runner:
         """
         remaining, errors = list(self._entered), []
         self._entered, self._is_open = [], False
+        ranks = self.context.ranks
+        if ranks is not None:
+            ranks.close()
 
         def following():
             if remaining:
@@ -110,6 +123,8 @@ class Runner:
             except BaseException as error:
                 errors.append(error)
         if not errors:
+            if reason is None and ranks is not None and ranks.signals & INTERRUPTED:
+                raise KeyboardInterrupt  # after the last batch
             return
         exits = [error for error in errors if not isinstance(error, Exception)]
         first = reason or (exits or errors)[0]
@@ -145,9 +160,15 @@ class Runner:
         return context
 
     def save(self, path: str | os.PathLike) -> None:
-        """Write a checkpoint of all items, a folder at this path, whole or not at all."""
-        self._open_context()
-        write_checkpoint(path, checkpoint_of(self.items, self.context))
+        """Write a checkpoint of all items, a folder at this path, whole or not at all.
+
+        All ranks of a job call it, and rank 0 writes.
+        """
+        context = self._open_context()
+        if context.ranks is None or context.ranks.is_first:
+            write_checkpoint(path, checkpoint_of(self.items, context))
+        elif context.data is not None:
+            context.data.state()  # in which rank 0 gathers the places of all
 
     def _run_one_batch(self, context):
         """Run a batch, or find that the pass is over."""
@@ -158,6 +179,8 @@ class Runner:
             context.is_pass_over = True
         if context.has_deferred:
             context.call_deferred()
+        if context.ranks is not None:
+            context.ranks.check_interrupt()
 
     def _open_context(self):
         if not self._is_open:

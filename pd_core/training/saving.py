@@ -7,6 +7,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
+from ..distributed import barrier
 from ..files.folders import lock_folder, remove_folder, remove_leftovers
 from ..graph.errors import DamagedFile, GraphError
 from ..graph.site import warn
@@ -24,6 +25,7 @@ from .checkpoint import (
 from .context import RunnerContext
 from .evaluate import every
 from .item import Following, Initialize, RunnerItem
+from .ranks import TERMINATED, on_first
 
 _TERMINATED = 128 + signal.SIGTERM  # the exit status, as shells have it
 
@@ -39,6 +41,9 @@ class SaveEvery(RunnerItem):
     With `on_sigterm`, a SIGTERM writes a last checkpoint after the batch that is going on, and ends
     the process by SystemExit(143); a second one ends it at once. At the end the handler of before
     is back.
+
+    In a job every rank has this item, and rank 0 writes. A SIGTERM that any of them gets ends all
+    after the same batch.
     """
 
     def __init__(
@@ -58,15 +63,11 @@ class SaveEvery(RunnerItem):
         self._terminated = self._is_exiting = False
 
     def initialize(self, context: RunnerContext, following: Initialize) -> None:
+        self.context = context
         self._stack = ExitStack()  # for finalize after an error of an item inside
         self._terminated = self._is_exiting = False
-        self.path.mkdir(parents=True, exist_ok=True)
-        lock = lock_folder(self.path)
-        if lock is None:
-            raise GraphError(f"SaveEvery: another training writes checkpoints to {self.path}")
         with ExitStack() as stack:
-            stack.callback(lock.close)
-            remove_leftovers(self.path)
+            on_first(context.ranks, lambda: self._lock(stack))
             # only the main thread may handle signals
             if self.on_sigterm and threading.current_thread() is threading.main_thread():
                 stack.callback(signal.signal, signal.SIGTERM, self._handle_sigterm())
@@ -80,6 +81,15 @@ class SaveEvery(RunnerItem):
         if self._terminated and not self._is_exiting:  # after the last batch
             raise SystemExit(_TERMINATED)
 
+    def _lock(self, stack):
+        """Make the folder, and let no other training write to it."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        lock = lock_folder(self.path)
+        if lock is None:
+            raise GraphError(f"SaveEvery: another training writes checkpoints to {self.path}")
+        stack.callback(lock.close)
+        remove_leftovers(self.path)
+
     def _handle_sigterm(self):
         """Handle SIGTERM from now on; return the handler that was there before."""
         process = os.getpid()
@@ -89,12 +99,21 @@ class SaveEvery(RunnerItem):
                 signal.signal(signal.SIGTERM, signal.SIG_DFL)
                 os.kill(os.getpid(), signal.SIGTERM)
             self._terminated = True
+            if self.context.ranks is not None:
+                self.context.ranks.signals |= TERMINATED
 
         return signal.signal(signal.SIGTERM, terminate) or signal.SIG_DFL
 
+    def _is_terminated(self):
+        ranks = self.context.ranks
+        return self._terminated if ranks is None else ranks.has_got(TERMINATED)
+
     def _begin(self):
-        """Refuse checkpoints that would hide those of this training from a Resume."""
         _ = self.context.session  # GraphError if there is none: checkpoints have its values
+        on_first(self.context.ranks, self._check_folder)
+
+    def _check_folder(self):
+        """Refuse checkpoints that would hide those of this training from a Resume."""
         for path in checkpoints_in(self.path):
             if batches_of(path) <= self.context.batches:
                 continue
@@ -111,7 +130,7 @@ class SaveEvery(RunnerItem):
         result = following()
         if not self.context.batches:
             raise GraphError("SaveEvery: no item counts the batches\n  hint: add a Counter()")
-        if self._terminated:
+        if self._is_terminated():
             self.context.after(self._save_and_exit, last=True)
         elif self.batches and self.context.batches % self.batches == 0:
             self.context.after(self._save, last=True)
@@ -119,7 +138,7 @@ class SaveEvery(RunnerItem):
 
     def on_pass_end(self, following: Following) -> None:
         following()
-        if self._terminated:
+        if self._is_terminated():
             self.context.after(self._save_and_exit, last=True)
         elif self.passes and (self.context.pass_id + 1) % self.passes == 0:
             self.context.after(self._save, last=True)
@@ -133,11 +152,14 @@ class SaveEvery(RunnerItem):
             text = f"{path} could not be written, older checkpoints are as they were: {error}"
             warn(CheckpointWarning(text))
         else:
-            self._prune()
+            if context.ranks is None or context.ranks.is_first:
+                self._prune()
 
     def _save_and_exit(self):
         self._is_exiting = True
         self._save()
+        if self.context.ranks is not None:
+            barrier()  # a launcher ends the others when the first one has ended
         raise SystemExit(_TERMINATED)
 
     def _prune(self):
@@ -159,6 +181,9 @@ class Resume(RunnerItem):
     `path` is a checkpoint, or a folder with checkpoints, of which the newest whole one is taken;
     a folder without any, or none at all, begins a training if `begin` allows that. The runner has
     the same items as the one that was saved; those without state may differ.
+
+    In a job every rank has this item; they take the checkpoint that rank 0 finds. It may be that of
+    another number of ranks.
     """
 
     def __init__(self, path: str | os.PathLike, begin: bool = False):
@@ -170,10 +195,24 @@ class Resume(RunnerItem):
         context.after(self._restore)  # when all items are initialized
 
     def _restore(self):
-        found = self._checkpoint()
+        found = self._found()
         if found is not None:
             self.resumed, checkpoint = found
             restore_items(checkpoint, self.context.runner.items, str(self.resumed))
+
+    def _found(self):
+        """The checkpoint to go on from, on all ranks of a job that which rank 0 finds."""
+        ranks, found = self.context.ranks, None
+
+        def find():
+            nonlocal found
+            found = self._checkpoint()
+            return None if found is None else found[0]
+
+        path = on_first(ranks, find)
+        if path is None or found is not None:
+            return found
+        return path, read_checkpoint(path)
 
     def _checkpoint(self) -> tuple[Path, Checkpoint] | None:
         if is_checkpoint(self.path):

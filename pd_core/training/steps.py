@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import ops
+from ..distributed import empty_step
 from ..gradients import gradients
 from ..graph.errors import GraphError
 from ..graph.update import Update as Assignments
@@ -35,7 +36,8 @@ class Forward(RunnerItem):
         if following():
             return True
         values = context.session.eval(self.targets, context.feeds, training=False)
-        if self.collect is not None:
+        has_none = context.ranks is not None and context.ranks.samples == 0
+        if self.collect is not None and not has_none:
             self.collect.append(values)
         return False
 
@@ -47,6 +49,37 @@ class Step(RunnerItem):
         self._sums: dict[str, float] = {}
         self._samples = 0
         super().initialize(context, following)
+
+    # whether a batch without samples of this rank is told apart: `context.ranks.samples` is 0
+    takes_empty = False
+
+    def joined(
+        self, numbers: Mapping[str, float], evaluators: Sequence[Any] = ()
+    ) -> dict[str, float]:
+        """Return the numbers of a batch over all ranks of a job; join the metrics of evaluators."""
+        context = self.context
+        if context.ranks is None:
+            return dict(numbers)
+        means, context.batch_size = context.ranks.joined(numbers, evaluators, context.batch_size)
+        return means
+
+    def tested(
+        self, totals: Mapping[str, float], samples: int, tests: Sequence[Any] = ()
+    ) -> dict[str, float]:
+        """Return the means of a test, of all ranks of a job, from sums; and the metrics."""
+        if self.context.ranks is not None:
+            totals, samples = self.context.ranks.joined_test(totals, samples, tests)
+        if not samples:
+            raise ValueError("a test reader gave no samples")
+        means = {name: total / samples for name, total in totals.items()}
+        for test in tests:
+            means.update(test.results())
+        return means
+
+    def part(self, batch: Any) -> tuple[Any, int]:
+        """Return this rank's part of a batch of a test, and its samples, see `Ranks.part`."""
+        ranks = self.context.ranks
+        return (batch, batch_size_of(batch)) if ranks is None else ranks.part(batch)
 
     def count(self, numbers: Mapping[str, float]) -> None:
         """Add the numbers of a batch, such as its cost."""
@@ -94,6 +127,8 @@ class ForwardBackward(Step):
     the one before it. `context.cost` is then the sum of their costs.
     """
 
+    takes_empty = True
+
     def __init__(self, cost: Cost):
         self.costs: list[Any] = list(cost) if isinstance(cost, (list, tuple)) else [cost]
 
@@ -138,20 +173,28 @@ class ForwardBackward(Step):
             return True
         if self is self._leader:
             context, costs = self.context, [step._run() for step in self._steps if step._is_due]
-            context.cost = cost = costs[0] if len(costs) == 1 else sum(costs)
+            cost = costs[0] if len(costs) == 1 else sum(costs)
+            if context.ranks is not None:
+                cost = self.joined({"cost": cost}, self._every_evaluator())["cost"]
+            context.cost = cost
             context.metrics = self._metrics  # called when they are read
             context.wants_gradients = False
             self.count({"cost": cost})
         return False
 
+    def _every_evaluator(self):
+        return [e for step in self._steps for e in step.evaluators]
+
     def _metrics(self):
         """The metrics of the last batch."""
-        evaluators = [e for step in self._steps for e in step.evaluators]
-        return {name: value for e in evaluators for name, value in e.batch_results().items()}
+        every = self._every_evaluator()
+        return {name: value for e in every for name, value in e.batch_results().items()}
 
     def _run(self):
         """Compute the batch; return the cost."""
         context, self._is_due = self.context, False
+        if context.ranks is not None and context.ranks.samples == 0:
+            return self._run_empty()
         if context.feeds is None:
             raise GraphError(
                 "ForwardBackward: the batches are no feeds\n"
@@ -164,10 +207,20 @@ class ForwardBackward(Step):
             targets = [*targets, self._gradient_targets()]
         values = context.session.eval(targets, feeds, training=True)
         for evaluator, arrays in zip(self.evaluators, values[2], strict=True):
-            evaluator.receive(arrays)
+            evaluator.receive(arrays, context.ranks is not None)
         if context.wants_gradients:
             context.gradients = {**context.gradients, **values[3]}
         return values[0].item()
+
+    def _run_empty(self):
+        """Take part in the updates of other ranks; return a cost that has no weight."""
+        if self.context.feeds is not None:
+            self.fed(self.context.feeds)  # which may build for the sizes that the others have
+        if self.updates:
+            empty_step(self.updates, {v: value() for v, value in self.inputs.items()})
+        for evaluator in self.evaluators:
+            evaluator.receive(None, joins=True)
+        return 0.0
 
     def _gradient_targets(self):
         """{name of a parameter: its gradient} of all that the updates train."""
@@ -182,24 +235,21 @@ class ForwardBackward(Step):
     def test(self, reader: Reader) -> dict[str, float]:
         """Return `cost` and the metrics over a reader of batches, in inference mode."""
         session, data = self.context.session, self.context.data
-        evaluators = [e for step in self._steps for e in step.evaluators]
+        evaluators = self._every_evaluator()
         tests = [e.begin_test() for e in evaluators]
         total, samples = 0.0, 0
         for batch in reader_of(reader)():
-            feeds = data.feeds(batch)
-            size, feeds = batch_size_of(feeds), self.fed(feeds)
+            part, size = self.part(data.feeds(batch))
+            feeds = self.fed(part)
             targets = [[step._total for step in self._steps], [e.targets for e in evaluators]]
             costs, arrays = session.eval(targets, feeds, training=False)
+            if not size:
+                continue
             total += sum([cost.item() for cost in costs]) * size
             samples += size
             for test, values in zip(tests, arrays, strict=True):
                 test.receive(values)
-        if not samples:
-            raise ValueError("a test reader gave no samples")
-        metrics = {"cost": total / samples}
-        for test in tests:
-            metrics.update(test.results())
-        return metrics
+        return self.tested({"cost": total}, samples, tests)
 
 
 class TrainStep(Step):
@@ -208,7 +258,8 @@ class TrainStep(Step):
     `function(*batch)` for a batch that is a tuple or list, `function(batch)` for another, returns
     the cost, a number or a Variable with a value, or a dict of such numbers with `cost` among them.
     `test`, which TestEvery needs, is such a function that trains nothing. `parameters` by name are
-    what logs show; a checkpoint has all values of the session anyway.
+    what logs show; a checkpoint has all values of the session anyway. A rank that has no part of a
+    batch calls the function with other rows of its own, whose gradients and cost have no weight.
     """
 
     def __init__(
@@ -232,6 +283,7 @@ class TrainStep(Step):
         if following():
             return True
         numbers = _numbers("TrainStep", _called(self._function, context.batch))
+        numbers = self.joined(numbers)
         self.count(numbers)
         context.cost = numbers.pop("cost")
         context.metrics.update(numbers)
@@ -244,13 +296,12 @@ class TrainStep(Step):
         sums: dict[str, float] = {}
         samples = 0
         for batch in reader_of(reader)():
-            size = batch_size_of(batch)
+            part, size = self.part(batch)
+            numbers = _numbers("TrainStep: test", _called(self._test, part))
             samples += size
-            for name, value in _numbers("TrainStep: test", _called(self._test, batch)).items():
+            for name, value in numbers.items() if size else ():
                 sums[name] = sums.get(name, 0.0) + value * size
-        if not samples:
-            raise ValueError("a test reader gave no samples")
-        return {name: total / samples for name, total in sums.items()}
+        return self.tested(sums, samples)
 
 
 def _called(function, batch):

@@ -98,20 +98,20 @@ class LastBatch(Accumulator):
 
     def reset(self):
         """Forget the batch."""
-        self._values = None
+        self._parts = []
 
     def update(self, values):
-        """Take the fetched values of a batch in place of the previous one, and print."""
-        self._values = values
+        """Add the fetched values of a part of the batch, and print."""
+        self._parts.append(values)
         for e, batch in zip(self.evaluators, values, strict=True):
-            if e.prints:
+            if e.prints and self.prints:
                 e.tally().update(*batch)
 
     def metrics(self):
         """Return {metric name: float}; of two evaluators with one name the first counts."""
         accumulator = Accumulator(self.evaluators, prints=False)
-        if self._values is not None:
-            accumulator.update(self._values)
+        for values in self._parts:
+            accumulator.update(values)
         return accumulator.metrics()
 
 

@@ -1,10 +1,20 @@
 """The client of a master, with the methods of 2017's."""
 
+from weakref import WeakSet
+
 from pd_v2.master.connection import connect
 from pd_v2.master.dataset import Dataset
 from pd_v2.master.records import Records
 
 _PASS_FINISHED = -2
+
+
+_clients = WeakSet()
+
+
+def has_clients():
+    """Return whether this process has a client of a master, such as one of a `cloud_reader`."""
+    return bool(_clients)
 
 
 class client:
@@ -17,6 +27,7 @@ class client:
     """
 
     def __init__(self, etcd_endpoints, timeout_sec, buf_size=0):
+        _clients.add(self)
         self._job, self._timeout = str(etcd_endpoints), float(timeout_sec)
         self._dataset = self._records = None
 

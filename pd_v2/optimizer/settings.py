@@ -106,9 +106,10 @@ class Optimizer:
         return ["value", "gradient", *self.buffers]
 
     def create_updater(self, is_local, num_passes, use_sparse_updater, pserver_spec, use_etcd):
-        """Create the Updater of one trainer; `is_local=False` is not supported."""
-        if not is_local:
-            raise ValueError("create_updater: is_local=False, but only local training is supported")
+        """Create the Updater of one trainer, which is the same for all arguments.
+
+        The sessions of an MPI job exchange the gradients.
+        """
         return Updater(self)
 
     def proto(self):

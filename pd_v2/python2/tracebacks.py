@@ -43,13 +43,17 @@ def _is_hidden(entry):
 
 
 def install_excepthook(module):
-    """Print uncaught errors as if a module had been run by Python itself."""
+    """Print uncaught errors as if a module had been run by Python itself.
+
+    They are printed by the hook of before: that of an MPI job ends the other processes.
+    """
+    previous = sys.excepthook
 
     def excepthook(kind, error, traceback):
         strip_error(error, vars(module))
         if isinstance(error, SyntaxError) and not _ran(error, module):
             error.__traceback__ = None
-        sys.__excepthook__(kind, error, error.__traceback__)
+        previous(kind, error, error.__traceback__)
 
     sys.excepthook = excepthook
 

@@ -10,12 +10,14 @@ import threading
 from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
+from types import SimpleNamespace
 
 from pd_core.training.positions import known
 from pd_v2.reader.prefetch import prefetching
 from pd_v2.reader.protocol import require_reader, wrapping
 
 _END = object()
+_settings = SimpleNamespace(keeps_order=False)
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,14 @@ def buffered(reader, size):
     return prefetching(wrapping(reader, known(read, reader, threads=True)))
 
 
+def keep_order():
+    """Let all `xmap_readers` of this process give samples in the order of their readers.
+
+    Processes that read the same then get the same batches.
+    """
+    _settings.keeps_order = True
+
+
 def xmap_readers(mapper, reader, process_num, buffer_size, order=False):
     """Apply mapper(sample) in process_num threads; another thread reads.
 
@@ -108,7 +118,8 @@ def xmap_readers(mapper, reader, process_num, buffer_size, order=False):
             for _ in range(process_num):
                 _start(_map, mapper, slots, raw, ready)
             items = _received(ready, process_num)
-            yield from _samples(_in_order(items) if order else items, slots)
+            in_order = order or _settings.keeps_order
+            yield from _samples(_in_order(items) if in_order else items, slots)
 
     return prefetching(wrapping(reader, known(read, reader, draws=True, threads=True)))
 

@@ -15,6 +15,9 @@ from pd_core.training.generators import (
     set_generators,
 )
 
+from ..job.ranks import from_rank_zero
+from .job_items import EndWithFirst
+
 
 class Checkpoint:
     """Checkpoints of the trainings of a program, for `SGD.train(checkpoint=...)`.
@@ -30,6 +33,9 @@ class Checkpoint:
     random generators what they were at the end of the call, and no event is handled. Everything
     else that the program does between the calls is done again. In the call that was going on, the
     metrics of the pass are those of all its batches, the ones before the checkpoint included.
+
+    In an MPI job rank 0 writes, and all ranks go on from what it has read; their number may differ.
+    With `is_local=False` each rank leaves out as many batches of its own as were done in the pass.
     """
 
     def __init__(self, folder, every_batches=None, keep=2, resume=True, on_sigterm=False):
@@ -72,14 +78,9 @@ class Checkpoint:
         self.ended[number:] = [ended]
 
     def _newest(self):
-        found = newest_checkpoint(self.folder) if self.folder.is_dir() else None
+        found = from_rank_zero(self._read_newest)
         if found is None:
             return None
-        if not self.resume:
-            raise FileExistsError(
-                f"{self.folder} has checkpoints of a training, the newest is {found[0].name}\n"
-                "  hint: --resume, or Checkpoint(resume=True), goes on from there"
-            )
         path, content = found
         if _CALL not in content.parts:
             raise pd.GraphError(f"{path} is no checkpoint of a trainer, but of another runner")
@@ -87,7 +88,18 @@ class Checkpoint:
             _check_calls(content.parts[_CALL])
         return found
 
+    def _read_newest(self):
+        found = newest_checkpoint(self.folder) if self.folder.is_dir() else None
+        if found is not None and not self.resume:
+            raise FileExistsError(
+                f"{self.folder} has checkpoints of a training, the newest is {found[0].name}\n"
+                "  hint: --resume, or Checkpoint(resume=True), goes on from there"
+            )
+        return found
+
     def _saving(self):
+        if pd.distributed.rank():
+            return EndWithFirst()
         passes = 1 if self.every_batches is None else None
         return SaveEvery(self.every_batches, self.folder, self.keep, passes, self.on_sigterm)
 

@@ -2,14 +2,15 @@
 
 import argparse
 
+import pd_core as pd
 from pd_v2 import settings
 from pd_v2.runner.checkpoint import Checkpoint
 from pd_v2.runner.options import Options, set_options
 
 # Options with a value, and without.
-VALUES = ("--checkpoint", "--every", "--keep", "--logdir")
+VALUES = ("--checkpoint", "--every", "--keep", "--logdir", "--workers")
 _HISTOGRAMS_EVERY = 500  # batches
-SWITCHES = ("--resume", "--progress", "--check-numerics")
+SWITCHES = ("--resume", "--progress", "--check-numerics", "--all-output", "--own-files")
 
 
 def add_options(parser):
@@ -42,6 +43,34 @@ def add_options(parser):
         action="store_true",
         help="stop at the first operator that makes a NaN or an infinity",
     )
+    group = parser.add_argument_group("options of jobs of several processes, before the program")
+    group.add_argument(
+        "--workers",
+        metavar="N",
+        type=_positive,
+        help="start mpiexec with N processes that train together, each on its slice of every "
+        "batch; `mpiexec -n N pd-v2 SCRIPT`, on one machine or on many, is the same",
+    )
+    group.add_argument(
+        "--all-output",
+        action="store_true",
+        help="show what all processes print to stdout, not only the first",
+    )
+    group.add_argument(
+        "--own-files",
+        action="store_true",
+        help="let all processes write files, not only the first; without it the others see "
+        "what they wrote themselves, in temporary folders",
+    )
+
+
+def without(argv, name):
+    """Return options of trainings without one that has a value."""
+    kept = list(argv)
+    while any(argument.partition("=")[0] == name for argument in kept):
+        k = next(k for k, argument in enumerate(kept) if argument.partition("=")[0] == name)
+        del kept[k : k + (1 if "=" in kept[k] else 2)]
+    return kept
 
 
 def split(argv):
@@ -58,12 +87,16 @@ def split(argv):
     return argv[:end], argv[end:]
 
 
-def apply(arguments, parser):
-    """Set the options of all trainings of this process; a wrong combination ends it."""
+def check(arguments, parser):
+    """End the process, with a message, if the options do not fit together."""
     if arguments.checkpoint is None:
         for name in ("every", "keep", "resume"):
             if getattr(arguments, name):
                 parser.error(f"--{name} needs --checkpoint DIR")
+
+
+def apply(arguments):
+    """Set the options of all trainings of this process."""
     checkpoint = None
     if arguments.checkpoint is not None:
         checkpoint = Checkpoint(
@@ -79,7 +112,9 @@ def apply(arguments, parser):
 
 
 def _items(arguments):
-    """Return the rings of a training that show how it goes."""
+    """Return the rings of a training that show how it goes; in a job those of rank 0."""
+    if pd.distributed.rank():
+        return []
     from pd_core.training import Log, Progress
 
     items = [Progress()] if arguments.progress else []

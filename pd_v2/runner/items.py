@@ -20,7 +20,7 @@ from ..reader.protocol import require_reader
 from ..topology import Topology
 from ..training.batches import Batches
 from ..training.layer_outputs import fields_of
-from .step import NetworkStep
+from .job_step import runner_step
 
 
 class Data(RunnerItem):
@@ -29,6 +29,8 @@ class Data(RunnerItem):
     `feeding` maps data layers to fields of a sample. A checkpoint has the place in the data, if it
     `tracks` that, and the states of Python's and NumPy's global random generators.
     """
+
+    meets_ranks = True  # with the steps of `job_step`
 
     def __init__(self, reader, feeding=None, tracks=True):
         require_reader("Data", reader)
@@ -52,6 +54,10 @@ class Data(RunnerItem):
         state, self._resumed = self._resumed, None
         number = self.context.pass_id
         position = None if state is None else state["position"]
+        if position is not None and self.context.forward.has_own_data:
+            self._batches = Batches(self.reader, self._convert, number, self._tracks)
+            self._batches.skip(position["batches"])
+            return
         resumes = checking("Resume: the place in the data", pd.GraphError)
         with nullcontext() if position is None else resumes:
             self._batches = Batches(self.reader, self._convert, number, self._tracks, position)
@@ -60,7 +66,7 @@ class Data(RunnerItem):
 
     def on_batch_begin(self, following):
         context = self.context
-        batch = next(self._batches, None)
+        batch = context.forward.admit(next(self._batches, None))
         if batch is None:
             return True
         context.batch = batch
@@ -96,7 +102,7 @@ class Data(RunnerItem):
 
     def restore(self, state):
         self._resumed = state
-        if state["position"] is None:
+        if state["position"] is None and not self.context.forward.has_own_data:
             set_generators(state["generators"])
 
 
@@ -147,7 +153,17 @@ class TrainNetwork(pd.training.Step):
         """Return the DataFeeder of the network."""
         return self.step.feeder(feeding)
 
+    @property
+    def has_own_data(self):
+        """Whether other processes of a job train with it on data of their own."""
+        return self.step.has_own_data
+
+    def admit(self, batch):
+        """Return the batch to train on for one that was read, None for none: the pass ends."""
+        return self.step.admit(batch)
+
     def on_pass_begin(self, following):
+        self.step.start_pass()
         if self.context.batch_id < 0:  # else a resumed training goes on in the middle
             self.step.pass_metrics.reset()
         super().on_pass_begin(following)
@@ -239,7 +255,7 @@ class ForwardBackward(TrainNetwork):
     def _prepare(self):
         if self.step is None:
             pool = _pool(self.parameters, self.topology)
-            self.step = NetworkStep(self.topology, pool, self._optimizer, scales_rates=True)
+            self.step = runner_step(self.topology, pool, self._optimizer, scales_rates=True)
         super()._prepare()
 
 
@@ -264,6 +280,8 @@ class Forward(RunnerItem):
     `collect` is a list that gets them: an array for one layer, a list of arrays for several.
     """
 
+    has_own_data = False
+
     def __init__(self, output_layer, collect=None, parameters=None):
         self.topology = Topology(output_layer)
         self.collect, self.parameters = collect, parameters
@@ -286,6 +304,10 @@ class Forward(RunnerItem):
     def feeder(self, feeding):
         """Return the DataFeeder of the network."""
         return DataFeeder(self.topology.data_type(), feeding)
+
+    def admit(self, batch):
+        """Return the batch."""
+        return batch
 
     def on_batch_begin(self, following):
         context = self.context

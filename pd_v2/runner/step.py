@@ -3,6 +3,7 @@
 from contextlib import nullcontext
 from math import isfinite
 from operator import index
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,6 +19,17 @@ from ..training.gradient_machine import GradientMachine
 from ..warning import warn
 
 
+class Result(NamedTuple):
+    """What a batch, or a part of it, gave: the sum of its costs, and fetched arrays.
+
+    `statistics` are those of the evaluators, `arrays` those of what is attached to the step.
+    """
+
+    cost: float
+    statistics: list
+    arrays: list
+
+
 class NetworkStep:
     """The steps of a network with its parameters, and the tests in between.
 
@@ -26,6 +38,9 @@ class NetworkStep:
     be given. After a step, `batch_metrics` and
     `pass_metrics` have what the evaluators found.
     """
+
+    prints = True  # whether evaluators that are printers print
+    has_own_data = False  # whether other processes of a job train with it on data of their own
 
     def __init__(
         self, topology, parameters, optimizer=None, check_numerics=None, scales_rates=False
@@ -64,7 +79,7 @@ class NetworkStep:
             self.updater.init(costs, members, topology.configs, self.session, scales_rates)
             update = self.updater.step
         learned = [] if self.updater is None else self.updater.learned
-        self.machine = GradientMachine(topology, self.parameters, learned)
+        self.machine = self._machine(learned)
         self._watch = ParameterWatch(self.machine)
         self.update = update.including(pd.effects(topology.layers))
         total = None
@@ -74,6 +89,9 @@ class NetworkStep:
         self.evaluators = [*topology.evaluators, *topology.printers]
         self.targets = total, fetched(self.evaluators)
         self.training_targets = total, fetched(self.evaluators, costs)
+
+    def _machine(self, learned):
+        return GradientMachine(self.topology, self.parameters, learned)
 
     def feeder(self, feeding=None):
         """Return the DataFeeder of the network."""
@@ -101,11 +119,18 @@ class NetworkStep:
 
     def start_training(self):
         """Begin to train: schedules and metrics begin anew."""
-        self.batch_metrics = LastBatch(self.evaluators)
+        self.batch_metrics = LastBatch(self.evaluators, self.prints)
         self.pass_metrics = self.new_metrics()
         self._is_warned = False
         if self.updater is not None:
             self.updater.start()
+
+    def start_pass(self):
+        """Begin a pass: its reader is called next."""
+
+    def admit(self, batch):
+        """Return the batch to train on for one that was read, None for none: the pass ends."""
+        return batch
 
     def new_metrics(self):
         """Return an Accumulator of the evaluators, of no batches."""
@@ -126,22 +151,38 @@ class NetworkStep:
 
     def run(self, batch, feeds):
         """Run the step of a batch; return its cost per sample, before the update."""
+        result = self._train(batch, feeds)
+        self._receive(result.arrays)
+        return self._count([result]) / len(batch)
+
+    def _train(self, batch, feeds):
+        """Run the step of a batch; return its Result."""
         machine = self.machine
         fetches = machine.fetches
-        attached = self.attached
-        targets = [self.update, *self.training_targets, fetches, [e.targets for e in attached]]
+        targets = [self.update, *self.training_targets, fetches, self._attached_targets()]
         _, total, statistics, values, arrays = self._eval(targets, feeds, batch)
         machine.end_step(fetches, values)
-        for each, of_batch in zip(attached, arrays, strict=True):
-            each.receive(of_batch)
         cost = float(total)
         if not (isfinite(cost) or self._is_warned):
             self._warn(cost, batch, feeds)
+        return Result(cost, statistics, arrays)
+
+    def _attached_targets(self):
+        return [e.targets for e in self.attached]
+
+    def _receive(self, arrays):
+        """Give the attached evaluations their arrays of a batch."""
+        for each, of_batch in zip(self.attached, arrays, strict=True):
+            each.receive(of_batch)
+
+    def _count(self, results):
+        """Finish a step with the Results of the parts of its batch; return the sum of the costs."""
         if self.updater is not None:
             self.updater.finish_batch()
-        self.batch_metrics.update(statistics)
-        self.pass_metrics.update(statistics)
-        return cost / len(batch)
+        for result in results:
+            self.batch_metrics.update(result.statistics)
+            self.pass_metrics.update(result.statistics)
+        return sum(result.cost for result in results)
 
     def finish_pass(self, pass_id):
         """All batches of a pass were trained on."""
@@ -157,21 +198,31 @@ class NetworkStep:
         if not callable(reader):
             raise TypeError(f"test: the reader is a function that gives batches, not {reader!r}")
         convert = self.converter(feeding)
-        metrics, total, samples = Accumulator(self.evaluators), 0.0, 0
+        metrics, total, samples = Accumulator(self.evaluators, self.prints), 0.0, 0
         with Batches(reader, convert) as batches:
-            for batch in batches:
-                feeds = batch.to_feeds()
-                batches.read_ahead()
-                self.machine.begin(feeds, training=False)
-                targets = [*self.targets, [e.targets for e in attached]]
-                cost, statistics, arrays = self._eval(targets, feeds, batch, training=False)
-                metrics.update(statistics)
-                for each, of_batch in zip(attached, arrays, strict=True):
-                    each.receive(of_batch)
-                total, samples = total + float(cost), samples + len(batch)
+            for batch, results in self._tested(batches, attached):
+                for cost, statistics, arrays in results:
+                    metrics.update(statistics)
+                    for each, of_batch in zip(attached, arrays, strict=True):
+                        each.receive(of_batch)
+                    total += cost
+                samples += len(batch)
         if not samples:
             raise ZeroDivisionError("test: the reader gave no samples")
         return events.TestResult(metrics, total / samples)
+
+    def _tested(self, batches, attached):
+        """Yield each batch with a list of the Results of its parts, in inference mode."""
+        for batch in batches:
+            feeds = batch.to_feeds()
+            batches.read_ahead()
+            yield batch, [self._test(batch, feeds, attached)]
+
+    def _test(self, batch, feeds, attached):
+        self.machine.begin(feeds, training=False)
+        targets = [*self.targets, [e.targets for e in attached]]
+        cost, statistics, arrays = self._eval(targets, feeds, batch, training=False)
+        return Result(float(cost), statistics, arrays)
 
     def _eval(self, targets, feeds, batch, training=None):
         """Evaluate targets for a batch, checked if it was asked for."""

@@ -26,20 +26,31 @@ _FEW_CORES = (os.cpu_count() or 1) <= 2
 
 
 class Batch:
-    """The samples of a minibatch, converted on demand."""
+    """The samples of a minibatch, converted on demand.
+
+    `total` is the number of samples in the step, where other processes take part in it with others.
+    """
 
     place = "a batch"  # for errors
+    total = None
 
     def __init__(self, samples, convert):
         self.samples, self._convert = samples, convert
 
     def __len__(self):
-        return len(self.samples)
+        return len(self.samples) if self.total is None else self.total
+
+    def check(self):
+        """Raise an error that names the batch if it is no list of samples."""
+        self._named(_check, self.samples)
 
     def to_feeds(self):
         """Convert the samples to feeds; errors name the batch."""
+        return self._named(self._feeds)
+
+    def _named(self, function, *args):
         try:
-            return self._feeds()
+            return function(*args)
         except Exception as error:
             error.add_note(f"  in {self.place}")
             raise
@@ -121,6 +132,12 @@ class Batches:
         if self._tracks:
             self._mark(number + 1)
         return batch
+
+    def skip(self, count):
+        """Leave out batches, as many as the reader has."""
+        for _ in range(count):
+            if next(self, None) is None:
+                return
 
     def _mark(self, number):
         """Remember the position behind `number` batches.

@@ -156,6 +156,8 @@ def errors():
         return ""
 
     texts = [text(step), text(pd.assign(w, 2.0))]
+    summed = pd.SGDOptimizer(1.0).minimize(pd.reduce_sum(pd.sum_over_ranks(x)) * w)
+    texts.append(text(summed))
     with session.exchanging(lambda gradients: gradients):
         texts.append(text(step))
     return {"texts": np.array(texts), "w": w.val()}
@@ -166,7 +168,7 @@ LOCAL = [equal_weights, statistics, accumulated, errors]
 
 def main(folder, reduce):
     global rank, size
-    distributed.init(timeout=60, bucket_bytes=64, reduce=reduce)
+    distributed.init(timeout=60, bucket_bytes=64, reduce=reduce, divisions=3)
     rank, size = distributed.rank(), distributed.world_size()
     for program in [*WHOLE, *LOCAL] if reduce == "mean" else [equal_weights]:
         if size > 1 or program in WHOLE:

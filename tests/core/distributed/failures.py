@@ -100,8 +100,15 @@ def killed():
 
 def divided():
     """With a part of a table on each rank."""
-    process.current().world.undivided.append("table 'words'")
+    table = distributed.ShardedTable([8, 2], name="words")
     killed()
+    assert table.ranks == 3
+
+
+def losses():
+    """Two of four ranks are killed, one after the other."""
+    root()
+    behind()
 
 
 def behind():

@@ -11,6 +11,16 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 FAULT_TOLERANT = "--with-ft", "ulfm"  # the others go on after a rank is killed
+# Open MPI's own options: more ranks than cores, in containers, without other machines
+OWN = {
+    "OMP_NUM_THREADS": "1",
+    "PYTHONPATH": str(ROOT),
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+    "OMPI_MCA_btl": "self,sm,tcp",
+    "OMPI_MCA_btl_tcp_if_include": "lo",
+}
 LIMIT = 120  # seconds, for a job that hangs against all expectation
 
 
@@ -29,21 +39,11 @@ def run(ranks, *arguments, check=True, options=()):
 
     `options` are those of mpiexec, such as FAULT_TOLERANT.
     """
-    own = {
-        "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": str(ROOT),
-        # Open MPI's own options: more ranks than cores, in containers, without other machines
-        "OMPI_ALLOW_RUN_AS_ROOT": "1",
-        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
-        "OMPI_MCA_btl": "self,sm,tcp",
-        "OMPI_MCA_btl_tcp_if_include": "lo",
-    }
     command = [sys.executable, *map(str, arguments)]
     if ranks > 1:
         command = [mpiexec(), *options, "-n", str(ranks), *command]
     job = subprocess.run(
-        command, env=os.environ | own, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT
+        command, env=os.environ | OWN, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT
     )
     assert job.returncode == 0 or not check, job.stderr
     return job

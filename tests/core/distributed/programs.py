@@ -119,6 +119,7 @@ def module_fit():
             optimizer=net.optimizer,
             loss=lambda scores, y: pd.reduce_mean(pd.square(scores - y)),
             batch_size=len(rows[0]),
+            split=False,
         )
     return values()
 

@@ -74,7 +74,8 @@ def test_an_empty_step_exchanges_what_was_accumulated(results):
 
 def test_errors_of_empty_steps(results):
     for own in results(2)["errors"]:
-        nobody, no_gradients, exchanging = own["texts"]
+        nobody, no_gradients, sums, exchanging = own["texts"]
+        assert "the step sums over the ranks before its gradients" in sums
         assert "no rank has a batch in this step" in nobody
         assert "an update without gradients" in no_gradients
         assert "inside session.exchanging()" in exchanging

@@ -10,8 +10,8 @@ from tests.core.distributed import jobs, kills
 MODULE = "tests.core.distributed.failures"
 
 
-def job(name, **options):
-    return jobs.run(3, "-m", MODULE, name, options=jobs.FAULT_TOLERANT, **options)
+def job(name, ranks=3, **options):
+    return jobs.run(ranks, "-m", MODULE, name, options=jobs.FAULT_TOLERANT, **options)
 
 
 @pytest.mark.parametrize(
@@ -26,25 +26,31 @@ def test_the_others_go_on_with_the_same_bits(plan):
     kills.shrinking(plan)
 
 
+def test_a_runner_goes_on_and_saves():
+    """Without rank 0, which has saved until then."""
+    plan = {"ranks": 3, "victim": 0, "place": "call", "step": 21, "call": 9}
+    kills.shrinking(plan, "resumed")
+
+
 def test_a_job_that_ended_is_resumed_to_the_same_bits():
     """The ranks cannot go on: the message of one of them says how to."""
     plan = {"ranks": 2, "victim": 1, "place": "call", "step": 11, "call": 9}
     assert kills.ending(plan, kills.undisturbed(2)) < kills.LIMIT
 
 
-def test_a_rank_that_is_behind_gets_the_result_of_the_others():
-    lines = re.findall(r"<behind> (.*)", job("behind").stdout)
-    assert sorted(lines) == ["0: 3 [3] 2 (0, 1)", "1: 3 [3] 2 (0, 1)"]
-
-
-def test_values_come_from_the_first_rank_that_is_left():
-    lines = re.findall(r"<root> (.*)", job("root").stdout)
-    assert sorted(lines) == ["0: [2.0]", "1: [2.0]"]
+def test_two_ranks_are_lost_one_after_the_other():
+    """Values of the first one that is left are sent; a rank that is behind gets a result."""
+    ended = job("losses", ranks=4)
+    assert sorted(re.findall(r"<root> (.*)", ended.stdout)) == [f"{r}: [2.0]" for r in range(3)]
+    behind = sorted(re.findall(r"<behind> (.*)", ended.stdout))
+    assert behind == ["0: 3 [3] 2 (1, 2)", "1: 3 [3] 2 (1, 2)"]
+    lines = "rank 0 of 4 was lost: .*; 3 ranks go on\n(?s:.*)rank 2 of 3 was lost: .*; 2 ranks"
+    assert re.search(lines, ended.stderr)
 
 
 @pytest.mark.parametrize(
     "name, because",
-    [("killed", ""), ("divided", "; each rank has a part of table 'words'")],
+    [("killed", ""), ("divided", "; each rank has a part of words")],
 )
 def test_ranks_that_cannot_go_on_say_so_once(name, because):
     ended = job(name, check=False)

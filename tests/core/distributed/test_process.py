@@ -51,6 +51,17 @@ def test_a_process_alone_is_a_world_of_one():
     assert not distributed.is_initialized()
 
 
+def test_how_a_process_was_started(monkeypatch):
+    assert not distributed.is_launched()
+    monkeypatch.setenv("PMI_RANK", "0")
+    assert distributed.is_launched()
+    with pytest.raises(RuntimeError, match="init"):
+        distributed.reduction()
+    monkeypatch.delenv("PMI_RANK")
+    distributed.init(reduce="sum")
+    assert distributed.reduction() == "sum"
+
+
 def test_accumulation_alone_updates_once():
     distributed.init()
     x, w, step = descent()

@@ -127,3 +127,20 @@ def test_a_checkpoint_of_another_optimizer_is_refused(tmp_path):
     text = "the checkpoint was trained by AdamOptimizer, not by SGDOptimizer"
     with pd.fresh(), pytest.raises(pd.GraphError, match=text):
         Network().fit(x, y, optimizer=pd.SGDOptimizer(), callbacks=[resume], **options)
+
+
+def test_a_checkpoint_of_other_batches_changes_nothing(tmp_path):
+    """The state of each item is checked before the first one is restored."""
+    trained(Network, DATA["arrays"], pd.training.SaveEvery(passes=1, path=tmp_path), epochs=1)
+    checkpoint = pd.training.read_checkpoint(tmp_path / "batch-00006")
+    step = checkpoint.parts["StaticStep"]
+    step["shapes"] = [[*shapes, shapes[0]] for shapes in step["shapes"]]
+    pd.training.write_checkpoint(tmp_path / "other", checkpoint)
+    x, y = batch()
+    options = {"loss": pd.nn.SoftmaxCrossEntropy(), "metrics": ["accuracy"]}
+    options |= {"class_weight": {1: 2.0}, "validation_data": batch(2)}
+    resume = pd.training.Resume(tmp_path / "other")
+    with pd.fresh() as session:
+        with pytest.raises(pd.GraphError, match="of batches of 4 arrays, not 3"):
+            Network().fit(x, y, optimizer=pd.AdamOptimizer(), callbacks=[resume], **options)
+        assert not session.has_values

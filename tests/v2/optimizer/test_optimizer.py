@@ -402,8 +402,8 @@ def test_what_an_optimizer_keeps():
     assert RMSProp().enable_types() == ["value", "gradient", "momentum", "squares", "mean"]
     updater = Adam().create_updater(True, 1, False, None, False)
     assert updater.start_batch(8) == np.float32(1e-3)
-    with pytest.raises(ValueError, match="is_local=False, but only local training"):
-        Adam().create_updater(False, 1, False, None, False)
+    updater = Adam().create_updater(False, 1, False, "http://host:2379", True)
+    assert updater.start_batch(8) == np.float32(1e-3)
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_what_options_set(tmp_path, monkeypatch):
     options = ["--checkpoint", saved, "--every", "3", "--keep", "4", "--resume"]
     options += ["--logdir", logs, "--progress", "--check-numerics"]
     parser = command._parser()
-    command_line.apply(parser.parse_args([*options, "-"]), parser)
+    command_line.apply(parser.parse_args([*options, "-"]))
     current = current_options()
     checkpoint = current.checkpoint
     assert isinstance(checkpoint, paddle.Checkpoint) and str(checkpoint.folder) == saved
@@ -78,7 +78,7 @@ def test_what_options_set(tmp_path, monkeypatch):
 
 def test_without_options(tmp_path):
     parser = command._parser()
-    command_line.apply(parser.parse_args(["--checkpoint", str(tmp_path), "-"]), parser)
+    command_line.apply(parser.parse_args(["--checkpoint", str(tmp_path), "-"]))
     checkpoint = current_options().checkpoint
     assert (checkpoint.every_batches, checkpoint.keep, checkpoint.resume) == (None, 2, False)
     assert current_options().items() == []

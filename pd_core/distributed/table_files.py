@@ -1,0 +1,149 @@
+"""Files of sharded tables: a folder with one for each rank, which any number of ranks read.
+
+`table.json` says what the table is and how many ranks have written it. In `rank-<r>-of-<n>/` are
+the rows and slots of the rank r, in the order of their numbers r, r + n, ... `table.json` is
+written last, and has the token of all parts: a table that is not whole has none.
+"""
+
+import json
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..files.atomic import atomic_write
+from ..files.folders import atomic_folder
+from ..graph.errors import DamagedFile, GraphError, ShapeError
+from ..graph.names import names
+from ..graph.variable import static
+from ..run.session import Session
+
+_FORMAT, _VERSION = "pd.table", 1
+_MANIFEST = "table.json"
+_BLOCK_BYTES = 1 << 24
+_EXISTS = 1  # a flag: the folder has a table
+
+
+def write_table(table: Any, session: Session, folder: Path) -> None:
+    """Write the rows that this rank has, and wait until all ranks have written theirs."""
+    world = table.world(session)
+    if table.meet(world, f"save() of {table.name}", _EXISTS * (folder / _MANIFEST).exists()):
+        raise FileExistsError(f"{folder} has a table already, it is not replaced")
+    token = np.frombuffer(secrets.token_bytes(8), np.uint8).copy()
+    world.recovering(lambda: world.send_from(0, token, "save() of a table"))
+    session.initialize([table.shard])
+    parts = [v for v in session.stored() if v.table is table]
+    content = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "name": table.name,
+        "shape": list(table.shape),
+        "ranks": table.ranks,
+        "token": token.tobytes().hex(),
+        "parts": sorted(v.name for v in parts),
+    }
+    count = len(range(table.rank, table.height, table.ranks))
+    with atomic_folder(_folder_of(folder, table.rank, table.ranks)) as own:
+        for v in parts:
+            file = own / _file_of(content["parts"], v.name)
+            _write(table, session, v, count, file)
+        (own / _MANIFEST).write_text(json.dumps(content), encoding="utf-8")
+    table.meet(world, f"the end of save() of {table.name}")
+    if table.rank == 0:
+        with atomic_write(folder / _MANIFEST) as file:
+            file.write(json.dumps(content).encode())
+    table.meet(world, f"the end of save() of {table.name}")
+
+
+def _write(table, session, v, count, file):
+    """Write the first rows of a variable, a block of them at a time."""
+    shape = (count, *static(v.dims)[1:])
+    array, reader = np.lib.format.open_memmap(file, "w+", v.dtype, shape), table.reader(v)
+    for start, stop in _blocks(shape, v.dtype):
+        array[start:stop] = table.own_rows(session, np.arange(start, stop), reader)
+    array.flush()
+
+
+def read_table(table: Any, session: Session, folder: Path) -> None:
+    """Read the rows of this rank from what other ranks, or this one, have written."""
+    world = table.world(session)
+    table.meet(world, f"load() of {table.name}")
+    content = _manifest(folder / _MANIFEST)
+    if content["name"] != table.name:
+        raise GraphError(f"{folder} has the table {content['name']!r}, this one is {table.name!r}")
+    if tuple(content["shape"]) != table.shape:
+        raise ShapeError(f"{folder} has a table {content['shape']}, this one is {table!r}")
+    known = {name: v for name, v in names().variables.items() if v.table is table}
+    lacking = [name for name in known if name not in content["parts"]]
+    if lacking:
+        raise GraphError(f"{folder} has no values for {', '.join(lacking)}")
+    old = [_folder_of(folder, rank, content["ranks"]) for rank in range(content["ranks"])]
+    for part in old:
+        if _manifest(part / _MANIFEST) != content:
+            raise DamagedFile(f"{part} was not written together with {folder / _MANIFEST}")
+    for name in content["parts"]:
+        file = _file_of(content["parts"], name)
+        array = _own_rows(table, [_opened(part / file) for part in old], known.get(name))
+        if name in known:
+            session.set(known[name], array, copy=False)
+        else:
+            table.waiting(session)[name] = array
+
+
+def _own_rows(table, files, v):
+    """The rows of this rank from the arrays of all that have written."""
+    first = files[0]
+    own_height = static(table.shard.dims)[0]
+    shape = (own_height, *first.shape[1:])
+    if v is not None and (shape != v.dims or first.dtype != v.dtype):
+        raise ShapeError(f"{v!r} cannot take the saved {first.dtype}{list(shape)}")
+    array = np.zeros(shape, first.dtype)
+    for start, stop in _blocks(shape, first.dtype):
+        ids = table.rank + table.ranks * np.arange(start, stop)
+        for rank, file in enumerate(files):
+            if file.shape[0] != len(range(rank, table.height, len(files))):
+                raise DamagedFile(f"{file.filename} has {file.shape[0]} rows, which are not all")
+            mine = np.flatnonzero((ids % len(files) == rank) & (ids < table.height))
+            array[start + mine] = file[ids[mine] // len(files)]
+    return array
+
+
+def _blocks(shape, dtype) -> Iterator[tuple[int, int]]:
+    """The (start, stop) of blocks of rows."""
+    row_bytes = max(1, int(np.prod(shape[1:], dtype=np.int64)) * dtype.itemsize)
+    height = max(1, _BLOCK_BYTES // row_bytes)
+    for start in range(0, shape[0], height):
+        yield start, min(start + height, shape[0])
+
+
+def _opened(file):
+    """The array of a file, which is read where it is used."""
+    try:
+        return np.lib.format.open_memmap(file, "r")
+    except (FileNotFoundError, ValueError) as error:
+        raise DamagedFile(f"{file} is no array of a table: {error}") from None
+
+
+def _manifest(file):
+    """The content of a JSON file of a table, after a check."""
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+        if (content["format"], content["version"]) != (_FORMAT, _VERSION):
+            raise DamagedFile(f"{file} is no version {_VERSION} of a table")
+        if not content.keys() >= {"name", "shape", "ranks", "token", "parts"}:
+            raise DamagedFile(f"{file} lacks what a table has")
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        if isinstance(error, DamagedFile):
+            raise
+        raise DamagedFile(f"{file.parent} is no whole table: {error}") from None
+    return content
+
+
+def _folder_of(folder, rank, ranks):
+    return folder / f"rank-{rank}-of-{ranks}"
+
+
+def _file_of(parts, name):
+    return f"part-{parts.index(name)}.npy"

@@ -1,0 +1,255 @@
+"""The ring that reads: batches of a reader, of which each rank of a job has its part."""
+
+from collections import deque
+from collections.abc import Mapping, Sequence, Sized
+from itertools import islice
+from typing import Any
+
+from ..graph.errors import GraphError
+from ..graph.site import warn
+from ..graph.variable import Variable
+from .batches import Reader, batch_size_of, close, reader_of
+from .checkpoint import CheckpointWarning, checking
+from .context import RunnerContext
+from .generators import check_generators, encoded, generators_state, set_generators
+from .item import Following, Initialize, RunnerItem
+from .positions import draws_ahead, positioned, resumed
+from .ranks import rows_of
+
+_END = object()  # of a pass
+
+
+class Data(RunnerItem):
+    """The batches of a reader, a function that returns an iterable of them.
+
+    A batch is a dict of feeds, or a tuple or list of arrays for `inputs`: Variables, or names of
+    them; only a TrainStep takes tuples without. A reader may also be a list of batches, or an
+    object with `__iter__`.
+
+    A checkpoint has the place in the data and the states of Python's and NumPy's global random
+    generators. An iterator with methods `state()` and `restore(state)` goes back to its place; any
+    other one is read from the beginning of the pass up to it, and a warning says so.
+
+    In a job of `pd.distributed` each rank reads batches of its own, of any number and size; one
+    that has none left takes part in the steps of the others. With `split=True` the readers of all
+    ranks give the same batches, of which each rank takes its rows, n rank // ranks up to
+    n (rank + 1) // ranks; each pass begins with the global random generators of rank 0.
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        inputs: Sequence[Variable | str] | None = None,
+        split: bool = False,
+    ):
+        self.split = split
+        self.reader = reader_of(reader)
+        self._length = len(reader) if isinstance(reader, Sized) else None
+        self.inputs = None if inputs is None else list(inputs)
+        self._iterator: Any = None
+        self._resumed: dict[str, Any] | None = None
+
+    def initialize(self, context: RunnerContext, following: Initialize) -> None:
+        context.data, context.feeds = self, None
+        if context.ranks is not None:
+            context.ranks.splits = self.split
+        self._iterator = self._resumed = self._before = self._last = None
+        if self._length is not None:
+            context.pass_batches = self._length
+        super().initialize(context, following)
+
+    def on_pass_begin(self, following: Following) -> None:
+        following()
+        state, self._resumed = self._resumed, None
+        if state is None:
+            self._iterator = self._begun()
+            return
+        self._before = state.get("before")
+        with checking("Resume: the place in the data", GraphError):
+            part = self._part(state)
+            if part is None:
+                self._iterator = self._nearby(state)
+                return
+            self._iterator = self._at(part)
+        if part["position"] is not None:
+            set_generators(part["generators"], but=draws_ahead(self._iterator))
+
+    def _begun(self):
+        """The iterator of a new pass."""
+        ranks, reader = self.context.ranks, self.reader
+        if ranks is not None and self.split:
+            set_generators(ranks.on_first(generators_state))
+        elif ranks is not None and hasattr(reader, "state"):
+            self._before = reader.state()
+        return positioned(reader)
+
+    def _at(self, state):
+        """The iterator at the place of a state: in a pass, or at the beginning of the next one."""
+        if state["position"] is not None:
+            return resumed(self.reader, state["position"])
+        if state["reader"] is not None:
+            reader: Any = self.reader
+            reader.restore(state["reader"])
+        return positioned(self.reader)
+
+    def _part(self, state):
+        """The state of this rank; None for a place in a pass of another number of own readers."""
+        ranks, parts = self.context.ranks, state.get("ranks", [state])
+        if self.split or (ranks is None and len(parts) == 1):
+            return state
+        if ranks is not None and len(parts) == ranks.size:
+            return parts[ranks.rank]
+        return state if state["position"] is None else None
+
+    def _nearby(self, state):
+        """The iterator behind as many of the own batches as were done by other ranks in all."""
+        ranks, there = self.context.ranks, len(state.get("ranks", [state]))
+        here = 1 if ranks is None else ranks.size
+        done = (self.context.batch_id + 1) * there // here
+        if ranks is None or ranks.is_first:
+            warn(
+                CheckpointWarning(
+                    f"the checkpoint is of {there} ranks with batches of their own, there are "
+                    f"{here} now: each leaves out the first {done} batches of its pass\n"
+                    "  hint: Data(reader, split=True) goes on with any number of ranks exactly"
+                )
+            )
+        reader: Any = self.reader
+        if state.get("before") is not None:
+            reader.restore(state["before"])
+        items = self._begun()
+        deque(islice(items, done), maxlen=0)
+        return items
+
+    def on_batch_begin(self, following: Following) -> Any:
+        context, batch = self.context, next(self._iterator, _END)
+        if context.ranks is not None:
+            if not self._take_part(context.ranks, batch):
+                return True
+            with context.ranks.weighing():
+                return following()
+        if batch is _END:
+            return True
+        context.batch = batch
+        if self.inputs is not None or isinstance(batch, Mapping):
+            context.feeds = batch = self.feeds(batch)
+        context.batch_size = batch_size_of(batch)
+        return following()
+
+    def _take_part(self, ranks, batch):
+        """Set this rank's part of a batch; return False when the pass is over."""
+        context, feeds, size = self.context, batch, None
+        if batch is not _END:
+            if self.inputs is not None or isinstance(batch, Mapping):
+                feeds = self.feeds(batch)
+            size = batch_size_of(feeds)
+        part = self._rows if self.split else self._own
+        own = part(ranks, (batch, feeds), size)
+        if own is None:
+            return False
+        context.batch, feeds = own
+        is_fed = self.inputs is not None or isinstance(context.batch, Mapping)
+        context.feeds = feeds if is_fed else None
+        return True
+
+    def _rows(self, ranks, whole, size):
+        """This rank's rows of a batch that all have read, and of its feeds; None at the end."""
+        forward = self.context.forward
+        if size is None:
+            if forward is not None:
+                ranks.end(self.context.batch_id)
+            return None
+        ranks.take_part(size)
+        self.context.batch_size = size
+        first, end = ranks.bounds(size)
+        if first == end and not _takes_empty(forward):
+            first, end = 0, 1  # a row that does not count
+        return [rows_of(each, size, slice(first, end)) for each in whole]
+
+    def _own(self, ranks, own, size):
+        """A batch of this rank and its feeds; None if the pass is over on all ranks."""
+        forward, total = self.context.forward, size
+        if forward is None:  # each rank computes alone
+            ranks.samples = size
+        else:
+            total = ranks.meet(size)
+        if total is None:
+            return None
+        self.context.batch_size = total
+        if size or forward is None:
+            self._last = None if _takes_empty(forward) else own
+            return own
+        if _takes_empty(forward):
+            return None, None
+        if self._last is None:
+            raise GraphError(
+                f"Data: rank {ranks.rank} has no batches, and {type(forward).__name__} takes no "
+                "step without one"
+            )
+        return self._last
+
+    def feeds(self, batch: Any) -> Mapping[Variable | str, Any]:
+        """Return the feeds of a batch."""
+        if isinstance(batch, Mapping):
+            return batch
+        if self.inputs is None:
+            raise TypeError(
+                "Data: a batch is a dict of feeds, not "
+                f"{type(batch).__name__}\n  hint: Data(reader, inputs=[x, y]) takes tuples"
+            )
+        if not isinstance(batch, (tuple, list)) or len(batch) != len(self.inputs):
+            size = f" of {len(batch)}" if isinstance(batch, (tuple, list)) else ""
+            raise TypeError(
+                f"Data: a batch is a tuple of {len(self.inputs)} arrays, not "
+                f"{type(batch).__name__}{size}"
+            )
+        return dict(zip(self.inputs, batch, strict=True))
+
+    def on_pass_end(self, following: Following) -> None:
+        self._close()
+        following()
+
+    def finalize(self, following: Following) -> None:
+        self._close()
+        following()
+
+    def _close(self):
+        iterator, self._iterator = self._iterator, None
+        if iterator is not None:
+            close(iterator)
+
+    def state(self) -> dict[str, Any]:
+        """Return the place in the data; of ranks with own batches the places of all."""
+        if self._resumed is not None:  # the pass that it belongs to has not begun again
+            return self._resumed
+        place, ranks = self._place(), self.context.ranks
+        if ranks is None or self.split:
+            return place
+        return {**place, "ranks": ranks.gather(place), "before": self._before}
+
+    def _place(self):
+        position = None if self._iterator is None else self._iterator.state()
+        reader: Any = self.reader
+        between = reader.state() if position is None and hasattr(reader, "state") else None
+        return encoded({"position": position, "reader": between, "generators": generators_state()})
+
+    def check(self, state: dict[str, Any]) -> None:
+        if self.split and "ranks" in state:
+            raise GraphError(
+                f"Resume: the checkpoint is of {len(state['ranks'])} ranks with batches of their "
+                "own, this runner splits them"
+            )
+        for part in [state, *state.get("ranks", ())]:
+            check_generators(part["generators"])
+            if part.keys() - {"ranks", "before"} != {"position", "reader", "generators"}:
+                raise KeyError(f"the place in the data has {', '.join(part)}")
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._resumed, part = state, self._part(state)
+        if part is not None and part["position"] is None:
+            set_generators(part["generators"])
+
+
+def _takes_empty(forward):
+    """Whether a step is told that there is no batch; others compute one that has no weight."""
+    return getattr(forward, "takes_empty", False)

@@ -1,0 +1,41 @@
+"""The master of a job: its trainers share the chunks that their `cloud_reader`s read."""
+
+import atexit
+import os
+import platform
+import tempfile
+from pathlib import Path
+
+import pd_core as pd
+
+from .. import master
+from .ranks import from_rank_zero
+
+_started = []
+
+
+def share_chunks():
+    """Start the master of a job on rank 0, unless there is one, and tell all ranks its address.
+
+    For trainers with data of their own, which have made a client of a master: chunks are handed
+    out to them with leases. They take their steps together, so nobody waits in a reader.
+    """
+    if not master.has_clients() or os.environ.get("PD_MASTER"):
+        return
+    machines = pd.distributed.allgather(platform.node())
+    host = "127.0.0.1" if len(set(machines)) == 1 else machines[0]
+    os.environ["PD_MASTER"] = from_rank_zero(lambda: _start(host))
+    os.environ.setdefault("PD_WORKER", f"rank {pd.distributed.rank()}")
+
+
+def _start(host):
+    folder = tempfile.TemporaryDirectory(prefix="pd-v2-master-", ignore_cleanup_errors=True)
+    server = master.start(Path(folder.name) / "ledger.sqlite", host, "--no-wait")
+    _started.append(server)
+
+    def end():
+        server.close()
+        folder.cleanup()
+
+    atexit.register(end)
+    return server.address

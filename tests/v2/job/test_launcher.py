@@ -1,0 +1,237 @@
+"""`pd-v2` on several processes: what a Python 2 script prints, writes and is told; errors."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import pd_core as pd
+from pd_v2 import __main__ as command
+from pd_v2.job import workers
+from pd_v2.runner import command_line
+from pd_v2.runner.job_step import check_same, trace
+from tests.core.distributed import jobs
+
+SCRIPT = """
+import glob, os, random, shutil, sys
+import paddle.v2 as paddle
+
+paddle.init(use_gpu=False, trainer_id=0, num_gradient_servers=1)
+folder, tar = os.path.join(sys.argv[1], 'model'), os.path.join(sys.argv[1], 'model', 'best.tar')
+if os.path.exists(folder):
+    shutil.rmtree(folder)
+os.makedirs(folder)
+x = paddle.layer.data(name='x', type=paddle.data_type.dense_vector(1))
+y = paddle.layer.fc(input=x, size=1, bias_attr=False)
+label = paddle.layer.data(name='y', type=paddle.data_type.dense_vector(1))
+cost = paddle.layer.square_error_cost(input=y, label=label)
+pool = paddle.parameters.create(cost)
+trainer = paddle.trainer.SGD(cost, pool, paddle.optimizer.Momentum(learning_rate=0.01))
+
+def samples():
+    for number in xrange(10):
+        yield [number / 2], [number]
+
+def handler(event):
+    if isinstance(event, paddle.event.EndPass):
+        with open(tar + '.new', 'w') as f:
+            pool.to_tar(f)
+        if os.path.exists(tar):
+            os.remove(tar)
+        os.rename(tar + '.new', tar)
+        with open(os.path.join(folder, 'log.txt'), 'a') as log:
+            print >>log, event.pass_id
+
+names = set('w%d' % n for n in xrange(99))
+trainer.train(paddle.batch(paddle.reader.shuffle(samples, 10), 4), 3, handler)
+with open(tar) as f:
+    loaded = paddle.parameters.Parameters.from_tar(f)
+assert (loaded.get('___fc_layer_0__.w0').ravel() == pool.get('___fc_layer_0__.w0')).all()
+common = paddle.dataset.common
+common.split(samples, 4, os.path.join(folder, 'part-%05d.pickle'))
+common.convert(folder, samples, 6, 'records')
+parts = glob.glob(os.path.join(folder, 'part-*'))
+read = list(common.cluster_files_reader(os.path.join(folder, 'part-*'), 1, 0)())
+print len(parts), len(read), sorted(os.listdir(folder))
+print [open(os.path.join(folder, 'log.txt')).read()], random.random(), list(names)[:9]
+print os.environ['PADDLE_INIT_TRAINER_ID'], os.environ['PADDLE_INIT_NUM_GRADIENT_SERVERS']
+"""
+FILES = ["best.tar", "log.txt", *(f"part-0000{k}.pickle" for k in range(3))]
+FILES += ["records-00000", "records-00001"]
+
+ONE_FAILS = """
+import os, sys
+import paddle.v2 as paddle
+rank = int(os.environ['PADDLE_INIT_TRAINER_ID'])
+print 'printed by', rank
+x = paddle.layer.data(name='x', type=paddle.data_type.dense_vector(1))
+cost = paddle.layer.sum_cost(paddle.layer.fc(x, 1))
+trainer = paddle.trainer.SGD(cost, paddle.parameters.create(cost), paddle.optimizer.Adam())
+
+def samples():
+    for number in range(9):
+        yield [1.0],
+
+def handler(event):
+    if isinstance(event, paddle.event.EndIteration) and event.batch_id == 1:
+        {action}
+
+trainer.train(paddle.batch(lambda: ({filter}), 4), 2, handler)
+"""
+
+
+def launch(folder, *arguments, script=SCRIPT, **options):
+    """Run a script on two processes that are started by `--workers`."""
+    path = folder / "train.py"
+    path.write_text(script)
+    jobs.mpiexec()
+    own = {"TMPDIR": str(folder / "tmp"), "PYTHONPATH": str(jobs.ROOT), "OMP_NUM_THREADS": "1"}
+    (folder / "tmp").mkdir()
+    return subprocess.run(
+        [sys.executable, "-m", "pd_v2", "--workers", "2", *arguments, path, folder],
+        env=os.environ | jobs.OWN | own,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=jobs.LIMIT,
+        **options,
+    )
+
+
+def test_what_a_script_prints_and_writes(tmp_path):
+    job = launch(tmp_path)
+    assert job.returncode == 0, job.stderr
+    counts, read, place = job.stdout.splitlines()
+    assert counts == f"3 10 {FILES}"
+    assert read.startswith("['0\\n1\\n2\\n'] 0.")
+    assert place == "0 2"
+    assert sorted(os.listdir(tmp_path / "model")) == FILES
+    assert list((tmp_path / "tmp").glob("pd-v2-rank-*")) == []
+    warning = "init: num_gradient_servers=1: this job has 2 trainers, and trainer_id is the rank"
+    assert job.stderr.count(warning) == 1
+
+
+@pytest.mark.parametrize(
+    "options, part, message",
+    [
+        (["--all-output"], {"action": "rank and {}[rank]"}, "rank 1 of 2: KeyError: 1"),
+        (
+            [],
+            {"filter": "s for k, s in enumerate(samples()) if k < 8 - 4 * rank"},
+            "rank 0 has come to a training step, rank 1 has come to allgather()",
+        ),
+        ([], {"action": "rank and os.kill(os.getpid(), 9)"}, "signal 9"),
+    ],
+    ids=["error", "batches", "kill"],
+)
+def test_one_rank_ends_all(options, part, message, tmp_path):
+    part = {"action": "pass", "filter": "iter(samples())", **part}
+    script = ONE_FAILS
+    for name, text in part.items():
+        script = script.replace(f"{{{name}}}", text)
+    job = launch(tmp_path, *options, script=script)
+    assert job.returncode != 0
+    assert message in job.stderr
+    assert job.stdout.count("printed by 1") == len(options)
+
+
+TERMINATED = """
+import os, signal, time
+import paddle.v2 as paddle
+x = paddle.layer.data(name='x', type=paddle.data_type.dense_vector(1))
+cost = paddle.layer.sum_cost(paddle.layer.fc(x, 1))
+trainer = paddle.trainer.SGD(cost, paddle.parameters.create(cost), paddle.optimizer.Adam())
+
+def handler(event):
+    if isinstance(event, paddle.event.EndIteration):
+        time.sleep(0.005)
+        if event.batch_id == 2 and os.environ['PADDLE_INIT_TRAINER_ID'] == '0':
+            os.kill(os.getppid(), signal.SIGTERM)  # mpiexec
+
+trainer.train(paddle.batch(lambda: iter([([1.0],)] * 20000), 2), 1, handler)
+"""
+
+
+def test_sigterm_writes_a_last_checkpoint(tmp_path):
+    job = launch(tmp_path, "--checkpoint", tmp_path / "saved", script=TERMINATED)
+    assert job.returncode != 0
+    (path,) = (tmp_path / "saved").glob("batch-*")
+    assert int(path.name.removeprefix("batch-")) >= 3
+    assert "Traceback" not in job.stderr
+
+
+@pytest.mark.parametrize(
+    "ranks, difference",
+    [
+        ([(8, None), (8, None), (7, None)], "rank 0 has 8 samples, rank 2 7 samples"),
+        ([None, (8, None)], "rank 0 has no batch left, rank 1 8 samples"),
+        ([(8, 1), (8, 2)], "rank 0 has samples, rank 1 others"),
+        ([(8, None), (8, None)], None),
+    ],
+)
+def test_batches_that_ranks_have_read(ranks, difference):
+    if difference is None:
+        check_same(ranks, "batch 3")
+        return
+    with pytest.raises(pd.GraphError, match="batch 3: the ranks have not read the same: rank") as e:
+        check_same(ranks, "batch 3")
+    assert str(e.value).endswith(difference)
+
+
+def test_samples_are_told_apart_by_their_text():
+    assert trace([([1.0], 2)]) == trace([([1.0], 2), 3]) != trace([([1.5], 2)])
+    assert trace([object()]) is None
+
+
+def options_of(found, monkeypatch):
+    """The command line of `--workers` with what `shutil.which` finds."""
+    monkeypatch.setattr(workers.shutil, "which", lambda name, path=None: found.get(bool(path)))
+    return workers.prepared(3, ["--progress", "train.py", "x"])
+
+
+@pytest.mark.parametrize("place", [True, False], ids=["beside", "path"])
+def test_the_command_that_starts_a_job(place, monkeypatch, tmp_path):
+    mpiexec = tmp_path / "mpiexec"
+    mpiexec.write_text("#!/bin/sh\necho 'mpiexec (OpenRTE) 4.1'")
+    mpiexec.chmod(0o755)
+    monkeypatch.setattr(workers.importlib.util, "find_spec", lambda name: name)
+    monkeypatch.delenv("PYTHONHASHSEED", raising=False)
+    monkeypatch.setattr(workers.os, "geteuid", lambda: 0)
+    line, environment = options_of({place: str(mpiexec)}, monkeypatch)
+    job = f"{mpiexec} -n 3 --oversubscribe --bind-to none {sys.executable} -m pd_v2"
+    assert " ".join(line) == f"{job} --progress train.py x"
+    assert environment["PYTHONHASHSEED"] == "0"
+    assert environment["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] == "1"
+    mpiexec.write_text("#!/bin/sh\necho HYDRA build details:")
+    line, environment = options_of({place: str(mpiexec)}, monkeypatch)
+    assert line[:4] == [str(mpiexec), "-n", "3", sys.executable]
+
+
+def test_no_mpi(monkeypatch, capsys, tmp_path):
+    (tmp_path / "train.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    for spec, missing in (("mpi4py", "no mpiexec in "), (None, "mpi4py is not installed")):
+        monkeypatch.setattr(workers.importlib.util, "find_spec", lambda name, spec=spec: spec)
+        monkeypatch.setattr(workers.shutil, "which", lambda name, path=None: None)
+        with pytest.raises(SystemExit) as caught:
+            command.main(["--workers=2", "train.py"])
+        assert caught.value.code == 2
+        text = capsys.readouterr().err
+        assert f"--workers 2: {missing}" in text
+        assert "pip install 'pd[cluster]'" in text
+
+
+def test_workers_inside_of_a_job(monkeypatch, capsys, tmp_path):
+    (tmp_path / "train.py").write_text("")
+    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
+    with pytest.raises(SystemExit):
+        command.main(["--workers", "2", str(tmp_path / "train.py")])
+    assert "mpiexec, which has started this process already" in capsys.readouterr().err
+
+
+def test_what_is_left_of_the_options():
+    argv = ["--logdir", "x", "--workers", "3", "--progress"]
+    assert command_line.without(argv, "--workers") == ["--logdir", "x", "--progress"]
+    assert command_line.without(["--workers=3"], "--workers") == []
+    assert command_line.without(["--progress"], "--workers") == ["--progress"]
