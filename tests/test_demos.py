@@ -15,7 +15,10 @@ import pd_v2 as paddle
 from pd_v2.dataset import common
 
 DEMOS = Path(__file__).resolve().parents[1] / "demos"
-WITH_DATA = ("recognize_digits", "fit_a_line", "fit_digits", "mnist_core", "gan_core", "early_exit")
+WITH_DATA = (
+    *("recognize_digits", "fit_a_line", "fit_digits", "mnist_core", "gan_core", "early_exit"),
+    "cluster_digits",
+)
 NAMES = (*WITH_DATA, "translate", "char_transformer", "reinforce", "cycle_gan", "online_learning")
 
 
@@ -561,3 +564,26 @@ def test_a_picture_is_text_without_matplotlib(tmp_path, monkeypatch, capsys):
     assert lines[-2].endswith(" t")
     assert sum(line.count("t") for line in lines[1:]) == 4
     assert not list(tmp_path.iterdir())
+
+
+# ---- cluster_digits
+
+
+@pytest.mark.parametrize(("options", "status"), [([], 2), (["--quick"], 0)])
+def test_cluster_digits_says_what_it_needs(options, status, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit) as stop:
+        demo("cluster_digits").main([*options, "--out", str(tmp_path)])
+    assert stop.value.code == status
+    assert "skipped: needs mpi4py" in capsys.readouterr().out
+
+
+def test_all_rows_of_a_batch_are_used_after_a_loss(monkeypatch):
+    cluster = demo("cluster_digits")
+    for ranks in (3, 2):
+        monkeypatch.setattr(pd.distributed, "world_size", lambda ranks=ranks: ranks)
+        parts = []
+        for rank in range(ranks):
+            monkeypatch.setattr(pd.distributed, "rank", lambda rank=rank: rank)
+            parts.append(cluster.own_rows(np.arange(8)))
+        assert np.concatenate(parts).tolist() == list(range(8))

@@ -12,6 +12,7 @@ from ..graph.namespace import persistent_variables
 from ..graph.variable import Variable
 from ..run.session import default_session
 from .buffers import Buffer
+from .exchange import send_values
 from .process import current
 from .world import ALLGATHER, ALLREDUCE, BROADCAST, Description
 
@@ -35,11 +36,10 @@ def broadcast(variables: Iterable[Variable] | None = None, root: int = 0) -> Non
     every = list(variables)
     lines = [f"root={root}", *(f"{v.name}: {v.dtype}{list(v.dims)}" for v in every)]
     world.meet(BROADCAST, Description(lines))
-    for v in every:
-        array = np.asarray(session.get(v), order="C")
-        world.send_from(root, array, "broadcast()")
-        if world.rank != root:
-            session.set(v, array)
+    for v, array in zip(
+        every, send_values(world, session, every, root, "broadcast()"), strict=True
+    ):
+        session.set(v, array)
 
 
 def allreduce(array: ArrayLike, op: str = "sum") -> np.ndarray:
@@ -56,10 +56,14 @@ def allreduce(array: ArrayLike, op: str = "sum") -> np.ndarray:
     if op == "mean" and own.dtype.kind != "f":
         own = own.astype(np.float64)
     world.meet(ALLREDUCE, Description([f"op={op}", f"{own.dtype}{list(own.shape)}"]))
-    (result,) = Buffer(world, [own.shape], own.dtype).reduce([own], function=_FUNCTIONS[op])
-    if op == "mean":
-        result /= world.size
-    return result
+
+    def operation():
+        (result,) = Buffer(world, [own.shape], own.dtype).reduce([own], function=_FUNCTIONS[op])
+        if op == "mean":
+            result /= world.size
+        return result
+
+    return world.recovering(operation).copy()  # the other ranks may need it as it is
 
 
 def allgather(value: T) -> list[T]:
@@ -72,7 +76,8 @@ def allgather(value: T) -> list[T]:
         return [value]
     world.meet(ALLGATHER, Description())
     data = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
-    return [pickle.loads(each) for each in world.gather_bytes(data, "allgather()")]
+    every = world.recovering(lambda: world.gather_bytes(data, "allgather()"))
+    return [pickle.loads(each) for each in every]
 
 
 def set_batch_size(samples: float | None) -> None:

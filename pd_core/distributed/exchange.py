@@ -17,6 +17,7 @@ from ..run.exchange import Gradients
 from ..run.session import Session
 from .buffers import WHAT, Buffer
 from .overlap import Overlap
+from .recovery import RankLost
 from .rows import gather_rows, join_rows
 from .table_routes import sum_at_owners
 from .world import STEP, SUM, Description, World
@@ -58,7 +59,7 @@ class RankExchange:
         self.world, self.settings = world, settings
         self.accumulating = False
         self.samples: float | None = None
-        self._buffers: dict[str, Buffer] = {}  # of `sum`, by dtype and shape
+        self._buffers: dict[Any, Buffer] = {}  # of `sum`, by ranks, dtype and shape
         self._sessions: WeakKeyDictionary[Any, SessionExchange] = WeakKeyDictionary()
 
     def of(self, session: Session) -> "SessionExchange | None":
@@ -72,20 +73,26 @@ class RankExchange:
 
     def draw_seed(self, seed: int) -> int:
         """Return the seed of this rank's random draws; rank 0 has the session's."""
-        if not self.settings.own_draws or self.world.rank == 0:
+        own = self.world.ids[self.world.rank]  # not another one after ranks were lost
+        if not self.settings.own_draws or own == 0:
             return seed
-        return (seed + self.world.rank * _GOLDEN) % 2**32
+        return (seed + own * _GOLDEN) % 2**32
 
     def sum(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Return the sums over the ranks of arrays in the middle of a program."""
         shapes = [f"{a.dtype}{list(a.shape)}" for a in arrays]
         self.world.meet(SUM, Description(shapes))
-        summed = []
-        for text, array in zip(shapes, arrays, strict=True):
-            if text not in self._buffers:
-                self._buffers[text] = Buffer(self.world, [array.shape], array.dtype)
-            summed.append(np.array(self._buffers[text].reduce([array])[0]))
-        return summed
+
+        def operation():
+            summed = []
+            for text, array in zip(shapes, arrays, strict=True):
+                key = self.world.ids, text
+                if key not in self._buffers:
+                    self._buffers[key] = Buffer(self.world, [array.shape], array.dtype)
+                summed.append(np.array(self._buffers[key].reduce([array])[0]))
+            return summed
+
+        return self.world.recovering(operation)
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
@@ -96,9 +103,15 @@ class RankExchange:
         finally:
             self.accumulating = outer
 
-    def factor(self, weights: np.ndarray) -> float:
-        """Return the factor of this rank's gradients in the sum over the ranks."""
+    def factor(self, every: Mapping[int, float]) -> float:
+        """Return the factor of this rank's gradients in the sum over the ranks.
+
+        `every` has the weights of the ranks that have met, by their `ids`; some may be lost since.
+        """
+        weights = np.array([every[i] for i in self.world.ids])
         has_batch = weights != NO_BATCH
+        if len(weights) < len(every) and not (has_batch & (weights != 0.0)).any():
+            return 0.0
         if not has_batch.any():
             raise GraphError("empty_step: no rank has a batch in this step")
         if not has_batch[self.world.rank]:
@@ -129,7 +142,7 @@ class SessionExchange:
         self._seen: WeakSet[Variable] = WeakSet()
         self._plans: WeakKeyDictionary[Any, Plan] = WeakKeyDictionary()
         self._plan: Plan | None = None
-        self._weights = np.empty(0)
+        self._weights: dict[int, float] = {}
         self._empty: Sequence[Update] = ()  # the updates of an empty step that is going on
 
     @property
@@ -184,6 +197,7 @@ class SessionExchange:
         )
         if flags & _UNSEEN:
             self._synchronize(plan.states(), bool(flags & _LATE))
+        plan.prepare()
         plan.compared, self._plan = True, plan
 
     def start(self, gradients: Gradients) -> None:
@@ -194,8 +208,7 @@ class SessionExchange:
     def __call__(self, gradients: Gradients) -> Gradients:
         """Return the means or sums of the gradients of all ranks."""
         assert self._plan is not None
-        factor = self.process.factor(self._weights)
-        exchanged = self._plan.exchange(self._complete(gradients), factor)
+        exchanged = self._plan.exchange(self._complete(gradients), self._weights)
         for w in gradients:
             self.accumulated.pop(w, None)
         return exchanged
@@ -211,7 +224,8 @@ class SessionExchange:
         what = "the initial values of a training step"
         session.initialize(variables)
         digests = [blake2b(session.current(v).tobytes(), digest_size=8).digest() for v in variables]
-        every = world.gather(np.frombuffer(b"".join(digests), np.int64), what)
+        own = np.frombuffer(b"".join(digests), np.int64)
+        every = world.recovering(lambda: world.gather(own, what))
         differ = [v for v, column in zip(variables, every.T, strict=True) if np.ptp(column)]
         if differ and late:
             names = ", ".join(v.name for v in differ[:3])
@@ -220,12 +234,25 @@ class SessionExchange:
                 "from them already\n  hint: pd.distributed.broadcast() before the first step "
                 "inside pd.guard() or no_sync()"
             )
-        for v in differ:
-            array = np.asarray(session.current(v), order="C")
-            world.send_from(0, array, what)
-            if world.rank:
-                session.set(v, array)
+        for v, array in zip(differ, send_values(world, session, differ, 0, what), strict=True):
+            session.set(v, array)
         self._seen.update(variables)
+
+
+def send_values(
+    world: World, session: Any, variables: Sequence[Variable], root: int, what: str
+) -> list[np.ndarray]:
+    """Return the values that variables have on the rank `root`."""
+
+    def operation():
+        if root >= world.size:
+            raise RankLost(f"{what}: rank {root}, whose values it sends, was lost")
+        arrays = [np.array(session.get(v), order="C") for v in variables]
+        for array in arrays:
+            world.send_from(root, array, what)
+        return arrays
+
+    return world.recovering(operation) if variables else []
 
 
 class Plan:
@@ -234,35 +261,21 @@ class Plan:
     def __init__(
         self, process: RankExchange, updates: Sequence[Update], gradients: Mapping[Variable, Any]
     ):
-        world, settings = process.world, process.settings
         self.process = process
         self.compared = False  # whether the ranks have compared all of its variables
         self._states = [ref(v) for v in _states(updates)]
-        self.description = Description(_lines(updates, gradients, settings))
+        self.description = Description(_lines(updates, gradients, process.settings))
         by_rows = [w for w, g in gradients.items() if isinstance(g, tuple)]
         self.sparse = [ref(w) for w in by_rows if not w.is_shard]
         self.sharded = [ref(w) for w in by_rows if w.is_shard]
-        dense: dict[np.dtype, list[Variable]] = {}
-        for w, g in reversed(
-            list(gradients.items())
-        ):  # the gradient of the last layer is known first
+        self._dense: dict[np.dtype, list[Any]] = {}
+        # the gradient of the last layer is known first
+        for w, g in reversed(list(gradients.items())):
             if not isinstance(g, tuple):
-                dense.setdefault(np.dtype(w.dtype), []).append(w)
-        self.dense = [
-            (
-                [ref(w) for w in ws],
-                Buffer(
-                    world,
-                    [static(w.dims) for w in ws],
-                    dtype,
-                    settings.wire(dtype),
-                    settings.bucket_bytes,
-                ),
-            )
-            for dtype, ws in dense.items()
-        ]
-        buffers = [buffer for _, buffer in self.dense]
-        self._overlap = Overlap(buffers) if settings.divisions > 1 and world.size > 1 else None
+                self._dense.setdefault(np.dtype(w.dtype), []).append(ref(w))
+        self._ids: tuple[int, ...] = ()  # the ranks for which the buffers are prepared
+        self.dense: list[tuple[list[Any], Buffer]] = []
+        self._overlap: Overlap | None = None
         self._started: set[Variable] = set()
 
     def states(self) -> list[Variable]:
@@ -270,43 +283,79 @@ class Plan:
         states = [state() for state in self._states]
         return [v for v in states if v is not None]
 
+    def prepare(self) -> None:
+        """Make the buffers for the ranks of the world, which are fewer after some were lost."""
+        world, settings = self.process.world, self.process.settings
+        if self._ids == world.ids:
+            return
+        self._ids = world.ids
+        if self.dense:
+            world.keep(self.dense)
+        self.dense = [
+            (
+                refs,
+                Buffer(
+                    world,
+                    [static(w().dims) for w in refs],
+                    dtype,
+                    settings.wire(dtype),
+                    settings.bucket_bytes,
+                ),
+            )
+            for dtype, refs in self._dense.items()
+        ]
+        buffers = [buffer for _, buffer in self.dense]
+        self._overlap = Overlap(buffers) if settings.divisions > 1 and world.size > 1 else None
+        self._started = set()
+
     def start(self, gradients: Gradients, factor: float) -> None:
         """Begin to exchange gradients, while others of the same step are computed."""
-        if self._overlap is not None:
-            if not self._started:
-                self._overlap.reset()  # what a step left that failed before its exchange
-            arrays: dict[tuple[Buffer, int], Any] = {}
-            for refs, buffer in self.dense:
-                for k, reference in enumerate(refs):
-                    w: Any = reference()
-                    if w in gradients and w not in self._started:
-                        arrays[buffer, k] = gradients[w]
-                        self._started.add(w)
-            self._overlap.fill(arrays, factor)
+        if self._overlap is None or self._ids != self.process.world.ids:
+            return
+        if not self._started:
+            self._overlap.reset()  # what a step left that failed before its exchange
+        arrays: dict[tuple[Buffer, int], Any] = {}
+        for refs, buffer in self.dense:
+            for k, reference in enumerate(refs):
+                w: Any = reference()
+                if w in gradients and w not in self._started:
+                    arrays[buffer, k] = gradients[w]
+                    self._started.add(w)
+        self._overlap.fill(arrays, factor)
 
-    def exchange(self, gradients: Gradients, factor: float) -> Gradients:
-        """Return the sums over all ranks of `factor` times the gradients."""
-        if self.process.world.size == 1:
+    def exchange(self, gradients: Gradients, weights: Mapping[int, float]) -> Gradients:
+        """Return the means or sums of the gradients of all ranks, of these weights."""
+        process = self.process
+        if process.world.size == 1 and process.factor(weights) == 1.0:
             return gradients
-        exchanged: Gradients = {}
+        tables: list[Any] = [w() for w in self.sparse]
+        shards: list[Any] = [w() for w in self.sharded]
+        pairs: list[Any] = [gradients[w] for w in tables]
+        wires = [process.settings.wire(np.dtype(w.dtype)) for w in tables]
+
+        def operation():
+            factor = process.factor(weights)
+            sums = self._sum(gradients, factor)
+            own = [self._sum_at_owners(w, gradients[w], factor) for w in shards]
+            return sums, gather_rows(process.world, pairs, factor, wires) + own
+
+        sums, rows = process.world.recovering(operation)
+        exchanged: Gradients = dict(zip([*tables, *shards], rows, strict=True))
+        for refs, arrays in zip(self._dense.values(), sums, strict=True):
+            exchanged.update(zip([w() for w in refs], arrays, strict=True))
+        return exchanged
+
+    def _sum(self, gradients, factor):
+        """The sums of the dense gradients, a list for each dtype."""
+        self.prepare()
         if self._overlap is not None:
             self.start(gradients, factor)
             self._started.clear()
             self._overlap.finish()
-        for refs, buffer in self.dense:
-            ws: list[Any] = [w() for w in refs]
-            if self._overlap is None:
-                buffer.reduce([gradients[w] for w in ws], factor)  # type: ignore[misc]
-            exchanged.update(zip(ws, buffer.views, strict=True))
-        tables: list[Any] = [w() for w in self.sparse]
-        pairs: list[Any] = [gradients[w] for w in tables]
-        wires = [self.process.settings.wire(np.dtype(w.dtype)) for w in tables]
-        rows = gather_rows(self.process.world, pairs, factor, wires)
-        exchanged.update(zip(tables, rows, strict=True))
-        for shard in self.sharded:
-            w: Any = shard()
-            exchanged[w] = self._sum_at_owners(w, gradients[w], factor)
-        return exchanged
+            return [buffer.views for _, buffer in self.dense]
+        return [
+            buffer.reduce([gradients[w()] for w in refs], factor) for refs, buffer in self.dense
+        ]
 
     def _sum_at_owners(self, w, pair, factor):
         """The gradient of the rows of a sharded table that this rank owns."""
@@ -341,8 +390,16 @@ def _lines(updates, gradients, settings):
         lines.append(f"gradient {number} of {form}{w.name}: {w.dtype}{list(w.dims)}")
     lines.append(f"no gradient {len(gradients)}")  # another rank may have one
     seam = [v for g in gradients.values() for v in (g if isinstance(g, tuple) else (g,))]
+    backward = ancestors(seam)
+    # sizes that are not known before a batch comes may be others on each rank
+    feeds = dict.fromkeys(
+        x for node in backward for x in node.inputs if x is not None and x.is_feed
+    )
+    for number, x in enumerate(feeds):
+        lines.append(f"feed {number}: {x.dtype}{list(x.shape)}")
+    lines.append(f"no feed {len(feeds)}")
     # the backward pass first: a difference there is what a user recognizes
-    for number, node in enumerate(ancestors(seam)):
+    for number, node in enumerate(backward):
         lines.append(f"operator {number} of the gradients: {node.op_type}")
     values = [a.value for u in updates if u.gradients for a in u.assignments]
     for number, node in enumerate(ancestors(values, seam)):

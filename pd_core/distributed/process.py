@@ -3,7 +3,6 @@
 import atexit
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -15,6 +14,8 @@ from ..backend.over_ranks import use_sum_over_ranks
 from ..ops.ranks import synchronize_batch_norm
 from ..run.exchange import use_exchange
 from .exchange import RankExchange, Settings
+from .recovery import tolerates_faults
+from .reports import Report
 from .world import BARRIER, INIT, Description, World
 
 # Variables by which a launcher tells a process how many there are: Open MPI, MPICH and Intel MPI
@@ -23,7 +24,10 @@ _PLACES = "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "PMI_ID"
 _REDUCTIONS = "mean", "sum"
 _WIRES = None, "float16", "bfloat16"
 
+_REACTIONS = None, "shrink", "end"
+
 _current: list[RankExchange] = []
+_reports: list[Report] = []
 
 
 def init(
@@ -35,6 +39,7 @@ def init(
     share_cores: bool = True,
     divisions: int = 1,
     sync_batch_norm: bool = False,
+    on_failure: str | None = None,
 ) -> None:
     """Join the MPI job that `mpiexec` started; from then on training steps exchange gradients.
 
@@ -47,6 +52,10 @@ def init(
     `divisions`: with more than one, the first are exchanged while the rest is computed, see
     docs/cluster.md for when that is faster. With `sync_batch_norm` batch normalizations built from
     then on use the mean and variance of all ranks' batches.
+
+    `on_failure` says what happens when a rank is killed: "shrink", the others go on without it, and
+    `rank` and `world_size` change, or "end", all end. The first is the default if the job was
+    started by `mpiexec --with-ft ulfm`, and impossible otherwise.
 
     Without `mpiexec` it is a world of one. A second call changes nothing; RuntimeError if it asks
     for other options. ImportError if mpi4py is missing in a job; GraphError, on all ranks, if they
@@ -61,22 +70,30 @@ def init(
             f"init: timeout {timeout}, bucket_bytes {bucket_bytes} and divisions {divisions} are "
             "positive"
         )
+    if on_failure not in _REACTIONS:
+        raise ValueError(f"init: on_failure is 'shrink' or 'end', not {on_failure!r}")
     settings = Settings(reduce, wire_dtype, bucket_bytes, own_draws, divisions, sync_batch_norm)
     if _current:
-        before = _current[0]
-        if (before.settings, before.world.timeout) != (settings, timeout):
+        before, world = _current[0].settings, _current[0].world
+        can_shrink = _can_shrink(world.mpi, on_failure)
+        if (before, world.timeout, world.can_shrink) != (settings, timeout, can_shrink):
             raise RuntimeError(
-                f"init: already initialized with {before.settings}, timeout={before.world.timeout}"
+                f"init: already initialized with {before}, timeout={world.timeout}, "
+                f"on_failure={'shrink' if world.can_shrink else 'end'!r}"
             )
         return
-    world = World(_mpi(), float(timeout))
+    mpi = _mpi()
+    can_shrink = _can_shrink(mpi, on_failure)
+    world = World(mpi, float(timeout), can_shrink)
     if world.size > 1:
-        _end_all_on_errors(world)
-        lines = [str(settings), f"share_cores={share_cores}", *versions()]
-        world.meet(INIT, Description(lines))
+        report = Report(world)
+        report.begin()
+        lines = [str(settings), f"share_cores={share_cores}", f"on_failure={on_failure}"]
+        world.meet(INIT, Description([*lines, *versions()]))
         world.separate()
         if share_cores:
             _divide_cores(world)
+        _reports.append(report)
         atexit.register(shutdown)
     exchange = RankExchange(world, settings)
     _current.append(exchange)
@@ -88,7 +105,8 @@ def init(
 def shutdown() -> None:
     """Leave the job: training steps exchange nothing from then on.
 
-    Ranks that take another step get a RuntimeError. Called at the end of the program.
+    Ranks that take another step get a RuntimeError. Called at the end of the program. Where ranks
+    may be lost it waits for the end of the others.
     """
     if not _current:
         return
@@ -96,11 +114,13 @@ def shutdown() -> None:
     use_exchange(None)
     use_sum_over_ranks(None)
     synchronize_batch_norm(False)
-    if world.broken is not None:
+    report = _reports.pop() if _reports else None
+    if world.broken is not None and report is not None:
         # MPI_Finalize would wait for the rank that did not come
-        print(f"rank {world.rank}: ends all ranks: {world.broken}", file=sys.stderr, flush=True)
-        world.mpi.COMM_WORLD.Abort(1)
+        report.give_up(world.broken)
     world.leave()
+    if report is not None:
+        report.close()
 
 
 def is_launched() -> bool:
@@ -149,11 +169,27 @@ def versions() -> list[str]:
     return [f"pd {own}", f"onnxruntime {onnxruntime.__version__}", f"numpy {np.__version__}"]
 
 
+def _can_shrink(mpi: Any, on_failure: str | None) -> bool:
+    """Whether ranks go on without those that are killed; RuntimeError if that is impossible."""
+    if mpi is None or on_failure == "end":
+        return False
+    possible = tolerates_faults() and hasattr(mpi.Comm, "Iagree")  # since mpi4py 4
+    if on_failure == "shrink" and not possible:
+        raise RuntimeError(
+            "init: on_failure='shrink' is impossible: this job's MPI ends all ranks with one\n"
+            "  hint: mpiexec --with-ft ulfm, of Open MPI 5"
+        )
+    return possible
+
+
 def _mpi() -> Any:
     """The module mpi4py.MPI in a job, else None."""
     loaded = "mpi4py.MPI" in sys.modules
     if not loaded and not is_launched():
         return None
+    if tolerates_faults():
+        # MPI_Finalize of Open MPI 5.0 may wait for a rank that was killed shortly before
+        os.environ.setdefault("OMPI_MCA_async_mpi_finalize", "1")
     try:
         from mpi4py import MPI
     except ImportError as error:
@@ -169,26 +205,6 @@ def _mpi() -> Any:
             "mpiexec is that of another MPI"
         )
     return MPI
-
-
-def _end_all_on_errors(world: World) -> None:
-    """End the other ranks after an uncaught error, which they would wait for in vain."""
-    if hasattr(sys, "ps1") or sys.flags.interactive:
-        return  # in an interpreter an error ends nothing
-    previous = sys.excepthook
-
-    def hook(kind, error, trace):
-        if previous is sys.__excepthook__:
-            text = "".join(traceback.format_exception(kind, error, trace))
-            place = f"rank {world.rank} of {world.size}: "
-            print(place + text.replace("\n", f"\n{place}").removesuffix(place), file=sys.stderr)
-        else:
-            previous(kind, error, trace)
-        sys.stdout.flush()
-        sys.stderr.flush()
-        world.mpi.COMM_WORLD.Abort(1)
-
-    sys.excepthook = hook
 
 
 def _divide_cores(world: World) -> None:

@@ -212,7 +212,13 @@ class ShardedTable:
                 f"{self!r}: inside exchanging() its gradients would not reach the ranks that own "
                 "the rows"
             )
-        return process.current().world if process.is_initialized() else World(None, 0.0)
+        if not process.is_initialized():
+            return World(None, 0.0)
+        world = process.current().world
+        text = f"the table {self.name}"
+        if self.ranks > 1 and text not in world.undivided:
+            world.undivided.append(text)
+        return world
 
     def meet(self, world: Any, what: str, flags: int = 0) -> int:
         """Wait until all ranks have come to the same exchange of this table; join their flags."""

@@ -6,11 +6,14 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ..graph.errors import GraphError
+from .recovery import Recovery, ranks_text
+
+T = TypeVar("T")
 
 # What a rank has come to, in its header.
 INIT, STEP, BARRIER, BROADCAST, ALLREDUCE, ALLGATHER, SUM, TABLE, BATCH, END = range(10)
@@ -46,15 +49,22 @@ class World:
 
     `timeout` (seconds) limits how long a rank waits for the others in each exchange. `mpi` is the
     module `mpi4py.MPI`, None in a world of one. A rank that has waited in vain is `broken`: its
-    messages are still under way, so that it cannot exchange any more.
+    messages are still under way, so that it cannot exchange any more. If ranks may be lost
+    (`can_shrink`), `rank` and `size` change when it happens; `ids` are the numbers that the ranks
+    had at the start, which stay.
     """
 
-    def __init__(self, mpi: Any, timeout: float):
+    def __init__(self, mpi: Any, timeout: float, can_shrink: bool = False):
         self.mpi, self.timeout = mpi, timeout
         self.comm: Any = None if mpi is None else mpi.COMM_WORLD
         self.rank = 0 if mpi is None else mpi.COMM_WORLD.Get_rank()
         self.size = 1 if mpi is None else mpi.COMM_WORLD.Get_size()
+        self.ids = tuple(range(self.size))
+        self.can_shrink = can_shrink
+        self.undivided: list[str] = []  # what is lost with any rank, such as the parts of a table
         self.broken: str | None = None
+        self.ended = False  # whether another rank takes no more steps
+        self.recovery = Recovery(self)
         self._pending: list[Any] = []  # requests and their arrays, after a timeout
 
     def separate(self) -> None:
@@ -62,23 +72,36 @@ class World:
         if self.mpi is not None:
             self.comm = self.mpi.COMM_WORLD.Dup()
 
+    def recovering(self, operation: Callable[[], T]) -> T:
+        """Return what an operation of all ranks returns, also if ranks are lost in it.
+
+        The operation ends on all ranks or is repeated by those that are left: it reads `rank`,
+        `size` and `comm` each time, changes nothing but what it returns, sends and receives between
+        all ranks, and returns the same on all of them, something picklable. A rank on which it had
+        not ended is given the result of one on which it had. RankLost where that is impossible.
+        """
+        return self.recovery.run(operation)
+
     def meet(
         self, kind: int, description: Description, weight: float = np.nan, flags: int = 0
-    ) -> tuple[np.ndarray, int]:
+    ) -> tuple[dict[int, float], int]:
         """Wait until all ranks have come to the same point.
 
         `description` is that of what is exchanged there, the same on all ranks. Returns the weights
-        of the ranks, and the union of their flags. GraphError on all ranks if they have
-        come to different points; TimeoutError names those that have not come.
+        of the ranks by their `ids`, and the union of their flags. GraphError on all ranks if they
+        have come to different points; TimeoutError names those that have not come.
         """
         if self.size == 1:
-            return np.array([weight]), flags
-        headers = self._headers(kind, description, weight, flags)
+            return {self.ids[0]: weight}, flags
+        ids, headers = self.recovering(
+            lambda: (self.ids, self._headers(kind, description, weight, flags))
+        )
         kinds = headers[:, 0]
         if (kinds == END).any():
-            gone = [r for r in range(self.size) if kinds[r] == END]
+            self.ended = self.can_shrink
+            gone = [r for r in range(len(ids)) if kinds[r] == END]
             raise RuntimeError(
-                f"{_ranks(gone)} of {self.size} ended while rank {self.rank} has come to "
+                f"{ranks_text(gone)} of {self.size} ended while rank {self.rank} has come to "
                 f"{_NAMES[kind]}\n  hint: every rank takes the same number of steps; batches that "
                 "are left over on some ranks are skipped, or have the weight 0"
             )
@@ -86,14 +109,19 @@ class World:
             places = [f"rank {r} has come to {_NAMES[int(k)]}" for r, k in enumerate(kinds)]
             raise GraphError(f"the ranks disagree: {', '.join(places)}")
         if (headers[:, 1] != headers[0, 1]).any():
-            raise GraphError(self._difference(_NAMES[kind], description, headers[:, 4]))
-        return np.ascontiguousarray(headers[:, 2]).view(np.float64), int(
-            np.bitwise_or.reduce(headers[:, 3])
-        )
+            sizes = dict(zip(ids, headers[:, 4].tolist(), strict=True))
+            raise GraphError(self._difference(_NAMES[kind], description, sizes))
+        weights = np.ascontiguousarray(headers[:, 2]).view(np.float64).tolist()
+        return dict(zip(ids, weights, strict=True)), int(np.bitwise_or.reduce(headers[:, 3]))
 
     def leave(self) -> None:
-        """Tell the other ranks that this one takes no more steps; do not wait for them."""
-        if self.size > 1 and self.broken is None:
+        """Tell the other ranks that this one takes no more steps.
+
+        It waits for their end only if ranks may be lost: those that are behind need its results.
+        """
+        if self.size > 1 and self.can_shrink:
+            self.recovery.end(lambda: self._swap(self._own_header(END), _HEADER_TAG, END, np.inf))
+        elif self.size > 1 and self.broken is None:
             header = np.array([END, 0, 0, 0, 0], np.int64)
             requests = [self.comm.Isend(header, r, _HEADER_TAG) for r in self._others()]
             self._pending.append((requests, header))
@@ -132,11 +160,11 @@ class World:
 
         It asks for `spin` seconds without a pause, which takes a core.
         """
-        if self._poll(request.Test, spin=spin):
+        if self.poll(request.Test, spin=spin):
             return
-        self._give_up((request, arrays), "it did not end in time")
-        missing = self._silent()
-        who = f"{_ranks(missing)} stopped in it" if missing else "the network is slow or down"
+        self.give_up((request, arrays), "it did not end in time")
+        missing = self.silent(self.comm, self._others())
+        who = f"{ranks_text(missing)} stopped in it" if missing else "the network is slow or down"
         raise TimeoutError(
             f"{what}: all {self.size} ranks began the exchange, but it did not end within "
             f"{self.timeout:g} s: {who}"
@@ -146,55 +174,73 @@ class World:
         """The headers of all ranks: kind, digest of the text, weight, flags, size of the text."""
         if self.broken is not None:
             raise RuntimeError(f"an earlier exchange has failed: {self.broken}")
+        if self.ended:
+            raise RuntimeError("another rank has ended")
         bits = int(np.array([weight], np.float64).view(np.int64)[0])
-        headers = np.empty((self.size, 5), np.int64)
-        headers[self.rank] = kind, description.digest, bits, flags, len(description.text)
-        self._swap([headers[r] for r in range(self.size)], _HEADER_TAG, kind)
-        return headers
+        headers = self._own_header(kind, description.digest, bits, flags, len(description.text))
+        self._swap(headers, _HEADER_TAG, kind)
+        return np.array(headers)
+
+    def _own_header(self, *numbers):
+        headers = np.zeros((self.size, 5), np.int64)
+        headers[self.rank, : len(numbers)] = numbers
+        return list(headers)
 
     def _difference(self, what, description, sizes):
-        """The text about ranks whose lines are not those of rank 0."""
-        texts = [np.empty(int(n), np.uint8) for n in sizes]
-        texts[self.rank][:] = np.frombuffer(description.text, np.uint8)
-        self._swap(texts, _LINES_TAG, STEP)
-        described = [json.loads(text.tobytes()) for text in texts]
+        """The text about ranks whose lines are not those of rank 0; sizes of lines by `ids`."""
+
+        def lines():
+            texts = [np.empty(sizes[i], np.uint8) for i in self.ids]
+            texts[self.rank][:] = np.frombuffer(description.text, np.uint8)
+            self._swap(texts, _LINES_TAG, STEP)
+            return [json.loads(text.tobytes()) for text in texts]
+
+        described = self.recovering(lines)
         differences = [
-            f"rank {r} {_first_difference(described[0], described[r])}"
-            for r in range(1, self.size)
-            if described[r] != described[0]
+            f"rank {r} {_first_difference(described[0], other)}"
+            for r, other in enumerate(described)
+            if other != described[0]
         ]
         return "\n  ".join([f"{what}: the ranks disagree", *differences])
 
-    def _swap(self, arrays, tag, kind):
+    def _swap(self, arrays, tag, kind, limit=None):
         """Send the array of this rank to all others, and fill theirs."""
         mine = arrays[self.rank]
         receiving = {r: self.comm.Irecv(as_bytes(arrays[r]), r, tag) for r in self._others()}
         sending = [self.comm.Isend(as_bytes(mine), r, tag) for r in self._others()]
         requests = [*receiving.values(), *sending]
-        if self._poll(lambda: self.mpi.Request.Testall(requests)):
+        if self.poll(lambda: self.mpi.Request.Testall(requests), limit):
             return
         missing = [r for r, request in receiving.items() if not request.Test()] or self._others()
-        self._give_up((requests, arrays), f"{_ranks(missing)} did not come")
+        self.give_up((requests, arrays), f"{ranks_text(missing)} did not come")
+        who = f"{ranks_text(missing)} of {self.size}"
         raise TimeoutError(
-            f"{_ranks(missing)} of {self.size} did not come to {_NAMES[kind]} of rank {self.rank} "
-            f"within {self.timeout:g} s\n  hint: a rank hangs, has fewer batches, or needs longer: "
+            f"{who} did not come to {_NAMES[kind]} of rank {self.rank} within "
+            f"{self.timeout:g} s\n  hint: a rank hangs, has fewer batches, or needs longer: "
             "init(timeout=...) takes seconds"
         )
 
-    def _silent(self):
-        """The ranks that do not say, within seconds, that they have waited in vain too."""
-        arrays = np.zeros((self.size, 1), np.uint8)
-        receiving = {r: self.comm.Irecv(arrays[r], r, _ROLL_TAG) for r in self._others()}
-        sending = [self.comm.Isend(arrays[self.rank], r, _ROLL_TAG) for r in self._others()]
+    def silent(self, comm: Any, others: Sequence[int]) -> list[int]:
+        """Return which ranks of `comm` do not say, within seconds, that they wait in vain too."""
+        arrays = np.zeros((len(others) + 1, 1), np.uint8)
+        receiving = [comm.Irecv(arrays[k], r, _ROLL_TAG) for k, r in enumerate(others)]
+        sending = [comm.Isend(arrays[-1], r, _ROLL_TAG) for r in others]
         self._pending.append((receiving, sending, arrays))
-        requests = list(receiving.values())
-        self._poll(lambda: self.mpi.Request.Testall(requests), min(self.timeout, _ROLL_SECONDS))
-        return [r for r, request in zip(receiving, requests, strict=True) if not request.Test()]
 
-    def _poll(
+        def is_done(request):
+            try:
+                return request.Test()
+            except self.mpi.Exception:  # lost while this rank waited
+                return False
+
+        limit = min(self.timeout, _ROLL_SECONDS)
+        self.poll(lambda: all(map(is_done, receiving)), limit)
+        return [r for r, request in zip(others, receiving, strict=True) if not is_done(request)]
+
+    def poll(
         self, is_done: Callable[[], bool], limit: float | None = None, spin: float = _MEET_SECONDS
     ) -> bool:
-        """Wait until something is done; False after `limit` seconds, by default `timeout`.
+        """Wait until something is done; return False after `limit` seconds, by default `timeout`.
 
         MPI moves messages only while it is asked, a piece at a time, and a nap is longer than a
         piece takes: there are none in the first `spin` seconds. `sched_yield` lets other ranks on
@@ -211,9 +257,13 @@ class World:
                 os.sched_yield()
         return True
 
-    def _give_up(self, pending, why):
+    def give_up(self, pending: Any, why: str) -> None:
         """Keep what MPI may still write to, and exchange nothing any more."""
         self.broken = why
+        self.keep(pending)
+
+    def keep(self, pending: Any) -> None:
+        """Keep what MPI may still write to."""
         self._pending.append(pending)
 
     def _others(self):
@@ -223,11 +273,6 @@ class World:
 def as_bytes(array: np.ndarray) -> np.ndarray:
     """Return the memory of a contiguous array as bytes, uint8 [bytes]."""
     return array.reshape(-1).view(np.uint8)
-
-
-def _ranks(ranks):
-    names = ", ".join(map(str, ranks))
-    return f"rank {names}" if len(ranks) == 1 else f"ranks {names}"
 
 
 def _first_difference(first, other):

@@ -90,9 +90,9 @@ class Ranks:
         """
         weight = NO_BATCH if samples is None else float(samples)
         weights, _ = current().world.meet(BATCH, _NEXT, weight)
-        if (weights == NO_BATCH).all():
+        if all(w == NO_BATCH for w in weights.values()):
             return None
-        self._sizes = [int(max(n, 0)) for n in weights]
+        self._sizes = [int(max(w, 0)) for w in weights.values()]
         self.samples = self._sizes[self.rank]
         return sum(self._sizes)
 
@@ -124,7 +124,7 @@ class Ranks:
         if sizes is not None and not evaluators and numbers.keys() == {"cost"}:
             place = Description([f"a batch of {sum(sizes)} samples"])
             costs, signals = current().world.meet(BATCH, place, numbers["cost"], self.signals)
-            every = [{"cost": cost} for cost in costs.tolist()]
+            every = [{"cost": cost} for cost in costs.values()]
         else:
             own = samples if self.samples is None else self.samples
             counted = [evaluator.counted() for evaluator in evaluators]

@@ -1,7 +1,8 @@
 """Jobs that go wrong on one rank: `python -m tests.core.distributed.failures NAME [SECONDS]`."""
 
+import os
+import signal
 import sys
-from threading import Event
 
 import numpy as np
 
@@ -31,6 +32,16 @@ def shapes():
 
 def parameters():
     step(more=distributed.rank() == 1)
+
+
+def feeds():
+    """Sizes that the parameters do not depend on."""
+    pd.reset()
+    width = 3 + distributed.rank()
+    x = pd.Variable([None, width])
+    w = pd.Variable("w", data=np.ones((1, 1)))
+    cost = pd.reduce_mean(pd.square(pd.reduce_sum(x, 1, keep_dim=True) @ w))
+    pd.eval(pd.SGDOptimizer(0.1).minimize(cost), {x: np.ones((2, width), np.float32)})
 
 
 def operators():
@@ -64,7 +75,7 @@ def values():
 def absence():
     step()
     if distributed.rank() == 1:
-        Event().wait()
+        os.kill(os.getpid(), signal.SIGSTOP)
     step()
 
 
@@ -72,8 +83,53 @@ def silence():
     """A rank that stops in the middle of an exchange."""
     step()
     if distributed.rank() == 1:
-        buffers.Bucket.add = lambda *_: Event().wait()
+        buffers.Bucket.add = lambda *_, **__: os.kill(os.getpid(), signal.SIGSTOP)
     step()
+
+
+silence_in_thread = silence  # while gradients are computed
+
+
+def killed():
+    """Where the others do not go on."""
+    step()
+    if distributed.rank() == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    step()
+
+
+def divided():
+    """With a part of a table on each rank."""
+    process.current().world.undivided.append("table 'words'")
+    killed()
+
+
+def behind():
+    """An operation that has ended on rank 0 but not on rank 1, as rank 2 is killed."""
+    world, calls = process.current().world, []
+
+    def operation():
+        calls.append(world.size)
+        array = np.array([world.size])
+        world.gather(array, "sizes")
+        if world.rank == 2:
+            world.comm.Ssend(array, 0)
+            os.kill(os.getpid(), signal.SIGKILL)
+        world.comm.Recv(array, 2 if world.size == 3 else 1 - world.rank)
+        return array
+
+    (result,) = world.recovering(operation)
+    total = distributed.allreduce(1)
+    print(f"<behind> {distributed.rank()}: {result} {calls} {total} {world.ids}")
+
+
+def root():
+    """The rank whose values are sent is killed: those of the next one are."""
+    v = pd.Variable("v", data=np.full(1, distributed.rank() + 1.0))
+    if distributed.rank() == 0:
+        process.current().world.send_from = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+    distributed.broadcast([v])
+    print(f"<root> {distributed.rank()}: {v.val().tolist()}")
 
 
 def end():
@@ -89,7 +145,7 @@ def error():
     step()
 
 
-DISAGREEMENTS = shapes, parameters, operators, places, reductions, weights, values
+DISAGREEMENTS = shapes, parameters, feeds, operators, places, reductions, weights, values
 
 
 def caught():
@@ -108,7 +164,11 @@ def main(name, seconds="60"):
     if name == "versions":
         own, rank = process.versions(), int(process.os.environ.get("OMPI_COMM_WORLD_RANK", 0))
         process.versions = lambda: [*own[:-1], f"numpy 1.{rank}"]
-    distributed.init(timeout=float(seconds))
+    distributed.init(
+        timeout=float(seconds),
+        divisions=2 if name == "silence_in_thread" else 1,
+        on_failure="end" if name == "killed" else None,
+    )
     if name != "versions":
         globals()[name]()
 

@@ -20,6 +20,7 @@ OWN = {
     "OMPI_MCA_btl": "self,sm,tcp",
     "OMPI_MCA_btl_tcp_if_include": "lo",
 }
+FAULT_TOLERANT = "--with-ft", "ulfm"  # the others go on after a rank is killed
 LIMIT = 120  # seconds, for a job that hangs against all expectation
 
 
@@ -33,11 +34,14 @@ def mpiexec():
     return command
 
 
-def run(ranks, *arguments, check=True):
-    """Run Python with these arguments on so many ranks; return the finished process."""
-    command = [mpiexec(), "-n", str(ranks), sys.executable, *map(str, arguments)]
-    if ranks == 1:
-        command = command[3:]
+def run(ranks, *arguments, check=True, options=()):
+    """Run Python with these arguments on so many ranks; return the finished process.
+
+    `options` are those of mpiexec, such as FAULT_TOLERANT.
+    """
+    command = [sys.executable, *map(str, arguments)]
+    if ranks > 1:
+        command = [mpiexec(), *options, "-n", str(ranks), *command]
     job = subprocess.run(
         command, env=os.environ | OWN, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT
     )

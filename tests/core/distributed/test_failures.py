@@ -22,6 +22,7 @@ def caught():
         "shapes": "rank 1 has gradient 0 of w: float32[4, 1]; rank 0 has gradient 0 of w: "
         "float32[3, 1]",
         "parameters": "rank 1 has gradient 1 of bias: float32[1]; rank 0 has no gradient 1",
+        "feeds": "rank 1 has feed 0: float32[None, 4]; rank 0 has feed 0: float32[None, 3]",
         "operators": "of the gradients: Relu; rank 0 has operator 2 of the gradients: Tanh",
         "places": "rank 0 has come to a training step, rank 1 has come to barrier()",
         "reductions": "allreduce(): the ranks disagree   rank 1 has op=max; rank 0 has op=sum",
@@ -36,7 +37,7 @@ def test_a_disagreement_is_told_on_all_ranks(caught, name, words):
 
 
 def test_training_goes_on_after_a_disagreement(caught):
-    assert len(DISAGREEMENTS) == 7
+    assert len(DISAGREEMENTS) == 8
     assert sorted(re.findall(r"<end> (.*)", caught)) == ["0: 2", "1: 2"]
 
 
@@ -46,6 +47,7 @@ def test_training_goes_on_after_a_disagreement(caught):
         ("versions", 2, r"init\(\): the ranks disagree\n.*rank 1 has numpy 1\.1; rank 0 has"),
         ("absence", 3, "TimeoutError: rank 1 of 3 did not come to a training step of rank . withi"),
         ("silence", 3, "all 3 ranks began the exchange, .* within 2 s: rank 1 stopped in it"),
+        ("silence_in_thread", 3, "within 2 s: rank 1 stopped in it"),
         ("end", 2, "RuntimeError: rank 1 of 2 ended while rank 0 has come to a training step"),
         ("error", 2, "rank 1 of 2: KeyError: 'a mistake in the reader'"),
     ],
@@ -54,3 +56,5 @@ def test_a_failure_ends_all_ranks(name, ranks, words):
     job = jobs.run(ranks, "-m", MODULE, name, 2 if ranks == 3 else 60, check=False)
     assert job.returncode != 0
     assert re.search(words, job.stderr), job.stderr
+    if ranks == 3:  # on both ranks that wait, but it is said once
+        assert len(re.findall(r"TimeoutError: ", job.stderr)) == 1
