@@ -157,7 +157,7 @@ def resumed(killer):
     items = [
         training.Device(),
         training.Resume(folder, begin=True),
-        *([training.SaveEvery(4, folder)] if distributed.rank() == 0 else []),
+        training.SaveEvery(4, folder),
         training.Counter(),
         Kill(killer),
         training.Data(reader, inputs=[x, ids, y]),
