@@ -189,13 +189,12 @@ class SessionExchange:
         if not plan.compared and any(v not in self._seen for v in plan.states()):
             is_late = (computed and not self._empty) or self.accumulated
             flags = _UNSEEN | (_LATE if is_late else 0)
-        weights, flags = world.meet(
+        self._weights, flags = world.meet(
             STEP,
             plan.description,
             np.nan if samples is None else samples,
             flags,
         )
-        self._weights = dict(zip(world.met, weights.tolist(), strict=True))
         if flags & _UNSEEN:
             self._synchronize(plan.states(), bool(flags & _LATE))
         plan.prepare()
@@ -270,9 +269,8 @@ class Plan:
         self.sparse = [ref(w) for w in by_rows if not w.is_shard]
         self.sharded = [ref(w) for w in by_rows if w.is_shard]
         self._dense: dict[np.dtype, list[Any]] = {}
-        for w, g in reversed(
-            list(gradients.items())
-        ):  # the gradient of the last layer is known first
+        # the gradient of the last layer is known first
+        for w, g in reversed(list(gradients.items())):
             if not isinstance(g, tuple):
                 self._dense.setdefault(np.dtype(w.dtype), []).append(ref(w))
         self._ids: tuple[int, ...] = ()  # the ranks for which the buffers are prepared
@@ -331,18 +329,18 @@ class Plan:
         if process.world.size == 1 and process.factor(weights) == 1.0:
             return gradients
         tables: list[Any] = [w() for w in self.sparse]
+        shards: list[Any] = [w() for w in self.sharded]
         pairs: list[Any] = [gradients[w] for w in tables]
         wires = [process.settings.wire(np.dtype(w.dtype)) for w in tables]
-        shards: list[Any] = [w() for w in self.sharded]
 
         def operation():
             factor = process.factor(weights)
             sums = self._sum(gradients, factor)
-            rows = gather_rows(process.world, pairs, factor, wires)
-            return sums, rows + [self._sum_at_owners(w, gradients[w], factor) for w in shards]
+            own = [self._sum_at_owners(w, gradients[w], factor) for w in shards]
+            return sums, gather_rows(process.world, pairs, factor, wires) + own
 
         sums, rows = process.world.recovering(operation)
-        exchanged: Gradients = dict(zip(tables + shards, rows, strict=True))
+        exchanged: Gradients = dict(zip([*tables, *shards], rows, strict=True))
         for refs, arrays in zip(self._dense.values(), sums, strict=True):
             exchanged.update(zip([w() for w in refs], arrays, strict=True))
         return exchanged

@@ -95,7 +95,7 @@ class Recovery:
         with suppress(world.mpi.Exception, NotImplementedError):
             world.comm.Revoke()  # the others wait for this rank then
         world.give_up(error, f"{ranks_text(lost)} of {world.size} was lost" if lost else str(error))
-        names = ", ".join(sorted(table.name for table in world.divided))
+        names = ", ".join(sorted(f"the table {table.name}" for table in world.divided))
         because = f"; each rank has a part of {names}" if names else ""
         raise RankLost(lost_text(lost, world.size) + because + f"\n  hint: {GO_ON}") from error
 

@@ -60,7 +60,7 @@ class World:
         self.comm: Any = None if mpi is None else mpi.COMM_WORLD
         self.rank = 0 if mpi is None else mpi.COMM_WORLD.Get_rank()
         self.size = 1 if mpi is None else mpi.COMM_WORLD.Get_size()
-        self.ids = self.met = tuple(range(self.size))
+        self.ids = tuple(range(self.size))
         self.can_shrink = can_shrink
         self.divided: WeakSet[Any] = WeakSet()  # tables of which each rank has a part
         self.broken: str | None = None
@@ -90,17 +90,15 @@ class World:
 
     def meet(
         self, kind: int, description: Description, weight: float = np.nan, flags: int = 0
-    ) -> tuple[np.ndarray, int]:
+    ) -> tuple[dict[int, float], int]:
         """Wait until all ranks have come to the same point.
 
         `description` is that of what is exchanged there, the same on all ranks. Returns the weights
-        of the ranks, and the union of their flags; `met` are the `ids` of these ranks. GraphError
-        on all ranks if they have come to different points; TimeoutError names those that have not
-        come.
+        of the ranks by their `ids`, and the union of their flags. GraphError on all ranks if they
+        have come to different points; TimeoutError names those that have not come.
         """
         if self.size == 1:
-            self.met = self.ids
-            return np.array([weight]), flags
+            return {self.id: weight}, flags
         ids, headers = self.recovering(
             lambda: (self.ids, self._headers(kind, description, weight, flags))
         )
@@ -119,10 +117,8 @@ class World:
         if (headers[:, 1] != headers[0, 1]).any():
             sizes = dict(zip(ids, headers[:, 4].tolist(), strict=True))
             raise GraphError(self._difference(_NAMES[kind], description, sizes))
-        self.met = ids
-        return np.ascontiguousarray(headers[:, 2]).view(np.float64), int(
-            np.bitwise_or.reduce(headers[:, 3])
-        )
+        weights = np.ascontiguousarray(headers[:, 2]).view(np.float64).tolist()
+        return dict(zip(ids, weights, strict=True)), int(np.bitwise_or.reduce(headers[:, 3]))
 
     def leave(self) -> None:
         """Tell the other ranks that this one takes no more steps.

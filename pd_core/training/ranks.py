@@ -92,12 +92,11 @@ class Ranks:
         weight = NO_BATCH if samples is None else float(samples)
         world = current().world
         weights, _ = world.meet(BATCH, _NEXT, weight)
-        if (weights == NO_BATCH).all():
+        if all(w == NO_BATCH for w in weights.values()):
             return None
-        sizes = [int(max(n, 0)) for n in weights]
-        self._sizes = dict(zip(world.met, sizes, strict=True))
+        self._sizes = {i: int(max(w, 0)) for i, w in weights.items()}
         self.samples = self._sizes[world.id]
-        return sum(sizes)
+        return sum(self._sizes.values())
 
     def end(self, batches: int) -> None:
         """Meet at the end of a pass of so many batches that all ranks have read."""
@@ -126,17 +125,15 @@ class Ranks:
         parts, self._sizes = self._sizes, None
         own = samples if self.samples is None else self.samples
         if parts is not None and not evaluators and numbers.keys() == {"cost"}:
-            world, place = (
-                current().world,
-                Description([f"a batch of {sum(parts.values())} samples"]),
-            )
+            world, total = current().world, sum(parts.values())
+            place = Description([f"a batch of {total} samples"])
             flags = self.signals | (_LOST if tuple(parts) != world.ids else 0)
             costs, signals = world.meet(BATCH, place, numbers["cost"], flags)
             if signals & _LOST:  # some ranks may know other sizes than the rest
                 every, sizes = map(list, zip(*allgather((dict(numbers), own)), strict=True))
             else:
-                every = [{"cost": cost} for cost in costs.tolist()]
-                sizes = [parts[i] for i in world.met]
+                every = [{"cost": cost} for cost in costs.values()]
+                sizes = [parts[i] for i in costs]
             signals &= ~_LOST
         else:
             counted = [evaluator.counted() for evaluator in evaluators]

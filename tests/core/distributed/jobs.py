@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-FAULT_TOLERANT = "--with-ft", "ulfm"  # the others go on after a rank is killed
 # Open MPI's own options: more ranks than cores, in containers, without other machines
 OWN = {
     "OMP_NUM_THREADS": "1",
@@ -21,6 +20,7 @@ OWN = {
     "OMPI_MCA_btl": "self,sm,tcp",
     "OMPI_MCA_btl_tcp_if_include": "lo",
 }
+FAULT_TOLERANT = "--with-ft", "ulfm"  # the others go on after a rank is killed
 LIMIT = 120  # seconds, for a job that hangs against all expectation
 
 

@@ -50,7 +50,7 @@ def test_two_ranks_are_lost_one_after_the_other():
 
 @pytest.mark.parametrize(
     "name, because",
-    [("killed", ""), ("divided", "; each rank has a part of words")],
+    [("killed", ""), ("divided", "; each rank has a part of the table words")],
 )
 def test_ranks_that_cannot_go_on_say_so_once(name, because):
     ended = job(name, check=False)
