@@ -383,6 +383,8 @@ class Session:
         """Return the variables that have a value."""
         with self._lock:
             self._check_open()
+            if self.recorded is not None:
+                self.recorded.flush()  # what is recorded may give a variable its first value
             return self._values.variables()
 
     @property
@@ -393,12 +395,7 @@ class Session:
     def values(self) -> dict[Variable, np.ndarray]:
         """Return all stored values, {Variable: array}."""
         with self._lock:
-            return self._copies(self.stored())
-
-    def _copies(self, variables):
-        if self.recorded is not None:
-            self.recorded.flush()
-        return {v: self._values.numpy(v) for v in variables}
+            return {v: self._values.numpy(v) for v in self.stored()}
 
     def load_values(self, values: Mapping[Variable, ArrayLike]) -> None:
         """Store the values {Variable: array}, such as `values()` of another session."""
@@ -412,7 +409,7 @@ class Session:
         """
         with self._lock:
             stored = self.stored()
-            own = {v.name: a for v, a in self._copies(without_shards(stored)).items()}
+            own = {v.name: self._values.numpy(v) for v in without_shards(stored)}
             values = {**self.waiting, **own}
             return state_of(self.seed, self.draws, values, stored)
 
