@@ -64,7 +64,7 @@ NO_SEAM = Seam()
 
 
 class SeamExchange(Protocol):
-    """What a program calls for the values at its seam."""
+    """Callbacks of a program for the values at its seam."""
 
     def __call__(self, arrays: list) -> list:
         """Return replacements for all values, after the last division."""

@@ -1,4 +1,4 @@
-"""What a job says when it ends because of one rank: each thing once, not once for each rank."""
+"""Messages of a job that ends because of one rank: each is printed once, not by every rank."""
 
 import os
 import signal

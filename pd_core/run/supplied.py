@@ -21,7 +21,7 @@ from .structure import Structure
 
 
 class Supplier(Protocol):
-    """What computes the values of Variables whose attribute `supplier` it is."""
+    """Function on the host that computes the values of the Variables with this `supplier`."""
 
     @property
     def name(self) -> str: ...

@@ -1,4 +1,4 @@
-"""What `os.scandir` returns for a folder with private files."""
+"""Entries of a folder with private files, as `os.scandir` has them."""
 
 import os
 

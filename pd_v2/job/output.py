@@ -5,7 +5,7 @@ import sys
 
 
 class HiddenOutput:
-    """What this process, and those that it starts, print to stdout from now on, is not shown.
+    """Redirection of stdout to the null device, for this process and those that it starts.
 
     `show` ends that; what was hidden stays so.
     """

@@ -11,7 +11,7 @@ _FIRST_PAUSE_SECONDS, _LAST_PAUSE_SECONDS = 0.05, 1.0  # between attempts
 
 
 class MasterError(ValueError):
-    """What a master says about a request."""
+    """Error that a master answers to a request."""
 
 
 class LocalLink:

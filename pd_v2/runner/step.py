@@ -20,7 +20,7 @@ from ..warning import warn
 
 
 class Result(NamedTuple):
-    """What a batch, or a part of it, gave: the sum of its costs, and fetched arrays.
+    """Results of a batch or a part of it: the sum of its costs, and fetched arrays.
 
     `statistics` are those of the evaluators, `arrays` those of what is attached to the step.
     """

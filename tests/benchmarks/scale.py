@@ -1,4 +1,4 @@
-"""What limits training on many processes: measured times, a model of the step, and its check.
+"""Scaling of training to many processes: measured times, a model of the step, and its check.
 
     for n in 1 2 4; do mpiexec -n $n python tests/benchmarks/scale.py measure times.json; done
     mpiexec -n 2 python tests/benchmarks/scale.py measure times.json --delay 0.002

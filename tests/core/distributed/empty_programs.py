@@ -5,12 +5,12 @@ the slots that it ends with; one process trains on whole batches.
 """
 
 import sys
-from pathlib import Path
 
 import numpy as np
 
 import pd_core as pd
 from pd_core import distributed
+from tests.core.distributed.programs import save_results
 
 ROWS = 8
 f32 = np.float32
@@ -128,7 +128,7 @@ def statistics():
 
 
 def accumulated():
-    """What a rank has added up in no_sync() is exchanged in its empty step."""
+    """Gradients that a rank has accumulated in no_sync() are exchanged in its empty step."""
     x, w = pd.Variable([None]), pd.Variable("w", data=f32(0))
     step = pd.SGDOptimizer(1.0).minimize(pd.reduce_mean(x) * w)
     feeds = {x: np.full(2, rank + 1.0, f32)}
@@ -170,10 +170,8 @@ def main(folder, reduce):
     global rank, size
     distributed.init(timeout=60, bucket_bytes=64, reduce=reduce, divisions=3)
     rank, size = distributed.rank(), distributed.world_size()
-    for program in [*WHOLE, *LOCAL] if reduce == "mean" else [equal_weights]:
-        if size > 1 or program in WHOLE:
-            pd.reset(seed=3)
-            np.savez(Path(folder) / f"{program.__name__}-{rank}.npz", **program())
+    programs = [*WHOLE, *LOCAL] if reduce == "mean" else [equal_weights]
+    save_results([p for p in programs if size > 1 or p in WHOLE], folder)
 
 
 if __name__ == "__main__":

@@ -355,6 +355,15 @@ PROGRAMS = [
 ]
 
 
+def save_results(programs, folder, names=""):
+    """Run programs, by default all, and write the arrays that each of them returns on this rank."""
+    for program in programs:
+        if program.__name__ in names.split() or not names:
+            pd.reset(seed=3)
+            path = Path(folder) / f"{program.__name__}-{distributed.rank()}.npz"
+            np.savez(path, **program())
+
+
 def main(folder, options="", names=""):
     global rank, size
     # buckets are smaller than the gradients of these networks
@@ -362,10 +371,7 @@ def main(folder, options="", names=""):
     given = {name: int(value) if value.isdigit() else value for name, value in given.items()}
     distributed.init(timeout=60, bucket_bytes=64, **given)
     rank, size = distributed.rank(), distributed.world_size()
-    for program in PROGRAMS:
-        if program.__name__ in names.split() or not names:
-            pd.reset(seed=3)
-            np.savez(Path(folder) / f"{program.__name__}-{rank}.npz", **program())
+    save_results(PROGRAMS, folder, names)
 
 
 if __name__ == "__main__":

@@ -108,7 +108,7 @@ def seen(path):
 
 
 def errors(folder):
-    """What all ranks raise, though the reason is on one."""
+    """Errors that all ranks raise, though the reason is on one of them."""
 
     def sizes():
         yield FEATURES[: 8 - rank], LABELS[: 8 - rank]

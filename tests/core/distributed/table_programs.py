@@ -13,6 +13,7 @@ import onnxruntime
 import pd_core as pd
 from pd_core import distributed, training
 from pd_core.distributed import ShardedTable
+from tests.core.distributed.programs import save_results
 from tests.core.distributed.table_memory import larger_than_memory
 
 HEIGHT, WIDTH, ROWS, STEPS = 23, 4, 8, 6
@@ -374,10 +375,7 @@ def main(folder, shared, names=""):
     global rank, size, root
     distributed.init(timeout=60)
     rank, size, root = distributed.rank(), distributed.world_size(), Path(shared)
-    for program in PROGRAMS:
-        if program.__name__ in names.split() or not names:
-            pd.reset(seed=3)
-            np.savez(Path(folder) / f"{program.__name__}-{rank}.npz", **program())
+    save_results(PROGRAMS, folder, names)
 
 
 if __name__ == "__main__":
