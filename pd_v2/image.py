@@ -112,7 +112,9 @@ def batch_images_from_tar(data_file, dataset_name, img2label, num_per_batch=1024
     if _is_complete(listing):
         return listing
     batches = os.path.join(folder, dataset_name)
-    partial = f"{batches}.{uuid.uuid4().hex[:8]}.part"  # unique: two processes may write
+    # Unique, as two processes may write; hidden from the patterns of programs that read.
+    parent, name = os.path.split(batches)
+    partial = os.path.join(parent, f".{name}.{uuid.uuid4().hex[:8]}.part")
     os.makedirs(partial)
     try:
         count = _write_batches(partial, data_file, img2label, num_per_batch)

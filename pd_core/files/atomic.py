@@ -25,7 +25,7 @@ def atomic_write(path: str | os.PathLike) -> Iterator[BinaryIO]:
     """Open a binary file for writing that replaces the path when the `with` block ends.
 
     Until then, and after any error, the old file at the path is unchanged: the bytes are written
-    to a temporary file beside it, which is synced and then renamed. Links are followed, and owner
+    to a hidden file beside it, which is synced and then renamed. Links are followed, and owner
     and mode of the old file are kept. Devices and pipes are written in place. Temporary files that
     killed writers of the same path left behind are removed.
     """
@@ -66,9 +66,11 @@ def _status(path):
 
 def _open_partial(path, before):
     """Create a file beside the path, locked as long as it is open; return it and its name."""
+    folder, name = os.path.split(path)
     mode = 0o666 if before is None else stat.S_IMODE(before.st_mode)
     while True:
-        partial = f"{path}.{secrets.token_hex(_TOKEN_BYTES)}.part"
+        # Hidden, so that the patterns of programs that read the folder (`data-*`) do not match it.
+        partial = os.path.join(folder, f".{name}.{secrets.token_hex(_TOKEN_BYTES)}.part")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
         file = os.fdopen(os.open(partial, flags, mode), "wb")
         try:
@@ -109,8 +111,8 @@ def _remove_leftovers(path):
     folder, name = os.path.split(path)
     with suppress(OSError):  # a folder that cannot be listed may still be written to
         for entry in os.listdir(folder):
-            token = entry.removeprefix(f"{name}.").removesuffix(".part")
-            if entry == f"{name}.{token}.part" and _TOKEN.fullmatch(token):
+            token = entry.removeprefix(f".{name}.").removesuffix(".part")
+            if entry == f".{name}.{token}.part" and _TOKEN.fullmatch(token):
                 _remove_unless_locked(os.path.join(folder, entry))
 
 

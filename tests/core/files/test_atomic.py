@@ -1,5 +1,6 @@
 """Files written whole: what was there before survives an error and a kill at any moment."""
 
+import glob
 import os
 import secrets
 import stat
@@ -25,6 +26,7 @@ def test_a_file_is_there_when_the_block_ends(tmp_path):
         f.write(b"new")
         f.flush()
         assert path.read_bytes() == b"old"
+        assert glob.glob(str(tmp_path / "*")) == [str(path)]  # what is half written is hidden
     assert path.read_bytes() == b"new" and os.listdir(tmp_path) == ["file"]
 
 
@@ -144,7 +146,7 @@ def half_written(tmp_path):
 @POSIX
 def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path, half_written):
     """Not while it writes, and not the files of other names."""
-    others = ["file.part", "file.0123.part", f"other.{secrets.token_hex(8)}.part"]
+    others = [".file.part", ".file.0123.part", f".other.{secrets.token_hex(8)}.part"]
     for name in others:
         (tmp_path / name).write_bytes(b"")
 
@@ -165,8 +167,8 @@ def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path, half_written
 @POSIX
 def test_a_link_in_the_place_of_a_leftover_leads_nowhere(tmp_path):
     (tmp_path / "elsewhere").write_bytes(b"kept")
-    (tmp_path / f"file.{secrets.token_hex(8)}.part").symlink_to(tmp_path / "elsewhere")
-    os.mkfifo(tmp_path / f"file.{secrets.token_hex(8)}.part")
+    (tmp_path / f".file.{secrets.token_hex(8)}.part").symlink_to(tmp_path / "elsewhere")
+    os.mkfifo(tmp_path / f".file.{secrets.token_hex(8)}.part")
     with atomic_write(tmp_path / "file") as f:
         f.write(b"new")
     assert (tmp_path / "elsewhere").read_bytes() == b"kept"
