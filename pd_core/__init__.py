@@ -231,6 +231,7 @@ from .run.session import (
     variable_initializers,
 )
 from .training import metrics
+from .version import __version__
 
 # For type checkers, to which an import alone is private.
 
@@ -283,6 +284,7 @@ __all__ = [
     "Update",
     "Variable",
     "Xavier",
+    "__version__",
     "abs",
     "adaptive_avg_pool",
     "adaptive_max_pool",
