@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from .. import ops
 from ..graph.names import names
 from ..graph.update import Assignment, Update
 from ..graph.variable import Variable
@@ -37,6 +38,11 @@ class MovingAverage:
                 average = state(f"{name}/{v.name}", v.dims, v.dtype, table=v.table)
                 self.averages[v] = average
                 added.append(Assignment(average, self._updated(average, a.value), owner=v))
+        if step.is_due is not None:  # accumulated gradients: the others change no parameter
+            added = [
+                Assignment(a.variable, ops.where(step.is_due, a.value, a.variable), owner=a.owner)
+                for a in added
+            ]
         return step.including(added)
 
     @contextmanager

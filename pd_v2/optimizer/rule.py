@@ -30,6 +30,9 @@ class Rule(pd.optimizers.Tracing):
     def kind(self):
         return "rule"
 
+    def period(self):
+        return 1  # every batch updates
+
     def scheduled(self):
         return self.fed_rate, []
 
