@@ -205,6 +205,7 @@ from .ops import (
 )
 from .ops.operator import apply
 from .optimizers import schedules
+from .optimizers.adam_variants import NAdamOptimizer, RAdamOptimizer
 from .optimizers.adaptive import (
     AdaDeltaOptimizer,
     AdaGradOptimizer,
@@ -215,6 +216,7 @@ from .optimizers.adaptive import (
 )
 from .optimizers.averaging import MovingAverage
 from .optimizers.base import AdamOptimizer, MomentumOptimizer, SGDOptimizer
+from .optimizers.decoupled import LAMBOptimizer, LionOptimizer
 from .optimizers.regularizers import L1, L2, ClipElements, ClipGlobalNorm, ClipNorm
 from .run.numerics import check_numerics
 from .run.profiling import profile
@@ -257,12 +259,15 @@ __all__ = [
     "FeedError",
     "GraphError",
     "ImportedModel",
+    "LAMBOptimizer",
     "LeCun",
+    "LionOptimizer",
     "LoadWarning",
     "MissingFeed",
     "ModelError",
     "MomentumOptimizer",
     "MovingAverage",
+    "NAdamOptimizer",
     "NameConflict",
     "NoGradient",
     "NotComputed",
@@ -272,6 +277,7 @@ __all__ = [
     "PaddedSegments",
     "PlaceError",
     "Placeholder",
+    "RAdamOptimizer",
     "RMSPropOptimizer",
     "SGDOptimizer",
     "Segments",

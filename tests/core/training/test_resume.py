@@ -65,6 +65,11 @@ OPTIMIZERS = {
     "decayed-adagrad": lambda: pd.DecayedAdaGradOptimizer(0.1),
     "rmsprop": lambda: pd.RMSPropOptimizer(0.01, momentum=0.5, centered=True),
     "adadelta": lambda: pd.AdaDeltaOptimizer(1.0),
+    "nadam": lambda: pd.NAdamOptimizer(0.01),
+    "radam": lambda: pd.RAdamOptimizer(0.01),
+    "lion": lambda: pd.LionOptimizer(0.01),
+    "lamb": lambda: pd.LAMBOptimizer(0.01, accumulate=2),
+    "groups": lambda: pd.AdamWOptimizer(0.01, groups=[{"params": "b$", "weight_decay": 0}]),
     "penalised": lambda: pd.AdamOptimizer(0.01, regularizer=pd.L2(0.1), clip=pd.ClipNorm(0.1)),
 }
 SCHEDULES = {
