@@ -10,7 +10,7 @@ from .checkpoint import (
     write_checkpoint,
 )
 from .context import RunnerContext
-from .control import ReduceRate, StopEarly
+from .control import Observe, ReduceRate, StopEarly
 from .data import Data
 from .evaluate import Evaluate, TestEvery, TestResult
 from .item import RunnerItem
@@ -34,6 +34,7 @@ __all__ = [
     "ForwardBackward",
     "Log",
     "LogWarning",
+    "Observe",
     "Progress",
     "ReduceRate",
     "Resume",

@@ -13,6 +13,7 @@ from pd_core.training import (
     Device,
     Evaluate,
     ForwardBackward,
+    Observe,
     ReduceRate,
     RunnerItem,
     StopEarly,
@@ -79,6 +80,8 @@ SCHEDULES = {
     "polynomial": S.PolynomialDecay(0.1, steps=5.0, power=2.0),
     "cosine": S.CosineDecay(0.1, steps=5.0),
     "piecewise": S.Piecewise((1.0, 3.0), (0.1, 0.05, 0.01)),
+    "restarts": S.CosineRestarts(0.1, 2, factor=2),
+    "one-cycle": S.OneCycle(0.1, 6),
     "warmup": S.Warmup(S.CosineDecay(0.1, steps=6.0), steps=3.0),
 }
 
@@ -194,6 +197,16 @@ def test_a_reduced_schedule_resumes(tmp_path):
         lambda: ReduceRate(0.5, monitor="cost", min_delta=10.0),
     )
     assert_resumes(build, tmp_path, passes=3)
+
+
+def test_a_plateau_resumes(tmp_path):
+    def build():
+        plateau = S.ReduceOnPlateau(0.5, factor=0.5, patience=1, threshold=0.5)
+        return classifier(lambda: pd.SGDOptimizer(plateau), lambda: Observe(plateau))()
+
+    assert_resumes(build, tmp_path, passes=4)
+    rates = [a for v, a in pd.default_session().values().items() if v.name == "plateau_0/rate"]
+    assert rates == [0.25]
 
 
 def test_an_early_stop_resumes(tmp_path):
