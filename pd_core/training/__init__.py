@@ -1,6 +1,7 @@
 """Long trainings: runners and their items, checkpoints, metrics, logs."""
 
 from . import metrics
+from .average import Average
 from .batches import ArrayReader
 from .checkpoint import (
     Checkpoint,
@@ -24,6 +25,7 @@ from .steps import Forward, ForwardBackward, Step, TrainStep, Update
 
 __all__ = [
     "ArrayReader",
+    "Average",
     "Checkpoint",
     "CheckpointWarning",
     "Counter",

@@ -8,6 +8,7 @@ import pytest
 import pd_core as pd
 from pd_core.training import (
     ArrayReader,
+    Average,
     Counter,
     Data,
     Device,
@@ -207,6 +208,12 @@ def test_a_plateau_resumes(tmp_path):
     assert_resumes(build, tmp_path, passes=4)
     rates = [a for v, a in pd.default_session().values().items() if v.name == "plateau_0/rate"]
     assert rates == [0.25]
+
+
+def test_an_average_resumes(tmp_path):
+    average = lambda: Average(pd.MovingAverage(0.9, warmup=True))  # noqa: E731
+    assert_resumes(classifier(OPTIMIZERS["adam"], average), tmp_path)
+    assert {v.name for v in pd.default_session().values()} >= {"average_0/weight"}
 
 
 def test_an_early_stop_resumes(tmp_path):
