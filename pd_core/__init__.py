@@ -217,6 +217,7 @@ from .optimizers.adaptive import (
 from .optimizers.averaging import MovingAverage
 from .optimizers.base import AdamOptimizer, MomentumOptimizer, SGDOptimizer
 from .optimizers.decoupled import LAMBOptimizer, LionOptimizer
+from .optimizers.lbfgs import LBFGSOptimizer
 from .optimizers.regularizers import L1, L2, ClipElements, ClipGlobalNorm, ClipNorm
 from .run.numerics import check_numerics
 from .run.profiling import profile
@@ -260,6 +261,7 @@ __all__ = [
     "GraphError",
     "ImportedModel",
     "LAMBOptimizer",
+    "LBFGSOptimizer",
     "LeCun",
     "LionOptimizer",
     "LoadWarning",

@@ -1,7 +1,9 @@
 """Gradient accumulation: sums of gradients over several batches, of which the last one updates."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
 
 from .. import ops
 from ..graph.errors import GraphError
@@ -9,20 +11,18 @@ from ..graph.update import Assignment
 from ..graph.variable import Variable
 from .row_sparse import Gradient, RowGradient
 
-if TYPE_CHECKING:
-    from .tracing import Tracing
-
 
 class Accumulation:
     """The sums of one Update that takes a step with every `period`-th evaluation.
 
     State: `<parameter>/gradient`, the sum since the last step, and `batches`, the number of batches
-    in it. A frozen parameter's sum stays as it is.
+    in it. A frozen parameter's sum stays as it is. `state` is the method of a Tracing that creates
+    it.
     """
 
-    def __init__(self, tracing: "Tracing", period: int):
-        self.tracing, self.period = tracing, period
-        batches = tracing.scalar("batches")
+    def __init__(self, state: Callable[..., Variable], period: int):
+        self.state, self.period = state, period
+        batches = state(None, "batches", (), np.float32, 0.0)
         count = batches + 1.0
         self.is_due = ops.equal(count, float(period))
         self.assignments = [Assignment(batches, self._emptied(count))]
@@ -36,7 +36,7 @@ class Accumulation:
                     f"{w!r} is row_sparse: accumulate={self.period} sums gradients of whole "
                     "parameters\n  hint: row_sparse=False, or an optimizer of its own"
                 )
-            total = self.tracing.state(w, "gradient", w.dims, w.dtype, 0.0)
+            total = self.state(w, "gradient", w.dims, w.dtype, 0.0)
             added = total + g
             self.assignments.append(Assignment(total, self._emptied(added), owner=w))
             means.append((w, added / float(self.period)))

@@ -5,7 +5,7 @@ parameters; slots and counters belong to the resulting Update, which lists them.
 """
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -16,7 +16,7 @@ from .. import ops
 from ..graph.errors import GraphError
 from ..graph.node import ancestors
 from ..graph.recording import recorder
-from ..graph.update import Update, effects
+from ..graph.update import Assignment, Update, effects
 from ..graph.variable import Variable
 from ..run.session import default_session
 from .groups import Groups, parameter_groups
@@ -144,7 +144,7 @@ class Optimizer:
             recording.minimize(self, costs, var_list, retain_graph)
             return Update()
         own = effects(costs)
-        variables = _parameters(costs, own) if var_list is None else var_list
+        variables = parameters_of(costs, own) if var_list is None else var_list
         variables = list(dict.fromkeys(variables))
         gradients = gradients_by_rows(costs, variables)
         pairs = [(v, g) for v, g in zip(variables, gradients, strict=True) if g is not None]
@@ -205,12 +205,12 @@ def _scaled(setting, value, factor):
     return setting, _times(value, factor) if setting == "learning_rate" else value
 
 
-def _parameters(costs, own):
-    """The float state that the costs depend on, except what `effects` such as batch norm assign."""
+def parameters_of(costs: list[Variable], own: Iterable[Assignment]) -> list[Variable]:
+    """Return the float state that costs depend on, except what `effects` of batch norm assign."""
     inputs = [x for node in ancestors(costs) for x in node.inputs if x is not None] + costs
-    own = {a.variable for a in own}
+    assigned = {a.variable for a in own}
     floats = dict.fromkeys(x for x in inputs if x.is_persistent and x.dtype.kind == "f")
-    parameters = [v for v in floats if v not in own]
+    parameters = [v for v in floats if v not in assigned]
     if not parameters:
         raise GraphError(f"minimize: there are no parameters behind {costs}")
     return parameters

@@ -83,7 +83,7 @@ class Tracing:
         period = self.period()
         if period == 1:
             return Update(self.assignments(pairs), training=True, gradients=gradients)
-        sums = Accumulation(self, period)
+        sums = Accumulation(self.state, period)
         assignments = sums.due_only(self.assignments(sums.means(pairs)))
         return Update([*assignments, *sums.assignments], (), True, gradients, sums.is_due)
 
