@@ -23,9 +23,10 @@ class Accumulation:
     def __init__(self, state: Callable[..., Variable], period: int):
         self.state, self.period = state, period
         batches = state(None, "batches", (), np.float32, 0.0)
-        count = batches + 1.0
-        self.is_due = ops.equal(count, float(period))
-        self.assignments = [Assignment(batches, self._emptied(count))]
+        self.count = batches + 1.0
+        # at least, as a period may have become shorter since: inside a guard, or after a resume
+        self.is_due = self.count >= float(period)
+        self.assignments = [Assignment(batches, self._emptied(self.count))]
 
     def means(self, pairs: Sequence[tuple[Variable, Gradient]]) -> list[tuple[Variable, Gradient]]:
         """Return the means of the gradients, and note the assignments of their sums."""
@@ -39,7 +40,7 @@ class Accumulation:
             total = self.state(w, "gradient", w.dims, w.dtype, 0.0)
             added = total + g
             self.assignments.append(Assignment(total, self._emptied(added), owner=w))
-            means.append((w, added / float(self.period)))
+            means.append((w, added / ops.cast(self.count, w.dtype)))
         return means
 
     def due_only(self, assignments: Sequence[Assignment]) -> list[Assignment]:

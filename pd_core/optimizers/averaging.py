@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from .. import ops
 from ..graph.errors import GraphError
@@ -21,13 +22,16 @@ class MovingAverage:
     and restores them at the end. An average is divided by its weight, 1 - decay^steps, which
     corrects the bias of the start from zero. With `warmup` the decay of step t = 0, 1, ... is
     min(decay, (1 + t) / (10 + t)), so that the first, poor parameters are soon forgotten, as in
-    TensorFlow. A `row_sparse` variable is averaged as a whole, at the cost of its full size.
-    Averages are state of the session, and so they are in its checkpoints.
+    TensorFlow. Without decay, None, it is the mean of all steps, as in stochastic weight averaging
+    (Izmailov et al. 2018). A `row_sparse` variable is averaged as a whole, at the cost of its full
+    size. Averages are state of the session, and so they are in its checkpoints.
     """
 
-    def __init__(self, decay: float = 0.99, warmup: bool = False):
-        if not 0 < decay < 1:
+    def __init__(self, decay: float | None = 0.99, warmup: bool = False):
+        if decay is not None and not 0 < decay < 1:
             raise ValueError(f"MovingAverage: the decay is within (0, 1), not {decay}")
+        if warmup and decay is None:
+            raise ValueError("MovingAverage: there is no decay to warm up")
         self.decay, self.warmup = decay, warmup
         self.averages: dict[Variable, Variable] = {}
         self.weight: Variable | None = None
@@ -63,11 +67,14 @@ class MovingAverage:
     def _assignments(self, new: Mapping[Variable, Variable]) -> list[Assignment]:
         """Create the averages; return the assignments of a step to these {parameter: value}."""
         name = names().next("average_", "")
-        decay: float | Variable = self.decay
+        decay: Any = self.decay
         added = []
-        if self.warmup:
+        if self.warmup or decay is None:
             steps = state(name + "/steps", (), "float32")
-            decay = ops.minimum((steps + 1.0) / (steps + 10.0), self.decay)
+            if decay is None:
+                decay = steps / (steps + 1.0)
+            else:
+                decay = ops.minimum((steps + 1.0) / (steps + 10.0), decay)
             added.append(Assignment(steps, steps + 1.0))
         self.weight = state(name + "/weight", (), "float32")
         added.append(Assignment(self.weight, _averaged(self.weight, 1.0, decay)))

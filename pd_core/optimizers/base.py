@@ -19,7 +19,7 @@ from ..graph.recording import recorder
 from ..graph.update import Assignment, Update, effects
 from ..graph.variable import Variable
 from ..run.session import default_session
-from .groups import Groups, parameter_groups
+from .groups import Group, Groups, parameter_groups
 from .kept import kept_tracing
 from .regularizers import Clip, Penalty
 from .row_sparse import Gradient, gradients_by_rows
@@ -100,10 +100,19 @@ class Optimizer:
     ):
         self.learning_rate, self.name = learning_rate, name
         self.regularizer, self.clip = regularizer, clip
-        self.groups = parameter_groups(type(self).__name__, groups, self.group_settings)
+        self.groups = groups
         if accumulate < 1:
             raise ValueError(f"{type(self).__name__}: accumulate is at least 1, not {accumulate}")
         self.accumulate = accumulate
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The groups of parameters; inside a guard they may be set between steps."""
+        return self._groups
+
+    @groups.setter
+    def groups(self, groups: Groups | tuple[Group, ...]) -> None:
+        self._groups = parameter_groups(type(self).__name__, groups, self.group_settings)
 
     def rule(
         self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters

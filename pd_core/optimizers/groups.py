@@ -35,8 +35,10 @@ class Group:
         return repr(self.params) if is_text else getattr(self.params, "__name__", "a predicate")
 
 
-def parameter_groups(who: str, groups: Groups, known: Sequence[str]) -> tuple[Group, ...]:
-    """Return the Groups of an optimizer, whose `known` settings a group may have.
+def parameter_groups(
+    who: str, groups: Groups | tuple[Group, ...], known: Sequence[str]
+) -> tuple[Group, ...]:
+    """Return the Groups of an optimizer; `known` are the settings that a group may have.
 
     TypeError for what is no such dict, ValueError for other settings, GraphError for a Variable in
     two groups.
@@ -51,8 +53,8 @@ def parameter_groups(who: str, groups: Groups, known: Sequence[str]) -> tuple[Gr
 
 
 def _group(who, k, group, known):
-    if isinstance(group, Group):  # of an optimizer that had it before
-        group = {"params": group.params, **dict(group.settings)}
+    if isinstance(group, Group):  # was checked before
+        return group
     if not isinstance(group, Mapping) or "params" not in group:
         raise TypeError(f"{who}: group {k} is a dict with 'params', not {group!r}")
     settings = {name: value for name, value in group.items() if name != "params"}

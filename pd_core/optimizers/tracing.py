@@ -32,9 +32,12 @@ class TraceableOptimizer(Protocol):
     clip: Clip | None
     slots: Mapping[str, float]
     counters: Mapping[str, float]
-    groups: tuple[Group, ...]
     accumulate: int
     uses_norms: bool
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """Parameters with settings of their own."""
 
     def advance(self, counters: Counters) -> dict[str, Variable]:
         """Return the counters after one more step."""

@@ -73,6 +73,49 @@ def test_exact_where_the_sums_are():
     assert seen == [[0.0, 0.0], [-1.0, -2.5], [-1.0, -2.5], [-2.0, -3.5]]
 
 
+class Linear(pd.nn.Module):
+    def __init__(self):
+        super().__init__("net")
+        self.l = pd.nn.FC(1)
+
+    def forward(self, x):
+        return self.l(x)
+
+
+def test_a_module_is_fitted_to_small_batches_as_to_large_ones():
+    found = []
+    for accumulate, batch_size in ((1, 16), (4, 4)):
+        pd.reset(seed=3)
+        net, adam = Linear(), pd.AdamOptimizer(0.1, accumulate=accumulate)
+        settings = {"loss": pd.nn.MSE(), "shuffle": False, "verbose": False, "epochs": 3}
+        net.fit(X, Y, optimizer=adam, batch_size=batch_size, **settings)
+        found.append([w.val() for w in net.parameters()])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+def test_gradients_that_backward_has_summed_are_accumulated():
+    w, sgd = pd.Variable("w", data=0.0), pd.SGDOptimizer(1.0, accumulate=2)
+    with pd.guard():
+        for scale in (1.0, 3.0):
+            for _ in range(2):
+                loss = w * scale
+                loss.backward()
+            sgd.minimize(loss)
+            w.clear_gradient()
+    assert w.val() == -4.0  # the mean of 2 and 6
+
+
+def test_a_period_that_becomes_shorter():
+    w, sgd = pd.Variable("w", data=0.0), pd.SGDOptimizer(1.0, accumulate=5)
+    with pd.guard():
+        for slope in (1.0, 2.0, 6.0, 4.0, 2.0):
+            sgd.minimize(w * slope)
+            if slope == 2.0:
+                sgd.accumulate = 2
+    assert w.val() == -6.0  # the means of three and of two
+
+
 def test_moving_statistics_follow_every_batch():
     x = pd.Variable("x", shape=[None, 3])
     hidden = pd.nn.BatchNorm1d(momentum=0.5)(x)

@@ -28,6 +28,17 @@ def test_the_warm_up_of_the_decay(warmup):
     assert w.val().tolist() == [20.0, 21.0]
 
 
+def test_the_mean_of_all_steps():
+    w, average = pd.Variable("w", data=0.0), pd.MovingAverage(None)
+    step = average.follow(pd.SGDOptimizer(1.0).minimize(w * -1.0))
+    for _ in range(7):
+        pd.eval(step)
+    with average.applied():
+        np.testing.assert_allclose(w.val(), 4.0, rtol=1e-6)
+    with pytest.raises(ValueError, match="MovingAverage: there is no decay to warm up"):
+        pd.MovingAverage(None, warmup=True)
+
+
 def test_an_average_of_steps_inside_a_guard():
     w, average = pd.Variable("w", data=0.0), pd.MovingAverage(0.5)
     sgd = pd.SGDOptimizer(1.0)
