@@ -10,9 +10,7 @@ myst_heading_anchors = 3
 html_theme = "furo"
 html_title = f"pd {release}"
 exclude_patterns = ["package.md"]
-autodoc_typehints = "signature"
+autodoc_typehints = "none"  # shapes are in the docstrings; types of arrays are long
 autodoc_member_order = "bysource"
-python_use_unqualified_type_names = True
-nitpicky = False
 # Pages link to demos and tests, which a reader of the repository has beside them.
 suppress_warnings = ["myst.xref_missing"]
