@@ -1,6 +1,26 @@
 """Op functions by family: each adds one or a few nodes to the graph; none creates parameters."""
 
 from .activation import gelu, leaky_relu, relu, relu_grad, sigmoid, softplus, softsign, tanh
+from .arrangement import (
+    chunk,
+    diagonal,
+    eye,
+    flip,
+    full,
+    linspace,
+    meshgrid,
+    move_axis,
+    ones,
+    repeat,
+    roll,
+    stack,
+    swap_axes,
+    tile,
+    tril,
+    triu,
+    unstack,
+    zeros,
+)
 from .attention import attention, rotary_embedding
 from .beam import beam_search
 from .beam_cost import BeamExpansion, cross_entropy_over_beam
@@ -30,6 +50,7 @@ from .detection import (
 )
 from .image import im2col, interpolate, roi_max_pool
 from .index import gather, gather_elements, gather_nd, nonzero, one_hot, scatter, scatter_add
+from .indexing import get_item, index_add, index_update, scatter_nd
 from .loss import (
     binary_cross_entropy,
     binary_cross_entropy_grad,
@@ -90,6 +111,7 @@ from .norm import (
     local_response_norm,
     rms_norm,
 )
+from .order import arg_min, argsort, sort, top_k, unique
 from .pool import adaptive_avg_pool, adaptive_max_pool
 from .random import bernoulli, dropout, gaussian_random, uniform_random
 from .ranking import lambda_rank, ndcg, sequence_ranks
@@ -154,6 +176,7 @@ from .shape import (
 )
 from .signal import dft
 from .sparse import SparseRows
+from .statistics import count_nonzero, cum_prod, logsumexp, norm, reduce_all, reduce_any, std, var
 from .structured import crf_decode, crf_loss, ctc_loss
 
 # Ops that only gradient rules add: they are in `ops`, but not names of `pd`, and documented apart.
