@@ -136,7 +136,12 @@ from .norm import (
     local_response_norm,
     rms_norm,
 )
-from .pool import adaptive_avg_pool, adaptive_max_pool
+from .pool import (
+    adaptive_avg_pool,
+    adaptive_max_pool,
+    global_avg_pool,
+    global_max_pool,
+)
 from .random import bernoulli, dropout, gaussian_random, uniform_random
 from .ranking import lambda_rank, ndcg, sequence_ranks
 from .ranks import sum_over_ranks
@@ -155,6 +160,10 @@ from .reduce import (
 )
 from .rows import ifelse
 from .sampled import hierarchical_sigmoid, nce_loss, random_classes
+from .sampling import (
+    affine_grid,
+    grid_sample,
+)
 from .sequence.chunked_scan import pack_chunks, pad_chunks, scan_bounded
 from .sequence.padded import PaddedSegments
 from .sequence.parts import (
