@@ -126,6 +126,12 @@ from .math import (
     where,
 )
 from .matrix import det, einsum, matmul
+from .metric_loss import (
+    contrastive_loss,
+    cosine_embedding_loss,
+    margin_ranking_loss,
+    triplet_loss,
+)
 from .mode import clip_gradient, mode_switch, scale_gradient, stop_gradient, straight_through
 from .norm import (
     batch_norm,
@@ -210,6 +216,14 @@ from .shape import (
 from .signal import dft
 from .sparse import SparseRows
 from .structured import crf_decode, crf_loss, ctc_loss
+from .target_loss import (
+    dice_loss,
+    focal_loss,
+    gaussian_nll_loss,
+    hinge_loss,
+    l1_loss,
+    poisson_nll_loss,
+)
 
 # Ops that only gradient rules add: they are in `ops`, but not names of `pd`, and documented apart.
 GRADIENT_OPS = {
