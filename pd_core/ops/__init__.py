@@ -49,6 +49,13 @@ from .detection import (
     non_max_suppression,
     prior_boxes,
 )
+from .draws import (
+    categorical,
+    exponential_random,
+    multinomial,
+    permutation,
+    randint,
+)
 from .image import im2col, interpolate, roi_max_pool
 from .index import gather, gather_elements, gather_nd, nonzero, one_hot, scatter, scatter_add
 from .loss import (
@@ -65,6 +72,9 @@ from .loss import (
     sigmoid_cross_entropy,
     softmax_cross_entropy,
     square_error,
+)
+from .mapping import (
+    vmap,
 )
 from .math import (
     abs,
