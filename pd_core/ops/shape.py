@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..graph.checks import axis_of, whole
-from ..graph.errors import DTypeError, ShapeError
+from ..graph.errors import DTypeError, GraphError, ShapeError
 from ..graph.node import apply
 from ..graph.op import op
 from ..graph.variable import MaybeNone, Operand, Variable, constant, describe, fresh_dim
@@ -221,20 +221,36 @@ def slice(
 
 
 @op
-def pad(x: Operand, before: Widths, after: Widths, value: float = 0.0) -> Variable:
+def pad(
+    x: Operand, before: Widths, after: Widths, value: float = 0.0, mode: str = "constant"
+) -> Variable:
     """Pad x with a constant: `before` and `after` hold a width for every axis.
 
-    Either may be an int64 Variable.
+    Either may be an int64 Variable. The other modes are numpy's: "edge" repeats the last element,
+    "reflect" mirrors x at it, "wrap" begins again at the other end.
     """
     x = constant(x)
+    if mode not in ("constant", "edge", "reflect", "wrap"):
+        raise GraphError(f"the mode is constant, edge, reflect or wrap, not {mode!r}")
+    fill = [constant(value, x.dtype)] if mode == "constant" else []
     if isinstance(before, Variable) or isinstance(after, Variable):
-        widths = concat([whole(before), whole(after)])
-        return apply("Pad", x, widths, constant(value, x.dtype), mode="constant")
+        return apply("Pad", x, concat([whole(before), whole(after)]), *fill, mode=mode)
     widths = whole([*before, *after])
     array: Any = widths.value
     if (array < 0).any():
         raise ShapeError(f"a width is not negative, {array.tolist()}\n  hint: slice() cuts")
-    return apply("Pad", x, widths, constant(value, x.dtype), mode="constant")
+    _check_mirrored(x, array, mode)
+    return apply("Pad", x, widths, *fill, mode=mode)
+
+
+def _check_mirrored(x, widths, mode):
+    """Check that an axis has the elements that fill its padding."""
+    least = {"reflect": 1, "wrap": 0}.get(mode)
+    if least is None:
+        return
+    for size, *ends in zip(x.dims, widths[: x.rank], widths[x.rank :], strict=True):
+        if isinstance(size, int) and max(ends) > size - least:
+            raise ShapeError(f"{mode} of {max(ends)} elements at an axis of {size} of {x!r}")
 
 
 @op
