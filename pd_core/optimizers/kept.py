@@ -1,6 +1,6 @@
 """The state of optimizers whose steps are taken one by one, inside `pd.guard()`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
@@ -62,6 +62,9 @@ class KeptTracing(Tracing):
             session.set(variable, value)
 
     # ---- the learning rate and other settings
+
+    def check_groups(self, parameters: Sequence[Variable]) -> None:
+        """Check nothing: a step in a guard may reach some of the parameters only."""
 
     def rate_is_fed(self) -> bool:
         """Return whether the learning rate is fed to programs rather than a constant of them."""

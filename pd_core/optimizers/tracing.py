@@ -81,6 +81,7 @@ class Tracing:
 
     def update(self, pairs: Sequence[tuple[Variable, Gradient]]) -> Update:
         """Return the Update for (parameter, gradient) pairs; a gradient may be a RowGradient."""
+        self.check_groups([w for w, _ in pairs])
         pairs = [(w, _exchangeable(w, g)) for w, g in pairs]
         gradients = [(w, (g.rows, g.values) if isinstance(g, RowGradient) else g) for w, g in pairs]
         period = self.period()
@@ -89,6 +90,15 @@ class Tracing:
         sums = Accumulation(self.state, period)
         assignments = sums.due_only(self.assignments(sums.means(pairs)))
         return Update([*assignments, *sums.assignments], (), True, gradients, sums.is_due)
+
+    def check_groups(self, parameters: Sequence[Variable]) -> None:
+        """Check that each pattern of a group is found: a wrong one would change nothing."""
+        for group in self.optimizer.groups:
+            if isinstance(group.params, str) and not any(map(group.has, parameters)):
+                raise GraphError(
+                    f"{type(self.optimizer).__name__}: no parameter has a name with {group}\n"
+                    f"  hint: there are {', '.join([w.name for w in parameters][:8])}"
+                )
 
     def period(self) -> int:
         """Return after how many evaluations the parameters are updated."""

@@ -150,6 +150,10 @@ def test_what_is_no_group():
     message = r"SGDOptimizer: l.bias.* is in two groups, 'bias' and \[l.bias\]"
     with pytest.raises(pd.GraphError, match=message):
         twice.minimize(cost_of(X, w, b))
+    misspelt = pd.SGDOptimizer(groups=[{"params": "bais"}])
+    message = r"SGDOptimizer: no parameter has a name with 'bais'\n  hint: there are l.W, l.bias"
+    with pytest.raises(pd.GraphError, match=message):
+        misspelt.minimize(cost_of(X, w, b))
     with pytest.raises(ValueError, match=r"group 0 sets 'lr'; .* learning_rate, regularizer$"):
         pd.SGDOptimizer(groups=[{"params": [w], "lr": 0.1}])
     with pytest.raises(ValueError, match=r"SGDOptimizer: group 0 sets 'weight_decay'"):
