@@ -296,6 +296,7 @@ from .ops import (
 )
 from .ops.operator import apply
 from .optimizers import schedules
+from .optimizers.adafactor import AdaFactorOptimizer
 from .optimizers.adam_variants import NAdamOptimizer, RAdamOptimizer
 from .optimizers.adaptive import (
     AdaDeltaOptimizer,
@@ -333,6 +334,7 @@ __all__ = [
     "L2",
     "MSRA",
     "AdaDeltaOptimizer",
+    "AdaFactorOptimizer",
     "AdaGradOptimizer",
     "AdamOptimizer",
     "AdamWOptimizer",

@@ -17,7 +17,7 @@ from ..graph.errors import GraphError
 from ..graph.node import ancestors
 from ..graph.recording import recorder
 from ..graph.update import Assignment, Update, effects
-from ..graph.variable import Variable
+from ..graph.variable import Dims, Variable
 from ..run.session import default_session
 from .groups import Group, Groups, parameter_groups
 from .kept import kept_tracing
@@ -123,6 +123,10 @@ class Optimizer:
     def advance(self, counters: Counters) -> dict[str, Variable]:
         """Return the counters after one more step."""
         return dict(counters)
+
+    def slots_of(self, w: Variable) -> Mapping[str, tuple[float, Dims]]:
+        """Return (initial value, dims) of each slot of a parameter."""
+        return {name: (value, w.dims) for name, value in self.slots.items()}
 
     def minimize(
         self,

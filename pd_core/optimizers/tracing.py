@@ -39,6 +39,9 @@ class TraceableOptimizer(Protocol):
     def groups(self) -> tuple[Group, ...]:
         """Parameters with settings of their own."""
 
+    def slots_of(self, w: Variable) -> Mapping[str, tuple[float, Dims]]:
+        """Return (initial value, dims) of each slot of a parameter."""
+
     def advance(self, counters: Counters) -> dict[str, Variable]:
         """Return the counters after one more step."""
 
@@ -157,7 +160,8 @@ class Tracing:
         optimizer, rate = self.member(parameter, rate)
         w, penalty = part.read(parameter), parameter.regularizer or optimizer.regularizer
         g = g if penalty is None else penalty(g, w)
-        slots = {name: self.slot(part, name, initial) for name, initial in optimizer.slots.items()}
+        declared = optimizer.slots_of(parameter).items()
+        slots = {name: self.slot(part, name, initial, dims) for name, (initial, dims) in declared}
         new_w, new = optimizer.rule(w, g, slots, self.rate(rate, parameter), step)
         self.check_names("rule", "slots", slots, new)
         values = [(w, new_w), *((slots[name], value) for name, value in new.items())]

@@ -51,9 +51,10 @@ def batch(k):
         ),
         lambda: pd.RAdamOptimizer(pd.schedules.OneCycle(0.1, 20)),
         lambda: pd.NAdamOptimizer(0.01),
+        lambda: pd.AdaFactorOptimizer(0.05, weight_decay=0.01),
         lambda: pd.LionOptimizer(pd.schedules.ReduceOnPlateau(0.01)),
     ],
-    ids=["momentum", "adam", "schedule", "lamb", "radam", "nadam", "lion"],
+    ids=["momentum", "adam", "schedule", "lamb", "radam", "nadam", "adafactor", "lion"],
 )
 def test_twenty_steps_in_onnxruntime_give_the_same_parameters(make, tmp_path):
     x, label, cost, step = network(make())

@@ -135,8 +135,9 @@ def test_fifty_steps_equal_float64_numpy(name):
         (lambda: pd.AdamaxOptimizer(0.02), "Adamax", {}),
         (lambda: pd.NAdamOptimizer(0.02), "NAdam", {}),
         (lambda: pd.RAdamOptimizer(0.02), "RAdam", {}),
+        (lambda: pd.AdaFactorOptimizer(0.02), "Adafactor", {}),
     ],
-    ids=["adamw", "rmsprop", "adagrad", "adamax", "nadam", "radam"],
+    ids=["adamw", "rmsprop", "adagrad", "adamax", "nadam", "radam", "adafactor"],
 )
 def test_same_as_pytorch(make, peer, settings):
     torch = pytest.importorskip("torch")

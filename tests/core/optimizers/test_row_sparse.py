@@ -118,7 +118,7 @@ def lion(w, g, t, s):
     return w - 0.1 * (direction + 0.2 * w)
 
 
-# One row for each optimizer of pd, except LAMB, whose norms are of all rows of a batch.
+# One row for each optimizer of pd, except LAMB and AdaFactor.
 RULES = {
     "sgd": (lambda **k: pd.SGDOptimizer(0.1, **k), sgd),
     "momentum": (lambda **k: pd.MomentumOptimizer(0.1, 0.9, **k), momentum),
@@ -174,6 +174,12 @@ def test_a_step_that_reads_every_row_is_that_of_a_whole_table(name):
             pd.eval(step, {ids: np.random.default_rng(k).permutation(HEIGHT)})
         found.append(w.val())
     np.testing.assert_allclose(*found, rtol=1e-6, atol=1e-7)
+
+
+def test_adafactor_takes_no_rows():
+    message = r"AdaFactorOptimizer: table.* is row_sparse, and the means of its columns"
+    with pytest.raises(pd.GraphError, match=message):
+        pd.AdaFactorOptimizer().minimize(squared(table(), pd.Variable([None], dtype="int64")))
 
 
 def test_lamb_has_the_norms_of_the_gathered_rows():
