@@ -60,11 +60,8 @@ class LBFGSOptimizer:
         self.history_size, self.line_search = history_size, line_search
         self.name = name or names().next("lbfgsoptimizer_", "")
         self._kept: KeptHistory | None = None
-        self._graph: tuple[Any, ...] = (
-            None,
-            None,
-            None,
-        )  # cost, var_list, _graph of them
+        # cost and var_list of the last step, with their _gradients
+        self._graph: tuple[Any, ...] = (None, None, [])
 
     def step(
         self,
@@ -86,6 +83,8 @@ class LBFGSOptimizer:
                 "LBFGSOptimizer: there is no exchange with other ranks within its steps"
             )
         problem = self._problem(cost, feeds, var_list, session)
+        if not problem.parameters:
+            raise GraphError("LBFGSOptimizer: all parameters are frozen")
         if self._kept is None:
             self._kept = KeptHistory(self.name, problem.parameters, self.history_size)
         self._kept.check(problem.parameters)
@@ -104,9 +103,9 @@ class LBFGSOptimizer:
         if isinstance(cost, Variable):
             key = None if var_list is None else tuple(var_list)
             if self._graph[0] is not cost or self._graph[1] != key:
-                self._graph = cost, key, _graph(cost, key)
-            parameters, slopes = self._graph[2]
-            return _Static(cost, parameters, slopes, feeds, session)
+                self._graph = cost, key, _gradients(cost, key)
+            pairs = [(w, g) for w, g in self._graph[2] if w.trainable]
+            return _Static(cost, pairs, feeds, session)
         if recorder() is None or not callable(cost) or feeds is not None or var_list is None:
             raise TypeError(
                 "LBFGSOptimizer: step takes a cost and its feeds, or inside pd.guard() a function "
@@ -186,9 +185,9 @@ class _Problem:
 class _Static(_Problem):
     """Parameters are fed, so that nothing is stored before the end of the step."""
 
-    def __init__(self, cost, parameters, slopes, feeds, session):
-        super().__init__(parameters, session)
-        self.targets, self.feeds = [cost, slopes], feeds or {}
+    def __init__(self, cost, pairs, feeds, session):
+        super().__init__([w for w, _ in pairs], session)
+        self.targets, self.feeds = [cost, [g for _, g in pairs]], feeds or {}
 
     def evaluate(self, x):
         feeds = {**self.feeds, **self.split(x)}
@@ -214,17 +213,17 @@ class _Dynamic(_Problem):
         return float(cost), _flat([np.zeros(w.dims) if g is None else g for w, g in pairs])
 
 
-def _graph(cost, var_list):
-    """(trainable parameters, their gradients) of a cost in a static graph."""
+def _gradients(cost, var_list):
+    """(parameter, its gradient) pairs of a cost in a static graph."""
     if cost.rank != 0:
         raise ShapeError(f"LBFGSOptimizer: the cost is a scalar, not {cost!r}")
     variables = parameters_of([cost], effects([cost])) if var_list is None else var_list
-    variables = [w for w in dict.fromkeys(variables) if w.trainable]
+    variables = list(dict.fromkeys(variables))
     found = zip(variables, gradients(cost, variables), strict=True)
     pairs = [(w, g) for w, g in found if g is not None]
     if not pairs:
         raise GraphError(f"LBFGSOptimizer: {cost!r} depends on none of {variables}")
-    return [w for w, _ in pairs], [g for _, g in pairs]
+    return pairs
 
 
 def _flat(arrays):

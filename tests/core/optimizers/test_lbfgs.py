@@ -99,9 +99,16 @@ def test_single_precision_and_frozen_parameters():
     w, still = pd.Variable("w", data=[3.0, -2.0]), pd.Variable("still", data=[1.0, 1.0])
     still.trainable = False
     cost = pd.reduce_sum(pd.square(w - still * 2.0) * [1.0, 10.0])
-    pd.LBFGSOptimizer().step(cost)
+    lbfgs = pd.LBFGSOptimizer()
+    lbfgs.step(cost)
     np.testing.assert_allclose(w.val(), [2.0, 2.0], rtol=1e-5)
     assert still.val().tolist() == [1.0, 1.0]
+    still.trainable = True
+    with pytest.raises(pd.GraphError, match=r"the history is of \['w'\], not of \['still', 'w'\]"):
+        lbfgs.step(cost)
+    w.trainable = still.trainable = False
+    with pytest.raises(pd.GraphError, match="LBFGSOptimizer: all parameters are frozen"):
+        lbfgs.step(cost)
 
 
 def test_a_training_resumes_with_its_history(tmp_path):
