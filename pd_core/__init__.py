@@ -1,6 +1,6 @@
 """A graph of ONNX nodes that can be differentiated and trained on stock ONNX Runtime."""
 
-from . import distributed, nn, training
+from . import distributed, nn, training, tuning
 from .backend.ort import devices
 from .dynamic import Placeholder, guard, no_grad, to_variable
 from .files.atomic import atomic_write
@@ -231,6 +231,7 @@ from .run.session import (
     variable_initializers,
 )
 from .training import metrics
+from .tuning import export_tuned, lora, prepare_qat
 
 # For type checkers, to which an import alone is private.
 
@@ -343,6 +344,7 @@ __all__ = [
     "expand_like",
     "export_onnx",
     "export_step",
+    "export_tuned",
     "fc",
     "file_initializer",
     "flatten",
@@ -389,6 +391,7 @@ __all__ = [
     "logical_and",
     "logical_not",
     "logical_or",
+    "lora",
     "lstm",
     "lstm_cell",
     "match_boxes",
@@ -417,6 +420,7 @@ __all__ = [
     "persistent_variables",
     "pool2d",
     "pow",
+    "prepare_qat",
     "prior_boxes",
     "profile",
     "random_classes",
@@ -478,6 +482,7 @@ __all__ = [
     "trainable_variables",
     "training",
     "transpose",
+    "tuning",
     "uniform_initializer",
     "uniform_random",
     "unroll",

@@ -1,7 +1,8 @@
 """Fine-tuning of ONNX models: LoRA, quantisation-aware training, tuned files, the commands."""
 
 from .fake_quantization import FakeQuantization, prepare_qat
-from .lora import LoRA, lora
+from .finetuning import finetune
+from .low_rank import LoRA, lora
 from .objectives import LOSSES, Objective, objective
 from .tuned_file import export_tuned
 
@@ -11,6 +12,7 @@ __all__ = [
     "LoRA",
     "Objective",
     "export_tuned",
+    "finetune",
     "lora",
     "objective",
     "prepare_qat",

@@ -7,6 +7,7 @@ import numpy as np
 
 from .. import ops
 from ..graph.errors import ModelError, ShapeError
+from ..graph.node import ancestors
 from ..graph.rewrite import is_output_of
 from ..graph.variable import Variable, describe, fresh_dim, open_dim
 from ..importing import ImportedModel
@@ -29,6 +30,15 @@ class Objective:
     output: Variable
     cost: Variable
     is_classes: bool
+
+    def parameters(self) -> list[Variable]:
+        """Return the parameters behind the cost that are trainable now."""
+        return [v for v in self.state() if v.trainable]
+
+    def state(self) -> list[Variable]:
+        """Return what is stored behind the cost: parameters, statistics, ranges."""
+        read = dict.fromkeys(x for node in ancestors([self.cost]) for x in node.inputs)
+        return [x for x in read if x is not None and x.is_persistent]
 
 
 def objective(
@@ -59,7 +69,9 @@ def objective(
     dims, dtype = list(y.dims), y.dtype
     if is_classes:
         if not -y.rank <= class_axis < y.rank or y.rank < 2:
-            raise ShapeError(f"cross-entropy takes scores [N, C, ...], not the output {describe(y)}")
+            raise ShapeError(
+                f"cross-entropy takes scores [N, C, ...], not the output {describe(y)}"
+            )
         del dims[class_axis]
         dtype = np.dtype(np.int64)
     target = Variable.of(dims, dtype, label)
@@ -75,7 +87,9 @@ def input_slots(f: ImportedModel, any_batch: bool = False) -> dict[str, Variable
         if dims is None:
             raise ModelError(f"the input {name!r} of {f.origin} has no declared rank")
         sizes = zip(dims, names.get(name) or (None,) * len(dims), strict=True)
-        shape = [d or named or (batch if k == 0 else open_dim()) for k, (d, named) in enumerate(sizes)]
+        shape = [
+            d or named or (batch if k == 0 else open_dim()) for k, (d, named) in enumerate(sizes)
+        ]
         if any_batch and shape:
             shape[0] = batch
         slots[name] = Variable.of(shape, dtype, name)
@@ -85,8 +99,7 @@ def input_slots(f: ImportedModel, any_batch: bool = False) -> dict[str, Variable
 def _output(f, inputs, output):
     if output is None and len(f.outputs) > 1:
         raise ModelError(f"{f.origin} has the outputs {', '.join(f.outputs)}: choose one of them")
-    y = f(**inputs, output=output) if output is not None else f(**inputs)
-    return y
+    return f(*inputs.values(), output=f.outputs[0] if output is None else output)
 
 
 def _cross_entropy(y, label, axis):
@@ -96,9 +109,11 @@ def _cross_entropy(y, label, axis):
     if is_output_of(y, "Softmax") and y.node.attributes.get("axis", -1) % y.rank == axis:
         z = y.node.inputs[0]
     if y.rank > 2:
-        order = [k for k in range(y.rank) if k != axis] + [axis]
         classes = y.dims[axis]
-        z = ops.reshape(ops.transpose(z, order), [-1, classes if isinstance(classes, int) else 0])
+        if not isinstance(classes, int):
+            raise ShapeError(f"cross-entropy: the number of classes of {y!r} is not known")
+        order = [k for k in range(y.rank) if k != axis] + [axis]
+        z = ops.reshape(ops.transpose(z, order), [-1, classes])
         label = ops.reshape(label, [-1])
     return ops.softmax_cross_entropy(z, label)
 

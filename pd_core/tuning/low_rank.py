@@ -43,7 +43,10 @@ def lora(
         raise ValueError(f"lora: rank is a positive integer, not {rank!r}")
     matrices, keys = _of_file(f) if isinstance(f, ImportedModel) else _of_graph(f)
     chosen = select("lora", "matrix", matrices, target)
-    adapters = {name: Adapter(*matrices[name], rank) for name in chosen}
+    adapters = {}
+    for name in chosen:
+        weight, input_first = matrices[name]
+        adapters[name] = Adapter(weight, input_first, rank)
     result = LoRA(adapters, rank, float(rank if alpha is None else alpha))
     if isinstance(f, ImportedModel):
         f.freeze()

@@ -1,0 +1,68 @@
+"""tell which parameters get a gradient, and which operators end it
+
+Each trained parameter gets a gradient if a path leads from it to the output over operators that
+have a derivative. Operators with a derivative of zero, such as Round and ArgMax, end a path;
+operators without a derivative end the training with an error. The exit code is 1 if a parameter
+that is to be trained has no gradient.
+"""
+
+import argparse
+
+from ...gradients.registry import reasons, zeros
+from ...graph.node import Node, ancestors
+from ...graph.variable import Variable
+from ..objectives import input_slots
+from .options import add_model, model_of
+
+NAME = "check"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    add_model(parser)
+    parser.add_argument("--output", metavar="NAME", help="a tensor instead of all outputs")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the verdicts; return 1 if one is missing."""
+    f = model_of(options)
+    outputs = f(*input_slots(f).values(), output=options.output or list(f.outputs))
+    targets = [outputs] if isinstance(outputs, Variable) else list(outputs)
+    nodes = ancestors(targets)
+    trained = {name: v for name, v in f.parameters.items() if v.trainable}
+    without = []
+    for name, v in trained.items():
+        ends, reached = blocking(nodes, v, targets)
+        if not reached:
+            without.append(name)
+            why = "; ".join(map(_verdict, ends)) or "the outputs do not depend on it"
+            print(f"no gradient  {name}: {why}")
+    for node in _blocking_any(nodes, list(trained.values()), targets):
+        print(f"ends gradients  {_verdict(node)}")
+    count = len(trained) - len(without)
+    print(f"{count} of {len(trained)} parameters that are to be trained get a gradient")
+    return 1 if without or not trained else 0
+
+
+def blocking(nodes: list[Node], v: Variable, targets: list[Variable]) -> tuple[list[Node], bool]:
+    """Return the nodes that end gradients to a parameter, and whether one reaches it."""
+    active, ends = {v}, []
+    for node in nodes:
+        if active.isdisjoint(node.inputs):
+            continue
+        if node.op_type in zeros or node.op_type in reasons:
+            ends.append(node)
+        else:
+            active.update(y for y in node.outputs if y.dtype.kind == "f")
+    return ends, not active.isdisjoint(targets)
+
+
+def _blocking_any(nodes, parameters, targets):
+    """Return the nodes that end gradients to parameters, in their order."""
+    ends = {id(n) for v in parameters for n in blocking(nodes, v, targets)[0]}
+    return [node for node in nodes if id(node) in ends]
+
+
+def _verdict(node):
+    why = reasons.get(node.op_type, "its derivative is zero")
+    return f"{node.op_type}, which gives {node.outputs[0].name!r}: {why}"

@@ -1,0 +1,136 @@
+"""train a model on the arrays of an .npz file, and write it with its new values
+
+DATA.npz has an array for each input of the model, by its name, and the label; the first axis is
+the samples:
+
+  numpy.savez("data.npz", images=images, label=labels)
+
+With --lora RANK only low-rank adapters of the matrices are trained, and added to these in the end.
+With --qat weights and activations are rounded to 8 bits in the training, and the file holds
+QuantizeLinear and DequantizeLinear. The nodes of the file stay the same otherwise.
+"""
+
+import argparse
+from typing import Any
+
+import numpy as np
+
+from ...training import Progress, RunnerItem
+from ...training.item import Following
+from ..arrays import columns, read_arrays, split
+from ..fake_quantization import prepare_qat
+from ..finetuning import finetune
+from ..low_rank import lora
+from ..tuned_file import export_tuned
+from .options import add_model, add_objective, model_of, objective_of, optimizer_of
+
+NAME = "finetune"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    add_model(parser)
+    parser.add_argument("data", metavar="DATA.npz", help="arrays of the inputs and of the label")
+    parser.add_argument("-o", required=True, metavar="TUNED", help="the file to write")
+    add_objective(parser)
+    parser.add_argument("--epochs", type=int, default=1, help="(default: %(default)s)")
+    parser.add_argument("--batch-size", type=int, default=32, help="(default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="of order, dropout and adapters")
+    parser.add_argument(
+        "--validation",
+        metavar="FRACTION|FILE.npz",
+        help="test after each epoch on the last samples of the data, such as 0.1, or on a file",
+    )
+    parser.add_argument("--lora", type=int, metavar="RANK", help="train adapters of this rank")
+    parser.add_argument(
+        "--alpha", type=float, help="adapters count alpha / RANK times (default: RANK)"
+    )
+    parser.add_argument(
+        "--target",
+        nargs="+",
+        default=["*"],
+        metavar="PATTERN",
+        help="the matrices with adapters (default: all)",
+    )
+    parser.add_argument("--adapters", metavar="FILE", help="write the adapters alone, too")
+    parser.add_argument("--qat", action="store_true", help="train for 8-bit integers")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Train, and write the model."""
+    _check(options)
+    f = model_of(options, training=not options.eval_mode)
+    adapters = None
+    if options.lora is not None:
+        adapters = lora(f, options.lora, options.alpha, options.target)
+        if options.train:
+            f.unfreeze(*options.train)
+        print(adapters.summary())
+    if options.qat:
+        prepare_qat(f)
+    task = objective_of(options, f)
+    arrays, validation = _data(options, task)
+    history = finetune(
+        task,
+        arrays,
+        optimizer_of(options),
+        epochs=options.epochs,
+        batch_size=options.batch_size,
+        validation=validation,
+        seed=options.seed,
+        items=[Progress(), _Printed()],
+    )
+    export_tuned(options.o, f)
+    if adapters is not None and options.adapters:
+        adapters.save(options.adapters)
+    first, last = history.cost[0], history.cost[-1]
+    print(f"{options.o}: the cost was {first:.4f} in the first epoch, {last:.4f} in the last one")
+    return 0
+
+
+def _check(options):
+    if options.lora is None:
+        for name, is_given in (
+            ("--alpha", options.alpha is not None),
+            ("--adapters", options.adapters is not None),
+            ("--target", options.target != ["*"]),
+        ):
+            if is_given:
+                raise ValueError(f"{name} is for adapters: it needs --lora RANK")
+
+
+def _data(options, task):
+    """Return the arrays by name of the training, and of the validation or None."""
+    arrays, origin = read_arrays(options.data), options.data
+    names = [*task.inputs, task.label.name]
+    columns(task, arrays, origin)
+    if options.validation is None:
+        return arrays, None
+    try:
+        fraction = float(options.validation)
+    except ValueError:
+        held_out = read_arrays(options.validation)
+        columns(task, held_out, options.validation)
+        return arrays, held_out
+    parts: Any = split([arrays[name] for name in names], fraction)
+    return tuple([dict(zip(names, part, strict=True)) for part in parts])
+
+
+class _Printed(RunnerItem):
+    """A line for each epoch."""
+
+    first_rank_only = True
+
+    def on_pass_end(self, following: Following) -> None:
+        following()
+        self.context.after(self._print)
+
+    def _print(self):
+        context = self.context
+        tests: dict[str, Any] = context.test_metrics or {}
+        numbers = {
+            **(context.pass_metrics or {}),
+            **{f"validation {k}": v for k, v in tests.items()},
+        }
+        listed = ", ".join(f"{name} {np.float64(value):.4f}" for name, value in numbers.items())
+        print(f"epoch {context.pass_id + 1}: {listed}")

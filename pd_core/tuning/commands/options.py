@@ -1,0 +1,125 @@
+"""Options that several commands have, and what they ask for."""
+
+import argparse
+from typing import Any
+
+from ...graph.variable import describe
+from ...importing import ImportedModel, import_onnx
+from ...optimizers.adaptive import (
+    AdaDeltaOptimizer,
+    AdaGradOptimizer,
+    AdamaxOptimizer,
+    AdamWOptimizer,
+    RMSPropOptimizer,
+)
+from ...optimizers.base import AdamOptimizer, MomentumOptimizer, Optimizer, SGDOptimizer
+from ..objectives import LOSSES, Objective, objective
+
+OPTIMIZERS: dict[str, Any] = {
+    "sgd": SGDOptimizer,
+    "momentum": MomentumOptimizer,
+    "adam": AdamOptimizer,
+    "adamw": AdamWOptimizer,
+    "adamax": AdamaxOptimizer,
+    "adagrad": AdaGradOptimizer,
+    "adadelta": AdaDeltaOptimizer,
+    "rmsprop": RMSPropOptimizer,
+}
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """Add the model, and which of its tensors are trained."""
+    parser.add_argument("model", metavar="MODEL", help="an ONNX file")
+    parser.add_argument(
+        "--freeze",
+        nargs="+",
+        default=[],
+        metavar="PATTERN",
+        help="do not train the parameters of these names, such as 'encoder.*'; `info` lists them",
+    )
+    parser.add_argument(
+        "--train",
+        nargs="+",
+        default=[],
+        metavar="PATTERN",
+        help="train stored tensors that `info` lists as not trained, or that --freeze matches",
+    )
+
+
+def add_objective(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the loss and of the optimizer."""
+    parser.add_argument(
+        "--loss",
+        choices=LOSSES,
+        default="cross-entropy",
+        help="mean over the batch; cross-entropy takes scores and indices of classes "
+        "(default: %(default)s)",
+    )
+    parser.add_argument("--output", metavar="NAME", help="the tensor that the loss reads")
+    parser.add_argument(
+        "--label",
+        default="label",
+        metavar="NAME",
+        help="the name of the label, in the data and in the step (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--class-axis",
+        type=int,
+        default=1,
+        metavar="AXIS",
+        help="the axis of the scores; -1 for language models [N, T, C] (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--any-batch", action="store_true", help="free a batch size that the file fixes"
+    )
+    parser.add_argument(
+        "--eval-mode",
+        action="store_true",
+        help="keep dropout off, and batch normalisation with its stored statistics",
+    )
+    parser.add_argument("--optimizer", choices=OPTIMIZERS, default="adam")
+    parser.add_argument(
+        "--lr",
+        type=float,
+        default=1e-3,
+        metavar="RATE",
+        help="learning rate (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--weight-decay", type=float, metavar="DECAY", help="of adamw (default: its own, 0.01)"
+    )
+
+
+def model_of(options: argparse.Namespace, training: bool = False) -> ImportedModel:
+    """Import the model that the options ask for."""
+    return import_onnx(
+        options.model, trainable=options.train or True, training=training, frozen=options.freeze
+    )
+
+
+def objective_of(options: argparse.Namespace, f: ImportedModel) -> Objective:
+    """Build the objective that the options ask for, and print what it compares."""
+    task = objective(
+        *(f, options.loss, options.output, options.label, options.class_axis, options.any_batch)
+    )
+    slots = ", ".join(map(describe_slot, [*task.inputs.values(), task.label]))
+    print(f"{options.loss} of {task.output.name} against {task.label.name}; feeds: {slots}")
+    return task
+
+
+def describe_slot(v: Any) -> str:
+    """Describe a feed slot: name, element type, shape."""
+    return f"{v.name} {describe(v)}"
+
+
+def optimizer_of(options: argparse.Namespace) -> Optimizer:
+    """Return the optimizer that the options ask for."""
+    if options.lr <= 0:
+        raise ValueError(f"--lr is positive, not {options.lr}")
+    settings: dict[str, Any] = {}
+    if options.weight_decay is not None:
+        if options.optimizer != "adamw":
+            raise ValueError(f"--weight-decay is for adamw, not for {options.optimizer}")
+        settings["weight_decay"] = options.weight_decay
+    optimizer: Optimizer = OPTIMIZERS[options.optimizer](options.lr, name="optimizer", **settings)
+    return optimizer
