@@ -9,7 +9,6 @@ from onnx import NodeProto
 
 from .. import ops
 from ..graph.errors import GraphError, ModelError
-from ..graph.node import apply
 from ..graph.update import Update, effects
 from ..graph.variable import Variable
 from ..importing import ImportedModel
@@ -147,22 +146,21 @@ def _weight(w, axis):
     """Round a weight to int8 with a scale for each channel, which follows it."""
     axis %= w.rank
     others = [k for k in range(w.rank) if k != axis]
-    largest = ops.reduce_max(ops.abs(ops.stop_gradient(w)), others)
+    largest = ops.reduce_max(ops.abs(ops.stop_gradient(w)), others, keep_dim=True)
     scale = ops.maximum(largest / float(WEIGHT_LEVELS), SMALLEST_SCALE)
-    zero = ops.cast(ops.zeros_like(scale), np.int8)
-    return ops.straight_through(_through_integers(w, scale, zero, axis), w)
+    return ops.straight_through(ops.round(w / scale) * scale, w)
 
 
 def _rounded(x, stored):
-    """Round an activation to uint8 in a range."""
-    low, high = stored.means()
+    """Round an activation to uint8 in a range.
+
+    The integers are floats here: of QuantizeLinear in front of a product ONNX Runtime makes an
+    8-bit product, which overflows 16 bits on processors without VNNI.
+    """
+    low, high = map(ops.stop_gradient, stored.means())
     scale = ops.maximum((high - low) / float(ACTIVATION_LEVELS), SMALLEST_SCALE)
     offset = ops.clip(ops.round(-low / scale), 0.0, float(ACTIVATION_LEVELS))
-    rounded = _through_integers(x, scale, ops.cast(offset, np.uint8))
-    bounds = [(0.0 - offset) * scale, (ACTIVATION_LEVELS - offset) * scale]
-    return ops.straight_through(rounded, ops.clip(x, *map(ops.stop_gradient, bounds)))
-
-
-def _through_integers(x, scale, zero, axis=1):
-    integers = apply("QuantizeLinear", x, scale, zero, axis=axis)
-    return apply("DequantizeLinear", integers, scale, zero, axis=axis)
+    integers = ops.clip(ops.round(x / scale), -offset, ACTIVATION_LEVELS - offset)
+    # as by torch.fake_quantize: what rounds to the last integer is inside
+    bounds = [(n - offset) * scale for n in (-0.5, ACTIVATION_LEVELS + 0.5)]
+    return ops.straight_through(integers * scale, ops.clip(x, *bounds))

@@ -46,13 +46,13 @@ def lora(
     adapters = {}
     for name in chosen:
         weight, input_first = matrices[name]
+        if isinstance(f, ImportedModel) and keys[name] in f.reparametrized:
+            raise GraphError(f"lora: {name!r} has an adapter already")
         adapters[name] = Adapter(weight, input_first, rank)
     result = LoRA(adapters, rank, float(rank if alpha is None else alpha))
     if isinstance(f, ImportedModel):
         f.freeze()
         for name, adapter in adapters.items():
-            if keys[name] in f.reparametrized:
-                raise GraphError(f"lora: {name!r} has an adapter already")
             f.reparametrized[keys[name]] = _adapted(result, adapter)
     else:
         result.adapt(f)
@@ -100,8 +100,10 @@ class LoRA:
         """Return one line: how many numbers are trained, and how many their matrices have."""
         trained = sum(int(np.prod(static(v.dims))) for v in self.parameters())
         full = sum(int(np.prod(static(a.weight.dims))) for a in self.adapters.values())
+        count = len(self.adapters)
         return (
-            f"LoRA of rank {self.rank}, alpha {self.alpha:g}, on {len(self.adapters)} matrices: "
+            f"LoRA of rank {self.rank}, alpha {self.alpha:g}, on {count} "
+            f"{'matrix' if count == 1 else 'matrices'}: "
             f"{trained:,} numbers are trained instead of {full:,} ({trained / full:.2%})"
         )
 
