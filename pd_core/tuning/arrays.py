@@ -14,15 +14,15 @@ from .objectives import Objective
 
 def read_arrays(path: str | os.PathLike) -> dict[str, np.ndarray]:
     """Return the arrays of an .npz file by name; DamagedFile if it is none."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise DamagedFile(f"{os.fspath(path)} is one array, not an .npz file of several")
-            return {name: file[name] for name in file.files}
-    except (ValueError, zipfile.BadZipFile, EOFError) as error:
-        if isinstance(error, DamagedFile):
-            raise
-        raise DamagedFile(f"{os.fspath(path)} is no .npz file: {error}") from None
+    with open(path, "rb") as stream:
+        try:
+            file = np.load(stream, allow_pickle=False)
+            arrays = file if isinstance(file, np.ndarray) else {n: file[n] for n in file.files}
+        except (ValueError, zipfile.BadZipFile, EOFError, OSError) as error:
+            raise DamagedFile(f"{os.fspath(path)} is no .npz file: {error}") from None
+    if isinstance(arrays, np.ndarray):
+        raise DamagedFile(f"{os.fspath(path)} is one array, not an .npz file of several")
+    return arrays
 
 
 def columns(

@@ -21,7 +21,7 @@ def model(text: str, shapes: dict, opset: int = 17, ir: int = 8, seed: int = 0) 
     proto = parser.parse_model(f'<ir_version: {ir}, opset_import: ["" : {opset}]> g {text}')
     rng = np.random.default_rng(seed)
     for name, shape in shapes.items():
-        array = rng.normal(size=shape).astype(np.float32)
+        array = (rng.normal(size=shape) * 0.4).astype(np.float32)
         proto.graph.initializer.append(numpy_helper.from_array(array, name))
     return proto
 
