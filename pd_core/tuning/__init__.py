@@ -1,5 +1,6 @@
 """Fine-tuning of ONNX models: LoRA, quantisation-aware training, tuned files, the commands."""
 
+from .artifacts import generate_artifacts
 from .fake_quantization import FakeQuantization, prepare_qat
 from .finetuning import finetune
 from .low_rank import LoRA, lora
@@ -13,6 +14,7 @@ __all__ = [
     "Objective",
     "export_tuned",
     "finetune",
+    "generate_artifacts",
     "lora",
     "objective",
     "prepare_qat",

@@ -12,12 +12,10 @@ docs/on_device_training.md has the loop, and compares it with ONNX Runtime's on-
 import argparse
 import os
 
-from ...files.export import export_onnx
-from ...files.training_export import export_step
+from ..artifacts import generate_artifacts
 from .options import add_model, add_objective, model_of, objective_of, optimizer_of
 
 NAME = "artifacts"
-TRAINING, EVALUATION, CHECKPOINT = "training_model.onnx", "eval_model.onnx", "checkpoint.onnx"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -32,17 +30,6 @@ def run(options: argparse.Namespace) -> int:
     """Write the files."""
     f = model_of(options, training=not options.eval_mode)
     task = objective_of(options, f)
-    step = optimizer_of(options).minimize(task.cost, task.parameters())
-    os.makedirs(options.o, exist_ok=True)
-    training, evaluation, checkpoint = (
-        os.path.join(options.o, name) for name in (TRAINING, EVALUATION, CHECKPOINT)
-    )
-    feeds = [*task.inputs.values(), task.label]
-    export_step(
-        *(training, step, [task.cost], feeds), initial=checkpoint, portable=options.portable
-    )
-    state = task.state()
-    export_onnx(evaluation, [task.cost, task.output], [*feeds, *state])
-    for path in (training, evaluation, checkpoint):
+    for path in generate_artifacts(options.o, task, optimizer_of(options), options.portable):
         print(f"{path}: {os.path.getsize(path):,} bytes")
     return 0

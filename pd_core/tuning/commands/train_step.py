@@ -4,12 +4,14 @@ The step takes the feeds and the state (parameters, slots of the optimizer, the 
 returns the loss and the next state, for an input `w` as `w_next`: forward pass, backward pass and
 optimizer in one model of standard operators, for any ONNX Runtime. The state has the model's values
 as its defaults; with --initial they are the outputs of a model of their own, as runtimes for
-JavaScript need it. docs/other_runtimes.md shows the loops.
+JavaScript need it. The learning rate is the input `learning_rate`, which a loop may change.
+docs/other_runtimes.md shows the loops.
 """
 
 import argparse
 
 from ...files.training_export import export_step
+from ..artifacts import training_step
 from .options import add_model, add_objective, model_of, objective_of, optimizer_of
 
 NAME = "train-step"
@@ -28,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
     """Write the step."""
     f = model_of(options, training=not options.eval_mode)
     task = objective_of(options, f)
-    step = optimizer_of(options).minimize(task.cost, task.parameters())
+    step = training_step(task, optimizer_of(options))
     inputs = [*task.inputs.values(), task.label]
     model = export_step(
         *(options.o, step, [task.cost], inputs),
