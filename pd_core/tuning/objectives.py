@@ -111,7 +111,10 @@ def _cross_entropy(y, label, axis):
     if y.rank > 2:
         classes = y.dims[axis]
         if not isinstance(classes, int):
-            raise ShapeError(f"cross-entropy: the number of classes of {y!r} is not known")
+            raise ShapeError(
+                f"cross-entropy: the number of classes of {y!r}, axis {axis}, is not known\n"
+                "  hint: class_axis=-1, --class-axis -1 on the command line, is the last axis"
+            )
         order = [k for k in range(y.rank) if k != axis] + [axis]
         z = ops.reshape(ops.transpose(z, order), [-1, classes])
         label = ops.reshape(label, [-1])

@@ -1,14 +1,13 @@
 """tell which parameters get a gradient, and which operators end it
 
-Each trained parameter gets a gradient if a path leads from it to the output over operators that
-have a derivative. Operators with a derivative of zero, such as Round and ArgMax, end a path;
-operators without a derivative end the training with an error. The exit code is 1 if a parameter
-that is to be trained has no gradient.
+Each trained parameter gets a gradient if a path leads from it to the output over operators whose
+derivative is not zero everywhere, as that of Round and ArgMax is. The exit code is 1 if a parameter
+that is to be trained gets none, and 2 if an operator cannot be imported, whose node is named.
 """
 
 import argparse
 
-from ...gradients.registry import reasons, zeros
+from ...gradients.registry import zeros
 from ...graph.node import Node, ancestors
 from ...graph.variable import Variable
 from ..objectives import input_slots
@@ -50,7 +49,7 @@ def blocking(nodes: list[Node], v: Variable, targets: list[Variable]) -> tuple[l
     for node in nodes:
         if active.isdisjoint(node.inputs):
             continue
-        if node.op_type in zeros or node.op_type in reasons:
+        if node.op_type in zeros:
             ends.append(node)
         else:
             active.update(y for y in node.outputs if y.dtype.kind == "f")
@@ -58,11 +57,14 @@ def blocking(nodes: list[Node], v: Variable, targets: list[Variable]) -> tuple[l
 
 
 def _blocking_any(nodes, parameters, targets):
-    """Return the nodes that end gradients to parameters, in their order."""
+    """Return the nodes that end gradients to parameters, in their order.
+
+    Those of integers, such as Shape, are left out: they are no part of what is learned.
+    """
     ends = {id(n) for v in parameters for n in blocking(nodes, v, targets)[0]}
-    return [node for node in nodes if id(node) in ends]
+    floats = [n for n in nodes if any(y.dtype.kind == "f" for y in n.outputs)]
+    return [node for node in floats if id(node) in ends]
 
 
 def _verdict(node):
-    why = reasons.get(node.op_type, "its derivative is zero")
-    return f"{node.op_type}, which gives {node.outputs[0].name!r}: {why}"
+    return f"{node.op_type}, which gives {node.outputs[0].name!r}, has a derivative of zero"

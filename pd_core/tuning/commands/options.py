@@ -3,7 +3,6 @@
 import argparse
 from typing import Any
 
-from ...graph.variable import describe
 from ...importing import ImportedModel, import_onnx
 from ...optimizers.adaptive import (
     AdaDeltaOptimizer,
@@ -108,8 +107,9 @@ def objective_of(options: argparse.Namespace, f: ImportedModel) -> Objective:
 
 
 def describe_slot(v: Any) -> str:
-    """Describe a feed slot: name, element type, shape."""
-    return f"{v.name} {describe(v)}"
+    """Describe a feed slot: name, element type, shape with the names of the file."""
+    sizes = ["?" if str(d).startswith("?") else str(d) for d in v.dims]
+    return f"{v.name} {v.dtype}[{', '.join(sizes)}]"
 
 
 def optimizer_of(options: argparse.Namespace) -> Optimizer:

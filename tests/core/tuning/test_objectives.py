@@ -78,6 +78,12 @@ def test_classes_may_be_on_any_axis(axis):
     np.testing.assert_allclose(pd.eval(task.cost, feeds), cross_entropy(z, label), rtol=1e-4)
 
 
+def test_classes_on_an_axis_of_unknown_size_are_refused():
+    proto = models.model("(float[N,T,5] x) => (float[N,T,4] y) { y = MatMul(x, W) }", {"W": (5, 4)})
+    with pytest.raises(pd.ShapeError, match=r"axis 1, is not known\n  hint: class_axis=-1"):
+        objective(pd.import_onnx(proto), "cross-entropy")
+
+
 def test_the_loss_may_read_any_tensor():
     proto = models.perceptron()
     f = pd.import_onnx(proto)
