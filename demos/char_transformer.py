@@ -139,7 +139,13 @@ def main(argv=None):
 
     for row in sample(model, list(letters).index("\n"), np.random.default_rng(1)):
         print("   ", "".join(letters[row]).strip().split("\n")[0])
-    curves(args.out / "char_transformer.png", "loss in each step", {"loss": losses})
+    curves(
+        args.out / "char_transformer.png",
+        "Transformer over characters",
+        {"loss": losses},
+        "step",
+        "loss, nats a character",
+    )
     if (loss := np.mean(losses[-20:])) > bound:
         raise SystemExit(f"did not learn: the loss is {loss:.2f}, more than {bound}")
 

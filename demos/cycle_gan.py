@@ -139,7 +139,8 @@ def main(argv=None):
         fake_a, fake_b = gan.F(b).numpy(), gan.G(a).numpy()
         back = gan.F(fake_b).numpy()
     left = {"ring": a, "from the square": fake_a, "there and back": back}
-    points(args.out / "cycle_gan.png", {"A": left, "B": {"square": b, "from the ring": fake_b}})
+    panels = {"A: the ring": left, "B: the square": {"square": b, "from the ring": fake_b}}
+    points(args.out / "cycle_gan.png", panels, "x", "y")
     worst = max(distance(fake_a, a), distance(fake_b, b))
     print(f"translated points are {worst:.3f} from real ones")
     print(f"coordinates change by {np.abs(back - a).mean():.3f} there and back")

@@ -157,8 +157,8 @@ def main(argv=None):
     rows = tradeoff(first, second, test_images, test_labels)
     alone, error = rows[0, 1], rows[round(100 * SURE), 1]
     print(f"all digits: error {error:.1%}; of the first network alone {alone:.1%}")
-    title = "error, by the share of digits that the second network sees"
-    points(args.out / "early_exit.png", {title: {"error": rows}})
+    path, panels = args.out / "early_exit.png", {"Early exit": {"error": rows}}
+    points(path, panels, "share of digits that the second network sees", "test error")
     if not all(np.allclose(p, results["both, static"], atol=1e-5) for p in results.values()):
         raise SystemExit("the three ways give different probabilities")
     if error > BOUND or error > alone:

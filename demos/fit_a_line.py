@@ -16,6 +16,7 @@ os.environ.setdefault("PD_DATASET_CHECK", "0")
 import numpy as np
 
 import pd_v2 as paddle
+from picture import points, require
 
 BATCH = 2
 PASSES, QUICK_PASSES = 30, 5
@@ -57,12 +58,9 @@ def train(cost, parameters, passes, out):
 
 
 def draw(prices, predictions, path):
-    """Draw prices and predictions of the houses, sorted by price."""
-    curves = paddle.plot.Ploter("price", "prediction")
-    for rank, house in enumerate(np.argsort(prices)):
-        curves.append("price", rank, prices[house])
-        curves.append("prediction", rank, predictions[house])
-    curves.plot(str(path))
+    """Draw the prediction of each house over its price."""
+    panel = {"houses": np.stack([prices, predictions], 1), "exact": np.stack([prices] * 2, 1)}
+    points(path, {"Prices of houses": panel}, "price, 1000 $", "prediction, 1000 $")
 
 
 def main(argv=None):
@@ -70,6 +68,7 @@ def main(argv=None):
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_PASSES} passes, not {PASSES}")
     parser.add_argument("--out", type=Path, default=Path("output"), help="default: ./output")
     args = parser.parse_args(argv)
+    require("matplotlib")
     args.out.mkdir(parents=True, exist_ok=True)
     logging.getLogger("paddle").setLevel(logging.WARNING)  # it reports every unchecked data file
     random.seed(1)  # for shuffling; initial values come from the seed of paddle.init

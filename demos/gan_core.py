@@ -18,6 +18,7 @@ import numpy as np
 
 import pd_core as pd
 from pd_v2.dataset import mnist
+from picture import require
 
 BATCH = 128
 STEPS, QUICK_STEPS, PICTURES = 12_000, 1_000, 8
@@ -96,10 +97,8 @@ def dynamic():
 
 def draw(digits, path):
     """Save digits [36, 784] as a picture of 6 rows."""
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise SystemExit("gan_core draws with pillow\n  hint: pip install pillow") from error
+    from PIL import Image
+
     pixels = digits.reshape(6, 6, 28, 28).swapaxes(1, 2).reshape(6 * 28, 6 * 28)
     picture = Image.fromarray((pixels * 255).astype(np.uint8))
     picture.resize((6 * 28 * 3, 6 * 28 * 3), Image.Resampling.NEAREST).save(path)
@@ -121,6 +120,7 @@ def main(argv=None):
     parser.add_argument("--dynamic", action="store_true", help="train inside pd.guard()")
     parser.add_argument("--out", type=Path, default=Path("output"), help="default: ./output")
     args = parser.parse_args(argv)
+    require("PIL")
     args.out.mkdir(parents=True, exist_ok=True)
     logging.getLogger("paddle").setLevel(logging.WARNING)  # it reports every unchecked data file
     images = (np.stack([pixels for pixels, _ in mnist.train()]) + 1) / 2

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import pd_v2 as paddle
+from picture import require
 
 BATCH = 32
 SAMPLES, QUICK_SAMPLES = 64_000, 16_000  # for each of the circles
@@ -152,6 +153,7 @@ def main(argv=None):
         host, _, port = args.send.rpartition(":")
         send((host, int(port)), count)
         return
+    require("matplotlib")
     args.out.mkdir(parents=True, exist_ok=True)
     paddle.init(use_gpu=False, trainer_count=1)
     errors = learn(count, args.out, args.window).errors

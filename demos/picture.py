@@ -1,35 +1,51 @@
-"""Pictures of the demos: drawn by matplotlib, or printed as text where it is not installed."""
+"""Pictures of the demos: drawn by matplotlib, or printed as text where it is not installed.
+
+A program that cannot do without calls `require` before any work.
+"""
+
+from importlib.util import find_spec
 
 import numpy as np
 
+_DISTRIBUTIONS = {"PIL": "pillow"}
 ROWS, COLUMNS = 12, 72  # of a picture in text
 
 
-def curves(path, title, lines):
+def require(package):
+    """End the program before any work, in one line, if a package for its pictures is missing."""
+    if find_spec(package) is None:
+        text = _DISTRIBUTIONS.get(package, package)
+        raise SystemExit(f"{text} must be installed, for the pictures: pip install {text}")
+
+
+def curves(path, title, lines, xlabel, ylabel):
     """Draw {label: values}, each over 0, 1, …, into the file at path."""
-    _draw(path, {title: {k: np.stack([np.arange(len(v)), v], 1) for k, v in lines.items()}}, "-")
+    panel = {k: np.stack([np.arange(len(v)), v], 1) for k, v in lines.items()}
+    _draw(path, {title: panel}, "-", xlabel, ylabel)
 
 
-def points(path, panels):
+def points(path, panels, xlabel, ylabel):
     """Draw panels beside each other, {title: {label: points [n, 2]}}, into the file at path."""
-    _draw(path, panels, ".")
+    _draw(path, panels, ".", xlabel, ylabel)
 
 
-def _draw(path, panels, style):
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
+def _draw(path, panels, style, xlabel, ylabel):
+    if find_spec("matplotlib") is None:
+        print(f"no {path}: matplotlib is not installed, this is the picture as text")
         for title, clouds in panels.items():
             print(as_text(title, clouds))
         return
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(1 + 5 * len(panels), 4), layout="constrained")
     for axes, (title, clouds) in zip(
         figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True
     ):
         for label, xy in clouds.items():
             axes.plot(xy[:, 0], xy[:, 1], style, label=label)
-        axes.set_title(title)
-        axes.legend()
+        axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
+        if len(clouds) > 1:
+            axes.legend(loc="best")
     figure.savefig(path)
     print(f"picture: {path}")
 

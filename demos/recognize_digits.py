@@ -22,6 +22,7 @@ os.environ.setdefault("PD_DATASET_CHECK", "0")
 import numpy as np
 
 import pd_v2 as paddle
+from picture import require
 
 BATCH = 128
 ERROR = "classification_error_evaluator"
@@ -139,6 +140,7 @@ def main(argv=None):
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_PASSES} passes each")
     parser.add_argument("--out", type=Path, default=Path("output"), help="default: ./output")
     args = parser.parse_args(argv)
+    require("matplotlib")
     args.out.mkdir(parents=True, exist_ok=True)
     start = time.perf_counter()
     logging.getLogger("paddle").setLevel(logging.WARNING)  # it reports every unchecked data file

@@ -147,7 +147,13 @@ def main(argv=None):
         if len(lengths) % 20 == 0:
             print(f"episode {len(lengths):4}  mean length of the last 50: {means[-1]:5.1f}")
 
-    curves(args.out / "reinforce.png", "steps", {"episode": lengths, "mean of 50": means})
+    curves(
+        args.out / "reinforce.png",
+        "REINFORCE: how long the pole stays up",
+        {"episode": lengths, "mean of the last 50": means},
+        "episode",
+        "steps",
+    )
     work = f"{sum(lengths)} steps and {len(lengths)} updates"
     print(f"{work} ran {pd.stats()['compiled']} programs")
     print(f"the pole stays up for {means[-1]:.0f} of {LONGEST} steps, at first for {means[9]:.0f}")

@@ -232,6 +232,7 @@ from .run.session import (
 )
 from .training import metrics
 from .tuning import export_tuned, lora, prepare_qat
+from .version import __version__
 
 # For type checkers, to which an import alone is private.
 
@@ -284,6 +285,7 @@ __all__ = [
     "Update",
     "Variable",
     "Xavier",
+    "__version__",
     "abs",
     "adaptive_avg_pool",
     "adaptive_max_pool",

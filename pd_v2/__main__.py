@@ -14,9 +14,9 @@ from importlib import import_module
 
 import pd_core as pd
 from pd_v2.job import joining, workers
+from pd_v2.program_name import print_error, program_name
 from pd_v2.runner import command_line
 
-_NAME = "python -m pd_v2"
 _DATA = "pd_v2.dataset.common"
 
 _EPILOG = """\
@@ -74,7 +74,7 @@ class _HelpFormatter(argparse.HelpFormatter):
 
 def _parser():
     parser = argparse.ArgumentParser(
-        prog=_NAME,
+        prog=program_name(),
         usage="%(prog)s [-h] [--translate] [options of trainings] "
         "SCRIPT | -m MODULE | -c TEXT [ARGS ...]",
         description="Run a paddle.v2 program, Python 2 included, on this Python.",
@@ -92,6 +92,7 @@ def _parser():
     parser.add_argument(
         "--translate", action="store_true", help="print the script as it is run, and do not run it"
     )
+    parser.add_argument("--version", action="version", version=f"pd {pd.__version__}")
     command_line.add_options(parser)
     return parser
 
@@ -103,7 +104,7 @@ def _can_open(path):
             open(path, "rb").close()
     except OSError as error:
         reason = f"[Errno {error.errno}] {error.strerror}"
-        print(f"{_NAME}: can't open file {os.path.abspath(path)!r}: {reason}", file=sys.stderr)
+        print_error(f"can't open file {os.path.abspath(path)!r}: {reason}")
         return False
     return True
 
@@ -138,10 +139,14 @@ def _show(script):
     from pd_v2.python2 import read_source, translate
 
     try:
-        print(translate(read_source(script), os.path.abspath(script)), end="")
+        source = read_source(script)
+        translated = translate(source, os.path.abspath(script))
+        print(translated, end="", flush=True)
     except SyntaxError as error:
         sys.excepthook(type(error), error.with_traceback(None), None)
         return 1
+    if translated != source:
+        print_error("to be read, not run: functions and modules of Python 2 exist only in pd-v2")
     return 0
 
 

@@ -198,7 +198,10 @@ class _Column:
 
     def error(self, place, problem):
         """Return the ValueError for a problem at a place in a minibatch."""
-        return ValueError(f"data layer {self.name!r} (column {self.number}), {place}: {problem}")
+        text = f"data layer {self.name!r} (column {self.number}), {place}: {problem}"
+        error = ValueError(text)
+        error.explained = True
+        return error
 
     def _unpack(self, items):
         """Flatten the levels of sequence; return the rows and the lengths of each level."""

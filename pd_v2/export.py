@@ -14,9 +14,8 @@ from .config_base import Layer
 from .described.stored_network import model_of, read_stored
 from .formats.topology_file import building
 from .parameters import Parameters
+from .program_name import print_error, program_name
 from .topology import Topology
-
-NAME = "python -m pd_v2 export"
 
 
 def main(argv):
@@ -29,7 +28,7 @@ def main(argv):
         else:
             model = export_script(options.output, options.script, options.layer, parameters)
     except (OSError, ValueError) as error:
-        print(f"{NAME}: {error}", file=sys.stderr)
+        print_error(error, "export")
         return 1
     ends = [", ".join(v.name for v in vs) for vs in (model.graph.input, model.graph.output)]
     print(f"{options.output}: {' -> '.join(ends)}")
@@ -59,17 +58,27 @@ def export_script(path, script, layers, parameters):
 
 def script_layer(module, text):
     """Return the layer with a name, or the value of an expression in the namespace of a script."""
-    layer = build.current().layers.get(text)
-    if layer is None:
+    layers = build.current().layers
+    if text in layers:
+        return layers[text]
+    try:
         layer = eval(text, vars(module))
+    except (NameError, SyntaxError) as error:
+        raise ValueError(f"--layer {text}: {error}; {_listed(module, layers)}") from None
     if not isinstance(layer, Layer):
-        raise ValueError(f"{text!r} is no layer of {module.__file__}, but {layer!r}")
+        found = f"{layer!r}, no layer"
+        raise ValueError(f"--layer {text} is {found}; {_listed(module, layers)}")
     return layer
+
+
+def _listed(module, layers):
+    return f"the layers of {module.__file__} are {', '.join(layers) or 'none'}"
 
 
 def _options(argv):
     parser = argparse.ArgumentParser(
-        prog=NAME, description="Write a network with its parameters as one ONNX file."
+        prog=program_name("export"),
+        description="Write a network with its parameters as one ONNX file.",
     )
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--topology", help="a file of serialize_for_inference, or a merged model")
@@ -77,7 +86,8 @@ def _options(argv):
     parser.add_argument(
         "--layer",
         action="append",
-        help="with --script: an output, by its name or as an expression such as 'net(10)'",
+        help="with --script: an output, by its name or as an expression such as 'net(10)'; given "
+        "several times, each is an output of the file, in this order",
     )
     parser.add_argument(
         "--parameters", required=True, help="a tar of Parameters.to_tar, compressed or not"

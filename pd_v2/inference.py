@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import pd_core as pd
+from pd_core.graph.errors import concise
 
 from .data_feeder import DataFeeder, feed_dict
 from .deprecated_keywords import deprecated_keywords
@@ -104,6 +105,7 @@ class Inference:
             for result in results:
                 yield [result[name] for name in names]
 
+    @concise
     @_with_deprecated
     def infer(self, input, field="value", flatten_result=True, **kwargs):
         """Return a field of all outputs, the rows of several outputs concatenated.
@@ -125,6 +127,7 @@ class Inference:
         return columns[0] if len(columns) == 1 else columns
 
 
+@concise
 @deprecated_keywords(output="output_layer")
 @_with_deprecated
 def infer(output_layer, parameters, input, feeding=None, field="value"):

@@ -1,12 +1,11 @@
 """`python -m pd_v2 report`: the logs of trainings as one HTML page."""
 
 import argparse
-import sys
 import warnings
 
 from pd_core.training import write_report
 
-NAME = "python -m pd_v2 report"
+from .program_name import print_error, program_name
 
 
 def main(argv):
@@ -17,17 +16,17 @@ def main(argv):
             warnings.simplefilter("always")
             runs = write_report(options.output, options.logdirs)
     except OSError as error:
-        print(f"{NAME}: {error}", file=sys.stderr)
+        print_error(error, "report")
         return 1
     for damage in damages:
-        print(f"{NAME}: {damage.message}", file=sys.stderr)
+        print_error(damage.message, "report")
     print(f"{options.output}: {', '.join(run.name for run in runs)}")
     return 0
 
 
 def _options(argv):
     parser = argparse.ArgumentParser(
-        prog=NAME,
+        prog=program_name("report"),
         description="Write the curves, settings and parameters of trainings as one HTML page, from "
         "the event files that they logged for TensorBoard.",
     )

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 
 import pd_core as pd
+from pd_core.graph.errors import concise
 
 from . import settings
 from .deprecated_keywords import deprecated_keywords
@@ -86,6 +87,7 @@ class SGD:
         with updater.applied():
             self.__parameters__.to_tar(f)
 
+    @concise
     @deprecated_keywords(reader_dict="feeding")
     def train(self, reader, num_passes=1, event_handler=None, feeding=None, *, checkpoint=None):
         """Train for some passes over a reader of minibatches.
@@ -127,6 +129,7 @@ class SGD:
         """
         return TrainingThread(self.train, args, kwargs)
 
+    @concise
     @deprecated_keywords(reader_dict="feeding")
     def test(self, reader, feeding=None):
         """Compute cost and metrics over a reader, in inference mode, as a TestResult."""

@@ -196,10 +196,22 @@ def test_the_picture_has_rows_of_six(tmp_path):
         assert picture.getbbox() == (1 * 84, 1 * 84, 2 * 84, 2 * 84)
 
 
-def test_drawing_without_pillow_says_what_is_missing(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(SystemExit, match="gan_core draws with pillow"):
-        demo("gan_core").draw(np.zeros((36, 784)), tmp_path / "a.png")
+@pytest.mark.parametrize(
+    ("program", "module", "package"),
+    [
+        ("gan_core", "PIL", "pillow"),
+        ("recognize_digits", "matplotlib", "matplotlib"),
+        ("fit_a_line", "matplotlib", "matplotlib"),
+        ("online_learning", "matplotlib", "matplotlib"),
+    ],
+)
+def test_a_missing_package_is_named_before_any_work(
+    program, module, package, tmp_path, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(SystemExit, match=f"^{package} must be installed, .* install {package}$"):
+        demo(program).main(["--out", str(tmp_path / "out")])
+    assert not list(tmp_path.iterdir())
 
 
 def test_distance_sees_wrong_means_and_missing_variety(rng):
@@ -557,8 +569,9 @@ def test_circles_not_learned_are_a_failure(tmp_path, monkeypatch):
 def test_a_picture_is_text_without_matplotlib(tmp_path, monkeypatch, capsys):
     for name in ("matplotlib", "matplotlib.figure"):
         monkeypatch.setitem(sys.modules, name, None)
-    demo("picture").curves(tmp_path / "a.png", "loss", {"train": [3, 2, 1, 0]})
-    lines = capsys.readouterr().out.splitlines()
+    demo("picture").curves(tmp_path / "a.png", "loss", {"train": [3, 2, 1, 0]}, "step", "loss")
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert first.endswith("a.png: matplotlib is not installed, this is the picture as text")
     assert lines[0] == "loss (train), from 0 to 3"
     assert lines[1].startswith("|t ")
     assert lines[-2].endswith(" t")

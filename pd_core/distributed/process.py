@@ -4,7 +4,6 @@ import atexit
 import os
 import sys
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import onnxruntime
 from ..backend.over_ranks import use_sum_over_ranks
 from ..ops.ranks import synchronize_batch_norm
 from ..run.exchange import use_exchange
+from ..version import __version__
 from .exchange import RankExchange, Settings
 from .recovery import tolerates_faults
 from .reports import Report
@@ -162,11 +162,11 @@ def barrier() -> None:
 
 def versions() -> list[str]:
     """Return what has to be the same on all ranks for the same numbers."""
-    try:
-        own = version("pd")
-    except PackageNotFoundError:  # run from a source tree
-        own = "of the source tree"
-    return [f"pd {own}", f"onnxruntime {onnxruntime.__version__}", f"numpy {np.__version__}"]
+    return [
+        f"pd {__version__}",
+        f"onnxruntime {onnxruntime.__version__}",
+        f"numpy {np.__version__}",
+    ]
 
 
 def _can_shrink(mpi: Any, on_failure: str | None) -> bool:

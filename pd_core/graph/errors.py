@@ -1,6 +1,12 @@
 """Errors of the core, each a subclass of the builtin that a user would catch."""
 
-from .site import Site, site_text
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+from .site import Site, site_text, without_own_frames
+
+P, R = ParamSpec("P"), TypeVar("R")
 
 
 class GraphError(ValueError):
@@ -102,3 +108,29 @@ class ModelError(ValueError):
 
 class DamagedModel(ModelError, DamagedFile):
     """An ONNX file that contradicts itself or ONNX; the message names the file and the node."""
+
+
+def is_explained(error: BaseException) -> bool:
+    """Check whether an error is a mistake in a program or its data that the message explains.
+
+    Others may set `error.explained = True`.
+    """
+    return isinstance(error, (GraphError, FeedError)) or getattr(error, "explained", False)
+
+
+def concise(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function: tracebacks of explained errors end at its call.
+
+    What our packages did below it would bury the message.
+    """
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            if is_explained(error):
+                error.__traceback__ = without_own_frames(error.__traceback__)
+            raise
+
+    return call

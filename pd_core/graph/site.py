@@ -3,7 +3,7 @@
 import sys
 import warnings
 from os.path import dirname, join
-from types import FrameType
+from types import FrameType, TracebackType
 
 _ROOT = dirname(dirname(dirname(__file__)))
 _INTERNAL = (join(_ROOT, "pd_core", ""), join(_ROOT, "pd_v2", ""))
@@ -46,6 +46,22 @@ def user_site() -> Site | None:
     while frame and is_internal[frame.f_code.co_filename]:
         frame = frame.f_back
     return (frame.f_code.co_filename, frame.f_lineno) if frame else None
+
+
+def without_own_frames(traceback: TracebackType | None) -> TracebackType | None:
+    """Return a traceback without the frames of our packages at its end; None if it has no others.
+
+    The entries themselves are changed.
+    """
+    last, entry = None, traceback
+    while entry is not None:
+        if not is_internal[entry.tb_frame.f_code.co_filename]:
+            last = entry
+        entry = entry.tb_next
+    if last is None:
+        return None
+    last.tb_next = None
+    return traceback
 
 
 def site_text(site: Site | None) -> str:

@@ -25,6 +25,7 @@ from ..graph.errors import (
     NotInitialized,
     PlaceError,
     ShapeError,
+    concise,
 )
 from ..graph.initializers import Initializer
 from ..graph.names import clear_names, fresh_names
@@ -93,6 +94,7 @@ class Session:
         """The name of the device, `cpu` or `cuda:0`."""
         return self.backend.device
 
+    @concise
     @measured
     def eval(
         self, targets: Targets, feeds: Feeds | None = None, training: bool | None = None
@@ -550,6 +552,7 @@ def fresh(seed: int = 0, device: str = "cpu") -> Iterator[Session]:
         yield session
 
 
+@concise
 def eval(targets: Targets, feeds: Feeds | None = None, training: bool | None = None) -> Any:
     """Compute targets in the default session; see `Session.eval`."""
     return default_session().eval(targets, feeds, training)

@@ -3,11 +3,9 @@
 import argparse
 import json
 import os
-import sys
 
+from ..program_name import print_error, program_name
 from .report import check
-
-NAME = "python -m pd_v2 check"
 
 
 def main(argv):
@@ -15,7 +13,7 @@ def main(argv):
     options = _parser().parse_args(argv)
     missing = [path for path in options.paths if not os.path.lexists(path)]
     if missing:
-        print(f"{NAME}: there is no {missing[0]!r}", file=sys.stderr)
+        print_error(f"there is no {missing[0]!r}", "check")
         return 2
     report = check(options.paths)
     print(json.dumps(report.as_json(), indent=2) if options.json else report.as_text())
@@ -24,7 +22,7 @@ def main(argv):
 
 def _parser():
     parser = argparse.ArgumentParser(
-        prog=NAME,
+        prog=program_name("check"),
         description="List what programs use of paddle that pd_v2 lacks, without running them.",
         epilog="Exits with 0 if nothing is lacking, with 1 if something is, or a file does not "
         "parse. Keywords that a program collects in a dict are not seen.",

@@ -4,14 +4,12 @@ import argparse
 import os
 import signal
 import sqlite3
-import sys
 import threading
 
 from pd_v2.master.journal import describe, read_journal
 from pd_v2.master.ledger import FAILURE_LIMIT, LEASE_SECONDS, TASK_SECONDS, Ledger
 from pd_v2.master.server import MasterServer
-
-NAME = "pd-v2 master"
+from pd_v2.program_name import print_error, program_name
 
 
 def main(argv):
@@ -22,13 +20,13 @@ def main(argv):
             return _print_journal(options.journal)
         return _serve(options)
     except (OSError, ValueError, sqlite3.Error) as error:
-        print(f"{NAME}: {options.journal or options.state}: {error}", file=sys.stderr)
+        print_error(f"{options.journal or options.state}: {error}", "master")
         return 1
 
 
 def _options(argv):
     parser = argparse.ArgumentParser(
-        prog=NAME,
+        prog=program_name("master"),
         description="Hand the chunks of RecordIO files to the workers of a training, and remember "
         "who has read which. Workers find the master by PD_MASTER=HOST:PORT.",
     )

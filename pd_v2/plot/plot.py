@@ -92,8 +92,11 @@ def _figure(curves):
     for title, data in curves.items():
         if data.step:
             axes.plot(data.step, data.value, label=title)
-    if axes.lines:
-        axes.legend(loc="upper left")
+    axes.set_xlabel("step")
+    if len(axes.lines) == 1:
+        axes.set_ylabel(axes.lines[0].get_label())
+    elif axes.lines:
+        axes.legend(loc="best")
     return figure
 
 

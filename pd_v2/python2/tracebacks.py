@@ -3,6 +3,9 @@
 import os
 import sys
 
+from pd_core.graph.errors import is_explained
+from pd_core.graph.site import without_own_frames
+
 _PACKAGE = os.path.dirname(os.path.abspath(__file__))
 _MODULES = ("__main__.py", "as_paddle.py")  # of pd_v2
 _HIDDEN = (_PACKAGE + os.sep, *(os.path.join(os.path.dirname(_PACKAGE), m) for m in _MODULES))
@@ -51,6 +54,8 @@ def install_excepthook(module):
 
     def excepthook(kind, error, traceback):
         strip_error(error, vars(module))
+        if is_explained(error):
+            error.__traceback__ = without_own_frames(error.__traceback__)
         if isinstance(error, SyntaxError) and not _ran(error, module):
             error.__traceback__ = None
         previous(kind, error, error.__traceback__)

@@ -53,6 +53,7 @@ class Batch:
             return function(*args)
         except Exception as error:
             error.add_note(f"  in {self.place}")
+            error.explained = True  # data that does not fit, not a fault of ours
             raise
 
     def _feeds(self):

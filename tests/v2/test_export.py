@@ -105,13 +105,18 @@ def test_layers_of_a_script(files):
     np.testing.assert_allclose(found["h"], h, rtol=1e-5)
 
 
-def test_what_is_no_layer(files):
+@pytest.mark.parametrize(
+    ("layer", "problem"),
+    [("net(3)", "net(3) is "), ("x.y.", "x.y.: invalid syntax"), ("g", "g: name 'g' is not def")],
+)
+def test_what_is_no_layer(files, layer, problem):
     folder, _ = files
     done = exported(
-        folder, "--script", "net.py", "--layer", "net(3)", "--parameters", "net.tar", "n.onnx"
+        folder, "--script", "net.py", "--layer", layer, "--parameters", "net.tar", "n.onnx"
     )
     assert done.returncode == 1 and not (folder / "n.onnx").exists()
-    assert done.stderr.startswith("python -m pd_v2 export: 'net(3)' is no layer of ")
+    assert done.stderr.startswith(f"python -m pd_v2 export: --layer {problem}")
+    assert done.stderr.count("\n") == 1 and "; the layers of " in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,8 @@ def test_damaged_records(folder, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["none"], "No such file or directory: 'none'"),
+        (["none"], "none: no such folder; the folders in "),
+        (["logs/c"], "logs are a, b"),
         (["empty"], "empty: there are no event files in it"),
         (["logs", "empty"], "empty: there are no event files in it"),
         (["file"], "Not a directory: 'file'"),

@@ -106,6 +106,15 @@ def _settings(content):
     return {name: getattr(values[name], kind) for name, kind in kinds.items() if kind}
 
 
+def _neighbours(folder):
+    """Say which folders there are in the nearest folder above that exists."""
+    above = os.path.dirname(os.path.abspath(folder))
+    while not os.path.isdir(above):
+        above = os.path.dirname(above)
+    names = sorted(entry.name for entry in os.scandir(above) if entry.is_dir())
+    return f"the folders in {above} are {', '.join(names) or 'none'}"
+
+
 def read_runs(folders: Sequence[str | os.PathLike]) -> list[Run]:
     """Return the runs in some folders and below: each folder with event files is one.
 
@@ -116,6 +125,8 @@ def read_runs(folders: Sequence[str | os.PathLike]) -> list[Run]:
     """
     paths: dict[str, list[str]] = {}
     for folder in folders:
+        if not os.path.exists(folder):
+            raise FileNotFoundError(f"{os.fspath(folder)}: no such folder; {_neighbours(folder)}")
         found = find_event_files(os.path.normpath(folder))
         if not found:
             raise FileNotFoundError(f"{os.fspath(folder)}: there are no event files in it")

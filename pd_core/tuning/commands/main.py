@@ -3,7 +3,6 @@
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from importlib.metadata import PackageNotFoundError, version
 
 import onnx
 import onnxruntime
@@ -17,6 +16,7 @@ from ...graph.errors import (
     ModelError,
 )
 from ...run.session import fresh
+from ...version import __version__
 from . import artifacts, check, export, finetune, info, train_step
 
 PROGRAM = "python -m pd_core"
@@ -88,8 +88,4 @@ def _parser():
 
 
 def _versions():
-    try:
-        own = version("pd")
-    except PackageNotFoundError:  # a clone that is not installed
-        own = "(not installed)"
-    return f"pd {own}, onnx {onnx.__version__}, onnxruntime {onnxruntime.__version__}"
+    return f"pd {__version__}, onnx {onnx.__version__}, onnxruntime {onnxruntime.__version__}"

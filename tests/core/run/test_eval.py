@@ -1,6 +1,7 @@
 """eval: what it returns, what it runs, what it takes, and that a step is one transaction."""
 
 from collections import namedtuple
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -408,3 +409,16 @@ def test_probabilities_are_an_edge_like_any_other(kind):
     assert "Log" not in [n.op_type for n in nodes]  # in log space
     divisors = [n.inputs[1].node.op_type for n in nodes if n.op_type == "Div"]
     assert set(divisors) <= {"Gather"}  # the sign of a class
+
+
+def test_tracebacks_end_at_the_line_that_feeds():
+    x = pd.Variable("x", shape=[None, 4])
+    y = pd.reduce_sum(x, axes=1)
+    z = pd.Variable("z", shape=[None])
+    for targets, feeds, kind in (
+        (y, {x: np.ones((2, 5))}, pd.ShapeError),
+        (y + z, {x: np.ones((2, 4))}, pd.MissingFeed),
+    ):
+        with pytest.raises(kind) as caught:
+            pd.eval(targets, feeds=feeds)
+        assert caught.traceback[-1].path == Path(__file__)

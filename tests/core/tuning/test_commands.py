@@ -9,6 +9,7 @@ import onnx
 import onnxruntime
 import pytest
 
+import pd_core as pd
 from pd_core.tuning.commands import main
 
 from . import models
@@ -164,8 +165,10 @@ def test_help_and_version(capsys, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["pd_core", "--version"])
     with pytest.raises(SystemExit, match="0"):
         runpy.run_module("pd_core", run_name="__main__")
-    versions = f", onnx {onnx.__version__}, onnxruntime {onnxruntime.__version__}\n"
-    assert capsys.readouterr().out.endswith(versions)
+    versions = (
+        f"pd {pd.__version__}, onnx {onnx.__version__}, onnxruntime {onnxruntime.__version__}\n"
+    )
+    assert capsys.readouterr().out == versions
     for arguments in (["--help"], ["finetune", "--help"]):
         with pytest.raises(SystemExit, match="0"):
             main(arguments)

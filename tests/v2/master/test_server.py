@@ -234,9 +234,12 @@ def test_the_command_prints_a_journal(files, served, capsys):
         ([], "one of the arguments --listen --journal is required"),
         (["--listen", "127.0.0.1:0"], "--listen needs --state FILE"),
         (["--listen", ":0", "--state", "s", "--lease", "0"], "--lease must be above 0, got 0.0"),
-        (["--listen", "here", "--state", "s"], "pd-v2 master: s: 'here' is not HOST:PORT"),
+        (
+            ["--listen", "here", "--state", "s"],
+            "python -m pd_v2 master: s: 'here' is not HOST:PORT",
+        ),
         (["--listen", ":0", "--state", "no/s"], "no/s: unable to open database file"),
-        (["--journal", "none"], "pd-v2 master: none: unable to open database file"),
+        (["--journal", "none"], "python -m pd_v2 master: none: unable to open database file"),
     ],
 )
 def test_wrong_commands(tmp_path, monkeypatch, capsys, arguments, message):

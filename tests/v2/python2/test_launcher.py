@@ -1,6 +1,7 @@
 """`python -m pd_v2 script`: as `python script` behaves, which the tests run beside it."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import pd_core as pd
 from pd_v2.__main__ import main
 
 # The folder that this package is found in.
@@ -185,7 +187,15 @@ def test_lines_of_the_standard_input_end_at_newlines(tmp_path):
 def test_translate_prints(tmp_path, capsys):
     (tmp_path / "script.py").write_text("print 1 / 2\n")
     assert main(["--translate", str(tmp_path / "script.py")]) == 0
-    assert capsys.readouterr().out == "print(_py2_divide(1, 2))\n"
+    out, err = capsys.readouterr()
+    assert out == "print(_py2_divide(1, 2))\n"
+    assert err.startswith("python -m pd_v2: to be read, not run: ")
+
+
+def test_translate_of_what_python_runs_as_it_is(tmp_path, capsys):
+    (tmp_path / "script.py").write_text("from __future__ import division\nx = [1 / 2]\n")
+    assert main(["--translate", str(tmp_path / "script.py")]) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_translate_of_a_mistake(tmp_path, capsys):
@@ -205,6 +215,50 @@ def test_no_script_is_a_usage_error(capsys):
         main([])
     assert caught.value.code == 2
     assert "usage: python -m pd_v2" in capsys.readouterr().err
+
+
+def test_the_name_it_was_called_by(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["/usr/local/bin/pd-v2"])
+    for arguments in (["--help"], ["check", "--help"], ["export", "--help"], ["report", "--help"]):
+        with pytest.raises(SystemExit):
+            main(arguments)
+        expected = " ".join(["usage: pd-v2", *arguments[:-1]])
+        assert capsys.readouterr().out.startswith(f"{expected} [-h]")
+    assert main(["missing.py"]) == 2
+    assert capsys.readouterr().err.startswith("pd-v2: can't open file ")
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["--version"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out == f"pd {pd.__version__}\n"
+
+
+_UNFIT = """
+import paddle.v2 as paddle
+x = paddle.layer.data(name='x', type=paddle.data_type.dense_vector(3))
+cost = paddle.layer.sum_cost(paddle.layer.fc(x, size=1))
+pool = paddle.parameters.create(cost)
+def samples():
+    yield [([1.0, 2.0],)]
+if {trains}:
+    trainer = paddle.trainer.SGD(cost, pool, paddle.optimizer.Adam())
+    trainer.train(samples)
+else:
+    paddle.infer(output_layer=cost, parameters=pool, input=[([1.0, 2.0],)])
+"""
+
+
+@pytest.mark.parametrize("trains", [True, False])
+def test_data_that_does_not_fit_ends_at_the_users_line(launch, trains):
+    done = launch({"script.py": _UNFIT.format(trains=trains)})
+    assert done.returncode == 1
+    frames = re.findall(r'^  File "(.*)", line (\d+)', done.stderr, re.M)
+    assert [(Path(file).name, line) for file, line in frames] == [("script.py", frames[0][1])]
+    assert frames[0][1] == ("10" if trains else "12")
+    problem = "sample 0: expected 3 numbers, got 2"
+    assert f"\nValueError: data layer 'x' (column 0), {problem}\n" in done.stderr
 
 
 def test_missing_script(tmp_path, capsys, monkeypatch):

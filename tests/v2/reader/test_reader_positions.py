@@ -203,7 +203,9 @@ EACH = {
 }
 
 
-@pytest.mark.parametrize("source", [*EACH.values(), *USERS], ids=[*EACH, *map(repr, USERS)])
+@pytest.mark.parametrize(
+    "source", [*EACH.values(), *USERS], ids=[*EACH, *(u.__name__ for u in USERS)]
+)
 def test_every_reader_goes_on_behind_every_item(source):
     length = len(list(source()))
     assert_goes_on(lambda: source, range(length + 2))
