@@ -1,8 +1,8 @@
 """The same exported models trained by onnxsim's loop and by pd: losses, then time of a step.
 
 Both train an ONNX model whose output is the loss: a perceptron 784-128-64-10, and a residual
-network on 32 x 32 images, with heavy-ball momentum. Shapes are fixed and batch normalisation uses stored
-statistics, as onnxsim needs it. Both run the whole step in ONNX Runtime. Needs onnxsim 0.8.
+network on 32 x 32 images, with heavy-ball momentum. Shapes are fixed and batch normalisation uses
+stored statistics, as onnxsim needs it. Both run the whole step in ONNX Runtime. Needs onnxsim 0.8.
 """
 
 import argparse
