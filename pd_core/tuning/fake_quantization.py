@@ -105,10 +105,14 @@ class FakeQuantization:
         axis = self.axes[node.input[1]]
         return [self._activation(x, self.ranges[node.input[0]]), _weight(weight, axis), *rest]
 
+    def variables(self) -> list[Variable]:
+        """Return the state of the ranges, three numbers for each activation."""
+        return [v for r in self.ranges.values() for v in r.variables()]
+
     def calibration(self, targets: Variable | Sequence[Variable]) -> Update:
         """Return an Update that moves the ranges by a batch, and trains nothing."""
         several = [targets] if isinstance(targets, Variable) else list(targets)
-        own = {v for r in self.ranges.values() for v in r.variables()}
+        own = set(self.variables())
         return Update([a for a in effects(several) if a.variable in own], training=True)
 
     def _activation(self, x, stored):

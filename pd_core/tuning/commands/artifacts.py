@@ -13,7 +13,15 @@ import argparse
 import os
 
 from ..artifacts import generate_artifacts
-from .options import add_model, add_objective, model_of, objective_of, optimizer_of
+from .options import (
+    adapt,
+    add_adaptation,
+    add_model,
+    add_objective,
+    model_of,
+    objective_of,
+    optimizer_of,
+)
 
 NAME = "artifacts"
 
@@ -23,12 +31,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     parser.add_argument("-o", required=True, metavar="FOLDER", help="the folder to write to")
     add_objective(parser)
+    add_adaptation(parser)
     parser.add_argument("--portable", action="store_true", help="use what runs on WebGPU, too")
 
 
 def run(options: argparse.Namespace) -> int:
     """Write the files."""
     f = model_of(options, training=not options.eval_mode)
+    adapt(options, f)
     task = objective_of(options, f)
     for path in generate_artifacts(options.o, task, optimizer_of(options), options.portable):
         print(f"{path}: {os.path.getsize(path):,} bytes")

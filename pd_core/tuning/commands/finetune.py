@@ -18,11 +18,17 @@ import numpy as np
 from ...training import Progress, RunnerItem
 from ...training.item import Following
 from ..arrays import columns, read_arrays, split
-from ..fake_quantization import prepare_qat
 from ..finetuning import finetune
-from ..low_rank import lora
 from ..tuned_file import export_tuned
-from .options import add_model, add_objective, model_of, objective_of, optimizer_of
+from .options import (
+    adapt,
+    add_adaptation,
+    add_model,
+    add_objective,
+    model_of,
+    objective_of,
+    optimizer_of,
+)
 
 NAME = "finetune"
 
@@ -41,33 +47,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="FRACTION|FILE.npz",
         help="test after each epoch on the last samples of the data, such as 0.1, or on a file",
     )
-    parser.add_argument("--lora", type=int, metavar="RANK", help="train adapters of this rank")
-    parser.add_argument(
-        "--alpha", type=float, help="adapters count alpha / RANK times (default: RANK)"
-    )
-    parser.add_argument(
-        "--target",
-        nargs="+",
-        default=["*"],
-        metavar="PATTERN",
-        help="the matrices with adapters (default: all)",
-    )
+    add_adaptation(parser)
     parser.add_argument("--adapters", metavar="FILE", help="write the adapters alone, too")
-    parser.add_argument("--qat", action="store_true", help="train for 8-bit integers")
 
 
 def run(options: argparse.Namespace) -> int:
     """Train, and write the model."""
-    _check(options)
+    if options.adapters is not None and options.lora is None:
+        raise ValueError("--adapters is for adapters: it needs --lora RANK")
     f = model_of(options, training=not options.eval_mode)
-    adapters = None
-    if options.lora is not None:
-        adapters = lora(f, options.lora, options.alpha, options.target)
-        if options.train:
-            f.unfreeze(*options.train)
-        print(adapters.summary())
-    if options.qat:
-        prepare_qat(f)
+    adapters = adapt(options, f)
     task = objective_of(options, f)
     arrays, validation = _data(options, task)
     history = finetune(
@@ -81,22 +70,11 @@ def run(options: argparse.Namespace) -> int:
         items=[Progress(), _Printed()],
     )
     export_tuned(options.o, f)
-    if adapters is not None and options.adapters:
+    if adapters is not None and options.adapters is not None:
         adapters.save(options.adapters)
     first, last = history.cost[0], history.cost[-1]
     print(f"{options.o}: the cost was {first:.4f} in the first epoch, {last:.4f} in the last one")
     return 0
-
-
-def _check(options):
-    if options.lora is None:
-        for name, is_given in (
-            ("--alpha", options.alpha is not None),
-            ("--adapters", options.adapters is not None),
-            ("--target", options.target != ["*"]),
-        ):
-            if is_given:
-                raise ValueError(f"{name} is for adapters: it needs --lora RANK")
 
 
 def _data(options, task):

@@ -12,6 +12,8 @@ from ...optimizers.adaptive import (
     RMSPropOptimizer,
 )
 from ...optimizers.base import AdamOptimizer, MomentumOptimizer, Optimizer, SGDOptimizer
+from ..fake_quantization import prepare_qat
+from ..low_rank import LoRA, lora
 from ..objectives import LOSSES, Objective, objective
 
 OPTIMIZERS: dict[str, Any] = {
@@ -87,6 +89,37 @@ def add_objective(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--weight-decay", type=float, metavar="DECAY", help="of adamw (default: its own, 0.01)"
     )
+
+
+def add_adaptation(parser: argparse.ArgumentParser) -> None:
+    """Add the options of adapters and of quantisation."""
+    parser.add_argument("--lora", type=int, metavar="RANK", help="train adapters of this rank")
+    parser.add_argument(
+        "--alpha", type=float, help="adapters count alpha / RANK times (default: RANK)"
+    )
+    parser.add_argument(
+        "--target",
+        nargs="+",
+        metavar="PATTERN",
+        help="the matrices with adapters (default: all)",
+    )
+    parser.add_argument("--qat", action="store_true", help="train for 8-bit integers")
+
+
+def adapt(options: argparse.Namespace, f: ImportedModel) -> LoRA | None:
+    """Adapt a model as the options ask for; return its adapters, if it has any."""
+    adapters = None
+    if options.lora is not None:
+        adapters = lora(f, options.lora, options.alpha, options.target or "*")
+        if options.train:
+            f.unfreeze(*options.train)
+        print(adapters.summary())
+    for name in ("alpha", "target"):
+        if options.lora is None and getattr(options, name) is not None:
+            raise ValueError(f"--{name} is for adapters: it needs --lora RANK")
+    if options.qat:
+        prepare_qat(f)
+    return adapters
 
 
 def model_of(options: argparse.Namespace, training: bool = False) -> ImportedModel:

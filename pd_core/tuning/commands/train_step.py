@@ -12,7 +12,15 @@ import argparse
 
 from ...files.training_export import export_step
 from ..artifacts import training_step
-from .options import add_model, add_objective, model_of, objective_of, optimizer_of
+from .options import (
+    adapt,
+    add_adaptation,
+    add_model,
+    add_objective,
+    model_of,
+    objective_of,
+    optimizer_of,
+)
 
 NAME = "train-step"
 
@@ -22,6 +30,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     parser.add_argument("-o", required=True, metavar="STEP", help="the file to write")
     add_objective(parser)
+    add_adaptation(parser)
     parser.add_argument("--initial", metavar="FILE", help="write the initial state to this file")
     parser.add_argument("--portable", action="store_true", help="use what runs on WebGPU, too")
 
@@ -29,6 +38,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Write the step."""
     f = model_of(options, training=not options.eval_mode)
+    adapt(options, f)
     task = objective_of(options, f)
     step = training_step(task, optimizer_of(options))
     inputs = [*task.inputs.values(), task.label]

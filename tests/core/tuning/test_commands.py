@@ -90,9 +90,17 @@ def test_finetune_with_adapters_and_quantised(folder, capsys):
     assert integers.dtype == np.int8
 
 
-def test_a_step_trains_in_any_runtime_and_its_state_returns(folder, capsys):
+RANGES = [f"{x}.range_{part}" for x in ("x", "h") for part in ("low", "high", "weight")]
+FACTORS = [f"{w}.lora_{k}" for w in ("W1", "W2") for k in "AB"]
+
+
+@pytest.mark.parametrize(
+    ("adaptation", "more"),
+    [("", []), ("--freeze b1", []), ("--lora 2 --alpha 4", FACTORS), ("--qat", RANGES)],
+)
+def test_a_step_trains_in_any_runtime_and_its_state_returns(folder, capsys, adaptation, more):
     """The loop of docs/on_device_training.md with ONNX Runtime alone, then `export`."""
-    output(capsys, "artifacts model.onnx -o files --optimizer sgd --lr 0.1")
+    output(capsys, f"artifacts model.onnx -o files --optimizer sgd --lr 0.1 {adaptation}")
     sessions = [
         onnxruntime.InferenceSession(f"files/{name}.onnx")
         for name in ("checkpoint", "training_model", "eval_model")
@@ -109,17 +117,20 @@ def test_a_step_trains_in_any_runtime_and_its_state_returns(folder, capsys):
         out = dict(zip(names, training.run(None, {**data, **state}), strict=True))
         state = {name: out.get(f"{name}_next", value) for name, value in state.items()}
         losses.append(out[names[0]])
-    assert losses[-1] < 0.5 * losses[0]
+    assert losses[-1] < 0.8 * losses[0]
     wanted = {i.name for i in evaluation.get_inputs()}
-    assert wanted == {"x", "label", "W1", "b1", "W2", "b2"}
+    assert wanted == {"x", "label", "W1", "b1", "W2", "b2", *more}
     feeds = {name: a for name, a in {**data, **state}.items() if name in wanted}
     loss, y = evaluation.run(None, feeds)
     assert loss < losses[-1]
     np.savez("state.npz", **state)
-    printed = output(capsys, "export model.onnx state.npz -o tuned.onnx")
-    assert printed.startswith("tuned.onnx: 4 of 4 parameters have the values of state.npz, where")
+    printed = output(capsys, f"export model.onnx state.npz -o tuned.onnx {adaptation}")
+    assert f"tuned.onnx: {4 + len(more)} of " in printed
+    if more:
+        assert main(["export", "model.onnx", "state.npz", "-o", "tuned.onnx"]) == 2
+        assert "was adapted: it needs --" in capsys.readouterr().err
     tuned = onnx.load("tuned.onnx")
-    np.testing.assert_allclose(models.run(tuned, x=data["x"])[0], y, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(models.run(tuned, x=data["x"])[0], y, rtol=1e-3, atol=1e-4)
 
 
 def test_train_step_writes_one_file_or_two(folder, capsys):
@@ -146,7 +157,7 @@ MISTAKES = [
     ("finetune model.onnx data.npz -o t.onnx --validation 2", "fraction of the validation is with"),
     ("finetune model.onnx data.npz -o no/t.onnx", "No such file or directory"),
     ("train-step model.onnx -o s.onnx --output q", "the model has no tensor 'q'"),
-    ("export model.onnx data.npz -o t.onnx", "data.npz has no value for a parameter of model.onnx"),
+    ("export model.onnx data.npz -o t.onnx", "data.npz has no value for a parameter of the model"),
 ]
 
 

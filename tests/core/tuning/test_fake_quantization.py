@@ -56,7 +56,7 @@ def test_values_and_moving_ranges_are_those_of_the_formulas():
     scale, zero = range_of(*means)
     expected = rounded(X, scale, zero, 0, 255) @ rounded_weight(w, 1)
     np.testing.assert_allclose(pd.eval(y, {x: X}), expected, rtol=1e-4, atol=1e-4)
-    assert not any(v.trainable for r in quantization.ranges.values() for v in r.variables())
+    assert not any(v.trainable for v in quantization.variables())
 
 
 def test_gradients_pass_the_rounding_inside_of_the_range():
