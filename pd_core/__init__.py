@@ -231,7 +231,9 @@ from .run.session import (
     variable_initializers,
 )
 from .training import metrics
-from .tuning import export_tuned, lora, prepare_qat
+from .tuning.fake_quantization import prepare_qat
+from .tuning.low_rank import lora
+from .tuning.tuned_file import export_tuned
 from .version import __version__
 
 # For type checkers, to which an import alone is private.

@@ -1,21 +1,19 @@
-"""Fine-tuning of ONNX models: LoRA, quantisation-aware training, tuned files, the commands."""
+"""Fine-tuning of ONNX models: objectives, training on arrays, artifacts, and the commands.
+
+`pd.lora`, `pd.prepare_qat` and `pd.export_tuned` are names of `pd`.
+"""
 
 from .artifacts import generate_artifacts
-from .fake_quantization import FakeQuantization, prepare_qat
+from .fake_quantization import FakeQuantization
 from .finetuning import finetune
-from .low_rank import LoRA, lora
-from .objectives import LOSSES, Objective, objective
-from .tuned_file import export_tuned
+from .low_rank import LoRA
+from .objectives import Objective, objective
 
 __all__ = [
-    "LOSSES",
     "FakeQuantization",
     "LoRA",
     "Objective",
-    "export_tuned",
     "finetune",
     "generate_artifacts",
-    "lora",
     "objective",
-    "prepare_qat",
 ]
