@@ -73,7 +73,7 @@ class Adapter:
 
     def sum(self, weight: Variable, scale: float) -> Variable:
         """Return weight + scale B A."""
-        product = ops.matmul(self.b, self.a) * scale
+        product = ops.matmul(self.b * scale, self.a)
         return weight + (product if weight.rank == 2 else ops.reshape(product, list(weight.dims)))
 
 
