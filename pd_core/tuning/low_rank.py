@@ -10,6 +10,7 @@ from .. import ops
 from ..files.tensors import read_tensors, write_tensors
 from ..graph.errors import GraphError, ModelError, ShapeError
 from ..graph.initializers import Constant, Uniform
+from ..graph.names import current_namespace
 from ..graph.node import ancestors
 from ..graph.rewrite import substitute
 from ..graph.variable import Variable, static
@@ -160,9 +161,8 @@ def _adapted(result, adapter):
 
 
 def _factor(weight, suffix, shape, initializer):
-    return Variable(
-        f"{weight.name}.{suffix}", shape=shape, dtype=weight.dtype, initializer=initializer
-    )
+    name = f"{weight.name.removeprefix(current_namespace())}.{suffix}"
+    return Variable(name, shape=shape, dtype=weight.dtype, initializer=initializer)
 
 
 def _as_matrix(shape):

@@ -86,6 +86,17 @@ def test_filters_are_matrices_of_their_rows():
     np.testing.assert_allclose(models.run(tuned, x=images)[0], expected, rtol=1e-4, atol=1e-5)
 
 
+def test_factors_are_named_after_their_weight():
+    with pd.namespace("tuned"):
+        f = pd.import_onnx(models.perceptron())
+        inside = pd.lora(f, rank=1, target="W1")
+    outside = pd.lora(f, rank=1, target="W2")
+    assert [v.name for v in (*inside.parameters(), *outside.parameters())] == [
+        *("tuned/W1.lora_A", "tuned/W1.lora_B"),
+        *("tuned/W2.lora_A", "tuned/W2.lora_B"),
+    ]
+
+
 def test_targets_are_chosen_by_pattern():
     f = pd.import_onnx(models.perceptron())
     adapters = pd.lora(f, rank=1, target=["W2"])
