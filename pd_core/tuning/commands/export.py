@@ -1,9 +1,9 @@
 """put trained values into a model
 
 VALUES has arrays by the names of the model's parameters: an .npz file with the state of an exported
-step, a .safetensors file such as one of adapters, or a checkpoint folder of a Runner. Its slots of
-the optimizer are left out; the nodes of the model stay as they are. The state of a step with --lora
-or --qat needs the same options here.
+step, a .safetensors file such as one of adapters, or a checkpoint, or a folder of them, of which the
+newest is taken. Slots of the optimizer are left out; the nodes of the model stay as they are. The
+values of a model that was trained with --lora or --qat need the same options here.
 """
 
 import argparse
@@ -16,13 +16,13 @@ from ...files.tensors import read_tensors
 from ...graph.errors import ModelError, ShapeError
 from ...graph.variable import Variable
 from ...run.session import default_session
+from ...training.checkpoint import is_checkpoint, newest_checkpoint, read_checkpoint
 from ..arrays import read_arrays
 from ..fake_quantization import FakeQuantization
 from ..tuned_file import export_tuned
 from .options import adapt, add_adaptation, add_model, model_of
 
 NAME = "export"
-_TENSORS = "tensors.safetensors"  # in the folder of a checkpoint
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -69,8 +69,17 @@ def _check_options(options, values):
 def read_values(path: str) -> dict[str, np.ndarray]:
     """Return the arrays of a file of values, or of a checkpoint, by name."""
     if os.path.isdir(path):
-        path = os.path.join(path, _TENSORS)
+        return _checkpoint_values(path)
     return read_tensors(path)[0] if path.endswith(".safetensors") else read_arrays(path)
+
+
+def _checkpoint_values(path):
+    """Return the values of a checkpoint, or of the newest one in a folder."""
+    found = (path, read_checkpoint(path)) if is_checkpoint(path) else newest_checkpoint(path)
+    if found is None:
+        raise ModelError(f"there is no checkpoint in {path}")
+    values: dict[str, np.ndarray] = found[1].parts.get("Device", {}).get("values", {})
+    return values
 
 
 def set_values(

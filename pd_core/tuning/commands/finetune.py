@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ...training import Progress, RunnerItem
+from ...training import Log, Progress, Resume, RunnerItem, SaveEvery
 from ...training.item import Following
 from ..arrays import columns, read_arrays, split
 from ..finetuning import finetune
@@ -47,6 +47,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="FRACTION|FILE.npz",
         help="test after each epoch on the last samples of the data, such as 0.1, or on a file",
     )
+    parser.add_argument(
+        "--checkpoint",
+        metavar="DIR",
+        help="write a checkpoint to this folder after each epoch, and at a SIGTERM",
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="go on from the newest checkpoint, if there is one"
+    )
+    parser.add_argument("--logdir", metavar="DIR", help="write event files for TensorBoard")
     add_adaptation(parser)
     parser.add_argument("--adapters", metavar="FILE", help="write the adapters alone, too")
 
@@ -67,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
         batch_size=options.batch_size,
         validation=validation,
         seed=options.seed,
-        items=[Progress(), _Printed()],
+        items=_items(options),
     )
     export_tuned(options.o, f)
     if adapters is not None and options.adapters is not None:
@@ -75,6 +84,20 @@ def run(options: argparse.Namespace) -> int:
     first, last = history.cost[0], history.cost[-1]
     print(f"{options.o}: the cost was {first:.4f} in the first epoch, {last:.4f} in the last one")
     return 0
+
+
+def _items(options):
+    """Return the rings of the training that the options ask for."""
+    items = [Progress(), _Printed()]
+    if options.logdir is not None:
+        items.append(Log(options.logdir))
+    if options.checkpoint is not None:
+        items.append(SaveEvery(passes=1, path=options.checkpoint, on_sigterm=True))
+    if options.resume:
+        if options.checkpoint is None:
+            raise ValueError("--resume goes on from a checkpoint: it needs --checkpoint DIR")
+        items.append(Resume(options.checkpoint, begin=True))
+    return items
 
 
 def _data(options, task):

@@ -90,6 +90,22 @@ def test_finetune_with_adapters_and_quantised(folder, capsys):
     assert integers.dtype == np.int8
 
 
+def test_a_training_goes_on_from_its_checkpoint(folder, capsys):
+    command = "finetune model.onnx data.npz --lr 0.02 --lora 2 "
+    output(capsys, command + "--epochs 4 -o whole.onnx")
+    output(capsys, command + "--epochs 2 -o half.onnx --checkpoint saved")
+    printed = output(capsys, command + "--epochs 4 -o tuned.onnx --checkpoint saved --resume")
+    assert re.findall(r"epoch (\d):", printed) == ["3", "4"]
+    whole, tuned = (models.stored(onnx.load(f"{name}.onnx")) for name in ("whole", "tuned"))
+    for name in whole:
+        np.testing.assert_array_equal(tuned[name], whole[name])
+    for path in ("saved", "saved/batch-00032"):
+        output(capsys, f"export model.onnx {path} -o again.onnx --lora 2")
+        again = models.stored(onnx.load("again.onnx"))
+        for name in whole:
+            np.testing.assert_array_equal(again[name], whole[name])
+
+
 RANGES = [f"{x}.range_{part}" for x in ("x", "h") for part in ("low", "high", "weight")]
 FACTORS = [f"{w}.lora_{k}" for w in ("W1", "W2") for k in "AB"]
 
@@ -152,11 +168,13 @@ MISTAKES = [
     ("finetune model.onnx data.npz -o t.onnx --lora 2 --target q", "lora: no matrix matches 'q'"),
     ("finetune model.onnx data.npz -o t.onnx --alpha 2", "--alpha is for adapters: it needs --lo"),
     ("finetune model.onnx data.npz -o t.onnx --label z", "data.npz has no array 'z' for the label"),
+    ("finetune model.onnx data.npz -o t.onnx --resume", "it needs --checkpoint DIR"),
     ("finetune model.onnx data.npz -o t.onnx --lr 0", "--lr is positive, not 0.0"),
     ("finetune model.onnx data.npz -o t.onnx --weight-decay 1", "--weight-decay is for adamw, not"),
     ("finetune model.onnx data.npz -o t.onnx --validation 2", "fraction of the validation is with"),
     ("finetune model.onnx data.npz -o no/t.onnx", "No such file or directory"),
     ("train-step model.onnx -o s.onnx --output q", "the model has no tensor 'q'"),
+    ("export model.onnx . -o t.onnx", "there is no checkpoint in ."),
     ("export model.onnx data.npz -o t.onnx", "data.npz has no value for a parameter of the model"),
 ]
 
