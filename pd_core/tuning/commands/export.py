@@ -1,7 +1,7 @@
 """put trained values into a model
 
 VALUES has arrays by the names of the model's parameters: an .npz file with the state of an exported
-step, a .safetensors file such as one of adapters, or a checkpoint, or a folder of them, of which the
+step, a .safetensors file such as one of adapters, a checkpoint, or a folder of them, of which the
 newest is taken. Slots of the optimizer are left out; the nodes of the model stay as they are. The
 values of a model that was trained with --lora or --qat need the same options here.
 """
