@@ -4,6 +4,7 @@ import argparse
 from typing import Any
 
 from ...importing import ImportedModel, import_onnx
+from ...optimizers.adam_variants import NAdamOptimizer, RAdamOptimizer
 from ...optimizers.adaptive import (
     AdaDeltaOptimizer,
     AdaGradOptimizer,
@@ -12,6 +13,7 @@ from ...optimizers.adaptive import (
     RMSPropOptimizer,
 )
 from ...optimizers.base import AdamOptimizer, MomentumOptimizer, Optimizer, SGDOptimizer
+from ...optimizers.decoupled import LAMBOptimizer, LionOptimizer
 from ..fake_quantization import prepare_qat
 from ..low_rank import LoRA, lora
 from ..objectives import LOSSES, Objective, objective
@@ -25,7 +27,12 @@ OPTIMIZERS: dict[str, Any] = {
     "adagrad": AdaGradOptimizer,
     "adadelta": AdaDeltaOptimizer,
     "rmsprop": RMSPropOptimizer,
+    "nadam": NAdamOptimizer,
+    "radam": RAdamOptimizer,
+    "lion": LionOptimizer,
+    "lamb": LAMBOptimizer,
 }
+_DECOUPLED = ("adamw", "lion", "lamb")  # those with a weight decay of their own
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
@@ -87,7 +94,10 @@ def add_objective(parser: argparse.ArgumentParser) -> None:
         help="learning rate (default: %(default)s)",
     )
     parser.add_argument(
-        "--weight-decay", type=float, metavar="DECAY", help="of adamw (default: its own, 0.01)"
+        "--weight-decay",
+        type=float,
+        metavar="DECAY",
+        help="decoupled, of adamw, lion and lamb (default: that of the optimizer)",
     )
 
 
@@ -151,8 +161,9 @@ def optimizer_of(options: argparse.Namespace) -> Optimizer:
         raise ValueError(f"--lr is positive, not {options.lr}")
     settings: dict[str, Any] = {}
     if options.weight_decay is not None:
-        if options.optimizer != "adamw":
-            raise ValueError(f"--weight-decay is for adamw, not for {options.optimizer}")
+        if options.optimizer not in _DECOUPLED:
+            listed = ", ".join(_DECOUPLED)
+            raise ValueError(f"--weight-decay is for {listed}, not for {options.optimizer}")
         settings["weight_decay"] = options.weight_decay
     optimizer: Optimizer = OPTIMIZERS[options.optimizer](options.lr, name="optimizer", **settings)
     return optimizer

@@ -11,6 +11,7 @@ import pytest
 
 import pd_core as pd
 from pd_core.tuning.commands import main
+from pd_core.tuning.commands.options import OPTIMIZERS
 
 from . import models
 
@@ -161,6 +162,13 @@ def test_train_step_writes_one_file_or_two(folder, capsys):
     assert not onnx.load("initial.onnx").graph.input
 
 
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_every_optimizer_makes_a_step(folder, capsys, name):
+    decay = "--weight-decay 0.1" if name in ("adamw", "lion", "lamb") else ""
+    output(capsys, f"train-step model.onnx -o step.onnx --optimizer {name} --lr 0.01 {decay}")
+    onnx.checker.check_model("step.onnx")
+
+
 MISTAKES = [
     ("finetune model.onnx nowhere.npz -o t.onnx", "nowhere.npz: No such file or directory"),
     ("info data.npz", "data.npz is no ONNX model"),
@@ -170,7 +178,10 @@ MISTAKES = [
     ("finetune model.onnx data.npz -o t.onnx --label z", "data.npz has no array 'z' for the label"),
     ("finetune model.onnx data.npz -o t.onnx --resume", "it needs --checkpoint DIR"),
     ("finetune model.onnx data.npz -o t.onnx --lr 0", "--lr is positive, not 0.0"),
-    ("finetune model.onnx data.npz -o t.onnx --weight-decay 1", "--weight-decay is for adamw, not"),
+    (
+        "finetune model.onnx data.npz -o t.onnx --weight-decay 1",
+        "--weight-decay is for adamw, ",
+    ),
     ("finetune model.onnx data.npz -o t.onnx --validation 2", "fraction of the validation is with"),
     ("finetune model.onnx data.npz -o no/t.onnx", "No such file or directory"),
     ("train-step model.onnx -o s.onnx --output q", "the model has no tensor 'q'"),
