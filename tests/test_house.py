@@ -35,6 +35,8 @@ ROOMS = (
     "distributed",
     "training",
     "nn",
+    "tuning",
+    "__main__",
     "",
 )
 # The packages and top modules of pd_v2 from the bottom up.
