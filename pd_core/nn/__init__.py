@@ -5,6 +5,7 @@ from .activation import (
     Flatten,
     LeakyReLU,
     LogSoftmax,
+    PReLU,
     ReLU,
     Sigmoid,
     Softmax,
@@ -14,7 +15,7 @@ from .activation import (
 )
 from .attention import MultiHeadAttention
 from .containers import LayerDict, LayerList, Sequential
-from .conv import Conv1d, Conv2d, Conv3d, ConvTranspose2d
+from .conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from .dense import FC, Embedding
 from .history import History
 from .hooks import HookHandle
@@ -67,7 +68,9 @@ __all__ = [
     "Conv1d",
     "Conv2d",
     "Conv3d",
+    "ConvTranspose1d",
     "ConvTranspose2d",
+    "ConvTranspose3d",
     "CrossEntropy",
     "Dropout",
     "Embedding",
@@ -91,6 +94,7 @@ __all__ = [
     "MaxPool3d",
     "Module",
     "MultiHeadAttention",
+    "PReLU",
     "RMSNorm",
     "ReLU",
     "Sequential",

@@ -1,7 +1,9 @@
 """Activation functions and Flatten as layers, for Sequential."""
 
 from .. import ops
+from ..graph.initializers import Constant
 from ..graph.variable import Operand, Variable
+from . import functional
 from .layer import Layer
 from .text import arguments
 
@@ -28,6 +30,27 @@ class LeakyReLU(Layer):
     def extra(self) -> str:
         """Return the slope."""
         return arguments(self.alpha)
+
+
+class PReLU(Layer):
+    """x where positive, a trained slope times x elsewhere, at first 0.25 (He et al. 2015).
+
+    Parameters: W [1], or W [C] of inputs [N, C, ...] with `per_channel`.
+    """
+
+    W: Variable
+
+    def __init__(self, per_channel: bool = False, name: str | None = None) -> None:
+        super().__init__(name)
+        self.per_channel = per_channel
+
+    def forward(self, x: Operand) -> Variable:
+        """Return x where positive, W x elsewhere."""
+        return functional.prelu(x, self.per_channel, self.owned("W", Constant(0.25)))
+
+    def extra(self) -> str:
+        """Return what is not the default."""
+        return arguments(per_channel=(self.per_channel, False))
 
 
 class Sigmoid(Layer):

@@ -62,6 +62,25 @@ ROWS = {
     "conv3d": lambda: Row(
         nn.Conv3d(3, 2, padding=1), tn.Conv3d(4, 3, 2, padding=1), images(3, 4, 5), CONV
     ),
+    "conv2d, same": lambda: Row(
+        nn.Conv2d(6, (3, 5), padding="same"),
+        tn.Conv2d(4, 6, (3, 5), padding="same"),
+        images(6, 7),
+        CONV,
+    ),
+    "conv_transpose1d": lambda: Row(
+        nn.ConvTranspose1d(6, 3, 2, 1, 1), tn.ConvTranspose1d(4, 6, 3, 2, 1, 1), images(5), CONV
+    ),
+    "conv_transpose3d": lambda: Row(
+        nn.ConvTranspose3d(2, 2, 2, groups=2),
+        tn.ConvTranspose3d(4, 2, 2, 2, groups=2),
+        images(2, 3, 2),
+        CONV,
+    ),
+    "prelu": lambda: Row(nn.PReLU(), tn.PReLU(), images(3), {"W": ("weight", None)}),
+    "prelu, channels": lambda: Row(
+        nn.PReLU(True), tn.PReLU(4), images(3, 2), {"W": ("weight", None)}
+    ),
     "conv_transpose2d": lambda: Row(
         nn.ConvTranspose2d(6, 3, 2, 1, 1, dilation=2, groups=2),
         tn.ConvTranspose2d(4, 6, 3, 2, 1, 1, 2, dilation=2),
