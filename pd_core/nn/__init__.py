@@ -25,10 +25,15 @@ from .losses import (
     MSE,
     NLL,
     CrossEntropy,
+    Dice,
+    Focal,
+    GaussianNLL,
     Huber,
     KLDiv,
+    PoissonNLL,
     SigmoidCrossEntropy,
     SoftmaxCrossEntropy,
+    Triplet,
 )
 from .module import Module
 from .norm import BatchNorm1d, BatchNorm2d, GroupNorm, InstanceNorm2d, LayerNorm, RMSNorm
@@ -72,9 +77,12 @@ __all__ = [
     "ConvTranspose2d",
     "ConvTranspose3d",
     "CrossEntropy",
+    "Dice",
     "Dropout",
     "Embedding",
     "Flatten",
+    "Focal",
+    "GaussianNLL",
     "GlobalAvgPool2d",
     "GlobalMaxPool2d",
     "GroupNorm",
@@ -95,6 +103,7 @@ __all__ = [
     "Module",
     "MultiHeadAttention",
     "PReLU",
+    "PoissonNLL",
     "RMSNorm",
     "ReLU",
     "Sequential",
@@ -107,4 +116,5 @@ __all__ = [
     "Tanh",
     "TransformerDecoderLayer",
     "TransformerEncoderLayer",
+    "Triplet",
 ]
