@@ -101,6 +101,94 @@ class GELU(Layer):
         return arguments(approximate=(self.approximate, False))
 
 
+class SiLU(Layer):
+    """SiLU or swish, x sigmoid(x)."""
+
+    def forward(self, x: Operand) -> Variable:
+        """Return x sigmoid(x)."""
+        return ops.silu(x)
+
+
+class Mish(Layer):
+    """Mish, x tanh(softplus(x))."""
+
+    def forward(self, x: Operand) -> Variable:
+        """Return x tanh(softplus(x))."""
+        return ops.mish(x)
+
+
+class SELU(Layer):
+    """Scaled exponential linear unit (Klambauer et al. 2017)."""
+
+    def forward(self, x: Operand) -> Variable:
+        """Return the scaled exponential linear unit of x."""
+        return ops.selu(x)
+
+
+class ReLU6(Layer):
+    """ReLU limited to 6, min(max(x, 0), 6)."""
+
+    def forward(self, x: Operand) -> Variable:
+        """Return min(max(x, 0), 6)."""
+        return ops.relu6(x)
+
+
+class HardSigmoid(Layer):
+    """Piecewise linear sigmoid, x / 6 + 1/2 limited to [0, 1]."""
+
+    def forward(self, x: Operand) -> Variable:
+        """Return x / 6 + 1/2 limited to [0, 1]."""
+        return ops.hard_sigmoid(x)
+
+
+class HardSwish(Layer):
+    """Hard swish, x hard_sigmoid(x) (Howard et al. 2019)."""
+
+    def forward(self, x: Operand) -> Variable:
+        """Return x hard_sigmoid(x)."""
+        return ops.hard_swish(x)
+
+
+class HardTanh(Layer):
+    """Piecewise linear tanh, x limited to [-1, 1]."""
+
+    def forward(self, x: Operand) -> Variable:
+        """Return x limited to [-1, 1]."""
+        return ops.hard_tanh(x)
+
+
+class ELU(Layer):
+    """Exponential linear unit: x where positive, alpha (e^x - 1) elsewhere."""
+
+    def __init__(self, alpha: float = 1.0, name: str | None = None) -> None:
+        super().__init__(name)
+        self.alpha = alpha
+
+    def forward(self, x: Operand) -> Variable:
+        """Return x where positive, alpha (e^x - 1) elsewhere."""
+        return ops.elu(x, self.alpha)
+
+    def extra(self) -> str:
+        """Return what is not the default."""
+        return arguments(alpha=(self.alpha, 1.0))
+
+
+class GLU(Layer):
+    """Gated linear unit, a sigmoid(b) of the halves a, b of an axis."""
+
+    def __init__(self, axis: int = -1, name: str | None = None) -> None:
+        super().__init__(name)
+        self.axis = axis
+
+    def forward(self, x: Operand) -> Variable:
+        """Return a sigmoid(b)."""
+        return ops.glu(x, self.axis)
+
+    def extra(self) -> str:
+        """Return what is not the default."""
+        return arguments(axis=(self.axis, -1))
+
+
 class Softmax(Layer):
     """Softmax along an axis."""
 

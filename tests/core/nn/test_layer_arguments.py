@@ -38,6 +38,8 @@ IMAGES = (2, 4, 5, 6)
         (nn.Dropout(0.1), "Dropout(0.1)"),
         (nn.LeakyReLU(0.2), "LeakyReLU(0.2)"),
         (nn.PReLU(True), "PReLU(per_channel=True)"),
+        (nn.ELU(0.5), "ELU(alpha=0.5)"),
+        (nn.GLU(1), "GLU(axis=1)"),
         (nn.GELU(True), "GELU(approximate=True)"),
         (nn.Softmax(1), "Softmax(axis=1)"),
         (nn.LogSoftmax(), "LogSoftmax()"),

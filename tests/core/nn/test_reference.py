@@ -21,6 +21,7 @@ ARGUMENTS = {
     "FC": ((5,), {"size": 5}),
     "Embedding": ((9, 5), {"width": 5}),
     "GroupNorm": ((2,), {}),
+    "GLU": ((), {"half": 2}),
     "MultiHeadAttention": ((6, 2), {"width": 6}),
     "TransformerEncoderLayer": ((6, 2, 7), {"width": 6}),
     "TransformerDecoderLayer": ((6, 2, 7), {"width": 6}),
