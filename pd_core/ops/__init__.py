@@ -1,5 +1,6 @@
 """Op functions by family: each adds one or a few nodes to the graph; none creates parameters."""
 
+from . import face
 from .activation import (
     celu,
     elu,

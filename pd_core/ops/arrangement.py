@@ -91,8 +91,8 @@ def chunk(x: Operand, count: int, axis: int = 0) -> tuple[Variable, ...]:
 def flip(x: Operand, axis: Axes | None = None) -> Variable:
     """Reverse the order of elements along axes, all of them if None."""
     x = constant(x)
-    axes = range(x.rank) if axis is None else np.atleast_1d(axis)
-    axes = sorted({axis_of(x, int(a)) for a in axes})
+    given = range(x.rank) if axis is None else np.atleast_1d(axis).tolist()
+    axes = sorted({axis_of(x, int(a)) for a in given})
     n = len(axes)
     return slice(x, [_LAST] * n, [_FIRST] * n, axes, [-1] * n) if axes else x
 

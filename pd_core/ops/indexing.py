@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..graph.checks import whole
-from ..graph.errors import GraphError, ShapeError
+from ..graph.errors import ShapeError
 from ..graph.recording import recorder
 from ..graph.variable import Operand, Variable, constant, describe
 from .index import gather, gather_nd, nonzero, scatter
@@ -119,7 +119,8 @@ def _entries(x, key):
         raise IndexError(f"too many indices, {sum(ranks)} for {describe(x)}")
     at = dots[0] if dots else len(key)
     key[at : at + 1] = masks[at : at + 1] = [...] * missing
-    entries, axis = [], 0
+    entries: list[Any] = []
+    axis = 0
     for entry, mask in zip(key, [None if m is Ellipsis else m for m in masks], strict=True):
         if entry is None:
             entries.append(None)
@@ -214,7 +215,7 @@ def _bounds(values):
         if kind not in "iu" or (isinstance(v, Variable) and v.dims not in ((), (1,))):
             raise TypeError(f"a bound of a slice is a whole number, not {v!r}")
     if not any(isinstance(v, Variable) for v in values):
-        return [int(v) for v in values]
+        return _constant([int(v) for v in values])
     return concat([reshape(cast(constant(v), np.int64), [1]) for v in values])
 
 
@@ -270,14 +271,6 @@ def _with_new_axes(x, entries):
     """x with an axis of size 1 for each None among the entries of its axes."""
     axes = [k for k, entry in enumerate(entries) if entry is None]
     return unsqueeze(x, axes) if axes else x
-
-
-def unwritable(x: Variable, key: Any) -> GraphError:
-    """Return the error of `x[key] = value`."""
-    return GraphError(
-        f"{x!r} cannot be changed in place\n"
-        "  hint: index_update(x, key, value) returns a changed copy, assign() stores a new value"
-    )
 
 
 def rows(x: Variable) -> list[Variable]:

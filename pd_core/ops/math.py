@@ -8,7 +8,7 @@ from numpy.typing import DTypeLike
 from ..graph.inference import element_type
 from ..graph.node import apply, composite, new_node
 from ..graph.op import op
-from ..graph.variable import Operand, Variable, constant, provide
+from ..graph.variable import Operand, Variable, constant
 
 
 @op
@@ -242,6 +242,15 @@ def div(a: Operand, b: Operand) -> Variable:
 
 
 @op
+def floor_div(a: Operand, b: Operand) -> Variable:
+    """Quotient a / b rounded down, broadcast, as Python's `//`: -7 // 2 is -4."""
+    a, b = (constant(v) for v in match_dtypes(a, b))
+    if a.dtype.kind == "f":
+        return floor(div(a, b))
+    return div(sub(a, mod(a, b)), b)  # integers are divided toward zero
+
+
+@op
 def fmod(a: Operand, b: Operand) -> Variable:
     """Remainder of a / b with the sign of a, as numpy.fmod and C; broadcast."""
     return apply("Mod", *match_dtypes(a, b), fmod=1)
@@ -405,18 +414,3 @@ def match_dtypes(a: Operand, b: Operand) -> tuple[Operand, Operand]:
     elif isinstance(b, Variable):
         a = constant(a, b.dtype)
     return a, b
-
-
-provide(
-    abs=abs,
-    add=add,
-    div=div,
-    greater_equal=greater_equal,
-    greater_than=greater_than,
-    less_equal=less_equal,
-    less_than=less_than,
-    mul=mul,
-    neg=neg,
-    pow=pow,
-    sub=sub,
-)

@@ -28,10 +28,11 @@ def top_k(
     if isinstance(k, Variable):
         count = reshape(k, [1])
     else:
-        count = whole([k])
-        if isinstance(x.dims[axis], int) and not 0 <= k <= x.dims[axis]:
+        count, size = whole([k]), x.dims[axis]
+        if isinstance(size, int) and not 0 <= k <= size:
             raise ShapeError(f"{k} elements of axis {axis} of {describe(x)}")
-    return apply("TopK", x, count, axis=axis, largest=int(largest), sorted=1, outputs=2)
+    values, indices = apply("TopK", x, count, axis=axis, largest=int(largest), sorted=1, outputs=2)
+    return values, indices
 
 
 @op
@@ -64,4 +65,5 @@ def unique(x: Operand, axis: int | None = None) -> tuple[Variable, Variable, Var
     """
     x = constant(x)
     axis = None if axis is None else axis_of(x, axis)
-    return apply("Unique", x, axis=axis, sorted=1, outputs=4)
+    values, first, inverse, counts = apply("Unique", x, axis=axis, sorted=1, outputs=4)
+    return values, first, inverse, counts

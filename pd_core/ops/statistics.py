@@ -115,26 +115,26 @@ def count_nonzero(x: Operand, axis: Axes | None = None, keep_dim: bool = False) 
     return reduce_sum(1 - cast(zero, np.int64), _axes(x, axis), keep_dim)
 
 
-def _floats(x):
+def _floats(x: Operand) -> Variable:
     x = constant(x)
     if x.dtype.kind != "f":
         raise DTypeError(f"takes floats, not {describe(x)}")
     return x
 
 
-def _ones(x):
+def _ones(x: Variable) -> Variable:
     """Bools as int32, which every runtime can compare."""
     if x.dtype.kind != "b":
         raise DTypeError(f"takes bools, not {describe(x)}\n  hint: compare with 0")
     return cast(x, np.int32)
 
 
-def _axes(x, axis):
+def _axes(x: Variable, axis: Axes | None) -> list[int]:
     axes = range(x.rank) if axis is None else np.atleast_1d(axis)
     return sorted({axis_of(x, int(a)) for a in axes})
 
 
-def _count(x, axes):
+def _count(x: Variable, axes: list[int]) -> Variable:
     """The number of elements of a reduction, in the dtype of x."""
     sizes = [x.dims[a] for a in axes]
     if all(isinstance(d, int) for d in sizes):
@@ -142,11 +142,11 @@ def _count(x, axes):
     return cast(reduce_prod(gather(shape_of(x), axes)), x.dtype)
 
 
-def _root(x):
+def _root(x: Variable) -> Variable:
     """The square root, with a derivative of 0 at 0."""
     some = greater_than(x, 0.0)
     return where(some, sqrt(where(some, x, 1.0)), x * 0.0)  # NaN stays NaN
 
 
-def _squeezed(x, axes):
+def _squeezed(x: Variable, axes: list[int]) -> Variable:
     return squeeze(x, axes) if axes else x
