@@ -1,0 +1,126 @@
+"""Graphs for a given opset: newer operators expressed by older ones, which have their older form.
+
+ONNX's own version converter knows few operators, and none inside of loops.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+
+from onnx import TensorProto, defs
+
+from ..backend.passes import EXPORT
+from ..backend.passes.context import Context, apply_passes
+from ..gradients.registry import expressions
+from ..graph.errors import ExportError
+from ..graph.inference import CEILING, element_type
+from ..graph.node import Node, ancestors
+from ..graph.rewrite import rewrite
+from ..graph.site import site_text
+from ..graph.variable import Variable
+from .older_forms import FORMS
+
+OLDEST = 13  # the first opset whose axes of sums, squeezes and splits are inputs, as ours are
+# Operators whose meaning changed: they are expressed by others before these opsets.
+_CHANGED = {"GroupNormalization": 21, "GridSample": 16, "RoiAlign": 16}
+
+
+def check_opset(caller: str, opset: int) -> None:
+    """Raise an ExportError unless models can be written in this opset."""
+    if not OLDEST <= opset <= CEILING:
+        raise ExportError(f"{caller}: opset is {OLDEST} … {CEILING}, not {opset}")
+
+
+def in_opset(targets: Sequence[Variable], opset: int, caller: str) -> list[Variable]:
+    """Return the targets in operators of an opset, in the forms that they have there.
+
+    ExportError names the operators for which there is no way, and the opset that each needs.
+    """
+
+    def express(node: Node, inputs: tuple) -> Sequence[Variable] | None:
+        if node.op_type not in expressions or _since(node.op_type) <= opset:
+            return None
+        outputs = expressions[node.op_type](node.attributes, *inputs)
+        outputs = (outputs,) if isinstance(outputs, Variable) else tuple(outputs)
+        return outputs[: len(node.outputs)]
+
+    expressed = rewrite(targets, express)
+    if expressed != list(targets):
+        expressed = apply_passes(expressed, EXPORT, Context())
+    older = expressed
+    for before, rules in FORMS:
+        if opset < before:
+            older = rewrite(older, lambda node, x, rules=rules: rules[node.op_type](node, x, opset),
+                            only=rules.keys())  # fmt: skip
+    _check(older, opset, caller)
+    return older
+
+
+@cache
+def _since(op_type):
+    """The first opset in which an operator means what it does today."""
+    return _CHANGED.get(op_type) or min(_versions(op_type), default=CEILING)
+
+
+@cache
+def _versions(op_type):
+    every = defs.get_all_schemas_with_history()
+    return sorted(s.since_version for s in every if s.domain == "" and s.name == op_type)
+
+
+def _check(targets, opset, caller):
+    """Check that each operator is one of the opset."""
+    missing: dict[str, tuple[int | None, Node]] = {}
+    for node in _nodes(targets):
+        if not _fits(node, opset):
+            missing.setdefault(node.op_type, (_needed(node, opset), node))
+    if missing:
+        lines = [
+            f"\n  {op_type} needs opset {needed}" + _built(node)
+            if needed
+            else f"\n  {op_type} does not exist in this form in any opset" + _built(node)
+            for op_type, (needed, node) in sorted(missing.items())
+        ]
+        raise ExportError(f"{caller}: not in opset {opset}:" + "".join(lines))
+
+
+def _built(node):
+    return f", built at {site_text(node.site)}" if node.site else ""
+
+
+def _nodes(targets) -> Iterable[Node]:
+    """The nodes behind targets, bodies included."""
+    for node in ancestors(targets):
+        yield node
+        for block in node.blocks.values():
+            yield from _nodes(block.outputs)
+
+
+def _needed(node, opset):
+    """The first later opset that has an operator, or None."""
+    return next((k for k in range(opset + 1, CEILING + 1) if _fits(node, k)), None)
+
+
+def _fits(node, opset):
+    """Whether an opset has an operator with these attributes and inputs, of these types."""
+    if node.domain:
+        return True
+    versions = [v for v in _versions(node.op_type) if v <= opset]
+    if not versions:
+        return False
+    schema = defs.get_schema(node.op_type, opset)
+    explicit = node.inputs[: len(node.inputs) - len(node.captures)]
+    if len(explicit) > schema.max_input or not node.attributes.keys() <= schema.attributes.keys():
+        return False
+    return all(
+        x is None or _type(x) in schema.inputs[min(k, len(schema.inputs) - 1)].types
+        for k, x in enumerate(explicit)
+    )
+
+
+@cache
+def _type_name(dtype):
+    return f"tensor({TensorProto.DataType.Name(element_type(dtype)).lower()})"
+
+
+def _type(x):
+    return _type_name(x.dtype)
