@@ -48,11 +48,12 @@ def export_onnx(
     model is checked with ONNX's checker, strict shape inference included. If the path
     is None it is only returned. A target that draws random numbers adds the input `random_seed`.
 
-    `opset`, 13 … 26, is that of the model, by default 21 or that of the newest operator; ExportError
-    names the operators that it lacks. `ir_version` is the oldest that goes with the opset, by
-    default, so that runtimes of its time read the file. Nodes have the names of their layers, such
-    as `encoder/fc_0/MatMul`. `name`, `description`, `domain` and `model_version` are fields of
-    the file, and so are the entries of `metadata`.
+    The model is of `opset`, 13 … 26, by default 21 or that of the newest operator; ExportError
+    names the operators that an opset lacks. `ir_version` is by default the oldest that goes with
+    the opset, so that runtimes of its time read the file. Nodes have the names of their layers,
+    such as `encoder/fc_0/MatMul`, and what tools have operators for is one of them:
+    normalisations, recurrent layers, and from opset 23 on attention. `name`, `description`,
+    `domain` and `model_version` are fields of the file; `metadata` are its entries.
     """
     session = session or default_session()
     if opset is not None:

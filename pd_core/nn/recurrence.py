@@ -15,6 +15,7 @@ from ..graph.checks import whole
 from ..graph.errors import DTypeError, GraphError, ShapeError
 from ..graph.node import refined
 from ..graph.variable import Operand, Variable, constant, describe, static
+from ..ops.onnx_form import onnx_form
 
 Create = Callable[[str, list[int]], Variable]  # the parameter of this name, in this shape
 Step = Callable[[list[Variable], Variable], list[Variable]]  # (states, row of gates) -> states
@@ -125,7 +126,7 @@ def stacked(
         states = [None] * cell.states if state is None else _as_list(state)
         form = {"layers": num_layers, "directions": len(directions), "act": cell.act}
         inputs = [x, lengths, *states, *weights]
-        results = ops.onnx_form(cell.form, results, *inputs, hidden=hidden, **form)
+        results = onnx_form(cell.form, results, *inputs, hidden=hidden, **form)
     return results[0], tuple(results[1:])
 
 

@@ -81,7 +81,6 @@ from .math import (
 )
 from .matrix import det, einsum, matmul
 from .mode import clip_gradient, mode_switch, scale_gradient, stop_gradient, straight_through
-from .onnx_form import onnx_form
 from .norm import (
     batch_norm,
     group_norm,
