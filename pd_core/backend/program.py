@@ -18,7 +18,8 @@ from .passes import ALWAYS, EXPORT, WEBGPU
 from .passes.context import Context, apply_passes
 from .passes.forms import NO_FORMS, Form
 
-_FORWARD_IDENTITY = {
+# Operators that only the backward pass tells from their first input.
+FORWARD_IDENTITY = {
     *("Identity", "StopGradient", "StraightThrough", "ClipGradient", "ScaleGradient")
 }
 
@@ -93,7 +94,7 @@ def _resolve_modes(targets, slots, training, is_step, forms):
 
     Outside of the steps of a session there are no other ranks.
     """
-    identity = _FORWARD_IDENTITY if is_step else {*_FORWARD_IDENTITY, "SumOverRanks"}
+    identity = FORWARD_IDENTITY if is_step else {*FORWARD_IDENTITY, "SumOverRanks"}
     side = 0 if training else 1
 
     def select(node):

@@ -22,7 +22,7 @@ from ..run.session import Session, default_session
 from ..version import __version__
 from .atomic import atomic_write
 from .folding import folded
-from .opsets import check_opset, in_opset
+from .opsets import check_opset, in_forms_of, in_operators_of
 from .resize import resize
 
 
@@ -80,8 +80,10 @@ def _for_tools(graph, session, opset):
     with fresh_names(), not_recording():
         targets = rewrite(graph.fetches, resize, only={"Resize"})
         if opset is not None:
-            targets = in_opset(targets, opset, "export")
+            targets = in_operators_of(targets, opset)
         targets, origins = folded(targets, session)
+        if opset is not None:
+            targets = in_forms_of(targets, opset, "export")
     states = tuple(v for v in program.leaves(targets) if v.is_persistent)
     return replace(graph, fetches=tuple(targets), states=states), origins
 

@@ -9,14 +9,13 @@ from ..graph.rewrite import substitute
 from ..graph.variable import Variable
 from ..run.session import Session
 
-_SMALL = 1 << 16  # bytes; larger results are kept as they are if they outgrow their inputs
-_DRAWS = {
-    "RandomNormal",
-    "RandomUniform",
-    "RandomNormalLike",
-    "RandomUniformLike",
-    "Bernoulli",
-    "Multinomial",
+_SMALL = 1 << 16  # bytes; what gives a larger result than its inputs is kept
+_KEPT = {
+    # other numbers in every run
+    *("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike"),
+    *("Bernoulli", "Multinomial"),
+    # what runtimes look for to compute in 8 bits
+    *("QuantizeLinear", "DequantizeLinear"),
 }
 
 
@@ -51,13 +50,13 @@ def folded(
 
 
 def _is_foldable(node: Node, inputs, known):
-    if node.blocks or node.domain or not inputs or node.op_type in _DRAWS:
+    if node.blocks or node.domain or not inputs or node.op_type in _KEPT:
         return False
     if not all(x.value is not None or x.is_persistent or x in known for x in inputs):
         return False
     sizes = [d for y in node.outputs for d in y.dims]
     return all(isinstance(d, int) for d in sizes) and (
-        _bytes(node.outputs) <= max(_SMALL, 2 * _bytes(inputs))
+        _bytes(node.outputs) <= max(_SMALL, _bytes(inputs))
     )
 
 

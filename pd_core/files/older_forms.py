@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import ops
 from ..graph.node import Node, apply, new_node
-from ..graph.variable import Inputs, Variable, constant, static
+from ..graph.variable import Inputs, Variable, constant
 
 Form = Callable[[Node, Inputs, int], Sequence[Variable] | None]
 _forms: dict[int, dict[str, Form]] = defaultdict(dict)
@@ -169,11 +169,6 @@ def _shape(node, inputs, opset):
     return (ops.slice(apply("Shape", x), [start], [end], [0]),)
 
 
-@before(15, "CastLike")
-def _cast_like(node, inputs, opset):
-    return (ops.cast(inputs[0], inputs[1].dtype),)
-
-
 @before(14, "BatchNormalization")
 def _batch_norm(node, inputs, opset):
     return _without(node, inputs, opset, training_mode=0)
@@ -183,24 +178,6 @@ def _batch_norm(node, inputs, opset):
 def _reshape(node, inputs, opset):
     """Differs for empty tensors alone, which no zero describes in opset 13."""
     return _without(node, inputs, opset, allowzero=node.attributes.get("allowzero"))
-
-
-@before(14, "HardSwish")
-def _hard_swish(node, inputs, opset):
-    return (inputs[0] * apply("HardSigmoid", inputs[0], alpha=1 / 6, beta=0.5),)
-
-
-@before(14, "Trilu")
-def _triangle(node, inputs, opset):
-    x, k = _padded(inputs, 2)
-    rows, columns = static(x.dims[-2:])
-    if not isinstance(rows, int) or not isinstance(columns, int):
-        rows, columns = (ops.size_of(x, x.rank + axis) for axis in (-2, -1))
-    distance = ops.arange(columns) - ops.unsqueeze(ops.arange(rows), 1)
-    diagonal = constant(np.int64(0)) if k is None else k
-    upper = node.attributes.get("upper", 1)
-    kept = distance >= diagonal if upper else distance <= diagonal
-    return (ops.where(kept, x, constant(0, x.dtype)),)
 
 
 @before(14, "RNN", "GRU", "LSTM")

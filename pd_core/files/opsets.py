@@ -10,6 +10,7 @@ from onnx import TensorProto, defs
 
 from ..backend.passes import EXPORT
 from ..backend.passes.context import Context, apply_passes
+from ..backend.program import FORWARD_IDENTITY
 from ..gradients.registry import expressions
 from ..graph.errors import ExportError
 from ..graph.inference import CEILING, element_type
@@ -17,8 +18,10 @@ from ..graph.node import Node, ancestors
 from ..graph.rewrite import rewrite
 from ..graph.site import site_text
 from ..graph.variable import Variable
+from .expressed import EXPRESSED
 from .older_forms import FORMS
 
+_EXTREMES = 18  # the first opset in which a Scatter keeps the largest or smallest value
 OLDEST = 13  # the first opset whose axes of sums, squeezes and splits are inputs, as ours are
 # Operators whose meaning changed: they are expressed by others before these opsets.
 _CHANGED = {"GroupNormalization": 21, "GridSample": 16, "RoiAlign": 16}
@@ -30,13 +33,13 @@ def check_opset(caller: str, opset: int) -> None:
         raise ExportError(f"{caller}: opset is {OLDEST} … {CEILING}, not {opset}")
 
 
-def in_opset(targets: Sequence[Variable], opset: int, caller: str) -> list[Variable]:
-    """Return the targets in operators of an opset, in the forms that they have there.
-
-    ExportError names the operators for which there is no way, and the opset that each needs.
-    """
+def in_operators_of(targets: Sequence[Variable], opset: int) -> list[Variable]:
+    """Return the targets with operators that are newer than an opset expressed by others."""
 
     def express(node: Node, inputs: tuple) -> Sequence[Variable] | None:
+        since, function = EXPRESSED.get(node.op_type, (0, None))
+        if function is not None and opset < since:
+            return (function(node, inputs),)
         if node.op_type not in expressions or _since(node.op_type) <= opset:
             return None
         outputs = expressions[node.op_type](node.attributes, *inputs)
@@ -44,9 +47,18 @@ def in_opset(targets: Sequence[Variable], opset: int, caller: str) -> list[Varia
         return outputs[: len(node.outputs)]
 
     expressed = rewrite(targets, express)
-    if expressed != list(targets):
-        expressed = apply_passes(expressed, EXPORT, Context())
-    older = expressed
+    if expressed == list(targets):
+        return expressed
+    expressed = rewrite(expressed, lambda node, inputs: inputs[:1], only=FORWARD_IDENTITY)
+    return apply_passes(expressed, EXPORT, Context())
+
+
+def in_forms_of(targets: Sequence[Variable], opset: int, caller: str) -> list[Variable]:
+    """Return the targets with operators in the forms that they have in an opset.
+
+    ExportError names the operators for which there is no way, and the opset that each needs.
+    """
+    older = list(targets)
     for before, rules in FORMS:
         if opset < before:
             older = rewrite(older, lambda node, x, rules=rules: rules[node.op_type](node, x, opset),
@@ -110,6 +122,8 @@ def _fits(node, opset):
     schema = defs.get_schema(node.op_type, opset)
     explicit = node.inputs[: len(node.inputs) - len(node.captures)]
     if len(explicit) > schema.max_input or not node.attributes.keys() <= schema.attributes.keys():
+        return False
+    if node.attributes.get("reduction") in ("max", "min") and opset < _EXTREMES:
         return False
     return all(
         x is None or _type(x) in schema.inputs[min(k, len(schema.inputs) - 1)].types

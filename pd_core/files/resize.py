@@ -46,8 +46,7 @@ def _factors(x, axes, sizes):
     factors = np.ones(x.rank, np.float32)
     for k, size in zip(axes, sizes.value, strict=True):
         factors[k] = np.float32(size) / np.float32(x.dims[k])
-        # a runtime rounds the size down
-        while int(np.float32(x.dims[k]) * factors[k]) < size:
+        while x.dims[k] * float(factors[k]) < size:  # the product is rounded down
             factors[k] = np.nextafter(factors[k], np.float32(np.inf))
     return factors
 

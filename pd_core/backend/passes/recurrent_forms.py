@@ -33,7 +33,7 @@ def recurrent(node: Node, inputs: Sequence[Any]) -> Sequence[Variable]:
         first = 3 * layer * directions
         parts = weights[first : first + 3 * directions]
         y, *ends = _layer(a, rows, lengths, [g[layer] for g in given], parts)
-        finals.append(ends)
+        finals.append(_kept_without_steps(ends, [g[layer] for g in given], lengths))
         y = ops.transpose(y, [0, 2, 1, 3]) if directions > 1 else y
         rows = (
             apply("Reshape", y, np.array([0, 0, directions * a["hidden"]], np.int64))
@@ -45,6 +45,17 @@ def recurrent(node: Node, inputs: Sequence[Any]) -> Sequence[Variable]:
         ops.concat(each, 0) if layers > 1 else each[0] for each in zip(*finals, strict=True)
     ]
     return [refined(y, old.dims) for y, old in zip(outputs, node.outputs, strict=True)]
+
+
+def _kept_without_steps(ends, initial, lengths):
+    """The final states, where a sequence without steps has its initial one.
+
+    ONNX Runtime gives zeros for it.
+    """
+    if lengths is None or initial[0] is None:
+        return ends
+    ran = ops.unsqueeze(lengths > 0, [0, 2])
+    return [ops.where(ran, end, first) for end, first in zip(ends, initial, strict=True)]
 
 
 def _split(state, layers, directions):
