@@ -2,6 +2,7 @@
 
 from . import rules
 from .engine import gradients
+from .jacobians import hessian, hessian_vector_product, jacobian, jvp
 from .registry import elementwise, gradient, gradient_rules, reasons, undefined, zero, zeros
 
 __all__ = [
@@ -9,6 +10,10 @@ __all__ = [
     "gradient",
     "gradient_rules",
     "gradients",
+    "hessian",
+    "hessian_vector_product",
+    "jacobian",
+    "jvp",
     "reasons",
     "undefined",
     "zero",
