@@ -173,8 +173,9 @@ def dimension_names(graph: program.Graph, outputs: Sequence[str] = ()) -> dict[s
     for _, root, automatic in sizes:
         named.setdefault(root, automatic)
     named = _distinct(named)
-    inside = {d for node in ancestors(graph.outputs) for y in node.outputs for d in y.dims}
-    return {d: named[roots[d]] for d in (*inside, *(d for d, _, _ in sizes)) if roots[d] in named}
+    computed = [y for node in ancestors(graph.outputs) for y in node.outputs]
+    inside = {d for y in computed for d in y.dims if isinstance(d, str)}
+    return {d: named[roots[d]] for d in inside | {d for d, _, _ in sizes} if roots[d] in named}
 
 
 class _EqualSizes:

@@ -23,7 +23,8 @@ def hard_swish(node: Node, inputs: Inputs) -> Variable:
 
 def trilu(node: Node, inputs: Inputs) -> Variable:
     """The lower or upper triangle of matrices, zeros elsewhere."""
-    x, k = (*inputs, None)[:2]
+    padded: Inputs = (*inputs, None)
+    x, k = padded[:2]
     rows, columns = static(x.dims[-2:])
     if not isinstance(rows, int) or not isinstance(columns, int):
         rows, columns = (ops.size_of(x, x.rank + axis) for axis in (-2, -1))

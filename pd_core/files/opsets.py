@@ -4,7 +4,7 @@ ONNX's own version converter knows few operators, and none inside of loops.
 """
 
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, partial
 
 from onnx import TensorProto, defs
 
@@ -61,10 +61,14 @@ def in_forms_of(targets: Sequence[Variable], opset: int, caller: str) -> list[Va
     older = list(targets)
     for before, rules in FORMS:
         if opset < before:
-            older = rewrite(older, lambda node, x, rules=rules: rules[node.op_type](node, x, opset),
-                            only=rules.keys())  # fmt: skip
+            rule = partial(_in_form, rules, opset)
+            older = rewrite(older, rule, only=rules.keys())
     _check(older, opset, caller)
     return older
+
+
+def _in_form(rules, opset, node, inputs):
+    return rules[node.op_type](node, inputs, opset)
 
 
 @cache
@@ -73,10 +77,18 @@ def _since(op_type):
     return _CHANGED.get(op_type) or min(_versions(op_type), default=CEILING)
 
 
-@cache
 def _versions(op_type):
-    every = defs.get_all_schemas_with_history()
-    return sorted(s.since_version for s in every if s.domain == "" and s.name == op_type)
+    return _history().get(op_type, [])
+
+
+@cache
+def _history():
+    """{operator: its versions}; ONNX takes milliseconds to list them."""
+    versions: dict[str, list[int]] = {}
+    for schema in defs.get_all_schemas_with_history():
+        if schema.domain == "":
+            versions.setdefault(schema.name, []).append(schema.since_version)
+    return versions
 
 
 def _check(targets, opset, caller):

@@ -15,7 +15,8 @@ _ATTRIBUTES = {"axes", "keep_aspect_ratio_policy"}
 
 def resize(node: Node, inputs: Inputs) -> tuple[Variable] | None:
     """Write a Resize of some axes to known sizes as one of all axes; None to keep the node."""
-    x, roi, scales, sizes = (*inputs, *[None] * (4 - len(inputs)))
+    padded: Inputs = (*inputs, *[None] * (4 - len(inputs)))
+    x, roi, scales, sizes = padded
     axes = node.attributes.get("axes")
     stretched = node.attributes.get("keep_aspect_ratio_policy", "stretch") == "stretch"
     if roi is not None or not stretched or axes is None:
