@@ -32,7 +32,7 @@ def resize(node: Node, inputs: Inputs) -> tuple[Variable] | None:
         return (_written(x, all_scales, None, attributes, known),)
     if all(isinstance(d, int) for d in known):
         return (_written(x, None, constant(np.array(known, np.int64)), attributes, known),)
-    factors = _factors(x, axes, sizes)
+    factors = _factors(x, axes, sizes, attributes.get("mode") != "nearest")
     if factors is not None:
         return (_written(x, factors, None, attributes, known),)
     parts = ops.split(sizes, [1] * len(axes)) if len(axes) > 1 else [sizes]
@@ -40,13 +40,19 @@ def resize(node: Node, inputs: Inputs) -> tuple[Variable] | None:
     return (_written(x, None, ops.concat(target), attributes, known),)
 
 
-def _factors(x, axes, sizes):
-    """The scales that give these sizes, float32 for each axis; None where they are not known."""
+def _factors(x, axes, sizes, may_differ):
+    """The scales that give these sizes, float32 for each axis; None where there are none.
+
+    Unless they `may_differ`, they are those that a runtime divides the sizes to: the nearest pixel
+    changes with the last bit.
+    """
     if sizes.value is None or not all(isinstance(x.dims[k], int) for k in axes):
         return None
     factors = np.ones(x.rank, np.float32)
     for k, size in zip(axes, sizes.value, strict=True):
         factors[k] = np.float32(size) / np.float32(x.dims[k])
+        if not may_differ and x.dims[k] * float(factors[k]) < size:
+            return None
         while x.dims[k] * float(factors[k]) < size:  # the product is rounded down
             factors[k] = np.nextafter(factors[k], np.float32(np.inf))
     return factors

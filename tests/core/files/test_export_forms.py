@@ -170,6 +170,13 @@ def test_resize_is_told_in_stored_numbers():
         assert "axes" not in {a.name for a in node.attribute}
 
 
+def test_the_nearest_pixels_stay_the_same():
+    x = pd.Variable("x", shape=[None, 1, 6, 10])
+    for sizes in ([10, 20], [14, 6], [9, 5]):
+        for mode in ("nearest", "nearest-exact"):
+            compare(pd.interpolate(x, sizes, mode), {"x": normal(2, 1, 6, 10)}, opset=13)
+
+
 def test_resize_of_a_known_batch_has_sizes():
     x = pd.Variable("x", shape=[2, 2, 3, 4])
     model = pd.export_onnx(None, pd.interpolate(x, [5, 9]), inputs=[x])
