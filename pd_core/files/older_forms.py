@@ -28,13 +28,11 @@ def before(opset: int, *op_types: str) -> Callable[[Form], Form]:
     return register
 
 
-def _older(node, inputs, attributes, opset, op_type=None):
+def _older(node, inputs, attributes, opset):
     """The operator with other inputs and attributes, of the same types."""
     while inputs and inputs[-1] is None:
         inputs = inputs[:-1]
-    return new_node(
-        op_type or node.op_type, tuple(inputs), attributes, node.types, opset=opset
-    ).outputs
+    return new_node(node.op_type, tuple(inputs), attributes, node.types, opset=opset).outputs
 
 
 def _without(node, inputs, opset, **defaults: Any):

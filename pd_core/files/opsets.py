@@ -21,10 +21,19 @@ from ..graph.variable import Variable
 from .expressed import EXPRESSED
 from .older_forms import FORMS
 
-_EXTREMES = 18  # the first opset in which a Scatter keeps the largest or smallest value
 OLDEST = 13  # the first opset whose axes of sums, squeezes and splits are inputs, as ours are
 # Operators whose meaning changed: they are expressed by others before these opsets.
 _CHANGED = {"GroupNormalization": 21, "GridSample": 16, "RoiAlign": 16}
+# The first opset in which an attribute may have a value.
+_VALUES = {
+    ("Pad", "mode", "wrap"): 19,
+    ("Resize", "coordinate_transformation_mode", "half_pixel_symmetric"): 19,
+    ("ScatterElements", "reduction", "max"): 18,
+    ("ScatterElements", "reduction", "min"): 18,
+    ("ScatterND", "reduction", "max"): 18,
+    ("ScatterND", "reduction", "min"): 18,
+}
+_VOLUMES = 20  # the first opset whose GridSample takes volumes
 
 
 def check_opset(caller: str, opset: int) -> None:
@@ -40,7 +49,7 @@ def in_operators_of(targets: Sequence[Variable], opset: int) -> list[Variable]:
         since, function = EXPRESSED.get(node.op_type, (0, None))
         if function is not None and opset < since:
             return (function(node, inputs),)
-        if node.op_type not in expressions or _since(node.op_type) <= opset:
+        if node.op_type not in expressions or _since(node) <= opset:
             return None
         outputs = expressions[node.op_type](node.attributes, *inputs)
         outputs = (outputs,) if isinstance(outputs, Variable) else tuple(outputs)
@@ -50,7 +59,8 @@ def in_operators_of(targets: Sequence[Variable], opset: int) -> list[Variable]:
     if expressed == list(targets):
         return expressed
     expressed = rewrite(expressed, lambda node, inputs: inputs[:1], only=FORWARD_IDENTITY)
-    return apply_passes(expressed, EXPORT, Context())
+    # what they are expressed by may be too new as well
+    return in_operators_of(apply_passes(expressed, EXPORT, Context()), opset)
 
 
 def in_forms_of(targets: Sequence[Variable], opset: int, caller: str) -> list[Variable]:
@@ -71,10 +81,11 @@ def _in_form(rules, opset, node, inputs):
     return rules[node.op_type](node, inputs, opset)
 
 
-@cache
-def _since(op_type):
+def _since(node):
     """The first opset in which an operator means what it does today."""
-    return _CHANGED.get(op_type) or min(_versions(op_type), default=CEILING)
+    if node.op_type == "GridSample" and node.inputs[0].rank != 4:
+        return _VOLUMES
+    return _CHANGED.get(node.op_type) or min(_versions(node.op_type), default=CEILING)
 
 
 def _versions(op_type):
@@ -124,6 +135,10 @@ def _needed(node, opset):
     return next((k for k in range(opset + 1, CEILING + 1) if _fits(node, k)), None)
 
 
+def _texts(attributes):
+    return [(key, value) for key, value in attributes.items() if isinstance(value, str)]
+
+
 def _fits(node, opset):
     """Whether an opset has an operator with these attributes and inputs, of these types."""
     if node.domain:
@@ -135,7 +150,7 @@ def _fits(node, opset):
     explicit = node.inputs[: len(node.inputs) - len(node.captures)]
     if len(explicit) > schema.max_input or not node.attributes.keys() <= schema.attributes.keys():
         return False
-    if node.attributes.get("reduction") in ("max", "min") and opset < _EXTREMES:
+    if any(_VALUES.get((node.op_type, *a), 0) > opset for a in _texts(node.attributes)):
         return False
     return all(
         x is None or _type(x) in schema.inputs[min(k, len(schema.inputs) - 1)].types

@@ -103,6 +103,19 @@ def test_what_an_opset_lacks_is_named_with_the_opset_it_needs():
     pd.export_onnx(None, [y, z], opset=18)
 
 
+def test_volumes_are_sampled_by_older_operators():
+    x = pd.Variable("x", shape=[None, 1, 3, 3, 3])
+    y = pd.apply("GridSample", x, normal(2, 2, 2, 2, 3) / 3)
+    compare(y, {"x": normal(2, 1, 3, 3, 3)}, 16)
+
+
+def test_values_of_attributes_that_an_opset_lacks():
+    y = pd.apply("Pad", image(), np.int64([1, 1]), None, np.int64([3]), mode="wrap")
+    with pytest.raises(pd.ExportError, match="not in opset 18:\n  Pad needs opset 19"):
+        pd.export_onnx(None, y, opset=18)
+    compare(y, {"x": normal(2, 2, 4, 6)}, 19)
+
+
 def test_element_types_that_an_opset_lacks():
     x = pd.Variable("x", shape=[None], dtype="int32")
     with pytest.raises(pd.ExportError, match="not in opset 13:\n  Relu needs opset 14"):
