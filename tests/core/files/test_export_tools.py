@@ -21,6 +21,12 @@ OPSETS = range(13, 27)
 QUANTIZED_OPSET = 21  # ONNX Runtime's quantization takes ONNX's Attention of 23 for its own
 
 
+@pytest.fixture(autouse=True)
+def scratch(tmp_path, monkeypatch):
+    """Some tools leave files where they run."""
+    monkeypatch.chdir(tmp_path)
+
+
 @cache
 def exported(name, opset=None):
     """A network's model, its inputs, and the outputs that pd computes from them."""
