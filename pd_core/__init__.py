@@ -6,7 +6,7 @@ from .dynamic import Placeholder, guard, no_grad, to_variable
 from .files.atomic import atomic_write
 from .files.export import export_onnx
 from .files.training_export import export_step
-from .gradients import gradients
+from .gradients import gradients, recompute
 from .graph.errors import (
     BackendError,
     DamagedFile,
@@ -423,6 +423,7 @@ __all__ = [
     "profile",
     "random_classes",
     "reciprocal",
+    "recompute",
     "reduce_max",
     "reduce_mean",
     "reduce_min",

@@ -99,9 +99,11 @@ def _resolve_modes(targets, slots, training, is_step):
     def resolve(node, inputs):
         if node.op_type == "ModeSwitch":
             return (inputs[side],)
+        if node.op_type == "Recompute":
+            return inputs[: len(node.outputs)]
         return inputs[:1] if node.op_type in identity else None
 
-    only = {"ModeSwitch", *identity}
+    only = {"ModeSwitch", "Recompute", *identity}
     stop = set(slots)
     known = {**_recorded_values(ancestors(targets, stop, select), targets, stop), **slots}
     return rewrite(targets, resolve, stop, select, replacements=known, only=only)

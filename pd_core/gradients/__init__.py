@@ -2,6 +2,7 @@
 
 from . import rules
 from .engine import gradients
+from .recompute import recompute
 from .registry import elementwise, gradient, gradient_rules, reasons, undefined, zero, zeros
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "gradient_rules",
     "gradients",
     "reasons",
+    "recompute",
     "undefined",
     "zero",
     "zeros",
