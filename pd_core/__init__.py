@@ -203,6 +203,7 @@ from .ops import (
     while_op,
     zeros_like,
 )
+from .ops.autocast import autocast
 from .ops.operator import apply
 from .optimizers import schedules
 from .optimizers.adaptive import (
@@ -215,6 +216,7 @@ from .optimizers.adaptive import (
 )
 from .optimizers.averaging import MovingAverage
 from .optimizers.base import AdamOptimizer, MomentumOptimizer, SGDOptimizer
+from .optimizers.loss_scaling import LossScaler
 from .optimizers.regularizers import L1, L2, ClipElements, ClipGlobalNorm, ClipNorm
 from .run.numerics import check_numerics
 from .run.profiling import profile
@@ -259,6 +261,7 @@ __all__ = [
     "ImportedModel",
     "LeCun",
     "LoadWarning",
+    "LossScaler",
     "MissingFeed",
     "ModelError",
     "MomentumOptimizer",
@@ -296,6 +299,7 @@ __all__ = [
     "assign",
     "atomic_write",
     "attention",
+    "autocast",
     "avg_pool",
     "batch_norm",
     "beam_search",

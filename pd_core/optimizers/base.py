@@ -14,7 +14,7 @@ from .. import ops
 from ..graph.errors import GraphError
 from ..graph.node import ancestors
 from ..graph.recording import recorder
-from ..graph.update import Update, effects
+from ..graph.update import Assignment, Update, effects
 from ..graph.variable import Variable
 from ..run.session import default_session
 from .kept import kept_tracing
@@ -123,7 +123,7 @@ class Optimizer:
             recording.minimize(self, costs, var_list, retain_graph)
             return Update()
         own = effects(costs)
-        variables = _parameters(costs, own) if var_list is None else var_list
+        variables = parameters_behind(costs, own) if var_list is None else var_list
         variables = list(dict.fromkeys(variables))
         gradients = gradients_by_rows(costs, variables)
         pairs = [(v, g) for v, g in zip(variables, gradients, strict=True) if g is not None]
@@ -164,12 +164,12 @@ class Optimizer:
         return Tracing(self, self.name).update(pairs)
 
 
-def _parameters(costs, own):
-    """The float state that the costs depend on, except what `effects` such as batch norm assign."""
+def parameters_behind(costs: Sequence[Variable], own: Sequence[Assignment]) -> list[Variable]:
+    """Return the float state that the costs depend on, without what `own`, their effects, assign."""
     inputs = [x for node in ancestors(costs) for x in node.inputs if x is not None] + costs
-    own = {a.variable for a in own}
+    moving = {a.variable for a in own}
     floats = dict.fromkeys(x for x in inputs if x.is_persistent and x.dtype.kind == "f")
-    parameters = [v for v in floats if v not in own]
+    parameters = [v for v in floats if v not in moving]
     if not parameters:
         raise GraphError(f"minimize: there are no parameters behind {costs}")
     return parameters
