@@ -5,6 +5,7 @@ from .backend.ort import devices
 from .dynamic import Placeholder, guard, no_grad, to_variable
 from .files.atomic import atomic_write
 from .files.export import export_onnx
+from .files.parameters import load, save
 from .files.training_export import export_step
 from .gradients import gradients, recompute
 from .graph.errors import (
@@ -388,6 +389,7 @@ __all__ = [
     "leaky_relu",
     "less_equal",
     "less_than",
+    "load",
     "local_response_norm",
     "log",
     "log_probability",
@@ -442,6 +444,7 @@ __all__ = [
     "roi_max_pool",
     "rotary_embedding",
     "round",
+    "save",
     "scale_gradient",
     "scan",
     "scan_bounded",

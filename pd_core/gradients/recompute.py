@@ -41,6 +41,7 @@ def recompute(function: Callable[..., Any], *inputs: Any) -> Any:
         *given,
         *captured,
         types=[(y.dims, y.dtype) for y in outputs],
+        given=len(given),
     )
     marked = (marked,) if len(outputs) == 1 else marked
     new = dict(zip(outputs, marked, strict=True))
@@ -68,7 +69,9 @@ def recomputed_gradients(node: Node, *dys: Variable | None) -> Gradients:
     """
     count = len(node.outputs)
     outputs, inputs = _present(node.inputs[:count]), _present(node.inputs[count:])
-    formals = {x: Variable.of(x.dims, x.dtype, x.name) for x in inputs if _is_copied(x)}
+    given, captured = inputs[: node.attributes["given"]], inputs[node.attributes["given"] :]
+    copied = [x for x in given if x.value is None] + [x for x in captured if _is_copied(x)]
+    formals = {x: Variable.of(x.dims, x.dtype, x.name) for x in copied}
     pairs = [(y, dy) for y, dy in zip(outputs, dys, strict=True) if dy is not None]
     arrived = _always_true([v for pair in pairs for v in pair])
 
@@ -101,8 +104,8 @@ def _present(inputs):
 
 
 def _is_copied(x):
-    """Whether the second computation reads a copy: sizes and stored values are read themselves."""
-    return x.value is None and not x.is_persistent and (x.dtype.kind == "f" or not x.node)
+    """Whether a copy of a captured value is read: sizes and stored values are read themselves."""
+    return not x.is_persistent and (x.dtype.kind == "f" or x.node is None)
 
 
 def _always_true(values):

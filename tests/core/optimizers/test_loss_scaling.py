@@ -58,7 +58,7 @@ def test_values_at_hand_follow_the_same_rules():
 
 
 def test_exported_steps_have_the_scale_as_state(tmp_path):
-    x, _, cost, scaler = scaled()
+    _, _, cost, scaler = scaled()
     model = pd.export_step(tmp_path / "step.onnx", scaler.minimize(cost), [cost])
     run = onnxruntime.InferenceSession(model.SerializeToString())
     names, state, rows = [o.name for o in run.get_outputs()], {}, []
@@ -107,16 +107,14 @@ OPTIMIZERS = [
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_parameters_in_float16_are_refused(optimizer):
     w = pd.get_variable("w", data=np.ones(3, "float16"), dtype="float16")
-    with pytest.raises(
-        pd.DTypeError, match=r"the parameter w: float16\[3\].* do not update\n.*aut"
-    ):
+    with pytest.raises(pd.DTypeError, match=r"the parameter w: float16\[3\].* do not update"):
         optimizer(0.1).minimize(pd.reduce_sum(w * w))
     with pd.guard(), pytest.raises(pd.DTypeError, match="do not update"):
         optimizer(0.1).minimize(pd.reduce_sum(w * w))
 
 
 def test_arguments_are_checked():
-    with pytest.raises(TypeError, match="LossScaler: takes an optimizer, not 0.1"):
+    with pytest.raises(TypeError, match=r"LossScaler: takes an optimizer, not 0\.1"):
         pd.LossScaler(0.1)
     for arguments in ({"initial_scale": 0.0}, {"growth_factor": 1.0}, {"backoff_factor": 1.0}):
         with pytest.raises(ValueError, match="LossScaler: a scale is positive"):
