@@ -40,6 +40,7 @@ from .graph.variable import Variable, constant
 from .importing import ImportedModel, import_onnx
 from .nn import functional as layer
 from .nn.functional import conv2d, embedding, fc, gru, lstm, simple_rnn, softmax
+from .nn.graph_summary import summary
 from .ops import (
     BeamExpansion,
     PaddedSegments,
@@ -483,6 +484,7 @@ __all__ = [
     "sub",
     "subgraph",
     "sum_over_ranks",
+    "summary",
     "tanh",
     "to_variable",
     "trainable_variables",
