@@ -14,7 +14,7 @@ from ..graph.layers import layers_of, parameters_of
 from ..graph.multiply_adds import multiply_adds
 from ..graph.node import Block, Node, ancestors
 from ..graph.update import effects
-from ..graph.variable import Shape, Variable, static
+from ..graph.variable import Variable, static
 from ..run.session import Session, default_session
 from .summary import table
 
@@ -191,7 +191,7 @@ def _summarized(order, moving, fed, known):
 
 def _numbers(known: Mapping) -> Callable[[Variable], tuple[int, ...] | None]:
     def sizes(x):
-        shape: Shape = [d if isinstance(d, int) else known.get(d) for d in x.dims]
+        shape: Any = [d if isinstance(d, int) else known.get(d) for d in x.dims]
         return None if None in shape else static(shape)
 
     return sizes

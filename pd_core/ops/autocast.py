@@ -50,8 +50,8 @@ def autocast(targets: _Targets, dtype: DTypeLike | str = "float16") -> _Targets:
     for v in wanted:
         if not isinstance(v, Variable):
             raise TypeError(f"autocast: takes Variables, not {v!r}")
-    assigned = [a.value for a in effects(wanted)]
-    order = ancestors([*assigned, *wanted])
+    stored: list[Variable] = [a.value for a in effects(wanted)]
+    order = ancestors([*stored, *wanted])
     _check_dtype(dtype, order)
     new: dict[Variable, Variable] = {}
     for node in order:
@@ -131,18 +131,13 @@ def _half(x):
 
 def _in_half(node, inputs):
     """The outputs of a node on inputs in float16, cast to the types of its own outputs."""
-    count = len(node.outputs)
     known = [y.dims for y in node.outputs]
-    outputs = apply(
-        node.op_type,
-        *inputs,
-        outputs=count,
-        known=known,
-        opset=node.opset,
-        **node.attributes,
+    count: Any = len(known)
+    outputs: Any = apply(
+        node.op_type, *inputs, outputs=count, known=known, opset=node.opset, **node.attributes
     )
-    outputs = (outputs,) if count == 1 else outputs
+    halves = (outputs,) if count == 1 else outputs
     return [
         y if y.dtype == old.dtype else cast(y, old.dtype)
-        for y, old in zip(outputs, node.outputs, strict=True)
+        for y, old in zip(halves, node.outputs, strict=True)
     ]

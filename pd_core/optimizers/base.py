@@ -166,7 +166,8 @@ class Optimizer:
 
 def parameters_behind(costs: Sequence[Variable], own: Sequence[Assignment]) -> list[Variable]:
     """Return the float state that the costs depend on, without what the effects `own` assign."""
-    inputs = [x for node in ancestors(costs) for x in node.inputs if x is not None] + costs
+    inputs = [x for node in ancestors(costs) for x in node.inputs if x is not None]
+    inputs += costs
     moving = {a.variable for a in own}
     floats = dict.fromkeys(x for x in inputs if x.is_persistent and x.dtype.kind == "f")
     parameters = [v for v in floats if v not in moving]
