@@ -98,7 +98,8 @@ def summary(
     for v in wanted:
         if not isinstance(v, Variable):
             raise TypeError(f"summary: takes Variables, not {v!r}")
-    order = ancestors(wanted, select=_inference)
+    # the mark of a segment that is computed again is no operator of its own
+    order = [n for n in ancestors(wanted, select=_inference) if n.op_type != "Recompute"]
     known = dict(sizes or {})
     values = _feed_values(order, wanted, feeds or {}, known)
     _evaluate_sizes(order, values, known, session or default_session())

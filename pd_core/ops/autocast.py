@@ -54,10 +54,12 @@ def autocast(targets: _Targets, dtype: DTypeLike | str = "float16") -> _Targets:
     order = ancestors([*stored, *wanted])
     _check_dtype(dtype, order)
     new: dict[Variable, Variable] = {}
+    borders = {x for node in order if node.op_type == "Recompute" for x in node.inputs}
     for node in order:
         inputs = tuple([new.get(x, x) for x in node.inputs])
         with in_place_of(node):
-            outputs = _outputs(node, inputs, new)
+            own = {new.get(x, x) for x in borders.intersection(node.inputs)}
+            outputs = _outputs(node, inputs, new, own)
         for old, output in zip(node.outputs, outputs, strict=True):
             new[old] = output
     result: Any = [new.get(v, v) for v in wanted]
@@ -76,9 +78,12 @@ def _check_dtype(dtype, order):
         raise DTypeError(f"autocast: the dtype is 'float16', not {dtype!r}")
 
 
-def _outputs(node: Node, inputs: Inputs, new: dict) -> Sequence[Variable]:
-    """What takes the place of the outputs of a node, with their types."""
-    halves = _halves(node, inputs)
+def _outputs(node: Node, inputs: Inputs, new: dict, borders: set) -> Sequence[Variable]:
+    """What takes the place of the outputs of a node, with their types.
+
+    `borders` are inputs that segments which are computed again begin with: these are read as such.
+    """
+    halves = _halves(node, inputs, borders)
     if halves is not None:
         return _in_half(node, halves)
     if node.effects:
@@ -98,7 +103,7 @@ def _outputs(node: Node, inputs: Inputs, new: dict) -> Sequence[Variable]:
     return node.outputs if inputs == node.inputs else rebuilt(node, inputs).outputs
 
 
-def _halves(node, inputs):
+def _halves(node, inputs, borders):
     """The inputs in float16 if the node is computed in it, else None."""
     singles = [x for x in inputs if x is not None and x.dtype == np.float32]
     if node.domain or not singles:
@@ -108,7 +113,7 @@ def _halves(node, inputs):
             return None
     elif node.op_type not in HALF:
         return None
-    return [x if x is None or x.dtype != np.float32 else _half(x) for x in inputs]
+    return [x if x is None or x.dtype != np.float32 else _half(x, borders) for x in inputs]
 
 
 def _is_widened(x):
@@ -125,8 +130,8 @@ def _is_exchangeable(x):
     return x.is_persistent or x.source is not None
 
 
-def _half(x):
-    return x.node.inputs[0] if _is_widened(x) else cast(x, np.float16)
+def _half(x, borders):
+    return x.node.inputs[0] if _is_widened(x) and x not in borders else cast(x, np.float16)
 
 
 def _in_half(node, inputs):

@@ -5,6 +5,7 @@ import sys
 from functools import partial
 
 import numpy as np
+import onnxruntime
 import pytest
 
 import pd_core as pd
@@ -109,6 +110,40 @@ def test_a_result_without_a_computed_float_is_refused():
     x = pd.Variable([3], name="x")
     with pytest.raises(pd.GraphError, match="recompute: <lambda> returned no float"):
         pd.recompute(lambda v: v, x)
+
+
+def test_exported_steps_compute_again(tmp_path, rng):
+    """A segment of a static graph in a file, and on ONNX's reference evaluator."""
+    image = rng.normal(size=(5, 4)).astype("float32")
+    x = pd.Variable([None, 4], name="x")
+    w = pd.get_variable("w", data=np.eye(4, dtype="float32"))
+    y = pd.recompute(lambda h: pd.tanh(pd.matmul(pd.exp(h), w)), x)
+    cost = pd.reduce_sum(pd.square(y))
+    step = pd.SGDOptimizer(0.1).minimize(cost)
+    model = pd.export_step(None, step, [cost])
+    assert [n.op_type for n in model.graph.node].count("Exp") == 2
+    run = onnxruntime.InferenceSession(model.SerializeToString())
+    expected = np.tanh(np.exp(image))
+    new = np.eye(4) - 0.1 * np.exp(image).T @ (2 * expected * (1 - expected**2))
+    np.testing.assert_allclose(run.run(["w_next"], {"x": image})[0], new, rtol=1e-4, atol=1e-5)
+    session = pd.Session(device="reference")
+    session.eval(step, {x: image})
+    np.testing.assert_allclose(session.get(w), new, rtol=1e-4, atol=1e-5)
+
+
+def test_what_is_not_finite_is_found():
+    x = pd.Variable([None], name="x")
+    y = pd.recompute(lambda h: pd.sqrt(pd.log(h)), x)
+    cost = pd.reduce_sum(y)
+    with pytest.raises(pd.NumericError, match="Sqrt"), pd.check_numerics():
+        pd.eval([cost, pd.gradients(cost, [x])[0]], {x: [0.5]})
+
+
+def test_summaries_count_a_segment_once():
+    x = pd.Variable([None, 3], name="x")
+    layer = nn.FC(4)
+    table = pd.summary(layer(x), {x: (2, 3)})
+    assert pd.summary(pd.recompute(layer, x), {x: (2, 3)}) == table
 
 
 PEAK = """
