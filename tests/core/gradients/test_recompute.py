@@ -154,11 +154,11 @@ def block(h, i):
         weight = pd.get_variable(f"w{i}{k}", [256, 256], initializer=pd.Xavier())
         h = pd.gelu(pd.tanh(pd.matmul(h, weight)))
     return h
-for i in range(8):
+for i in range(6):
     h = pd.recompute(block, h, i) if sys.argv[1] == "1" else block(h, i)
 cost = pd.reduce_mean(pd.square(h))
 step = pd.SGDOptimizer(0.1).minimize(cost)
-image = np.ones([4096, 256], "float32")
+image = np.ones([2048, 256], "float32")
 pd.eval(cost, {x: image})
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 pd.eval(step, {x: image})

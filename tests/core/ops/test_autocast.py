@@ -146,14 +146,14 @@ def test_types_without_kernels_are_refused():
 
 
 def test_recomputed_segments_get_their_gradients(rng):
-    """The values between two segments are inputs of the second, also where they are float16."""
+    """The input of a segment is one also where it is computed in float16."""
     image = rng.normal(size=(8, 4)).astype("float32")
     results = []
     for segment in (lambda function, x: function(x), pd.recompute):
         pd.reset(seed=0)
         x = pd.Variable([None, 4], name="x")
         first, second = nn.FC(4), nn.FC(4)
-        y = segment(lambda h, layer=second: pd.tanh(layer(h)), segment(first, x))
+        y = segment(lambda h, layer=second: pd.tanh(layer(h)), first(x))
         cost = pd.autocast(pd.reduce_mean(pd.square(y)))
         variables = [*first.parameters(), *second.parameters()]
         results.append(pd.eval(pd.gradients(cost, variables), {x: image}))
