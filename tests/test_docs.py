@@ -1,5 +1,6 @@
 """The Python examples of README and docs run, each page as one program."""
 
+import doctest
 import inspect
 import re
 from pathlib import Path
@@ -14,6 +15,8 @@ from pd_core.gradients import __main__ as operator_table
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 EXAMPLE = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
+REFERENCE = sorted((ROOT / "docs" / "api").glob("*.md"))
+DOCUMENTED = re.compile(r"^```{auto\w+} (\S+)\n.*?^```\n\n```pycon\n(.*?)^```", re.M | re.S)
 OF_PYTORCH = re.compile(r"^```py\n(.*?)^```", re.M | re.S)
 
 
@@ -105,3 +108,52 @@ def test_few_concepts_and_one_word_for_each():
     assert nouns == ["Variable", "op", "namespace", "eval", "Optimizer"]
     public = {name for name, thing in vars(pd).items() if not inspect.ismodule(thing)}
     assert not public & {"cmd", "name_scope", "run", "execute", "Executor", "tensor"}
+
+
+# ---- the reference
+
+
+def reference(page):
+    """{name: its examples} of a page of the reference."""
+    return dict(DOCUMENTED.findall(page.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("page", REFERENCE, ids=lambda page: page.name)
+def test_examples_of_the_reference(page, tmp_path, monkeypatch):
+    """Each name has its own names and session."""
+    monkeypatch.chdir(tmp_path)
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    for name, text in reference(page).items():
+        names = {"np": np, "pd": pd}
+        test = doctest.DocTestParser().get_doctest(text, names, name, str(page), 0)
+        assert test.examples, f"{name} has no example"
+        with pd.fresh():
+            runner.run(test)
+    assert runner.summarize(verbose=False).failed == 0
+
+
+def test_the_reference_has_every_public_name():
+    modules = {name for name in pd.__all__ if inspect.ismodule(getattr(pd, name))}
+    names = {f"pd_core.{name}" for name in set(pd.__all__) - modules if name != "__version__"}
+    for module in sorted(modules - {"layer"}):  # whose names are those of pd.nn in lower case
+        things = getattr(pd, module)
+        public = getattr(things, "__all__", None) or own_names(things)
+        names |= {f"pd_core.{module}.{name}" for name in public if name != "METRICS"}
+    documented = [name for page in REFERENCE for name in reference(page)]
+    assert sorted(documented) == sorted(names)
+
+
+def own_names(module):
+    """The classes and functions that a module without `__all__` defines."""
+    return [
+        name
+        for name, thing in vars(module).items()
+        if not name.startswith("_") and getattr(thing, "__module__", "") == module.__name__
+    ]
+
+
+def test_the_site_has_every_page():
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    pages = {p.relative_to(ROOT / "docs").with_suffix("") for p in (ROOT / "docs").rglob("*.md")}
+    listed = set(map(Path, re.findall(r"^[\w/]+$", index, re.M)))
+    assert listed == pages - {Path("index"), Path("package")}

@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from ..graph.arrays import as_array
 from ..graph.errors import GraphError, ShapeError
 from ..graph.recording import recorder
 from ..graph.update import Update
-from ..graph.variable import Operand, Variable, as_array, static
+from ..graph.variable import Operand, Variable, static
 from ..optimizers.row_sparse import RowGradient, gradients_by_rows
 from .plan import Plan, Targets
 from .state import State, current_state

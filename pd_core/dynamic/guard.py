@@ -152,16 +152,6 @@ def _detach(v):
         return ops.identity(v)
 
 
-def _rows(v):
-    if not v.has_value:
-        raise TypeError(f"{v!r} cannot be iterated over while the graph is built")
-    if not v.dims:
-        raise TypeError(f"{v!r} is a scalar and has no rows")
-    from .. import ops
-
-    return [ops.gather(v, k) for k in range(len(v))]
-
-
 provide(
     backward=backward,
     clear_gradient=clear_gradient,
@@ -169,6 +159,5 @@ provide(
     gradient=gradient,
     known_shape=_known_shape,
     numpy=_numpy,
-    rows=_rows,
     shown=_shown,
 )

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
+from ..graph.arrays import as_array
 from ..graph.errors import NotComputed
 from ..graph.nested import variables_in
 from ..graph.node import Node, refined, typed
 from ..graph.recorded import Form, Recorded, form, type_key
 from ..graph.recording import as_number
 from ..graph.site import user_site
-from ..graph.variable import Variable, as_array, constant
+from ..graph.variable import Variable, constant
 from ..run.exchange import draw_seed
 from .placeholder import Placeholder
 from .recorded_types import checked_types, leaf_dims, with_hash

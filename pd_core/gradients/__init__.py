@@ -2,6 +2,7 @@
 
 from . import rules
 from .engine import gradients
+from .jacobians import hessian, hessian_vector_product, jacobian, jvp
 from .recompute import recompute
 from .registry import elementwise, gradient, gradient_rules, reasons, undefined, zero, zeros
 
@@ -10,6 +11,10 @@ __all__ = [
     "gradient",
     "gradient_rules",
     "gradients",
+    "hessian",
+    "hessian_vector_product",
+    "jacobian",
+    "jvp",
     "reasons",
     "recompute",
     "undefined",

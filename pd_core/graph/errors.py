@@ -6,7 +6,8 @@ from typing import ParamSpec, TypeVar
 
 from .site import Site, site_text, without_own_frames
 
-P, R = ParamSpec("P"), TypeVar("R")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class GraphError(ValueError):

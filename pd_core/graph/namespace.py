@@ -4,9 +4,10 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike, DTypeLike
 
+from .arrays import as_array
 from .errors import DTypeError, NameConflict, ShapeError
 from .names import close_prefix, current_namespace, names, open_prefix
-from .variable import Shape, Variable, as_array
+from .variable import Shape, Variable
 
 
 class Namespace:

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable
 
+from .arrays import as_array
 from .errors import DTypeError, GraphError, ShapeError
 from .node import ancestors
 from .recording import recorder
-from .variable import Operand, Variable, as_array
+from .variable import Operand, Variable
 
 
 class Update:

@@ -1,15 +1,16 @@
 """Variables: typed, shaped values of a graph."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import blake2b
 from itertools import count
 from math import copysign
-from typing import Any, Self, Union, cast
+from typing import Any, Self, Union, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
+from .arrays import as_array
 from .errors import DTypeError, ShapeError
 from .initializers import Constant, Gaussian, Initializer, Uniform, Value, fan_in
 from .names import register
@@ -44,6 +45,26 @@ def open_dim() -> str:
 def is_open(d: object) -> bool:
     """Return whether a run-time size may also be 1."""
     return isinstance(d, str) and d.startswith("?*")
+
+
+class Method:
+    """A method of Variables that calls an op with the Variable as its first argument.
+
+    The packages above this one `provide` the op.
+    """
+
+    def __init__(self, op: str):
+        self.op = op
+        self.__doc__ = f"Call `pd.{op}` with it as the first argument."
+
+    @overload
+    def __get__(self, x: None, owner: Any) -> "Method": ...
+
+    @overload
+    def __get__(self, x: "Variable", owner: Any) -> Callable[..., "Variable"]: ...
+
+    def __get__(self, x: Any, owner: Any) -> Any:
+        return self if x is None else partial(_provided[self.op], x)
 
 
 class Variable:
@@ -354,11 +375,79 @@ class Variable:
     def __ge__(self, other: Operand) -> "Variable":
         return _provided["greater_equal"](self, other)
 
+    def __mod__(self, other: Operand) -> "Variable":
+        return _provided["mod"](self, other)
+
+    def __rmod__(self, other: Operand) -> "Variable":
+        return _provided["mod"](other, self)
+
+    def __floordiv__(self, other: Operand) -> "Variable":
+        return _provided["floor_div"](self, other)
+
+    def __rfloordiv__(self, other: Operand) -> "Variable":
+        return _provided["floor_div"](other, self)
+
+    def __and__(self, other: Operand) -> "Variable":
+        return _provided["logical_and"](self, other)
+
+    def __or__(self, other: Operand) -> "Variable":
+        return _provided["logical_or"](self, other)
+
+    def __xor__(self, other: Operand) -> "Variable":
+        return _provided["logical_xor"](self, other)
+
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+
+    def __invert__(self) -> "Variable":
+        return _provided["logical_not"](self)
+
     def __neg__(self) -> "Variable":
         return _provided["neg"](self)
 
     def __abs__(self) -> "Variable":
         return _provided["abs"](self)
+
+    def __getitem__(self, key: Any) -> "Variable":
+        return _provided["get_item"](self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise TypeError(
+            f"{self.name}: {describe(self)} cannot be changed in place\n"
+            "  hint: index_update() returns a changed copy, assign() stores a new value"
+        )
+
+    @property
+    def T(self) -> "Variable":
+        """The axes in reverse order."""
+        return _provided["transpose"](self)
+
+    @property
+    def mT(self) -> "Variable":
+        """The last two axes exchanged: each matrix of a stack transposed."""
+        return _provided["matrix_transpose"](self)
+
+    def reshape(self, *shape: Any) -> "Variable":
+        """Return `pd.reshape` of it; the sizes are one argument or several."""
+        return _provided["reshape"](self, shape[0] if len(shape) == 1 else list(shape))
+
+    def transpose(self, *order: Any) -> "Variable":
+        """Return `pd.transpose` of it; the axes are one argument, several or none."""
+        single = len(order) == 1 and not isinstance(order[0], int)
+        return _provided["transpose"](self, (order[0] if single else list(order)) or None)
+
+    sum, mean, max, min = (Method(f"reduce_{n}") for n in ("sum", "mean", "max", "min"))
+    prod, any, all = (Method(f"reduce_{n}") for n in ("prod", "any", "all"))
+    std, var, norm, logsumexp = Method("std"), Method("var"), Method("norm"), Method("logsumexp")
+    argmax, argmin = Method("arg_max"), Method("arg_min")
+    cumsum, cumprod = Method("cum_sum"), Method("cum_prod")
+    sort, argsort, topk = Method("sort"), Method("argsort"), Method("top_k")
+    flatten, squeeze, unsqueeze = Method("flatten"), Method("squeeze"), Method("unsqueeze")
+    expand, tile, repeat, flip = Method("expand"), Method("tile"), Method("repeat"), Method("flip")
+    astype, abs, pow, matmul = Method("cast"), Method("abs"), Method("pow"), Method("matmul")
+    exp, log, sqrt, square = Method("exp"), Method("log"), Method("sqrt"), Method("square")
+    sin, cos, tanh, sigmoid = Method("sin"), Method("cos"), Method("tanh"), Method("sigmoid")
+    relu, softmax, log_softmax = Method("relu"), Method("softmax"), Method("log_softmax")
+    floor, round, sign = Method("floor"), Method("round"), Method("sign")
 
     def uniform(self, low: float = -1.0, high: float = 1.0) -> None:
         """Draw the stored value anew, uniform on [low, high), in the default session.
@@ -461,44 +550,6 @@ def _recorded_constant(value, dtype):
     # the types of results depend on small whole numbers: sizes, axes, …
     changes = changes and (known.dtype.kind == "f" or cast(np.ndarray, known.value).size > 64)
     return cast(Any, recorder()).changing(known) if changes else known
-
-
-def as_array(value: ArrayLike, dtype: DTypeLike | None = None, label: str = "") -> np.ndarray:
-    """Copy a value into an array of numbers; DTypeError where the dtype would change them.
-
-    Rounding to another float type does not count as a change; without a dtype, float64 becomes
-    float32. `label` begins the message of an error.
-    """
-    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-        raise _dtype_error(label, value, "masked elements, which have no value")
-    try:
-        array = np.asarray(value)
-    except DTypeError:  # of a Variable among them
-        raise _dtype_error(label, value, "object values") from None
-    except ValueError:
-        raise _dtype_error(label, value, "rows of different lengths") from None
-    if array.dtype.kind not in "fiub":
-        raise _dtype_error(label, value, f"{array.dtype} values")
-    if dtype is None:
-        dtype = np.float32 if array.dtype == np.float64 else array.dtype
-    dtype = np.dtype(dtype)
-    if not _represents(array, dtype):
-        raise _dtype_error(label, value, f"{array.dtype} values where {dtype} is needed")
-    return np.array(array, dtype, order="C")
-
-
-def _dtype_error(label, value, what):
-    text = repr(value)
-    text = text if len(text) <= 60 else f"{text[:60]}…"
-    return DTypeError(f"{label}{': ' if label else ''}cannot take {what}, {text}")
-
-
-def _represents(array, dtype):
-    """Return whether this dtype holds the values of an array exactly; floats may be rounded."""
-    if dtype.kind == "f" or np.can_cast(array.dtype, dtype):
-        return True
-    with np.errstate(invalid="ignore"):  # NaN is no integer
-        return bool((array.astype(dtype) == array).all())
 
 
 def _exclusive(what, named, positional):

@@ -17,10 +17,11 @@ from onnx import (
 )
 
 from .. import ops
+from ..graph.arrays import as_array
 from ..graph.checks import whole
 from ..graph.errors import DamagedModel, ModelError
 from ..graph.node import apply
-from ..graph.variable import Variable, as_array, constant
+from ..graph.variable import Variable, constant
 
 OLDEST = 7
 

@@ -1,10 +1,14 @@
-"""Convolutional layers as functions; sizes are one number, or one for each spatial axis."""
+"""Convolutional layers as functions; sizes are one number, or one for each spatial axis.
+
+The padding of a convolution may also be "same" or "valid", see `pd.conv`.
+"""
 
 from .. import ops
 from ..graph.checks import per_axis
 from ..graph.errors import ShapeError
 from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant
+from ..ops.conv import Padding
 from .parameter import Activation, Bias, Parameter, Sizes, activation, layer_name, parameter
 
 # What an input with this number of spatial axes is called.
@@ -17,7 +21,7 @@ def conv1d(
     num_filters: int,
     filter_size: Sizes,
     stride: Sizes = 1,
-    padding: Sizes = 0,
+    padding: Padding = 0,
     dilation: Sizes = 1,
     groups: int = 1,
     act: Activation = None,
@@ -35,7 +39,7 @@ def conv2d(
     num_filters: int,
     filter_size: Sizes,
     stride: Sizes = 1,
-    padding: Sizes = 0,
+    padding: Padding = 0,
     dilation: Sizes = 1,
     groups: int = 1,
     act: Activation = None,
@@ -53,7 +57,7 @@ def conv3d(
     num_filters: int,
     filter_size: Sizes,
     stride: Sizes = 1,
-    padding: Sizes = 0,
+    padding: Padding = 0,
     dilation: Sizes = 1,
     groups: int = 1,
     act: Activation = None,

@@ -1,6 +1,5 @@
 """Losses as layers: an op, and the reduction of its values, "mean", "sum" or "none"."""
 
-from collections.abc import Callable
 from typing import Literal
 
 from .. import ops
@@ -46,25 +45,18 @@ class _Loss(Layer):
             raise ShapeError(f"{self._kind}: {describe(x)} for targets {describe(target)}")
         return x, target
 
-    def _by_row(self, loss: Callable, rows: Operand, label: Operand) -> Variable:
-        """Return the losses of rows [..., C] in the shape of their labels, [...] or [..., 1]."""
-        rows, label = constant(rows), constant(label)
-        column = label.rank == rows.rank and label.dims[-1] == 1
-        if not rows.rank or not isinstance(rows.dims[-1], int):
-            raise ShapeError(f"{self._kind}: takes [..., C] with known C, not {describe(rows)}")
-        if label.rank + 1 != rows.rank and not column:
-            raise ShapeError(f"{self._kind}: labels {describe(label)} for {describe(rows)}")
-        if rows.rank == 2:
-            return ops.reshape_like(loss(rows, label), label)
-        flat = loss(ops.reshape(rows, [-1, rows.dims[-1]]), ops.reshape(label, [-1]))
-        return ops.reshape_like(flat, label)
+    def _of_labels(self, losses: Variable, label: Operand, axis: int) -> Variable:
+        """Return losses, of size 1 along the axis of the classes, in the shape of int labels."""
+        label = constant(label)
+        column = label.rank == losses.rank and label.dtype.kind != "f"
+        return losses if column else ops.squeeze(losses, [axis])
 
 
 class SoftmaxCrossEntropy(_Loss):
     """Cross-entropy of logits [..., C] with int labels [...] or [..., 1].
 
-    `weight` [C], `ignore_index` and `label_smoothing` are those of `pd.softmax_cross_entropy`. The
-    mean is divided by the weights of the labels; those that are ignored do not count.
+    The arguments, and targets that hold probabilities, are those of `pd.softmax_cross_entropy`.
+    The mean is divided by the weights of the labels; those that are ignored do not count.
     """
 
     def __init__(
@@ -73,27 +65,25 @@ class SoftmaxCrossEntropy(_Loss):
         ignore_index: int | None = None,
         label_smoothing: float = 0.0,
         reduction: Reduction = "mean",
+        axis: int = -1,
         name: str | None = None,
     ) -> None:
         super().__init__(reduction, name)
-        self.weight, self.ignore_index = weight, ignore_index
+        self.weight, self.ignore_index, self.axis = weight, ignore_index, axis
         self.label_smoothing = label_smoothing
 
     def forward(self, logits: Operand, label: Operand) -> Variable:
         """Return the loss, a scalar unless it is not reduced."""
-
-        def loss(logits, label):
-            options = (self.weight, self.ignore_index, self.label_smoothing)
-            return ops.softmax_cross_entropy(logits, label, *options)
-
-        losses = self._by_row(loss, logits, label)
+        options = (self.weight, self.ignore_index, self.label_smoothing, self.axis)
+        losses = ops.softmax_cross_entropy(logits, label, *options)
+        losses = self._of_labels(losses, label, self.axis)
         return self._reduced(losses, _weights(label, self.weight, self.ignore_index))
 
 
 class NLL(_Loss):
     """Negative log-likelihood of log-probabilities [..., C] with int labels [...] or [..., 1].
 
-    `weight` and `ignore_index` are those of `SoftmaxCrossEntropy`.
+    `weight`, `ignore_index` and `axis` are those of `SoftmaxCrossEntropy`.
     """
 
     def __init__(
@@ -101,27 +91,36 @@ class NLL(_Loss):
         weight: Operand | None = None,
         ignore_index: int | None = None,
         reduction: Reduction = "mean",
+        axis: int = -1,
         name: str | None = None,
     ) -> None:
         super().__init__(reduction, name)
-        self.weight, self.ignore_index = weight, ignore_index
+        self.weight, self.ignore_index, self.axis = weight, ignore_index, axis
 
     def forward(self, log_probability: Operand, label: Operand) -> Variable:
         """Return the loss, a scalar unless it is not reduced."""
-
-        def loss(rows, label):
-            return ops.negative_log_likelihood(rows, label, self.weight, self.ignore_index)
-
-        losses = self._by_row(loss, log_probability, label)
+        options = (self.weight, self.ignore_index, self.axis)
+        losses = ops.negative_log_likelihood(log_probability, label, *options)
+        losses = self._of_labels(losses, label, self.axis)
         return self._reduced(losses, _weights(label, self.weight, self.ignore_index))
 
 
 class CrossEntropy(_Loss):
-    """Cross-entropy of probabilities [..., C] with int labels [...] or [..., 1]."""
+    """Cross-entropy of probabilities [..., C] with int labels [...] or [..., 1].
+
+    `axis` is that of `SoftmaxCrossEntropy`.
+    """
+
+    def __init__(
+        self, reduction: Reduction = "mean", axis: int = -1, name: str | None = None
+    ) -> None:
+        super().__init__(reduction, name)
+        self.axis = axis
 
     def forward(self, probability: Operand, label: Operand) -> Variable:
         """Return the loss, a scalar unless it is not reduced."""
-        return self._reduced(self._by_row(ops.cross_entropy, probability, label))
+        losses = ops.cross_entropy(probability, label, self.axis)
+        return self._reduced(self._of_labels(losses, label, self.axis))
 
 
 class MSE(_Loss):
@@ -176,7 +175,10 @@ class KLDiv(_Loss):
 
 
 def _weights(label, weight, ignore_index):
-    """Return the weights of the labels in a mean; None if all of them are 1."""
-    if weight is None and ignore_index is None:
+    """Return the weights of the labels in a mean; None if all of them are 1.
+
+    Targets that hold probabilities have none, as in PyTorch.
+    """
+    if (weight is None and ignore_index is None) or constant(label).dtype.kind == "f":
         return None
     return ops.label_weights(label, weight, ignore_index)

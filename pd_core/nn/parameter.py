@@ -25,14 +25,25 @@ Bias = Parameter | bool  # what `B` takes
 Sizes = int | Sequence[int]
 
 activations: dict[str, Callable[[Variable], Variable]] = {
+    "celu": ops.celu,
+    "elu": ops.elu,
     "exp": ops.exp,
     "gelu": ops.gelu,
+    "hard_sigmoid": ops.hard_sigmoid,
+    "hard_swish": ops.hard_swish,
+    "hard_tanh": ops.hard_tanh,
     "leaky_relu": ops.leaky_relu,
+    "mish": ops.mish,
     "relu": ops.relu,
+    "relu6": ops.relu6,
+    "selu": ops.selu,
     "sigmoid": ops.sigmoid,
+    "silu": ops.silu,
     "softmax": ops.softmax,
     "softplus": ops.softplus,
+    "softsign": ops.softsign,
     "square": ops.square,
+    "tanhshrink": ops.tanhshrink,
     "tanh": ops.tanh,
 }
 

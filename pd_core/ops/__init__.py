@@ -1,6 +1,48 @@
 """Op functions by family: each adds one or a few nodes to the graph; none creates parameters."""
 
-from .activation import gelu, leaky_relu, relu, relu_grad, sigmoid, softplus, softsign, tanh
+from . import face
+from .activation import (
+    celu,
+    elu,
+    gelu,
+    glu,
+    hard_sigmoid,
+    hard_swish,
+    hard_tanh,
+    leaky_relu,
+    mish,
+    prelu,
+    relu,
+    relu6,
+    relu_grad,
+    selu,
+    sigmoid,
+    silu,
+    softplus,
+    softsign,
+    tanh,
+    tanhshrink,
+)
+from .arrangement import (
+    chunk,
+    diagonal,
+    eye,
+    flip,
+    full,
+    linspace,
+    meshgrid,
+    move_axis,
+    ones,
+    repeat,
+    roll,
+    stack,
+    swap_axes,
+    tile,
+    tril,
+    triu,
+    unstack,
+    zeros,
+)
 from .attention import attention, rotary_embedding
 from .beam import beam_search
 from .beam_cost import BeamExpansion, cross_entropy_over_beam
@@ -28,8 +70,10 @@ from .detection import (
     non_max_suppression,
     prior_boxes,
 )
+from .draws import categorical, exponential_random, multinomial, permutation, randint
 from .image import im2col, interpolate, roi_max_pool
 from .index import gather, gather_elements, gather_nd, nonzero, one_hot, scatter, scatter_add
+from .indexing import get_item, index_add, index_update, scatter_nd
 from .loss import (
     binary_cross_entropy,
     binary_cross_entropy_grad,
@@ -45,41 +89,68 @@ from .loss import (
     softmax_cross_entropy,
     square_error,
 )
+from .mapping import vmap
 from .math import (
     abs,
+    acos,
+    acosh,
     add,
+    asin,
+    asinh,
+    atan,
+    atan2,
+    atanh,
     cast,
+    ceil,
     clip,
     cos,
+    cosh,
     div,
     equal,
     erf,
     exp,
+    expm1,
     floor,
+    fmod,
     greater_equal,
     greater_than,
     identity,
+    is_close,
+    is_finite,
+    is_inf,
+    is_nan,
+    lerp,
     less_equal,
     less_than,
     log,
+    log1p,
+    log2,
+    log10,
     logical_and,
     logical_not,
     logical_or,
+    logical_xor,
     maximum,
     minimum,
+    mod,
     mul,
     neg,
     pow,
     reciprocal,
     round,
+    rsqrt,
     sign,
     sin,
+    sinh,
     sqrt,
     square,
     sub,
+    tan,
+    trunc,
     where,
 )
 from .matrix import det, einsum, matmul
+from .metric_loss import contrastive_loss, cosine_embedding_loss, margin_ranking_loss, triplet_loss
 from .mode import clip_gradient, mode_switch, scale_gradient, stop_gradient, straight_through
 from .norm import (
     batch_norm,
@@ -90,7 +161,8 @@ from .norm import (
     local_response_norm,
     rms_norm,
 )
-from .pool import adaptive_avg_pool, adaptive_max_pool
+from .order import arg_min, argsort, sort, top_k, unique
+from .pool import adaptive_avg_pool, adaptive_max_pool, global_avg_pool, global_max_pool
 from .random import bernoulli, dropout, gaussian_random, uniform_random
 from .ranking import lambda_rank, ndcg, sequence_ranks
 from .ranks import sum_over_ranks
@@ -109,6 +181,7 @@ from .reduce import (
 )
 from .rows import ifelse
 from .sampled import hierarchical_sigmoid, nce_loss, random_classes
+from .sampling import affine_grid, grid_sample
 from .sequence.chunked_scan import pack_chunks, pad_chunks, scan_bounded
 from .sequence.padded import PaddedSegments
 from .sequence.parts import (
@@ -154,9 +227,17 @@ from .shape import (
 )
 from .signal import dft
 from .sparse import SparseRows
+from .statistics import count_nonzero, cum_prod, logsumexp, norm, reduce_all, reduce_any, std, var
 from .structured import crf_decode, crf_loss, ctc_loss
+from .target_loss import (
+    dice_loss,
+    focal_loss,
+    gaussian_nll_loss,
+    hinge_loss,
+    l1_loss,
+    poisson_nll_loss,
+)
 
-# Ops that only gradient rules add: they are in `ops`, but not names of `pd`, and documented apart.
 GRADIENT_OPS = {
     *("avg_pool_grad", "binary_cross_entropy_grad", "conv_filter_grad", "conv_input_grad"),
     *("permute_rows", "log_probability_grad", "max_pool_grad", "max_pool_pick", "pack_chunks"),

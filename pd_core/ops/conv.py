@@ -15,6 +15,7 @@ from . import math as m
 from .shape import concat, pad, reshape, size_of, slice, transpose
 
 Sizes = int | Sequence[int]  # a number for all spatial axes, or one for each
+Padding = Sizes | str  # or (before..., after...), "same" or "valid"
 
 
 @op
@@ -23,23 +24,27 @@ def conv(
     w: Operand,
     bias: Operand | None = None,
     strides: Sizes = 1,
-    pads: Sizes = 0,
+    pads: Padding = 0,
     dilations: Sizes = 1,
     group: int = 1,
 ) -> Variable:
     """Convolve (cross-correlate) images [N, C, *S] with filters [O, C/group, *K].
 
-    `pads` is one number, one per spatial axis, or (before..., after...).
+    `pads` is one number, one per spatial axis, or (before..., after...); "valid" is none, and
+    with "same" the result has ceil(size / stride) pixels: the pads at both ends of an axis differ
+    by at most 1, in favour of the end. With strides "same" takes images of known sizes.
     """
-    n = constant(x).rank - 2
+    x, w = constant(x), constant(w)
+    n = x.rank - 2
+    strides, dilations = per_axis(strides, n), per_axis(dilations, n)
     return apply(
         "Conv",
         x,
         w,
         bias,
-        strides=per_axis(strides, n),
-        pads=_pads(pads, n),
-        dilations=per_axis(dilations, n),
+        strides=strides,
+        pads=_padding(pads, x, w.dims[2:], strides, dilations),
+        dilations=dilations,
         group=int(group),
     )
 
@@ -123,15 +128,16 @@ def max_pool(
     x: Operand,
     window: Sizes,
     strides: Sizes = 1,
-    pads: Sizes = 0,
+    pads: Padding = 0,
     ceil_mode: bool = False,
     ties: str = "first",
 ) -> Variable:
     """Maximum of each window of [N, C, *S]; padding is never the maximum.
 
     With ceil_mode a last window may reach beyond the end, if it starts within the image or the
-    padding before it. Of equal maxima of a window the first, row by row, gets the gradient, as in
-    PyTorch; with ties="all" each of them gets all of it, which needs known sizes.
+    padding before it. `pads` are those of `conv`. Of equal maxima of a window the first, row by
+    row, gets the gradient, as in PyTorch; with ties="all" each of them gets all of it, which needs
+    known sizes.
     """
     x = constant(x)
     y = apply("MaxPool", x, **_windows(x, window, strides, pads, ceil_mode))
@@ -147,17 +153,20 @@ def avg_pool(
     x: Operand,
     window: Sizes,
     strides: Sizes = 1,
-    pads: Sizes = 0,
+    pads: Padding = 0,
     ceil_mode: bool = False,
     include_pad: bool = False,
 ) -> Variable:
     """Mean of each window of [N, C, *S], over the pixels inside the image unless include_pad.
 
-    The part of a window that reaches beyond the end with ceil_mode is never counted.
+    `pads` are those of `conv`. The part of a window that reaches beyond the end with ceil_mode is
+    never counted.
     """
     x = constant(x)
     geometry = _windows(x, window, strides, pads, ceil_mode)
     y = apply("AveragePool", x, count_include_pad=int(include_pad), **geometry)
+    if isinstance(pads, str):
+        return y  # there is none that only ceil_mode adds
     pads = _pads(pads, x.rank - 2)
     if pads == geometry["pads"] or not include_pad:
         return y
@@ -169,7 +178,10 @@ def _windows(x, window, strides, pads, ceil_mode):
     ONNX 21 and the runtimes disagree on the number of windows that ceil_mode gives.
     """
     n = x.rank - 2
-    window, strides, pads = per_axis(window, n), per_axis(strides, n), _pads(pads, n)
+    if isinstance(pads, str) and ceil_mode:
+        raise GraphError(f"ceil_mode is without pads={pads!r}")
+    window, strides = per_axis(window, n), per_axis(strides, n)
+    pads = _padding(pads, x, window, strides, [1] * n)
     known = all(isinstance(size, int) for size in x.dims[2:])
     if ceil_mode and not known and all(as_number(size) is not None for size in x.dims[2:]):
         raise ShapeError(f"ceil_mode takes images of known sizes, not {x!r}")  # tried with numbers
@@ -246,6 +258,25 @@ def _check_sizes(image):
     """Refuse images of unknown sizes: the lowerings of these gradients need the numbers."""
     if not all(isinstance(d, int) for d in image.dims[2:]):
         raise NoGradient(f"only images of known sizes have a gradient, not {image!r}")
+
+
+def _padding(pads, x, window, strides, dilations):
+    """Return the padding of x as ONNX wants it; "same" and "valid" in numbers."""
+    n = x.rank - 2
+    if not isinstance(pads, str):
+        return _pads(pads, n)
+    if pads not in ("same", "valid"):
+        raise GraphError(f"pads are numbers, 'same' or 'valid', not {pads!r}")
+    if pads == "valid":
+        return [0] * 2 * n
+    widths = []
+    for size, k, step, d in zip(x.dims[2:], window, strides, dilations, strict=True):
+        if not isinstance(k, int) or (step > 1 and not isinstance(size, int)):
+            raise ShapeError(f"pads='same' with strides takes images of known sizes, not {x!r}")
+        # from the last pixel to the start of the last window
+        start = (-(-size // step) - 1) * step - (size - 1) if step > 1 else 0
+        widths.append(max(0, start + d * (k - 1)))
+    return [w // 2 for w in widths] + [w - w // 2 for w in widths]
 
 
 def _pads(pads, n):

@@ -1,46 +1,144 @@
 """Image ops: resizing, pooling of regions, and blocks of pixels as rows (im2col)."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from ..graph.checks import per_axis, whole
-from ..graph.errors import ShapeError
+from ..graph.errors import GraphError, ShapeError
 from ..graph.node import apply, refined
 from ..graph.op import op
-from ..graph.variable import Operand, Variable, constant, describe, static
+from ..graph.variable import Operand, Variable, constant, describe, fresh_dim, static
 from . import math as m
 from .index import gather, gather_elements
 from .reduce import arg_max, reduce_max
 from .sequence.segments import repeat_rows
-from .shape import concat, reshape, size_of, slice, squeeze, transpose, unsqueeze
+from .shape import concat, reshape, shape_of, size_of, slice, squeeze, transpose, unsqueeze
+
+# coordinate_transformation_mode and nearest_mode of ONNX's Resize
+_NEAREST = {
+    "nearest": ("asymmetric", "floor"),
+    "nearest-exact": ("half_pixel", "round_prefer_ceil"),
+}
 
 
 @op
-def interpolate(x: Operand, sizes: int | Sequence[int]) -> Variable:
-    """Resize images [N, C, *S] by linear interpolation with aligned corners.
+def interpolate(
+    x: Operand,
+    sizes: Operand | None = None,
+    mode: str = "linear",
+    align_corners: bool | None = None,
+    scale: float | Sequence[float] | None = None,
+    antialias: bool = False,
+) -> Variable:
+    """Resize images [N, C, *S] to `sizes` or by `scale`, as torch.nn.functional.interpolate.
 
-    `sizes` is one number or one per spatial axis. A result of one pixel is the first of the axis.
+    Sizes and scales are one number, or one for each spatial axis; sizes may be an int64 Variable.
+    A scaled axis has floor(size scale) pixels. `mode` is "linear" along every axis, "cubic"
+    (Keys 1981, a = -0.75), "nearest", or "nearest-exact", whose pixels lie symmetrically. Linear
+    and cubic points have the first and the last pixel at the ends of an axis, where a result of
+    one pixel is the first; with align_corners=False the borders of images coincide instead, half a
+    pixel further out. With those, `antialias` averages over the pixels between points (a = -0.5).
     """
     x = constant(x)
-    sizes = per_axis(sizes, x.rank - 2)
-    if min(sizes, default=0) < 1:
-        raise ShapeError(f"a size is a positive integer, not {sizes} for {x!r}")
-    return apply(
-        "Resize",
-        x,
-        None,
-        None,
-        whole(sizes),
-        mode="linear",
-        coordinate_transformation_mode="align_corners",
-        axes=list(range(2, x.rank)),
-        known=(*x.dims[:2], *sizes),
+    if (sizes is None) == (scale is None):
+        raise GraphError("takes either sizes or a scale")
+    attributes = _resize_attributes(mode, align_corners, antialias)
+    axes = list(range(2, x.rank))
+    target = _scales(scale, len(axes)) if sizes is None else _sizes(sizes, len(axes), x)
+    if sizes is None and "align_corners" in attributes.values():
+        target = _scaled_sizes(x, target)  # runtimes disagree on where the last pixel is
+    if len(axes) != 2 and (mode == "cubic" or antialias):
+        return _resize_as_images(x, target, attributes)  # ONNX Runtime has kernels for 2-D only
+    return _resize(x, target, axes, attributes)
+
+
+def _resize_attributes(mode, align_corners, antialias):
+    if mode in _NEAREST:
+        if align_corners is not None or antialias:
+            raise GraphError(f"align_corners and antialias are for linear and cubic, not {mode!r}")
+        transformation, rounding = _NEAREST[mode]
+        return {
+            "mode": "nearest",
+            "coordinate_transformation_mode": transformation,
+            "nearest_mode": rounding,
+        }
+    if mode not in ("linear", "cubic"):
+        modes = ", ".join(["linear", "cubic", *_NEAREST])
+        raise GraphError(f"there is no mode {mode!r}; there is {modes}")
+    transformation = "half_pixel" if align_corners is False else "align_corners"
+    attributes: dict[str, Any] = {"mode": mode, "coordinate_transformation_mode": transformation}
+    if not antialias:
+        return attributes
+    if align_corners is not False:
+        raise GraphError("antialias is for align_corners=False")
+    attributes.update(antialias=1, exclude_outside=1)  # Pillow's filters, and PyTorch's
+    return {**attributes, "cubic_coeff_a": -0.5} if mode == "cubic" else attributes
+
+
+def _sizes(sizes, n, x):
+    """Return the sizes of n axes, an int64 Variable [n]."""
+    if isinstance(sizes, Variable) and sizes.value is None:
+        if sizes.dims != (n,) or sizes.dtype != np.int64:
+            raise ShapeError(f"takes int64 sizes [{n}] for {x!r}, not {sizes!r}")
+        return sizes
+    numbers = per_axis(sizes, n)
+    if min(numbers, default=0) < 1:
+        raise ShapeError(f"a size is a positive integer, not {numbers} for {x!r}")
+    return whole(numbers)
+
+
+def _scales(scale, n):
+    """Return the scales of n axes, a float32 constant [n]."""
+    numbers = np.atleast_1d(np.asarray(scale, np.float32))
+    if numbers.shape not in ((1,), (n,)) or not (numbers > 0).all():
+        raise ShapeError(f"{numbers.tolist()} are no scales of {n} spatial axes")
+    return constant(np.broadcast_to(numbers, (n,)))
+
+
+def _scaled_sizes(x, scales):
+    """Return floor(size scale) of each spatial axis, int64."""
+    if all(isinstance(d, int) for d in x.dims[2:]):
+        return whole(np.floor(np.array(x.dims[2:], np.float32) * scales.value))
+    return m.cast(
+        m.floor(m.cast(slice(shape_of(x), [2], [x.rank], [0]), np.float32) * scales), np.int64
     )
 
 
+def _resize(x, target, axes, attributes):
+    """Resize some axes to int64 sizes, or by float32 scales."""
+    if target.dtype.kind == "f":
+        return apply("Resize", x, None, target, None, axes=axes, **attributes)
+    known = list(x.dims)
+    for axis, size in zip(axes, _numbers(target), strict=True):
+        known[axis] = size
+    return apply("Resize", x, None, None, target, axes=axes, known=tuple(known), **attributes)
+
+
+def _numbers(sizes):
+    if sizes.value is None:
+        return [fresh_dim() for _ in range(static(sizes.dims)[0])]
+    return sizes.value.tolist()
+
+
+def _resize_as_images(x, target, attributes):
+    """Resize sequences or volumes as images: the last two axes, then the ones before."""
+    if x.rank == 3:
+        return squeeze(_resize(unsqueeze(x, 2), target, [3], attributes), [2])
+    n, c, d, *plane = (size_of(x, k) for k in range(5))
+    images = refined(reshape(x, concat([n, c * d, *plane])), (x.dims[0], fresh_dim(), *x.dims[3:]))
+    images = _resize(images, slice(target, [1], [3], [0]), [2, 3], attributes)
+    h, w = size_of(images, 2), size_of(images, 3)
+    columns = reshape(images, concat([n, c, d, h * w]))
+    columns = refined(columns, (*x.dims[:3], fresh_dim()))
+    columns = _resize(columns, slice(target, [0], [1], [0]), [2], attributes)
+    y = reshape(columns, concat([n, c, size_of(columns, 2), h, w]))
+    return refined(y, (*x.dims[:2], columns.dims[2], *images.dims[2:]))
+
+
 def interpolation_matrix(size: int, result: int) -> np.ndarray:
-    """Return the matrix [result, size] by which `interpolate` multiplies an axis."""
+    """Return the matrix [result, size] of linear interpolation with aligned corners."""
     positions = np.arange(result) * ((size - 1) / (result - 1) if result > 1 else 0.0)
     return np.maximum(0.0, 1.0 - np.abs(positions[:, None] - np.arange(size)))
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..graph.broadcast import broadcast_dims
-from ..graph.checks import whole
+from ..graph.checks import axis_of, differ, whole
 from ..graph.errors import DTypeError, GraphError, ShapeError
 from ..graph.node import composite
 from ..graph.op import op
@@ -12,19 +12,20 @@ from . import math as m
 from .activation import softplus
 from .index import gather, gather_elements
 from .reduce import arg_max, log_softmax, reduce_mean, reduce_sum
-from .shape import expand, ones_like, size_of, unsqueeze
+from .shape import expand, ones_like, reshape, size_of, unsqueeze
 
 
 @op
-def cross_entropy(probability: Operand, label: Operand) -> Variable:
+def cross_entropy(probability: Operand, label: Operand, axis: int = -1) -> Variable:
     """-ln p[label] of each row: probabilities [N, C] and int labels [N] or [N, 1] give [N, 1].
 
     A label outside 0 … C-1, such as -1, is an error on a CPU and gives an infinite loss on a GPU.
     For p = softmax(z) the loss and its gradient are computed in log space, from z, so that p may
-    underflow. For higher derivatives where it does, use `softmax_cross_entropy`.
+    underflow. For higher derivatives where it does, use `softmax_cross_entropy`, which also says
+    what `axis` is.
     """
-    index = _labels(probability, label)
-    return _negative_log_likelihood(log_probability(probability), index)
+    index, axis = _labels(probability, label, axis)
+    return _negative_log_likelihood(log_probability(probability), index, axis)
 
 
 @op
@@ -34,8 +35,13 @@ def softmax_cross_entropy(
     weight: Operand | None = None,
     ignore_index: int | None = None,
     label_smoothing: float = 0.0,
+    axis: int = -1,
 ) -> Variable:
     """-ln softmax(logits)[label] of each row: [N, C] and int labels [N] or [N, 1] give [N, 1].
+
+    Classes are along an axis, of size 1 in the result: logits [B, T, C] and labels [B, T] or
+    [B, T, 1] give [B, T, 1]; with axis=1, [N, C, H, W] and [N, H, W] give [N, 1, H, W]. Instead of
+    labels a target may hold the probability of each class: floats in the shape of the logits.
 
     A label outside 0 … C-1, such as -1, is an error on a CPU and gives an infinite loss on a GPU;
     but a row with the label `ignore_index` has a loss of 0. The loss of a class c is multiplied by
@@ -44,15 +50,23 @@ def softmax_cross_entropy(
     """
     if not 0 <= label_smoothing <= 1:
         raise GraphError(f"label_smoothing is within [0, 1], not {label_smoothing}")
-    log_p = log_softmax(logits)
+    log_p, target = log_softmax(logits, axis), constant(label)
     weight = None if weight is None else m.cast(weight, log_p.dtype)
-    loss = _weighted_log_likelihood(log_p, label, weight, ignore_index)
+    soft = target.dtype.kind == "f" and not differ(target, log_p)
+    if soft and ignore_index is not None:
+        raise GraphError("ignore_index is for labels, not for probabilities")
+    if soft:
+        losses, axis = _weighted_by_class(-log_p, weight, axis), axis_of(log_p, axis)
+        loss = reduce_sum(m.cast(target, log_p.dtype) * losses, [axis], keep_dim=True)
+    else:
+        loss = _weighted_log_likelihood(log_p, target, weight, ignore_index, axis)
     if not label_smoothing:
         return loss
-    losses = -log_p if weight is None else -log_p * weight
-    uniform = reduce_mean(losses, [1], keep_dim=True)
+    losses = _weighted_by_class(-log_p, weight, axis)
+    uniform = reduce_mean(losses, [axis], keep_dim=True)
     if ignore_index is not None:
-        uniform = m.where(m.equal(_labels(log_p, label), ignore_index), 0.0, uniform)
+        ignored = m.equal(_labels(log_p, target, axis)[0], ignore_index)
+        uniform = m.where(ignored, 0.0, uniform)
     return loss * (1.0 - label_smoothing) + uniform * label_smoothing
 
 
@@ -62,6 +76,7 @@ def negative_log_likelihood(
     label: Operand,
     weight: Operand | None = None,
     ignore_index: int | None = None,
+    axis: int = -1,
 ) -> Variable:
     """Return -weight[label] log_p[label] of each row of log-probabilities [N, C], [N, 1].
 
@@ -69,7 +84,7 @@ def negative_log_likelihood(
     """
     log_p = constant(log_probability)
     weight = None if weight is None else m.cast(weight, log_p.dtype)
-    return _weighted_log_likelihood(log_p, label, weight, ignore_index)
+    return _weighted_log_likelihood(log_p, label, weight, ignore_index, axis)
 
 
 @op
@@ -91,27 +106,43 @@ def label_weights(
     return m.where(ignored, 0.0, rows)
 
 
-def _weighted_log_likelihood(log_p, label, weight, ignore_index):
-    index = _labels(log_p, label)
-    if weight is not None and weight.dims != log_p.dims[1:]:
-        raise ShapeError(f"weights {describe(weight)} for the classes of {describe(log_p)}")
+def _weighted_by_class(losses, weight, axis):
+    """Multiply the losses of each class by its weight."""
+    if weight is None:
+        return losses
+    axis = _check_weight(losses, weight, axis)
+    return losses * reshape(weight, [-1, *[1] * (losses.rank - 1 - axis)])
+
+
+def _weighted_log_likelihood(log_p, label, weight, ignore_index, axis):
+    index, axis = _labels(log_p, label, axis)
+    if weight is not None:
+        _check_weight(log_p, weight, axis)
     if ignore_index is None:
-        loss = _negative_log_likelihood(log_p, index)
+        loss = _negative_log_likelihood(log_p, index, axis)
         return loss if weight is None else loss * gather(weight, index)
     ignored = m.equal(index, ignore_index)
     index = m.where(ignored, 0, index)
-    loss = _negative_log_likelihood(log_p, index)
+    loss = _negative_log_likelihood(log_p, index, axis)
     return m.where(ignored, 0.0, loss if weight is None else loss * gather(weight, index))
 
 
-def _negative_log_likelihood(log_p, index):
+def _check_weight(rows, weight, axis):
+    """Check that there is a weight for each class; return their axis."""
+    axis = axis_of(rows, axis)
+    if weight.dims != (rows.dims[axis],):
+        raise ShapeError(f"weights {describe(weight)} for the classes of {describe(rows)}")
+    return axis
+
+
+def _negative_log_likelihood(log_p, index, axis):
     """Return -log_p of each row at its label."""
-    picked, classes = gather_elements(log_p, index, axis=1), log_p.dims[1]
+    picked, classes = gather_elements(log_p, index, axis=axis), log_p.dims[axis]
     if index.value is not None and (index.value >= 0).all():
         return -picked
     # GatherElements alone reads -1 as the last class. So the sign is looked up by the label too,
     # in a table of one entry per class: beyond its end CPUs refuse to read, and GPUs read 0.
-    count = whole([classes]) if isinstance(classes, int) else size_of(log_p, 1)
+    count = whole([classes]) if isinstance(classes, int) else size_of(log_p, axis)
     sign = expand(m.cast(-1.0, log_p.dtype), count)
     return picked / gather(sign, m.where(index < 0, count, index))
 
@@ -192,24 +223,24 @@ def kl_divergence(log_probability: Operand, target: Operand) -> Variable:
 
 @op
 def classification_error(probability: Operand, label: Operand) -> Variable:
-    """Error rate: the fraction of rows whose argmax is not the label, a scalar."""
-    index = _labels(probability, label)
-    wrong = m.logical_not(m.equal(arg_max(probability, 1, keep_dim=True), index))
+    """Error rate: the fraction of rows [..., C] whose argmax is not the label, a scalar."""
+    index, axis = _labels(probability, label)
+    wrong = m.logical_not(m.equal(arg_max(probability, axis, keep_dim=True), index))
     return reduce_mean(m.cast(wrong, "float32"))
 
 
-def _labels(rows, label):
-    """Return the labels as int64 [N, 1]; check them against the rows."""
+def _labels(rows, label, axis=-1):
+    """Return (int64 labels of size 1 along the axis of the classes, this axis from the front)."""
     rows, label = constant(rows), constant(label)
     if label.dtype.kind != "i":
         raise DTypeError(f"labels are integers, not {describe(label)}")
-    if rows.rank != 2 or label.rank not in (1, 2) or (label.rank == 2 and label.dims[1] != 1):
-        raise ShapeError(
-            f"takes rows [N, C] and labels [N] or [N, 1], not "
-            f"{describe(rows)} and {describe(label)}"
-        )
-    counts = [d for d in (rows.dims[0], label.dims[0]) if isinstance(d, int)]
-    if len(set(counts)) > 1:
-        raise ShapeError(f"{counts[0]} rows, but {counts[1]} labels")
+    axis = axis_of(rows, axis) if rows.rank else 0
+    column = label.rank == rows.rank and rows.rank and label.dims[axis] == 1
+    if rows.rank < 2 or not (column or label.rank == rows.rank - 1):
+        raise ShapeError(f"labels {describe(label)} for {describe(rows)}")
     label = m.cast(label, np.int64)
-    return unsqueeze(label, 1) if label.rank == 1 else label
+    label = label if column else unsqueeze(label, axis)
+    for k, (size, count) in enumerate(zip(rows.dims, label.dims, strict=True)):
+        if k != axis and isinstance(size, int) and isinstance(count, int) and size != count:
+            raise ShapeError(f"{size} rows, but {count} labels along axis {k}")
+    return label, axis

@@ -1,12 +1,14 @@
 """Elementwise arithmetic, comparisons and logic, broadcast as in numpy."""
 
+import math
+
 import numpy as np
 from numpy.typing import DTypeLike
 
 from ..graph.inference import element_type
-from ..graph.node import apply, new_node
+from ..graph.node import apply, composite, new_node
 from ..graph.op import op
-from ..graph.variable import Operand, Variable, constant, provide
+from ..graph.variable import Operand, Variable, constant
 
 
 @op
@@ -40,6 +42,43 @@ def log(x: Operand) -> Variable:
 
 
 @op
+def log2(x: Operand) -> Variable:
+    """Logarithm to base 2."""
+    return mul(log(x), 1.0 / math.log(2.0))
+
+
+@op
+def log10(x: Operand) -> Variable:
+    """Logarithm to base 10."""
+    return mul(log(x), 1.0 / math.log(10.0))
+
+
+@op
+def log1p(x: Operand) -> Variable:
+    """ln(1 + x), with all digits near x = 0 too."""
+    x = constant(x)
+    total = 1.0 + x
+    rounded = total - 1.0  # what was added to 1; x / rounded undoes the rounding
+    lost = equal(rounded, 0.0)
+    near = where(lost, x, log(total) * (x / where(lost, 1.0, rounded)))
+    return _differentiated_as(log(total), where(abs(x) < 1.0, near, log(total)))
+
+
+@op
+def expm1(x: Operand) -> Variable:
+    """e^x - 1, with all digits near x = 0 too."""
+    x = constant(x)
+    power = exp(x)
+    return _differentiated_as(power - 1.0, (power + 1.0) * apply("Tanh", x * 0.5))
+
+
+def _differentiated_as(formula, value):
+    """Return a value that is more accurate than a formula, which has the simpler derivative."""
+    types = [(value.dims, value.dtype)]
+    return composite("StraightThrough", value, formula, types=types)
+
+
+@op
 def sqrt(x: Operand) -> Variable:
     """Square root."""
     return apply("Sqrt", x)
@@ -52,9 +91,28 @@ def reciprocal(x: Operand) -> Variable:
 
 
 @op
+def rsqrt(x: Operand) -> Variable:
+    """Reciprocal of the square root, 1 / sqrt(x)."""
+    return reciprocal(sqrt(x))
+
+
+@op
 def floor(x: Operand) -> Variable:
     """Round down: the largest integer that is not above x."""
     return apply("Floor", x)
+
+
+@op
+def ceil(x: Operand) -> Variable:
+    """Round up: the smallest integer that is not below x."""
+    return apply("Ceil", x)
+
+
+@op
+def trunc(x: Operand) -> Variable:
+    """Round toward zero: the integer part of x."""
+    x = constant(x)
+    return sign(x) * floor(abs(x))
 
 
 @op
@@ -73,6 +131,78 @@ def sin(x: Operand) -> Variable:
 def cos(x: Operand) -> Variable:
     """Cosine; x is in radians."""
     return apply("Cos", x)
+
+
+@op
+def tan(x: Operand) -> Variable:
+    """Tangent; x is in radians."""
+    return apply("Tan", x)
+
+
+@op
+def asin(x: Operand) -> Variable:
+    """Inverse sine, in [-pi/2, pi/2]; NaN beyond [-1, 1]."""
+    return apply("Asin", x)
+
+
+@op
+def acos(x: Operand) -> Variable:
+    """Inverse cosine, in [0, pi]; NaN beyond [-1, 1]."""
+    return apply("Acos", x)
+
+
+@op
+def atan(x: Operand) -> Variable:
+    """Inverse tangent, in (-pi/2, pi/2)."""
+    return apply("Atan", x)
+
+
+@op
+def sinh(x: Operand) -> Variable:
+    """Hyperbolic sine."""
+    return apply("Sinh", x)
+
+
+@op
+def cosh(x: Operand) -> Variable:
+    """Hyperbolic cosine."""
+    return apply("Cosh", x)
+
+
+@op
+def asinh(x: Operand) -> Variable:
+    """Inverse hyperbolic sine."""
+    return apply("Asinh", x)
+
+
+@op
+def acosh(x: Operand) -> Variable:
+    """Inverse hyperbolic cosine; NaN below 1."""
+    return apply("Acosh", x)
+
+
+@op
+def atanh(x: Operand) -> Variable:
+    """Inverse hyperbolic tangent; NaN beyond [-1, 1]."""
+    return apply("Atanh", x)
+
+
+@op
+def atan2(y: Operand, x: Operand) -> Variable:
+    """Angle of the point (x, y) in (-pi, pi], broadcast; 0 at the origin, with a gradient of 0.
+
+    Signs of zero do not count: where numpy gives -pi for y = -0.0, this is pi.
+    """
+    y, x = (constant(v) for v in match_dtypes(y, x))
+    # not abs(): its derivative at 0 is 0, and that of the angle is not
+    width, height = where(x < 0.0, -x, x), where(y < 0.0, -y, y)
+    steep = height > width
+    longer, shorter = where(steep, height, width), where(steep, width, height)
+    origin = equal(longer, 0.0)
+    angle = atan(where(origin, 0.0, shorter) / where(origin, 1.0, longer))
+    angle = where(steep, math.pi / 2 - angle, angle)
+    angle = where(x < 0.0, math.pi - angle, angle)
+    return where(y < 0.0, -angle, angle)
 
 
 @op
@@ -109,6 +239,38 @@ def mul(a: Operand, b: Operand) -> Variable:
 def div(a: Operand, b: Operand) -> Variable:
     """Quotient a / b, broadcast; integer division truncates toward zero."""
     return apply("Div", *match_dtypes(a, b))
+
+
+@op
+def floor_div(a: Operand, b: Operand) -> Variable:
+    """Quotient a / b rounded down, broadcast, as Python's `//`: -7 // 2 is -4."""
+    a, b = (constant(v) for v in match_dtypes(a, b))
+    if a.dtype.kind == "f":
+        return floor(div(a, b))
+    return div(sub(a, mod(a, b)), b)  # integers are divided toward zero
+
+
+@op
+def fmod(a: Operand, b: Operand) -> Variable:
+    """Remainder of a / b with the sign of a, as numpy.fmod and C; broadcast."""
+    return apply("Mod", *match_dtypes(a, b), fmod=1)
+
+
+@op
+def mod(a: Operand, b: Operand) -> Variable:
+    """Remainder of a / b with the sign of b, as numpy.mod and torch.remainder; broadcast."""
+    a, b = (constant(v) for v in match_dtypes(a, b))
+    if a.dtype.kind in "iu":
+        return apply("Mod", a, b)
+    y = fmod(a, b)  # ONNX's Mod has the sign of b for integers only
+    return where(y * sign(b) < 0.0, y + b, y)
+
+
+@op
+def lerp(a: Operand, b: Operand, weight: Operand) -> Variable:
+    """Linear interpolation a + weight (b - a), broadcast."""
+    a, b = (constant(v) for v in match_dtypes(a, b))
+    return a + weight * (b - a)
 
 
 @op
@@ -189,6 +351,40 @@ def logical_not(x: Operand) -> Variable:
 
 
 @op
+def logical_xor(a: Operand, b: Operand) -> Variable:
+    """Elementwise exclusive or of bools, broadcast."""
+    return apply("Xor", a, b)
+
+
+@op
+def is_nan(x: Operand) -> Variable:
+    """Elementwise whether x is NaN, bool."""
+    return apply("IsNaN", x)
+
+
+@op
+def is_inf(x: Operand) -> Variable:
+    """Elementwise whether x is infinite, of either sign, bool."""
+    return apply("IsInf", x)
+
+
+@op
+def is_finite(x: Operand) -> Variable:
+    """Elementwise whether x is neither infinite nor NaN, bool."""
+    return logical_not(logical_or(is_inf(x), is_nan(x)))
+
+
+@op
+def is_close(a: Operand, b: Operand, rtol: float = 1e-5, atol: float = 1e-8) -> Variable:
+    """Elementwise |a - b| <= atol + rtol |b|, or both infinite of one sign, bool, broadcast."""
+    a, b = (constant(v) for v in match_dtypes(a, b))
+    finite = is_finite(b)
+    center = where(finite, b, 0.0)
+    near = abs(a - center) <= atol + rtol * abs(center)
+    return logical_or(equal(a, b), logical_and(near, finite))
+
+
+@op
 def where(condition: Operand, a: Operand, b: Operand) -> Variable:
     """Elements of a where the bool condition is true, of b elsewhere; all three broadcast."""
     return apply("Where", condition, *match_dtypes(a, b))
@@ -218,18 +414,3 @@ def match_dtypes(a: Operand, b: Operand) -> tuple[Operand, Operand]:
     elif isinstance(b, Variable):
         a = constant(a, b.dtype)
     return a, b
-
-
-provide(
-    abs=abs,
-    add=add,
-    div=div,
-    greater_equal=greater_equal,
-    greater_than=greater_than,
-    less_equal=less_equal,
-    less_than=less_than,
-    mul=mul,
-    neg=neg,
-    pow=pow,
-    sub=sub,
-)

@@ -2,7 +2,7 @@
 
 from ..graph.node import apply
 from ..graph.op import op
-from ..graph.variable import Operand, Variable, provide
+from ..graph.variable import Operand, Variable
 from .math import match_dtypes
 
 
@@ -22,6 +22,3 @@ def det(x: Operand) -> Variable:
 def einsum(equation: str, *inputs: Operand) -> Variable:
     """Sum of products in Einstein's notation: `"ij,jk->ik"` is the matrix product."""
     return apply("Einsum", *inputs, equation=equation)
-
-
-provide(matmul=matmul)

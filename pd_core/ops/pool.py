@@ -25,6 +25,26 @@ def adaptive_max_pool(x: Operand, size: Sizes) -> Variable:
     return _adaptive_pool(x, size, max_pool, reduce_max)
 
 
+@op
+def global_avg_pool(x: Operand) -> Variable:
+    """Mean of each channel of x [N, C, *S], whose sizes may be unknown: [N, C, 1, ...]."""
+    x = constant(x)
+    return reduce_mean(x, _spatial_axes(x), keep_dim=True)
+
+
+@op
+def global_max_pool(x: Operand) -> Variable:
+    """Maximum of each channel of x [N, C, *S]: [N, C, 1, ...]; gradients as `reduce_max`."""
+    x = constant(x)
+    return reduce_max(x, _spatial_axes(x), keep_dim=True)
+
+
+def _spatial_axes(x):
+    if x.rank < 3:
+        raise ShapeError(f"takes [N, C, ...] with axes to pool, not {x!r}")
+    return list(range(2, x.rank))
+
+
 def _adaptive_pool(x, size, pool, reduce):
     x = constant(x)
     n = x.rank - 2

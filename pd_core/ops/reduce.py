@@ -1,51 +1,58 @@
 """Reductions, and softmax along an axis."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from ..graph.checks import axis_of
 from ..graph.node import apply, composite
 from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant
-
-Axes = int | Sequence[int]
+from .shape import Axes, one_of
 
 
 @op
-def reduce_sum(x: Operand, axes: Axes | None = None, keep_dim: bool = False) -> Variable:
+def reduce_sum(
+    x: Operand, axis: Axes | None = None, keep_dim: bool = False, *, axes: Axes | None = None
+) -> Variable:
     """Sum over axes, all of them if None; a full reduction gives a scalar, shape ()."""
-    return _reduce("ReduceSum", x, axes, keep_dim)
+    return _reduce("ReduceSum", x, one_of(axis, axes), keep_dim)
 
 
 @op
-def reduce_mean(x: Operand, axes: Axes | None = None, keep_dim: bool = False) -> Variable:
+def reduce_mean(
+    x: Operand, axis: Axes | None = None, keep_dim: bool = False, *, axes: Axes | None = None
+) -> Variable:
     """Mean over axes, all of them if None."""
-    return _reduce("ReduceMean", x, axes, keep_dim)
+    return _reduce("ReduceMean", x, one_of(axis, axes), keep_dim)
 
 
 @op
-def reduce_max(x: Operand, axes: Axes | None = None, keep_dim: bool = False) -> Variable:
+def reduce_max(
+    x: Operand, axis: Axes | None = None, keep_dim: bool = False, *, axes: Axes | None = None
+) -> Variable:
     """Maximum over axes, all of them if None.
 
     Equal elements share the gradient evenly, as in torch.amax.
     """
-    return _reduce("ReduceMax", x, axes, keep_dim)
+    return _reduce("ReduceMax", x, one_of(axis, axes), keep_dim)
 
 
 @op
-def reduce_min(x: Operand, axes: Axes | None = None, keep_dim: bool = False) -> Variable:
+def reduce_min(
+    x: Operand, axis: Axes | None = None, keep_dim: bool = False, *, axes: Axes | None = None
+) -> Variable:
     """Minimum over axes, all of them if None.
 
     Equal elements share the gradient evenly, as in torch.amin.
     """
-    return _reduce("ReduceMin", x, axes, keep_dim)
+    return _reduce("ReduceMin", x, one_of(axis, axes), keep_dim)
 
 
 @op
-def reduce_prod(x: Operand, axes: Axes | None = None, keep_dim: bool = False) -> Variable:
+def reduce_prod(
+    x: Operand, axis: Axes | None = None, keep_dim: bool = False, *, axes: Axes | None = None
+) -> Variable:
     """Product over axes, all of them if None."""
-    return _reduce("ReduceProd", x, axes, keep_dim)
+    return _reduce("ReduceProd", x, one_of(axis, axes), keep_dim)
 
 
 @op

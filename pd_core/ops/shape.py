@@ -7,13 +7,21 @@ from typing import Any
 import numpy as np
 
 from ..graph.checks import axis_of, whole
-from ..graph.errors import DTypeError, ShapeError
+from ..graph.errors import DTypeError, GraphError, ShapeError
 from ..graph.node import apply
 from ..graph.op import op
-from ..graph.variable import Operand, Variable, constant, describe, fresh_dim
+from ..graph.variable import MaybeNone, Operand, Variable, constant, describe, fresh_dim
 from .math import cast
 
+Axes = int | Sequence[int]
 Widths = Variable | Sequence[int] | np.ndarray  # of a padding
+
+
+def one_of(axis: MaybeNone, axes: MaybeNone) -> MaybeNone:
+    """Return the axes of an op, which are passed as `axis` or as `axes`; TypeError for both."""
+    if axis is not None and axes is not None:
+        raise TypeError(f"axis={axis} and axes={axes} are the same argument: pass one of them")
+    return axes if axis is None else axis
 
 
 @op
@@ -137,15 +145,23 @@ def _target(ref):
 
 
 @op
-def unsqueeze(x: Operand, axes: Operand) -> Variable:
-    """Insert axes of size 1; `axes` are their positions in the result."""
-    return apply("Unsqueeze", x, _axes(axes))
+def unsqueeze(x: Operand, axis: Operand | None = None, *, axes: Operand | None = None) -> Variable:
+    """Insert axes of size 1; `axis`, a number or several, are their positions in the result."""
+    axis = one_of(axis, axes)
+    if axis is None:
+        raise TypeError("unsqueeze: the position of the new axis is missing")
+    return apply("Unsqueeze", x, _at_least_one(axis))
 
 
 @op
-def squeeze(x: Operand, axes: Operand) -> Variable:
-    """Remove these axes, all of size 1."""
-    return apply("Squeeze", x, _axes(axes))
+def squeeze(x: Operand, axis: Operand | None = None, *, axes: Operand | None = None) -> Variable:
+    """Remove axes of size 1: these, or all that are known to have it if none is given."""
+    x, axis = constant(x), one_of(axis, axes)
+    if axis is None:
+        axis = [k for k, d in enumerate(x.dims) if d == 1]
+        if not axis:
+            return x
+    return apply("Squeeze", x, _at_least_one(axis))
 
 
 @op
@@ -187,28 +203,54 @@ def split(x: Operand, sizes: Sequence[int], axis: int = 0) -> tuple[Variable, ..
 
 @op
 def slice(
-    x: Operand, starts: Operand, ends: Operand, axes: Operand, steps: Operand | None = None
+    x: Operand,
+    starts: Operand,
+    ends: Operand,
+    axis: Operand | None = None,
+    steps: Operand | None = None,
+    *,
+    axes: Operand | None = None,
 ) -> Variable:
-    """Take x[start:end:step] along each of the axes; an end may lie beyond the axis."""
-    bounds = (v if v is None else whole(v) for v in (starts, ends, axes, steps))
-    return apply("Slice", x, *bounds)
+    """Take x[start:end:step] along each of the axes; an end may lie beyond the axis.
+
+    Each argument is a number, or a list or int64 Variable with one for each axis; without axes
+    they are for the first ones.
+    """
+    bounds = (starts, ends, one_of(axis, axes), steps)
+    return apply("Slice", x, *(v if v is None else _at_least_one(v) for v in bounds))
 
 
 @op
-def pad(x: Operand, before: Widths, after: Widths, value: float = 0.0) -> Variable:
+def pad(
+    x: Operand, before: Widths, after: Widths, value: float = 0.0, mode: str = "constant"
+) -> Variable:
     """Pad x with a constant: `before` and `after` hold a width for every axis.
 
-    Either may be an int64 Variable.
+    Either may be an int64 Variable. The other modes are numpy's: "edge" repeats the last element,
+    "reflect" mirrors x at it, "wrap" begins again at the other end.
     """
     x = constant(x)
+    if mode not in ("constant", "edge", "reflect", "wrap"):
+        raise GraphError(f"the mode is constant, edge, reflect or wrap, not {mode!r}")
+    fill = [constant(value, x.dtype)] if mode == "constant" else []
     if isinstance(before, Variable) or isinstance(after, Variable):
-        widths = concat([whole(before), whole(after)])
-        return apply("Pad", x, widths, constant(value, x.dtype), mode="constant")
+        return apply("Pad", x, concat([whole(before), whole(after)]), *fill, mode=mode)
     widths = whole([*before, *after])
     array: Any = widths.value
     if (array < 0).any():
         raise ShapeError(f"a width is not negative, {array.tolist()}\n  hint: slice() cuts")
-    return apply("Pad", x, widths, constant(value, x.dtype), mode="constant")
+    _check_mirrored(x, array, mode)
+    return apply("Pad", x, widths, *fill, mode=mode)
+
+
+def _check_mirrored(x, widths, mode):
+    """Check that an axis has the elements that fill its padding."""
+    least = {"reflect": 1, "wrap": 0}.get(mode)
+    if least is None:
+        return
+    for size, *ends in zip(x.dims, widths[: x.rank], widths[x.rank :], strict=True):
+        if isinstance(size, int) and max(ends) > size - least:
+            raise ShapeError(f"{mode} of {max(ends)} elements at an axis of {size} of {x!r}")
 
 
 @op
@@ -247,6 +289,8 @@ def arange(limit: Operand) -> Variable:
     return apply("Range", np.int64(0), limit, np.int64(1))
 
 
-def _axes(axes):
-    axes = whole(axes)
-    return axes if axes.rank else constant(axes.value.reshape(1))
+def _at_least_one(values):
+    values = whole(values)
+    if values.rank:
+        return values
+    return reshape(values, [1]) if values.value is None else constant(values.value.reshape(1))

@@ -5,10 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..graph.arrays import as_array
 from ..graph.errors import DTypeError, FeedError, ShapeError
 from ..graph.names import names
 from ..graph.node import ancestors
-from ..graph.variable import Variable, as_array, describe
+from ..graph.variable import Variable, describe
 
 Feeds = Mapping[Variable | str, ArrayLike]
 

@@ -141,6 +141,8 @@ class _Motion:
 
     def _loop(self, emitted):
         """The remaining Scan: its final states, and {body value: all its steps}."""
+        if not self.count and not emitted:
+            return (), {}
         inside = ancestors([*self.new, *emitted], stop={*self.states, *self.stacked, *self.outer})
         read = {x for node in inside for x in node.inputs} | {*self.new, *emitted}
         slices = [v for v in self.stacked if v in read]

@@ -56,7 +56,7 @@ def swish(a: Attributes, x: Variable) -> Variable:
 
 @expression("Mish")
 def mish(a: Attributes, x: Variable) -> Variable:
-    return x * ops.tanh(ops.softplus(x))
+    return ops.mish(x)
 
 
 @gradient("HardSigmoid")

@@ -25,7 +25,8 @@ def grid_sample(a: Attributes, x: Variable, grid: Variable) -> Variable:
         at = (at + 1.0) * 0.5 * (size - 1.0) if corners else ((at + 1.0) * size - 1.0) * 0.5
         low, high = (0.0, size - 1.0) if corners else (-0.5, size - 0.5)
         at = ops.round(at) if mode == "nearest" else at
-        axes.append(_Axis(size, low, high, padding, at))
+        # ONNX Runtime and PyTorch clip the 16 pixels of a cubic point, not the point
+        axes.append(_Axis(size, low, high, padding, at, (mode, padding) != ("cubic", "border")))
     samples = _sample(ops.reshape(x, [0, 0, -1]), axes, _TAPS[mode])
     lead = ops.slice(ops.shape_of(x), [0], [2], [0])
     return ops.reshape(samples, ops.concat([lead, ops.slice(ops.shape_of(grid), [1], [-1], [0])]))
@@ -34,9 +35,10 @@ def grid_sample(a: Attributes, x: Variable, grid: Variable) -> Variable:
 class _Axis:
     """One axis of an image, and the coordinates [N, P] along it of the points to sample."""
 
-    def __init__(self, size, low, high, padding, at):
+    def __init__(self, size, low, high, padding, at, moves_points=True):
         self.size, self.low, self.high, self.padding = size, low, high, padding
-        self.at = at if padding == "zeros" else ops.where(self._outside(at), self._padded(at), at)
+        moved = padding != "zeros" and moves_points
+        self.at = ops.where(self._outside(at), self._padded(at), at) if moved else at
         self.base = ops.floor(self.at)
         self.fraction = self.at - self.base
 

@@ -142,13 +142,40 @@ def test_labels_of_steps(loss, rng):
     assert pd.eval(mean) == pytest.approx(b.mean(), rel=1e-6)
 
 
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+@pytest.mark.parametrize("options", [{}, {"weight": WEIGHT, "label_smoothing": 0.1}], ids=str)
+def test_classes_along_the_second_axis(options, reduction, rng):
+    labels = rng.integers(-1, C, (2, 3, 2))
+
+    def theirs(x, target, reduction):
+        rest = {k: x.new_tensor(v) if k == "weight" else v for k, v in options.items()}
+        return functional().cross_entropy(x, target, reduction=reduction, ignore_index=-1, **rest)
+
+    ours = pd.nn.SoftmaxCrossEntropy(**options, ignore_index=-1, reduction=reduction, axis=1)
+    x = rng.standard_normal((2, C, 3, 2)).astype("float32")
+    compared(ours, theirs, x, labels, reduction)
+
+
+@REDUCTIONS
+def test_targets_that_hold_probabilities(reduction, rng):
+    target = rng.dirichlet(np.ones(C), (2, 3)).transpose(0, 2, 1).astype("float32")
+
+    def theirs(x, target, reduction):
+        options = {"weight": x.new_tensor(WEIGHT), "label_smoothing": 0.1}
+        return functional().cross_entropy(x, target, reduction=reduction, **options)
+
+    ours = pd.nn.SoftmaxCrossEntropy(WEIGHT, None, 0.1, reduction, axis=1)
+    x = rng.standard_normal((2, C, 3)).astype("float32")
+    compared(ours, theirs, x, target, reduction)
+
+
 def test_errors_of_losses():
     x = pd.Variable([None, C])
     with pytest.raises(pd.GraphError, match="MSE: the reduction is mean, sum or none, not 'max'"):
         pd.nn.MSE("max")
     with pytest.raises(pd.ShapeError, match=r"L1: float32\[\?, 4\] for targets float32\[\?, 1\]"):
         pd.nn.L1()(x, pd.Variable([None, 1]))
-    with pytest.raises(pd.ShapeError, match=r"NLL: labels int64\[\?, \?\] for float32\[\?, 4\]"):
+    with pytest.raises(pd.ShapeError, match=r"hood: labels int64\[\?, \?\] for float32\[\?, 4\]"):
         pd.nn.NLL()(x, pd.Variable([None, None], dtype="int64"))
     with pytest.raises(
         pd.ShapeError, match=r"weights float32\[3\] for the classes of float32\[\?, 4\]"
@@ -156,5 +183,9 @@ def test_errors_of_losses():
         pd.nn.NLL(weight=[1.0, 1.0, 1.0])(x, pd.Variable([None], dtype="int64"))
     with pytest.raises(pd.GraphError, match=r"label_smoothing is within \[0, 1\], not 2"):
         pd.nn.SoftmaxCrossEntropy(label_smoothing=2)(x, pd.Variable([None], dtype="int64"))
+    with pytest.raises(pd.GraphError, match="ignore_index is for labels, not for probabilities"):
+        pd.nn.SoftmaxCrossEntropy(ignore_index=0)(x, x)
+    with pytest.raises(pd.ShapeError, match="5 rows, but 6 labels along axis 0"):
+        pd.softmax_cross_entropy(np.ones((5, C)), np.zeros(6, "int64"))
     with pytest.raises(pd.GraphError, match="huber_loss: delta is positive, not 0"):
         pd.nn.Huber(0)(x, x)

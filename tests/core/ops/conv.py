@@ -42,6 +42,25 @@ CONV = [
     _conv("3-D, many channels", (1, 9, 3, 3, 3), (2, 9, 2, 2, 2), pads=1, dilations=2),
 ]
 
+# "same" and "valid", and what TensorFlow pads
+NAMED = [
+    ((2, 2, 6, 5), (3, 2, 3, 4), {"pads": "same"}, [1, 1, 1, 2]),
+    ((2, 2, 7, 6), (2, 2, 3, 2), {"pads": "same", "strides": [2, 3]}, [1, 0, 1, 0]),
+    ((1, 2, 9), (2, 2, 3), {"pads": "same", "dilations": 3}, [3, 3]),
+    ((1, 2, 9), (2, 2, 2), {"pads": "same", "strides": 4}, [0, 1]),
+    ((1, 2, 5), (2, 2, 2), {"pads": "valid"}, [0, 0]),
+]
+CONV += [
+    case(
+        "Conv",
+        ops.conv,
+        lambda x, w, widths=widths, **options: naive.conv(x, w, **{**options, "pads": widths}),
+        [normal(*x), normal(*w)],
+        **options,
+    )
+    for x, w, options, widths in NAMED
+]
+
 
 def _transposed(label, x, w, bias=False, **options):
     channels = w[1] * options.get("group", 1)

@@ -4,7 +4,7 @@ import numpy as np
 
 from pd_core import ops
 
-from .case import case, distinct, fixed, normal
+from .case import between, case, distinct, fixed, normal
 
 
 def interpolate(x, sizes):
@@ -44,6 +44,121 @@ def roi(x, regions, sizes, scale=1.0):
             y[place[0], :, place[1], place[2]] = cell.max(1)
     return y
 
+
+def _cubic(d, a):
+    """The kernel of Keys (1981)."""
+    near = ((a + 2) * d - (a + 3)) * d * d + 1
+    return np.where(d < 1, near, np.where(d < 2, (((d - 5) * d + 8) * d - 4) * a, 0))
+
+
+def _axis(size, count, scale, mode, align_corners, antialias):
+    """The weights of the pixels of an axis in those of the result, [count, size]."""
+    k, pixels = np.arange(count)[:, None], np.arange(size)
+    if mode.startswith("nearest"):
+        return pixels == np.floor((k + 0.5 * (mode != "nearest")) / scale)
+    at = k * (size - 1) / max(count - 1, 1) if align_corners else (k + 0.5) / scale - 0.5
+    wide, a = (max(1 / scale, 1), -0.5) if antialias else (1, -0.75)
+    outer = np.arange(-3, size + 3)  # the border is repeated, but averages end at it
+    distance = np.abs(at - outer) / wide
+    weights = _cubic(distance, a) if mode == "cubic" else np.maximum(1 - distance, 0)
+    if antialias:
+        weights = weights * ((outer >= 0) & (outer < size))
+    weights = weights / weights.sum(1, keepdims=True)
+    return weights @ (np.clip(outer, 0, size - 1)[:, None] == pixels)
+
+
+def resize(x, sizes=None, mode="linear", align_corners=None, scale=None, antialias=False):
+    """Axis by axis, as a matrix product."""
+    for axis, size in enumerate(x.shape[2:]):
+        if sizes is None:
+            ratio = np.broadcast_to(scale, x.ndim - 2)[axis]
+            count = int(np.floor(size * ratio))
+        else:
+            count = np.broadcast_to(sizes, x.ndim - 2)[axis]
+            ratio = count / size
+        matrix = _axis(size, count, ratio, mode, align_corners is not False, antialias)
+        x = np.moveaxis(np.moveaxis(x, axis + 2, -1) @ matrix.T, -1, axis + 2)
+    return x
+
+
+NEAREST = [("nearest", None, False), ("nearest-exact", None, False)]
+POINTS = [(m, c, False) for m in ("linear", "cubic") for c in (True, False)]
+AVERAGES = [(m, False, True) for m in ("linear", "cubic")]
+
+
+def _resized(label, shape, modes, **options):
+    """A row of all these modes."""
+
+    def every(function):
+        def call(x):
+            return [
+                function(x, mode=mode, align_corners=corners, antialias=antialias, **options)
+                for mode, corners, antialias in modes
+            ]
+
+        return call
+
+    return case("interpolate", every(ops.interpolate), every(resize), [normal(*shape)], label=label)
+
+
+THETA = fixed([[[0.9, 0.2, 0.05], [-0.15, 0.8, 0.1]], [[0.4, 0, 0], [0, -0.5, 0.3]]])
+
+
+def _affine(theta, shape, align_corners=False):
+    """Each pixel's own place, mapped."""
+    ends = [
+        np.linspace(-1, 1, n) if align_corners else (2 * np.arange(n) + 1) / n - 1
+        for n in shape[2:]
+    ]
+    y, x = np.meshgrid(*ends, indexing="ij")
+    return np.einsum("nij,hwj->nhwi", theta, np.stack([x, y, np.ones_like(x)], -1))
+
+
+def _sampled(x, grid, mode="linear", padding_mode="zeros", align_corners=False):
+    """Point by point, by the weights of `_axis`' kernels on the four pixels around it."""
+    n, channels, *size = x.shape
+    out = np.zeros((n, channels, *grid.shape[1:3]))
+    for place in np.ndindex(n, *grid.shape[1:3]):
+        at = [
+            (g + 1) / 2 * (s - 1) if align_corners else ((g + 1) * s - 1) / 2
+            for g, s in zip(grid[place][::-1], size, strict=True)
+        ]
+        if padding_mode == "border":
+            at = np.clip(at, 0, np.array(size) - 1)
+        if mode == "nearest":
+            at = np.rint(at)
+        ys, xs = (
+            np.maximum(1 - np.abs(p - np.arange(s)), 0) for p, s in zip(at, size, strict=True)
+        )
+        out[place[0], :, place[1], place[2]] = np.einsum("chw,h,w->c", x[place[0]], ys, xs)
+    return out
+
+
+def _samplers(function):
+    return lambda x, grid: [
+        function(x, grid),
+        function(x, grid, padding_mode="border", align_corners=True),
+        function(x, grid, "nearest"),
+    ]
+
+
+SAMPLED = [
+    case(
+        "affine_grid",
+        lambda theta: [ops.affine_grid(theta, [2, 3, 4, 5], c) for c in (False, True)],
+        lambda theta: [_affine(theta, (2, 3, 4, 5), c) for c in (False, True)],
+        [THETA],
+        smooth=False,  # ONNX's evaluator computes points in float32
+    ),
+    case(
+        "grid_sample",
+        _samplers(ops.grid_sample),
+        _samplers(_sampled),
+        [normal(2, 2, 3, 4), between(-1.2, 1.2, 2, 3, 2, 2)],
+        batch=(0, 1),
+        smooth=False,
+    ),
+]
 
 REGIONS = [[1, 0, 1, 5, 4], [0, 2, 2, 2, 2], [1, -3, 3, 0, 9]]
 
@@ -107,6 +222,11 @@ CASES = [
     _regions("", REGIONS, [2, 2]),
     _regions("scaled", [[0, 1, 2, 9, 7, 77]], [1, 4], scale=0.5),
     _regions("outside", [[1, 8, 1, 9, 3]], [2, 1]),
+    *SAMPLED,
+    _resized("images", (2, 2, 4, 5), NEAREST + POINTS + AVERAGES, sizes=[6, 3]),
+    _resized("scaled", (1, 2, 4, 6), NEAREST + POINTS + AVERAGES, scale=[1.75, 0.5]),
+    _resized("sequences", (2, 2, 5), NEAREST + POINTS + AVERAGES, sizes=8),
+    _resized("volumes", (1, 2, 3, 4, 2), NEAREST + POINTS[::3], scale=1.5),
     _row("larger", (2, 2, 3, 4), [5, 9]),
     _row("smaller", (2, 1, 5, 7), [3, 4]),
     _row("larger and smaller", (1, 2, 3, 6), [6, 3]),

@@ -46,6 +46,41 @@ def _huber(x, t, delta=1.0):
     return np.where(d <= delta, d * d / 2, delta * (d - delta / 2))
 
 
+def _along(loss, z, label, *options):
+    """A loss of rows, of [B, C, T]."""
+    rows = z.transpose(0, 2, 1).reshape(-1, z.shape[1])
+    return loss(rows, label.reshape(-1), *options).reshape(len(z), 1, -1)
+
+
+def _contrastive(x, y, same, margin):
+    d = np.linalg.norm(x - y, axis=-1, keepdims=True)
+    return (same * d**2 + (1 - same) * np.maximum(margin - d, 0) ** 2) / 2
+
+
+def _triplet(anchor, positive, negative, margin, p):
+    near, far = (
+        np.linalg.norm(anchor - v + 1e-6, p, axis=-1, keepdims=True) for v in (positive, negative)
+    )
+    return np.maximum(near - far + margin, 0)
+
+
+def _cosine(x, y, label, margin):
+    norms = np.linalg.norm(x, axis=-1, keepdims=True) * np.linalg.norm(y, axis=-1, keepdims=True)
+    cosine = (x * y).sum(-1, keepdims=True) / norms
+    return np.where(label > 0, 1 - cosine, np.maximum(cosine - margin, 0))
+
+
+def _focal(z, t, alpha, gamma):
+    p = _sigmoid(z)
+    weight = 1 if alpha is None else alpha * t + (1 - alpha) * (1 - t)
+    return weight * _binary(p, t) * (1 - (p * t + (1 - p) * (1 - t))) ** gamma
+
+
+def _dice(p, t):
+    both, total = (v.sum((1, 2)).reshape(-1, 1) for v in (p * t, p + t))
+    return 1 - (2 * both + 1) / (total + 1)
+
+
 WEIGHT = np.array([0.5, 1.0, 2.0, 0.25], "float32")
 LABELS = {
     "[N]": whole(0, 4, 5),
@@ -223,5 +258,76 @@ CASES = [
         [distinct(5, 4), whole(0, 4, 5)],
         batch=(0, 1),
         smooth=False,
+    ),
+    case(
+        "softmax_cross_entropy",
+        lambda z, t, label: [
+            ops.softmax_cross_entropy(z, label, axis=1),
+            ops.softmax_cross_entropy(z, t, WEIGHT, label_smoothing=0.1, axis=1),
+            ops.negative_log_likelihood(z, label, WEIGHT, -1, axis=1),
+            ops.cross_entropy(ops.softmax(z, 1), label, 1),
+        ],
+        lambda z, t, label: [
+            _along(_smoothed, z, label),
+            -(
+                (0.9 * t + 0.025)
+                * log_softmax(z.transpose(0, 2, 1)).transpose(0, 2, 1)
+                * WEIGHT[:, None]
+            ).sum(1, keepdims=True),
+            _along(_likelihood, z, label, WEIGHT),
+            _along(_smoothed, z, label),
+        ],
+        [normal(2, 4, 3), between(0, 1, 2, 4, 3), whole(0, 4, 2, 3)],
+        batch=(0, 1, 2),
+        label="of steps",
+    ),
+    case(
+        "metric_losses",
+        lambda x, y, z: [
+            ops.contrastive_loss(x, y, [[1.0], [0.0], [0.0]], 4.0),
+            ops.triplet_loss(x, y, z, 2.0),
+            ops.triplet_loss(x, y, z, 2.0, 1.0),
+            ops.triplet_loss(x, y, z, 2.0, 3.0),
+            ops.cosine_embedding_loss(x, y, [[1], [-1], [-1]], -0.9),
+            ops.margin_ranking_loss(x, y, [[1], [-1], [-1]], 0.05),
+        ],
+        lambda x, y, z: [
+            _contrastive(x, y, np.array([[1], [0], [0]]), 4.0),
+            *(_triplet(x, y, z, 2.0, p) for p in (2, 1, 3)),
+            _cosine(x, y, np.array([[1], [-1], [-1]]), -0.9),
+            np.maximum(0, 0.05 - np.array([[1], [-1], [-1]]) * (x - y)),
+        ],
+        [normal(3, 4), normal(3, 4), normal(3, 4)],
+        batch=(),
+    ),
+    case(
+        "target_losses",
+        lambda x, t, v: [
+            ops.l1_loss(x, t),
+            ops.hinge_loss(x, [[1, -1, 1, -1]]),
+            ops.poisson_nll_loss(x, t),
+            ops.poisson_nll_loss(v, t, log_input=False),
+            ops.gaussian_nll_loss(x, t, v),
+        ],
+        lambda x, t, v: [
+            np.abs(x - t),
+            np.maximum(0, 1 - np.array([[1, -1, 1, -1]]) * x),
+            np.exp(x) - t * x,
+            v - t * np.log(v + 1e-8),
+            (np.log(v) + (x - t) ** 2 / v) / 2,
+        ],
+        [normal(3, 4), between(0, 3, 3, 4), between(0.5, 2, 3, 4)],
+        batch=(0, 1, 2),
+    ),
+    case(
+        "class_losses",
+        lambda z, t: [
+            ops.focal_loss(z, t),
+            ops.focal_loss(z, t, None, 1.5),
+            ops.dice_loss(ops.sigmoid(z), t),
+        ],
+        lambda z, t: [_focal(z, t, 0.25, 2), _focal(z, t, None, 1.5), _dice(_sigmoid(z), t)],
+        [normal(3, 2, 4), between(0, 1, 3, 2, 4)],
+        batch=(0, 1),
     ),
 ]

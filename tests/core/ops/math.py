@@ -27,6 +27,89 @@ UNARY = [
     case("Identity", ops.identity, lambda x: x, [normal(3, 4)]),
 ]
 
+SIGNS = [-7.5, -2.5, -1.2, -0.7, 0.4, 1.3, 2.6, 7.0]
+CORNERS = fixed([-np.inf, -1.0, 0.0, 2.0, np.inf, np.nan])
+
+MORE = [
+    case(
+        "inverse_functions",
+        lambda x: [ops.asin(x), ops.acos(x), ops.atan(x), ops.atanh(x), ops.tan(x)],
+        lambda x: [np.arcsin(x), np.arccos(x), np.arctan(x), np.arctanh(x), np.tan(x)],
+        [between(-0.8, 0.8, 3, 4)],
+    ),
+    case(
+        "hyperbolic_functions",
+        lambda x: [ops.sinh(x), ops.cosh(x), ops.asinh(x), ops.acosh(x * x + 1.5)],
+        lambda x: [np.sinh(x), np.cosh(x), np.arcsinh(x), np.arccosh(x * x + 1.5)],
+        [normal(3, 4)],
+    ),
+    case(
+        "logarithms",
+        lambda x: [ops.log2(x), ops.log10(x), ops.log1p(x), ops.expm1(x), ops.rsqrt(x)],
+        lambda x: [np.log2(x), np.log10(x), np.log1p(x), np.expm1(x), 1 / np.sqrt(x)],
+        [between(0.2, 3, 3, 4)],
+    ),
+    case(
+        "rounding",
+        lambda x: [ops.ceil(x), ops.trunc(x)],
+        lambda x: [np.ceil(x), np.trunc(x)],
+        [fixed(SIGNS)],
+        smooth=False,
+    ),
+    case(
+        "atan2",
+        ops.atan2,
+        np.arctan2,
+        [fixed([2.0, -0.3, 1.0, -1.0, 0.0, 0.0, 3.0, -3.0]), fixed([1.0, -2, -1, 1, 2, -2, 0, 0])],
+        label="quadrants and axes",
+        smooth=False,
+    ),
+    case(
+        "atan2",
+        ops.atan2,
+        np.arctan2,
+        [fixed([[2.0], [-0.3], [1.0]]), fixed([1.0, -2.0, -0.7, 0.1])],
+        label="broadcast",
+    ),
+    case(
+        "remainders",
+        lambda a, b: [ops.mod(a, b), ops.fmod(a, b)],
+        lambda a, b: [np.mod(a, b), np.fmod(a, b)],
+        [fixed([[x] for x in SIGNS]), fixed([1.1, -1.7])],
+    ),
+    case(
+        "remainders",
+        lambda a, b: [ops.mod(a, b), ops.fmod(a, b)],
+        lambda a, b: [np.mod(a, b), np.fmod(a, b)],
+        [fixed([[-7], [7], [6]]), fixed([2, -4])],
+        label="int",
+        smooth=False,
+    ),
+    case(
+        "lerp",
+        ops.lerp,
+        lambda a, b, w: (1 - w) * a + w * b,
+        [normal(3, 4), normal(4), normal(3, 1)],
+        batch=(0, 2),
+    ),
+    case(
+        "number_classes",
+        lambda x: [ops.is_nan(x), ops.is_inf(x), ops.is_finite(x)],
+        lambda x: [np.isnan(x), np.isinf(x), np.isfinite(x)],
+        [CORNERS],
+        smooth=False,
+    ),
+    case(
+        "is_close",
+        lambda a, b: [ops.is_close(a, b), ops.is_close(a, b, 0.0, 0.1)],
+        lambda a, b: [np.isclose(a, b), np.isclose(a, b, 0.0, 0.1)],
+        [CORNERS, fixed([[-np.inf], [2.00001], [2.05], [np.inf], [np.nan]])],
+        batch=(),
+        smooth=False,
+    ),
+    case("Xor", ops.logical_xor, np.logical_xor, [flags(8), flags(8)], smooth=False),
+]
+
 # shapes of both operands, and which of them have a batch as their first axis
 STRETCHES = [
     ((3, 4), (3, 4), (0, 1)),
@@ -156,4 +239,4 @@ CHOICE = [
     case("Cast", lambda b: ops.cast(b, "int32"), lambda b: b.astype(int), [flags(5)], smooth=False),
 ]
 
-CASES = UNARY + BINARY + OPERATORS + LOGIC + CHOICE
+CASES = UNARY + MORE + BINARY + OPERATORS + LOGIC + CHOICE

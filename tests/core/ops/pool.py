@@ -42,4 +42,11 @@ CASES = [
         case("adaptive_max_pool", ops.adaptive_max_pool, _adaptive(np.max), [distinct(*x)], size=k)
         for x, k in SHAPES
     ),
+    case(
+        "global_pools",
+        lambda x, y: [ops.global_avg_pool(x), ops.global_max_pool(y)],
+        lambda x, y: [x.mean((2, 3), keepdims=True), y.max((2, 3, 4), keepdims=True)],
+        [normal(2, 3, 4, 2), distinct(2, 2, 3, 1, 2)],
+        batch=(0, 1),
+    ),
 ]

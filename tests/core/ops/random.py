@@ -6,7 +6,7 @@ import numpy as np
 
 from pd_core import ops
 
-from .case import case, distinct, fixed, normal
+from .case import between, case, distinct, fixed, normal
 
 _WORD = 2**32
 
@@ -37,6 +37,16 @@ def _gaussian(name, shape):
 
 def _kept(x, rate):
     return stream("bernoulli_0", x.shape) < np.float32(1 - rate)
+
+
+def _gumbel(name, shape):
+    return -np.log(-np.log(stream(name, shape)))
+
+
+def _inverted(p, u):
+    """Draws by the inverse of the distribution function."""
+    bounds = p.cumsum(-1) / p.sum(-1, keepdims=True)
+    return (bounds[..., None, :] <= u[..., None]).sum(-1)
 
 
 CASES = [
@@ -120,5 +130,40 @@ CASES = [
         [distinct(4, 3)],
         label="inside a network",
         training=True,
+    ),
+    case(
+        "integers_and_times",
+        lambda: [ops.randint([3, 4], -2, 9), ops.exponential_random([5], 2.0)],
+        lambda: [
+            np.floor(stream("uniform_random_0", (3, 4)) * 11) - 2,
+            -2 * np.log(1 - stream("uniform_random_1", (5,))),
+        ],
+        [],
+        smooth=False,
+    ),
+    case(
+        "classes",
+        lambda p: [
+            ops.categorical(ops.log(p)),
+            ops.multinomial(p, 5),
+            ops.multinomial(p, 2, replacement=False),
+        ],
+        lambda p: [
+            (np.log(p) + _gumbel("uniform_random_0", p.shape)).argmax(-1),
+            _inverted(p, stream("uniform_random_1", (*p.shape[:-1], 5))),
+            (-np.log(p) - _gumbel("uniform_random_2", p.shape)).argsort(-1)[..., :2],
+        ],
+        [between(0.1, 1, 2, 3, 4)],
+        smooth=False,
+    ),
+    case(
+        "permutation",
+        lambda n: [ops.permutation(7), ops.permutation(ops.size_of(n, 0))],
+        lambda n: [
+            (-stream("uniform_random_0", (7,))).argsort(),
+            (-stream("uniform_random_1", (len(n),))).argsort(),
+        ],
+        [normal(5)],
+        smooth=False,
     ),
 ]

@@ -6,6 +6,8 @@ from pd_core import ops
 
 from .case import case, distinct, fixed, normal, whole
 
+PADDING = ("edge", "reflect", "wrap")
+
 
 def _dealt(x, block, mode="DCR"):
     n, c, h, w = x.shape
@@ -228,6 +230,19 @@ CUTTING = [
         lambda x, value: np.pad(x, [(1, 2)], constant_values=value),
         [normal(4), normal()],
         label="run-time value",
+    ),
+    case(
+        "pad",
+        lambda x, widths: [
+            *(ops.pad(x, [0, 2], [0, 3], mode=mode) for mode in PADDING),
+            *(ops.pad(x, widths, widths, mode=mode) for mode in PADDING),
+        ],
+        lambda x, widths: [
+            *(np.pad(x, [(0, 0), (2, 3)], mode=mode) for mode in PADDING),
+            *(np.pad(x, np.stack([widths, widths], 1), mode=mode) for mode in PADDING),
+        ],
+        [normal(3, 4), fixed([1, 2])],
+        label="modes",
     ),
 ]
 

@@ -21,6 +21,8 @@ GRADIENTS = pytest.mark.parametrize("row", DIFFERENTIABLE, ids=str)
 SINGLE = {
     *("Conv", "ConvTranspose", "AveragePool", "Resize"),
     *("Softplus", "Softsign", "Erf", "Gelu", "LeakyRelu", "Det", "DFT"),
+    *("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cosh", "HardSigmoid"),
+    *("HardSwish", "PRelu", "Selu", "Sinh", "Tan"),
 }
 
 

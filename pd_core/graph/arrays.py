@@ -1,0 +1,44 @@
+"""Arrays of numbers from what users pass."""
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
+
+from .errors import DTypeError
+
+
+def as_array(value: ArrayLike, dtype: DTypeLike | None = None, label: str = "") -> np.ndarray:
+    """Copy a value into an array of numbers; DTypeError where the dtype would change them.
+
+    Rounding to another float type does not count as a change; without a dtype, float64 becomes
+    float32. `label` begins the message of an error.
+    """
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise _dtype_error(label, value, "masked elements, which have no value")
+    try:
+        array = np.asarray(value)
+    except DTypeError:  # of a Variable among them
+        raise _dtype_error(label, value, "object values") from None
+    except ValueError:
+        raise _dtype_error(label, value, "rows of different lengths") from None
+    if array.dtype.kind not in "fiub":
+        raise _dtype_error(label, value, f"{array.dtype} values")
+    if dtype is None:
+        dtype = np.float32 if array.dtype == np.float64 else array.dtype
+    dtype = np.dtype(dtype)
+    if not _represents(array, dtype):
+        raise _dtype_error(label, value, f"{array.dtype} values where {dtype} is needed")
+    return np.array(array, dtype, order="C")
+
+
+def _dtype_error(label, value, what):
+    text = repr(value)
+    text = text if len(text) <= 60 else f"{text[:60]}…"
+    return DTypeError(f"{label}{': ' if label else ''}cannot take {what}, {text}")
+
+
+def _represents(array, dtype):
+    """Return whether this dtype holds the values of an array exactly; floats may be rounded."""
+    if dtype.kind == "f" or np.can_cast(array.dtype, dtype):
+        return True
+    with np.errstate(invalid="ignore"):  # NaN is no integer
+        return bool((array.astype(dtype) == array).all())

@@ -1,0 +1,223 @@
+"""Copies and rearrangements: tile, stack, flip, roll, triangles, grids."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from ..graph.checks import axis_of, whole
+from ..graph.errors import ShapeError
+from ..graph.node import apply
+from ..graph.op import op
+from ..graph.variable import Operand, Variable, constant, describe
+from .index import gather
+from .math import cast
+from .reduce import Axes
+from .shape import concat, expand, reshape, shape_of, slice, split, squeeze, transpose, unsqueeze
+
+_FIRST, _LAST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+
+
+@op
+def tile(x: Operand, repeats: Operand) -> Variable:
+    """Repeat x as a whole, `repeats` times along each axis; an int64 Variable may say how often.
+
+    Fewer numbers than axes are for the last ones, as in NumPy.
+    """
+    x = constant(x)
+    if isinstance(repeats, Variable):
+        return apply("Tile", x, repeats)
+    counts = np.atleast_1d(np.asarray(repeats)).tolist()
+    counts = [1] * (x.rank - len(counts)) + counts
+    if len(counts) > x.rank:
+        x = reshape(x, concat([whole([1] * (len(counts) - x.rank)), shape_of(x)]))
+    return apply("Tile", x, whole(counts))
+
+
+@op
+def repeat(x: Operand, count: int, axis: int = 0) -> Variable:
+    """Repeat each slice of an axis `count` times: [a, b] to [a, a, b, b]."""
+    x = constant(x)
+    axis = axis_of(x, axis)
+    if isinstance(x.dims[axis], int):
+        return gather(x, np.repeat(np.arange(x.dims[axis]), count), axis)
+    ones = [1] * (axis + 1)
+    wide = expand(unsqueeze(x, axis + 1), [*ones, count, *[1] * (x.rank - axis - 1)])
+    head, size, tail = (
+        slice(shape_of(x), [a], [b], [0])
+        for a, b in ((0, axis), (axis, axis + 1), (axis + 1, _LAST))
+    )
+    return reshape(wide, concat([head, size * count, tail]))
+
+
+@op
+def stack(inputs: Sequence[Operand], axis: int = 0) -> Variable:
+    """Join Variables of one shape along a new axis."""
+    parts = [constant(x) for x in inputs]
+    if not parts:
+        raise ShapeError("there is nothing to stack")
+    for x in parts[1:]:
+        if x.rank != parts[0].rank:
+            raise ShapeError(f"{describe(parts[0])} and {describe(x)} have different shapes")
+    rank = parts[0].rank + 1
+    if not -rank <= axis < rank:
+        raise ShapeError(f"axis {axis} of a stack of {describe(parts[0])}, which has {rank} axes")
+    return concat([unsqueeze(x, axis % rank) for x in parts], axis % rank)
+
+
+@op
+def unstack(x: Operand, axis: int = 0) -> tuple[Variable, ...]:
+    """Take all slices along an axis of known size, without that axis: the inverse of `stack`."""
+    x = constant(x)
+    axis = axis_of(x, axis)
+    size = x.dims[axis]
+    if not isinstance(size, int):
+        raise ShapeError(f"the size of axis {axis} of {describe(x)} is not known")
+    return tuple(squeeze(part, axis) for part in split(x, [1] * size, axis)) if size else ()
+
+
+@op
+def chunk(x: Operand, count: int, axis: int = 0) -> tuple[Variable, ...]:
+    """Split x into `count` equal pieces along an axis; ShapeError if its size is no multiple."""
+    x = constant(x)
+    axis = axis_of(x, axis)
+    size = x.dims[axis]
+    if not isinstance(size, int) or size % count:
+        raise ShapeError(f"{count} equal pieces of axis {axis} of {describe(x)}")
+    return split(x, [size // count] * count, axis)
+
+
+@op
+def flip(x: Operand, axis: Axes | None = None) -> Variable:
+    """Reverse the order of elements along axes, all of them if None."""
+    x = constant(x)
+    given = range(x.rank) if axis is None else np.atleast_1d(axis).tolist()
+    axes = sorted({axis_of(x, int(a)) for a in given})
+    n = len(axes)
+    return slice(x, [_LAST] * n, [_FIRST] * n, axes, [-1] * n) if axes else x
+
+
+@op
+def roll(x: Operand, shift: int | Sequence[int], axis: Axes | None = None) -> Variable:
+    """Shift elements along axes; those that leave at the end come in at the beginning.
+
+    Without an axis x is rolled as if it were flat. Several shifts are for several axes.
+    """
+    x = constant(x)
+    if axis is None:
+        flat = roll(reshape(x, [-1]), int(np.sum(shift)), 0)
+        return reshape(flat, list(x.dims) if x.is_static else shape_of(x))
+    shifts, axes = np.broadcast_arrays(shift, axis)
+    for s, a in zip(shifts.reshape(-1).tolist(), axes.reshape(-1).tolist(), strict=True):
+        a = axis_of(x, a)
+        size = x.dims[a]
+        if isinstance(size, int):
+            s = s % size if size else 0
+        if s:  # the last s elements, then the others
+            last, others = slice(x, [-s], [_LAST], [a]), slice(x, [0], [-s], [a])
+            x = apply("Identity", concat([last, others], a), known=x.dims)
+    return x
+
+
+@op
+def move_axis(x: Operand, source: int, destination: int) -> Variable:
+    """Move an axis to another position; the others keep their order."""
+    x = constant(x)
+    source, destination = axis_of(x, source), axis_of(x, destination)
+    order = [k for k in range(x.rank) if k != source]
+    order.insert(destination, source)
+    return transpose(x, order)
+
+
+@op
+def swap_axes(x: Operand, a: int, b: int) -> Variable:
+    """Exchange two axes."""
+    x = constant(x)
+    order = list(range(x.rank))
+    a, b = axis_of(x, a), axis_of(x, b)
+    order[a], order[b] = b, a
+    return transpose(x, order)
+
+
+@op
+def triu(x: Operand, k: int = 0) -> Variable:
+    """Upper triangles of the matrices [..., n, m]: elements below diagonal k become 0."""
+    return apply("Trilu", x, np.int64(k), upper=1)
+
+
+@op
+def tril(x: Operand, k: int = 0) -> Variable:
+    """Lower triangles of the matrices [..., n, m]: elements above diagonal k become 0."""
+    return apply("Trilu", x, np.int64(k), upper=0)
+
+
+@op
+def diagonal(x: Operand) -> Variable:
+    """Diagonals of the matrices [..., n, n], of a known n: [..., n]."""
+    x = constant(x)
+    n = x.dims[-1] if x.rank > 1 else None
+    if not isinstance(n, int) or x.dims[-2] != n:
+        raise ShapeError(f"takes square matrices of a known size, not {describe(x)}")
+    flat = reshape(x, [*[0] * (x.rank - 2), n * n]) if x.rank > 2 else reshape(x, [n * n])
+    return gather(flat, np.arange(n) * (n + 1), -1)
+
+
+@op
+def meshgrid(*inputs: Operand, indexing: str = "ij") -> tuple[Variable, ...]:
+    """Coordinates of a grid, from those of each axis: n vectors give n arrays of rank n.
+
+    With the indexing "xy" the first two axes are exchanged, as NumPy does by default.
+    """
+    if indexing not in ("ij", "xy"):
+        raise ValueError(f'meshgrid: indexing is "ij" or "xy", not {indexing!r}')
+    xs = [constant(x) for x in inputs]
+    for x in xs:
+        if x.rank != 1:
+            raise ShapeError(f"takes vectors, not {describe(x)}")
+    order = list(range(len(xs)))
+    if indexing == "xy" and len(xs) > 1:
+        order[:2] = [1, 0]
+    sizes = [shape_of(xs[k]) for k in order]
+    shape = concat(sizes) if sizes else None
+    dims = [xs[k].dims[0] for k in order]
+    grids = []
+    for k, x in enumerate(xs):
+        at = order.index(k)
+        x = unsqueeze(x, [a for a in range(len(xs)) if a != at]) if len(xs) > 1 else x
+        grids.append(apply("Expand", x, whole(dims) if all_known(dims) else shape, known=dims))
+    return tuple(grids)
+
+
+def all_known(dims: Sequence[object]) -> bool:
+    """Return whether all sizes are numbers."""
+    return all(isinstance(d, int) for d in dims)
+
+
+@op
+def eye(n: int, m: int | None = None, dtype: DTypeLike = "float32") -> Variable:
+    """Identity matrix [n, n], or [n, m] with ones on its diagonal."""
+    return cast(constant(np.eye(n, m)), dtype)
+
+
+@op
+def linspace(start: float, end: float, count: int, dtype: DTypeLike = "float32") -> Variable:
+    """`count` evenly spaced numbers from start to end, both included."""
+    return constant(np.linspace(start, end, count), dtype)
+
+
+@op
+def full(shape: Operand, value: Operand, dtype: DTypeLike = "float32") -> Variable:
+    """One value in a shape, numbers or an int64 Variable."""
+    return expand(constant(value, dtype), shape)
+
+
+@op
+def zeros(shape: Operand, dtype: DTypeLike = "float32") -> Variable:
+    """Zeros in a shape, numbers or an int64 Variable."""
+    return full(shape, 0, dtype)
+
+
+@op
+def ones(shape: Operand, dtype: DTypeLike = "float32") -> Variable:
+    """Ones in a shape, numbers or an int64 Variable."""
+    return full(shape, 1, dtype)

@@ -1,0 +1,106 @@
+"""Random integers, classes, orders and waiting times, made of the uniform draws of `random`."""
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from ..graph.checks import whole
+from ..graph.errors import DTypeError, ShapeError
+from ..graph.node import apply, refined
+from ..graph.op import op
+from ..graph.variable import Operand, Variable, constant, describe, fresh_dim
+from . import math as m
+from .random import uniform_random
+from .reduce import arg_max, cum_sum, reduce_sum
+from .shape import concat, reshape, shape_of, slice, unsqueeze
+
+_NUMBERS = 2**24  # that a uniform draw can be
+
+
+@op
+def randint(shape: Operand, low: int, high: int) -> Variable:
+    """Random integers of [low, high), int64, at most 2^24 of them, drawn anew in every evaluation.
+
+    `shape` is a list of sizes or an int64 Variable.
+    """
+    if not 0 < high - low <= _NUMBERS:
+        raise ValueError(f"randint: {low} … {high} are not 1 to {_NUMBERS} integers")
+    return m.cast(uniform_random(shape, 0.0, high - low), np.int64) + low
+
+
+@op
+def exponential_random(
+    shape: Operand, scale: float = 1.0, dtype: DTypeLike = "float32"
+) -> Variable:
+    """Exponential random numbers of the mean `scale`, drawn anew in every evaluation.
+
+    `shape` is a list of sizes or an int64 Variable.
+    """
+    return m.cast(m.log(1.0 - uniform_random(shape)) * -float(scale), dtype)
+
+
+@op
+def categorical(logits: Operand) -> Variable:
+    """Draw a class from each distribution softmax(logits) [..., C]: int64 [...].
+
+    Computed as the largest of the logits plus Gumbel noise (Gumbel 1954); -inf is never drawn.
+    """
+    logits = _floats(logits)
+    return arg_max(logits + _gumbel(logits), -1)
+
+
+@op
+def multinomial(probability: Operand, count: int, replacement: bool = True) -> Variable:
+    """Draw `count` classes from each distribution [..., C]: int64 [..., count].
+
+    Rows hold probabilities or other weights, not negative, of any positive sum. Without
+    replacement the classes of a row differ, in the order in which they are drawn: each is drawn
+    from those that are left (Efraimidis & Spirakis 2006). There must be `count` of positive weight.
+    """
+    weight = _floats(probability)
+    classes = weight.dims[-1]
+    if count < 1:
+        raise ValueError(f"multinomial: draws 1 class or more, not {count}")
+    if not replacement:
+        if isinstance(classes, int) and count > classes:
+            raise ShapeError(f"{count} different classes of {describe(weight)}")
+        return _largest(m.log(weight) + _gumbel(weight), whole([count]))
+    sums = cum_sum(weight, weight.rank - 1)
+    lead = slice(shape_of(weight), [0], [-1], [0])
+    u = uniform_random(concat([lead, whole([count])]), dtype=weight.dtype)
+    u = refined(u, (*weight.dims[:-1], count))
+    total = slice(sums, [-1], [np.iinfo(np.int64).max], [-1])
+    below = unsqueeze(sums, -2) <= unsqueeze(u * total, -1)
+    return reduce_sum(m.cast(below, np.int64), [-1])
+
+
+@op
+def permutation(count: Operand) -> Variable:
+    """Draw a random order of 0 … count-1, int64 [count]; count may be an int64 Variable.
+
+    Sorts uniform numbers of 24 bits: beyond some thousand elements a few of them are equal, and
+    stay in order.
+    """
+    size = reshape(whole(count), [1])
+    return _largest(uniform_random(size if size.value is None else size.value), size)
+
+
+def _largest(keys, count):
+    """Return the indices of the largest keys along the last axis, from the largest on."""
+    size = fresh_dim() if count.value is None else int(count.value[0])
+    known = (*keys.dims[:-1], size)
+    return apply("TopK", keys, count, outputs=2, axis=keys.rank - 1, known=[known] * 2)[1]
+
+
+def _gumbel(x):
+    """Draw Gumbel noise in the shape of x, -ln(-ln u)."""
+    u = uniform_random(list(x.dims) if x.is_static else shape_of(x), dtype=x.dtype)
+    return refined(-m.log(-m.log(u)), x.dims)
+
+
+def _floats(x):
+    x = constant(x)
+    if not x.rank:
+        raise ShapeError(f"takes distributions [..., C], not {describe(x)}")
+    if x.dtype.kind != "f":
+        raise DTypeError(f"takes floats, not {describe(x)}")
+    return x

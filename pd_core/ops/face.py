@@ -1,0 +1,36 @@
+"""The ops behind the operators and methods of Variables."""
+
+from ..graph.variable import provide
+from . import activation, arrangement, math, matrix, order, reduce, shape, statistics
+from .indexing import get_item, rows
+
+_MODULES = {
+    activation: ("relu", "sigmoid", "tanh"),
+    arrangement: ("flip", "repeat", "tile"),
+    math: (
+        *("abs", "add", "cast", "cos", "div", "exp", "floor", "floor_div", "greater_equal"),
+        *("greater_than", "less_equal", "less_than", "log", "logical_and", "logical_not"),
+        *("logical_or", "logical_xor", "mod", "mul", "neg", "pow", "round", "sign", "sin", "sqrt"),
+        *("square", "sub"),
+    ),
+    matrix: ("matmul",),
+    order: ("arg_min", "argsort", "sort", "top_k"),
+    reduce: (
+        *("arg_max", "cum_sum", "log_softmax", "reduce_max", "reduce_mean", "reduce_min"),
+        *("reduce_prod", "reduce_sum", "softmax"),
+    ),
+    shape: (
+        "expand",
+        "flatten",
+        "matrix_transpose",
+        "reshape",
+        "squeeze",
+        "transpose",
+        "unsqueeze",
+    ),
+    statistics: ("cum_prod", "logsumexp", "norm", "reduce_all", "reduce_any", "std", "var"),
+}
+
+for module, names in _MODULES.items():
+    provide(**{name: getattr(module, name) for name in names})
+provide(get_item=get_item, rows=rows)

@@ -1,0 +1,69 @@
+"""Order: the largest elements, sorting, and what is left without duplicates."""
+
+from ..graph.checks import axis_of, whole
+from ..graph.errors import ShapeError
+from ..graph.node import apply
+from ..graph.op import op
+from ..graph.variable import Operand, Variable, constant, describe
+from .shape import reshape, size_of
+
+
+@op
+def arg_min(x: Operand, axis: int = -1, keep_dim: bool = False) -> Variable:
+    """Index of the first minimum along an axis, int64."""
+    return apply("ArgMin", x, axis=axis, keepdims=int(keep_dim))
+
+
+@op
+def top_k(
+    x: Operand, k: int | Variable, axis: int = -1, largest: bool = True
+) -> tuple[Variable, Variable]:
+    """The k largest elements along an axis, or the smallest: (values, int64 indices), sorted.
+
+    Of equal elements the earlier comes first. `k` is an int or an int64 Variable of one element.
+    Raises ShapeError if the axis is known to have fewer elements.
+    """
+    x = constant(x)
+    axis = axis_of(x, axis)
+    if isinstance(k, Variable):
+        count = reshape(k, [1])
+    else:
+        count, size = whole([k]), x.dims[axis]
+        if isinstance(size, int) and not 0 <= k <= size:
+            raise ShapeError(f"{k} elements of axis {axis} of {describe(x)}")
+    values, indices = apply("TopK", x, count, axis=axis, largest=int(largest), sorted=1, outputs=2)
+    return values, indices
+
+
+@op
+def sort(x: Operand, axis: int = -1, descending: bool = False) -> Variable:
+    """Sort along an axis; equal elements keep their order."""
+    return _sorted(x, axis, descending)[0]
+
+
+@op
+def argsort(x: Operand, axis: int = -1, descending: bool = False) -> Variable:
+    """Indices that sort along an axis, int64; equal elements keep their order."""
+    return _sorted(x, axis, descending)[1]
+
+
+def _sorted(x, axis, descending):
+    x = constant(x)
+    axis = axis_of(x, axis)
+    count = x.dims[axis] if isinstance(x.dims[axis], int) else size_of(x, axis)
+    values, indices = top_k(x, count, axis, largest=descending)
+    # all elements are taken, so the axis keeps its size
+    return (apply("Identity", v, known=x.dims) for v in (values, indices))
+
+
+@op
+def unique(x: Operand, axis: int | None = None) -> tuple[Variable, Variable, Variable, Variable]:
+    """Distinct elements, sorted: (values, first positions, inverse, counts), the last three int64.
+
+    values[inverse] is x, flattened where no axis is given; with an axis whole slices are compared.
+    How many there are is known only at run time.
+    """
+    x = constant(x)
+    axis = None if axis is None else axis_of(x, axis)
+    values, first, inverse, counts = apply("Unique", x, axis=axis, sorted=1, outputs=4)
+    return values, first, inverse, counts

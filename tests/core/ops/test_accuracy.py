@@ -1,0 +1,40 @@
+"""Functions whose digits, quadrants or corners the rows of the tables do not reach."""
+
+import numpy as np
+
+import pd_core as pd
+
+SMALL = np.array([1e-30, -1e-12, 3e-8, -1e-4, 1e-2, 0.7, -0.5, 0.0], "float32")
+
+
+def test_log1p_and_expm1_keep_all_digits_near_zero():
+    x = pd.Variable([None])
+    values = [pd.log1p(x), pd.expm1(x)]
+    slopes = [pd.gradients(y, [x])[0] for y in values]
+    got = pd.eval([*values, *slopes], feeds={x: SMALL})
+    wide = SMALL.astype("float64")
+    wanted = [np.log1p(wide), np.expm1(wide), 1 / (1 + wide), np.exp(wide)]
+    for value, want in zip(got, wanted, strict=True):
+        np.testing.assert_allclose(value, want, rtol=5e-7)
+
+
+def test_log1p_and_expm1_far_out():
+    x = np.array([-1.0, np.inf, 1e30, -0.9999], "float32")
+    np.testing.assert_allclose(
+        pd.eval(pd.log1p(x)), [-np.inf, np.inf, np.log(1e30), np.log1p(np.float64(x[3]))], rtol=1e-6
+    )
+    y = np.array([-200.0, 200.0, -np.inf, -20.0, 20.0], "float32")
+    want = [-1.0, np.inf, -1.0, np.expm1(-20.0), np.expm1(20.0)]
+    np.testing.assert_allclose(pd.eval(pd.expm1(y)), want, rtol=1e-6)
+
+
+def test_gradient_of_atan2_on_axes_and_diagonals():
+    y, x = pd.Variable([None]), pd.Variable([None])
+    points = np.array([[0, 0, 2, -2, 1, -1, 1, -1], [2, -2, 0, 0, 1, 1, -1, -1]], "float32")
+    gradients = pd.gradients(pd.atan2(y, x), [y, x])
+    dy, dx = pd.eval(gradients, feeds={y: points[0], x: points[1]})
+    squares = (points**2).sum(0)
+    np.testing.assert_allclose(dy, points[1] / squares, rtol=1e-6)
+    np.testing.assert_allclose(dx, -points[0] / squares, rtol=1e-6)
+    origin = {y: np.zeros(1, "float32"), x: np.zeros(1, "float32")}
+    assert pd.eval([pd.atan2(y, x), *gradients], feeds=origin) == [0, 0, 0]
