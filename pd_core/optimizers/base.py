@@ -14,7 +14,7 @@ from .. import ops
 from ..graph.errors import GraphError
 from ..graph.node import ancestors
 from ..graph.recording import recorder
-from ..graph.update import Assignment, Update, effects
+from ..graph.update import Update, effects
 from ..graph.variable import Variable
 from ..run.session import default_session
 from .kept import kept_tracing
@@ -164,7 +164,7 @@ class Optimizer:
         return Tracing(self, self.name).update(pairs)
 
 
-def parameters_behind(costs: Sequence[Variable], own: Sequence[Assignment]) -> list[Variable]:
+def parameters_behind(costs: Sequence[Variable], own: Sequence[Any]) -> list[Variable]:
     """Return the float state that the costs depend on, without what the effects `own` assign."""
     inputs = [x for node in ancestors(costs) for x in node.inputs if x is not None]
     inputs += costs
