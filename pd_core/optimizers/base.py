@@ -4,7 +4,7 @@ An optimizer holds no state and may be used for many updates. `minimize` traces 
 parameters; slots and counters belong to the resulting Update, which lists them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from .. import ops
 from ..graph.errors import GraphError
 from ..graph.node import ancestors
 from ..graph.recording import recorder
-from ..graph.update import Update, effects
+from ..graph.update import Assignment, Update, effects
 from ..graph.variable import Variable
 from ..run.session import default_session
 from .kept import kept_tracing
@@ -123,7 +123,7 @@ class Optimizer:
             recording.minimize(self, costs, var_list, retain_graph)
             return Update()
         own = effects(costs)
-        variables = parameters_behind(costs, own) if var_list is None else var_list
+        variables = parameters_of(costs, own) if var_list is None else var_list
         variables = list(dict.fromkeys(variables))
         gradients = gradients_by_rows(costs, variables)
         pairs = [(v, g) for v, g in zip(variables, gradients, strict=True) if g is not None]
@@ -164,13 +164,12 @@ class Optimizer:
         return Tracing(self, self.name).update(pairs)
 
 
-def parameters_behind(costs: Sequence[Variable], own: Sequence[Any]) -> list[Variable]:
-    """Return the float state that the costs depend on, without what the effects `own` assign."""
-    inputs = [x for node in ancestors(costs) for x in node.inputs if x is not None]
-    inputs += costs
-    moving = {a.variable for a in own}
+def parameters_of(costs: list[Variable], own: Iterable[Assignment]) -> list[Variable]:
+    """Return the float state that costs depend on, except what `effects` of batch norm assign."""
+    inputs = [x for node in ancestors(costs) for x in node.inputs if x is not None] + costs
+    assigned = {a.variable for a in own}
     floats = dict.fromkeys(x for x in inputs if x.is_persistent and x.dtype.kind == "f")
-    parameters = [v for v in floats if v not in moving]
+    parameters = [v for v in floats if v not in assigned]
     if not parameters:
         raise GraphError(f"minimize: there are no parameters behind {costs}")
     return parameters

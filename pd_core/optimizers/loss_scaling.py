@@ -14,7 +14,7 @@ from ..graph.recording import recorder
 from ..graph.rewrite import is_output_of
 from ..graph.update import Assignment, Update, effects
 from ..graph.variable import Variable
-from .base import Optimizer, parameters_behind
+from .base import Optimizer, parameters_of
 from .row_sparse import Gradient, RowGradient, gradients_by_rows
 from .tracing import state
 
@@ -74,7 +74,7 @@ class LossScaler:
             recording.minimize(self, costs, var_list, retain_graph)
             return Update()
         own = effects(costs)
-        variables = parameters_behind(costs, own) if var_list is None else var_list
+        variables = parameters_of(costs, own) if var_list is None else var_list
         variables = list(dict.fromkeys(variables))
         scaled = [c * ops.cast(self.scale, c.dtype) for c in costs]
         gradients = gradients_by_rows(scaled, variables)
