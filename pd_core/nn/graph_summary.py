@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import ops
-from ..graph.errors import GraphError
+from ..graph.errors import GraphError, ShapeError
 from ..graph.layers import layers_of, parameters_of
 from ..graph.multiply_adds import multiply_adds
 from ..graph.node import Block, Node, ancestors
@@ -92,7 +92,7 @@ def summary(
     first layer that reads it. `feeds` are arrays or shapes (tuples of sizes) of the variables that
     are fed, `sizes` numbers for sizes with a name; together they have to determine all feeds. Sizes
     that the graph computes are evaluated, for arrays of zeros where shapes are given. The graph is
-    that of inference. GraphError for a feed of unknown size.
+    that of inference. GraphError for a feed of unknown size, ShapeError for one that does not fit.
     """
     wanted: list[Any] = list(targets) if isinstance(targets, (list, tuple)) else [targets]
     for v in wanted:
@@ -122,6 +122,7 @@ def _feed_values(order, wanted, feeds, known):
         elif given is not None:
             values[v] = np.asarray(given, v.dtype)
         if v in values:
+            _check_fits(v, values[v].shape)
             _match(v.dims, values[v].shape, known)
     for v in slots:
         if v not in values:
@@ -133,6 +134,15 @@ def _feed_values(order, wanted, feeds, known):
                 )
             values[v] = np.zeros(static(shape), v.dtype)
     return values
+
+
+def _check_fits(v, shape):
+    numbers = zip(v.dims, shape, strict=False)
+    if v.rank != len(shape) or any(isinstance(d, int) and d != n for d, n in numbers):
+        raise ShapeError(
+            f"summary: {v!r} is fed with {list(shape)}\n"
+            "  hint: a shape is a tuple, other values are arrays"
+        )
 
 
 def _match(dims, shape, known):

@@ -168,6 +168,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 
 def test_the_peak_of_a_deep_network_is_lower():
     """Resident memory that the first step adds, in a process of its own."""
+    pytest.importorskip("resource")  # Windows has none
     run = partial(subprocess.run, capture_output=True, check=True, text=True)
     peaks = [int(run([sys.executable, "-c", PEAK, flag]).stdout) for flag in "01"]
     assert peaks[1] < 0.6 * peaks[0]

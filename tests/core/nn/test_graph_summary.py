@@ -151,5 +151,8 @@ def test_arguments_are_checked():
     y = pd.tanh(x)
     with pytest.raises(pd.GraphError, match=r"summary: .*x.* is fed, and its sizes are not all"):
         pd.summary(y)
+    for wrong in ((2, 4), [2, 3]):
+        with pytest.raises(pd.ShapeError, match=r"summary: .*x.* is fed with \[2"):
+            pd.summary(y, {x: wrong})
     with pytest.raises(TypeError, match="summary: takes Variables, not 'y'"):
         pd.summary("y")

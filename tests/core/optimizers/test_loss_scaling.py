@@ -69,6 +69,20 @@ def test_exported_steps_have_the_scale_as_state(tmp_path):
     np.testing.assert_allclose(rows, expected(), rtol=1e-6)
 
 
+def test_checkpoints_have_the_scale():
+    """A session that is restored goes on with the same scale and count."""
+    x, _, cost, scaler = scaled()
+    step = scaler.minimize(cost)
+    first, second = pd.Session(), pd.Session()
+    for value in INPUTS[:5]:
+        first.eval(step, {x: [value]})
+    second.restore(first.state())
+    for value in INPUTS[5:]:
+        second.eval(step, {x: [value]})
+    row = [second.get(v) for v in (scaler.scale, scaler.good_steps)]
+    np.testing.assert_allclose(row, expected()[-1][1:])
+
+
 def test_float16_overflows_at_a_large_scale():
     """In the reference evaluator, which computes in float16: 2^17 exceeds its largest number."""
     x = pd.Variable([2, 3], name="x")
