@@ -299,6 +299,8 @@ from .ops import (
 from .ops.autocast import autocast
 from .ops.operator import apply
 from .optimizers import schedules
+from .optimizers.adafactor import AdaFactorOptimizer
+from .optimizers.adam_variants import NAdamOptimizer, RAdamOptimizer
 from .optimizers.adaptive import (
     AdaDeltaOptimizer,
     AdaGradOptimizer,
@@ -309,6 +311,8 @@ from .optimizers.adaptive import (
 )
 from .optimizers.averaging import MovingAverage
 from .optimizers.base import AdamOptimizer, MomentumOptimizer, SGDOptimizer
+from .optimizers.decoupled import LAMBOptimizer, LionOptimizer
+from .optimizers.lbfgs import LBFGSOptimizer
 from .optimizers.loss_scaling import LossScaler
 from .optimizers.regularizers import L1, L2, ClipElements, ClipGlobalNorm, ClipNorm
 from .run.numerics import check_numerics
@@ -331,22 +335,24 @@ from .version import __version__
 # For type checkers, to which an import alone is private.
 # fmt: off
 __all__ = [
-    "L1", "L2", "MSRA", "AdaDeltaOptimizer", "AdaGradOptimizer", "AdamOptimizer", "AdamWOptimizer",
-    "AdamaxOptimizer", "BackendError", "BeamExpansion", "ClipElements", "ClipGlobalNorm",
-    "ClipNorm", "DTypeError", "DamagedFile", "DamagedModel", "DecayedAdaGradOptimizer",
-    "ExportError", "FeedError", "GraphError", "ImportedModel", "LeCun", "LoadWarning", "LossScaler",
-    "MissingFeed", "ModelError", "MomentumOptimizer", "MovingAverage", "NameConflict", "NoGradient",
-    "NotComputed", "NotInitialized", "NumericError", "Orthogonal", "PaddedSegments", "PlaceError",
-    "Placeholder", "RMSPropOptimizer", "SGDOptimizer", "Segments", "Session", "ShapeError",
-    "SparseRows", "State", "Step", "TruncatedNormal", "Update", "Variable", "Xavier", "__version__",
-    "abs", "acos", "acosh", "adaptive_avg_pool", "adaptive_max_pool", "add", "adopt", "affine_grid",
-    "apply", "arange", "arg_max", "arg_min", "argsort", "asin", "asinh", "assign", "atan", "atan2",
-    "atanh", "atomic_write", "attention", "autocast", "avg_pool", "batch_norm", "beam_search",
-    "bernoulli", "binary_cross_entropy", "box_overlaps", "cast", "categorical", "ceil", "celu",
-    "check_numerics", "chunk", "classification_error", "clear_names", "clip", "clip_gradient",
-    "concat", "cond", "constant", "constant_initializer", "contrastive_loss", "conv", "conv2d",
-    "conv_transpose", "cos", "cosh", "cosine_embedding_loss", "count_nonzero", "crf_decode",
-    "crf_loss", "cross_entropy", "cross_entropy_over_beam", "ctc_loss", "cum_prod", "cum_sum",
+    "L1", "L2", "MSRA", "AdaDeltaOptimizer", "AdaFactorOptimizer", "AdaGradOptimizer",
+    "AdamOptimizer", "AdamWOptimizer", "AdamaxOptimizer", "BackendError", "BeamExpansion",
+    "ClipElements", "ClipGlobalNorm", "ClipNorm", "DTypeError", "DamagedFile", "DamagedModel",
+    "DecayedAdaGradOptimizer", "ExportError", "FeedError", "GraphError", "ImportedModel",
+    "LAMBOptimizer", "LBFGSOptimizer", "LeCun", "LionOptimizer", "LoadWarning", "LossScaler",
+    "MissingFeed", "ModelError", "MomentumOptimizer", "MovingAverage", "NAdamOptimizer",
+    "NameConflict", "NoGradient", "NotComputed", "NotInitialized", "NumericError", "Orthogonal",
+    "PaddedSegments", "PlaceError", "Placeholder", "RAdamOptimizer", "RMSPropOptimizer",
+    "SGDOptimizer", "Segments", "Session", "ShapeError", "SparseRows", "State", "Step",
+    "TruncatedNormal", "Update", "Variable", "Xavier", "__version__", "abs", "acos", "acosh",
+    "adaptive_avg_pool", "adaptive_max_pool", "add", "adopt", "affine_grid", "apply", "arange",
+    "arg_max", "arg_min", "argsort", "asin", "asinh", "assign", "atan", "atan2", "atanh",
+    "atomic_write", "attention", "autocast", "avg_pool", "batch_norm", "beam_search", "bernoulli",
+    "binary_cross_entropy", "box_overlaps", "cast", "categorical", "ceil", "celu", "check_numerics",
+    "chunk", "classification_error", "clear_names", "clip", "clip_gradient", "concat", "cond",
+    "constant", "constant_initializer", "contrastive_loss", "conv", "conv2d", "conv_transpose",
+    "cos", "cosh", "cosine_embedding_loss", "count_nonzero", "crf_decode", "crf_loss",
+    "cross_entropy", "cross_entropy_over_beam", "ctc_loss", "cum_prod", "cum_sum",
     "current_namespace", "decode_boxes", "default_session", "depth_to_space", "det",
     "detect_objects", "devices", "dft", "diagonal", "dice_loss", "distributed", "div", "dropout",
     "effects", "einsum", "elu", "embedding", "encode_boxes", "equal", "erf", "eval", "exp",

@@ -5,6 +5,7 @@ import onnxruntime
 import pytest
 
 import pd_core as pd
+from pd_core.optimizers.base import Optimizer
 
 
 def scaled(growth_interval=3, initial_scale=8.0, optimizer=None):
@@ -112,9 +113,9 @@ def test_rows_of_tables_are_kept_in_a_skipped_step():
 
 
 OPTIMIZERS = [
-    *(pd.SGDOptimizer, pd.MomentumOptimizer, pd.AdamOptimizer, pd.AdamWOptimizer),
-    *(pd.AdamaxOptimizer, pd.AdaGradOptimizer, pd.AdaDeltaOptimizer, pd.RMSPropOptimizer),
-    pd.DecayedAdaGradOptimizer,
+    getattr(pd, name)
+    for name in pd.__all__
+    if name.endswith("Optimizer") and issubclass(getattr(pd, name), Optimizer)
 ]
 
 
