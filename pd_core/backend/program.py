@@ -110,9 +110,11 @@ def _resolve_modes(targets, slots, training, is_step, forms):
         if node.op_type == "OnnxForm":
             results, form = len(node.outputs), forms.get(node.attributes["form"])
             return form(node, inputs[results:]) if form else inputs[:results]
+        if node.op_type == "Recompute":
+            return inputs[: len(node.outputs)]
         return inputs[:1] if node.op_type in identity else None
 
-    only = {"ModeSwitch", "OnnxForm", *identity}
+    only = {"ModeSwitch", "OnnxForm", "Recompute", *identity}
     stop = set(slots)
     known = {**_recorded_values(ancestors(targets, stop, select), targets, stop), **slots}
     return rewrite(targets, resolve, stop, select, replacements=known, only=only)
