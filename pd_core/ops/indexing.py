@@ -42,7 +42,11 @@ def get_item(x: Operand, key: Any) -> Variable:
     TypeError for entries of another type, and ShapeError for masks and arrays that do not fit.
     """
     x = constant(x)
-    entries = _entries(x, key)
+    return _read(x, _entries(x, key))
+
+
+def _read(x, entries):
+    """The elements of x at the entries of a key."""
     x = _sliced(x, entries)
     kept = [entry for entry in entries if entry is not None]
     arrays = [k for k, entry in enumerate(kept) if isinstance(entry, Variable)]
@@ -91,7 +95,7 @@ def _written(x, key, value, reduction):
         positions = constant(np.arange(np.prod(x.dims, dtype=int)).reshape(x.dims))
     else:
         positions = reshape(arange(size(x)), shape_of(x))
-    positions = get_item(positions, key)
+    positions = _read(positions, _entries(x, key))
     value = expand_like(constant(value, x.dtype), positions)
     flat = scatter(reshape(x, [-1]), reshape(positions, [-1]), reshape(value, [-1]), 0, reduction)
     return reshape(flat, list(x.dims) if x.is_static else shape_of(x))
