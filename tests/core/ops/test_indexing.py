@@ -5,7 +5,7 @@ import pytest
 
 import pd_core as pd
 
-I, J = np.array([[0, 2], [-1, 1]]), np.array([1, 0])
+K, J = np.array([[0, 2], [-1, 1]]), np.array([1, 0])
 MASK = np.array([[True, False, True, True], [False, False, True, False], [True] * 4])
 S = np.s_
 
@@ -14,9 +14,9 @@ KEYS = [
     *(S[0], S[-1], S[np.int64(1)], S[1, 2], S[1, 2, 0], S[...], S[:], S[None], S[()]),
     *(S[1:], S[:-1], S[-2:], S[0:9], S[2:1], S[::2], S[::-1], S[2:0:-1], S[:, ::-2], S[-1:-9:-2]),
     *(S[..., 0], S[1, ..., None], S[None, :, None, 1], S[:, None, ..., 1:], S[..., -1, :1]),
-    *(S[[0, 2, 0]], S[J], S[I], S[:, I], S[..., J], S[[]], S[1:, J], S[I, :, J], S[I, J]),
-    *(S[:, I, J], S[None, I, :, J], S[:, None, J], S[I, None, J], S[0, :, J], S[:, 0, J]),
-    *(S[J, 0], S[J, ..., 0], S[0, J, 1:], S[I, J, J[:1]], S[:, J, None, J], S[J[:, None], J]),
+    *(S[[0, 2, 0]], S[J], S[K], S[:, K], S[..., J], S[[]], S[1:, J], S[K, :, J], S[K, J]),
+    *(S[:, K, J], S[None, K, :, J], S[:, None, J], S[K, None, J], S[0, :, J], S[:, 0, J]),
+    *(S[J, 0], S[J, ..., 0], S[0, J, 1:], S[K, J, J[:1]], S[:, J, None, J], S[J[:, None], J]),
     *(S[MASK], S[MASK, 0], S[MASK, J[:1]], S[..., None, MASK[0, :2]], S[MASK[:, 0]]),
     *(S[:, MASK[0]], S[MASK[:, 0], 1:, ::-1], S[0, MASK[0]], S[MASK[:, 0], [1, 2]]),
 ]
@@ -61,9 +61,9 @@ def test_variables_in_a_key(x):
         (lambda n, i, mask: S[mask, n]),
     ]
     results = [v[key(n, i, mask)] for key in keys]
-    values = pd.eval(results, feeds={v: x, n: 1, i: I, mask: MASK})
+    values = pd.eval(results, feeds={v: x, n: 1, i: K, mask: MASK})
     for k, (key, value) in enumerate(zip(keys, values, strict=True)):
-        np.testing.assert_array_equal(value, x[key(1, I, MASK)], err_msg=str(k))
+        np.testing.assert_array_equal(value, x[key(1, K, MASK)], err_msg=str(k))
 
 
 def test_a_mask_of_the_values_themselves(x):
@@ -182,8 +182,8 @@ ERRORS = {
     "step": (S[::0], ValueError, "the step of a slice is not 0"),
     "text": ("a", TypeError, "an index is an int, slice, .* not 'a'"),
     "floats": (np.ones(2), TypeError, "an index is a whole number"),
-    "mask": (MASK[:, :3], ShapeError := pd.ShapeError, r"a mask bool\[3, 3\] for axes from 0"),
-    "arrays": (S[J, [0, 1, 2]], ShapeError, "do not broadcast"),
+    "mask": (MASK[:, :3], pd.ShapeError, r"a mask bool\[3, 3\] for axes from 0"),
+    "arrays": (S[J, [0, 1, 2]], pd.ShapeError, "do not broadcast"),
     "bool": (True, TypeError, "a bool is no index"),
 }
 
@@ -219,7 +219,13 @@ def test_length_and_iteration(x):
         list(pd.Variable([]))
 
 
-def test_assignment_names_the_function(x):
+def test_rows_are_not_taken_for_a_list_of_variables():
+    v = pd.Variable([3, 4, 2])
+    with pytest.raises(TypeError, match="gradients: takes a list of Variables, not var-0"):
+        pd.gradients(pd.reduce_sum(v), v)
+
+
+def test_assignment_names_the_function():
     v = pd.Variable([3, 4, 2])
     with pytest.raises(TypeError, match=r"in place\n  hint: index_update"):
         v[0] = 1.0
