@@ -301,6 +301,8 @@ from .ops import (
 )
 from .ops.operator import apply
 from .optimizers import schedules
+from .optimizers.adafactor import AdaFactorOptimizer
+from .optimizers.adam_variants import NAdamOptimizer, RAdamOptimizer
 from .optimizers.adaptive import (
     AdaDeltaOptimizer,
     AdaGradOptimizer,
@@ -311,6 +313,8 @@ from .optimizers.adaptive import (
 )
 from .optimizers.averaging import MovingAverage
 from .optimizers.base import AdamOptimizer, MomentumOptimizer, SGDOptimizer
+from .optimizers.decoupled import LAMBOptimizer, LionOptimizer
+from .optimizers.lbfgs import LBFGSOptimizer
 from .optimizers.regularizers import L1, L2, ClipElements, ClipGlobalNorm, ClipNorm
 from .run.numerics import check_numerics
 from .run.profiling import profile
@@ -332,13 +336,23 @@ from .version import __version__
 # For type checkers, to which an import alone is private.
 # fmt: off
 __all__ = [
-    "L1", "L2", "MSRA", "AdaDeltaOptimizer", "AdaGradOptimizer", "AdamOptimizer", "AdamWOptimizer",
+    "L1", "L2", "MSRA", "AdaDeltaOptimizer",
+    "AdaFactorOptimizer",
+    "AdaGradOptimizer", "AdamOptimizer", "AdamWOptimizer",
     "AdamaxOptimizer", "BackendError", "BeamExpansion", "ClipElements", "ClipGlobalNorm",
     "ClipNorm", "DTypeError", "DamagedFile", "DamagedModel", "DecayedAdaGradOptimizer",
-    "ExportError", "FeedError", "GraphError", "ImportedModel", "LeCun", "LoadWarning",
-    "MissingFeed", "ModelError", "MomentumOptimizer", "MovingAverage", "NameConflict", "NoGradient",
+    "ExportError", "FeedError", "GraphError", "ImportedModel",
+    "LAMBOptimizer", "LBFGSOptimizer",
+    "LeCun",
+    "LionOptimizer",
+    "LoadWarning",
+    "MissingFeed", "ModelError", "MomentumOptimizer", "MovingAverage",
+    "NAdamOptimizer",
+    "NameConflict", "NoGradient",
     "NotComputed", "NotInitialized", "NumericError", "Orthogonal", "PaddedSegments", "PlaceError",
-    "Placeholder", "RMSPropOptimizer", "SGDOptimizer", "Segments", "Session", "ShapeError",
+    "Placeholder",
+    "RAdamOptimizer",
+    "RMSPropOptimizer", "SGDOptimizer", "Segments", "Session", "ShapeError",
     "SparseRows", "State", "Step", "TruncatedNormal", "Update", "Variable", "Xavier", "__version__",
     "abs", "acos", "acosh", "adaptive_avg_pool", "adaptive_max_pool", "add", "adopt", "affine_grid",
     "apply", "arange", "arg_max", "arg_min", "argsort", "asin", "asinh", "assign", "atan", "atan2",

@@ -15,7 +15,8 @@ class Update:
     `assignments` store computed values; `initialize` are variables whose initial value is drawn
     again. `training` makes the evaluation a training step: mode switches take their training side.
     `gradients` are the (parameter, gradient) pairs that the assignments are computed from, which a
-    session may exchange in between; a gradient is a Variable or a tuple of them.
+    session may exchange in between; a gradient is a Variable or a tuple of them. `is_due`, a bool
+    scalar, says which evaluations update parameters; None for all of them.
     """
 
     def __init__(
@@ -24,16 +25,17 @@ class Update:
         initialize: Iterable[Variable] = (),
         training: bool = False,
         gradients: Iterable[tuple[Variable, Variable | tuple[Variable, ...]]] = (),
+        is_due: Variable | None = None,
     ) -> None:
         self.assignments, self.initialize = tuple(assignments), tuple(initialize)
-        self.training, self.gradients = training, tuple(gradients)
+        self.training, self.gradients, self.is_due = training, tuple(gradients), is_due
         owners = (a.owner for a in self.assignments)
         self.owners = tuple(dict.fromkeys(v for v in owners if v is not None))
 
     def including(self, assignments: Iterable["Assignment"]) -> "Update":
         """Return the same update with more assignments."""
         assignments = (*self.assignments, *assignments)
-        return Update(assignments, self.initialize, self.training, self.gradients)
+        return Update(assignments, self.initialize, self.training, self.gradients, self.is_due)
 
     def variables(self) -> list[Variable]:
         """Return its own state: the variables that it assigns besides the parameters it trains.

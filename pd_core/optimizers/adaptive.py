@@ -5,6 +5,7 @@ from typing import Any
 from .. import ops
 from ..graph.variable import MaybeNone, Variable
 from .base import AdamOptimizer, LearningRate, Optimizer
+from .groups import Groups
 from .regularizers import Clip, Penalty
 from .tracing import Counters, Rate, Slots
 
@@ -103,8 +104,10 @@ class AdaGradOptimizer(Optimizer):
         regularizer: Penalty | None = None,
         clip: Clip | None = None,
         name: str | None = None,
+        groups: Groups = (),
+        accumulate: int = 1,
     ):
-        super().__init__(learning_rate, regularizer, clip, name)
+        super().__init__(learning_rate, regularizer, clip, name, groups, accumulate)
         self.epsilon = epsilon
 
     def rule(
@@ -127,8 +130,10 @@ class DecayedAdaGradOptimizer(Optimizer):
         regularizer: Penalty | None = None,
         clip: Clip | None = None,
         name: str | None = None,
+        groups: Groups = (),
+        accumulate: int = 1,
     ):
-        super().__init__(learning_rate, regularizer, clip, name)
+        super().__init__(learning_rate, regularizer, clip, name, groups, accumulate)
         self.decay, self.epsilon = decay, epsilon
 
     def rule(
@@ -151,8 +156,10 @@ class RMSPropOptimizer(Optimizer):
         regularizer: Penalty | None = None,
         clip: Clip | None = None,
         name: str | None = None,
+        groups: Groups = (),
+        accumulate: int = 1,
     ):
-        super().__init__(learning_rate, regularizer, clip, name)
+        super().__init__(learning_rate, regularizer, clip, name, groups, accumulate)
         self.decay, self.epsilon = decay, epsilon
         self.momentum, self.centered = momentum, centered
         used = {"squares": True, "mean": centered, "velocity": bool(momentum)}
@@ -190,8 +197,10 @@ class AdaDeltaOptimizer(Optimizer):
         regularizer: Penalty | None = None,
         clip: Clip | None = None,
         name: str | None = None,
+        groups: Groups = (),
+        accumulate: int = 1,
     ):
-        super().__init__(learning_rate, regularizer, clip, name)
+        super().__init__(learning_rate, regularizer, clip, name, groups, accumulate)
         self.decay, self.epsilon = decay, epsilon
 
     def rule(
@@ -207,6 +216,8 @@ class AdamWOptimizer(AdamOptimizer):
 
     (Loshchilov & Hutter 2019, algorithm 2.)
     """
+
+    group_settings = (*Optimizer.group_settings, "weight_decay")
 
     def __init__(
         self, learning_rate: LearningRate = 0.001, weight_decay: float = 0.01, **settings: Any
@@ -236,8 +247,10 @@ class AdamaxOptimizer(Optimizer):
         regularizer: Penalty | None = None,
         clip: Clip | None = None,
         name: str | None = None,
+        groups: Groups = (),
+        accumulate: int = 1,
     ):
-        super().__init__(learning_rate, regularizer, clip, name)
+        super().__init__(learning_rate, regularizer, clip, name, groups, accumulate)
         self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
 
     def advance(self, counters: Counters) -> dict[str, Variable]:

@@ -1,9 +1,13 @@
 """Averages of parameters over the steps of training, for evaluation or export."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
+from .. import ops
+from ..graph.errors import GraphError
 from ..graph.names import names
+from ..graph.recording import not_recording
 from ..graph.update import Assignment, Update
 from ..graph.variable import Variable
 from ..run.session import Session, default_session
@@ -13,31 +17,72 @@ from .tracing import state
 class MovingAverage:
     """Exponential moving averages: a := decay a + (1 - decay) w after every step.
 
-    `follow(step)` returns a step that also updates the averages; `with average.applied():` sets the
-    parameters to their averages and restores them at the end. An average is divided by its weight,
-    1 - decay^steps, which corrects the bias of the start from zero. A `row_sparse` variable is
-    averaged as a whole, at the cost of its full size.
+    `follow(step)` returns a step that also updates the averages; `record(parameters)` updates them
+    after a step of any other kind. `with average.applied():` sets the parameters to their averages
+    and restores them at the end. An average is divided by its weight, 1 - decay^steps, which
+    corrects the bias of the start from zero. With `warmup` the decay of step t = 0, 1, ... is
+    min(decay, (1 + t) / (10 + t)), so that the first, poor parameters are soon forgotten, as in
+    TensorFlow. Without decay, None, it is the mean of all steps, as in stochastic weight averaging
+    (Izmailov et al. 2018). A `row_sparse` variable is averaged as a whole, at the cost of its full
+    size. Averages are state of the session, and so they are in its checkpoints.
     """
 
-    def __init__(self, decay: float = 0.99):
-        if not 0 < decay < 1:
+    def __init__(self, decay: float | None = 0.99, warmup: bool = False):
+        if decay is not None and not 0 < decay < 1:
             raise ValueError(f"MovingAverage: the decay is within (0, 1), not {decay}")
-        self.decay = decay
+        if warmup and decay is None:
+            raise ValueError("MovingAverage: there is no decay to warm up")
+        self.decay, self.warmup = decay, warmup
         self.averages: dict[Variable, Variable] = {}
         self.weight: Variable | None = None
+        self._recording: Update | None = None
 
     def follow(self, step: Update) -> Update:
         """Return a step that also updates the averages of the trainable variables it changes."""
-        name = names().next("average_", "")
-        self.weight = state(name + "/weight", (), "float32")
-        added = [Assignment(self.weight, self._updated(self.weight, 1.0))]
-        for a in step.assignments:
-            if a.owner is a.variable:
-                v = a.variable
-                average = state(f"{name}/{v.name}", v.dims, v.dtype, table=v.table)
-                self.averages[v] = average
-                added.append(Assignment(average, self._updated(average, a.value), owner=v))
+        new = {a.variable: a.value for a in step.assignments if a.owner is a.variable}
+        added = self._assignments(new)
+        if step.is_due is not None:  # accumulated gradients: the others change no parameter
+            added = [
+                Assignment(a.variable, ops.where(step.is_due, a.value, a.variable), owner=a.owner)
+                for a in added
+            ]
         return step.including(added)
+
+    def record(self, parameters: Iterable[Variable], session: Session | None = None) -> None:
+        """Update the averages with the values that parameters have now.
+
+        Once after each step inside `pd.guard()` or of a Module, always with the same parameters:
+        GraphError for others.
+        """
+        given = dict.fromkeys(parameters)
+        if self._recording is None and self.weight is None:
+            with not_recording():
+                self._recording = Update(self._assignments({w: w for w in given}))
+        if self._recording is None or given.keys() != self.averages.keys():
+            listed = ", ".join(w.name for w in self.averages)
+            how = "follows a step" if self._recording is None else "was recorded before"
+            raise GraphError(f"MovingAverage.record: the average of {listed} {how}")
+        (session or default_session()).eval(self._recording)
+
+    def _assignments(self, new: Mapping[Variable, Variable]) -> list[Assignment]:
+        """Create the averages; return the assignments of a step to these {parameter: value}."""
+        name = names().next("average_", "")
+        decay: Any = self.decay
+        added = []
+        if self.warmup or decay is None:
+            steps = state(name + "/steps", (), "float32")
+            if decay is None:
+                decay = steps / (steps + 1.0)
+            else:
+                decay = ops.minimum((steps + 1.0) / (steps + 10.0), decay)
+            added.append(Assignment(steps, steps + 1.0))
+        self.weight = state(name + "/weight", (), "float32")
+        added.append(Assignment(self.weight, _averaged(self.weight, 1.0, decay)))
+        for v, value in new.items():
+            average = state(f"{name}/{v.name}", v.dims, v.dtype, table=v.table)
+            self.averages[v] = average
+            added.append(Assignment(average, _averaged(average, value, decay), owner=v))
+        return added
 
     @contextmanager
     def applied(self, session: Session | None = None) -> Iterator[None]:
@@ -53,5 +98,6 @@ class MovingAverage:
         finally:
             session.load_values(values)
 
-    def _updated(self, average, value):
-        return average * self.decay + value * (1.0 - self.decay)
+
+def _averaged(average, value, decay):
+    return average * decay + (1.0 - decay) * value

@@ -4,8 +4,10 @@ An optimizer holds no state and may be used for many updates. `minimize` traces 
 parameters; slots and counters belong to the resulting Update, which lists them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+import copy
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,13 +16,14 @@ from .. import ops
 from ..graph.errors import GraphError
 from ..graph.node import ancestors
 from ..graph.recording import recorder
-from ..graph.update import Update, effects
-from ..graph.variable import Variable
+from ..graph.update import Assignment, Update, effects
+from ..graph.variable import Dims, Variable
 from ..run.session import default_session
+from .groups import Group, Groups, parameter_groups
 from .kept import kept_tracing
 from .regularizers import Clip, Penalty
 from .row_sparse import Gradient, gradients_by_rows
-from .tracing import Counters, Rate, Slots, Tracing
+from .tracing import Counters, Rate, Slots, Tracing, is_schedule
 
 LearningRate = Rate | Callable[[Variable], Variable]  # a number, a scalar or a schedule
 
@@ -70,6 +73,11 @@ class Optimizer:
     gradient; a `clip` such as ClipGlobalNorm sees all gradients of the update together. `name`
     is the prefix of the state's names, `<name>/<parameter>/<slot>`; automatic if None.
 
+    `groups` gives some parameters settings of their own, as dicts: `params` are Variables, a
+    regular expression that is searched in their names, or a predicate; the others are of
+    `group_settings`. A parameter in two groups is a GraphError. With `accumulate` k every k-th
+    evaluation updates, with the mean of the gradients of k batches.
+
     Only the rows of a `row_sparse` variable that the step gathered are updated, penalised and
     clipped: parameter, gradient and slots of a rule are then these rows.
 
@@ -78,6 +86,8 @@ class Optimizer:
 
     slots: Mapping[str, float] = {}  # state for each parameter, of its shape: initial values
     counters: Mapping[str, float] = {}  # scalars of the whole update: initial values
+    group_settings: Sequence[str] = ("learning_rate", "regularizer")
+    uses_norms: bool = False  # whether the rule has norms over all elements of a parameter
 
     def __init__(
         self,
@@ -85,9 +95,24 @@ class Optimizer:
         regularizer: Penalty | None = None,
         clip: Clip | None = None,
         name: str | None = None,
+        groups: Groups = (),
+        accumulate: int = 1,
     ):
         self.learning_rate, self.name = learning_rate, name
         self.regularizer, self.clip = regularizer, clip
+        self.groups = groups
+        if accumulate < 1:
+            raise ValueError(f"{type(self).__name__}: accumulate is at least 1, not {accumulate}")
+        self.accumulate = accumulate
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The groups of parameters; inside a guard they may be set between steps."""
+        return self._groups
+
+    @groups.setter
+    def groups(self, groups: Groups | tuple[Group, ...]) -> None:
+        self._groups = parameter_groups(type(self).__name__, groups, self.group_settings)
 
     def rule(
         self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters
@@ -98,6 +123,10 @@ class Optimizer:
     def advance(self, counters: Counters) -> dict[str, Variable]:
         """Return the counters after one more step."""
         return dict(counters)
+
+    def slots_of(self, w: Variable) -> Mapping[str, tuple[float, Dims]]:
+        """Return (initial value, dims) of each slot of a parameter."""
+        return {name: (value, w.dims) for name, value in self.slots.items()}
 
     def minimize(
         self,
@@ -118,12 +147,17 @@ class Optimizer:
         unless `retain_graph`.
         """
         costs: list[Any] = list(cost) if isinstance(cost, (list, tuple)) else [cost]
+        if any(isinstance(v, Mapping) for v in var_list or ()):
+            raise TypeError(
+                "minimize: var_list has Variables\n"
+                f"  hint: groups with settings of their own are {type(self).__name__}(groups=...)"
+            )
         recording = recorder()
         if recording is not None:
             recording.minimize(self, costs, var_list, retain_graph)
             return Update()
         own = effects(costs)
-        variables = _parameters(costs, own) if var_list is None else var_list
+        variables = parameters_of(costs, own) if var_list is None else var_list
         variables = list(dict.fromkeys(variables))
         gradients = gradients_by_rows(costs, variables)
         pairs = [(v, g) for v, g in zip(variables, gradients, strict=True) if g is not None]
@@ -159,17 +193,37 @@ class Optimizer:
         """
         kept_tracing(self, default_session()).load(values)
 
+    def scaled(self, factor: Variable) -> Self:
+        """Return the same optimizer with all learning rates times a scalar."""
+        scaled = copy.copy(self)
+        scaled.learning_rate = _times(self.learning_rate, factor)
+        scaled.groups = tuple(
+            replace(g, settings=tuple([_scaled(*pair, factor) for pair in g.settings]))
+            for g in self.groups
+        )
+        return scaled
+
     def update(self, pairs: Sequence[tuple[Variable, Gradient]]) -> Update:
         """Return an Update from (parameter, gradient) pairs; a gradient may be a RowGradient."""
         return Tracing(self, self.name).update(pairs)
 
 
-def _parameters(costs, own):
-    """The float state that the costs depend on, except what `effects` such as batch norm assign."""
+def _times(rate, factor):
+    if is_schedule(rate):
+        return lambda t: rate(t) * factor
+    return factor * rate
+
+
+def _scaled(setting, value, factor):
+    return setting, _times(value, factor) if setting == "learning_rate" else value
+
+
+def parameters_of(costs: list[Variable], own: Iterable[Assignment]) -> list[Variable]:
+    """Return the float state that costs depend on, except what `effects` of batch norm assign."""
     inputs = [x for node in ancestors(costs) for x in node.inputs if x is not None] + costs
-    own = {a.variable for a in own}
+    assigned = {a.variable for a in own}
     floats = dict.fromkeys(x for x in inputs if x.is_persistent and x.dtype.kind == "f")
-    parameters = [v for v in floats if v not in own]
+    parameters = [v for v in floats if v not in assigned]
     if not parameters:
         raise GraphError(f"minimize: there are no parameters behind {costs}")
     return parameters
@@ -184,8 +238,10 @@ class SGDOptimizer(Optimizer):
         regularizer: Penalty | None = None,
         clip: Clip | None = None,
         name: str | None = None,
+        groups: Groups = (),
+        accumulate: int = 1,
     ):
-        super().__init__(learning_rate, regularizer, clip, name)
+        super().__init__(learning_rate, regularizer, clip, name, groups, accumulate)
 
     def rule(
         self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters
@@ -206,8 +262,10 @@ class MomentumOptimizer(Optimizer):
         regularizer: Penalty | None = None,
         clip: Clip | None = None,
         name: str | None = None,
+        groups: Groups = (),
+        accumulate: int = 1,
     ):
-        super().__init__(learning_rate, regularizer, clip, name)
+        super().__init__(learning_rate, regularizer, clip, name, groups, accumulate)
         self.momentum, self.nesterov = momentum, nesterov
 
     def rule(
@@ -233,8 +291,10 @@ class AdamOptimizer(Optimizer):
         regularizer: Penalty | None = None,
         clip: Clip | None = None,
         name: str | None = None,
+        groups: Groups = (),
+        accumulate: int = 1,
     ):
-        super().__init__(learning_rate, regularizer, clip, name)
+        super().__init__(learning_rate, regularizer, clip, name, groups, accumulate)
         self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
 
     def advance(self, counters: Counters) -> dict[str, Variable]:

@@ -1,6 +1,6 @@
 """The state of optimizers whose steps are taken one by one, inside `pd.guard()`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from ..graph.errors import GraphError
-from ..graph.update import Assignment, Update
+from ..graph.update import Update
 from ..graph.variable import Dims, Variable
 from ..run.session import Session
-from .tracing import Rate, TraceableOptimizer, Tracing
+from .tracing import TraceableOptimizer, Tracing
 
 _CONSTANTS = 4  # learning rates that are constants of programs; later ones are fed
 
@@ -63,6 +63,9 @@ class KeptTracing(Tracing):
 
     # ---- the learning rate and other settings
 
+    def check_groups(self, parameters: Sequence[Variable]) -> None:
+        """Check nothing: a step in a guard may reach some of the parameters only."""
+
     def rate_is_fed(self) -> bool:
         """Return whether the learning rate is fed to programs rather than a constant of them."""
         rate = self.optimizer.learning_rate
@@ -79,8 +82,8 @@ class KeptTracing(Tracing):
         self.rate_slot.__dict__["held"] = np.array(self.optimizer.learning_rate, np.float32)
         return [self.rate_slot]
 
-    def scheduled(self) -> tuple[Rate, list[Assignment]]:
-        return (self.rate_slot, []) if self.rate_is_fed() else super().scheduled()
+    def learning_rate(self) -> Any:
+        return self.rate_slot if self.rate_is_fed() else super().learning_rate()
 
     def settings(self) -> tuple[Any, ...]:
         """Return what an update depends on besides its parameters."""

@@ -7,9 +7,13 @@ number of steps that the optimizer has made before this one.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from .. import ops
+from ..graph.names import names
 from ..graph.variable import Variable
+from ..run.session import Session, default_session
+from .tracing import state
 
 
 @dataclass(frozen=True)
@@ -101,3 +105,138 @@ class Warmup:
     def __call__(self, t: Variable) -> Variable:
         rate = self.schedule(t) if callable(self.schedule) else self.schedule
         return ops.minimum(t / self.steps, 1.0) * rate
+
+
+@dataclass(frozen=True)
+class CosineRestarts:
+    """CosineDecay from rate to end that begins anew after its period (Loshchilov & Hutter 2017).
+
+    The first period has `steps` steps, each further one `factor` times as many as that before it.
+    """
+
+    rate: float
+    steps: int
+    factor: int = 1
+    end: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "factor"):
+            n = getattr(self, name)
+            if not isinstance(n, int) or n < 1:
+                raise ValueError(f"CosineRestarts: {name} is a positive integer, not {n!r}")
+
+    def __call__(self, t: Variable) -> Variable:
+        if self.factor == 1:
+            done = ops.floor(t / self.steps) * self.steps
+            place = (t - done) / self.steps
+        else:
+            # half a step more: where a period ends the logarithm may be below the whole number
+            grown = (t + 0.5) * ((self.factor - 1) / self.steps) + 1.0
+            number = ops.floor(ops.log(grown) / math.log(self.factor))
+            ratio = ops.round(ops.exp(number * math.log(self.factor)))  # factor^number
+            start = (ratio - 1.0) * (self.steps / (self.factor - 1))
+            place = ops.clip((t - start) / (ratio * self.steps), 0.0, 1.0)
+        return (ops.cos(place * math.pi) + 1.0) * (0.5 * (self.rate - self.end)) + self.end
+
+
+@dataclass(frozen=True)
+class OneCycle:
+    """One cycle: up to `rate`, the largest, and down to almost nothing (Smith & Topin 2018).
+
+    From rate / div_factor it rises over the share `pct_start` of all `steps`, and falls to
+    rate / div_factor / final_div_factor, where it stays; `anneal` is `cos` or `linear`. These are
+    the numbers of PyTorch's OneCycleLR, without its cycle of the momentum.
+    """
+
+    rate: float
+    steps: int
+    pct_start: float = 0.3
+    anneal: Literal["cos", "linear"] = "cos"
+    div_factor: float = 25.0
+    final_div_factor: float = 1e4
+
+    def __post_init__(self) -> None:
+        if self.anneal not in ("cos", "linear"):
+            raise ValueError(f"OneCycle: anneal is 'cos' or 'linear', not {self.anneal!r}")
+        if not 1 < self.pct_start * self.steps < self.steps:
+            raise ValueError(
+                f"OneCycle: a share {self.pct_start} of {self.steps} steps is no rise of more than "
+                "one step, with steps after it"
+            )
+
+    def __call__(self, t: Variable) -> Variable:
+        start = self.rate / self.div_factor
+        top, last = self.pct_start * self.steps - 1.0, self.steps - 1.0
+        rising = self._between(start, self.rate, t / top)
+        end = start / self.final_div_factor
+        falling = self._between(self.rate, end, (t - top) / (last - top))
+        return ops.where(t > top, falling, rising)
+
+    def _between(self, start, end, share):
+        share = ops.clip(share, 0.0, 1.0)
+        if self.anneal == "cos":
+            share = (1.0 - ops.cos(share * math.pi)) * 0.5
+        return share * (end - start) + start
+
+
+class ReduceOnPlateau:
+    """A rate that is multiplied by `factor` when a number has not become better for long enough.
+
+    `observe(number)`, such as the cost of a test, is called after each test or pass. After more
+    than `patience` observations without an improvement the rate is reduced, to `least` at least,
+    and the next `cooldown` ones do not count. An improvement is one of more than `threshold`, as a
+    share of the best number; `mode` says whether less or more is better. The numbers are those of
+    PyTorch's ReduceLROnPlateau. The rate and what was observed are state of the session, and so
+    they are in its checkpoints.
+    """
+
+    def __init__(
+        self,
+        rate: float,
+        factor: float = 0.1,
+        patience: int = 10,
+        mode: Literal["min", "max"] = "min",
+        threshold: float = 1e-4,
+        cooldown: int = 0,
+        least: float = 0.0,
+    ):
+        if not 0 < factor < 1:
+            raise ValueError(f"ReduceOnPlateau: the factor is within (0, 1), not {factor}")
+        if mode not in ("min", "max"):
+            raise ValueError(f"ReduceOnPlateau: mode is 'min' or 'max', not {mode!r}")
+        self.factor, self.patience, self.mode = factor, patience, mode
+        self.threshold, self.cooldown, self.least = threshold, cooldown, least
+        name = names().next("plateau_", "")
+        self.rate = state(f"{name}/rate", (), "float32", rate)
+        worst = math.inf if mode == "min" else -math.inf
+        self._best = state(f"{name}/best", (), "float64", worst)
+        self._waited = state(f"{name}/waited", (), "int64")
+        self._cooling = state(f"{name}/cooling", (), "int64")
+
+    def __call__(self, t: Variable) -> Variable:
+        return self.rate
+
+    def observe(self, number: float, session: Session | None = None) -> float:
+        """Take the next number into account; return the rate from now on."""
+        session = session or default_session()
+        number, rate = float(number), float(session.get(self.rate))
+        best = float(session.get(self._best))
+        waited, cooling = int(session.get(self._waited)), int(session.get(self._cooling))
+        if self._is_better(number, best):
+            session.set(self._best, number)
+            waited = 0
+        else:
+            waited += 1
+        if cooling:
+            cooling, waited = cooling - 1, 0
+        if waited > self.patience:
+            rate, cooling, waited = max(rate * self.factor, self.least), self.cooldown, 0
+            session.set(self.rate, rate)
+        session.set(self._waited, waited)
+        session.set(self._cooling, cooling)
+        return rate
+
+    def _is_better(self, number, best):
+        if self.mode == "min":
+            return number < best * (1.0 - self.threshold)
+        return number > best * (1.0 + self.threshold)

@@ -1,5 +1,6 @@
 """Tracing of an optimizer's rule over parameters into the assignments of a step."""
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -13,6 +14,8 @@ from ..graph.initializers import Constant
 from ..graph.names import adopt, names
 from ..graph.update import Assignment, Update
 from ..graph.variable import Dims, Variable
+from .accumulation import Accumulation
+from .groups import Group, group_of
 from .regularizers import Clip, ClipGlobalNorm, ClipNorm, Penalty
 from .row_sparse import Gradient, RowGradient, Whole, split
 
@@ -29,6 +32,15 @@ class TraceableOptimizer(Protocol):
     clip: Clip | None
     slots: Mapping[str, float]
     counters: Mapping[str, float]
+    accumulate: int
+    uses_norms: bool
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """Parameters with settings of their own."""
+
+    def slots_of(self, w: Variable) -> Mapping[str, tuple[float, Dims]]:
+        """Return (initial value, dims) of each slot of a parameter."""
 
     def advance(self, counters: Counters) -> dict[str, Variable]:
         """Return the counters after one more step."""
@@ -50,6 +62,11 @@ def state(
     return adopt(Variable.of(dims, dtype, name, fill=Constant(value), table=table), weak=True)
 
 
+def is_schedule(rate: Any) -> bool:
+    """Return whether a learning rate is a function of the number of steps."""
+    return callable(rate) and not isinstance(rate, Variable)
+
+
 class Tracing:
     """The tracing of one Update: the rule of an optimizer, applied to each parameter.
 
@@ -59,6 +76,7 @@ class Tracing:
     def __init__(self, optimizer: TraceableOptimizer, name: str | None = None):
         self.optimizer = optimizer
         self.name = name or names().next(f"{self.kind()}_", "")
+        self.group_rates: dict[Group, Rate] = {}  # of the update that is traced
 
     def kind(self) -> str:
         """Return the stem of automatic names."""
@@ -66,22 +84,53 @@ class Tracing:
 
     def update(self, pairs: Sequence[tuple[Variable, Gradient]]) -> Update:
         """Return the Update for (parameter, gradient) pairs; a gradient may be a RowGradient."""
+        self.check_groups([w for w, _ in pairs])
         pairs = [(w, _exchangeable(w, g)) for w, g in pairs]
+        gradients = [(w, (g.rows, g.values) if isinstance(g, RowGradient) else g) for w, g in pairs]
+        period = self.period()
+        if period == 1:
+            return Update(self.assignments(pairs), training=True, gradients=gradients)
+        sums = Accumulation(self.state, period)
+        assignments = sums.due_only(self.assignments(sums.means(pairs)))
+        return Update([*assignments, *sums.assignments], (), True, gradients, sums.is_due)
+
+    def check_groups(self, parameters: Sequence[Variable]) -> None:
+        """Check that each pattern of a group is found: a wrong one would change nothing."""
+        for group in self.optimizer.groups:
+            if isinstance(group.params, str) and not any(map(group.has, parameters)):
+                raise GraphError(
+                    f"{type(self.optimizer).__name__}: no parameter has a name with {group}\n"
+                    f"  hint: there are {', '.join([w.name for w in parameters][:8])}"
+                )
+
+    def period(self) -> int:
+        """Return after how many evaluations the parameters are updated."""
+        return self.optimizer.accumulate
+
+    def assignments(self, pairs: Sequence[tuple[Variable, Gradient]]) -> list[Assignment]:
+        """Return what a step with these gradients assigns."""
         rate, scheduled = self.scheduled()
         step, counted = self.counted()
         assignments = [*scheduled, *counted]
         for part, g in self.clipped([split(w, g) for w, g in pairs]):
             assignments += self.stepped(part, g, rate, step)
-        gradients = [(w, (g.rows, g.values) if isinstance(g, RowGradient) else g) for w, g in pairs]
-        return Update(assignments, training=True, gradients=gradients)
+        return assignments
+
+    def learning_rate(self) -> Any:
+        """Return the learning rate, or the schedule of it."""
+        return self.optimizer.learning_rate
 
     def scheduled(self) -> tuple[Rate, list[Assignment]]:
-        """Return the rate without each parameter's factor, and the assignments of a schedule."""
-        rate = self.optimizer.learning_rate
-        if isinstance(rate, Variable) or not callable(rate):
+        """Return the rate without each parameter's factor, and the assignments of schedules."""
+        rate = self.learning_rate()
+        every = [(g, dict(g.settings)) for g in self.optimizer.groups]
+        own = {g: settings["learning_rate"] for g, settings in every if "learning_rate" in settings}
+        if not any(is_schedule(r) for r in (rate, *own.values())):
+            self.group_rates = own
             return rate, []
         steps = self.scalar("steps")
-        return rate(steps), [Assignment(steps, steps + 1.0)]
+        self.group_rates = {g: r(steps) if is_schedule(r) else r for g, r in own.items()}
+        return rate(steps) if is_schedule(rate) else rate, [Assignment(steps, steps + 1.0)]
 
     def counted(self) -> tuple[Counters, list[Assignment]]:
         """Return the counters of the optimizer after this step, and their assignments."""
@@ -107,14 +156,28 @@ class Tracing:
 
     def stepped(self, part: Whole, g: Variable, rate: Rate, step: Counters) -> list[Assignment]:
         """Return the assignments of a step of one parameter, or of its gathered rows."""
-        parameter, optimizer = part.parameter, self.optimizer
+        parameter = part.parameter
+        optimizer, rate = self.member(parameter, rate)
         w, penalty = part.read(parameter), parameter.regularizer or optimizer.regularizer
         g = g if penalty is None else penalty(g, w)
-        slots = {name: self.slot(part, name, initial) for name, initial in optimizer.slots.items()}
+        declared = optimizer.slots_of(parameter).items()
+        slots = {name: self.slot(part, name, initial, dims) for name, (initial, dims) in declared}
         new_w, new = optimizer.rule(w, g, slots, self.rate(rate, parameter), step)
         self.check_names("rule", "slots", slots, new)
         values = [(w, new_w), *((slots[name], value) for name, value in new.items())]
         return [Assignment(*part.written(v, value), owner=parameter) for v, value in values]
+
+    def member(self, w: Variable, rate: Rate) -> tuple[TraceableOptimizer, Rate]:
+        """Return the optimizer with the settings of a parameter's group, and its rate."""
+        who = type(self.optimizer).__name__
+        if w.is_shard and self.optimizer.uses_norms:
+            raise GraphError(_no_norm(who, w))
+        group = group_of(who, self.optimizer.groups, w)
+        if group is None:
+            return self.optimizer, rate
+        optimizer = copy.copy(self.optimizer)
+        vars(optimizer).update(group.settings)
+        return optimizer, self.group_rates.get(group, rate)
 
     def check_names(self, method: str, what: str, before: Mapping, after: Mapping) -> None:
         """Check that a method returned what the class declares: the rest would never change."""
@@ -160,10 +223,13 @@ def _check_clip(w, clip):
     """Refuse norms over the rows of a sharded table: each process would have another one."""
     if w.is_shard and isinstance(clip, ClipNorm | ClipGlobalNorm):
         raise GraphError(
-            f"{clip}: each process has other rows of the sharded table {w.name}, so there is no "
-            "norm of its gradient\n  hint: clip=ClipElements(...), or train the table by an "
-            "optimizer of its own"
+            f"{_no_norm(clip, w)} of its gradient\n  hint: clip=ClipElements(...), or train the "
+            "table by an optimizer of its own"
         )
+
+
+def _no_norm(who, w):
+    return f"{who}: each process has other rows of the sharded table {w.name}, so there is no norm"
 
 
 def _exchangeable(w, g):

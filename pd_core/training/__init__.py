@@ -1,6 +1,7 @@
 """Long trainings: runners and their items, checkpoints, metrics, logs."""
 
 from . import metrics
+from .average import Average
 from .batches import ArrayReader
 from .checkpoint import (
     Checkpoint,
@@ -10,7 +11,7 @@ from .checkpoint import (
     write_checkpoint,
 )
 from .context import RunnerContext
-from .control import ReduceRate, StopEarly
+from .control import Observe, ReduceRate, StopEarly
 from .data import Data
 from .evaluate import Evaluate, TestEvery, TestResult
 from .item import RunnerItem
@@ -24,6 +25,7 @@ from .steps import Forward, ForwardBackward, Step, TrainStep, Update
 
 __all__ = [
     "ArrayReader",
+    "Average",
     "Checkpoint",
     "CheckpointWarning",
     "Counter",
@@ -34,6 +36,7 @@ __all__ = [
     "ForwardBackward",
     "Log",
     "LogWarning",
+    "Observe",
     "Progress",
     "ReduceRate",
     "Resume",

@@ -6,57 +6,32 @@ from operator import index
 from typing import Any, Literal
 
 from ..graph.errors import GraphError
+from ..optimizers.schedules import ReduceOnPlateau
 from .context import RunnerContext
 from .item import Following, Initialize, RunnerItem
 
 Mode = Literal["min", "max"]
 
 
-class Watch(RunnerItem):
-    """Base of items that act at the end of a pass if a number got no better in `patience` passes.
+class Monitor(RunnerItem):
+    """Base of items that look at a number at the end of each pass.
 
     `monitor` is `test/cost` or another metric of tests, `cost` or another metric of the pass; by
-    default the cost of tests where there are some, else that of the pass. `mode` says whether less
-    or more is better; by default more, unless it is a cost, an error or a loss. An improvement is
-    one of more than `min_delta`.
+    default the cost of tests where there are some, else that of the pass.
     """
 
-    def __init__(
-        self,
-        monitor: str | None = None,
-        patience: int = 1,
-        min_delta: float = 0.0,
-        mode: Mode | None = None,
-    ):
-        if patience < 1:
-            raise ValueError(f"{type(self).__name__}: patience is at least 1, not {patience}")
-        if mode not in (None, "min", "max"):
-            raise ValueError(f"{type(self).__name__}: mode is 'min' or 'max', not {mode!r}")
-        self.monitor, self.patience, self.min_delta = monitor, patience, min_delta
-        self.mode = mode
-        self.best: float | None = None
-        self.waited = 0
-
-    def initialize(self, context: RunnerContext, following: Initialize) -> None:
-        self.best, self.waited = None, 0
-        super().initialize(context, following)
+    def __init__(self, monitor: str | None = None):
+        self.monitor = monitor
 
     def on_pass_end(self, following: Following) -> None:
         following()
         self.context.after(self._look)  # when tests of this pass are done
 
     def _look(self):
-        name, value = self._watched()
-        if self._is_better(name, value):
-            self.best, self.waited = value, 0
-            return
-        self.waited += 1
-        if self.waited >= self.patience:
-            self.waited = 0
-            self.act()
+        self.see(*self._watched())
 
-    def act(self) -> None:
-        """Do what is due after `patience` passes without an improvement."""
+    def see(self, name: str, value: float) -> None:
+        """Take the number of a pass."""
 
     def _watched(self):
         """The name and the value of the watched number."""
@@ -72,6 +47,61 @@ class Watch(RunnerItem):
                 f"  hint: there are {', '.join(sorted(numbers)) or 'no numbers'}"
             )
         return name, numbers[name]
+
+
+class Observe(Monitor):
+    """A schedule that is told a number at the end of each pass, see Monitor.
+
+    The state of `pd.schedules.ReduceOnPlateau` is in the session, and in its checkpoints.
+    """
+
+    def __init__(self, schedule: ReduceOnPlateau, monitor: str | None = None):
+        super().__init__(monitor)
+        self.schedule = schedule
+
+    def see(self, name: str, value: float) -> None:
+        self.schedule.observe(value, self.context.session)
+
+
+class Watch(Monitor):
+    """Base of items that act if a number got no better in `patience` passes, see Monitor.
+
+    `mode` says whether less or more is better; by default more, unless it is a cost, an error or a
+    loss. An improvement is one of more than `min_delta`.
+    """
+
+    def __init__(
+        self,
+        monitor: str | None = None,
+        patience: int = 1,
+        min_delta: float = 0.0,
+        mode: Mode | None = None,
+    ):
+        if patience < 1:
+            raise ValueError(f"{type(self).__name__}: patience is at least 1, not {patience}")
+        if mode not in (None, "min", "max"):
+            raise ValueError(f"{type(self).__name__}: mode is 'min' or 'max', not {mode!r}")
+        super().__init__(monitor)
+        self.patience, self.min_delta = patience, min_delta
+        self.mode = mode
+        self.best: float | None = None
+        self.waited = 0
+
+    def initialize(self, context: RunnerContext, following: Initialize) -> None:
+        self.best, self.waited = None, 0
+        super().initialize(context, following)
+
+    def see(self, name: str, value: float) -> None:
+        if self._is_better(name, value):
+            self.best, self.waited = value, 0
+            return
+        self.waited += 1
+        if self.waited >= self.patience:
+            self.waited = 0
+            self.act()
+
+    def act(self) -> None:
+        """Do what is due after `patience` passes without an improvement."""
 
     def _is_better(self, name, value):
         if self.best is None or math.isnan(self.best):

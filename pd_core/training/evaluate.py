@@ -2,10 +2,12 @@
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from ..graph.errors import GraphError
 from ..graph.variable import Variable
+from ..optimizers.averaging import MovingAverage
 from .batches import Reader
 from .context import RunnerContext
 from .generators import generators_state, set_generators
@@ -148,7 +150,8 @@ class TestEvery(RunnerItem):
     The test changes nothing of the training: it is in inference mode, and global random generators
     go on as if it had not been. Its result, `cost` and metrics, is in `context.test_metrics`;
     `on_result(context, result)` is called with it. In a job each rank tests on batches of its own,
-    or on its rows of them where `Data` splits batches, and the result is that of all.
+    or on its rows of them where `Data` splits batches, and the result is that of all. With an
+    `average` the parameters have their averages during the test.
     """
 
     __test__ = False  # the name looks like a test case to pytest
@@ -159,11 +162,12 @@ class TestEvery(RunnerItem):
         reader: Reader | None = None,
         on_result: Callable[[RunnerContext, "TestResult"], None] | None = None,
         passes: int | None = None,
+        average: MovingAverage | None = None,
     ):
         if reader is None:
             raise TypeError("TestEvery: needs a reader of batches to test on")
         self.batches, self.passes = every("TestEvery", batches, passes)
-        self.reader, self.on_result = reader, on_result
+        self.reader, self.on_result, self.average = reader, on_result, average
 
     def on_batch_end(self, following: Following) -> Any:
         result = following()
@@ -181,8 +185,10 @@ class TestEvery(RunnerItem):
         if context.forward is None:
             raise GraphError("TestEvery: there is no cost\n  hint: add a ForwardBackward")
         generators = generators_state()
+        average = self.average
         try:
-            metrics = context.forward.test(self.reader)
+            with nullcontext() if average is None else average.applied(context.session):
+                metrics = context.forward.test(self.reader)
         finally:
             set_generators(generators)
         context.test_metrics = metrics

@@ -1,6 +1,5 @@
 """The rings that compute: costs with their updates, and inference."""
 
-import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import index
 from typing import Any
@@ -391,9 +390,4 @@ def _scaled(optimizer, inputs, context):
     """The same optimizer with the learning rate times `context.rate_factor`."""
     factor = Variable.of((), np.dtype(np.float32), "rate_factor")
     inputs[factor] = lambda: np.array(context.rate_factor, np.float32)
-    optimizer, rate = copy.copy(optimizer), optimizer.learning_rate
-    if callable(rate) and not isinstance(rate, Variable):
-        optimizer.learning_rate = lambda t: rate(t) * factor
-    else:
-        optimizer.learning_rate = factor * rate
-    return optimizer
+    return optimizer.scaled(factor)

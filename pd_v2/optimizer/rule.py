@@ -30,6 +30,12 @@ class Rule(pd.optimizers.Tracing):
     def kind(self):
         return "rule"
 
+    def period(self):
+        return 1  # every batch updates
+
+    def check_groups(self, parameters):
+        """Check nothing: parameters have settings of their own in their configs."""
+
     def scheduled(self):
         return self.fed_rate, []
 

@@ -65,6 +65,16 @@ def momentum():
     return values(step)
 
 
+def grouped():
+    """Groups, and steps after two batches each."""
+    x, y, cost = mlp()
+    groups = [{"params": lambda w: w.rank == 1, "weight_decay": 0.0, "learning_rate": 0.1}]
+    lamb = pd.LAMBOptimizer(0.05, weight_decay=0.1, groups=groups, accumulate=2)
+    step = lamb.minimize(cost)
+    train(cost, step, x, y, samples())
+    return values(step)
+
+
 def module_in_guard():
     """Steps of a Module inside a guard."""
     net = Net()
@@ -340,6 +350,7 @@ PROGRAMS = [
     *(
         adam,
         momentum,
+        grouped,
         module_in_guard,
         module,
         runner,

@@ -346,8 +346,8 @@ def errors():
     fails(other, pd.GraphError, "rank 0 has come to barrier.*rank 1 has come to an exchange of a")
     fails(lambda: table.lookup([0.5]), pd.DTypeError, "takes integer ids")
     fails(lambda: table.rows([0.5]), TypeError, "takes integer ids")
-    for clip in (pd.ClipGlobalNorm(1.0), pd.ClipNorm(1.0)):
-        optimizer = pd.SGDOptimizer(0.1, clip=clip)
+    clipped = (pd.SGDOptimizer(0.1, clip=c) for c in (pd.ClipGlobalNorm(1.0), pd.ClipNorm(1.0)))
+    for optimizer in (*clipped, pd.LAMBOptimizer()):
         fails(lambda o=optimizer: o.minimize(cost), pd.GraphError, "each process has other rows of")
     step = pd.SGDOptimizer(0.1).minimize(cost)
     with pd.default_session().exchanging(lambda g: g):

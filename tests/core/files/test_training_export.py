@@ -44,8 +44,17 @@ def batch(k):
         lambda: pd.MomentumOptimizer(0.1, regularizer=pd.L2(0.01)),
         lambda: pd.AdamOptimizer(0.01),
         lambda: pd.SGDOptimizer(pd.schedules.ExponentialDecay(0.1, 0.5, 4)),
+        lambda: pd.LAMBOptimizer(
+            pd.schedules.CosineRestarts(0.1, 3, factor=2),
+            groups=[{"params": "^b", "weight_decay": 0.0}],
+            accumulate=3,
+        ),
+        lambda: pd.RAdamOptimizer(pd.schedules.OneCycle(0.1, 20)),
+        lambda: pd.NAdamOptimizer(0.01),
+        lambda: pd.AdaFactorOptimizer(0.05, weight_decay=0.01),
+        lambda: pd.LionOptimizer(pd.schedules.ReduceOnPlateau(0.01)),
     ],
-    ids=["momentum", "adam", "schedule"],
+    ids=["momentum", "adam", "schedule", "lamb", "radam", "nadam", "adafactor", "lion"],
 )
 def test_twenty_steps_in_onnxruntime_give_the_same_parameters(make, tmp_path):
     x, label, cost, step = network(make())

@@ -65,6 +65,39 @@ def adamax(w, g, t, s):
     return w - 0.02 / (1 - 0.9**t) * s["m"] / s["s"]
 
 
+def nadam(w, g, t, s):
+    def mu(t):
+        return 0.9 * (1 - 0.5 * 0.96 ** (0.004 * t))
+
+    s["e"] = (s["e"] or 1.0) * mu(t)  # the product
+    s["m"], s["s"] = 0.9 * s["m"] + 0.1 * g, 0.99 * s["s"] + 0.01 * g * g
+    change = mu(t + 1) * s["m"] / (1 - s["e"] * mu(t + 1)) + (1 - mu(t)) * g / (1 - s["e"])
+    return w - 0.02 * change / (np.sqrt(s["s"] / (1 - 0.99**t)) + 1e-8)
+
+
+def radam(w, g, t, s):
+    s["m"], s["s"] = 0.9 * s["m"] + 0.1 * g, 0.999 * s["s"] + 0.001 * g * g
+    limit = 2 / (1 - 0.999) - 1
+    rho = limit - 2 * t * 0.999**t / (1 - 0.999**t)
+    change = 0.02 * s["m"] / (1 - 0.9**t)
+    if rho <= 5:
+        return w - change
+    r = math.sqrt((rho - 4) * (rho - 2) * limit / ((limit - 4) * (limit - 2) * rho))
+    return w - change * r * math.sqrt(1 - 0.999**t) / (np.sqrt(s["s"]) + 1e-8)
+
+
+def lion(w, g, t, s):
+    direction = np.sign(0.9 * s["m"] + 0.1 * g)
+    s["m"] = 0.99 * s["m"] + 0.01 * g
+    return w - 0.003 * (direction + 0.1 * w)
+
+
+def lamb(w, g, t, s):
+    s["m"], s["s"] = 0.9 * s["m"] + 0.1 * g, 0.99 * s["s"] + 0.01 * g * g
+    r = s["m"] / (1 - 0.9**t) / (np.sqrt(s["s"] / (1 - 0.99**t)) + 1e-6) + 0.1 * w
+    return w - 0.02 * np.linalg.norm(w) / np.linalg.norm(r) * r
+
+
 CASES = {
     "adagrad": (lambda: pd.AdaGradOptimizer(0.1), adagrad),
     "decayed_adagrad": (lambda: pd.DecayedAdaGradOptimizer(0.01, decay=0.9), decayed_adagrad),
@@ -76,6 +109,10 @@ CASES = {
     "adadelta": (lambda: pd.AdaDeltaOptimizer(1.0, epsilon=1e-4), adadelta),
     "adamw": (lambda: pd.AdamWOptimizer(0.02, weight_decay=0.1, beta2=0.99), adamw),
     "adamax": (lambda: pd.AdamaxOptimizer(0.02, beta2=0.99), adamax),
+    "nadam": (lambda: pd.NAdamOptimizer(0.02, beta2=0.99), nadam),
+    "radam": (lambda: pd.RAdamOptimizer(0.02), radam),
+    "lion": (lambda: pd.LionOptimizer(0.003, weight_decay=0.1), lion),
+    "lamb": (lambda: pd.LAMBOptimizer(0.02, beta2=0.99, weight_decay=0.1), lamb),
 }
 
 
@@ -96,8 +133,11 @@ def test_fifty_steps_equal_float64_numpy(name):
         (lambda: pd.RMSPropOptimizer(0.02), "RMSprop", {}),
         (lambda: pd.AdaGradOptimizer(0.02, epsilon=1e-20), "Adagrad", {"eps": 1e-10}),
         (lambda: pd.AdamaxOptimizer(0.02), "Adamax", {}),
+        (lambda: pd.NAdamOptimizer(0.02), "NAdam", {}),
+        (lambda: pd.RAdamOptimizer(0.02), "RAdam", {}),
+        (lambda: pd.AdaFactorOptimizer(0.02), "Adafactor", {}),
     ],
-    ids=["adamw", "rmsprop", "adagrad", "adamax"],
+    ids=["adamw", "rmsprop", "adagrad", "adamax", "nadam", "radam", "adafactor"],
 )
 def test_same_as_pytorch(make, peer, settings):
     torch = pytest.importorskip("torch")
@@ -108,6 +148,42 @@ def test_same_as_pytorch(make, peer, settings):
         w.grad = torch.tensor(gradient(w.detach().numpy()))
         optimizer.step()
         assert np.allclose(got, w.detach().numpy(), rtol=1e-3, atol=1e-4)
+
+
+# torch 2.13 in float64 after 5 and 20 steps of lr=0.02: NAdam, RAdam, and SGD with momentum=0.9,
+# nesterov=True, weight_decay=0.1
+PYTORCH = {
+    "nadam": (
+        lambda: pd.NAdamOptimizer(0.02),
+        [-0.95293617, -0.21537421, 0.8037751, 0.49958091],
+        [-0.84314789, -0.03022246, 0.57666392, 0.2468839],
+    ),
+    "radam": (
+        lambda: pd.RAdamOptimizer(0.02),
+        [-0.77832037, 0.16309811, 0.31902608, 0.1251904],
+        [-0.76123058, 0.15486656, 0.30758342, 0.10807038],
+    ),
+    "nesterov": (
+        lambda: pd.MomentumOptimizer(0.02, 0.9, nesterov=True, regularizer=pd.L2(0.1)),
+        [-0.02338777, 0.39814841, -0.16838459, -0.69052172],
+        [0.69646278, 0.70570394, -0.39409439, -0.25019258],
+    ),
+}
+
+
+@pytest.mark.parametrize("make, after5, after20", PYTORCH.values(), ids=PYTORCH)
+def test_the_numbers_of_pytorch(make, after5, after20):
+    _, _, found = trajectory(make(), 20)
+    np.testing.assert_allclose(found[4].ravel(), after5, rtol=1e-5, atol=2e-6)
+    np.testing.assert_allclose(found[19].ravel(), after20, rtol=1e-5, atol=2e-6)
+
+
+def test_lamb_without_a_norm_takes_the_rate_itself():
+    w, still = pd.Variable("w", data=[0.0, 0.0]), pd.Variable("still", data=[1.0, 2.0])
+    step = pd.LAMBOptimizer(0.1).minimize(pd.reduce_sum(w * [3.0, -2.0]) + pd.reduce_sum(still * 0))
+    pd.eval(step)
+    np.testing.assert_allclose(w.val(), [-0.1, 0.1], rtol=1e-5)
+    assert still.val().tolist() == [1.0, 2.0]
 
 
 S = pd.schedules

@@ -93,7 +93,32 @@ def adamax(w, g, t, s):
     return w - 0.1 / (1 - 0.9**t) * s["m"] / s["u"]
 
 
-# One row for each optimizer of pd.
+def nadam(w, g, t, s):
+    mu = [0.9 * (1 - 0.5 * 0.96 ** (0.004 * k)) for k in range(1, t + 2)]
+    s["m"] = 0.9 * s.get("m", 0.0) + 0.1 * g
+    s["v"] = 0.999 * s.get("v", 0.0) + 0.001 * g * g
+    change = mu[t] * s["m"] / (1 - np.prod(mu)) + (1 - mu[t - 1]) * g / (1 - np.prod(mu[:t]))
+    return w - 0.1 * change / (np.sqrt(s["v"] / (1 - 0.999**t)) + 1e-8)
+
+
+def radam(w, g, t, s):
+    s["m"] = 0.9 * s.get("m", 0.0) + 0.1 * g
+    s["v"] = 0.999 * s.get("v", 0.0) + 0.001 * g * g
+    rho = 1999 - 2 * t * 0.999**t / (1 - 0.999**t)
+    change = 0.1 * s["m"] / (1 - 0.9**t)
+    if rho <= 5:
+        return w - change
+    r = np.sqrt((rho - 4) * (rho - 2) * 1999 / (1995 * 1997 * rho))
+    return w - change * r * np.sqrt(1 - 0.999**t) / (np.sqrt(s["v"]) + 1e-8)
+
+
+def lion(w, g, t, s):
+    direction = np.sign(0.9 * s.get("m", 0.0) + 0.1 * g)
+    s["m"] = 0.99 * s.get("m", 0.0) + 0.01 * g
+    return w - 0.1 * (direction + 0.2 * w)
+
+
+# One row for each optimizer of pd, except LAMB and AdaFactor.
 RULES = {
     "sgd": (lambda **k: pd.SGDOptimizer(0.1, **k), sgd),
     "momentum": (lambda **k: pd.MomentumOptimizer(0.1, 0.9, **k), momentum),
@@ -107,6 +132,9 @@ RULES = {
     "adadelta": (lambda **k: pd.AdaDeltaOptimizer(1.0, epsilon=1e-4, **k), adadelta),
     "adamw": (lambda **k: pd.AdamWOptimizer(0.1, weight_decay=0.2, **k), adamw),
     "adamax": (lambda **k: pd.AdamaxOptimizer(0.1, **k), adamax),
+    "nadam": (lambda **k: pd.NAdamOptimizer(0.1, **k), nadam),
+    "radam": (lambda **k: pd.RAdamOptimizer(0.1, **k), radam),
+    "lion": (lambda **k: pd.LionOptimizer(0.1, weight_decay=0.2, **k), lion),
 }
 
 
@@ -146,6 +174,23 @@ def test_a_step_that_reads_every_row_is_that_of_a_whole_table(name):
             pd.eval(step, {ids: np.random.default_rng(k).permutation(HEIGHT)})
         found.append(w.val())
     np.testing.assert_allclose(*found, rtol=1e-6, atol=1e-7)
+
+
+def test_adafactor_takes_no_rows():
+    message = r"AdaFactorOptimizer: table.* is row_sparse, and the means of its columns"
+    with pytest.raises(pd.GraphError, match=message):
+        pd.AdaFactorOptimizer().minimize(squared(table(), pd.Variable([None], dtype="int64")))
+
+
+def test_lamb_has_the_norms_of_the_gathered_rows():
+    w, ids = table(), pd.Variable([None], dtype="int64")
+    step, expected = pd.LAMBOptimizer(0.1).minimize(squared(w, ids)), w.val().astype(np.float64)
+    slopes = row_slopes(expected, batches()[0])
+    rows, g = list(slopes), np.array(list(slopes.values()))
+    r = g / (np.abs(g) + 1e-6)  # of the first step
+    expected[rows] -= 0.1 * np.linalg.norm(expected[rows]) / np.linalg.norm(r) * r
+    pd.eval(step, {ids: batches()[0]})
+    np.testing.assert_allclose(w.val(), expected, rtol=2e-5)
 
 
 @pytest.mark.filterwarnings("ignore:Sparse invariant checks")

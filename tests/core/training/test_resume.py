@@ -8,11 +8,13 @@ import pytest
 import pd_core as pd
 from pd_core.training import (
     ArrayReader,
+    Average,
     Counter,
     Data,
     Device,
     Evaluate,
     ForwardBackward,
+    Observe,
     ReduceRate,
     RunnerItem,
     StopEarly,
@@ -65,6 +67,12 @@ OPTIMIZERS = {
     "decayed-adagrad": lambda: pd.DecayedAdaGradOptimizer(0.1),
     "rmsprop": lambda: pd.RMSPropOptimizer(0.01, momentum=0.5, centered=True),
     "adadelta": lambda: pd.AdaDeltaOptimizer(1.0),
+    "nadam": lambda: pd.NAdamOptimizer(0.01),
+    "radam": lambda: pd.RAdamOptimizer(0.01),
+    "lion": lambda: pd.LionOptimizer(0.01),
+    "lamb": lambda: pd.LAMBOptimizer(0.01, accumulate=2),
+    "adafactor": lambda: pd.AdaFactorOptimizer(0.01),
+    "groups": lambda: pd.AdamWOptimizer(0.01, groups=[{"params": "B$", "weight_decay": 0}]),
     "penalised": lambda: pd.AdamOptimizer(0.01, regularizer=pd.L2(0.1), clip=pd.ClipNorm(0.1)),
 }
 SCHEDULES = {
@@ -74,6 +82,8 @@ SCHEDULES = {
     "polynomial": S.PolynomialDecay(0.1, steps=5.0, power=2.0),
     "cosine": S.CosineDecay(0.1, steps=5.0),
     "piecewise": S.Piecewise((1.0, 3.0), (0.1, 0.05, 0.01)),
+    "restarts": S.CosineRestarts(0.1, 2, factor=2),
+    "one-cycle": S.OneCycle(0.1, 6),
     "warmup": S.Warmup(S.CosineDecay(0.1, steps=6.0), steps=3.0),
 }
 
@@ -189,6 +199,22 @@ def test_a_reduced_schedule_resumes(tmp_path):
         lambda: ReduceRate(0.5, monitor="cost", min_delta=10.0),
     )
     assert_resumes(build, tmp_path, passes=3)
+
+
+def test_a_plateau_resumes(tmp_path):
+    def build():
+        plateau = S.ReduceOnPlateau(0.5, factor=0.5, patience=1, threshold=0.5)
+        return classifier(lambda: pd.SGDOptimizer(plateau), lambda: Observe(plateau))()
+
+    assert_resumes(build, tmp_path, passes=4)
+    rates = [a for v, a in pd.default_session().values().items() if v.name == "plateau_0/rate"]
+    assert rates == [0.25]
+
+
+def test_an_average_resumes(tmp_path):
+    average = lambda: Average(pd.MovingAverage(0.9, warmup=True))  # noqa: E731
+    assert_resumes(classifier(OPTIMIZERS["adam"], average), tmp_path)
+    assert {v.name for v in pd.default_session().values()} >= {"average_0/weight"}
 
 
 def test_an_early_stop_resumes(tmp_path):

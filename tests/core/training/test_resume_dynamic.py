@@ -35,6 +35,9 @@ OPTIMIZERS = {
     "momentum": lambda: pd.MomentumOptimizer(0.1),
     "adam": lambda: pd.AdamOptimizer(0.01),
     "rmsprop": lambda: pd.RMSPropOptimizer(0.01, momentum=0.5, centered=True),
+    "accumulated": lambda: pd.NAdamOptimizer(
+        0.01, groups=[{"params": lambda w: w.rank == 1, "learning_rate": 0.1}], accumulate=2
+    ),
     "schedule": lambda: pd.AdamOptimizer(pd.schedules.ExponentialDecay(0.1, 0.5)),
 }
 
