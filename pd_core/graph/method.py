@@ -2,10 +2,9 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, TypeVar, overload
 
-if TYPE_CHECKING:
-    from .variable import Variable
+_Variable = TypeVar("_Variable")
 
 provided: dict[str, Callable] = {}
 
@@ -29,7 +28,7 @@ class Method:
     def __get__(self, x: None, owner: Any) -> "Method": ...
 
     @overload
-    def __get__(self, x: "Variable", owner: Any) -> Callable[..., "Variable"]: ...
+    def __get__(self, x: _Variable, owner: Any) -> Callable[..., _Variable]: ...
 
     def __get__(self, x: Any, owner: Any) -> Any:
         return self if x is None else partial(provided[self.op], x)

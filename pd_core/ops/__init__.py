@@ -73,7 +73,7 @@ from .detection import (
 from .draws import categorical, exponential_random, multinomial, permutation, randint
 from .image import im2col, interpolate, roi_max_pool
 from .index import gather, gather_elements, gather_nd, nonzero, one_hot, scatter, scatter_add
-from .indexing import get_item, index_add, index_update, scatter_nd
+from .indexing import index_add, index_update, scatter_nd
 from .loss import (
     binary_cross_entropy,
     binary_cross_entropy_grad,

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..graph.checks import whole
 from ..graph.errors import ShapeError
+from ..graph.op import op
 from ..graph.recording import recorder
 from ..graph.variable import Operand, Variable, constant, describe
 from .index import gather, gather_nd, nonzero, scatter
@@ -57,6 +58,7 @@ def _read(x, entries):
     return _with_new_axes(x, [e for e in entries if not isinstance(e, Variable)])
 
 
+@op
 def index_update(x: Operand, key: Any, value: Operand) -> Variable:
     """Return a copy of x with x[key] set to the value, which is broadcast to its shape.
 
@@ -65,6 +67,7 @@ def index_update(x: Operand, key: Any, value: Operand) -> Variable:
     return _written(x, key, value, "none")
 
 
+@op
 def index_add(x: Operand, key: Any, value: Operand) -> Variable:
     """Return a copy of x with the value added to x[key]; elements named twice get both.
 
@@ -73,6 +76,7 @@ def index_add(x: Operand, key: Any, value: Operand) -> Variable:
     return _written(x, key, value, "add")
 
 
+@op
 def scatter_nd(x: Operand, index: Operand, values: Operand, reduction: str = "none") -> Variable:
     """Copy x and set x[index[i, 0], index[i, 1], ...] to values[i] for each row of an index.
 

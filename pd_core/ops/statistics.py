@@ -80,6 +80,7 @@ def norm(x: Operand, p: float = 2.0, axis: Axes | None = None, keep_dim: bool = 
     return _power(total, 1.0 / p)
 
 
+@op
 def cum_prod(x: Operand, axis: int = 0) -> Variable:
     """Cumulative product along an axis."""
     x = constant(x)

@@ -96,4 +96,21 @@ CASES = [
         indexing="xy",
         **BOTH,
     ),
+    *(
+        case(
+            function.__name__,
+            lambda x, f=f: x * f(),
+            lambda x, r=r: x * r,
+            X,
+            smooth=False,
+            label="factor",
+        )
+        for function, f, r in (
+            (ops.eye, lambda: ops.eye(3, 4), np.eye(3, 4)),
+            (ops.linspace, lambda: ops.linspace(0, 3, 4), np.linspace(0, 3, 4)),
+            (ops.full, lambda: ops.full([4], 2.5), 2.5),
+            (ops.zeros, lambda: ops.zeros([3, 4]), 0),
+            (ops.ones, lambda: ops.ones([4]), 1),
+        )
+    ),
 ]

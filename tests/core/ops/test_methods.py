@@ -208,3 +208,16 @@ SHAPES = {
 def test_shapes_that_do_not_fit(use, message):
     with pytest.raises(pd.ShapeError, match=message):
         use(pd.Variable([None, 3]))
+
+
+def test_products_and_writing_of_values_at_hand():
+    with pd.guard():
+        for rows in (F, F[:1], F):
+            f = pd.to_variable(rows)
+            np.testing.assert_allclose(f.cumprod(1).numpy(), np.cumprod(rows, 1), rtol=1e-6)
+            for k in (0, -1):
+                want = rows.copy()
+                want[k, 1:] = k
+                np.testing.assert_array_equal(
+                    pd.index_update(f, np.s_[k, 1:], float(k)).numpy(), want
+                )
