@@ -97,20 +97,13 @@ CASES = [
         **BOTH,
     ),
     *(
-        case(
-            function.__name__,
-            lambda x, f=f: x * f(),
-            lambda x, r=r: x * r,
-            X,
-            smooth=False,
-            label="factor",
-        )
-        for function, f, r in (
-            (ops.eye, lambda: ops.eye(3, 4), np.eye(3, 4)),
-            (ops.linspace, lambda: ops.linspace(0, 3, 4), np.linspace(0, 3, 4)),
-            (ops.full, lambda: ops.full([4], 2.5), 2.5),
-            (ops.zeros, lambda: ops.zeros([3, 4]), 0),
-            (ops.ones, lambda: ops.ones([4]), 1),
+        case(name, function, reference, X, smooth=False, label="factor")
+        for name, function, reference in (
+            ("eye", lambda x: x * ops.eye(3, 4), lambda x: x * np.eye(3, 4)),
+            ("linspace", lambda x: x * ops.linspace(0, 3, 4), lambda x: x * np.linspace(0, 3, 4)),
+            ("full", lambda x: x * ops.full([4], 2.5), lambda x: x * 2.5),
+            ("zeros", lambda x: x + ops.zeros([4]), lambda x: x),
+            ("ones", lambda x: x + ops.ones([4]), lambda x: x + 1),
         )
     ),
 ]
