@@ -35,6 +35,8 @@ ROOMS = (
     "distributed",
     "training",
     "nn",
+    "tuning",
+    "__main__",
     "",
 )
 # The packages and top modules of pd_v2 from the bottom up.
@@ -373,7 +375,7 @@ def test_public_functions_of_the_core_are_annotated():
 
 OPS = [name for name, value in vars(ops).items() if name[0] != "_" and inspect.isfunction(value)]
 # They call functions of the user, whose errors would begin with the name of the op around them.
-TAKE_FUNCTIONS = {"cond", "for_loop", "scan", "scan_bounded", "unroll", "while_loop"}
+TAKE_FUNCTIONS = {"cond", "for_loop", "scan", "scan_bounded", "unroll", "vmap", "while_loop"}
 ARRAYS = {"prior_boxes"}  # no op: it returns an array
 
 

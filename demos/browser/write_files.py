@@ -1,7 +1,7 @@
-"""Write the files of the page: a training step, its initial state, a model for prediction, digits.
+"""Write the files of the two pages: training steps, initial states, models for prediction, digits.
 
-The network is a small LeNet with dropout and batch normalisation, trained with Adam. The step also
-runs on WebGPU.
+The network that learns digits is a small LeNet with dropout and batch normalisation, trained with
+Adam; fine_tuning.py has the one that is fine-tuned. All steps also run on WebGPU.
 """
 
 import argparse
@@ -12,6 +12,7 @@ from pathlib import Path
 os.environ.setdefault("PD_DATASET_HOME", str(Path(__file__).resolve().parents[1] / "data"))
 os.environ.setdefault("PD_DATASET_CHECK", "0")
 
+import fine_tuning
 import numpy as np
 
 import pd_core as pd
@@ -57,24 +58,32 @@ def write_models(folder):
 
 
 def write_digits(folder, name, samples):
-    """Write pixels and labels, one byte each."""
+    """Write pixels and labels, one byte each; return them as arrays [n, 784] and [n]."""
     pixels, labels = zip(*samples, strict=True)
     grey = np.rint((np.stack(pixels) + 1) * 127.5).astype(np.uint8)
     (folder / f"{name}.images").write_bytes(grey.tobytes())
     (folder / f"{name}.labels").write_bytes(np.array(labels, np.uint8).tobytes())
+    return grey, np.array(labels)
 
 
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=FILES, help="default: files/ beside this")
+    parser.add_argument("--quick", action="store_true", help="train the classifier on 200 digits")
     args = parser.parse_args(argv)
     args.out.mkdir(parents=True, exist_ok=True)
     logging.getLogger("paddle").setLevel(logging.WARNING)  # it reports every unchecked data file
     write_models(args.out)
-    write_digits(args.out, "train", mnist.train()())
+    grey, labels = write_digits(args.out, "train", mnist.train()())
     write_digits(args.out, "test", mnist.test()())
-    for path in sorted(args.out.iterdir()):
-        print(f"{path.name:14}{path.stat().st_size:10,} bytes")
+    if args.quick:
+        grey, labels = grey[:200], labels[:200]
+    print(f"training the classifier that is fine-tuned on {len(grey):,} digits")
+    imported = args.out / "classifier.onnx"
+    fine_tuning.train_classifier(imported, grey.reshape(-1, 28, 28) / np.float32(255), labels)
+    fine_tuning.write_steps(args.out, imported)
+    for path in sorted(args.out.rglob("*.*")):
+        print(f"{path.relative_to(args.out)!s:20}{path.stat().st_size:10,} bytes")
 
 
 if __name__ == "__main__":

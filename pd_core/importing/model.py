@@ -1,7 +1,7 @@
 """ONNX models of any origin as functions of Variables."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from onnx import ModelProto
@@ -19,7 +19,7 @@ from .loading import (
     reported,
     size_names,
 )
-from .reader import File, Reader
+from .reader import File, Operands, Reader
 from .sizes import FOLD_LIMIT
 from .stored import StoredTensors
 
@@ -53,7 +53,12 @@ class ImportedModel:
     """A model as a function: each call `f(x)` builds its graph anew on Variables.
 
     `parameters` are the Variables of its parameters by the file's names, `inputs` the (dims, dtype)
-    of its inputs by name, `outputs` the names of its outputs.
+    of its inputs by name, `outputs` the names of its outputs. `model` is the file, with all stored
+    tensors in one place; their data may be in other files in `folder`.
+
+    `reparametrized` has functions of stored tensors by the name that nodes read: later calls use
+    their results. `operands`, if it is no None, is a function of each node of the outermost graph
+    and its inputs; later calls use the inputs that it returns.
     """
 
     def __init__(
@@ -68,7 +73,10 @@ class ImportedModel:
     ):
         check_names(model.graph)
         model = hoisted(model)
+        self.model, self.folder = model, folder
         self.graph, self.origin = model.graph, origin
+        self.reparametrized: dict[str, Callable[[Variable], Variable]] = {}
+        self.operands: Operands | None = None
         self.opsets = opsets_of(model)
         self.functions = {(f.domain, f.name): f for f in model.functions}
         self.file: dict[str, Any] = {
@@ -105,12 +113,19 @@ class ImportedModel:
         names = self._output_names(output, last_layers)
         exact = all(x.dims == self.inputs[n][0] for n, x in values.items())
         sizes = frozenset(d for x in values.values() for d in x.dims)
-        statistics = self.stored.statistics
+        stored = self.stored.values
+        changed = {name: f(stored[name]) for name, f in self.reparametrized.items()}
         self.reader = Reader(
             self.graph.node,
             self.opsets,
-            {**self.stored.values, **values},
-            File(self.functions, input_sizes=sizes, statistics=statistics, **self.file),
+            {**stored, **changed, **values},
+            File(
+                self.functions,
+                input_sizes=sizes,
+                statistics=self.stored.statistics,
+                operands=self.operands,
+                **self.file,
+            ),
             declared=self.inferred if exact else _ranks(self.inferred),
             named=True,
         )

@@ -1,7 +1,7 @@
 """From the nodes of a file to Variables."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +27,9 @@ from .protocol import Value
 from .sizes import FOLD_LIMIT, Sizes, folded, reshaped
 from .versions import Operator, adapted, attribute_value, stored
 
+# (node, its inputs) -> the inputs that it is built with
+Operands = Callable[[NodeProto, list[Value]], list[Value]]
+
 
 @dataclass
 class File:
@@ -42,6 +45,7 @@ class File:
     count       operators read so far
     opened      sizes that may turn out to be 1, by the size that inference gave
     sizes       entries of vectors of sizes
+    operands    replaces the inputs of nodes of the outermost graph
     """
 
     functions: dict[tuple[str, str], FunctionProto] = field(default_factory=dict)
@@ -54,6 +58,7 @@ class File:
     count: int = 0
     opened: dict[str, str] = field(default_factory=dict)
     sizes: Sizes = field(default_factory=Sizes)
+    operands: Operands | None = None
 
 
 class Reader:
@@ -156,6 +161,8 @@ class Reader:
                 f"more than {MAX_OPERATORS} operators, functions and bodies written out"
             )
         inputs = [self.value(name) for name in proto.input]
+        if self.named and self.file.operands is not None:
+            inputs = self.file.operands(proto, inputs)
         attributes = dict(self._attributes(proto))
         function = self.file.functions.get((proto.domain, proto.op_type))
         if function is not None:

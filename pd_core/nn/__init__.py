@@ -1,12 +1,22 @@
 """Layers: `pd.nn`, objects that own their parameters; `pd.layer`, functions that create them."""
 
 from .activation import (
+    ELU,
     GELU,
+    GLU,
+    SELU,
     Flatten,
+    HardSigmoid,
+    HardSwish,
+    HardTanh,
     LeakyReLU,
     LogSoftmax,
+    Mish,
+    PReLU,
     ReLU,
+    ReLU6,
     Sigmoid,
+    SiLU,
     Softmax,
     Softplus,
     Softsign,
@@ -14,7 +24,7 @@ from .activation import (
 )
 from .attention import MultiHeadAttention
 from .containers import LayerDict, LayerList, Sequential
-from .conv import Conv1d, Conv2d, Conv3d, ConvTranspose2d
+from .conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from .dense import FC, Embedding
 from .history import History
 from .hooks import HookHandle
@@ -24,10 +34,15 @@ from .losses import (
     MSE,
     NLL,
     CrossEntropy,
+    Dice,
+    Focal,
+    GaussianNLL,
     Huber,
     KLDiv,
+    PoissonNLL,
     SigmoidCrossEntropy,
     SoftmaxCrossEntropy,
+    Triplet,
 )
 from .module import Module
 from .norm import BatchNorm1d, BatchNorm2d, GroupNorm, InstanceNorm2d, LayerNorm, RMSNorm
@@ -49,14 +64,17 @@ from .transformer import TransformerDecoderLayer, TransformerEncoderLayer
 
 # For type checkers, to which an import alone is private.
 __all__ = [
+    "ELU",
     "FC",
     "GELU",
+    "GLU",
     "GRU",
     "L1",
     "LSTM",
     "MSE",
     "NLL",
     "RNN",
+    "SELU",
     "AdaptiveAvgPool2d",
     "AdaptiveMaxPool2d",
     "AvgPool1d",
@@ -67,14 +85,22 @@ __all__ = [
     "Conv1d",
     "Conv2d",
     "Conv3d",
+    "ConvTranspose1d",
     "ConvTranspose2d",
+    "ConvTranspose3d",
     "CrossEntropy",
+    "Dice",
     "Dropout",
     "Embedding",
     "Flatten",
+    "Focal",
+    "GaussianNLL",
     "GlobalAvgPool2d",
     "GlobalMaxPool2d",
     "GroupNorm",
+    "HardSigmoid",
+    "HardSwish",
+    "HardTanh",
     "History",
     "HookHandle",
     "Huber",
@@ -89,11 +115,16 @@ __all__ = [
     "MaxPool1d",
     "MaxPool2d",
     "MaxPool3d",
+    "Mish",
     "Module",
     "MultiHeadAttention",
+    "PReLU",
+    "PoissonNLL",
     "RMSNorm",
     "ReLU",
+    "ReLU6",
     "Sequential",
+    "SiLU",
     "Sigmoid",
     "SigmoidCrossEntropy",
     "Softmax",
@@ -103,4 +134,5 @@ __all__ = [
     "Tanh",
     "TransformerDecoderLayer",
     "TransformerEncoderLayer",
+    "Triplet",
 ]

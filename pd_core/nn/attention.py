@@ -4,8 +4,9 @@ import numpy as np
 
 from .. import ops
 from ..graph.errors import GraphError
-from ..graph.variable import Operand, Variable, constant
+from ..graph.variable import Operand, Variable
 from .dense import FC
+from .functional_attention import attend, split_heads
 from .layer import Layer
 
 Cache = tuple[Operand, Operand]  # keys and values of the steps so far, [B, heads, T, d] each
@@ -50,25 +51,17 @@ class MultiHeadAttention(Layer):
         """
         key = query if key is None else key
         value = key if value is None else value
-        q, k = self._split(self.query(query)), self._split(self.key(key))
-        v = self._split(self.value(value))
+        q, k = split_heads(self.query(query), self.heads), split_heads(self.key(key), self.heads)
+        v = split_heads(self.value(value), self.heads)
         if cache is not None:
             k, v = ops.concat([cache[0], k], 2), ops.concat([cache[1], v], 2)
-        if mask is not None and constant(mask).rank == 3:
-            mask = ops.unsqueeze(mask, 1)  # one for all heads
-        y = ops.attention(q, k, v, mask, self.causal, dropout=self.dropout)
-        y = self.output(ops.reshape(ops.transpose(y, [0, 2, 1, 3]), [0, 0, self.width]))
+        y = self.output(attend(q, k, v, mask, self.causal, self.dropout))
         return y if cache is None else (y, (k, v))
 
     def empty_cache(self, batch: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the cache before the first step: no keys, no values."""
         empty = np.zeros((batch, self.heads, 0, self.width // self.heads), np.float32)
         return empty, empty
-
-    def _split(self, x):
-        """Split features into heads: [B, T, width] to [B, heads, T, width / heads]."""
-        split = ops.reshape(x, [0, 0, self.heads, self.width // self.heads])
-        return ops.transpose(split, [0, 2, 1, 3])
 
     def extra(self) -> str:
         """Return width and heads."""

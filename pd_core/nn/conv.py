@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from ..graph.initializers import Initializer, initializer
 from ..graph.variable import Operand, Variable
+from ..ops.conv import Padding
 from . import functional
 from .layer import Layer
 from .parameter import Activation, Sizes, activation
@@ -22,7 +23,7 @@ class _Convolution(Layer):
         filters: int,
         kernel: Sizes,
         stride: Sizes = 1,
-        padding: Sizes = 0,
+        padding: Padding = 0,
         dilation: Sizes = 1,
         groups: int = 1,
         act: Activation = None,
@@ -93,12 +94,10 @@ class Conv3d(_Convolution):
     _convolve = staticmethod(functional.conv3d)
 
 
-class ConvTranspose2d(_Convolution):
-    """Transposed convolutional layer of images [N, C, H, W].
+class _Transposed(_Convolution):
+    """Base of the transposed convolutional layers."""
 
-    `padding` crops the result, and `output_padding` lengthens it at the end of each axis.
-    Parameters: W [C, filters / groups, K, K], and B [filters] unless `bias` is False.
-    """
+    _transpose: Callable[..., Variable]
 
     def __init__(
         self,
@@ -120,9 +119,38 @@ class ConvTranspose2d(_Convolution):
         self.output_padding = output_padding
 
     def _convolve(self, x, filters, kernel, **options):
-        options["output_padding"] = self.output_padding
-        return functional.conv_transpose2d(x, filters, kernel, **options)
+        return self._transpose(x, filters, kernel, output_padding=self.output_padding, **options)
 
     def extra(self) -> str:
         """Return the number of filters, their size, and what is not the default."""
         return arguments(super().extra(), output_padding=(self.output_padding, 0))
+
+
+class ConvTranspose1d(_Transposed):
+    """Transposed convolutional layer of sequences [N, C, L].
+
+    `padding` crops the result, and `output_padding` lengthens it at the end.
+    Parameters: W [C, filters / groups, K], and B [filters] unless `bias` is False.
+    """
+
+    _transpose = staticmethod(functional.conv_transpose1d)
+
+
+class ConvTranspose2d(_Transposed):
+    """Transposed convolutional layer of images [N, C, H, W].
+
+    `padding` crops the result, and `output_padding` lengthens it at the end of each axis.
+    Parameters: W [C, filters / groups, K, K], and B [filters] unless `bias` is False.
+    """
+
+    _transpose = staticmethod(functional.conv_transpose2d)
+
+
+class ConvTranspose3d(_Transposed):
+    """Transposed convolutional layer of volumes [N, C, D, H, W].
+
+    `padding` crops the result, and `output_padding` lengthens it at the end of each axis.
+    Parameters: W [C, filters / groups, K, K, K], and B [filters] unless `bias` is False.
+    """
+
+    _transpose = staticmethod(functional.conv_transpose3d)

@@ -7,12 +7,16 @@ new parameter. `B=False` is no bias.
 
 from .. import ops
 from ..graph.errors import DTypeError, ShapeError
+from ..graph.initializers import Constant
 from ..graph.op import op
-from ..graph.variable import Operand, Variable, constant
+from ..graph.variable import Operand, Variable, constant, static
+from .functional_attention import multi_head_attention as multi_head_attention
 from .functional_conv import conv1d as conv1d
 from .functional_conv import conv2d as conv2d
 from .functional_conv import conv3d as conv3d
+from .functional_conv import conv_transpose1d as conv_transpose1d
 from .functional_conv import conv_transpose2d as conv_transpose2d
+from .functional_conv import conv_transpose3d as conv_transpose3d
 from .functional_norm import batch_norm as batch_norm
 from .functional_norm import group_norm as group_norm
 from .functional_norm import instance_norm as instance_norm
@@ -45,6 +49,20 @@ def softmax(
 ) -> Variable:
     """Softmax along an axis; with `size`, of a fully connected layer."""
     return ops.softmax(x if size is None else fc(x, size, W=W, B=B), axis)
+
+
+@op
+def prelu(x: Operand, per_channel: bool = False, W: Parameter = None) -> Variable:
+    """Parametric ReLU layer, see `pd.prelu`: one slope, or one for each channel of [N, C, ...].
+
+    A new slope is 0.25.
+    """
+    x = constant(x)
+    if per_channel and (x.rank < 2 or not isinstance(x.dims[1], int)):
+        raise ShapeError(f"takes [N, C, ...] with known C, not {x!r}")
+    shape = list(static(x.dims[1:2])) if per_channel else [1]
+    new: Parameter = {"initializer": Constant(0.25)}
+    return ops.prelu(x, parameter(new if W is None else W, f"{layer_name('prelu_', W)}.W", shape))
 
 
 @op

@@ -70,6 +70,28 @@ def conv3d(
 
 
 @op
+def conv_transpose1d(
+    x: Operand,
+    num_filters: int,
+    filter_size: Sizes,
+    stride: Sizes = 1,
+    padding: Sizes = 0,
+    output_padding: Sizes = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+    act: Activation = None,
+    W: Parameter = None,
+    B: Bias = None,
+) -> Variable:
+    """Transposed convolutional layer of sequences [N, C, L]; W is [C, num_filters/groups, K].
+
+    The other arguments are those of `conv_transpose2d`.
+    """
+    geometry = (stride, padding, dilation, groups, output_padding)
+    return _conv_transpose(1, x, num_filters, filter_size, geometry, act, W, B)
+
+
+@op
 def conv_transpose2d(
     x: Operand,
     num_filters: int,
@@ -87,16 +109,43 @@ def conv_transpose2d(
 
     `padding` crops the result, and `output_padding` lengthens it at the end of each axis.
     """
-    x, function = constant(x), activation(act)
-    channels = _channels(x, 2, groups)
+    geometry = (stride, padding, dilation, groups, output_padding)
+    return _conv_transpose(2, x, num_filters, filter_size, geometry, act, W, B)
+
+
+@op
+def conv_transpose3d(
+    x: Operand,
+    num_filters: int,
+    filter_size: Sizes,
+    stride: Sizes = 1,
+    padding: Sizes = 0,
+    output_padding: Sizes = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+    act: Activation = None,
+    W: Parameter = None,
+    B: Bias = None,
+) -> Variable:
+    """Transposed convolutional layer of volumes [N, C, D, H, W]; W is [C, num_filters/groups, *K].
+
+    The other arguments are those of `conv_transpose2d`.
+    """
+    geometry = (stride, padding, dilation, groups, output_padding)
+    return _conv_transpose(3, x, num_filters, filter_size, geometry, act, W, B)
+
+
+def _conv_transpose(n, x, num_filters, filter_size, geometry, act, W, B):
+    """Convolve over n spatial axes; `geometry` is that of `ops.conv_transpose`."""
+    x, function, groups = constant(x), activation(act), geometry[3]
+    channels = _channels(x, n, groups)
     if num_filters % groups:
         raise ShapeError(f"{num_filters} filters do not split into {groups} groups")
-    name = layer_name("conv_transpose2d_", W)
-    window = per_axis(filter_size, 2)
+    name = layer_name(f"conv_transpose{n}d_", W)
+    window = per_axis(filter_size, n)
     w = parameter(W, f"{name}.W", [channels, num_filters // groups, *window])
     b = None if B is False else parameter(B, f"{name}.B", [num_filters])
-    y = ops.conv_transpose(x, w, b, stride, padding, dilation, groups, output_padding)
-    return function(y)
+    return function(ops.conv_transpose(x, w, b, *geometry))
 
 
 def _conv(n, x, num_filters, filter_size, geometry, act, W, B):

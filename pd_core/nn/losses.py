@@ -137,8 +137,7 @@ class L1(_Loss):
 
     def forward(self, x: Operand, target: Operand) -> Variable:
         """Return the loss of x for targets in its shape."""
-        x, target = self._pair(x, target)
-        return self._reduced(ops.abs(x - target))
+        return self._reduced(ops.l1_loss(*self._pair(x, target)))
 
 
 class Huber(_Loss):
@@ -172,6 +171,80 @@ class KLDiv(_Loss):
     def forward(self, log_probability: Operand, target: Operand) -> Variable:
         """Return the loss of log-probabilities for targets in their shape."""
         return self._reduced(ops.kl_divergence(*self._pair(log_probability, target)))
+
+
+class PoissonNLL(_Loss):
+    """Negative log-likelihood of counts under Poisson distributions: `pd.poisson_nll_loss`."""
+
+    def __init__(
+        self, log_input: bool = True, reduction: Reduction = "mean", name: str | None = None
+    ) -> None:
+        super().__init__(reduction, name)
+        self.log_input = log_input
+
+    def forward(self, x: Operand, target: Operand) -> Variable:
+        """Return the loss of x for counts in its shape."""
+        return self._reduced(ops.poisson_nll_loss(*self._pair(x, target), self.log_input))
+
+
+class GaussianNLL(_Loss):
+    """Negative log-likelihood under normal distributions: `pd.gaussian_nll_loss`."""
+
+    def forward(self, mean: Operand, target: Operand, variance: Operand) -> Variable:
+        """Return the loss of means for targets in their shape, and variances."""
+        return self._reduced(ops.gaussian_nll_loss(*self._pair(mean, target), variance))
+
+
+class Focal(_Loss):
+    """Focal loss of logits with targets in [0, 1]: `pd.focal_loss`."""
+
+    def __init__(
+        self,
+        alpha: float | None = 0.25,
+        gamma: float = 2.0,
+        reduction: Reduction = "mean",
+        name: str | None = None,
+    ) -> None:
+        super().__init__(reduction, name)
+        self.alpha, self.gamma = alpha, gamma
+
+    def forward(self, logits: Operand, target: Operand) -> Variable:
+        """Return the loss of logits for targets in their shape."""
+        return self._reduced(ops.focal_loss(*self._pair(logits, target), self.alpha, self.gamma))
+
+
+class Dice(_Loss):
+    """Dice loss of probabilities with targets in [0, 1], one for each row: `pd.dice_loss`."""
+
+    def __init__(
+        self, smooth: float = 1.0, reduction: Reduction = "mean", name: str | None = None
+    ) -> None:
+        super().__init__(reduction, name)
+        self.smooth = smooth
+
+    def forward(self, probability: Operand, target: Operand) -> Variable:
+        """Return the loss of probabilities for targets in their shape."""
+        losses = ops.dice_loss(*self._pair(probability, target), self.smooth)
+        return self._reduced(ops.squeeze(losses, [1]))
+
+
+class Triplet(_Loss):
+    """Triplet loss, one for each row: `pd.triplet_loss`."""
+
+    def __init__(
+        self,
+        margin: float = 1.0,
+        p: float = 2.0,
+        reduction: Reduction = "mean",
+        name: str | None = None,
+    ) -> None:
+        super().__init__(reduction, name)
+        self.margin, self.p = margin, p
+
+    def forward(self, anchor: Operand, positive: Operand, negative: Operand) -> Variable:
+        """Return the loss of anchors beside rows to be near and rows to be far from."""
+        losses = ops.triplet_loss(anchor, positive, negative, self.margin, self.p)
+        return self._reduced(ops.squeeze(losses, [-1]))
 
 
 def _weights(label, weight, ignore_index):

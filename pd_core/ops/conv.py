@@ -120,7 +120,8 @@ def _filter_grad(x, dy, w, strides, pads, dilations, group):
 
 
 def _known_sizes(*images):
-    return all(isinstance(d, int) for x in images for d in x.dims[2:])
+    """Return whether all sizes but the numbers of images are known."""
+    return all(isinstance(d, int) for x in images for d in x.dims[1:])
 
 
 @op

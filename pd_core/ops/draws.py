@@ -5,10 +5,11 @@ from numpy.typing import DTypeLike
 
 from ..graph.checks import whole
 from ..graph.errors import DTypeError, ShapeError
-from ..graph.node import apply, refined
+from ..graph.node import refined
 from ..graph.op import op
-from ..graph.variable import Operand, Variable, constant, describe, fresh_dim
+from ..graph.variable import Operand, Variable, constant, describe
 from . import math as m
+from .order import top_k
 from .random import uniform_random
 from .reduce import arg_max, cum_sum, reduce_sum
 from .shape import concat, reshape, shape_of, slice, unsqueeze
@@ -63,7 +64,7 @@ def multinomial(probability: Operand, count: int, replacement: bool = True) -> V
     if not replacement:
         if isinstance(classes, int) and count > classes:
             raise ShapeError(f"{count} different classes of {describe(weight)}")
-        return _largest(m.log(weight) + _gumbel(weight), whole([count]))
+        return top_k(m.log(weight) + _gumbel(weight), count)[1]
     sums = cum_sum(weight, weight.rank - 1)
     lead = slice(shape_of(weight), [0], [-1], [0])
     u = uniform_random(concat([lead, whole([count])]), dtype=weight.dtype)
@@ -81,14 +82,8 @@ def permutation(count: Operand) -> Variable:
     stay in order.
     """
     size = reshape(whole(count), [1])
-    return _largest(uniform_random(size if size.value is None else size.value), size)
-
-
-def _largest(keys, count):
-    """Return the indices of the largest keys along the last axis, from the largest on."""
-    size = fresh_dim() if count.value is None else int(count.value[0])
-    known = (*keys.dims[:-1], size)
-    return apply("TopK", keys, count, outputs=2, axis=keys.rank - 1, known=[known] * 2)[1]
+    keys = uniform_random(size if size.value is None else size.value)
+    return top_k(keys, size if size.value is None else int(size.value[0]))[1]
 
 
 def _gumbel(x):

@@ -6,9 +6,9 @@ from typing import Any
 
 from ..graph.checks import axis_of
 from ..graph.errors import GraphError, ShapeError
-from ..graph.variable import Variable, constant
+from ..graph.variable import constant
+from .arrangement import move_axis
 from .control import as_list, restructure, scan
-from .shape import transpose
 
 
 def vmap(
@@ -31,7 +31,7 @@ def vmap(
         values = [constant(v) for v in arguments]
         axes = _axes(values, in_axes)
         batched = [k for k, axis in enumerate(axes) if axis is not None]
-        inputs = [_moved(values[k], axes[k], 0) for k in batched]
+        inputs = [move_axis(values[k], axes[k], 0) for k in batched]
         sizes = {x.dims[0] for x in inputs if isinstance(x.dims[0], int)}
         if len(sizes) > 1:
             raise ShapeError(f"vmap: batches of different sizes, {inputs}")
@@ -43,7 +43,7 @@ def vmap(
             return None, function(*one)
 
         _, results = scan(step, None, inputs)
-        moved = [_moved(y, 0, axis_of(y, out_axes)) for y in as_list(results)]
+        moved = [move_axis(y, 0, out_axes) for y in as_list(results)]
         return restructure(results, moved)
 
     return mapped
@@ -58,12 +58,3 @@ def _axes(values, in_axes):
     if all(axis is None for axis in axes):
         raise GraphError("vmap: no argument has a batch")
     return [None if a is None else axis_of(x, a) for x, a in zip(values, axes, strict=True)]
-
-
-def _moved(x: Variable, source: int, target: int) -> Variable:
-    """Move an axis, the others keep their order."""
-    if source == target:
-        return x
-    order = [k for k in range(x.rank) if k != source]
-    order.insert(target, source)
-    return transpose(x, order)

@@ -15,11 +15,11 @@ def contrastive_loss(x: Operand, y: Operand, same: Operand, margin: float = 1.0)
 
     It is d^2 / 2 where `same` [..., 1] is 1, and max(0, margin - d)^2 / 2 where it is 0.
     """
-    x, y = _pair(x, y)
-    same = m.cast(same, x.dtype)
-    squares = reduce_sum(m.square(x - y), [-1], keep_dim=True)
+    a, b = _pair(x, y)
+    together = m.cast(same, a.dtype)
+    squares = reduce_sum(m.square(a - b), [-1], keep_dim=True)
     apart = relu(margin - m.sqrt(squares + 1e-12))  # a distance of 0 has a gradient too
-    return 0.5 * (same * squares + (1.0 - same) * m.square(apart))
+    return 0.5 * (together * squares + (1.0 - together) * m.square(apart))
 
 
 @op
@@ -57,12 +57,12 @@ def cosine_embedding_loss(x: Operand, y: Operand, label: Operand, margin: float 
 
     It is 1 - cos where the label [..., 1] is 1, and max(0, cos - margin) where it is -1.
     """
-    x, y = _pair(x, y)
+    a, b = _pair(x, y)
     product, *squares = (
-        reduce_sum(v, [-1], keep_dim=True) for v in (x * y, m.square(x), m.square(y))
+        reduce_sum(v, [-1], keep_dim=True) for v in (a * b, m.square(a), m.square(b))
     )
     cosine = product / m.sqrt((squares[0] + 1e-12) * (squares[1] + 1e-12))
-    return m.where(m.cast(label, x.dtype) > 0.0, 1.0 - cosine, relu(cosine - margin))
+    return m.where(m.cast(label, a.dtype) > 0.0, 1.0 - cosine, relu(cosine - margin))
 
 
 @op
@@ -70,8 +70,8 @@ def margin_ranking_loss(x: Operand, y: Operand, label: Operand, margin: float = 
     """max(0, margin - label (x - y)), elementwise: x is to be above y where the label is 1,
     below where it is -1.
     """
-    x, y = _pair(x, y)
-    return relu(margin - m.cast(label, x.dtype) * (x - y))
+    a, b = _pair(x, y)
+    return relu(margin - m.cast(label, a.dtype) * (a - b))
 
 
 def _pair(x, y):

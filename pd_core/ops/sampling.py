@@ -4,7 +4,7 @@ from ..graph.checks import whole
 from ..graph.errors import GraphError, ShapeError
 from ..graph.node import apply
 from ..graph.op import op
-from ..graph.variable import Operand, Variable, constant, describe
+from ..graph.variable import Operand, Variable, constant, describe, static
 
 
 @op
@@ -16,8 +16,9 @@ def affine_grid(theta: Operand, shape: Operand, align_corners: bool = False) -> 
     `align_corners` they are the centres of its first and last pixel. [N, 3, 4] and
     [N, C, D, H, W] give [N, D, H, W, 3]. The shape may be an int64 Variable.
     """
-    theta, shape = constant(theta), whole(shape)
-    if theta.dims[1:] not in ((2, 3), (3, 4)) or shape.dims != (theta.dims[1] + 2,):
+    theta = constant(theta)
+    shape = whole(shape)
+    if theta.dims[1:] not in ((2, 3), (3, 4)) or shape.dims != (static(theta.dims)[1] + 2,):
         raise ShapeError(f"{describe(theta)} are no maps of images of {describe(shape)}")
     return apply("AffineGrid", theta, shape, align_corners=int(align_corners))
 
@@ -37,7 +38,8 @@ def grid_sample(
     (of images). Beyond the borders there are zeros, the nearest pixel ("border") or the mirrored
     image ("reflection"). Gradients flow to x and, except for nearest, to the points.
     """
-    x, grid = constant(x), constant(grid)
+    x = constant(x)
+    grid = constant(grid)
     if mode not in ("linear", "nearest", "cubic"):
         raise GraphError(f"the mode is linear, nearest or cubic, not {mode!r}")
     if padding_mode not in ("zeros", "border", "reflection"):
@@ -46,5 +48,5 @@ def grid_sample(
         raise ShapeError(f"{describe(x)} at the points {describe(grid)}")
     if mode == "cubic" and x.rank == 5:
         raise ShapeError(f"the cubic mode takes images [N, C, H, W], not {describe(x)}")
-    options = {"mode": mode, "padding_mode": padding_mode, "align_corners": int(align_corners)}
-    return apply("GridSample", x, grid, **options)
+    corners = int(align_corners)
+    return apply("GridSample", x, grid, mode=mode, padding_mode=padding_mode, align_corners=corners)

@@ -53,7 +53,7 @@ def adam(
     v: Variable,
     beta1: float,
     beta2: float,
-    epsilon: float,
+    epsilon: float | Variable,
 ) -> tuple[Variable, Variable, Variable]:
     """m := b1 m + (1-b1) g; v := b2 v + (1-b2) g²; w := w - rate m / (sqrt(v) + epsilon).
 
@@ -276,7 +276,10 @@ class MomentumOptimizer(Optimizer):
 
 
 class AdamOptimizer(Optimizer):
-    """Adam (Kingma & Ba 2015). The step count is the update's, not each variable's."""
+    """Adam (Kingma & Ba 2015, algorithm 1), w - rate m' / (sqrt(v') + epsilon), as in PyTorch.
+
+    m' and v' are corrected for their bias. The step count is the update's, not each variable's.
+    """
 
     slots = {"m": 0.0, "v": 0.0}
     # 1 - beta^t as running sums: in float32 the difference of 1 and 0.999^t would lose digits
@@ -304,8 +307,9 @@ class AdamOptimizer(Optimizer):
     def rule(
         self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters
     ) -> tuple[Variable, dict[str, Variable]]:
+        epsilon = ops.sqrt(step["weight2"]) * self.epsilon  # as it is added to the corrected v
         rate = corrected(rate, step)
-        w, m, v = adam(w, g, rate, slots["m"], slots["v"], self.beta1, self.beta2, self.epsilon)
+        w, m, v = adam(w, g, rate, slots["m"], slots["v"], self.beta1, self.beta2, epsilon)
         return w, {"m": m, "v": v}
 
 

@@ -68,7 +68,11 @@ CASES = {
         lambda **k: paddle.optimizer.Momentum(momentum=0.9, **k),
         lambda rate, **k: pd.MomentumOptimizer(rate, 0.9, **k),
     ),
-    "adam": (lambda **k: paddle.optimizer.Adam(**k), pd.AdamOptimizer),
+    # 2017 added epsilon to the moment before its correction: one that is too small to matter
+    "adam": (
+        lambda **k: paddle.optimizer.Adam(epsilon=1e-14, **k),
+        lambda rate, **k: pd.AdamOptimizer(rate, epsilon=1e-14, **k),
+    ),
 }
 SETTINGS = {
     "plain": ({}, {}),

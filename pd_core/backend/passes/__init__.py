@@ -11,6 +11,7 @@ from .affine import channel_affine
 from .attention import attention
 from .blocked import blocked_kernels
 from .bytes import BYTEWISE, in_bytes
+from .chains import reassociated
 from .context import each_node
 from .convolution import conv_filter_grad, conv_input_grad
 from .crops import pad_of_crop
@@ -95,6 +96,7 @@ WEBGPU = (each_node(LOWERINGS | portable.LOWERINGS), lighten_loops)
 # On top for ONNX Runtime's kernels of a device; these may use operators that ONNX lacks.
 CPU = (
     each_node({"Pad": pad_of_crop}),
+    each_node({"MatMul": reassociated}),
     each_node(dict.fromkeys(BYTEWISE, in_bytes)),
     each_node({"Add": channel_affine}),
     each_node({"Sub": momentum_gemm}),

@@ -93,7 +93,11 @@ def test_jacobian_of_a_network_with_a_kink_and_a_softmax(rng):
 def test_where_nothing_depends():
     x, other = pd.Variable([2]), pd.Variable([2])
     y = x * 2.0
-    outputs = [pd.jacobian(y, other), pd.jvp(y, [other], [[1.0, 1.0]]), pd.jacobian(pd.reduce_sum(y), x)]
+    outputs = [
+        pd.jacobian(y, other),
+        pd.jvp(y, [other], [[1.0, 1.0]]),
+        pd.jacobian(pd.reduce_sum(y), x),
+    ]
     values = pd.eval(outputs, feeds={x: [1.0, 2.0]})
     assert [v.tolist() for v in values] == [[[0, 0], [0, 0]], [0, 0], [2, 2]]
 

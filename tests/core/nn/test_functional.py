@@ -32,6 +32,23 @@ def names():
             {"conv_transpose2d_0.W": (4, 3, 3, 3), "conv_transpose2d_0.B": (6,)},
         ),
         (
+            lambda: pd.layer.conv_transpose1d(ones(2, 4, 5), 6, 3, B=False),
+            {"conv_transpose1d_0.W": (4, 6, 3)},
+        ),
+        (
+            lambda: pd.layer.conv_transpose3d(ones(2, 4, 5, 5, 5), 6, 3, groups=2),
+            {"conv_transpose3d_0.W": (4, 3, 3, 3, 3), "conv_transpose3d_0.B": (6,)},
+        ),
+        (lambda: pd.layer.prelu(ones(2, 4, 5)), {"prelu_0.W": (1,)}),
+        (lambda: pd.layer.prelu(ones(2, 4, 5), True), {"prelu_0.W": (4,)}),
+        (
+            lambda: pd.layer.multi_head_attention(ones(2, 3, 4), 2, ones(2, 5, 6), B=False),
+            {
+                f"multi_head_attention_0.{part}.W": (6 if part in ("key", "value") else 4, 4)
+                for part in ("query", "key", "value", "output")
+            },
+        ),
+        (
             lambda: pd.layer.batch_norm(ones(2, 4)),
             {f"batch_norm_0.{k}": (4,) for k in ("scale", "bias", "mean", "variance")},
         ),
@@ -53,6 +70,44 @@ def names():
 def test_parameters(build, want):
     build()
     assert names() == want
+
+
+def test_slope_of_prelu_starts_at_a_quarter():
+    np.testing.assert_array_equal(pd.eval(pd.layer.prelu(-4 * ones(1, 2, 3), True)), -ones(1, 2, 3))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_is_that_of_the_layer_object(causal, rng):
+    """From equal weights, with a mask."""
+    x = rng.standard_normal((2, 3, 4)).astype(f32)
+    y = rng.standard_normal((2, 5, 4)).astype(f32)
+    mask = rng.integers(0, 2, (2, 3, 5)).astype(bool)
+    layer = pd.nn.MultiHeadAttention(4, 2, causal=causal)
+    want = layer(x, y, y, mask)
+    parts = (layer.query, layer.key, layer.value, layer.output)
+    got = pd.layer.multi_head_attention(
+        x, 2, y, mask=mask, causal=causal, W=[p.W for p in parts], B=[p.B for p in parts]
+    )
+    np.testing.assert_array_equal(*pd.eval([got, want]))
+
+
+def test_mistakes_of_attention():
+    x = ones(1, 2, 6)
+    with pytest.raises(pd.GraphError, match="multi_head_attention: 6 does not split into 4 heads"):
+        pd.layer.multi_head_attention(x, 4)
+    with pytest.raises(pd.GraphError, match="W has 3 parts for query, key, value, output"):
+        pd.layer.multi_head_attention(x, 2, W=[None] * 3)
+    with pytest.raises(pd.ShapeError, match="queries whose width is known"):
+        pd.layer.multi_head_attention(pd.Variable([1, 2, None]), 2)
+    with pytest.raises(pd.ShapeError, match=r"prelu: takes \[N, C, ...\] with known C"):
+        pd.layer.prelu(pd.Variable([None, None]), True)
+
+
+@pytest.mark.parametrize("name", ["silu", "mish", "elu", "hard_swish", "relu6", "selu"])
+def test_activations_have_names(name):
+    x = np.linspace(-4, 8, 7, dtype=f32)[None]
+    named = pd.fc(x, 7, act=name, W={"name": "W", "data": np.eye(7, dtype=f32)}, B=False)
+    np.testing.assert_array_equal(*pd.eval([named, getattr(pd, name)(x)]))
 
 
 def test_scales_start_at_one_in_every_form():

@@ -112,6 +112,52 @@ def test_losses_of_a_target_in_the_same_shape(name, reduction, rng):
     compared(ours, OF_TARGETS[name], x.astype("float32"), target.astype("float32"), reduction)
 
 
+@REDUCTIONS
+def test_likelihoods_and_triplets(reduction, rng):
+    """The other arguments are constants."""
+    x, y, z = (rng.uniform(0.1, 3, (N, C)).astype("float32") for _ in range(3))
+    compared(
+        lambda x, t: pd.nn.GaussianNLL(reduction)(x, t, z),
+        lambda x, t, r: functional().gaussian_nll_loss(x, t, x.new_tensor(z), reduction=r),
+        *(x, y, reduction),
+    )
+    compared(
+        lambda x, t: pd.nn.Triplet(0.5, 3.0, reduction)(x, t, z),
+        lambda x, t, r: functional().triplet_margin_loss(
+            x, t, x.new_tensor(z), 0.5, 3.0, reduction=r
+        ),
+        *(x, y, reduction),
+    )
+    for log_input in (True, False):
+        compared(
+            pd.nn.PoissonNLL(log_input, reduction),
+            lambda x, t, r, log_input=log_input: functional().poisson_nll_loss(
+                x, t, log_input, reduction=r
+            ),
+            *(x, y, reduction),
+        )
+
+
+def test_focal_and_dice(rng):
+    """By their formulas, row by row."""
+    z, t = rng.standard_normal((N, C)), rng.integers(0, 2, (N, C)).astype("float64")
+    p = 1 / (1 + np.exp(-z))
+    q = np.where(t == 1, p, 1 - p)
+    focal = -np.log(q) * (1 - q) ** 1.5 * np.where(t == 1, 0.3, 0.7)
+    dice = 1 - (2 * (p * t).sum(1) + 0.5) / ((p + t).sum(1) + 0.5)
+    z, p, t = (v.astype("float32") for v in (z, p, t))
+    values = pd.eval(
+        [
+            pd.nn.Focal(0.3, 1.5)(z, t),
+            pd.nn.Focal(0.3, 1.5, "none")(z, t),
+            pd.nn.Dice(0.5, "sum")(p, t),
+            pd.nn.Dice(0.5, "none")(p, t),
+        ]
+    )
+    for value, want in zip(values, (focal.mean(), focal, dice.sum(), dice), strict=True):
+        np.testing.assert_allclose(value, want, rtol=1e-4)
+
+
 def test_huber_takes_its_delta(rng):
     x, target = (rng.uniform(-3, 3, (N, C)).astype("float32") for _ in range(2))
 

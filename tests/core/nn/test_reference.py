@@ -15,15 +15,17 @@ TABLES = PAGE.read_text("utf-8").partition("## All layers")[2]
 ROWS = {name: (call, shapes, owned) for call, name, shapes, owned in ROW.findall(TABLES)}
 WITHOUT_ROWS = {"Layer", "Module"}  # they have sections
 
+CONVOLUTIONS = ("Conv", "ConvTranspose")
 # Arguments, and what the letters of the table are then; the others keep their meaning.
 ARGUMENTS = {
     "FC": ((5,), {"size": 5}),
     "Embedding": ((9, 5), {"width": 5}),
     "GroupNorm": ((2,), {}),
+    "GLU": ((), {"half": 2}),
     "MultiHeadAttention": ((6, 2), {"width": 6}),
     "TransformerEncoderLayer": ((6, 2, 7), {"width": 6}),
     "TransformerDecoderLayer": ((6, 2, 7), {"width": 6}),
-    **dict.fromkeys(("Conv1d", "Conv2d", "Conv3d", "ConvTranspose2d"), ((5, 3), {"filters": 5})),
+    **{f"{kind}{n}d": ((5, 3), {"filters": 5}) for kind in CONVOLUTIONS for n in (1, 2, 3)},
     **{f"{kind}Pool{n}d": ((2,), {}) for kind in ("Max", "Avg") for n in (1, 2, 3)},
     **{f"Adaptive{kind}Pool2d": (((3, 2),), {"*size": (3, 2)}) for kind in ("Max", "Avg")},
     **{kind: ((5, 2, True), {"D H": 10, "L D": 4, "H": 5}) for kind in ("RNN", "LSTM", "GRU")},

@@ -62,6 +62,34 @@ ROWS = {
     "conv3d": lambda: Row(
         nn.Conv3d(3, 2, padding=1), tn.Conv3d(4, 3, 2, padding=1), images(3, 4, 5), CONV
     ),
+    "conv2d, same": lambda: Row(
+        nn.Conv2d(6, (3, 5), padding="same"),
+        tn.Conv2d(4, 6, (3, 5), padding="same"),
+        images(6, 7),
+        CONV,
+    ),
+    "conv_transpose1d": lambda: Row(
+        nn.ConvTranspose1d(6, 3, 2, 1, 1), tn.ConvTranspose1d(4, 6, 3, 2, 1, 1), images(5), CONV
+    ),
+    "conv_transpose3d": lambda: Row(
+        nn.ConvTranspose3d(2, 2, 2, groups=2),
+        tn.ConvTranspose3d(4, 2, 2, 2, groups=2),
+        images(2, 3, 2),
+        CONV,
+    ),
+    "silu": lambda: Row(nn.SiLU(), tn.SiLU(), (3, 4), {}),
+    "mish": lambda: Row(nn.Mish(), tn.Mish(), (3, 4), {}),
+    "selu": lambda: Row(nn.SELU(), tn.SELU(), (3, 4), {}),
+    "relu6": lambda: Row(nn.ReLU6(), tn.ReLU6(), (3, 4), {}),
+    "elu": lambda: Row(nn.ELU(), tn.ELU(), (3, 4), {}),
+    "glu": lambda: Row(nn.GLU(), tn.GLU(), (3, 4), {}),
+    "hard_sigmoid": lambda: Row(nn.HardSigmoid(), tn.Hardsigmoid(), (3, 4), {}),
+    "hard_swish": lambda: Row(nn.HardSwish(), tn.Hardswish(), (3, 4), {}),
+    "hard_tanh": lambda: Row(nn.HardTanh(), tn.Hardtanh(), (3, 4), {}),
+    "prelu": lambda: Row(nn.PReLU(), tn.PReLU(), images(3), {"W": ("weight", None)}),
+    "prelu, channels": lambda: Row(
+        nn.PReLU(True), tn.PReLU(4), images(3, 2), {"W": ("weight", None)}
+    ),
     "conv_transpose2d": lambda: Row(
         nn.ConvTranspose2d(6, 3, 2, 1, 1, dilation=2, groups=2),
         tn.ConvTranspose2d(4, 6, 3, 2, 1, 1, 2, dilation=2),

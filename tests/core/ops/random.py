@@ -39,8 +39,8 @@ def _kept(x, rate):
     return stream("bernoulli_0", x.shape) < np.float32(1 - rate)
 
 
-def _gumbel(name, shape):
-    return -np.log(-np.log(stream(name, shape)))
+def _gumbel(shape):
+    return -np.log(-np.log(stream("uniform_random_0", shape)))
 
 
 def _inverted(p, u):
@@ -132,38 +132,50 @@ CASES = [
         training=True,
     ),
     case(
-        "integers_and_times",
-        lambda: [ops.randint([3, 4], -2, 9), ops.exponential_random([5], 2.0)],
-        lambda: [
-            np.floor(stream("uniform_random_0", (3, 4)) * 11) - 2,
-            -2 * np.log(1 - stream("uniform_random_1", (5,))),
-        ],
+        "randint",
+        lambda: ops.randint([3, 4], -2, 9),
+        lambda: np.floor(stream("uniform_random_0", (3, 4)) * 11) - 2,
         [],
         smooth=False,
     ),
     case(
-        "classes",
-        lambda p: [
-            ops.categorical(ops.log(p)),
-            ops.multinomial(p, 5),
-            ops.multinomial(p, 2, replacement=False),
-        ],
-        lambda p: [
-            (np.log(p) + _gumbel("uniform_random_0", p.shape)).argmax(-1),
-            _inverted(p, stream("uniform_random_1", (*p.shape[:-1], 5))),
-            (-np.log(p) - _gumbel("uniform_random_2", p.shape)).argsort(-1)[..., :2],
-        ],
+        "exponential_random",
+        lambda: ops.exponential_random([5], 2.0),
+        lambda: -2 * np.log(1 - stream("uniform_random_0", (5,))),
+        [],
+        smooth=False,
+    ),
+    case(
+        "categorical",
+        lambda p: ops.categorical(ops.log(p)),
+        lambda p: (np.log(p) + _gumbel(p.shape)).argmax(-1),
         [between(0.1, 1, 2, 3, 4)],
         smooth=False,
     ),
     case(
-        "permutation",
-        lambda n: [ops.permutation(7), ops.permutation(ops.size_of(n, 0))],
-        lambda n: [
-            (-stream("uniform_random_0", (7,))).argsort(),
-            (-stream("uniform_random_1", (len(n),))).argsort(),
-        ],
-        [normal(5)],
+        "multinomial",
+        lambda p: ops.multinomial(p, 5),
+        lambda p: _inverted(p, stream("uniform_random_0", (*p.shape[:-1], 5))),
+        [between(0.1, 1, 2, 3, 4)],
         smooth=False,
+    ),
+    case(
+        "multinomial",
+        lambda p: ops.multinomial(p, 2, replacement=False),
+        lambda p: (-np.log(p) - _gumbel(p.shape)).argsort(-1)[..., :2],
+        [between(0.1, 1, 2, 3, 4)],
+        label="without replacement",
+        smooth=False,
+    ),
+    *(
+        case(
+            "permutation",
+            lambda x, count=count: ops.permutation(count(x)),
+            lambda x: (-stream("uniform_random_0", (len(x),))).argsort(),
+            [normal(5)],
+            label=label,
+            smooth=False,
+        )
+        for label, count in {"5": lambda x: 5, "run-time": lambda x: ops.size_of(x, 0)}.items()
     ),
 ]

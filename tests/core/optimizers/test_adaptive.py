@@ -56,8 +56,8 @@ def adadelta(w, g, t, s):
 
 def adamw(w, g, t, s):
     s["m"], s["s"] = 0.9 * s["m"] + 0.1 * g, 0.99 * s["s"] + 0.01 * g * g
-    rate = 0.02 * math.sqrt(1 - 0.99**t) / (1 - 0.9**t)
-    return w * (1 - 0.02 * 0.1) - rate * s["m"] / (np.sqrt(s["s"]) + 1e-8)
+    m, v = s["m"] / (1 - 0.9**t), s["s"] / (1 - 0.99**t)
+    return w * (1 - 0.02 * 0.1) - 0.02 * m / (np.sqrt(v) + 1e-8)
 
 
 def adamax(w, g, t, s):

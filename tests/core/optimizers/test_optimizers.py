@@ -238,7 +238,7 @@ class Momentum:
 
 
 class Adam:
-    """As Kingma & Ba write it at the end of section 2."""
+    """Algorithm 1 of Kingma & Ba."""
 
     def __init__(self, rate, beta1=0.9, beta2=0.999, epsilon=1e-8):
         self.rate, self.beta1, self.beta2, self.epsilon = rate, beta1, beta2, epsilon
@@ -247,8 +247,8 @@ class Adam:
     def __call__(self, name, w, g, t, rate):
         m = self.m[name] = self.beta1 * self.m.get(name, 0.0) + (1 - self.beta1) * g
         v = self.v[name] = self.beta2 * self.v.get(name, 0.0) + (1 - self.beta2) * g * g
-        rate = self.rate * rate * np.sqrt(1 - self.beta2**t) / (1 - self.beta1**t)
-        return w - rate * m / (np.sqrt(v) + self.epsilon)
+        m, v = m / (1 - self.beta1**t), v / (1 - self.beta2**t)
+        return w - self.rate * rate * m / (np.sqrt(v) + self.epsilon)
 
 
 def trajectory(rule, change=lambda name, g, w: g, rates=None, steps=50):

@@ -57,8 +57,8 @@ def momentum(w, g, t, s):
 def adam(w, g, t, s):
     s["m"] = 0.9 * s.get("m", 0.0) + 0.1 * g
     s["v"] = 0.999 * s.get("v", 0.0) + 0.001 * g * g
-    rate = 0.1 * np.sqrt(1 - 0.999**t) / (1 - 0.9**t)
-    return w - rate * s["m"] / (np.sqrt(s["v"]) + 1e-8)
+    m, v = s["m"] / (1 - 0.9**t), s["v"] / (1 - 0.999**t)
+    return w - 0.1 * m / (np.sqrt(v) + 1e-8)
 
 
 def adagrad(w, g, t, s):

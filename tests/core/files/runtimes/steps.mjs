@@ -1,6 +1,6 @@
 // The losses of exported steps on any build of ONNX Runtime for JavaScript.
 
-import { TrainingStep } from "../../../../demos/browser/train.js";
+import { TrainingStep } from "../../../../demos/browser/training_step.js";
 
 const ARRAYS = { float32: Float32Array, int64: BigInt64Array };
 
@@ -22,5 +22,6 @@ export async function losses(ort, read, device) {
     const [loss] = Object.values(await training.run(Object.fromEntries(feeds)));
     found.push(loss.data[0]);
   }
+  await training.release();
   return found;
 }

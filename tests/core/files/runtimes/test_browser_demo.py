@@ -1,43 +1,22 @@
-"""The page that trains in a browser: what its script writes, and the page itself."""
+"""The pages that train in a browser: their files and models, what is in their text."""
 
 import gzip
-import importlib.util
-import logging
-import os
-from pathlib import Path
-from unittest import mock
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
 
 import numpy as np
 import onnxruntime
 import pytest
+from safetensors.numpy import load
 
-from pd_v2 import build
-from pd_v2.dataset import common
+from .conftest import DEMO
 
-from .browser import Browser, executable, served
-
-DEMO = Path(__file__).resolve().parents[4] / "demos" / "browser"
-MODULES = Path(os.environ.get("PD_NODE_MODULES", DEMO / "node_modules"))
-DATA = str(DEMO.parent / "data")
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    """The folder that write_files.py fills."""
-    folder = tmp_path_factory.mktemp("files")
-    logger = logging.getLogger("paddle")
-    level = logger.level
-    with (
-        mock.patch.dict(os.environ, PD_DATASET_CHECK="0", PD_DATASET_HOME=DATA),
-        mock.patch.object(common, "DATA_HOME", DATA),
-        build.fresh(),
-    ):
-        spec = importlib.util.spec_from_file_location("demo_browser", DEMO / "write_files.py")
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        module.main(["--out", str(folder)])
-    logger.setLevel(level)
-    return folder
+DATA = DEMO.parent / "data"
+PAGES = ("index.html", "finetune.html")
+TEXTS = sorted(p for p in DEMO.iterdir() if p.suffix in (".html", ".css", ".js"))
 
 
 def digits(folder, name):
@@ -47,83 +26,182 @@ def digits(folder, name):
     return images.reshape(-1, 784).astype(np.float32), labels.astype(np.int64)
 
 
+class Step:
+    """What TrainingStep of the page is, with ONNX Runtime in Python."""
+
+    def __init__(self, folder):
+        initial, self.step, self.predictor = (
+            onnxruntime.InferenceSession(folder / f"{name}.onnx")
+            for name in ("initial", "step", "predict")
+        )
+        names = [o.name for o in initial.get_outputs()]
+        self.state = dict(zip(names, initial.run(None, {}), strict=True))
+
+    def run(self, **feeds):
+        """Run a step; return its cost."""
+        outputs = [o.name for o in self.step.get_outputs()]
+        out = dict(zip(outputs, self.step.run(None, {**feeds, **self.state}), strict=True))
+        self.state = {name: out.get(f"{name}_next", old) for name, old in self.state.items()}
+        return float(out["cost"])
+
+    def predict(self, **feeds):
+        """Return probabilities for the state of now."""
+        names = [i.name for i in self.predictor.get_inputs() if i.name not in feeds]
+        given = {name: self.state[name] for name in names}
+        return self.predictor.run(["probability"], {**feeds, **given})[0]
+
+
 def test_the_digits_of_the_page(files):
     for name, source in (("train", "train"), ("test", "t10k")):
         for kind, header in (("images-idx3", 16), ("labels-idx1", 8)):
-            with gzip.open(f"{DATA}/mnist/{source}-{kind}-ubyte.gz") as original:
+            with gzip.open(DATA / f"mnist/{source}-{kind}-ubyte.gz") as original:
                 wanted = original.read()[header:]
             assert (files / f"{name}.{kind.partition('-')[0]}").read_bytes() == wanted
 
 
 def test_the_models_of_the_page_learn(files):
-    """What the page does, with ONNX Runtime in Python."""
-    initial, step, predict = (
-        onnxruntime.InferenceSession(files / f"{name}.onnx")
-        for name in ("initial", "step", "predict")
-    )
-    names = [o.name for o in initial.get_outputs()]
-    state = dict(zip(names, initial.run(None, {}), strict=True))
-    outputs = [o.name for o in step.get_outputs()]
+    step = Step(files)
     images, labels = digits(files, "train")
     for k in range(0, 2000, 50):
-        feeds = {"image": images[k : k + 50] / 255, "label": labels[k : k + 50, None]}
-        out = dict(zip(outputs, step.run(None, {**feeds, **state}), strict=True))
-        state = {name: out[f"{name}_next"] for name in state}
-    assert out["cost"] < 1.2
+        cost = step.run(image=images[k : k + 50] / 255, label=labels[k : k + 50, None])
+    assert cost < 1.2
     images, labels = digits(files, "test")
-    given = {i.name: state[i.name] for i in predict.get_inputs() if i.name != "image"}
-    (found,) = predict.run(["probability"], {"image": images / 255, **given})
+    found = step.predict(image=images / 255)
     assert (found.argmax(1) != labels).mean() < 0.35
 
 
-@pytest.fixture
-def page():
-    """The page, opened with these files; its modules come from the demo's folder."""
-    if not os.environ.get("PD_BROWSER_TESTS"):
-        pytest.skip("tests in a browser run with PD_BROWSER_TESTS=1")
-    if executable() is None:
-        pytest.skip("there is no Chromium here")
-    if not (MODULES / "onnxruntime-web").is_dir():
-        pytest.skip("no onnxruntime-web here: npm install --ignore-scripts --prefix demos/browser")
-
-    def train(folder):
-        with (
-            served(DEMO, files=folder, node_modules=MODULES) as address,
-            Browser() as browser,
-        ):
-            browser.open(f"{address}/index.html")
-            browser.wait_for("document.readyState == 'complete'")
-            browser.evaluate("document.forms[0].elements.passes.value = 1")
-            browser.evaluate("document.forms[0].requestSubmit()")
-            ended = "!document.querySelector('button').disabled"
-            browser.wait_for(f"{ended} && document.querySelector('output').value", 120)
-            yield browser.evaluate("document.querySelector('output').value")
-            yield browser.evaluate(INK)
-
-    return train
-
-
-# How many pixels of the picture are drawn in each eighth of its height, from the top.
-INK = """(canvas => {
-    const { width, height } = canvas;
-    const { data } = canvas.getContext("2d").getImageData(0, 0, width, height);
-    const rows = Array(8).fill(0);
-    for (let k = 3; k < data.length; k += 4)
-        if (data[k]) rows[Math.floor((k >> 2) / width / height * 8)] += 1;
-    return rows;
-})(document.querySelector("canvas"))"""
+@pytest.mark.parametrize("tuned", ["head", "whole"])
+def test_a_new_head_learns_three_classes(files, tuned, rng):
+    step = Step(files / tuned)
+    kind = np.arange(12)[:, None] % 3
+    bars = np.zeros((12, 3, 32, 32), np.float32)  # upright, lying, crossed
+    for k, picture in enumerate(bars):
+        at = rng.integers(4, 24, 2)
+        if k % 3 != 1:
+            picture[:, :, at[0] : at[0] + 4] = 1
+        if k % 3 != 0:
+            picture[:, at[1] : at[1] + 4] = 1
+    unused = np.array([[0, 0, 0, 1, 1]] * 12, np.float32)
+    before = dict(step.state)
+    for _ in range(200):
+        cost = step.run(picture=bars, kind=kind, unused=unused)
+    found = step.predict(picture=bars, unused=unused)
+    assert cost < 0.4
+    np.testing.assert_array_equal(found.argmax(1), kind[:, 0])
+    assert found[:, 3:].max() < 1e-20
+    np.testing.assert_allclose(found.sum(1), 1, rtol=1e-5)
+    trained = {name for name, old in before.items() if (step.state[name] != old).any()}
+    kernels = {f"{tuned}/classifier/{k}/W" for k in (0, 4, 8)}
+    assert trained >= {f"{tuned}/new_head.weight", f"{tuned}/new_head.bias"}
+    assert trained & kernels == (kernels if tuned == "whole" else set())
+    assert not any(name.endswith(("/mean", "/variance")) for name in trained)
 
 
-@pytest.mark.slow
-def test_the_page_trains_and_draws(page, files):
-    said, ink = page(files)
-    assert said.endswith("done")
-    error = float(said.split("test error ")[1].split(" %")[0])
-    assert error < 25
-    assert ink[0] > 0 and sum(ink[4:]) > sum(ink[:4])  # it starts at the top and comes down
+# ---- the text of the pages
 
 
-@pytest.mark.slow
-def test_the_page_says_what_is_missing(page, tmp_path):
-    said, _ = page(tmp_path)
-    assert "is missing: run write_files.py first" in said
+class Elements(HTMLParser):
+    """All elements of a page: tag, attributes, and the <label> around them, if one is."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.found, self.labels = [], 0
+        self.feed((DEMO / page).read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attrs):
+        self.labels += tag == "label"
+        self.found.append((tag, dict(attrs), self.labels > 0))
+
+    def handle_endtag(self, tag):
+        self.labels -= tag == "label"
+
+    def of(self, *tags):
+        return [attributes for tag, attributes, _ in self.found if tag in tags]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_is_for_phones_and_screen_readers(page):
+    elements = Elements(page)
+    metas = {m.get("name"): m.get("content") for m in elements.of("meta")}
+    assert metas["viewport"] == "width=device-width, initial-scale=1"
+    assert metas["color-scheme"] == "light dark"
+    assert elements.of("html") == [{"lang": "en"}]
+    assert len(elements.of("h1")) == len(elements.of("main")) == 1
+    for tag, attributes, labelled in elements.found:
+        if tag in ("input", "select", "canvas", "progress", "nav"):
+            assert labelled or "aria-label" in attributes, attributes
+    ids = [a["id"] for _, a, _ in elements.found if "id" in a]
+    assert len(ids) == len(set(ids))
+    for _, attributes, _ in elements.found:
+        for name in ("aria-labelledby", "aria-describedby"):
+            assert attributes.get(name, ids[0]) in ids
+    [status] = [a for a in elements.of("p") if a.get("id") == "status"]
+    assert status["role"] == "status"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_has_what_its_script_asks_for(page):
+    elements = Elements(page)
+    ids = {a["id"] for _, a, _ in elements.found if "id" in a}
+    [script] = [a["src"] for a in elements.of("script") if a.get("type") == "module"]
+    for name in (script, "controls.js"):
+        asked = set(re.findall(r'\bat\("([\w-]+)"\)', (DEMO / name).read_text(encoding="utf-8")))
+        assert asked <= ids
+    states = {s for _, a, _ in elements.found for s in a.get("data-when", "").split()}
+    assert states <= {"idle", "training", "broken"}
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=lambda p: p.name)
+def test_a_file_is_short_and_asks_no_other_host(path):
+    text = path.read_text(encoding="utf-8")
+    hosts = set(re.findall(r"(?:https?:)?//([\w.]+\.\w+)", text))
+    assert hosts <= {"127.0.0.1", "www.w3.org"}  # its own address, and the name space of SVG
+    assert len(text.splitlines()) <= 300
+    assert not re.search(r"\son\w+=[\"']|\sstyle=[\"']|javascript:", text)
+    for name in re.findall(r'(?:from |import )"\./([\w.]+)"|(?:src|href)="([\w.]+)"', text):
+        assert (DEMO / "".join(name)).exists()
+
+
+def test_the_server_of_the_readme_is_for_this_machine():
+    for name in ("README.md", "file_check.js"):
+        text = (DEMO / name).read_text(encoding="utf-8")
+        assert text.count("http.server") == text.count("http.server --bind 127.0.0.1") == 1
+
+
+# ---- modules that need no browser
+
+
+def in_node(code):
+    """What a module prints, with the page's modules beside it."""
+    if not shutil.which("node"):
+        pytest.skip("there is no node here")
+    command = ["node", "--input-type=module", "--eval", code]
+    done = subprocess.run(command, cwd=DEMO, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout
+
+
+def test_ticks_are_round_numbers_up_to_the_largest_value():
+    code = """import { ticks } from "./chart.js";
+    const tops = [[2.4, 4], [0.07, 4], [240, 8], [1, 4], [12000, 8]];
+    console.log(JSON.stringify(tops.map(([top, count]) => ticks(top, count))));"""
+    assert json.loads(in_node(code)) == [
+        [0, 1, 2, 3],
+        [0, 0.02, 0.04, 0.06, 0.08],
+        [0, 50, 100, 150, 200, 250],
+        [0, 0.5, 1],
+        [0, 2000, 4000, 6000, 8000, 10000, 12000],
+    ]
+
+
+def test_saved_parameters_are_safetensors():
+    code = """import { safetensors } from "./safetensors.js";
+    const arrays = {
+      weight: { dims: [2, 3], data: Float32Array.of(1, 2, 3, 4, 5, 6) },
+      bias: { dims: [3], data: Float32Array.of(-1, 0.5, 0) },
+    };
+    process.stdout.write(new Uint8Array(await safetensors(arrays).arrayBuffer()));"""
+    arrays = load(in_node(code))
+    assert sorted(arrays) == ["bias", "weight"]
+    np.testing.assert_array_equal(arrays["weight"], [[1, 2, 3], [4, 5, 6]])
+    np.testing.assert_array_equal(arrays["bias"], [-1, 0.5, 0])

@@ -1,0 +1,8 @@
+"""`python -m pd_core COMMAND …`: inspect and fine-tune ONNX models, see `--help`."""
+
+import sys
+
+from .tuning.commands import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,50 @@
+"""Stored tensors of ONNX models that are changed in place."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from onnx import GraphProto, ModelProto, external_data_helper, numpy_helper
+
+_INPUTS_UP_TO = 3  # the last ir_version whose stored tensors have to be inputs, too
+
+
+def put_values(model: ModelProto, values: Mapping[str, np.ndarray], folder: str | None) -> None:
+    """Store arrays in a model: as initializers, or in the place of outputs of nodes.
+
+    Data of other tensors that are in other files of the `folder` are read.
+    """
+    graph, left = model.graph, dict(values)
+    for tensor in graph.initializer:
+        if tensor.name in left:
+            tensor.CopyFrom(numpy_helper.from_array(left.pop(tensor.name), tensor.name))
+        elif external_data_helper.uses_external_data(tensor):
+            array = numpy_helper.to_array(tensor, folder or "")
+            tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
+    replaced = [node for node in graph.node if node.output and node.output[0] in left]
+    for node in replaced:
+        graph.node.remove(node)
+    graph.initializer.extend(numpy_helper.from_array(a, name) for name, a in left.items())
+    remove_unread(graph, {name for node in replaced for name in node.input})
+    given = {i.name for i in graph.input}
+    if any(t.name not in given for t in graph.initializer):
+        model.ir_version = max(model.ir_version, _INPUTS_UP_TO + 1)
+
+
+def remove_unread(graph: GraphProto, names: Collection[str]) -> None:
+    """Remove the initializers of these names that nothing reads."""
+    unread = set(names) - set(names_read(graph.node)) - {y.name for y in graph.output}
+    for tensor in [t for t in graph.initializer if t.name in unread]:
+        graph.initializer.remove(tensor)
+    for info in [i for i in graph.input if i.name in unread]:
+        graph.input.remove(info)
+
+
+def names_read(nodes: Iterable[Any]) -> Iterator[str]:
+    """Yield the names that nodes read, those that their bodies read included."""
+    for node in nodes:
+        yield from node.input
+        for a in node.attribute:
+            for body in ([a.g] if a.HasField("g") else []) + list(a.graphs):
+                yield from names_read(body.node)
+                yield from (y.name for y in body.output)
