@@ -5,8 +5,9 @@ from .backend.ort import devices
 from .dynamic import Placeholder, guard, no_grad, to_variable
 from .files.atomic import atomic_write
 from .files.export import export_onnx
+from .files.parameters import load, save
 from .files.training_export import export_step
-from .gradients import gradients, hessian, hessian_vector_product, jacobian, jvp
+from .gradients import gradients, hessian, hessian_vector_product, jacobian, jvp, recompute
 from .graph.errors import (
     BackendError,
     DamagedFile,
@@ -39,6 +40,7 @@ from .graph.variable import Variable, constant
 from .importing import ImportedModel, import_onnx
 from .nn import functional as layer
 from .nn.functional import conv2d, embedding, fc, gru, lstm, simple_rnn, softmax
+from .nn.graph_summary import summary
 from .ops import (
     BeamExpansion,
     PaddedSegments,
@@ -68,6 +70,10 @@ from .ops import (
     beam_search,
     bernoulli,
     binary_cross_entropy,
+    bitwise_and,
+    bitwise_not,
+    bitwise_or,
+    bitwise_xor,
     box_overlaps,
     cast,
     categorical,
@@ -116,6 +122,7 @@ from .ops import (
     flatten,
     flip,
     floor,
+    floor_div,
     fmod,
     focal_loss,
     for_loop,
@@ -294,6 +301,7 @@ from .ops import (
     zeros,
     zeros_like,
 )
+from .ops.autocast import autocast
 from .ops.operator import apply
 from .optimizers import schedules
 from .optimizers.adafactor import AdaFactorOptimizer
@@ -310,6 +318,7 @@ from .optimizers.averaging import MovingAverage
 from .optimizers.base import AdamOptimizer, MomentumOptimizer, SGDOptimizer
 from .optimizers.decoupled import LAMBOptimizer, LionOptimizer
 from .optimizers.lbfgs import LBFGSOptimizer
+from .optimizers.loss_scaling import LossScaler
 from .optimizers.regularizers import L1, L2, ClipElements, ClipGlobalNorm, ClipNorm
 from .run.numerics import check_numerics
 from .run.profiling import profile
@@ -334,71 +343,61 @@ from .version import __version__
 # For type checkers, to which an import alone is private.
 # fmt: off
 __all__ = [
-    "L1", "L2", "MSRA", "AdaDeltaOptimizer",
-    "AdaFactorOptimizer",
-    "AdaGradOptimizer", "AdamOptimizer", "AdamWOptimizer",
-    "AdamaxOptimizer", "BackendError", "BeamExpansion", "ClipElements", "ClipGlobalNorm",
-    "ClipNorm", "DTypeError", "DamagedFile", "DamagedModel", "DecayedAdaGradOptimizer",
-    "ExportError", "FeedError", "GraphError", "ImportedModel",
-    "LAMBOptimizer", "LBFGSOptimizer",
-    "LeCun",
-    "LionOptimizer",
-    "LoadWarning",
-    "MissingFeed", "ModelError", "MomentumOptimizer", "MovingAverage",
-    "NAdamOptimizer",
-    "NameConflict", "NoGradient",
-    "NotComputed", "NotInitialized", "NumericError", "Orthogonal", "PaddedSegments", "PlaceError",
-    "Placeholder",
-    "RAdamOptimizer",
-    "RMSPropOptimizer", "SGDOptimizer", "Segments", "Session", "ShapeError",
-    "SparseRows", "State", "Step", "TruncatedNormal", "Update", "Variable", "Xavier", "__version__",
-    "abs", "acos", "acosh", "adaptive_avg_pool", "adaptive_max_pool", "add", "adopt", "affine_grid",
-    "apply", "arange", "arg_max", "arg_min", "argsort", "asin", "asinh", "assign", "atan", "atan2",
-    "atanh", "atomic_write", "attention", "avg_pool", "batch_norm", "beam_search", "bernoulli",
-    "binary_cross_entropy", "box_overlaps", "cast", "categorical", "ceil", "celu", "check_numerics",
-    "chunk", "classification_error", "clear_names", "clip", "clip_gradient", "concat", "cond",
-    "constant", "constant_initializer", "contrastive_loss", "conv", "conv2d", "conv_transpose",
-    "cos", "cosh", "cosine_embedding_loss", "count_nonzero", "crf_decode", "crf_loss",
-    "cross_entropy", "cross_entropy_over_beam", "ctc_loss", "cum_prod", "cum_sum",
-    "current_namespace", "decode_boxes", "default_session", "depth_to_space", "det",
-    "detect_objects", "devices", "dft", "diagonal", "dice_loss", "distributed", "div", "dropout",
-    "effects", "einsum", "elu", "embedding", "encode_boxes", "equal", "erf", "eval", "exp",
-    "expand", "expand_like", "expm1", "exponential_random", "export_onnx", "export_step",
-    "export_tuned", "eye",
-    "fc", "file_initializer", "flatten", "flip", "floor", "fmod", "focal_loss", "for_loop", "fresh",
-    "fresh_names", "full", "gather", "gather_elements", "gather_nd", "gaussian_initializer",
-    "gaussian_nll_loss", "gaussian_random", "gelu", "get_variable", "global_avg_pool",
-    "global_max_pool", "glu", "gradients", "greater_equal", "greater_than", "grid_sample",
-    "group_norm", "gru", "gru_cell", "gru_cell_reset_after", "guard", "hard_sigmoid", "hard_swish",
-    "hard_tanh", "hessian", "hessian_vector_product", "hierarchical_sigmoid", "hinge_loss",
-    "huber_loss", "identity", "ifelse", "im2col", "import_onnx", "index_add", "index_update",
-    "instance_norm", "interpolate", "is_close", "is_finite", "is_inf", "is_nan", "jacobian", "jvp",
-    "kl_divergence", "l1_loss", "l2_normalize", "label_weights", "lambda_rank", "layer",
-    "layer_norm", "leaky_relu", "lerp", "less_equal", "less_than", "linspace",
+    "L1", "L2", "MSRA", "AdaDeltaOptimizer", "AdaFactorOptimizer", "AdaGradOptimizer",
+    "AdamOptimizer", "AdamWOptimizer", "AdamaxOptimizer", "BackendError", "BeamExpansion",
+    "ClipElements", "ClipGlobalNorm", "ClipNorm", "DTypeError", "DamagedFile", "DamagedModel",
+    "DecayedAdaGradOptimizer", "ExportError", "FeedError", "GraphError", "ImportedModel",
+    "LAMBOptimizer", "LBFGSOptimizer", "LeCun", "LionOptimizer", "LoadWarning", "LossScaler",
+    "MissingFeed", "ModelError", "MomentumOptimizer", "MovingAverage", "NAdamOptimizer",
+    "NameConflict", "NoGradient", "NotComputed", "NotInitialized", "NumericError", "Orthogonal",
+    "PaddedSegments", "PlaceError", "Placeholder", "RAdamOptimizer", "RMSPropOptimizer",
+    "SGDOptimizer", "Segments", "Session", "ShapeError", "SparseRows", "State", "Step",
+    "TruncatedNormal", "Update", "Variable", "Xavier", "__version__", "abs", "acos", "acosh",
+    "adaptive_avg_pool", "adaptive_max_pool", "add", "adopt", "affine_grid", "apply", "arange",
+    "arg_max", "arg_min", "argsort", "asin", "asinh", "assign", "atan", "atan2", "atanh",
+    "atomic_write", "attention", "autocast", "avg_pool", "batch_norm", "beam_search", "bernoulli",
+    "binary_cross_entropy", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor",
+    "box_overlaps", "cast", "categorical", "ceil", "celu", "check_numerics", "chunk",
+    "classification_error", "clear_names", "clip", "clip_gradient", "concat", "cond", "constant",
+    "constant_initializer", "contrastive_loss", "conv", "conv2d", "conv_transpose", "cos", "cosh",
+    "cosine_embedding_loss", "count_nonzero", "crf_decode", "crf_loss", "cross_entropy",
+    "cross_entropy_over_beam", "ctc_loss", "cum_prod", "cum_sum", "current_namespace",
+    "decode_boxes", "default_session", "depth_to_space", "det", "detect_objects", "devices", "dft",
+    "diagonal", "dice_loss", "distributed", "div", "dropout", "effects", "einsum", "elu",
+    "embedding", "encode_boxes", "equal", "erf", "eval", "exp", "expand", "expand_like", "expm1",
+    "exponential_random", "export_onnx", "export_step", "export_tuned", "eye", "fc",
+    "file_initializer", "flatten", "flip", "floor", "floor_div", "fmod", "focal_loss", "for_loop",
+    "fresh", "fresh_names", "full", "gather", "gather_elements", "gather_nd",
+    "gaussian_initializer", "gaussian_nll_loss", "gaussian_random", "gelu", "get_variable",
+    "global_avg_pool", "global_max_pool", "glu", "gradients", "greater_equal", "greater_than",
+    "grid_sample", "group_norm", "gru", "gru_cell", "gru_cell_reset_after", "guard", "hard_sigmoid",
+    "hard_swish", "hard_tanh", "hessian", "hessian_vector_product", "hierarchical_sigmoid",
+    "hinge_loss", "huber_loss", "identity", "ifelse", "im2col", "import_onnx", "index_add",
+    "index_update", "instance_norm", "interpolate", "is_close", "is_finite", "is_inf", "is_nan",
+    "jacobian", "jvp", "kl_divergence", "l1_loss", "l2_normalize", "label_weights", "lambda_rank",
+    "layer", "layer_norm", "leaky_relu", "lerp", "less_equal", "less_than", "linspace", "load",
     "local_response_norm", "log", "log1p", "log2", "log10", "log_probability", "log_softmax",
-    "logical_and", "logical_not", "logical_or", "logical_xor", "logsumexp",
-    "lora", "lstm", "lstm_cell",
-    "margin_ranking_loss", "match_boxes", "matmul", "matrix_transpose", "max_pool", "maximum",
-    "meshgrid", "metrics", "minimum", "mish", "mod", "mode_switch", "move_axis", "mul",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "logsumexp", "lora", "lstm",
+    "lstm_cell", "margin_ranking_loss", "match_boxes", "matmul", "matrix_transpose", "max_pool",
+    "maximum", "meshgrid", "metrics", "minimum", "mish", "mod", "mode_switch", "move_axis", "mul",
     "multibox_loss", "multinomial", "namespace", "nce_loss", "ndcg", "neg",
     "negative_log_likelihood", "nn", "no_grad", "non_max_suppression", "nonzero", "norm",
     "on_reset", "one_hot", "ones", "ones_like", "pad", "permutation", "persistent_variables",
-    "poisson_nll_loss", "pool2d", "pow", "prelu",
-    "prepare_qat", "prior_boxes", "profile", "randint",
-    "random_classes", "reciprocal", "reduce_all", "reduce_any", "reduce_max", "reduce_mean",
-    "reduce_min", "reduce_prod", "reduce_sum", "relu", "relu6", "repeat", "reset", "reshape",
-    "reshape_like", "rms_norm", "rnn", "roi_max_pool", "roll", "rotary_embedding", "round", "rsqrt",
-    "scale_gradient", "scan", "scan_bounded", "scatter", "scatter_add", "scatter_nd", "schedules",
-    "selu", "sequence_concat", "sequence_context", "sequence_overhang", "sequence_ranks",
-    "sequence_slice", "sequence_top_k", "sequence_windows", "shape_of", "sigmoid",
-    "sigmoid_cross_entropy", "sign", "silu", "simple_rnn", "sin", "sinh", "size", "size_of",
-    "slice", "softmax", "softmax_cross_entropy", "softplus", "softsign", "sort", "space_to_depth",
-    "split", "sqrt", "square", "square_error", "squeeze", "stack", "stats", "std", "stop_gradient",
-    "straight_through", "sub", "subgraph", "sum_over_ranks", "swap_axes", "tan", "tanh",
-    "tanhshrink", "tile", "to_variable", "top_k", "trainable_variables", "training", "transpose",
-    "tril", "triplet_loss", "triu", "trunc",
-    "tuning", "uniform_initializer", "uniform_random", "unique",
-    "unroll", "unsqueeze", "unstack", "use_device", "var", "variable_initializers", "vmap", "where",
-    "while_loop", "while_op", "zero_initializer", "zeros", "zeros_like",
+    "poisson_nll_loss", "pool2d", "pow", "prelu", "prepare_qat", "prior_boxes", "profile",
+    "randint", "random_classes", "reciprocal", "recompute", "reduce_all", "reduce_any",
+    "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_sum", "relu", "relu6",
+    "repeat", "reset", "reshape", "reshape_like", "rms_norm", "rnn", "roi_max_pool", "roll",
+    "rotary_embedding", "round", "rsqrt", "save", "scale_gradient", "scan", "scan_bounded",
+    "scatter", "scatter_add", "scatter_nd", "schedules", "selu", "sequence_concat",
+    "sequence_context", "sequence_overhang", "sequence_ranks", "sequence_slice", "sequence_top_k",
+    "sequence_windows", "shape_of", "sigmoid", "sigmoid_cross_entropy", "sign", "silu",
+    "simple_rnn", "sin", "sinh", "size", "size_of", "slice", "softmax", "softmax_cross_entropy",
+    "softplus", "softsign", "sort", "space_to_depth", "split", "sqrt", "square", "square_error",
+    "squeeze", "stack", "stats", "std", "stop_gradient", "straight_through", "sub", "subgraph",
+    "sum_over_ranks", "summary", "swap_axes", "tan", "tanh", "tanhshrink", "tile", "to_variable",
+    "top_k", "trainable_variables", "training", "transpose", "tril", "triplet_loss", "triu",
+    "trunc", "tuning", "uniform_initializer", "uniform_random", "unique", "unroll", "unsqueeze",
+    "unstack", "use_device", "var", "variable_initializers", "vmap", "where", "while_loop",
+    "while_op", "zero_initializer", "zeros", "zeros_like",
 ]
 # fmt: on

@@ -4,12 +4,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
+from pathlib import PurePath
 
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 from ..graph.inference import OPSET, attribute, type_proto
-from ..graph.node import ancestors
+from ..graph.layers import captured, layers_of
+from ..graph.node import Node, ancestors
 from ..graph.site import Site
 from ..graph.variable import Variable, constant
 from .base import Graph
@@ -35,16 +37,21 @@ def lower(
     dims: Mapping[str, str] | None = None,
     outputs: Sequence[str] | None = None,
     name: str = "pd",
+    opset: int | None = None,
+    layers: Mapping[Variable, Variable] | None = None,
 ) -> Lowered:
     """Return a graph as an ONNX model with `graph.inputs` and `graph.outputs` in that order.
 
     Nodes are numbered by namespace and operator in topological order, so that the same program
     always gives the same file. States in `initializers` are stored in the file with these arrays
     instead of being inputs; `dims` renames symbolic sizes in the declared types; `outputs` are the
-    names of the first outputs, those of the fetched variables if None.
+    names of the first outputs, those of the fetched variables if None. The model is of `opset`,
+    that of the newest operator if None, and of the IR version that goes with it.
+    With `layers` nodes are named by their layers, and the model has the types of all values and
+    the lines that built the nodes; it maps constants to the parameters that they stand for.
     """
     outputs = [v.name for v in graph.fetches] if outputs is None else outputs
-    return _Writer(graph, initializers or {}, dims or {}, outputs).model(name)
+    return _Writer(graph, initializers or {}, dims or {}, outputs, opset, layers).model(name)
 
 
 def _fill(array):
@@ -57,18 +64,22 @@ def _fill(array):
 
 
 class _Writer:
-    def __init__(self, graph, initializers, dims, outputs):
+    def __init__(self, graph, initializers, dims, outputs, opset, layers):
         self.graph, self.initializers = graph, initializers
         self.dims, self.wanted = dict(dims), outputs
         self.names: dict[Variable, str] = {}
         self.sites: dict[str, Site | None] = {}
         self.taken: set[str] = set()
+        self.depth = 0  # of the body that is written
         self.numbers: Counter[str] = Counter()
         self.first: list[NodeProto] = []
         self.nodes: list[NodeProto] = []
         self.tensors: list[TensorProto] = []
         self.constants: dict[tuple, str] = {}
-        self.opset = OPSET
+        self.opset, self.newest = opset, OPSET
+        self.known = layers
+        self.layers: dict[Node, str] = {}
+        self.types: list[ValueInfoProto] = []
         self.domains: set[str] = set()
         self.op_types: set[str] = set()
 
@@ -80,23 +91,29 @@ class _Writer:
             numpy_helper.from_array(array, self.names[v]) for v, array in fixed.items()
         ]
         self._reserve()
-        for node in ancestors(self.graph.outputs, stop=set(self.graph.inputs)):
+        order = ancestors(self.graph.outputs, stop=set(self.graph.inputs))
+        if self.known is not None:
+            self.layers.update(layers_of(order, self.known))
+        for node in order:
             self._node(node)
         outputs = self._outputs()
+        declared = set(outputs)
         proto = helper.make_graph(
             [*self.first, *self.nodes],
             name,
             [self._typed(v, self.names[v]) for v in self.graph.inputs if v not in fixed],
             [self._typed(v, n) for v, n in zip(self.graph.outputs, outputs, strict=True)],
             self.tensors,
+            value_info=[t for t in self.types if t.name not in declared],
         )
-        opsets = [helper.make_opsetid("", self.opset)]
+        opset = self.newest if self.opset is None else self.opset
+        opsets = [helper.make_opsetid("", opset)]
         others = [helper.make_opsetid(domain, 1) for domain in sorted(self.domains)]
-        newer = self.opset > OPSET
+        other = opset != OPSET
         model = helper.make_model(
             proto,
             opset_imports=opsets + others,
-            ir_version=helper.find_min_ir_version_for(opsets) if newer else IR_VERSION,
+            ir_version=helper.find_min_ir_version_for(opsets) if other else IR_VERSION,
             producer_name="pd",
         )
         return Lowered(model, self.names, self.sites, outputs, self.op_types)
@@ -119,13 +136,14 @@ class _Writer:
         return free
 
     def _number(self, node):
-        key = node.scope + node.op_type
+        layer = self.layers.get(node)
+        key = node.scope + node.op_type if layer is None else f"{layer}/{node.op_type}".lstrip("/")
         number = self.numbers[key]
         self.numbers[key] += 1
         return self._free(f"{key}_{number}" if number else key)
 
     def _node(self, node):
-        self.opset = max(self.opset, node.opset)
+        self.newest = max(self.newest, node.opset)
         self.domains.update([node.domain] if node.domain else [])
         self.op_types.add(node.op_type)
         name = self._number(node)
@@ -143,17 +161,25 @@ class _Writer:
             attribute(key, self._body(node, block, f"{name}_{key}"))
             for key, block in node.blocks.items()
         )
+        if self.known is not None and node.site is not None:
+            proto.doc_string = f"{PurePath(node.site[0]).name}:{node.site[1]}"
         self.nodes.append(proto)
         self.sites[name] = node.site
+        if self.known is not None and not self.depth:
+            self.types += [self._typed(y, self.names[y], self._known_size) for y in node.outputs]
 
     def _body(self, node, block, name):
         """The graph of a body; it reads what it captured by the names of the outer graph."""
         outer, self.nodes = self.nodes, []
+        self.depth += 1
         for formal, x in zip(block.captured, node.captures, strict=True):
             self.names[formal] = self._value(x)
         for k, formal in enumerate(block.formals):
             self._claim(formal, f"{name}_in{k}")
         inside = ancestors(block.outputs, stop=set(block.inputs))
+        if self.known is not None:
+            self.known = {**self.known, **captured(node, self.known)}
+            self.layers.update(layers_of(inside, self.known))
         for inner in inside:
             self._node(inner)
         outputs = self._copied(block.outputs, {self.names[v] for v in block.inputs})
@@ -166,6 +192,7 @@ class _Writer:
         for v in (*block.inputs, *(y for inner in inside for y in inner.outputs)):
             del self.names[v]  # another node may hold the same body
         self.nodes = outer
+        self.depth -= 1
         return proto
 
     def _value(self, x):
@@ -213,12 +240,19 @@ class _Writer:
             names.append(name)
         return names
 
-    def _typed(self, v, name):
+    def _typed(self, v, name, size=None):
         proto = type_proto(v)
         for d in proto.tensor_type.shape.dim:
             if d.HasField("dim_param"):
-                d.dim_param = self.dims.setdefault(d.dim_param, self._size(d.dim_param))
+                d.dim_param = (size or self._new_size)(d.dim_param)
         return ValueInfoProto(name=name, type=proto)
+
+    def _new_size(self, name):
+        return self.dims.setdefault(name, self._size(name))
+
+    def _known_size(self, name):
+        """The name of a size that an input or output has; none for other sizes without a name."""
+        return self.dims.get(name, "" if name.startswith("?") else name)
 
     def _size(self, name):
         """The name of a size; sizes without a name are numbered."""

@@ -1,6 +1,6 @@
 """From targets to a Graph: modes resolved, composites lowered, only what the targets need."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,8 +16,10 @@ from ..graph.variable import Dim, Variable, constant
 from .base import Graph, Seam
 from .passes import ALWAYS, EXPORT, WEBGPU
 from .passes.context import Context, apply_passes
+from .passes.forms import NO_FORMS, Form
 
-_FORWARD_IDENTITY = {
+# Operators that only the backward pass tells from their first input.
+FORWARD_IDENTITY = {
     *("Identity", "StopGradient", "StraightThrough", "ClipGradient", "ScaleGradient")
 }
 
@@ -31,13 +33,15 @@ def build(
     complete: bool = True,
     portable: bool = False,
     keyed: bool = False,
+    forms: Mapping[str, Form] = NO_FORMS,
 ) -> Graph:
     """Return the Graph of these targets. Feeds that it does not need are left out.
 
     `updates` are pairs of (persistent variable, its new value); `sizes` are run-time sizes seen
     so far, a hint. Unless `complete` is False, a missing feed is an error (MissingFeed).
     `portable` chooses forms that run on WebGPU too. With `keyed`, the rows of the seed hold the key
-    of a random draw too, which is a constant of the program otherwise. Of what was recorded in
+    of a random draw too, which is a constant of the program otherwise. `forms` are ONNX operators
+    that are written in the place of `onnx_form` results. Of what was recorded in
     `pd.guard()`, reads of persistent variables are those variables again, and values constants.
     """
     fetches, updates = list(fetches), list(updates)
@@ -46,7 +50,7 @@ def build(
     context = Context(sizes=sizes, fed=frozenset(d for v in slots for d in v.dims))
     # automatic names drawn here do not shift those of the user's graph
     with fresh_names(), not_recording():
-        targets = _resolve_modes(targets, slots, training, keyed)
+        targets = _resolve_modes(targets, slots, training, keyed, forms)
         targets = apply_passes(targets, ALWAYS, context)
         equal = _equal_sizes(targets)
         context = _with_seed(context, targets, 3 if keyed else 2)
@@ -85,23 +89,32 @@ def build_step(
     )
 
 
-def _resolve_modes(targets, slots, training, is_step):
+def _resolve_modes(targets, slots, training, is_step, forms):
     """The targets for training or for inference, with slots in the place of the fed variables.
 
     Outside of the steps of a session there are no other ranks.
     """
-    identity = _FORWARD_IDENTITY if is_step else {*_FORWARD_IDENTITY, "SumOverRanks"}
+    identity = FORWARD_IDENTITY if is_step else {*FORWARD_IDENTITY, "SumOverRanks"}
     side = 0 if training else 1
 
     def select(node):
+        if node.op_type == "OnnxForm":
+            results = len(node.outputs)
+            chosen = node.attributes["form"] in forms
+            return node.inputs[results:] if chosen else node.inputs[:results]
         return (node.inputs[side],) if node.op_type == "ModeSwitch" else node.inputs
 
     def resolve(node, inputs):
         if node.op_type == "ModeSwitch":
             return (inputs[side],)
+        if node.op_type == "OnnxForm":
+            results, form = len(node.outputs), forms.get(node.attributes["form"])
+            return form(node, inputs[results:]) if form else inputs[:results]
+        if node.op_type == "Recompute":
+            return inputs[: len(node.outputs)]
         return inputs[:1] if node.op_type in identity else None
 
-    only = {"ModeSwitch", *identity}
+    only = {"ModeSwitch", "OnnxForm", "Recompute", *identity}
     stop = set(slots)
     known = {**_recorded_values(ancestors(targets, stop, select), targets, stop), **slots}
     return rewrite(targets, resolve, stop, select, replacements=known, only=only)

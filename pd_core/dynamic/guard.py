@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from ..graph.errors import GraphError, NotComputed
+from ..graph.method import provide
 from ..graph.recording import record_with, recorder
-from ..graph.variable import Variable, provide
+from ..graph.variable import Variable
 from ..run.session import Session, default_session
 from .backward import as_host, backward, clear_gradient, gradient
 from .recorder import Recorder

@@ -5,14 +5,17 @@ from functools import reduce
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
+import numpy as np
+
 from ..gradients.places import gradient_of
 from ..graph.errors import GraphError
 from ..graph.recording import not_recording
 from ..graph.update import Update
 from ..graph.variable import Variable, fresh_dim
 from ..optimizers.kept import KeptTracing, kept_tracing
+from ..optimizers.loss_scaling import LossScaler
 from ..optimizers.row_sparse import RowGradient, added, gradients_by_rows
-from .backward import BackwardPass, Gradient, backward, check_tracked
+from .backward import BackwardPass, Gradient, as_host, backward, check_tracked
 from .state import State
 from .trace import Trace, label
 
@@ -29,6 +32,10 @@ def minimize(
         if not isinstance(v, Variable) or not v.is_persistent:
             raise GraphError(f"minimize: var_list takes parameters, not {v!r}")
     with state.session.exclusive():
+        if isinstance(optimizer, LossScaler):
+            state.settle()
+            _scaled_step(state, optimizer, costs, var_list, retain_graph)
+            return
         kept, waiting = kept_tracing(optimizer, state.session), state.waiting
         if waiting is not None:
             alone = len(costs) == 1 and costs[0] is waiting.loss
@@ -58,6 +65,37 @@ def _exchanged_step(state, kept, costs, var_list, retain_graph):
         _step(state, kept, reached if var_list is None else var_list)
     finally:
         state.gradients = gradients
+
+
+def _scaled_step(state, scaler: LossScaler, costs, var_list, retain_graph):
+    """Take a step with the gradients of the scaled costs, if these are finite."""
+    session = state.session
+    if session.is_exchanging:
+        raise GraphError(
+            "LossScaler: the steps of several processes inside pd.guard() have no common scale\n"
+            "  hint: minimize() of a static graph does"
+        )
+    check_tracked("minimize", costs)
+    costs = [c for c in costs if c.tracked]
+    scale = session.get(scaler.scale)
+    gradients, state.gradients = state.gradients, WeakKeyDictionary()
+    try:
+        for number, c in enumerate(costs, 1):
+            seed = np.full(c.shape, scale, c.dtype)
+            backward(c, seed, retain_graph=retain_graph or number < len(costs))
+        reached = [w for c in costs for w in c.__dict__.pop("parameters")]
+        finite = all(np.isfinite(as_host(g.values)).all() for g in state.gradients.values())
+        if finite:
+            for w, g in list(state.gradients.items()):
+                parts = () if g.rows is None else (g.rows,)
+                state.gradients[w] = Gradient(*parts, np.asarray(as_host(g.values) / scale))
+            kept = kept_tracing(scaler.optimizer, session)
+            _step(state, kept, reached if var_list is None else var_list)
+    finally:
+        state.gradients = gradients
+    with not_recording():
+        flag = Variable.of((), np.dtype(np.bool_), "finite")
+        session.apply([Update(scaler.adjusted(flag))], {flag: np.array(finite)})
 
 
 def _fused_backward(state, kept, step: BackwardPass, wanted: Sequence[Variable]) -> bool:

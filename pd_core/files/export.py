@@ -2,19 +2,28 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import onnx
 
 from ..backend import program
 from ..backend.lowering import lower
+from ..backend.passes.forms import forms_of
 from ..graph.broadcast import equal_sizes
 from ..graph.errors import ExportError, MissingFeed
-from ..graph.names import names
+from ..graph.inference import OPSET
+from ..graph.names import fresh_names, names
 from ..graph.node import ancestors
+from ..graph.recording import not_recording
+from ..graph.rewrite import rewrite
 from ..graph.variable import Variable
 from ..run.session import Session, default_session
+from ..version import __version__
 from .atomic import atomic_write
+from .folding import folded
+from .opsets import check_opset, in_forms_of, in_operators_of
+from .resize import resize
 
 
 def export_onnx(
@@ -23,6 +32,12 @@ def export_onnx(
     inputs: Sequence[Variable | str] | None = None,
     session: Session | None = None,
     metadata: Mapping[str, str] | None = None,
+    opset: int | None = None,
+    ir_version: int | None = None,
+    name: str = "pd",
+    description: str = "",
+    domain: str = "",
+    model_version: int = 0,
 ) -> onnx.ModelProto:
     """Write the inference model of some targets as standard ONNX, and return it.
 
@@ -32,17 +47,56 @@ def export_onnx(
     and may name intermediate variables, at which the model is cut; all feeds if None. The
     model is checked with ONNX's checker, strict shape inference included. If the path
     is None it is only returned. A target that draws random numbers adds the input `random_seed`.
+
+    The model is of `opset`, 13 … 26, by default 21 or that of the newest operator; ExportError
+    names the operators that an opset lacks. `ir_version` is by default the oldest that goes with
+    the opset, so that runtimes of its time read the file. Nodes have the names of their layers,
+    such as `encoder/fc_0/MatMul`, and what tools have operators for is one of them:
+    normalisations, recurrent layers, and from opset 23 on attention. `name`, `description`,
+    `domain` and `model_version` are fields of the file; `metadata` are its entries.
     """
     session = session or default_session()
+    if opset is not None:
+        check_opset("export", opset)
     targets = [_target(v) for v in (targets if isinstance(targets, (list, tuple)) else [targets])]
-    graph, feeds = build_graph("export", targets, [], inputs, training=False)
+    forms = forms_of(OPSET if opset is None else opset)
+    graph, feeds = build_graph("export", targets, [], inputs, training=False, forms=forms)
     unused = [v for v in feeds if v not in graph.fed]
     if unused:
         raise ExportError(f"export: the targets do not depend on the inputs {unused}")
+    graph, origins = _for_tools(graph, session, opset)
     values = {v: session.get(v) for v in graph.states}
     outputs = [v.name for v in targets]
-    lowered = lower(graph, values, dimension_names(graph, outputs), outputs)
-    return check_and_write(lowered.model, path, metadata or {})
+    dims = dimension_names(graph, outputs)
+    model = lower(graph, values, dims, outputs, name, opset, origins).model
+    model.doc_string, model.domain, model.model_version = description, domain, model_version
+    if ir_version is not None:
+        _set_ir_version(model, ir_version)
+    return check_and_write(model, path, metadata or {})
+
+
+def _for_tools(graph, session, opset):
+    """The graph in the operators of an opset, with folded constants; what these stand for."""
+    with fresh_names(), not_recording():
+        targets = rewrite(graph.fetches, resize, only={"Resize"})
+        if opset is not None:
+            targets = in_operators_of(targets, opset)
+        targets, origins = folded(targets, session)
+        if opset is not None:
+            targets = in_forms_of(targets, opset, "export")
+    states = tuple(v for v in program.leaves(targets) if v.is_persistent)
+    return replace(graph, fetches=tuple(targets), states=states), origins
+
+
+def _set_ir_version(model, ir_version):
+    """Set the version of the file format; ExportError if the opset needs a newer one."""
+    oldest = onnx.helper.find_min_ir_version_for(list(model.opset_import))
+    if not oldest <= ir_version <= onnx.IR_VERSION:
+        opset = model.opset_import[0].version
+        raise ExportError(
+            f"export: ir_version of opset {opset} is {oldest} … {onnx.IR_VERSION}, not {ir_version}"
+        )
+    model.ir_version = ir_version
 
 
 def build_graph(
@@ -71,6 +125,7 @@ def check_and_write(
     model: onnx.ModelProto, path: str | os.PathLike | None, metadata: Mapping[str, str]
 ) -> onnx.ModelProto:
     """Add metadata to a model, check it, write it unless the path is None, and return it."""
+    model.producer_name, model.producer_version = "pd", __version__
     for key, value in {"producer": "pd", **metadata}.items():
         model.metadata_props.add(key=key, value=str(value))
     onnx.checker.check_model(model, full_check=True)
@@ -118,7 +173,9 @@ def dimension_names(graph: program.Graph, outputs: Sequence[str] = ()) -> dict[s
     for _, root, automatic in sizes:
         named.setdefault(root, automatic)
     named = _distinct(named)
-    return {d: named[root] for d, root, _ in sizes}
+    computed = [y for node in ancestors(graph.outputs) for y in node.outputs]
+    inside = {d for y in computed for d in y.dims if isinstance(d, str)}
+    return {d: named[roots[d]] for d in inside | {d for d, _, _ in sizes} if roots[d] in named}
 
 
 class _EqualSizes:

@@ -3,6 +3,7 @@
 from . import rules
 from .engine import gradients
 from .jacobians import hessian, hessian_vector_product, jacobian, jvp
+from .recompute import recompute
 from .registry import elementwise, gradient, gradient_rules, reasons, undefined, zero, zeros
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "jacobian",
     "jvp",
     "reasons",
+    "recompute",
     "undefined",
     "zero",
     "zeros",

@@ -31,6 +31,8 @@ def gradients(
     ShapeError and DTypeError for a seed that does not fit its cost.
     """
     costs: Any = list(cost) if isinstance(cost, (list, tuple)) else [cost]
+    if isinstance(variables, Variable):  # whose rows the list would be
+        raise TypeError(f"gradients: takes a list of Variables, not {variables!r}")
     variables = list(variables)
     for v in [*costs, *variables]:
         if not isinstance(v, Variable):

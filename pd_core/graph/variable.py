@@ -1,11 +1,11 @@
 """Variables: typed, shaped values of a graph."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from hashlib import blake2b
 from itertools import count
 from math import copysign
-from typing import Any, Self, Union, cast, overload
+from typing import Any, Self, Union, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, DTypeLike
 from .arrays import as_array
 from .errors import DTypeError, ShapeError
 from .initializers import Constant, Gaussian, Initializer, Uniform, Value, fan_in
+from .method import Method, provided
 from .names import register
 from .recording import as_number, recorder
 from .site import Site, user_site
@@ -45,26 +46,6 @@ def open_dim() -> str:
 def is_open(d: object) -> bool:
     """Return whether a run-time size may also be 1."""
     return isinstance(d, str) and d.startswith("?*")
-
-
-class Method:
-    """A method of Variables that calls an op with the Variable as its first argument.
-
-    The packages above this one `provide` the op.
-    """
-
-    def __init__(self, op: str):
-        self.op = op
-        self.__doc__ = f"Call `pd.{op}` with it as the first argument."
-
-    @overload
-    def __get__(self, x: None, owner: Any) -> "Method": ...
-
-    @overload
-    def __get__(self, x: "Variable", owner: Any) -> Callable[..., "Variable"]: ...
-
-    def __get__(self, x: Any, owner: Any) -> Any:
-        return self if x is None else partial(_provided[self.op], x)
 
 
 class Variable:
@@ -169,13 +150,15 @@ class Variable:
         """Sizes, None where one is known only at run time."""
         sizes = tuple([as_number(d) for d in self.dims])
         if None in sizes and self.is_recorded:
-            return _provided["known_shape"](self, sizes)
+            return provided["known_shape"](self, sizes)
         return sizes
 
     @property
     def rank(self) -> int:
         """The number of dimensions."""
         return len(self.dims)
+
+    ndim = rank
 
     @cached_property
     def content(self) -> tuple:
@@ -223,7 +206,7 @@ class Variable:
         in_message = recording is not None and recording.inside
         if in_message or (self.held is None and not self.is_recorded):
             return text
-        return f"{text}\n{_provided['shown'](self)}"
+        return f"{text}\n{provided['shown'](self)}"
 
     # ---- values at hand, inside `pd.guard()`
 
@@ -258,7 +241,7 @@ class Variable:
         return length
 
     def __iter__(self) -> Iterator["Variable"]:
-        return iter(_provided["rows"](self))
+        return iter(provided["rows"](self))
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         if not self.has_value:
@@ -283,7 +266,7 @@ class Variable:
 
         NotComputed outside of `pd.guard()`, except for persistent state.
         """
-        return _provided["numpy"](self)
+        return provided["numpy"](self)
 
     def backward(self, gradient: Operand | None = None, retain_graph: bool = False) -> None:
         """Add the gradients of this cost to those of everything that it was computed from.
@@ -291,22 +274,22 @@ class Variable:
         `gradient` weights the elements of a cost that is no scalar; ones by default. The recorded
         graph ends here afterwards, unless `retain_graph`.
         """
-        _provided["backward"](self, gradient, retain_graph)
+        provided["backward"](self, gradient, retain_graph)
 
     def gradient(self) -> np.ndarray | None:
         """Return the sum of the gradients of `backward` since it was cleared; None without any.
 
         Of a `row_sparse` parameter it has the shape of the parameter too.
         """
-        return _provided["gradient"](self)
+        return provided["gradient"](self)
 
     def clear_gradient(self) -> None:
         """Forget the gradient."""
-        _provided["clear_gradient"](self)
+        provided["clear_gradient"](self)
 
     def detach(self) -> "Variable":
         """Return the same value as a constant to gradients."""
-        return _provided["detach"](self)
+        return provided["detach"](self)
 
     @property
     def stop_gradient(self) -> bool:
@@ -328,87 +311,94 @@ class Variable:
     __array_ufunc__ = None  # ndarray + Variable is ours
 
     def __add__(self, other: Operand) -> "Variable":
-        return _provided["add"](self, other)
+        return provided["add"](self, other)
 
     def __radd__(self, other: Operand) -> "Variable":
-        return _provided["add"](other, self)
+        return provided["add"](other, self)
 
     def __sub__(self, other: Operand) -> "Variable":
-        return _provided["sub"](self, other)
+        return provided["sub"](self, other)
 
     def __rsub__(self, other: Operand) -> "Variable":
-        return _provided["sub"](other, self)
+        return provided["sub"](other, self)
 
     def __mul__(self, other: Operand) -> "Variable":
-        return _provided["mul"](self, other)
+        return provided["mul"](self, other)
 
     def __rmul__(self, other: Operand) -> "Variable":
-        return _provided["mul"](other, self)
+        return provided["mul"](other, self)
 
     def __truediv__(self, other: Operand) -> "Variable":
-        return _provided["div"](self, other)
+        return provided["div"](self, other)
 
     def __rtruediv__(self, other: Operand) -> "Variable":
-        return _provided["div"](other, self)
+        return provided["div"](other, self)
 
     def __pow__(self, other: Operand) -> "Variable":
-        return _provided["pow"](self, other)
+        return provided["pow"](self, other)
 
     def __rpow__(self, other: Operand) -> "Variable":
-        return _provided["pow"](other, self)
+        return provided["pow"](other, self)
 
     def __matmul__(self, other: Operand) -> "Variable":
-        return _provided["matmul"](self, other)
+        return provided["matmul"](self, other)
 
     def __rmatmul__(self, other: Operand) -> "Variable":
-        return _provided["matmul"](other, self)
+        return provided["matmul"](other, self)
 
     def __lt__(self, other: Operand) -> "Variable":
-        return _provided["less_than"](self, other)
+        return provided["less_than"](self, other)
 
     def __le__(self, other: Operand) -> "Variable":
-        return _provided["less_equal"](self, other)
+        return provided["less_equal"](self, other)
 
     def __gt__(self, other: Operand) -> "Variable":
-        return _provided["greater_than"](self, other)
+        return provided["greater_than"](self, other)
 
     def __ge__(self, other: Operand) -> "Variable":
-        return _provided["greater_equal"](self, other)
+        return provided["greater_equal"](self, other)
 
     def __mod__(self, other: Operand) -> "Variable":
-        return _provided["mod"](self, other)
+        return provided["mod"](self, other)
 
     def __rmod__(self, other: Operand) -> "Variable":
-        return _provided["mod"](other, self)
+        return provided["mod"](other, self)
 
     def __floordiv__(self, other: Operand) -> "Variable":
-        return _provided["floor_div"](self, other)
+        return provided["floor_div"](self, other)
 
     def __rfloordiv__(self, other: Operand) -> "Variable":
-        return _provided["floor_div"](other, self)
+        return provided["floor_div"](other, self)
+
+    def __divmod__(self, other: Operand) -> tuple["Variable", "Variable"]:
+        return self // other, self % other
 
     def __and__(self, other: Operand) -> "Variable":
-        return _provided["logical_and"](self, other)
+        return provided["bitwise_and"](self, other)
 
     def __or__(self, other: Operand) -> "Variable":
-        return _provided["logical_or"](self, other)
+        return provided["bitwise_or"](self, other)
 
     def __xor__(self, other: Operand) -> "Variable":
-        return _provided["logical_xor"](self, other)
+        return provided["bitwise_xor"](self, other)
 
     __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
 
     def __invert__(self) -> "Variable":
-        return _provided["logical_not"](self)
+        return provided["bitwise_not"](self)
 
     def __neg__(self) -> "Variable":
-        return _provided["neg"](self)
+        return provided["neg"](self)
 
     def __abs__(self) -> "Variable":
-        return _provided["abs"](self)
+        return provided["abs"](self)
+
+    def __round__(self, digits: int = 0) -> "Variable":
+        factor = 10.0**digits
+        return provided["round"](self * factor) / factor if digits else provided["round"](self)
 
     def __getitem__(self, key: Any) -> "Variable":
-        return _provided["get_item"](self, key)
+        return provided["get_item"](self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         raise TypeError(
@@ -419,21 +409,21 @@ class Variable:
     @property
     def T(self) -> "Variable":
         """The axes in reverse order."""
-        return _provided["transpose"](self)
+        return provided["transpose"](self)
 
     @property
     def mT(self) -> "Variable":
         """The last two axes exchanged: each matrix of a stack transposed."""
-        return _provided["matrix_transpose"](self)
+        return provided["matrix_transpose"](self)
 
     def reshape(self, *shape: Any) -> "Variable":
         """Return `pd.reshape` of it; the sizes are one argument or several."""
-        return _provided["reshape"](self, shape[0] if len(shape) == 1 else list(shape))
+        return provided["reshape"](self, shape[0] if len(shape) == 1 else list(shape))
 
     def transpose(self, *order: Any) -> "Variable":
         """Return `pd.transpose` of it; the axes are one argument, several or none."""
         single = len(order) == 1 and not isinstance(order[0], int)
-        return _provided["transpose"](self, (order[0] if single else list(order)) or None)
+        return provided["transpose"](self, (order[0] if single else list(order)) or None)
 
     sum, mean, max, min = (Method(f"reduce_{n}") for n in ("sum", "mean", "max", "min"))
     prod, any, all = (Method(f"reduce_{n}") for n in ("prod", "any", "all"))
@@ -454,35 +444,29 @@ class Variable:
 
         The numbers depend on the session's seed and the name alone, as initial values do.
         """
-        _provided["redraw"](self, Uniform(low, high))
+        provided["redraw"](self, Uniform(low, high))
 
     def normal(self, mean: float = 0.0, std: float = 1.0) -> None:
         """Draw the stored value anew from N(mean, std^2), like `uniform`."""
-        _provided["redraw"](self, Gaussian(mean, std))
+        provided["redraw"](self, Gaussian(mean, std))
 
     def val(self) -> np.ndarray:
         """Return the current value in the default session, see `Session.val`; never compute it."""
-        return _provided["val"](self)
+        return provided["val"](self)
 
     def eval(self, feeds: Mapping | None = None) -> np.ndarray:
         """Compute the value for these feeds in the default session."""
-        return _provided["eval"](self, feeds)
+        return provided["eval"](self, feeds)
 
     @property
     def initializer(self) -> Any:
         """An Update that draws this variable's value anew."""
-        return _provided["initializer"](self)
+        return provided["initializer"](self)
 
 
 # Immutable: compiled programs are looked up by the structure of their graph.
 _IMMUTABLE = {"dims", "dtype", "node", "value", "fill"}
 _DTYPES = {type(np.dtype(t)) for t in "?bBhHiIlLqQefd"}
-_provided: dict[str, Callable] = {}
-
-
-def provide(**functions: Callable) -> None:
-    """Set the functions behind the operators and methods of Variables, by name."""
-    _provided.update(functions)
 
 
 def static(dims: Iterable[Dim]) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from typing import Any
 from ..dynamic import Placeholder, guard, no_grad
 from ..dynamic.state import current_state
 from ..files.export import export_onnx
+from ..files.parameters import compared
 from ..files.tensors import write_tensors
 from ..graph.errors import ExportError, GraphError, LoadWarning, NotInitialized
 from ..graph.nested import variables_in
@@ -323,7 +324,7 @@ class Module(Layer):
         self._check_compiled("load")
         file, variables = f"{os.fspath(path)}.safetensors", self.get_states()
         values, state = saved.read(file, variables)
-        fitting, misfits = saved.compared(variables, values)
+        fitting, misfits = compared(variables, values)
         if misfits and strict:
             raise GraphError("\n".join([f"load: {file} does not fit", *misfits.values()]))
         for text in misfits.values():

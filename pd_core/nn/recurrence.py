@@ -15,6 +15,7 @@ from ..graph.checks import whole
 from ..graph.errors import DTypeError, GraphError, ShapeError
 from ..graph.node import refined
 from ..graph.variable import Operand, Variable, constant, describe, static
+from ..ops.onnx_form import onnx_form
 
 Create = Callable[[str, list[int]], Variable]  # the parameter of this name, in this shape
 Step = Callable[[list[Variable], Variable], list[Variable]]  # (states, row of gates) -> states
@@ -26,15 +27,18 @@ class Cell:
     """What distinguishes recurrent layers.
 
     Input and recurrent weights have `gates` H columns, the bias `biases` H elements.
+    `form` is ONNX's operator, `act` its activation where that can be chosen.
     `step(R, b)` returns the bias of the input's products and a step; `bounded` says that states
     stay finite on any input.
     """
 
+    form: str
     gates: int
     biases: int
     states: int
     bounded: bool
     step: Callable[[Variable, Variable | None], tuple[Variable | None, Step]]
+    act: str | None = None
 
 
 def rnn_cell(act: str = "tanh") -> Cell:
@@ -46,7 +50,7 @@ def rnn_cell(act: str = "tanh") -> Cell:
     def step(r, bias):
         return bias, lambda states, x: [functions[act](x + states[0] @ r)]
 
-    return Cell(1, 1, 1, act == "tanh", step)
+    return Cell("RNN", 1, 1, 1, act == "tanh", step, act)
 
 
 def _lstm_step(r, bias):
@@ -63,8 +67,8 @@ def _gru_step(r, bias):
 
 
 DIRECTIONS = ("", "_reverse")  # in the names of parameters
-LSTM_CELL = Cell(4, 4, 2, True, _lstm_step)
-GRU_CELL = Cell(3, 4, 1, True, _gru_step)
+LSTM_CELL = Cell("LSTM", 4, 4, 2, True, _lstm_step)
+GRU_CELL = Cell("GRU", 3, 4, 1, True, _gru_step)
 
 
 def stacked(
@@ -97,6 +101,7 @@ def stacked(
     time = _Steps(x) if lengths is None else _Tokens(x, constant(lengths))
     rows = time.rows
     finals: list[list[Variable]] = []
+    weights: list[Variable | None] = []
     for layer in range(num_layers):
         outputs = []
         for reverse, direction in enumerate(directions):
@@ -104,6 +109,7 @@ def stacked(
             w = create(f"W_{name}", [static(rows.dims[-1:])[0], cell.gates * hidden])
             r = create(f"R_{name}", [hidden, cell.gates * hidden])
             b = create(f"B_{name}", [cell.biases * hidden]) if bias else None
+            weights += [w, r, b]
             b, step = cell.step(r, b)
             gates = rows @ w if b is None else rows @ w + b
             init = given[len(finals)] if given else [time.zeros(hidden)] * cell.states
@@ -115,14 +121,24 @@ def stacked(
     joined = [
         ops.concat([ops.unsqueeze(s, 0) for s in states]) for states in zip(*finals, strict=True)
     ]
-    return time.padded(rows), tuple(joined)
+    results = [time.padded(rows), *joined]
+    if x.dtype == np.float32:  # the only one of ONNX Runtime's operators
+        states = [None] * cell.states if state is None else _as_list(state)
+        form = {"layers": num_layers, "directions": len(directions), "act": cell.act}
+        inputs = [x, lengths, *states, *weights]
+        results = onnx_form(cell.form, results, *inputs, hidden=hidden, **form)
+    return results[0], tuple(results[1:])
+
+
+def _as_list(state):
+    return list(state) if isinstance(state, (list, tuple)) else [state]
 
 
 def _initial(cell, state, count, hidden):
     """Return the initial states of each layer and direction, [B, H] each; None for zeros."""
     if state is None:
         return None
-    states = [constant(s) for s in (state if isinstance(state, (list, tuple)) else [state])]
+    states = [constant(s) for s in _as_list(state)]
     if len(states) != cell.states:
         raise GraphError(f"there are {cell.states} initial states, not {len(states)}")
     for s in states:

@@ -12,7 +12,7 @@ import numpy as np
 from ..files.tensors import read_tensors
 from ..files.tree import TreeReader, TreeWriter
 from ..graph.errors import DamagedFile
-from ..graph.variable import Variable, describe, format_dims
+from ..graph.variable import Variable
 from ..optimizers.base import Optimizer
 from ..run.session import default_session
 
@@ -89,24 +89,3 @@ class _Reader(TreeReader):
         parameter, _, slot = name.rpartition("/")
         v = self.variables.get(parameter)
         return name if v is None else f"{v.name}/{slot}"
-
-
-def compared(
-    variables: Mapping[str, Variable], values: Mapping[str, np.ndarray]
-) -> tuple[list[str], dict[str, str]]:
-    """Return the names whose values fit, and {name: why not} of all others."""
-    fitting, misfits = [], {}
-    for name, v in variables.items():
-        array = values.get(name)
-        if array is None:
-            misfits[name] = f"{name} is not in the file"
-        elif array.shape == v.dims and (
-            array.dtype == v.dtype or array.dtype.kind == v.dtype.kind == "f"
-        ):
-            fitting.append(name)
-        else:
-            stored = f"{array.dtype}{format_dims(array.shape)}"
-            misfits[name] = f"{name} is {describe(v)}, in the file {stored}"
-    for name in sorted(values.keys() - variables.keys()):
-        misfits[name] = f"{name} is only in the file"
-    return fitting, misfits

@@ -1,6 +1,7 @@
 """Summaries: the layers of a network as a table."""
 
 import math
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -41,7 +42,7 @@ def summary(layer: Layer, *inputs: Shape | Variable) -> str:
     total = sum(sizes.values())
     return "\n".join(
         [
-            *_table([_HEADER, *rows]),
+            *table([_HEADER, *rows]),
             f"parameters: {total:,}, trainable {trainable:,}, not trainable {total - trainable:,}",
         ]
     )
@@ -59,12 +60,16 @@ def _text(shapes):
     return "?" if shapes is None else str(shapes)
 
 
-def _table(rows):
-    """Lines with the columns aligned, numbers to the right, and rules around the body."""
+def table(rows: Sequence[Sequence[str]], numbers: int = 1) -> list[str]:
+    """Return lines with the columns aligned, the last `numbers` to the right, and two rules."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    first = len(widths) - numbers
     lines = []
-    for *row, number in rows:
-        cells = [text.ljust(width) for text, width in zip(row, widths, strict=False)]
-        lines.append("  ".join([*cells, number.rjust(widths[-1])]))
+    for row in rows:
+        cells = [
+            text.rjust(width) if k >= first else text.ljust(width)
+            for k, (text, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells))
     rule = "-" * len(lines[0])
     return [lines[0], rule, *lines[1:], rule]

@@ -73,7 +73,7 @@ from .detection import (
 from .draws import categorical, exponential_random, multinomial, permutation, randint
 from .image import im2col, interpolate, roi_max_pool
 from .index import gather, gather_elements, gather_nd, nonzero, one_hot, scatter, scatter_add
-from .indexing import get_item, index_add, index_update, scatter_nd
+from .indexing import index_add, index_update, scatter_nd
 from .loss import (
     binary_cross_entropy,
     binary_cross_entropy_grad,
@@ -100,6 +100,10 @@ from .math import (
     atan,
     atan2,
     atanh,
+    bitwise_and,
+    bitwise_not,
+    bitwise_or,
+    bitwise_xor,
     cast,
     ceil,
     clip,
@@ -111,6 +115,7 @@ from .math import (
     exp,
     expm1,
     floor,
+    floor_div,
     fmod,
     greater_equal,
     greater_than,

@@ -11,6 +11,7 @@ from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant, describe, static
 from . import math as m
 from .matrix import matmul
+from .onnx_form import onnx_form
 from .random import dropout as dropout_op
 from .reduce import reduce_max, softmax
 from .shape import arange, concat, matrix_transpose, size_of, split, unsqueeze
@@ -44,7 +45,11 @@ def attention(
     bias, seeing = _bias(q, k, mask, causal)
     weights = softmax(scores if bias is None else scores + bias)
     y = rows.unfolded(matmul(rows.folded(dropout_op(weights, dropout)), v))
-    return y if seeing is None else m.where(seeing, y, 0.0)
+    y = y if seeing is None else m.where(seeing, y, 0.0)
+    if causal and q.dims[2] != k.dims[2]:
+        return y  # ONNX gives the first query, not the last one, the position of its key
+    form = {"scale": float(scale), "is_causal": int(causal)}
+    return onnx_form("Attention", [y], q, k, v, mask, **form)[0]
 
 
 def _check_heads(q, k, v):

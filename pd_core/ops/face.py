@@ -1,6 +1,6 @@
 """The ops behind the operators and methods of Variables."""
 
-from ..graph.variable import provide
+from ..graph.method import provide
 from . import activation, arrangement, math, matrix, order, reduce, shape, statistics
 from .indexing import get_item, rows
 
@@ -8,10 +8,10 @@ _MODULES = {
     activation: ("relu", "sigmoid", "tanh"),
     arrangement: ("flip", "repeat", "tile"),
     math: (
-        *("abs", "add", "cast", "cos", "div", "exp", "floor", "floor_div", "greater_equal"),
-        *("greater_than", "less_equal", "less_than", "log", "logical_and", "logical_not"),
-        *("logical_or", "logical_xor", "mod", "mul", "neg", "pow", "round", "sign", "sin", "sqrt"),
-        *("square", "sub"),
+        *("abs", "add", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "cast"),
+        *("cos", "div", "exp", "floor", "floor_div", "greater_equal", "greater_than"),
+        *("less_equal", "less_than", "log", "mod", "mul", "neg", "pow", "round", "sign"),
+        *("sin", "sqrt", "square", "sub"),
     ),
     matrix: ("matmul",),
     order: ("arg_min", "argsort", "sort", "top_k"),

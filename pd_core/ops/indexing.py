@@ -8,6 +8,7 @@ import numpy as np
 
 from ..graph.checks import whole
 from ..graph.errors import ShapeError
+from ..graph.op import op
 from ..graph.recording import recorder
 from ..graph.variable import Operand, Variable, constant, describe
 from .index import gather, gather_nd, nonzero, scatter
@@ -42,7 +43,11 @@ def get_item(x: Operand, key: Any) -> Variable:
     TypeError for entries of another type, and ShapeError for masks and arrays that do not fit.
     """
     x = constant(x)
-    entries = _entries(x, key)
+    return _read(x, _entries(x, key))
+
+
+def _read(x, entries):
+    """The elements of x at the entries of a key."""
     x = _sliced(x, entries)
     kept = [entry for entry in entries if entry is not None]
     arrays = [k for k, entry in enumerate(kept) if isinstance(entry, Variable)]
@@ -53,6 +58,7 @@ def get_item(x: Operand, key: Any) -> Variable:
     return _with_new_axes(x, [e for e in entries if not isinstance(e, Variable)])
 
 
+@op
 def index_update(x: Operand, key: Any, value: Operand) -> Variable:
     """Return a copy of x with x[key] set to the value, which is broadcast to its shape.
 
@@ -61,6 +67,7 @@ def index_update(x: Operand, key: Any, value: Operand) -> Variable:
     return _written(x, key, value, "none")
 
 
+@op
 def index_add(x: Operand, key: Any, value: Operand) -> Variable:
     """Return a copy of x with the value added to x[key]; elements named twice get both.
 
@@ -69,6 +76,7 @@ def index_add(x: Operand, key: Any, value: Operand) -> Variable:
     return _written(x, key, value, "add")
 
 
+@op
 def scatter_nd(x: Operand, index: Operand, values: Operand, reduction: str = "none") -> Variable:
     """Copy x and set x[index[i, 0], index[i, 1], ...] to values[i] for each row of an index.
 
@@ -91,7 +99,7 @@ def _written(x, key, value, reduction):
         positions = constant(np.arange(np.prod(x.dims, dtype=int)).reshape(x.dims))
     else:
         positions = reshape(arange(size(x)), shape_of(x))
-    positions = get_item(positions, key)
+    positions = _read(positions, _entries(x, key))
     value = expand_like(constant(value, x.dtype), positions)
     flat = scatter(reshape(x, [-1]), reshape(positions, [-1]), reshape(value, [-1]), 0, reduction)
     return reshape(flat, list(x.dims) if x.is_static else shape_of(x))

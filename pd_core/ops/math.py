@@ -357,6 +357,34 @@ def logical_xor(a: Operand, b: Operand) -> Variable:
 
 
 @op
+def bitwise_and(a: Operand, b: Operand) -> Variable:
+    """Bits that both integers have, broadcast; of bools `logical_and`."""
+    a, b = match_dtypes(a, b)
+    return apply("And" if constant(a).dtype.kind == "b" else "BitwiseAnd", a, b)
+
+
+@op
+def bitwise_or(a: Operand, b: Operand) -> Variable:
+    """Bits that one of the integers has, broadcast; of bools `logical_or`."""
+    a, b = match_dtypes(a, b)
+    return apply("Or" if constant(a).dtype.kind == "b" else "BitwiseOr", a, b)
+
+
+@op
+def bitwise_xor(a: Operand, b: Operand) -> Variable:
+    """Bits that exactly one of the integers has, broadcast; of bools `logical_xor`."""
+    a, b = match_dtypes(a, b)
+    return apply("Xor" if constant(a).dtype.kind == "b" else "BitwiseXor", a, b)
+
+
+@op
+def bitwise_not(x: Operand) -> Variable:
+    """All bits of an integer inverted, -x - 1 of a signed one; of bools `logical_not`."""
+    x = constant(x)
+    return apply("Not" if x.dtype.kind == "b" else "BitwiseNot", x)
+
+
+@op
 def is_nan(x: Operand) -> Variable:
     """Elementwise whether x is NaN, bool."""
     return apply("IsNaN", x)

@@ -3,6 +3,8 @@
 import math
 from typing import Any
 
+import numpy as np
+
 from ..graph.checks import axis_of
 from ..graph.errors import ShapeError
 from ..graph.node import composite
@@ -11,6 +13,7 @@ from ..graph.variable import Operand, Variable, constant
 from . import math as m
 from .conv import avg_pool
 from .mode import mode, mode_switch
+from .onnx_form import onnx_form
 from .ranks import batch_norm_is_synchronized
 from .reduce import reduce_mean, reduce_sum
 from .shape import reshape, reshape_like
@@ -43,6 +46,9 @@ def batch_norm(
 
     factor = scale / m.sqrt(variance + epsilon)
     stored = x * reshape(factor, column) + reshape(shift - mean * factor, column)
+    (stored,) = onnx_form(
+        "BatchNormalization", [stored], x, scale, shift, mean, variance, epsilon=float(epsilon)
+    )
     if use_global_stats or (mode() is False and use_global_stats is None):
         return stored
     types = [(x.dims, x.dtype), *[((channels,), x.dtype)] * 2]
@@ -69,9 +75,11 @@ def layer_norm(
     The result is scale (x - mean) / sqrt(var + epsilon) + shift.
     """
     x = constant(x)
-    y = _standardised(x, list(range(axis_of(x, axis), x.rank)), epsilon)
+    axis = axis_of(x, axis)
+    y = _standardised(x, list(range(axis, x.rank)), epsilon)
     y = y if scale is None else y * scale
-    return y if shift is None else y + shift
+    y = y if shift is None else y + shift
+    return _as_operator("LayerNormalization", y, x, scale, shift, axis=axis, epsilon=epsilon)
 
 
 @op
@@ -83,9 +91,11 @@ def rms_norm(
     The result is scale x / sqrt(mean(x^2) + epsilon).
     """
     x = constant(x)
-    axes = list(range(axis_of(x, axis), x.rank))
+    axis = axis_of(x, axis)
+    axes = list(range(axis, x.rank))
     y = x / m.sqrt(reduce_mean(m.square(x), axes, keep_dim=True) + epsilon)
-    return y if scale is None else y * scale
+    y = y if scale is None else y * scale
+    return _as_operator("RMSNormalization", y, x, scale, axis=axis, epsilon=epsilon)
 
 
 @op
@@ -105,7 +115,9 @@ def group_norm(
     if groups < 1 or x.dims[1] % groups:
         raise ShapeError(f"{x.dims[1]} channels do not split into {groups} groups")
     y = _standardised(reshape(x, [0, groups, -1]), [2], epsilon)
-    return _by_channel(reshape_like(y, x), scale, shift)
+    y = _by_channel(reshape_like(y, x), scale, shift)
+    attributes = {"num_groups": groups, "epsilon": float(epsilon)}
+    return onnx_form("GroupNormalization", [y], x, scale, shift, **attributes)[0]
 
 
 @op
@@ -120,7 +132,19 @@ def instance_norm(
     _check_channels(x, scale, shift)
     if x.rank < 3:
         raise ShapeError(f"takes [N, C, ...] with axes to normalise over, not {x!r}")
-    return _by_channel(_standardised(x, list(range(2, x.rank)), epsilon), scale, shift)
+    y = _by_channel(_standardised(x, list(range(2, x.rank)), epsilon), scale, shift)
+    if x.dtype != np.float32:
+        return y  # ONNX Runtime's operator takes no other
+    return onnx_form("InstanceNormalization", [y], x, scale, shift, epsilon=float(epsilon))[0]
+
+
+def _as_operator(form, y, x, *factors, axis, epsilon):
+    """Return y, as an ONNX operator in exports if the factors have one element for each of x."""
+    sizes = x.dims[axis:]
+    fit = all(v is None or constant(v).dims == sizes for v in factors)
+    if not fit or not all(isinstance(d, int) for d in sizes):
+        return y
+    return onnx_form(form, [y], x, *factors, axis=axis, epsilon=float(epsilon))[0]
 
 
 def _standardised(x, axes, epsilon):

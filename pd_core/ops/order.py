@@ -53,7 +53,7 @@ def _sorted(x, axis, descending):
     count = x.dims[axis] if isinstance(x.dims[axis], int) else size_of(x, axis)
     values, indices = top_k(x, count, axis, largest=descending)
     # all elements are taken, so the axis keeps its size
-    return (apply("Identity", v, known=x.dims) for v in (values, indices))
+    return [apply("Identity", v, known=x.dims) for v in (values, indices)]
 
 
 @op

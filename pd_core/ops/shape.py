@@ -55,7 +55,7 @@ def reshape(x: Operand, shape: Operand) -> Variable:
         return apply("Reshape", x, shape)
     x = constant(x)
     array: Any = whole(shape).value
-    sizes = _with_inferred_batch(x, array.tolist())
+    sizes = _with_inferred_batch(x, array.reshape(-1).tolist())
     return apply("Reshape", x, whole(sizes), known=_reshaped_dims(x, sizes))
 
 

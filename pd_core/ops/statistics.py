@@ -28,8 +28,8 @@ def logsumexp(x: Operand, axis: Axes | None = None, keep_dim: bool = False) -> V
     top = stop_gradient(reduce_max(x, axes, keep_dim=True))
     top = where(less_than(abs(top), math.inf), top, 0.0)  # inf - inf is NaN
     total = reduce_sum(exp(x - top), axes, keep_dim=True)
-    some = greater_than(total, 0.0)
-    result = where(some, log(where(some, total, 1.0)) + top, -math.inf)
+    none = equal(total, 0.0)
+    result = where(none, -math.inf, log(where(none, 1.0, total)) + top)
     return result if keep_dim else _squeezed(result, axes)
 
 
@@ -53,7 +53,7 @@ def std(
     x: Operand, axis: Axes | None = None, keep_dim: bool = False, correction: float = 1.0
 ) -> Variable:
     """Standard deviation over axes, the square root of `var`; the derivative at 0 is 0."""
-    return _root(var(x, axis, keep_dim, correction))
+    return _root(var(_floats(x), axis, keep_dim, correction))
 
 
 @op
@@ -76,13 +76,11 @@ def norm(x: Operand, p: float = 2.0, axis: Axes | None = None, keep_dim: bool = 
         return reduce_sum(size, axes, keep_dim)
     if p == 0:
         return cast(count_nonzero(x, axes, keep_dim), x.dtype)
-    some = greater_than(size, 0.0)
-    powers = where(some, pow(where(some, size, 1.0), float(p)), 0.0 if p > 0 else math.inf)
-    total = reduce_sum(powers, axes, keep_dim)
-    finite = greater_than(total, 0.0)
-    return where(finite, pow(where(finite, total, 1.0), 1.0 / p), 0.0)
+    total = reduce_sum(_power(size, float(p)), axes, keep_dim)
+    return _power(total, 1.0 / p)
 
 
+@op
 def cum_prod(x: Operand, axis: int = 0) -> Variable:
     """Cumulative product along an axis."""
     x = constant(x)
@@ -144,8 +142,14 @@ def _count(x: Variable, axes: list[int]) -> Variable:
 
 def _root(x: Variable) -> Variable:
     """The square root, with a derivative of 0 at 0."""
-    some = greater_than(x, 0.0)
-    return where(some, sqrt(where(some, x, 1.0)), x * 0.0)  # NaN stays NaN
+    zero = equal(x, 0.0)
+    return where(zero, 0.0, sqrt(where(zero, 1.0, x)))
+
+
+def _power(x: Variable, p: float) -> Variable:
+    """x^p of numbers that are not negative, with a derivative of 0 at 0."""
+    zero = equal(x, 0.0)
+    return where(zero, 0.0 if p > 0 else math.inf, pow(where(zero, 1.0, x), p))
 
 
 def _squeezed(x: Variable, axes: list[int]) -> Variable:

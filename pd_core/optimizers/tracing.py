@@ -9,7 +9,7 @@ from numpy.typing import DTypeLike
 
 from .. import ops
 from ..gradients.places import gradient_of
-from ..graph.errors import GraphError
+from ..graph.errors import DTypeError, GraphError
 from ..graph.initializers import Constant
 from ..graph.names import adopt, names
 from ..graph.update import Assignment, Update
@@ -233,7 +233,15 @@ def _no_norm(who, w):
 
 
 def _exchangeable(w, g):
-    """Make sure that a gradient is the output of a node: others cannot be exchanged."""
+    """Make sure that a gradient is the output of a node: others cannot be exchanged.
+
+    A parameter in half precision is refused: steps of a small rate would be lost in rounding.
+    """
+    if w.dtype == np.float16:
+        raise DTypeError(
+            f"minimize: the parameter {w!r} is float16, which optimizers do not update\n"
+            "  hint: keep it in float32, and compute in float16 with pd.autocast(cost)"
+        )
     with gradient_of(w):
         if isinstance(g, RowGradient):
             return RowGradient(_computed(g.rows), _computed(g.values))

@@ -133,6 +133,8 @@ class Values:
         """Return the inputs that count in this mode."""
         if node.op_type == "ModeSwitch":
             return (node.inputs[0 if self.training else 1],)
+        if node.op_type == "OnnxForm":
+            return node.inputs[: len(node.outputs)]
         if node.op_type == "StraightThrough":  # the other one is not computed for it
             return node.inputs[:1]
         return node.inputs

@@ -28,11 +28,12 @@ from ..graph.errors import (
     concise,
 )
 from ..graph.initializers import Initializer
+from ..graph.method import provide
 from ..graph.names import clear_names, fresh_names
 from ..graph.namespace import persistent_variables
 from ..graph.node import Node, ancestors
 from ..graph.update import Update
-from ..graph.variable import Variable, provide
+from ..graph.variable import Variable
 from .exchange import Exchange, Gradients, draw_seed, local_update, shared_exchange
 from .feeds import Feeds, feed_array, feed_arrays
 from .feeds import variable as fed_variable

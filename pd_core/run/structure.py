@@ -82,9 +82,11 @@ class Structure:
                     key.append(y.dtype.num)
 
     def _selected(self, node: Node):
-        """The inputs that count: one side of a mode switch, all of any other node."""
+        """The inputs that count: one side of a mode switch, the results of a form."""
         if node.op_type == "ModeSwitch":
             return (node.inputs[self._side],)
+        if node.op_type == "OnnxForm":
+            return node.inputs[: len(node.outputs)]
         return node.inputs
 
     def _add_block(self, name, block):

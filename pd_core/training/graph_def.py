@@ -41,6 +41,10 @@ class _Writer:
     def add(self, targets: Iterable[Variable], group: str) -> None:
         """Add what computes some Variables in a group: `` or a name that ends with a slash."""
         for node in ancestors(targets):
+            if node.op_type == "OnnxForm":  # what an export writes in the place of its results
+                for y, x in zip(node.outputs, node.inputs, strict=False):
+                    self._refer(y, self._input(x, group))
+                continue
             inputs = [self._input(x, group) for x in node.inputs if x is not None]
             name = self._node(group + _path(node.outputs[0].name), node.op_type, inputs)
             self._annotate(node)

@@ -135,6 +135,11 @@ def clip_gradient(node: Node, dy: Variable) -> Gradients:
     return [ops.clip(dy, -limit, limit)]
 
 
+@gradient("OnnxForm")
+def onnx_form(node: Node, *dys: Variable | None) -> Gradients:
+    return [*dys, *[None] * (len(node.inputs) - len(dys))]
+
+
 @gradient("ScaleGradient")
 def scale_gradient(node: Node, dy: Variable) -> Gradients:
     return [dy * node.attributes["factor"]]

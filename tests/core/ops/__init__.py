@@ -2,6 +2,7 @@
 
 from . import (
     activation,
+    arrangement,
     attention,
     cells,
     conv,
@@ -12,6 +13,7 @@ from . import (
     matrix,
     mode,
     norm,
+    order,
     pool,
     random,
     reduce,
@@ -19,11 +21,12 @@ from . import (
     sequence_parts,
     shape,
     signal,
+    statistics,
     structured,
 )
 
 FAMILIES = (
-    *(math, activation, matrix, shape, index, reduce),
+    *(math, activation, matrix, shape, arrangement, index, order, reduce, statistics),
     *(conv, pool, image, norm, loss, random, mode, signal),
     *(sequence, sequence_parts, cells, attention, structured),
 )

@@ -46,7 +46,34 @@ def _gather(label, shape, index, axis, dtype="int64"):
     )
 
 
+def _updated(x, value):
+    out = x.copy()
+    out[:, [2, 0]] = value
+    return out
+
+
 CASES = [
+    case(
+        "index_update",
+        lambda x, value: ops.index_update(x, np.s_[:, [2, 0]], value),
+        _updated,
+        [normal(2, 3), normal(2, 2)],
+        batch=(0, 1),
+    ),
+    case(
+        "index_add",
+        lambda x, value: ops.index_add(x, np.s_[:, [2, 2]], value),
+        lambda x, value: x + value.sum(1, keepdims=True) * np.eye(3)[2],
+        [normal(2, 3), normal(2, 2)],
+        batch=(0, 1),
+    ),
+    case(
+        "ScatterND",
+        lambda x, value: ops.scatter_nd(x, [[1, 2], [0, 0]], value),
+        lambda x, value: np.array([[value[1], *x[0, 1:]], [*x[1, :2], value[0]]]),
+        [normal(2, 3), normal(2)],
+        batch=(),
+    ),
     _gather("duplicates", (5, 3), [4, 0, 0, 2], 0),
     _gather("negative", (5, 3), [-1, 0, -5], 0),
     _gather("scalar", (5, 3), 2, 0),

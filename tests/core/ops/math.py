@@ -107,6 +107,36 @@ MORE = [
         batch=(),
         smooth=False,
     ),
+    *(
+        case(
+            name, function, reference, [whole(-9, 9, 8, dtype=dtype)] * 2, label=dtype, smooth=False
+        )
+        for name, function, reference in (
+            ("BitwiseAnd", ops.bitwise_and, np.bitwise_and),
+            ("BitwiseOr", ops.bitwise_or, np.bitwise_or),
+            ("BitwiseXor", ops.bitwise_xor, np.bitwise_xor),
+        )
+        for dtype in ("int64", "int32")
+    ),
+    case("BitwiseNot", ops.bitwise_not, np.bitwise_not, [whole(-9, 9, 8)], smooth=False),
+    case("Xor", ops.bitwise_xor, np.logical_xor, [flags(8), flags(8)], smooth=False, label="bits"),
+    case("And", ops.bitwise_and, np.logical_and, [flags(8), flags(8)], smooth=False, label="bits"),
+    case(
+        "floor_div",
+        ops.floor_div,
+        np.floor_divide,
+        [fixed([-7, -6, 7, 6, -1, 0]), fixed([2, 3, -2, 4, 3, -5])],
+        smooth=False,
+    ),
+    case(
+        "floor_div",
+        ops.floor_div,
+        np.floor_divide,
+        [distinct(8), fixed([0.3])],
+        label="floats",
+        batch=(),
+        smooth=False,
+    ),
     case("Xor", ops.logical_xor, np.logical_xor, [flags(8), flags(8)], smooth=False),
 ]
 

@@ -1,0 +1,69 @@
+"""ONNX operators that inference exports write for results of ours, see `ops.onnx_form`.
+
+A form is a function (node, inputs) -> outputs; `inputs` are those of the form.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from ...graph.node import Node, apply
+from ...graph.variable import Variable, constant
+from .recurrent_forms import recurrent
+
+Form = Callable[[Node, Sequence[Any]], Sequence[Variable]]
+NO_FORMS: Mapping[str, Form] = MappingProxyType({})
+_OURS = ("form", "results")
+
+
+def forms_of(opset: int) -> dict[str, Form]:
+    """Return the forms whose operators an opset has."""
+    return {name: form for name, (since, form) in _FORMS.items() if since <= opset}
+
+
+def _attributes(node):
+    return {key: value for key, value in node.attributes.items() if key not in _OURS}
+
+
+def _same(node, inputs):
+    """The operator with the inputs and attributes of the node."""
+    known = node.outputs[0].dims
+    return (apply(node.attributes["form"], *inputs, **_attributes(node), known=known),)
+
+
+def _rms_norm(node, inputs):
+    x, scale = inputs
+    return _same(node, (x, _filled(scale, x.dims[node.attributes["axis"] :], 1, x)))
+
+
+def _layer_norm(node, inputs):
+    x, scale, shift = inputs
+    scale = _filled(scale, x.dims[node.attributes["axis"] :], 1, x)
+    return _same(node, (x, scale) if shift is None else (x, scale, shift))
+
+
+def _channel_norm(node, inputs):
+    x, scale, shift = inputs
+    channels = (x.dims[1],)
+    return _same(node, (x, _filled(scale, channels, 1, x), _filled(shift, channels, 0, x)))
+
+
+def _filled(v, dims, value, x):
+    """v, or a constant of these sizes where it is left out."""
+    return constant(np.full(dims, value), x.dtype) if v is None else v
+
+
+_FORMS: dict[str, tuple[int, Form]] = {
+    "BatchNormalization": (9, _same),
+    "InstanceNormalization": (6, _channel_norm),
+    "LayerNormalization": (17, _layer_norm),
+    # Before opset 21 it had a factor for each group instead of each channel.
+    "GroupNormalization": (21, _channel_norm),
+    "RMSNormalization": (23, _rms_norm),
+    "Attention": (23, _same),
+    "RNN": (7, recurrent),
+    "GRU": (7, recurrent),
+    "LSTM": (7, recurrent),
+}

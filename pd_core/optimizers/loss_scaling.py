@@ -1,0 +1,128 @@
+"""Dynamic scaling of losses, which keeps small gradients from vanishing in float16."""
+
+import copy
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from .. import ops
+from ..graph.names import names
+from ..graph.node import apply
+from ..graph.recording import recorder
+from ..graph.rewrite import is_output_of
+from ..graph.update import Assignment, Update, effects
+from ..graph.variable import Variable
+from .base import Optimizer, parameters_of
+from .row_sparse import Gradient, RowGradient, gradients_by_rows
+from .tracing import state
+
+_LARGEST = 2.0**127  # a scale; the next power of two is no float32
+
+
+class LossScaler:
+    """An optimizer whose gradients are computed times a scale (Micikevicius et al. 2018).
+
+    The update gets the gradients divided by the scale again. If one of them is infinite or NaN, the
+    step changes nothing but the scale, which is multiplied by `backoff_factor`; after
+    `growth_interval` good steps in a row it is multiplied by `growth_factor`. These are the rules
+    and the defaults of PyTorch's GradScaler. Moving statistics are stored in every step.
+
+    `scale` and `good_steps` are stored scalars, and belong to the state of the updates that
+    `minimize` returns: they are in their checkpoints and exported steps.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        initial_scale: float = 2.0**16,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        name: str | None = None,
+    ):
+        if not isinstance(optimizer, Optimizer):
+            raise TypeError(f"LossScaler: takes an optimizer, not {optimizer!r}")
+        if not (initial_scale > 0 and growth_factor > 1 and 0 < backoff_factor < 1):
+            raise ValueError(
+                "LossScaler: a scale is positive, a growth_factor above 1 and a backoff_factor "
+                f"within (0, 1), not {initial_scale}, {growth_factor}, {backoff_factor}"
+            )
+        if growth_interval < 1:
+            raise ValueError(f"LossScaler: growth_interval is at least 1, not {growth_interval}")
+        self.optimizer = optimizer
+        self.growth_factor, self.backoff_factor = growth_factor, backoff_factor
+        self.growth_interval = growth_interval
+        name = name or names().next("loss_scaler_", "")
+        self.scale = state(f"{name}/scale", (), np.float32, initial_scale)
+        self.good_steps = state(f"{name}/good_steps", (), np.float32)
+
+    def minimize(
+        self,
+        cost: Variable | Sequence[Variable],
+        var_list: Sequence[Variable] | None = None,
+        retain_graph: bool = False,
+    ) -> Update:
+        """Return an Update as the optimizer does; inside `pd.guard()` the step is taken at once.
+
+        There it computes the gradients itself: `backward()` of the cost would have no scale.
+        """
+        costs: list[Any] = list(cost) if isinstance(cost, (list, tuple)) else [cost]
+        recording = recorder()
+        if recording is not None:
+            recording.minimize(self, costs, var_list, retain_graph)
+            return Update()
+        own = effects(costs)
+        variables = parameters_of(costs, own) if var_list is None else var_list
+        variables = list(dict.fromkeys(variables))
+        scaled = [c * ops.cast(self.scale, c.dtype) for c in costs]
+        gradients = gradients_by_rows(scaled, variables)
+        pairs = [
+            (v, _divided(g, self.scale))
+            for v, g in zip(variables, gradients, strict=True)
+            if g is not None
+        ]
+        finite = all_finite([g for _, g in pairs])
+        update = copy.copy(self.optimizer.update(pairs))
+        guarded = [_only_if(finite, a) for a in update.assignments]
+        update.assignments = (*guarded, *self.adjusted(finite))
+        return update.including(own)
+
+    def adjusted(self, finite: Variable) -> list[Assignment]:
+        """Return the assignments of the scale and the count of good steps, after a step."""
+        count = self.good_steps + 1.0
+        grows = ops.greater_equal(count, float(self.growth_interval))
+        larger = ops.minimum(self.scale * self.growth_factor, _LARGEST)
+        scale = ops.where(grows, larger, self.scale)
+        zero = ops.zeros_like(count)
+        return [
+            Assignment(self.scale, ops.where(finite, scale, self.scale * self.backoff_factor)),
+            Assignment(self.good_steps, ops.where(finite, ops.where(grows, zero, count), zero)),
+        ]
+
+
+def all_finite(gradients: Sequence[Gradient]) -> Variable:
+    """Return a scalar: whether all elements of the gradients are finite."""
+    values = [g.values if isinstance(g, RowGradient) else g for g in gradients]
+    # 0 for finite elements, NaN for others
+    zeros = [ops.cast(ops.reduce_sum(g * 0.0), np.float32) for g in values]
+    return ops.equal(reduce(ops.add, zeros), 0.0)
+
+
+def _divided(g, scale):
+    if isinstance(g, RowGradient):
+        return RowGradient(g.rows, _divided(g.values, scale))
+    return g / ops.cast(scale, g.dtype)
+
+
+def _only_if(finite, assignment):
+    """The assignment, of the value from before unless `finite`."""
+    variable, value = assignment.variable, assignment.value
+    if is_output_of(value, "ScatterND") and value.node.inputs[0] is variable:
+        _, index, rows = value.node.inputs  # of a table: no value of its whole size is computed
+        rows = ops.where(finite, rows, ops.gather_nd(variable, index))
+        value = apply("ScatterND", variable, index, rows, known=variable.dims)
+    else:
+        value = ops.where(finite, value, variable)
+    return Assignment(variable, value, assignment.owner, assignment.is_effect)
