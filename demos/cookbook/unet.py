@@ -1,6 +1,6 @@
 """A U-Net (Ronneberger et al. 2015) that finds discs in noisy pictures, pixel by pixel.
 
-    python demos/cookbook/unet.py
+python demos/cookbook/unet.py
 """
 
 import numpy as np
