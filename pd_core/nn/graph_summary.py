@@ -90,9 +90,9 @@ def summary(
 
     A layer is what reads parameters of one prefix, or a namespace. Each parameter counts at the
     first layer that reads it. `feeds` are arrays or shapes (tuples of sizes) of the variables that
-    are fed, `sizes` numbers for sizes with a name; together they have to determine all feeds. Sizes
-    that the graph computes are evaluated, for arrays of zeros where shapes are given. The graph is
-    that of inference. GraphError for a feed of unknown size, ShapeError for one that does not fit.
+    are fed, `sizes` numbers for sizes with a name; together they have to determine all feeds, but
+    for their first sizes: batches are of 1 unless given. Sizes that the graph computes are
+    evaluated, for arrays of zeros where shapes are given. The graph is that of inference. GraphError for a feed of unknown size, ShapeError for one that does not fit.
     """
     wanted: list[Any] = list(targets) if isinstance(targets, (list, tuple)) else [targets]
     for v in wanted:
@@ -126,6 +126,8 @@ def _feed_values(order, wanted, feeds, known):
             _match(v.dims, values[v].shape, known)
     for v in slots:
         if v not in values:
+            if v.dims and isinstance(v.dims[0], str):
+                known.setdefault(v.dims[0], 1)
             shape = [d if isinstance(d, int) else known.get(d) for d in v.dims]
             if None in shape:
                 raise GraphError(

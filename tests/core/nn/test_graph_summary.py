@@ -147,7 +147,7 @@ def test_loops_without_a_known_length_are_unknown():
 
 
 def test_arguments_are_checked():
-    x = pd.Variable([None, 3], name="x")
+    x = pd.Variable([None, None, 3], name="x")
     y = pd.tanh(x)
     with pytest.raises(pd.GraphError, match=r"summary: .*x.* is fed, and its sizes are not all"):
         pd.summary(y)
@@ -156,3 +156,10 @@ def test_arguments_are_checked():
             pd.summary(y, {x: wrong})
     with pytest.raises(TypeError, match="summary: takes Variables, not 'y'"):
         pd.summary("y")
+
+
+def test_a_batch_is_of_one_unless_given():
+    x = pd.Variable([None, 3], name="x")
+    y = pd.fc(x, 4)
+    assert [row.shape for row in pd.summary(y).rows] == [(1, 4)]
+    assert [row.shape for row in pd.summary(y, feeds={x: (8, 3)}).rows] == [(8, 4)]
