@@ -77,9 +77,9 @@ def losses(steps):
 
 def main():
     feeds, embedding, cost, step = build()
-    for k, batch in enumerate(batches(300)):
+    for k, batch in enumerate(batches(600)):
         c, _ = pd.eval([cost, step], feeds=dict(zip(feeds, batch, strict=True)))
-        if k % 50 == 0:
+        if k % 100 == 0:
             print(f"step {k:3}  cost {c:.3f}")
     rng = np.random.default_rng(2)
     kinds = np.arange(300) % 3
