@@ -146,7 +146,7 @@ def test_embedding_reads_rows():
         (pd.ShapeError, r"fc: takes rows", lambda x: pd.fc(pd.reduce_sum(x), 3)),
         (
             ValueError,
-            "^fc: there is no activation 'rely'; there is exp",
+            "^fc: there is no activation 'rely'; there is celu, elu, exp",
             lambda x: pd.fc(x, 3, "rely"),
         ),
         (
