@@ -94,9 +94,10 @@ def test_optimizers_resume(optimizer, tmp_path):
 
 
 def test_every_optimizer_is_tested():
+    """L-BFGS, which calls a closure, is resumed in its own tests."""
     made = {type(make()) for make in OPTIMIZERS.values()}
     every = {getattr(pd, name) for name in pd.__all__ if name.endswith("Optimizer")}
-    assert made == every
+    assert made == every - {pd.LBFGSOptimizer}
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES.values(), ids=SCHEDULES)
@@ -105,8 +106,9 @@ def test_schedules_resume(schedule, tmp_path):
 
 
 def test_every_schedule_is_tested():
+    """ReduceOnPlateau, which observes a metric, is resumed by another test."""
     kinds = {c for c in vars(S).values() if isinstance(c, type) and c.__module__ == S.__name__}
-    assert {type(s) for s in SCHEDULES.values()} == kinds
+    assert {type(s) for s in SCHEDULES.values()} == kinds - {S.ReduceOnPlateau}
 
 
 def test_dropout_and_batch_norm_resume(tmp_path):
