@@ -1,0 +1,163 @@
+"""Published ONNX models in pd: inference, a step of fine-tuning, and export, beside ONNX Runtime.
+
+Arguments are folders of .onnx files, searched with all their folders; equal files are read once.
+A Markdown row is printed for each. Inputs are made up; sizes that a file leaves open are the first
+of SIZES that ONNX Runtime accepts. The loss is the mean square of all outputs of floats.
+"""
+
+import hashlib
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+
+import pd_core as pd
+
+SIZES = 64, 320, 512, 576  # pictures, lines of text, frames of audio at 16 kHz
+SAMPLE_RATE = 16000
+COLUMNS = (
+    "file",
+    "nodes",
+    "opset",
+    "inference",
+    "parameters",
+    "elements",
+    "first step",
+    "later step",
+    "loss after 5",
+    "export",
+)
+
+
+def node_count(graph):
+    """Count the nodes of a graph and of the graphs inside it."""
+    inner = [a.g for n in graph.node for a in n.attribute if a.HasField("g")]
+    return len(graph.node) + sum(map(node_count, inner))
+
+
+def made_up(info, size, rng):
+    """Return an array for an input of a session, with `size` for all open sizes but a first one."""
+    shape = [d if isinstance(d, int) else size for d in info.shape]
+    if len(shape) > 1 and not isinstance(info.shape[0], int):
+        shape[0] = 1
+    if len(shape) == 3 and isinstance(info.shape[0], int):  # states of layers
+        shape[1] = info.shape[1] if isinstance(info.shape[1], int) else 1
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(TYPES[info.type[7:-1]])
+    if dtype.kind == "f":
+        return rng.normal(size=shape).astype(dtype)
+    if not shape:
+        return np.array(SAMPLE_RATE, dtype)
+    if len(shape) == 1:  # lengths of a batch of one
+        return np.array([size], dtype)
+    return rng.integers(1, 5, shape).astype(dtype)
+
+
+TYPES = {t.lower(): v for t, v in onnx.TensorProto.DataType.items()}
+
+
+def accepted(path):
+    """Return made-up inputs, by name, that ONNX Runtime runs the file with, and its outputs."""
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    for size in SIZES:
+        rng = np.random.default_rng(0)
+        feeds = {i.name: made_up(i, size, rng) for i in session.get_inputs()}
+        try:
+            return feeds, session.run(None, feeds)
+        except Exception as error:
+            refused = error
+    raise refused
+
+
+def difference(ours, theirs):
+    """Return the largest difference of two lists of arrays, relative to the largest element."""
+    worst = 0.0
+    for a, b in zip(ours, theirs, strict=True):
+        if a.shape != b.shape:
+            raise ValueError(f"the shape is {a.shape}, not {b.shape}")
+        if a.size:
+            a, b = a.astype("float64"), b.astype("float64")
+            worst = max(worst, abs(a - b).max() / max(abs(b).max(), 1e-30))
+    return worst
+
+
+def message(error):
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:240]}".replace("|", "/")
+
+
+def timed(function):
+    start = time.perf_counter()
+    return function(), time.perf_counter() - start
+
+
+def exported(outputs, slots, feeds, ours):
+    """Export a graph; return the difference of what ONNX Runtime computes from the file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder, "model.onnx"))
+        pd.export_onnx(path, outputs)
+        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    names = {v.name: feeds[n] for n, v in slots.items()}
+    again = session.run(None, {i.name: names[i.name] for i in session.get_inputs()})
+    return difference(again, ours)
+
+
+def trained(outputs, fed):
+    """Return the times of the first and the fastest of four later steps, and the losses' ratio."""
+    floats = [y for y in outputs if y.dtype.kind == "f"]
+    loss = sum(pd.reduce_mean(pd.square(y)) for y in floats)
+    update = pd.SGDOptimizer(0.01, clip=pd.ClipGlobalNorm(1.0)).minimize(loss)
+    results = [timed(lambda: pd.eval([loss, update], fed)[0]) for _ in range(5)]
+    before, after = float(results[0][0]), float(pd.eval(loss, fed))
+    return results[0][1], min(t for _, t in results[1:]), f"{before:.4g} → {after:.4g}"
+
+
+def row(path):
+    """Return the cells of a file by column; where something failed, its message."""
+    model = onnx.load(path)
+    opset = next(o.version for o in model.opset_import if o.domain in ("", "ai.onnx"))
+    cells = {"file": path.name, "nodes": node_count(model.graph), "opset": opset}
+    stage = "inference"
+    try:
+        feeds, theirs = accepted(str(path))
+        f = pd.import_onnx(str(path))
+        slots = {n: pd.Variable.of(list(x.shape), x.dtype, n) for n, x in feeds.items()}
+        outputs = f(*slots.values())
+        outputs = list(outputs) if isinstance(outputs, tuple) else [outputs]
+        fed = {slots[n]: x for n, x in feeds.items()}
+        ours = pd.eval(outputs, fed)
+        cells["inference"] = f"{difference(ours, theirs):.0e}"
+        cells["parameters"] = len(f.parameters)
+        cells["elements"] = sum(int(np.prod(v.dims)) for v in f.parameters.values())
+        stage = "export"
+        try:
+            cells["export"] = f"{exported(outputs, slots, feeds, ours):.0e}"
+        except Exception as error:
+            cells["export"] = message(error)
+        stage = "first step"
+        first, later, losses = trained(outputs, fed)
+        cells |= {"first step": f"{first:.2f} s", "later step": f"{1e3 * later:.1f} ms"}
+        cells["loss after 5"] = losses
+    except Exception as error:
+        cells[stage] = message(error)
+    return cells
+
+
+def main():
+    files = sorted(p for folder in sys.argv[1:] for p in Path(folder).rglob("*.onnx"))
+    print("|", " | ".join(COLUMNS), "|")
+    print("|", " | ".join("---" for _ in COLUMNS), "|", flush=True)
+    read = set()
+    for path in files:
+        digest = hashlib.sha256(path.read_bytes()).digest()
+        if digest not in read:
+            read.add(digest)
+            with pd.fresh():
+                cells = row(path)
+            print("|", " | ".join(str(cells.get(c, "-")) for c in COLUMNS), "|", flush=True)
+
+
+if __name__ == "__main__":
+    main()
