@@ -8,7 +8,8 @@ _COMMAND, _MODULE = "pd-v2", "python -m pd_v2"
 
 def program_name(*subcommand):
     """Return `pd-v2`, or `python -m pd_v2` if Python was called so, with a subcommand."""
-    called = PurePath(sys.argv[0]).name.removesuffix(".exe").removesuffix("-script.py")
+    file = PurePath(sys.argv[0] if sys.argv else "").name
+    called = file.removesuffix(".exe").removesuffix("-script.py")
     return " ".join([_COMMAND if called == _COMMAND else _MODULE, *subcommand])
 
 

@@ -275,7 +275,14 @@ def test_the_tests_mirror_the_packages(tests, package):
 def test_tests_outside_the_packages_are_few():
     """Those of v2 that are in no folder test its top modules."""
     top = {path.stem for path in (ROOT / "tests").glob("test_*.py")}
-    assert top == {"test_demos", "test_docs", "test_house", "test_recipes", "test_tiny"}
+    assert top == {
+        "test_cookbook",
+        "test_demos",
+        "test_docs",
+        "test_house",
+        "test_recipes",
+        "test_tiny",
+    }
     assert list((ROOT / "tests" / "core").glob("test_*.py")) == []
 
 

@@ -24,10 +24,10 @@ def weights():
 
 
 def batches(steps):
-    """Yield points [n, 1] inside of the interval."""
+    """Yield points [n, 1] inside of the interval, the only feed."""
     rng = np.random.default_rng(1)
     for _ in range(steps):
-        yield rng.uniform(0, 1, (POINTS, 1)).astype("float32")
+        yield (rng.uniform(0, 1, (POINTS, 1)).astype("float32"),)
 
 
 def network(x, w):
@@ -36,7 +36,7 @@ def network(x, w):
 
 
 def build():
-    """Return the feed, the solution, the cost and a training step."""
+    """Return the feeds, the solution, the cost and a training step."""
     w = [pd.Variable(f"w{k}", data=value) for k, value in enumerate(weights())]
     x = pd.Variable("x", shape=[None, 1])
     u = network(x, w)
@@ -45,18 +45,18 @@ def build():
     inside = pd.reduce_mean(pd.square(curvature + np.pi**2 * pd.sin(np.pi * x)))
     boundary = pd.reduce_mean(pd.square(network(pd.constant(ENDS), w)))
     cost = inside + 100.0 * boundary
-    return x, u, cost, pd.AdamOptimizer(RATE).minimize(cost)
+    return [x], u, cost, pd.AdamOptimizer(RATE).minimize(cost)
 
 
 def losses(steps):
     """Train, and return the cost of each step."""
-    x, _, cost, step = build()
-    return [float(pd.eval([cost, step], feeds={x: points})[0]) for points in batches(steps)]
+    (x,), _, cost, step = build()
+    return [float(pd.eval([cost, step], feeds={x: points})[0]) for (points,) in batches(steps)]
 
 
 def main():
-    x, u, cost, step = build()
-    for k, points in enumerate(batches(3000)):
+    (x,), u, cost, step = build()
+    for k, (points,) in enumerate(batches(3000)):
         c, _ = pd.eval([cost, step], feeds={x: points})
         if k % 500 == 0:
             print(f"step {k:4}  cost {c:.4f}")

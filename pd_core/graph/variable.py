@@ -149,7 +149,7 @@ class Variable:
     def shape(self) -> tuple[int | None, ...]:
         """Sizes, None where one is known only at run time."""
         sizes = tuple([as_number(d) for d in self.dims])
-        if None in sizes and self.is_recorded:
+        if None in sizes and (self.held is not None or self.is_recorded):
             return provided["known_shape"](self, sizes)
         return sizes
 

@@ -92,7 +92,9 @@ def summary(
     first layer that reads it. `feeds` are arrays or shapes (tuples of sizes) of the variables that
     are fed, `sizes` numbers for sizes with a name; together they have to determine all feeds, but
     for their first sizes: batches are of 1 unless given. Sizes that the graph computes are
-    evaluated, for arrays of zeros where shapes are given. The graph is that of inference. GraphError for a feed of unknown size, ShapeError for one that does not fit.
+    evaluated, for arrays of zeros where shapes are given. The graph is that of inference.
+
+    GraphError for a feed of unknown size, ShapeError for one that does not fit.
     """
     wanted: list[Any] = list(targets) if isinstance(targets, (list, tuple)) else [targets]
     for v in wanted:

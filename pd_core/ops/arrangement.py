@@ -11,9 +11,20 @@ from ..graph.node import apply
 from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant, describe
 from .index import gather
-from .math import cast
+from .math import cast, maximum, mod
 from .reduce import Axes
-from .shape import concat, expand, reshape, shape_of, slice, split, squeeze, transpose, unsqueeze
+from .shape import (
+    concat,
+    expand,
+    reshape,
+    shape_of,
+    size_of,
+    slice,
+    split,
+    squeeze,
+    transpose,
+    unsqueeze,
+)
 
 _FIRST, _LAST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
@@ -112,10 +123,11 @@ def roll(x: Operand, shift: int | Sequence[int], axis: Axes | None = None) -> Va
         a = axis_of(x, a)
         size = x.dims[a]
         if isinstance(size, int):
-            s = s % size if size else 0
-        if s:  # the last s elements, then the others
-            last, others = slice(x, [-s], [_LAST], [a]), slice(x, [0], [-s], [a])
-            x = apply("Identity", concat([last, others], a), known=x.dims)
+            start = whole([size - s % size if size else 0])
+        else:  # a shift may be longer than the axis
+            start = size_of(x, a) - mod(s, maximum(size_of(x, a), 1))
+        last, others = slice(x, start, [_LAST], [a]), slice(x, [0], start, [a])
+        x = apply("Identity", concat([last, others], a), known=x.dims)
     return x
 
 

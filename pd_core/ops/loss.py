@@ -237,7 +237,10 @@ def _labels(rows, label, axis=-1):
     axis = axis_of(rows, axis) if rows.rank else 0
     column = label.rank == rows.rank and rows.rank and label.dims[axis] == 1
     if rows.rank < 2 or not (column or label.rank == rows.rank - 1):
-        raise ShapeError(f"labels {describe(label)} for {describe(rows)}")
+        raise ShapeError(
+            f"takes labels of the shape of {describe(rows)} without its axis {axis}, or of size 1 "
+            f"along it, not {describe(label)}"
+        )
     label = m.cast(label, np.int64)
     label = label if column else unsqueeze(label, axis)
     for k, (size, count) in enumerate(zip(rows.dims, label.dims, strict=True)):

@@ -15,7 +15,7 @@ def losses(steps):
     w = [torch.nn.Parameter(torch.from_numpy(v)) for v in weights()]
     optimizer = torch.optim.Adam(w, lr=RATE)
     history = []
-    for points in batches(steps):
+    for (points,) in batches(steps):
         x = torch.from_numpy(points).requires_grad_()
         u = network(x, w)
         (slope,) = torch.autograd.grad(u.sum(), x, create_graph=True)

@@ -221,3 +221,10 @@ def test_products_and_writing_of_values_at_hand():
                 np.testing.assert_array_equal(
                     pd.index_update(f, np.s_[k, 1:], float(k)).numpy(), want
                 )
+
+
+def test_a_roll_by_more_than_an_axis_of_unknown_size():
+    x, a = pd.Variable([None, None]), np.arange(12.0, dtype="float32").reshape(3, 4)
+    for shift in (5, -9, 4, 0):
+        assert (pd.roll(x, shift, 1).eval(feeds={x: a}) == np.roll(a, shift, 1)).all()
+    assert pd.roll(x, 2, 1).eval(feeds={x: a[:, :0]}).shape == (3, 0)
