@@ -14,6 +14,7 @@ from .index import gather
 from .math import cast, maximum, mod
 from .reduce import Axes
 from .shape import (
+    axes_of,
     concat,
     expand,
     reshape,
@@ -102,8 +103,7 @@ def chunk(x: Operand, count: int, axis: int = 0) -> tuple[Variable, ...]:
 def flip(x: Operand, axis: Axes | None = None) -> Variable:
     """Reverse the order of elements along axes, all of them if None."""
     x = constant(x)
-    given = range(x.rank) if axis is None else np.atleast_1d(axis).tolist()
-    axes = sorted({axis_of(x, int(a)) for a in given})
+    axes = axes_of(x, axis)
     n = len(axes)
     return slice(x, [_LAST] * n, [_FIRST] * n, axes, [-1] * n) if axes else x
 

@@ -79,7 +79,7 @@ def _check_dtype(dtype, order):
 
 
 def _outputs(node: Node, inputs: Inputs, new: dict, borders: set) -> Sequence[Variable]:
-    """What takes the place of the outputs of a node, with their types.
+    """Replacements of the outputs of a node, with their types.
 
     `borders` are inputs that segments which are computed again begin with: these are read as such.
     """

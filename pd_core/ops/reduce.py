@@ -6,7 +6,7 @@ from ..graph.checks import axis_of
 from ..graph.node import apply, composite
 from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant
-from .shape import Axes, one_of
+from .shape import Axes, axes_of, one_of
 
 
 @op
@@ -88,8 +88,7 @@ def log_softmax(x: Operand, axis: int = -1) -> Variable:
 
 def _reduce(op_type, x, axes, keep_dim):
     x = constant(x)
-    axes = range(x.rank) if axes is None else np.atleast_1d(axes)
-    axes = sorted({axis_of(x, int(a)) for a in axes})
+    axes = axes_of(x, axes)
     if not axes:
         return x
     return apply(op_type, x, np.array(axes, np.int64), keepdims=int(keep_dim))

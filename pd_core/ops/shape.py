@@ -24,6 +24,12 @@ def one_of(axis: MaybeNone, axes: MaybeNone) -> MaybeNone:
     return axes if axis is None else axis
 
 
+def axes_of(x: Variable, axis: Axes | None) -> list[int]:
+    """Return axes of x in order, counted from the front; all of them if None."""
+    given = range(x.rank) if axis is None else np.atleast_1d(axis).tolist()
+    return sorted({axis_of(x, int(a)) for a in given})
+
+
 @op
 def shape_of(x: Operand) -> Variable:
     """Return the run-time shape, int64[rank]."""

@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 
-from ..graph.checks import axis_of
 from ..graph.errors import DTypeError
 from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant, describe
@@ -14,7 +13,7 @@ from .index import gather
 from .math import abs, cast, equal, exp, greater_than, less_than, log, maximum, pow, sqrt, where
 from .mode import stop_gradient
 from .reduce import Axes, reduce_max, reduce_mean, reduce_min, reduce_prod, reduce_sum
-from .shape import ones_like, shape_of, squeeze
+from .shape import axes_of, ones_like, shape_of, squeeze
 
 
 @op
@@ -24,7 +23,7 @@ def logsumexp(x: Operand, axis: Axes | None = None, keep_dim: bool = False) -> V
     The sum of nothing but -inf is -inf, with a gradient of 0.
     """
     x = _floats(x)
-    axes = _axes(x, axis)
+    axes = axes_of(x, axis)
     top = stop_gradient(reduce_max(x, axes, keep_dim=True))
     top = where(less_than(abs(top), math.inf), top, 0.0)  # inf - inf is NaN
     total = reduce_sum(exp(x - top), axes, keep_dim=True)
@@ -42,7 +41,7 @@ def var(
     A correction of 1, the default as in PyTorch, makes it unbiased; NumPy's default is 0.
     """
     x = _floats(x)
-    axes = _axes(x, axis)
+    axes = axes_of(x, axis)
     difference = x - reduce_mean(x, axes, keep_dim=True)
     total = reduce_sum(difference * difference, axes, keep_dim)
     return total / maximum(_count(x, axes) - correction, 0.0)
@@ -64,7 +63,7 @@ def norm(x: Operand, p: float = 2.0, axis: Axes | None = None, keep_dim: bool = 
     0). The derivative at 0 is 0. Of a matrix this is the Frobenius norm.
     """
     x = _floats(x)
-    axes = _axes(x, axis)
+    axes = axes_of(x, axis)
     if p == 2:
         return _root(reduce_sum(x * x, axes, keep_dim))
     size = abs(x)
@@ -95,14 +94,14 @@ def cum_prod(x: Operand, axis: int = 0) -> Variable:
 def reduce_any(x: Operand, axis: Axes | None = None, keep_dim: bool = False) -> Variable:
     """Whether any bool is true, over axes, all of them if None."""
     x = constant(x)
-    return greater_than(reduce_max(_ones(x), _axes(x, axis), keep_dim), 0)
+    return greater_than(reduce_max(_ones(x), axes_of(x, axis), keep_dim), 0)
 
 
 @op
 def reduce_all(x: Operand, axis: Axes | None = None, keep_dim: bool = False) -> Variable:
     """Whether all bools are true, over axes, all of them if None."""
     x = constant(x)
-    return greater_than(reduce_min(_ones(x), _axes(x, axis), keep_dim), 0)
+    return greater_than(reduce_min(_ones(x), axes_of(x, axis), keep_dim), 0)
 
 
 @op
@@ -110,7 +109,7 @@ def count_nonzero(x: Operand, axis: Axes | None = None, keep_dim: bool = False) 
     """Number of elements that are not 0, over axes, all of them if None; int64."""
     x = constant(x)
     zero = equal(x, constant(np.zeros((), x.dtype), x.dtype))
-    return reduce_sum(1 - cast(zero, np.int64), _axes(x, axis), keep_dim)
+    return reduce_sum(1 - cast(zero, np.int64), axes_of(x, axis), keep_dim)
 
 
 def _floats(x: Operand) -> Variable:
@@ -125,11 +124,6 @@ def _ones(x: Variable) -> Variable:
     if x.dtype.kind != "b":
         raise DTypeError(f"takes bools, not {describe(x)}\n  hint: compare with 0")
     return cast(x, np.int32)
-
-
-def _axes(x: Variable, axis: Axes | None) -> list[int]:
-    axes = range(x.rank) if axis is None else np.atleast_1d(axis)
-    return sorted({axis_of(x, int(a)) for a in axes})
 
 
 def _count(x: Variable, axes: list[int]) -> Variable:

@@ -80,7 +80,7 @@ class Range:
 
 
 class FakeQuantization:
-    """What `prepare_qat` does to the inputs of nodes.
+    """Fake quantization of the inputs of nodes, for `prepare_qat`.
 
     `axes` are the output channels' axes of the quantised weights by name, `ranges` those of the
     activations by the name of the tensor.

@@ -1,4 +1,4 @@
-"""What inference exports write as one operator of ONNX, and how nodes and values are named."""
+"""Operators that inference exports write as one node, and names of nodes and values."""
 
 import numpy as np
 import onnx

@@ -78,7 +78,7 @@ def test_a_mask_of_the_values_themselves(x):
 
 @pytest.mark.parametrize("known", [True, False], ids=["static", "batch"])
 def test_first_and_second_derivatives_of_reading(x, known):
-    """Of sum y^3: 3 y^2 where it was read, added up; then of sum of that, 6 y."""
+    """First and second derivatives of sum y^3, added up where an element is read twice."""
     v = pd.Variable([3 if known else None, 4, 2])
     keys = KEYS[::3]
     firsts = [pd.gradients(pd.reduce_sum(v[key] * v[key] * v[key]), [v])[0] for key in keys]

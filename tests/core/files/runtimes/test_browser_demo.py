@@ -27,7 +27,7 @@ def digits(folder, name):
 
 
 class Step:
-    """What TrainingStep of the page is, with ONNX Runtime in Python."""
+    """The TrainingStep of the page, with ONNX Runtime in Python."""
 
     def __init__(self, folder):
         initial, self.step, self.predictor = (
@@ -172,7 +172,7 @@ def test_the_server_of_the_readme_is_for_this_machine():
 
 
 def in_node(code):
-    """What a module prints, with the page's modules beside it."""
+    """The output of a module that is run beside the page's modules."""
     if not shutil.which("node"):
         pytest.skip("there is no node here")
     command = ["node", "--input-type=module", "--eval", code]
