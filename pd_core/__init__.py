@@ -320,19 +320,16 @@ from .optimizers.decoupled import LAMBOptimizer, LionOptimizer
 from .optimizers.lbfgs import LBFGSOptimizer
 from .optimizers.loss_scaling import LossScaler
 from .optimizers.regularizers import L1, L2, ClipElements, ClipGlobalNorm, ClipNorm
+from .run.evaluation import eval, stats, subgraph, variable_initializers
 from .run.numerics import check_numerics
 from .run.profiling import profile
 from .run.session import (
     Session,
     default_session,
-    eval,
     fresh,
     on_reset,
     reset,
-    stats,
-    subgraph,
     use_device,
-    variable_initializers,
 )
 from .training import metrics
 from .tuning.fake_quantization import prepare_qat

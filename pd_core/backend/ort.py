@@ -19,6 +19,7 @@ from ..graph.errors import BackendError, PlaceError
 from ..graph.site import Site
 from ..graph.variable import Variable, static
 from .base import NO_SEAM, Graph, Seam, SeamExchange
+from .bound import Bound
 from .graph_optimizers import idle_optimizers
 from .over_ranks import sum_over_ranks
 from .parts import parts
@@ -146,6 +147,7 @@ class OrtValues:
         # {variable: [its value, the buffer that the next step writes]}; until that step the buffer
         # holds the previous value. A variable keeps its list: programs hold it between runs.
         self.buffers: WeakKeyDictionary[Variable, list[Any]] = WeakKeyDictionary()
+        self.stamp = object()  # another one after each change of a buffer
 
     def __contains__(self, variable: Variable) -> bool:
         return variable in self.buffers and self.buffers[variable][0] is not None
@@ -161,6 +163,7 @@ class OrtValues:
         array = array.reshape(static(variable.dims))
         value = onnxruntime.OrtValue.ortvalue_from_numpy(array, self.kind, self.number)
         self.buffers.setdefault(variable, [None, None])[:] = value, None
+        self.stamp = object()
 
     def numpy(self, variable: Variable) -> np.ndarray:
         """Return a copy of the value on the host."""
@@ -175,12 +178,14 @@ class OrtValues:
         """Return the value before the last step, and let go of it: no later step writes to it."""
         pair = self.buffers[variable]
         previous, pair[1] = pair[1], None
+        self.stamp = object()
         return previous.numpy() if previous is not None and self.kind == "cpu" else previous
 
     def pair(self, variable: Variable) -> list[Any]:
         """Return the two buffers of a variable; the second is allocated on the first call."""
         pair = self.buffers.setdefault(variable, [None, None])
         if pair[1] is None:
+            self.stamp = object()
             pair[1] = onnxruntime.OrtValue.ortvalue_from_shape_and_type(
                 variable.dims, variable.dtype, self.kind, self.number
             )
@@ -246,7 +251,9 @@ class OrtExecutable:
         self.updated: list[Any] = [ref(v) for v in updated]
         in_place = {k for part in program.parts if part.in_place for k, _ in part.updates}
         self.swapped = [k for k in range(len(updated)) if k not in in_place]
-        self.bindings: list[dict[tuple[int, ...], tuple]] = [{} for _ in program.parts]
+        self.phases: dict[tuple[int, ...], _Phase] = {}  # by the ids of the buffers
+        self.last: _Phase | None = None  # what ran last
+        self.stamp: object = None  # of the values after that
         # OrtValues (None at first), and the buffers of the states and of the updates in them
         self.buffers: tuple[Any, list, dict[int, list]] = None, [], {}
 
@@ -264,41 +271,30 @@ class OrtExecutable:
         stay on the device: OrtValues, or arrays on a CPU. Both may be fed.
         """
         keep = keep and self.program.device[0] != "cpu"
-        states, updated = self._buffers(values)
+        phase = self._phase(values)
         fetched: list[Any] = [None] * self.program.fetched
         handed: dict[int, Any] = {}
-        for number, part in enumerate(self.program.parts):
+        for number, bound in enumerate(phase.bound):
+            part = bound.part
             if part.exchanged and exchange is not None:
                 self._replace(handed, self.program.seam, exchange)
             elif part.summed:
                 self._replace(handed, part.summed, sum_over_ranks)
             elif part.divided and exchange is not None:
                 exchange.start({k: handed[k].numpy() for k in self.program.seam if k in handed})
-            binding = self._binding(number, part, states, updated)
-            for k, name in part.feeds:
-                if isinstance(feeds[k], np.ndarray):
-                    binding.bind_cpu_input(name, feeds[k])
-                else:
-                    binding.bind_ortvalue_input(name, feeds[k])
-            for k, name in part.given:
-                binding.bind_ortvalue_input(name, handed[k])
-            if part.seed is not None:
-                binding.bind_cpu_input(part.seed, seed)
-            self._bind_outputs(binding, part, keep)
             try:
-                self.program.sessions[number].run_with_iobinding(binding)
+                bound.run(feeds, seed, handed, fetched, keep)
             except Exception as error:
                 for k in self.swapped:
-                    updated[k][1] = None  # it may be half written
+                    self.buffers[2][k][1] = None  # it may be half written
+                values.stamp = object()
                 raise self.program.traced(error, number) from error
-            out = iter(binding.get_outputs_as_ortvaluevector())  # fetches were bound first
-            for k, _ in part.fetches:
-                value = next(out)
-                fetched[k] = onnxruntime.OrtValue(value) if keep else value.numpy()
-            for k, _ in part.hands:
-                handed[k] = onnxruntime.OrtValue(next(out))
-        for k in self.swapped:
-            updated[k].reverse()
+        if self.swapped:
+            updated = self.buffers[2]
+            for k in self.swapped:
+                updated[k].reverse()
+            values.stamp = object()
+        self.last, self.stamp = phase, values.stamp
         return fetched
 
     def _replace(self, handed, slots, function):
@@ -308,7 +304,39 @@ class OrtExecutable:
         for k, array in zip(slots, arrays, strict=True):
             handed[k] = onnxruntime.OrtValue.ortvalue_from_numpy(array, kind, int(number or 0))
 
-    def _buffers(self, values):
+    def _phase(self, values):
+        """What is bound to the current buffers.
+
+        After a run that nothing else has changed values since, that is known from the last time.
+        """
+        last = self.last if self.stamp is values.stamp else None
+        if last is not None and last.following in self.phases:
+            return self.phases[last.following]
+        states, updated = self._pairs(values)
+        held = [pair[0] for pair in states] + [updated[k][1] for k in self.swapped]
+        key = tuple(map(id, held))
+        if key not in self.phases:
+            if len(self.phases) >= 4:
+                self.phases.clear()
+                self.last = last = None
+            self.phases[key] = self._new_phase(values, states, updated, held)
+        if last is not None:
+            last.following = key
+        return self.phases[key]
+
+    def _new_phase(self, values, states, updated, held):
+        kind, _, number = self.program.device
+        bound = []
+        for session, part in zip(self.program.sessions, self.program.parts, strict=True):
+            targets = [
+                values.buffers[self.updated[k]()][0] if part.in_place else updated[k][1]
+                for k, _ in part.updates
+            ]
+            inputs = [states[k][0] for k, _ in part.states]
+            bound.append(Bound(session, part, (kind, int(number or 0)), inputs, targets))
+        return _Phase(bound, held)
+
+    def _pairs(self, values):
         """The pairs of buffers of the states and of the updates, ready to be bound."""
         owner, states, updated = self.buffers
         if owner is not values or any(updated[k][1] is None for k in self.swapped):
@@ -317,35 +345,14 @@ class OrtExecutable:
             self.buffers = values, states, updated
         return states, updated
 
-    def _bind_outputs(self, binding, part, keep):
-        """Bind fetches to the host or device, and values for later stages to the device."""
-        kind, _, number = self.program.device
-        place = (kind, int(number or 0)) if keep else ("cpu",)
-        for _, name in part.fetches:
-            binding.bind_output(name, *place)
-        for _, name in part.hands:
-            binding.bind_output(name, kind, int(number or 0))
 
-    def _binding(self, number, part, states, updated):
-        buffers = [states[k][0] for k, _ in part.states]
-        targets = [self._target(part, k, updated) for k, _ in part.updates]
-        key = tuple(map(id, buffers + targets))
-        cached = self.bindings[number].get(key)
-        if cached is None:
-            if len(self.bindings[number]) >= 4:
-                self.bindings[number].clear()
-            binding = self.program.sessions[number].io_binding()
-            self._bind_outputs(binding, part, keep=False)  # they come before the updates
-            for (_, name), value in zip(part.states, buffers, strict=True):
-                binding.bind_ortvalue_input(name, value)
-            for (_, name), value in zip(part.updates, targets, strict=True):
-                binding.bind_ortvalue_output(name, value)
-            # the buffers are held too, so that no other gets the id of one
-            cached = self.bindings[number][key] = binding, (buffers, targets)
-        return cached[0]
+class _Phase:
+    """What is bound to one set of buffers, by stage.
 
-    def _target(self, part, k, updated):
-        """The buffer that an update writes; in place, the one of its variable's value."""
-        if not part.in_place:
-            return updated[k][1]
-        return self.buffers[0].buffers[self.updated[k]()][0]
+    The buffers are held too, so that no other gets the id of one. `following` is the key of the set
+    after a run, None while it is not known.
+    """
+
+    def __init__(self, bound: list[Bound], held: list[Any]):
+        self.bound, self.held = bound, held
+        self.following: tuple[int, ...] | None = None

@@ -24,7 +24,8 @@ def parts(graph: Graph, seam: Seam = NO_SEAM, prepare: Prepare | None = None) ->
 class Part:
     """A stage as a model; inputs and outputs are pairs (index in the whole program, name).
 
-    `given` and `hands` are pairs (slot, name) of the values that it reads and fills.
+    `given` and `hands` are pairs (slot, name) of the values that it reads and fills. `fixed` are
+    the indices of the fetches whose shapes follow from those of its feeds.
     """
 
     def __init__(self, whole: Graph, stage: Stage, prepare: Prepare | None = None):
@@ -47,6 +48,12 @@ class Part:
         self.given = [(slot, name[v]) for slot, v in stage.inputs if v in read]
         self.seed = None if seed is None else name[seed]
         self.fetches = [(k, next(outputs)) for k in stage.fetched]
+        sizes = {d for v in whole.feeds if v in read for d in v.dims}
+        self.fixed = {
+            k
+            for k, v in zip(stage.fetched, stage.graph.fetches, strict=True)
+            if all(isinstance(d, int) or d in sizes for d in v.dims)
+        }
         self.hands = [(slot, next(outputs)) for slot, _ in stage.hands]
         self.updates = [(k, next(outputs)) for k in stage.updated]
         self.in_place, self.exchanged = stage.in_place, stage.exchanged

@@ -14,7 +14,6 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..backend import program
 from ..backend.base import NO_SEAM, Backend
 from ..backend.ort import OrtBackend, devices
 from ..backend.reference import ReferenceBackend
@@ -28,15 +27,12 @@ from ..graph.errors import (
     concise,
 )
 from ..graph.initializers import Initializer
-from ..graph.method import provide
 from ..graph.names import clear_names, fresh_names
-from ..graph.namespace import persistent_variables
-from ..graph.node import Node, ancestors
 from ..graph.update import Update
 from ..graph.variable import Variable
+from .calls import Call, call_key
 from .exchange import Exchange, Gradients, draw_seed, local_update, shared_exchange
 from .feeds import Feeds, feed_array, feed_arrays
-from .feeds import variable as fed_variable
 from .numerics import check, is_checking
 from .profiling import current_profile, measured
 from .restoring import restorable, state_of, waiting_value, without_shards
@@ -83,6 +79,7 @@ class Session:
         self._counts: Counter[str] = Counter()
         self._values = self.backend.values()
         self._steps, self.checks, self.needs = StepCache(), StepCache(), StepCache()
+        self._calls = StepCache()
         self._fetched: WeakKeyDictionary[Variable, np.ndarray] = WeakKeyDictionary()
         self._lock = RLock()
         self._exchange: Callable[[Gradients], Gradients] | None = None
@@ -96,7 +93,6 @@ class Session:
         return self.backend.device
 
     @concise
-    @measured
     def eval(
         self, targets: Targets, feeds: Feeds | None = None, training: bool | None = None
     ) -> Any:
@@ -109,21 +105,62 @@ class Session:
         """
         flat: list[Variable | Update] = []
         flatten(targets, flat)
+        key = call_key(flat, feeds, training)
+        with self._lock:
+            call = None if key is None or self._is_observed() else self._calls.get(key)
+            if call is not None and call.fits():
+                values = self._repeat(call, feeds or {})
+                if values is not None:
+                    return restructure(targets, iter(values))
+            return self._eval(targets, flat, feeds, training, key, call)
+
+    def _is_observed(self):
+        """Whether more than the program takes part in evaluations."""
+        return (
+            self.recorded is not None
+            or self._exchange is not None
+            or self.check_numerics
+            or is_checking()
+            or values_are_supplied()
+            or current_profile() is not None
+            or shared_exchange(self) is not None
+        )
+
+    def _repeat(self, call, feeds):
+        """The values of the targets of a call; None if it fails, and `_eval` will say why."""
+        self._check_open()
+        step, arrays = call.step, call.arrays(feeds)
+        draws = self.draw_rows(step.draws) if step.draws else None
+        try:
+            results = step.executable.run(arrays, self._values, draws)
+        except BackendError:
+            return None
+        self.version += step.changes
+        self._count(step, results)
+        for k, v in call.kept:
+            self._fetched[v()] = results[k]
+        return [None if k is None else results[k] for k in call.places]
+
+    @measured
+    def _eval(self, targets, flat, feeds, training, key, call):
         fed = feed_arrays(feeds, lambda: computed_variables(flat)) if feeds else {}
         updates = list(dict.fromkeys(t for t in flat if isinstance(t, Update)))
         fetches = list(dict.fromkeys(t for t in flat if isinstance(t, Variable)))
         if training is None:
             training = any(u.training for u in updates)
-        with self._lock:
-            self._check_open()
-            if self.recorded is not None:
-                self.recorded.flush()
-            results = self._run(fetches, updates, fed, training)
-            arrays = dict(zip(fetches, results, strict=True))
-            for v, array in arrays.items():
-                if not v.is_persistent:
-                    self._fetched[v] = array
-        return restructure(targets, arrays)
+        self._check_open()
+        if self.recorded is not None:
+            self.recorded.flush()
+        results = self._run(fetches, updates, fed, training)
+        arrays = dict(zip(fetches, results, strict=True))
+        for v, array in arrays.items():
+            if not v.is_persistent:
+                self._fetched[v] = array
+        if key is not None and (call is None or call.repeats) and not self._is_observed():
+            step = self._steps.get(step_key(fetches, updates, fed, training))
+            if step is not None:
+                self._calls.add(key, Call(step, flat, fetches, list(fed)))
+        return restructure(targets, (arrays.get(t) for t in flat))
 
     def _run(self, fetches, updates, fed, training, computed=False):
         if not values_are_supplied():
@@ -172,9 +209,6 @@ class Session:
             raise located(error, self.backend, fetches, updates, seam, every, training) from error
         if self.recorded is not None:
             self.recorded.after_update(step.updated)
-        for draw in step.draws:
-            if isinstance(draw, int):
-                self.draws[draw] += 1
         self._count(step, results)
         for v, array in (*step.constants, *drawn):
             self._store(v, array)
@@ -268,6 +302,9 @@ class Session:
             gc.collect()
 
     def _count(self, step, results):
+        for draw in step.draws:
+            if isinstance(draw, int):
+                self.draws[draw] += 1
         counts = self._counts
         counts["evaluations"] += 1
         counts["operators"] += step.operators
@@ -457,6 +494,7 @@ class Session:
         with self._lock:
             self._values = None
             self._steps.clear()
+            self._calls.clear()
             self.checks.clear()
             self.needs.clear()
             self._fetched.clear()
@@ -551,38 +589,3 @@ def fresh(seed: int = 0, device: str = "cpu") -> Iterator[Session]:
     """Use a new session and an empty set of names for the length of a `with`."""
     with fresh_names(), Session(device, seed) as session:
         yield session
-
-
-@concise
-def eval(targets: Targets, feeds: Feeds | None = None, training: bool | None = None) -> Any:
-    """Compute targets in the default session; see `Session.eval`."""
-    return default_session().eval(targets, feeds, training)
-
-
-def stats() -> dict[str, int]:
-    """Return counts of the default session's work so far; see `Session.stats`."""
-    return default_session().stats()
-
-
-def subgraph(
-    targets: Targets, feeds: Iterable[Variable | str] = (), training: bool = False
-) -> list[Node]:
-    """Return the nodes that evaluating these targets would run, in order."""
-    flat: list[Variable | Update] = []
-    flatten(targets, flat)
-    variables = computed_variables(flat)
-    cut = [fed_variable(key, lambda: variables) for key in feeds]
-    return ancestors(program.build(variables, [], cut, training, {}, complete=False).fetches)
-
-
-def variable_initializers(vars: Sequence[Variable] | None = None) -> Update:
-    """Return a target that draws initial values for these variables, or for all, again."""
-    return Update(initialize=persistent_variables() if vars is None else vars)
-
-
-provide(
-    val=lambda v: default_session().val(v),
-    eval=eval,
-    initializer=lambda v: Update(initialize=[v]),
-    redraw=lambda v, initializer: default_session().redraw(v, initializer),
-)

@@ -93,12 +93,17 @@ class Step:
         if self.executable is None:
             return []
         arrays = [fed[v] if v in fed else self.held[v] for v in self.fed]
-        shapes = tuple(a.shape for a in arrays)
+        self.check({**self.held, **fed} if self.held else fed)
+        return self.executable.run(arrays, values, seed, exchange)
+
+    def check(self, fed: Mapping[Variable, np.ndarray]) -> None:
+        """Raise a ShapeError where arrays for the variables that are read do not fit each other."""
+        shapes = tuple([fed[v].shape for v in self.fed])
         if shapes not in self.checked:
             self._check_sizes(shapes)
             self.checked.add(shapes)
-        self.packed.check(fed)
-        return self.executable.run(arrays, values, seed, exchange)
+        if self.packed.lengths:
+            self.packed.check(fed)
 
     def _check_sizes(self, shapes):
         """Check that sizes which the graph requires to be equal are equal in these feeds."""
@@ -119,18 +124,19 @@ class Step:
 class StepCache:
     """The steps of a session; beyond the limit the least recently used is dropped.
 
-    Targets are held weakly: when a target is freed its steps are dropped at once.
+    A check or a repeated call may take the place of a step. Targets are held weakly: when a target
+    is freed its steps are dropped at once.
     """
 
     def __init__(self, limit: int = 256):
         self.limit = limit
-        self.steps: OrderedDict[Hashable, tuple[Step, list[ref]]] = OrderedDict()
+        self.steps: OrderedDict[Hashable, tuple[Any, list[ref]]] = OrderedDict()
         self.freed_bytes = 0  # that dropped steps have stored, whose targets are freed
 
     def __len__(self) -> int:
         return len(self.steps)
 
-    def get(self, key: Hashable) -> Step | None:
+    def get(self, key: Hashable) -> Any:
         """Return the step of a `step_key`, None if there is none yet."""
         entry = self.steps.get(key)
         if entry is None:
@@ -138,7 +144,7 @@ class StepCache:
         self.steps.move_to_end(key)
         return entry[0]
 
-    def add(self, key: tuple, step: Step) -> None:
+    def add(self, key: tuple, step: Any) -> None:
         """Add the step of a `step_key`."""
         # a target may be freed at any point of any thread, so its callback must be atomic
         drop = partial(_drop, ref(self), key)

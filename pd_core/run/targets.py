@@ -1,9 +1,7 @@
 """Nested targets of evaluations."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
-
-import numpy as np
 
 from ..graph.update import Update
 from ..graph.variable import Variable
@@ -34,14 +32,14 @@ def flatten(targets: Targets, out: list[Variable | Update]) -> None:
         raise TypeError(f"a target is a Variable or an Update, not {targets!r}")
 
 
-def restructure(targets: Targets, arrays: Mapping[Variable, np.ndarray]) -> Any:
-    """Return the arrays in the nesting of the targets."""
-    if isinstance(targets, Variable):
-        return arrays[targets]
-    if isinstance(targets, Update):
-        return None
+def restructure(targets: Targets, values: Iterator[Any]) -> Any:
+    """Return values, in the order of the Variables and Updates, in the nesting of the targets."""
+    if isinstance(targets, (Variable, Update)):
+        return next(values)
     if isinstance(targets, dict):
-        return {k: restructure(t, arrays) for k, t in targets.items()}
+        return {k: restructure(t, values) for k, t in targets.items()}
     kind: Any = type(targets)
+    if kind is list:
+        return [restructure(t, values) for t in targets]
     make = getattr(kind, "_make", kind)  # a named tuple takes its fields as separate arguments
-    return make(restructure(t, arrays) for t in targets)
+    return make([restructure(t, values) for t in targets])

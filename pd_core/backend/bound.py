@@ -1,0 +1,135 @@
+"""The inputs and outputs of a stage as they are bound in its session, from run to run."""
+
+from typing import Any
+
+import numpy as np
+import onnxruntime
+
+from .parts import Part
+
+_SMALL = 1 << 14  # bytes; larger arrays are bound in each run, which costs less than a copy
+
+
+class Bound:
+    """A binding of a stage to certain buffers of states and updates.
+
+    Small feeds and fetches on the CPU are copied into and out of arrays that stay bound while the
+    shapes of the feeds stay: a copy takes 0.3 µs, binding a feed 1.2 and fetching a result 3.8.
+    """
+
+    def __init__(
+        self,
+        session: onnxruntime.InferenceSession,
+        part: Part,
+        device: tuple[str, int],
+        states: list[Any],
+        updates: list[Any],
+    ):
+        self.session, self.part, self.device = session, part, device
+        self.binding = session.io_binding()
+        self._fed: dict[str, np.ndarray] = {}  # arrays that stay bound
+        self._fetched: dict[str, np.ndarray] = {}
+        self._shapes: dict[str, tuple[int, ...] | None] = {}  # of what is bound to an input
+        self._is_steady = False  # whether the shapes are those of the run before
+        for _, name in (*part.fetches, *part.hands):  # they come before the updates
+            self.binding.bind_output(name, "cpu")
+        for (_, name), value in zip(part.states, states, strict=True):
+            self.binding.bind_ortvalue_input(name, value)
+        for (_, name), value in zip(part.updates, updates, strict=True):
+            self.binding.bind_ortvalue_output(name, value)
+
+    def run(
+        self,
+        feeds: list,
+        seed: np.ndarray | None,
+        handed: dict[int, Any],
+        fetched: list[Any],
+        keep: bool,
+    ) -> None:
+        """Run the stage on its feeds and on what is handed to it, and fill in its results.
+
+        With `keep` the fetches stay on the device.
+        """
+        part, fed = self.part, self._fed
+        self._is_steady = True
+        for k, name in part.feeds:
+            array, bound = feeds[k], fed.get(name)
+            if bound is not None and bound.shape == array.shape:
+                bound[...] = array
+            else:
+                self._bind(name, array)
+        if part.seed is not None:
+            bound = fed.get(part.seed)
+            if bound is not None:
+                bound[...] = seed
+            else:
+                self._bind(part.seed, seed)
+        for slot, name in part.given:
+            self.binding.bind_ortvalue_input(name, handed[slot])
+        if len(self._fetched) < len(part.fetches) or part.hands:
+            self._bind_outputs(keep)
+        self._run()
+        self._collect(handed, fetched, keep)
+
+    def _bind(self, name, array):
+        """Bind a feed; one that is small and has the shape of the last one gets an array."""
+        if not isinstance(array, np.ndarray):
+            self._reshaped(name, None)
+            self.binding.bind_ortvalue_input(name, array)
+            return
+        if self._shapes.get(name) != array.shape:
+            self._reshaped(name, array.shape)
+        elif array.nbytes <= _SMALL and self.device[0] == "cpu":
+            array = self._fed[name] = array.copy()
+        self.binding.bind_cpu_input(name, array)
+
+    def _reshaped(self, name, shape):
+        """Note the new shape of a feed: results may have other shapes too."""
+        self._shapes[name], self._is_steady = shape, False
+        self._fed.pop(name, None)
+        self._fetched.clear()
+
+    def _bind_outputs(self, keep):
+        """Bind fetches to the host or device, and values for later stages to the device."""
+        place = self.device if keep else ("cpu", 0)
+        for _, name in self.part.fetches:
+            if name not in self._fetched:
+                self.binding.bind_output(name, *place)
+        for _, name in self.part.hands:
+            self.binding.bind_output(name, *self.device)
+
+    def _run(self):
+        try:
+            self.session.run_with_iobinding(self.binding)
+        except Exception:
+            if not self._fetched or self.part.in_place:
+                raise
+            # an imported model may declare a size of its feeds that a result does not have
+            self._fetched.clear()
+            self._is_steady = False
+            self._bind_outputs(keep=False)
+            self.session.run_with_iobinding(self.binding)
+
+    def _collect(self, handed, fetched, keep):
+        part, bound = self.part, self._fetched
+        if len(bound) == len(part.fetches) and not part.hands:
+            for k, name in part.fetches:
+                fetched[k] = bound[name].copy()
+            return
+        values = iter(self.binding.get_outputs_as_ortvaluevector())  # fetches were bound first
+        for k, name in part.fetches:
+            value = next(values)
+            fetched[k] = onnxruntime.OrtValue(value) if keep else value.numpy()
+            if name in bound:
+                fetched[k] = fetched[k].copy()
+            elif self._is_steady and k in part.fixed and self.device[0] == "cpu":
+                self._stay(name, fetched[k])
+        for k, _ in part.hands:
+            handed[k] = onnxruntime.OrtValue(next(values))
+
+    def _stay(self, name, array):
+        """Bind an array for a small result, whose shape follows from those of the feeds."""
+        if array.nbytes <= _SMALL:
+            bound = self._fetched[name] = np.empty_like(array)
+            value = onnxruntime.OrtValue.ortvalue_from_numpy(bound)
+            self.binding.bind_ortvalue_output(name, value)

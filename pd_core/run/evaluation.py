@@ -1,0 +1,51 @@
+"""Evaluation in the default session, and what an evaluation would run."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ..backend import program
+from ..graph.errors import concise
+from ..graph.method import provide
+from ..graph.namespace import persistent_variables
+from ..graph.node import Node, ancestors
+from ..graph.update import Update
+from ..graph.variable import Variable
+from .feeds import Feeds
+from .feeds import variable as fed_variable
+from .session import default_session
+from .targets import Targets, computed_variables, flatten
+
+
+@concise
+def eval(targets: Targets, feeds: Feeds | None = None, training: bool | None = None) -> Any:
+    """Compute targets in the default session; see `Session.eval`."""
+    return default_session().eval(targets, feeds, training)
+
+
+def stats() -> dict[str, int]:
+    """Return counts of the default session's work so far; see `Session.stats`."""
+    return default_session().stats()
+
+
+def subgraph(
+    targets: Targets, feeds: Iterable[Variable | str] = (), training: bool = False
+) -> list[Node]:
+    """Return the nodes that evaluating these targets would run, in order."""
+    flat: list[Variable | Update] = []
+    flatten(targets, flat)
+    variables = computed_variables(flat)
+    cut = [fed_variable(key, lambda: variables) for key in feeds]
+    return ancestors(program.build(variables, [], cut, training, {}, complete=False).fetches)
+
+
+def variable_initializers(vars: Sequence[Variable] | None = None) -> Update:
+    """Return a target that draws initial values for these variables, or for all, again."""
+    return Update(initialize=persistent_variables() if vars is None else vars)
+
+
+provide(
+    val=lambda v: default_session().val(v),
+    eval=eval,
+    initializer=lambda v: Update(initialize=[v]),
+    redraw=lambda v, initializer: default_session().redraw(v, initializer),
+)
