@@ -320,7 +320,7 @@ from .optimizers.decoupled import LAMBOptimizer, LionOptimizer
 from .optimizers.lbfgs import LBFGSOptimizer
 from .optimizers.loss_scaling import LossScaler
 from .optimizers.regularizers import L1, L2, ClipElements, ClipGlobalNorm, ClipNorm
-from .run.evaluation import eval, stats, subgraph, variable_initializers
+from .run.evaluation import eval, run_steps, stats, subgraph, variable_initializers
 from .run.numerics import check_numerics
 from .run.profiling import profile
 from .run.session import (
@@ -384,8 +384,8 @@ __all__ = [
     "randint", "random_classes", "reciprocal", "recompute", "reduce_all", "reduce_any",
     "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_sum", "relu", "relu6",
     "repeat", "reset", "reshape", "reshape_like", "rms_norm", "rnn", "roi_max_pool", "roll",
-    "rotary_embedding", "round", "rsqrt", "save", "scale_gradient", "scan", "scan_bounded",
-    "scatter", "scatter_add", "scatter_nd", "schedules", "selu", "sequence_concat",
+    "rotary_embedding", "round", "rsqrt", "run_steps", "save", "scale_gradient", "scan",
+    "scan_bounded", "scatter", "scatter_add", "scatter_nd", "schedules", "selu", "sequence_concat",
     "sequence_context", "sequence_overhang", "sequence_ranks", "sequence_slice", "sequence_top_k",
     "sequence_windows", "shape_of", "sigmoid", "sigmoid_cross_entropy", "sign", "silu",
     "simple_rnn", "sin", "sinh", "size", "size_of", "slice", "softmax", "softmax_cross_entropy",

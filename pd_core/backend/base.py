@@ -125,6 +125,9 @@ class Backend(Protocol):
 
     device: str
 
+    def prepared(self, graph: Graph) -> Graph:
+        """Return the same program with the operators that are fast on the device."""
+
     def compile(self, graph: Graph, seam: Seam = NO_SEAM) -> Program:
         """Compile a graph; `seam` are values of it that may be exchanged while it runs."""
 

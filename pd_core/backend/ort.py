@@ -101,10 +101,15 @@ def block_size() -> int:
     return block_size_of(output)
 
 
+def _prepare(device):
+    """The function from a graph to the same with the operators of a device."""
+    passes, block = (CPU, block_size()) if device == "cpu" else (CUDA, 0)
+    return partial(for_device, passes=passes, block=block)
+
+
 def _parts(graph, seam, device):
     """The stages of a graph, as models for a device."""
-    passes, block = (CPU, block_size()) if device == "cpu" else (CUDA, 0)
-    return parts(graph, seam, partial(for_device, passes=passes, block=block))
+    return parts(graph, seam, _prepare(device))
 
 
 class OrtBackend:
@@ -120,6 +125,10 @@ class OrtBackend:
     def values(self) -> "OrtValues":
         """Return an empty set of values on the device."""
         return OrtValues(self.device)
+
+    def prepared(self, graph: Graph) -> Graph:
+        """Return the same program with the operators that are fast on the device."""
+        return _prepare(self.device)(graph)
 
     def compile(
         self,

@@ -23,6 +23,10 @@ class ReferenceBackend:
         """Return an empty set of values."""
         return HostValues()
 
+    def prepared(self, graph: Graph) -> Graph:
+        """Return the graph: there is no faster form of an operator."""
+        return graph
+
     def compile(self, graph: Graph, seam: Seam = NO_SEAM) -> "ReferenceProgram":
         """Return an evaluator of the graph."""
         return ReferenceProgram(graph, seam)

@@ -29,7 +29,8 @@ class Call:
         fed: Sequence[Variable],
     ):
         self.step = step
-        self.repeats = step.executable is not None
+        self.run: Any = None if step.executable is None else step.executable.run
+        self.repeats = self.run is not None
         self.repeats = self.repeats and not (step.constants or step.redrawn or step.held)
         numbers = {v: k for k, v in enumerate(fetches)}
         self.places = [numbers[t] if isinstance(t, Variable) else None for t in flat]

@@ -22,6 +22,12 @@ def eval(targets: Targets, feeds: Feeds | None = None, training: bool | None = N
     return default_session().eval(targets, feeds, training)
 
 
+@concise
+def run_steps(targets: Targets, feeds: Feeds, training: bool | None = None) -> Any:
+    """Run several steps in one call in the default session; see `Session.run_steps`."""
+    return default_session().run_steps(targets, feeds, training)
+
+
 def stats() -> dict[str, int]:
     """Return counts of the default session's work so far; see `Session.stats`."""
     return default_session().stats()

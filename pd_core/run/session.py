@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import Lock, RLock
-from typing import Any, Protocol, Self
+from typing import Any, Self
 from weakref import WeakKeyDictionary
 from zlib import crc32
 
@@ -31,32 +31,19 @@ from ..graph.names import clear_names, fresh_names
 from ..graph.update import Update
 from ..graph.variable import Variable
 from .calls import Call, call_key
+from .chunks import run_steps
+from .draws import draw_rows
 from .exchange import Exchange, Gradients, draw_seed, local_update, shared_exchange
 from .feeds import Feeds, feed_array, feed_arrays
 from .numerics import check, is_checking
 from .profiling import current_profile, measured
+from .recorded import Recorded
 from .restoring import restorable, state_of, waiting_value, without_shards
 from .step import Step, StepCache, located, recorded_values, step_key
 from .supplied import supplied, values_are_supplied
 from .targets import Targets, computed_variables, flatten, restructure
 
 _COLLECT_BYTES = 1 << 26  # 64 MiB of freed updates
-
-
-class Recorded(Protocol):
-    """What `pd.guard()` has recorded in a session, as its evaluations see it."""
-
-    def flush(self) -> None:
-        """Store what recorded operators assign, such as moving statistics."""
-
-    def before_update(self, variables: Sequence[Callable[[], Variable]]) -> None:
-        """Keep the values that recorded operators read and that a step writes in place."""
-
-    def after_update(self, variables: Sequence[Callable[[], Variable]]) -> None:
-        """Keep the values before the step that recorded operators read."""
-
-    def before_store(self, variable: Variable) -> None:
-        """Keep the value that recorded operators read."""
 
 
 class Session:
@@ -79,7 +66,7 @@ class Session:
         self._counts: Counter[str] = Counter()
         self._values = self.backend.values()
         self._steps, self.checks, self.needs = StepCache(), StepCache(), StepCache()
-        self._calls = StepCache()
+        self.calls = StepCache()
         self._fetched: WeakKeyDictionary[Variable, np.ndarray] = WeakKeyDictionary()
         self._lock = RLock()
         self._exchange: Callable[[Gradients], Gradients] | None = None
@@ -107,15 +94,33 @@ class Session:
         flatten(targets, flat)
         key = call_key(flat, feeds, training)
         with self._lock:
-            call = None if key is None or self._is_observed() else self._calls.get(key)
+            call = None if key is None or self.is_observed() else self.calls.get(key)
             if call is not None and call.fits():
-                values = self._repeat(call, feeds or {})
-                if values is not None:
-                    return restructure(targets, iter(values))
+                try:
+                    return restructure(targets, iter(self.repeat(call, feeds or {})))
+                except BackendError:
+                    call = None  # the line that built the operator is known below
             return self._eval(targets, flat, feeds, training, key, call)
 
-    def _is_observed(self):
-        """Whether more than the program takes part in evaluations."""
+    @concise
+    def run_steps(self, targets: Targets, feeds: Feeds, training: bool | None = None) -> Any:
+        """Run several steps in one call, and return the targets of all of them.
+
+        `feeds` maps variables to arrays with a first axis of steps, as long in all of them; each
+        Variable among the targets gives such an array. Values, random draws, schedules and state of
+        optimizers are those of so many calls of `eval`, to rounding; but one program goes from step
+        to step, and if it fails nothing is stored. Shapes are the same in all steps.
+
+        The steps are evaluated one by one where there is work between them: inside `pd.guard()`,
+        `pd.check_numerics()`, `pd.profile()` and `exchanging`, in a job of several processes, and
+        if a target stores a constant or draws initial values.
+        """
+        with self._lock:
+            self._check_open()
+            return run_steps(self, targets, feeds, training)
+
+    def is_observed(self) -> bool:
+        """Return whether more than a program takes part in evaluations."""
         return (
             self.recorded is not None
             or self._exchange is not None
@@ -126,19 +131,19 @@ class Session:
             or shared_exchange(self) is not None
         )
 
-    def _repeat(self, call, feeds):
-        """The values of the targets of a call; None if it fails, and `_eval` will say why."""
+    def repeat(self, call: Call, feeds: Feeds, steps: int = 0) -> list[Any]:
+        """Return the values of the flat targets of a Call; of a Chunk for so many steps."""
         self._check_open()
         step, arrays = call.step, call.arrays(feeds)
-        draws = self.draw_rows(step.draws) if step.draws else None
-        try:
-            results = step.executable.run(arrays, self._values, draws)
-        except BackendError:
-            return None
+        if not step.initialized:
+            self._counts["compiled"] += step.compiled
+            self._start(step)
+        draws = self.draw_rows(step.draws, steps) if step.draws else None
+        results = call.run(arrays, self._values, draws)
         self.version += step.changes
-        self._count(step, results)
+        self._count(step, results, steps or 1)
         for k, v in call.kept:
-            self._fetched[v()] = results[k]
+            self._fetched[v()] = results[k][-1] if steps else results[k]
         return [None if k is None else results[k] for k in call.places]
 
     @measured
@@ -156,10 +161,10 @@ class Session:
         for v, array in arrays.items():
             if not v.is_persistent:
                 self._fetched[v] = array
-        if key is not None and (call is None or call.repeats) and not self._is_observed():
+        if key is not None and (call is None or call.repeats) and not self.is_observed():
             step = self._steps.get(step_key(fetches, updates, fed, training))
             if step is not None:
-                self._calls.add(key, Call(step, flat, fetches, list(fed)))
+                self.calls.add(key, Call(step, flat, fetches, list(fed)))
         return restructure(targets, (arrays.get(t) for t in flat))
 
     def _run(self, fetches, updates, fed, training, computed=False):
@@ -191,8 +196,7 @@ class Session:
             steps.add(key, step)
             self._counts["compiled"] += step.compiled
         if not step.initialized:
-            self.initialize([state() for state in step.states])
-            step.initialized = True
+            self._start(step)
         if seam and shared is not None:
             shared.begin(step, updates, gradients, computed)
         drawn = [(v, self._initial_value(v)) for v in step.redrawn]
@@ -273,23 +277,24 @@ class Session:
         """Return the value before the last evaluation, which is not used for another step then."""
         return self._values.release(variable)
 
-    def draw_rows(self, streams: Sequence[int | tuple[int, int, int]]) -> np.ndarray | None:
-        """Return (seed, place, stream) for each random draw of a program, int64 [K, 3].
-
-        A draw recorded in `pd.guard()` comes with place and seed, any other takes the next one.
-        """
-        seed = draw_seed(self.seed)
-        rows = [s[::-1] if isinstance(s, tuple) else (seed, self.draws[s], s) for s in streams]
-        return np.array(rows, np.int64) if rows else None
+    def draw_rows(
+        self, streams: Sequence[int | tuple[int, int, int]], steps: int = 0
+    ) -> np.ndarray | None:
+        """Return (seed, place, stream) for each random draw of a program; see `draws`."""
+        return draw_rows(draw_seed(self.seed), self.draws, streams, steps)
 
     def peek(self, step: Step, fed: dict[Variable, np.ndarray]) -> list[np.ndarray]:
         """Return the fetches of a step without updates; no random number counts as drawn."""
         with self._lock:
             if not step.initialized:
                 self._counts["compiled"] += step.compiled
-                self.initialize([state() for state in step.states])
-                step.initialized = True
+                self._start(step)
             return step.run(fed, self._values, self.draw_rows(step.draws))
+
+    def _start(self, step):
+        """Draw the initial values that the first run of a step reads."""
+        self.initialize([state() for state in step.states])
+        step.initialized = True
 
     def _collect_garbage(self):
         """Collect the cycles of unreferenced updates, once their slots may hold many bytes.
@@ -301,13 +306,13 @@ class Session:
             self._steps.freed_bytes = 0
             gc.collect()
 
-    def _count(self, step, results):
+    def _count(self, step, results, steps=1):
         for draw in step.draws:
             if isinstance(draw, int):
-                self.draws[draw] += 1
+                self.draws[draw] += steps
         counts = self._counts
         counts["evaluations"] += 1
-        counts["operators"] += step.operators
+        counts["operators"] += step.operators * steps
         counts["fed"] += len(step.fed)
         counts["fetched"] += len(results)
 
@@ -494,7 +499,7 @@ class Session:
         with self._lock:
             self._values = None
             self._steps.clear()
-            self._calls.clear()
+            self.calls.clear()
             self.checks.clear()
             self.needs.clear()
             self._fetched.clear()

@@ -70,6 +70,7 @@ class TimedBackend:
         self.backend, self.device = backend, backend.device
         self.folder, self.sessions, self.evaluation = folder, sessions, evaluation
         self.values, self.sites = backend.values, backend.sites
+        self.prepared = backend.prepared
 
     def compile(self, graph: Graph, seam: Seam = NO_SEAM) -> Any:
         """Return a program of the graph."""

@@ -1,0 +1,22 @@
+"""What a session needs of the graph that is recorded in it."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from ..graph.variable import Variable
+
+
+class Recorded(Protocol):
+    """What `pd.guard()` has recorded in a session, as its evaluations see it."""
+
+    def flush(self) -> None:
+        """Store what recorded operators assign, such as moving statistics."""
+
+    def before_update(self, variables: Sequence[Callable[[], Variable]]) -> None:
+        """Keep the values that recorded operators read and that a step writes in place."""
+
+    def after_update(self, variables: Sequence[Callable[[], Variable]]) -> None:
+        """Keep the values before the step that recorded operators read."""
+
+    def before_store(self, variable: Variable) -> None:
+        """Keep the value that recorded operators read."""
