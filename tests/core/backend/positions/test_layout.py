@@ -66,7 +66,7 @@ def average_pools(x):
 def overlapping_pools(x):
     x = pd.max_pool(conv(x, 16, act="relu"), 3, 2, 1)
     x = pd.max_pool(conv(x, 16), 3, 1, ties="all")
-    return pd.avg_pool(conv(x, 16), 3, 2)
+    return pd.avg_pool(conv(x, 16, act="sigmoid"), 3, 2)
 
 
 def branches(x):
