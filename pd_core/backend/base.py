@@ -121,9 +121,13 @@ class Values(Protocol):
 
 
 class Backend(Protocol):
-    """A runtime on a device."""
+    """A runtime on a device.
+
+    `layouts` are passes on the graph before its composites become ONNX operators.
+    """
 
     device: str
+    layouts: tuple[Any, ...]
 
     def prepared(self, graph: Graph) -> Graph:
         """Return the same program with the operators that are fast on the device."""
