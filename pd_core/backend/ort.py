@@ -303,10 +303,9 @@ class OrtExecutable:
                     self.buffers[2][k][1] = None  # it may be half written
                 values.stamp = object()
                 raise self.program.traced(error, number) from error
-        if self.swapped:
-            updated = self.buffers[2]
-            for k in self.swapped:
-                updated[k].reverse()
+        for pair in phase.swapped:
+            pair.reverse()
+        if phase.swapped:
             values.stamp = object()
         self.last, self.stamp = phase, values.stamp
         return fetched
@@ -348,7 +347,7 @@ class OrtExecutable:
             ]
             inputs = [states[k][0] for k, _ in part.states]
             bound.append(Bound(session, part, (kind, int(number or 0)), inputs, targets))
-        return _Phase(bound, held)
+        return _Phase(bound, held, [updated[k] for k in self.swapped])
 
     def _pairs(self, values):
         """The pairs of buffers of the states and of the updates, ready to be bound."""
@@ -363,10 +362,11 @@ class OrtExecutable:
 class _Phase:
     """What is bound to one set of buffers, by stage.
 
-    The buffers are held too, so that no other gets the id of one. `following` is the key of the set
-    after a run, None while it is not known.
+    The buffers are held too, so that no other gets the id of one. `swapped` are the pairs of
+    buffers that change places after a run; `following` is the key of the set then, None while it is
+    not known.
     """
 
-    def __init__(self, bound: list[Bound], held: list[Any]):
-        self.bound, self.held = bound, held
+    def __init__(self, bound: list[Bound], held: list[Any], swapped: list[list]):
+        self.bound, self.held, self.swapped = bound, held, swapped
         self.following: tuple[int, ...] | None = None

@@ -22,7 +22,12 @@ from .targets import Targets, computed_variables, flatten, restructure
 
 
 def run_steps(session: Any, targets: Targets, feeds: Feeds, training: bool | None) -> Any:
-    """Evaluate targets once for each entry along the first axis of the feeds; see `Session`."""
+    """Evaluate targets once for each entry along the first axis of the feeds; see `Session`.
+
+    The steps are evaluated one by one where there is work between them: inside `pd.guard()`,
+    `pd.check_numerics()`, `pd.profile()` and `exchanging`, in a job of several processes, and if a
+    target stores a constant or draws initial values.
+    """
     flat: list[Variable | Update] = []
     flatten(targets, flat)
     stacks = _stacked_feeds(feeds, lambda: computed_variables(flat))
@@ -146,7 +151,7 @@ class ChunkPrograms(ProgramCache):
         fed: dict[Variable, np.ndarray],
         training: bool,
     ) -> Program:
-        graph, seam = build_graph(*targets, fed, training)
+        graph, seam = build_graph(*targets, fed, training, backend.layouts)
         program = Program(backend, scanned(backend.prepared(graph)), seam, structure)
         program.operators = len(ancestors(graph.outputs))
         return program

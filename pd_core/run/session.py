@@ -118,11 +118,8 @@ class Session:
         `feeds` maps variables to arrays with a first axis of steps, as long in all of them; each
         Variable among the targets gives such an array. Values, random draws, schedules and state of
         optimizers are those of so many calls of `eval`, to rounding; but one program goes from step
-        to step, and if it fails nothing is stored. Shapes are the same in all steps.
-
-        The steps are evaluated one by one where there is work between them: inside `pd.guard()`,
-        `pd.check_numerics()`, `pd.profile()` and `exchanging`, in a job of several processes, and
-        if a target stores a constant or draws initial values.
+        to step, and if it fails nothing is stored. Shapes are the same in all steps. What belongs
+        between steps, as inside `check_numerics` or `exchanging`, makes them run one by one.
         """
         with self._lock:
             self._check_open()
@@ -145,7 +142,6 @@ class Session:
         self._check_open()
         step, arrays = call.step, call.arrays(feeds)
         if not step.initialized:
-            self._counts["compiled"] += step.compiled
             self._start(step)
         draws = self.draw_rows(step.draws, steps) if step.draws else None
         results = call.run(arrays, self._values, draws)
@@ -203,7 +199,6 @@ class Session:
             programs = None if profile is None else profile.programs(updates)
             step = Step(self.backend, fetches, updates, fed, training, seam, recorded, programs)
             steps.add(key, step)
-            self._counts["compiled"] += step.compiled
         if not step.initialized:
             self._start(step)
         if seam and shared is not None:
@@ -286,9 +281,7 @@ class Session:
         """Return the value before the last evaluation, which is not used for another step then."""
         return self._values.release(variable)
 
-    def draw_rows(
-        self, streams: Sequence[int | tuple[int, int, int]], steps: int = 0
-    ) -> np.ndarray | None:
+    def draw_rows(self, streams: Sequence[Any], steps: int = 0) -> np.ndarray | None:
         """Return (seed, place, stream) for each random draw of a program; see `draws`."""
         return draw_rows(draw_seed(self.seed), self.draws, streams, steps)
 
@@ -296,12 +289,12 @@ class Session:
         """Return the fetches of a step without updates; no random number counts as drawn."""
         with self._lock:
             if not step.initialized:
-                self._counts["compiled"] += step.compiled
                 self._start(step)
             return step.run(fed, self._values, self.draw_rows(step.draws))
 
     def _start(self, step):
         """Draw the initial values that the first run of a step reads."""
+        self._counts["compiled"] += step.compiled
         self.initialize([state() for state in step.states])
         step.initialized = True
 

@@ -73,6 +73,20 @@ def test_two_updates_and_row_writes(rng):
     same([d, *steps], {v: a.astype(v.dtype) for v, a in feeds.items()})
 
 
+def test_images_recurrence_and_a_loop(rng):
+    """Forms that passes choose for a device, in a body and with bodies of their own."""
+    x = pd.Variable("x", shape=[None, 3, 12, 12])
+    h = pd.pool2d(pd.relu(pd.layer.conv2d(x, 16, 3)), 2)
+    h = pd.relu(pd.layer.batch_norm(pd.layer.conv2d(h, 16, 3)))
+    h = pd.reduce_mean(h, axes=[2])  # [batch, 16, steps]
+    steps = pd.transpose(h, [2, 0, 1])
+    state = pd.reduce_mean(steps, axes=[0])
+    state, _ = pd.scan(lambda s, v: (pd.tanh(s * v + s), None), state, steps)
+    loss = pd.reduce_mean(pd.square(pd.layer.fc(state, 2)))
+    update = pd.MomentumOptimizer(0.1).minimize(loss)
+    same([loss, update], {x: rng.normal(size=(STEPS, 4, 3, 12, 12)).astype(np.float32)})
+
+
 def test_one_program_runs_and_the_nesting_is_that_of_the_targets(rng):
     h, loss, feeds = network(rng)
     session = pd.default_session()
