@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...graph.node import Node
-from ...graph.variable import Inputs, Variable
+from ...graph.variable import Inputs, Variable, static
 from ..passes.context import Context
 from .direct import Geometry
 
@@ -45,7 +45,7 @@ def choices(nodes: Sequence[Node], context: Context) -> dict[tuple, Choice]:
 
 def key_of(node: Node) -> tuple:
     """Return what a convolution and its gradients have in common."""
-    x, w, y = parts_of(node)
+    x, w, y = parts_of_inputs(node, node.inputs)
     return x, w, *y.dims[2:], *(node.attributes.get("strides") or ())
 
 
@@ -104,8 +104,10 @@ def _geometry(a, x, w, y):
         return None
     if any(d != 1 for d in a.get("dilations") or ()) or 0 in sizes:
         return None
-    window = tuple(int(d) for d in w.dims[2:])
+    height, width = static(w.dims[2:])
+    down, across = static(y.dims[2:])
+    window = (height, width)
     pads = tuple(a.get("pads") or (0, 0, 0, 0))[:2]
     if any(p >= k for p, k in zip(pads, window, strict=True)):
         return None
-    return Geometry(window, tuple(a.get("strides") or (1, 1)), pads, tuple(y.dims[2:]))
+    return Geometry(window, tuple(a.get("strides") or (1, 1)), pads, (down, across))

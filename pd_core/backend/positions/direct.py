@@ -3,13 +3,14 @@
 For strides, which Winograd's tiles do not have, and for images of few channels.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from ... import ops
 from ...graph.node import apply, composite
-from ...graph.variable import Variable
+from ...graph.variable import Dim, Variable, static
 from ..passes.windows import merged, reshape_dims
 from .image import ABSENT, Image, Rows, matrix, of_matrix, tiled
 
@@ -38,21 +39,23 @@ class Direct:
         order = tiled(g.sizes)
         return Image(of_matrix(flat, order.size, batch), order)
 
-    def filter_grad(self, x: Image | Variable, dy: Image, dims, g: Geometry) -> Variable:
+    def filter_grad(
+        self, x: Image | Variable, dy: Image, dims: Sequence[Dim], g: Geometry
+    ) -> Variable:
         """Return the gradient of filters of these dims."""
         dy = self.rows.ordered(dy, tiled(g.sizes))
         if isinstance(x, Variable):
             flat = _product(self._windows(x, g), matrix(dy.rows))
             return ops.reshape(apply("Transpose", flat, perm=[1, 0]), np.array(dims))
         flat = _product(matrix(dy.rows), self._windows(x, g), transA=1)
-        filters, channels, *window = dims
+        filters, channels, *window = static(dims)
         taps = window[0] * window[1]
         if taps > 1:
             flat = ops.reshape(flat, np.array([filters, taps, channels]))
             flat = apply("Transpose", flat, perm=[0, 2, 1])
         return ops.reshape(flat, np.array(dims))
 
-    def input_grad(self, dy: Image, w: Variable, image: tuple[int, int], g: Geometry) -> Image:
+    def input_grad(self, dy: Image, w: Variable, image: Sequence[int], g: Geometry) -> Image:
         """Return the gradient of an image of these sizes: what each window gives, summed."""
         channels, taps = int(w.dims[1]), g.window[0] * g.window[1]
         flat = _product(matrix(dy.rows), self._filters(w, True))
@@ -127,7 +130,7 @@ def _channels_last(w):
     return ops.reshape(flat, np.array([filters, taps * channels]))
 
 
-def cells_of(order, g):
+def cells_of(order: np.ndarray, g: Geometry) -> np.ndarray:
     """Return the row of each cell of each window [P, taps], windows in the order of the result."""
     axes = [
         _axis(tap, stride, pad, result, size)
@@ -149,7 +152,7 @@ def _axis(taps, stride, pad, result, size):
     return np.where((at >= 0) & (at < size), at, -1)
 
 
-def sources_of(order, image, g):
+def sources_of(order: np.ndarray, image: Sequence[int], g: Geometry) -> np.ndarray:
     """Return which rows [P * taps] of what the windows give each position sums up, [q, *image]."""
     terms = [
         _windows_at(size, *axis)
@@ -184,5 +187,5 @@ def _product(a, b, **transposed):
     dims = (rows, columns)
     if not transposed:
         return apply("MatMul", a, b, known=dims)
-    types = [(dims, np.float32)]
+    types = [(dims, np.dtype(np.float32))]
     return composite("FusedMatMul", a, b, types=types, domain="com.microsoft", **transposed)

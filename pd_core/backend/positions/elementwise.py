@@ -6,9 +6,10 @@ import numpy as np
 
 from ... import ops
 from ...graph.node import Node, apply, composite
-from ...graph.variable import Inputs, Variable, static
+from ...graph.variable import Dim, Inputs, Variable, static
 from .image import Image, Rows
 
+ImageOf = Callable[[Variable], Image]
 POINTWISE = frozenset(
     {
         *("Relu", "ReluGrad", "LeakyRelu", "Elu", "Selu", "Sigmoid", "Tanh", "Clip", "Softplus"),
@@ -26,7 +27,7 @@ class Pointwise:
     def __init__(self, rows: Rows):
         self.rows = rows
 
-    def apply(self, node: Node, images: list, inputs: Inputs, image_of: Callable) -> Image | None:
+    def apply(self, node: Node, images: list, inputs: Inputs, image_of: ImageOf) -> Image | None:
         """Return the node on rows; `images` has None for inputs that are not position-major.
 
         `image_of(x)` makes a plain image position-major.
@@ -76,13 +77,13 @@ class Pointwise:
         shape = apply("Shape", image.rows, start=1)
         return apply("Expand", flat, shape, known=image.rows.dims[1:])
 
-    def reduced(self, node: Node, image: Image, axes: list[int], keepdims: bool):
+    def reduced(self, node: Node, image: Image, axes: list[int], keepdims: bool) -> Variable | None:
         """Return the sum or mean of an image over positions, and images if axis 0 is among them."""
         over = sorted(a % 4 for a in axes)
         if over not in ([0, 2, 3], [2, 3]):
             return None
         y = _along(node.op_type, image.rows, 0, image.rows.dims[1:])
-        dims = (image.batch, image.channels, 1, 1)
+        dims: tuple[Dim, ...] = (image.batch, image.channels, 1, 1)
         if over == [0, 2, 3]:
             y = _along(node.op_type, y, 0, (image.channels,))
             dims = (1, *dims[1:])

@@ -6,13 +6,14 @@ next Gather undoes it.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ...graph.node import apply
-from ...graph.variable import Dim, Variable, constant
+from ...graph.variable import Dim, Variable, constant, static
 from ..passes.windows import merged, reshape_dims
 
 TILE = 4  # positions along a side of the tiles that order the positions of a result
@@ -51,9 +52,10 @@ class Image:
         return Image(rows, self.order)
 
 
-def row_major(sizes: Sequence[int]) -> np.ndarray:
+def row_major(sizes: Sequence[Dim]) -> np.ndarray:
     """Return the order of positions in a plain image."""
-    return np.arange(math.prod(sizes)).reshape(tuple(sizes))
+    known = static(sizes)
+    return np.arange(math.prod(known)).reshape(known)
 
 
 def tiled(sizes: Sequence[int], side: int = TILE) -> np.ndarray:
@@ -71,7 +73,7 @@ class Rows:
     def __init__(self, cache: dict):
         self.cache = cache
 
-    def once(self, key: tuple, build):
+    def once(self, key: tuple, build: Callable[[], Any]) -> Any:
         """Return what `build()` returned for this key the first time."""
         key = ("positions", *key)
         if key not in self.cache:
@@ -115,7 +117,7 @@ class Rows:
 def packed(x: Variable) -> Image:
     """Return a plain image [N, C, *sizes] position-major."""
     n, channels, *sizes = x.dims
-    count = math.prod(sizes)
+    count = math.prod(static(sizes))
     flat = reshape_dims(x, [merged(n, channels), count])
     rows = apply("Transpose", flat, perm=[1, 0])
     return Image(_with_channels(rows, (count, n, channels)), row_major(sizes))
@@ -124,7 +126,7 @@ def packed(x: Variable) -> Image:
 def unpacked(image: Image, rows: Rows) -> Variable:
     """Return the plain image."""
     n, channels, *sizes = image.dims
-    count = math.prod(sizes)
+    count = math.prod(static(sizes))
     plain = rows.ordered(image, row_major(sizes)).rows
     flat = reshape_dims(plain, [count, merged(n, channels)])
     flat = apply("Transpose", flat, perm=[1, 0])

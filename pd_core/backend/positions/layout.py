@@ -8,7 +8,7 @@ import numpy as np
 from ... import ops
 from ...graph.node import Node, ancestors, apply
 from ...graph.rewrite import rewrite
-from ...graph.variable import Dim, Inputs, Variable
+from ...graph.variable import Dim, Inputs, Variable, static
 from ..passes.context import Context, Outputs
 from .channels import concatenated, of_channels
 from .choice import CONVERSION, Choice, choices, key_of, parts_of, parts_of_inputs
@@ -78,22 +78,22 @@ class _Layout:
         x, w, y = parts_of_inputs(node, inputs)
         if form == "plain" and x in self.images:
             form = "direct"
-        x_sizes = tuple(x.dims[2:])
+        sizes = static(x.dims[2:])
         if node.op_type == "ConvInputGrad":
             dy = self.image(y)
             if form == "winograd":
-                return self._plain(self.winograd.input_grad(dy, w, g.pads, x_sizes))
-            return self._plain(self.direct.input_grad(dy, w, x_sizes, g))
-        x = x if form == "plain" else self.image(x)
+                return self._plain(self.winograd.input_grad(dy, w, g.pads, sizes))
+            return self._plain(self.direct.input_grad(dy, w, sizes, g))
         if node.op_type == "ConvFilterGrad":
             dy = self.image(y)
             if form == "winograd":
-                return (self.winograd.filter_grad(x, dy, w.dims, g.pads),)
-            return (self.direct.filter_grad(x, dy, w.dims, g),)
+                return (self.winograd.filter_grad(self.image(x), dy, w.dims, g.pads),)
+            source = x if form == "plain" else self.image(x)
+            return (self.direct.filter_grad(source, dy, w.dims, g),)
         if form == "winograd":
-            image = self.winograd.conv(x, w, g.pads, g.sizes)
+            image = self.winograd.conv(self.image(x), w, g.pads, g.sizes)
         else:
-            image = self.direct.conv(x, w, g)
+            image = self.direct.conv(x if form == "plain" else self.image(x), w, g)
         bias = inputs[2] if len(inputs) > 2 else None
         if bias is not None:
             image = image.like(image.rows + self.pointwise.row(bias, image))

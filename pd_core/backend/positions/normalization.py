@@ -4,11 +4,14 @@ import numpy as np
 
 from ... import ops
 from ...graph.node import Node, apply
+from ...graph.variable import Inputs, Variable
 from .elementwise import Pointwise
 from .image import Image
 
 
-def batch_norm(node: Node, x: Image, inputs, pointwise: Pointwise):
+def batch_norm(
+    node: Node, x: Image, inputs: Inputs, pointwise: Pointwise
+) -> tuple[Image, Variable, Variable]:
     """Return the normalized image, and the mean and biased variance of each channel.
 
     The variance is that of centred values, as for plain images.

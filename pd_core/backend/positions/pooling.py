@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ...graph.node import Node, apply
-from ...graph.variable import Inputs, Variable, constant
+from ...graph.variable import Inputs, Variable, constant, static
 from ..passes.relu import masked
 from .direct import Geometry, cells_of, sources_of
 from .image import ABSENT, Image, Rows, tiled
@@ -44,10 +44,11 @@ class Pooling:
             x = self.image_of(inputs[0])
             return self._mean(x, g) if mean else self._max(x, g)
         if mean:
-            x, *_, dy = inputs
-            return self._mean_grad(self.image_of(dy), tuple(x.dims[2:]), g)
-        ties = node.attributes.get("ties", "first")
-        return self._max_grad(*map(self.image_of, inputs), g, ties == "all")
+            dy = self.image_of(inputs[-1])
+            return self._mean_grad(dy, static(inputs[0].dims[2:]), g)
+        all_ties = node.attributes.get("ties", "first") == "all"
+        largest, y, dy = map(self.image_of, inputs)
+        return self._max_grad(largest, y, dy, g, all_ties)
 
     def _max(self, x, g):
         cells = self._cells(x, g)

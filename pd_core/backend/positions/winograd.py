@@ -5,14 +5,15 @@ networks" (2015), with the interpolation points 0, 1, -1, 2, -2 and infinity: ti
 transforms are products with Kronecker squares of the matrices of one axis, of whole rows.
 """
 
+from collections.abc import Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ... import ops
 from ...graph.node import apply, composite
-from ...graph.variable import Variable, constant
+from ...graph.variable import Dim, Variable, constant, static
 from ..passes.windows import merged
 from .image import ABSENT, Image, Rows, tiled
 
@@ -57,14 +58,16 @@ class Winograd:
     def __init__(self, rows: Rows):
         self.rows = rows
 
-    def conv(self, x: Image, w: Variable, pads, sizes) -> Image:
+    def conv(self, x: Image, w: Variable, pads: Sequence[int], sizes: Sequence[int]) -> Image:
         """Return x convolved with w; `pads` are zeros before each axis, `sizes` of the result."""
         r = int(w.dims[2])
         u = self._filters(w)
         products = _product(self._tiles(x, r, pads, sizes), u, "transB")
         return self._result(products, x, r, int(w.dims[0]), sizes)
 
-    def input_grad(self, dy: Image, w: Variable, pads, sizes) -> Image:
+    def input_grad(
+        self, dy: Image, w: Variable, pads: Sequence[int], sizes: Sequence[int]
+    ) -> Image:
         """Return the gradient of an image of these sizes: each step of `conv` transposed."""
         r, channels = int(w.dims[2]), int(w.dims[1])
         m = SIDE + 1 - r
@@ -88,9 +91,11 @@ class Winograd:
                 terms.append(self.rows.take(cells, index))
         return Image(apply("Sum", *terms, known=terms[0].dims), order)
 
-    def filter_grad(self, x: Image, dy: Image, dims, pads) -> Variable:
+    def filter_grad(
+        self, x: Image, dy: Image, dims: Sequence[Dim], pads: Sequence[int]
+    ) -> Variable:
         """Return the gradient of filters of these dims."""
-        filters, channels, r, _ = dims
+        filters, channels, r, _ = static(dims)
         du = _product(self._slopes(dy, r), self._tiles(x, r, pads, dy.sizes), "transA")
         du = _reshaped(du, [SIDE * SIDE, -1], (SIDE * SIDE, filters * channels))
         dw = _left(transforms(r).filters.T, du)
@@ -190,9 +195,9 @@ def _product(a, b, transposed=""):
     dims = (a.dims[0], rows, columns)
     if not transposed:
         return apply("MatMul", a, b, known=dims)
-    types = [(dims, np.float32)]
-    domain = "com.microsoft"
-    return composite("FusedMatMul", a, b, types=types, domain=domain, **{transposed: 1})
+    types = [(dims, np.dtype(np.float32))]
+    turned: dict[str, Any] = {transposed: 1}
+    return composite("FusedMatMul", a, b, types=types, domain="com.microsoft", **turned)
 
 
 def _reshaped(x, target, dims):

@@ -86,7 +86,7 @@ def test_exact_convolutions_by_session_and_environment(monkeypatch):
     assert pd.Session(exact_convolutions=False).backend.layouts
 
 
-def test_a_session_with_exact_convolutions_has_programs_of_its_own():
+def test_exact_convolutions_have_programs_of_their_own():
     image = pd.Variable([None, 64, 16, 16])
     y = pd.conv2d(image, 64, 3, padding=1)
     feeds = {image: np.random.default_rng(0).normal(size=(8, 64, 16, 16))}
