@@ -9,9 +9,9 @@ import numpy as np
 
 from ... import ops
 from ...graph.node import Node, apply
-from ...graph.variable import Inputs
+from ...graph.variable import Inputs, constant
 from .context import Context, Outputs
-from .scatter import added_rows, added_flat
+from .scatter import added_flat, added_rows
 
 _BLOCK = 32  # rows; of 16, 32 and 64 the fastest
 _FEWEST = 1 << 18  # numbers from which it is faster
@@ -47,7 +47,8 @@ def _sum_by_index(index, values, height):
     short = ops.cast(blocks, np.int32) if height <= _LARGEST else blocks
     is_same = ops.equal(ops.unsqueeze(short, 2), ops.unsqueeze(short, 1))
     sums = ops.matmul(ops.cast(is_same, values.dtype), rows)  # at each row, those like it
-    flat = ops.concat([_reshaped(sums, -1, width), np.zeros((1, width), values.dtype)])
+    none = constant(np.zeros((1, width)), values.dtype)
+    flat = ops.concat([_reshaped(sums, -1, width), none])
     table = ops.gather(flat, ops.where(last < 0, ops.size(ordered), last))
     return _with_borders(table, blocks, sums)
 
