@@ -55,7 +55,6 @@ def _sum_by_index(index, values, height):
 
 def _with_borders(table, blocks, sums):
     """Add what a block has of an index that the next one begins with; the table has the last."""
-    height, width = table.dims
     ends = ops.slice(blocks, [0, _BLOCK - 1], [-1, _BLOCK], [0, 1])
     starts = ops.slice(blocks, [1, 0], [_LARGEST, 1], [0, 1])
     rows = ops.squeeze(ops.slice(sums, [0, _BLOCK - 1], [-1, _BLOCK], [0, 1]), [1])
