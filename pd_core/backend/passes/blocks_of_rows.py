@@ -9,7 +9,7 @@ import numpy as np
 
 from ... import ops
 from ...graph.node import Node, apply
-from ...graph.variable import Inputs, constant
+from ...graph.variable import Inputs, constant, static
 from .context import Context, Outputs
 from .scatter import added_flat, added_rows
 
@@ -27,7 +27,7 @@ def add_rows_in_blocks(node: Node, inputs: Inputs, context: Context) -> Outputs:
     if added is None:
         return None
     column, values, height = added
-    rows, width = context.size(values.dims[0], 0), values.dims[1]
+    rows, (width,) = context.size(values.dims[0]) or 0, static(values.dims[1:])
     if rows * width < _FEWEST or values.dtype not in (np.float32, np.float64):
         return None
     index = ops.reshape(column, [-1])

@@ -6,7 +6,7 @@ from onnx import TensorProto
 from ... import ops
 from ...graph.node import Node, apply, refined
 from ...graph.rewrite import is_output_of
-from ...graph.variable import Inputs, Variable
+from ...graph.variable import Inputs, Variable, static
 from .context import Context, Outputs
 
 _LARGEST = np.iinfo(np.int32).max
@@ -72,7 +72,7 @@ def add_rows(node: Node, inputs: Inputs, context: Context) -> Outputs:
 
 def added_flat(x: Variable, column: Variable, values: Variable) -> Variable:
     """Return x [V, W] plus the rows of values [N, W] at the index of each, [N, 1], added flat."""
-    height, width = x.dims
+    height, (width,) = x.dims[0], static(x.dims[1:])
     columns, total = np.arange(width, dtype=np.int64), None
     if isinstance(height, int):
         total = height * width
@@ -99,6 +99,8 @@ def added_rows(inputs: Inputs) -> tuple[Variable, Variable, int] | None:
     column, width = starts.node.inputs
     size, known = x.dims[0], values.dims[-1]
     if values.rank != 2 or not isinstance(size, int) or not is_zero(x):
+        return None
+    if not isinstance(known, int) or not known:
         return None
     if not _equals(width, known) or not _equals(columns, np.arange(known)):
         return None
