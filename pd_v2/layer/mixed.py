@@ -164,8 +164,8 @@ def _times(x, w, size):
 
 
 def _lookup(ids, w, size):
-    valid = pd.unsqueeze(ids >= 0, 1)
-    return pd.where(valid, pd.gather(w, pd.maximum(ids, 0)), 0.0)
+    valid = pd.cast(pd.unsqueeze(ids >= 0, 1), w.dtype)
+    return pd.gather(w, pd.maximum(ids, 0)) * valid  # `where` takes twice as long
 
 
 # ---- layers of projections

@@ -10,6 +10,7 @@ from . import portable
 from .affine import channel_affine
 from .attention import attention
 from .blocked import blocked_kernels
+from .blocks_of_rows import add_rows_in_blocks
 from .bytes import BYTEWISE, in_bytes
 from .chains import reassociated
 from .context import each_node
@@ -100,6 +101,7 @@ CPU = (
     each_node(dict.fromkeys(BYTEWISE, in_bytes)),
     each_node({"Add": channel_affine}),
     each_node({"Sub": momentum_gemm}),
+    each_node({"ScatterElements": add_rows_in_blocks}),
     each_node(dict.fromkeys(("Conv", "Relu"), blocked_kernels), frozenset({"Conv"})),
 )
 CUDA = ()  # none so far

@@ -6,7 +6,7 @@ from onnx import TensorProto
 from ... import ops
 from ...graph.node import Node, apply, refined
 from ...graph.rewrite import is_output_of
-from ...graph.variable import Inputs, Variable
+from ...graph.variable import Inputs, Variable, static
 from .context import Context, Outputs
 
 _LARGEST = np.iinfo(np.int32).max
@@ -38,7 +38,7 @@ def _is_scattered(x):
 
 def is_zero(x: Variable) -> bool:
     """Whether x holds zeros only, as far as the graph shows."""
-    if x.value is None and is_output_of(x, "Expand"):
+    while x.value is None and (is_output_of(x, "Expand") or is_output_of(x, "Reshape")):
         x = x.node.inputs[0]
     return x.value is not None and not x.value.any()
 
@@ -65,9 +65,14 @@ def add_rows(node: Node, inputs: Inputs, context: Context) -> Outputs:
     column = _column(index)
     if column is None or x.rank != 2 or node.attributes.get("axis", 0) != 0:
         return None
-    height, width = x.dims
-    if not isinstance(width, int) or values.dims[1] != width:
+    if not isinstance(x.dims[1], int) or values.dims[1] != x.dims[1]:
         return None
+    return (added_flat(x, column, values),)
+
+
+def added_flat(x: Variable, column: Variable, values: Variable) -> Variable:
+    """Return x [V, W] plus the rows of values [N, W] at the index of each, [N, 1], added flat."""
+    height, (width,) = x.dims[0], static(x.dims[1:])
     columns, total = np.arange(width, dtype=np.int64), None
     if isinstance(height, int):
         total = height * width
@@ -76,7 +81,34 @@ def add_rows(node: Node, inputs: Inputs, context: Context) -> Outputs:
             columns = columns.astype(np.int32)
     index = _flat(column * width + columns)
     y = ops.scatter_add(_flat(x, total), index, _flat(values))
-    return (apply("Reshape", y, np.array([-1, width], np.int64), known=x.dims),)
+    return apply("Reshape", y, np.array([-1, width], np.int64), known=x.dims)
+
+
+def added_rows(inputs: Inputs) -> tuple[Variable, Variable, int] | None:
+    """Return the index [N, 1], the rows [N, W] and the height V that `added_flat` was given.
+
+    `inputs` are those of its ScatterElements. None for any other, and if x is not of zeros.
+    """
+    x, index, values = inputs
+    if not all(is_output_of(v, "Reshape") for v in (index, values)):
+        return None
+    offsets, values = index.node.inputs[0], values.node.inputs[0]
+    if not is_output_of(offsets, "Add") or not is_output_of(offsets.node.inputs[0], "Mul"):
+        return None
+    starts, columns = offsets.node.inputs
+    column, width = starts.node.inputs
+    size, known = x.dims[0], values.dims[-1]
+    if values.rank != 2 or not isinstance(size, int) or not is_zero(x):
+        return None
+    if not isinstance(known, int) or not known:
+        return None
+    if not _equals(width, known) or not _equals(columns, np.arange(known)):
+        return None
+    return column, values, size // known
+
+
+def _equals(x, value):
+    return x.value is not None and np.array_equal(x.value, value)
 
 
 def _column(index):

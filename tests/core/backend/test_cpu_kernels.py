@@ -8,7 +8,7 @@ import pytest
 import pd_core as pd
 from pd_core import ops
 from pd_core.backend import ort, program
-from pd_core.backend.passes import CPU, blocked
+from pd_core.backend.passes import CPU, blocked, blocks_of_rows
 from pd_core.backend.passes.affine import channel_affine
 from pd_core.backend.passes.blocked import DOMAIN, block_size_of
 from pd_core.backend.passes.bytes import in_bytes
@@ -310,3 +310,52 @@ def test_sums_of_bytes_do_not_overflow(factor, more, as_bytes, rng):
     np.testing.assert_array_equal(
         pd.eval(made, {x: [-1, 1, 2]}), [more, factor + more, factor + more]
     )
+
+
+# the height of a table, the rows that are read, whether they are added by blocks
+LOOKUPS = {
+    "often and rarely": (7, [5] * 70 + [0] * 33 + [6, 2, 2] + [5] * 40, True),
+    "from the end": (40, [-1, 3, 39, -40, 3, 0] * 9, True),
+    "a block": (40, list(range(32)), True),
+    "a row": (5, [3], True),
+    "few numbers": (5, [3, 1, 3], False),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("height, rows, in_blocks", LOOKUPS.values(), ids=LOOKUPS)
+def test_table_gradients_by_blocks(height, rows, in_blocks, dtype, rng, monkeypatch):
+    monkeypatch.setattr(blocks_of_rows, "_FEWEST", 1 if in_blocks else 100)
+    index, weight = pd.Variable(["n"], dtype="int64"), pd.Variable(["n", 3], dtype=dtype)
+    table = pd.Variable([height, 3], dtype=dtype)
+    cost = pd.reduce_sum(pd.square(pd.gather(table, index)) * weight)
+    (first,) = pd.gradients(cost, [table])
+    (second,) = pd.gradients(pd.reduce_sum(first * first), [table])
+    feeds = {index: np.array(rows), weight: rng.standard_normal((len(rows), 3)).astype(dtype)}
+    feeds[table] = rng.standard_normal((height, 3)).astype(dtype)
+    sums = np.zeros((height, 3))
+    np.add.at(sums, feeds[index], feeds[weight])
+    got = pd.eval([first, second], feeds)
+    np.testing.assert_allclose(got[0], 2 * sums * feeds[table], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(got[1], 8 * sums**2 * feeds[table], rtol=1e-5, atol=1e-4)
+    kinds = [kind for _, kind in tuned([first], feeds)]
+    assert kinds.count("TopK") == in_blocks
+    for empty in (index, weight):
+        feeds[empty] = feeds[empty][:0]
+    assert not pd.eval(first, feeds).any()
+
+
+def test_other_tables_are_added_to_as_before(rng, monkeypatch):
+    """A table that is not of zeros, one of integers, and one of unknown height."""
+    monkeypatch.setattr(blocks_of_rows, "_FEWEST", 1)
+    index = pd.Variable(["n"], dtype="int64")
+    for height, dtype, zeros in ((9, "float32", False), (9, "int64", True), ("v", "float32", True)):
+        table, rows = pd.Variable([height, 2], dtype=dtype), pd.Variable(["n", 2], dtype=dtype)
+        column = ops.expand_like(ops.reshape(index, [-1, 1]), rows)
+        y = ops.scatter_add(ops.zeros_like(table) if zeros else table, column, rows)
+        feeds = {index: np.array([4, 4, 1]), rows: rng.integers(0, 9, (3, 2)).astype(dtype)}
+        feeds[table] = np.ones((9, 2), dtype)
+        assert "TopK" not in [kind for _, kind in tuned([y], feeds)]
+        wanted = feeds[table] * (not zeros)
+        np.add.at(wanted, feeds[index], feeds[rows])
+        np.testing.assert_array_equal(pd.eval(y, feeds), wanted)
