@@ -102,7 +102,7 @@ WRITERS = {
     *("shutil.make_archive", "shutil.unpack_archive", "os.truncate", "logging.FileHandler"),
     *("tempfile.mkstemp", "tempfile.mkdtemp", "tempfile.TemporaryFile"),
     *("tempfile.NamedTemporaryFile", "tempfile.TemporaryDirectory", "tempfile.mktemp"),
-    "tensorboardX.event_file_writer.EventsWriter",
+    *("tensorboardX.event_file_writer.EventsWriter", "sqlite3.connect"),
 }
 FOLDERS = {"pd_core.files.folders.atomic_folder"}
 READING = {"os.O_RDONLY", "os.O_NOFOLLOW", "os.O_NONBLOCK", "os.O_CLOEXEC", "os.O_DIRECTORY"}
