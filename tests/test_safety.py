@@ -6,10 +6,13 @@ Ruff's security rules (S in pyproject.toml) look for the rest.
 
 import ast
 import builtins
+import json
+import re
+from configparser import ConfigParser
 
 import pytest
 
-from tests.test_house import CORE, FACE, bindings, check_exceptions, nodes, own_module
+from tests.test_house import CORE, FACE, ROOT, bindings, check_exceptions, nodes, own_module
 
 # What runs what it is given: code, pickles, modules, commands.
 RUNNERS = {
@@ -142,6 +145,10 @@ WRITES = {
     "pd_v2.job.private_files: shutil.copyfile(source, private)": "into that folder",
     "pd_v2.job.private_files: shutil.move(source, private)": "into that folder",
     "pd_v2.job.output: os.open(path, os.O_WRONLY)": "the null device",
+    # databases, whose transactions are atomic
+    "pd_v2.master.ledger: sqlite3."
+    "connect(path, timeout=30, isolation_level=None, check_same_thread=False)": "the state",
+    "pd_v2.master.journal: sqlite3.connect(address, uri=True, timeout=30)": "read only",
     # open and its relatives, as Python 2 has them
     "pd_v2.python2.shims.archives: "
     ".open(name, mode, raw_stream(fileobj), *args, **keywords)": PROGRAM,
@@ -295,3 +302,42 @@ def test_what_writes_files_is_seen(text, tmp_path, monkeypatch):
 def test_reading_and_calling_are_no_risk(text, tmp_path, monkeypatch):
     path = source(tmp_path, monkeypatch, text)
     assert [*runs(path), *writes(path)] == []
+
+
+def pinned(name):
+    """{package: version} of a file of constraints."""
+    lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+    return dict(line.split("==") for line in lines if not line.startswith("#"))
+
+
+def test_the_oldest_versions_are_those_of_setup():
+    setup = ConfigParser()
+    setup.read(ROOT / "setup.cfg", encoding="utf-8")
+    required = setup["options"]["install_requires"].split("\n")
+    bounds = dict(re.match(r"([\w-]+)>=([\d.]+)", line).groups() for line in required if line)
+    assert bounds.pop("onnxruntime-gpu") == bounds["onnxruntime"]
+    assert pinned("tests/oldest.txt") == bounds
+
+
+def test_the_constraints_allow_the_oldest_versions():
+    def numbers(version):
+        return tuple(map(int, version.split(".")))
+
+    newest, oldest = pinned("docs/constraints.txt"), pinned("tests/oldest.txt")
+    assert all(numbers(newest[name]) >= numbers(oldest[name]) for name in oldest)
+
+
+def test_the_sbom_lists_the_constraints():
+    text = (ROOT / "docs" / "sbom.json").read_text(encoding="utf-8")
+    components = {c["name"]: c["version"] for c in json.loads(text)["components"]}
+    newest = pinned("docs/constraints.txt")
+    del newest["onnxruntime"]  # the same module as onnxruntime-gpu, and the same version
+    assert components == newest
+    assert re.findall(r"\w+://[^/]+", text) == ["http://cyclonedx.org"]
+
+
+def test_what_security_links_to_is_there():
+    text = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)#]+)", text) + re.findall(r"`(pd_\w+/[\w/.]+)`", text)
+    assert len(links) > 8
+    assert [link for link in links if not (ROOT / link).exists()] == []
