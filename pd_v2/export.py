@@ -62,7 +62,7 @@ def script_layer(module, text):
     if text in layers:
         return layers[text]
     try:
-        layer = eval(text, vars(module))
+        layer = eval(text, vars(module))  # noqa: S307  of the caller's own script
     except (NameError, SyntaxError) as error:
         raise ValueError(f"--layer {text}: {error}; {_listed(module, layers)}") from None
     if not isinstance(layer, Layer):

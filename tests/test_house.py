@@ -281,6 +281,7 @@ def test_tests_outside_the_packages_are_few():
         "test_docs",
         "test_house",
         "test_recipes",
+        "test_safety",
         "test_tiny",
     }
     assert list((ROOT / "tests" / "core").glob("test_*.py")) == []

@@ -77,7 +77,7 @@ def allgather(value: T) -> list[T]:
     world.meet(ALLGATHER, Description())
     data = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
     every = world.recovering(lambda: world.gather_bytes(data, "allgather()"))
-    return [pickle.loads(each) for each in every]
+    return [pickle.loads(each) for each in every]  # noqa: S301  the ranks trust each other
 
 
 def set_batch_size(samples: float | None) -> None:

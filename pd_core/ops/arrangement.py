@@ -18,6 +18,7 @@ from .shape import (
     concat,
     expand,
     reshape,
+    reshape_like,
     shape_of,
     size_of,
     slice,
@@ -42,7 +43,7 @@ def tile(x: Operand, repeats: Operand) -> Variable:
     counts = np.atleast_1d(np.asarray(repeats)).tolist()
     counts = [1] * (x.rank - len(counts)) + counts
     if len(counts) > x.rank:
-        x = reshape(x, concat([whole([1] * (len(counts) - x.rank)), shape_of(x)]))
+        x = unsqueeze(x, list(range(len(counts) - x.rank)))
     return apply("Tile", x, whole(counts))
 
 
@@ -59,7 +60,8 @@ def repeat(x: Operand, count: int, axis: int = 0) -> Variable:
         slice(shape_of(x), [a], [b], [0])
         for a, b in ((0, axis), (axis, axis + 1), (axis + 1, _LAST))
     )
-    return reshape(wide, concat([head, size * count, tail]))
+    # a size of 0 is meant: without allowzero it would be that of the same axis of `wide`
+    return apply("Reshape", wide, concat([head, size * count, tail]), allowzero=1)
 
 
 @op
@@ -117,7 +119,7 @@ def roll(x: Operand, shift: int | Sequence[int], axis: Axes | None = None) -> Va
     x = constant(x)
     if axis is None:
         flat = roll(reshape(x, [-1]), int(np.sum(shift)), 0)
-        return reshape(flat, list(x.dims) if x.is_static else shape_of(x))
+        return reshape_like(flat, x)
     shifts, axes = np.broadcast_arrays(shift, axis)
     for s, a in zip(shifts.reshape(-1).tolist(), axes.reshape(-1).tolist(), strict=True):
         a = axis_of(x, a)

@@ -19,7 +19,7 @@ from .shape import (
     concat,
     expand_like,
     reshape,
-    shape_of,
+    reshape_like,
     size,
     slice,
     transpose,
@@ -98,11 +98,11 @@ def _written(x, key, value, reduction):
     if x.is_static:
         positions = constant(np.arange(np.prod(x.dims, dtype=int)).reshape(x.dims))
     else:
-        positions = reshape(arange(size(x)), shape_of(x))
+        positions = reshape_like(arange(size(x)), x)
     positions = _read(positions, _entries(x, key))
     value = expand_like(constant(value, x.dtype), positions)
     flat = scatter(reshape(x, [-1]), reshape(positions, [-1]), reshape(value, [-1]), 0, reduction)
-    return reshape(flat, list(x.dims) if x.is_static else shape_of(x))
+    return reshape_like(flat, x)
 
 
 # ---- the entries of a key

@@ -284,7 +284,7 @@ def _sendable(error):
     if error is None:
         return None
     try:
-        pickle.loads(pickle.dumps(error))
+        pickle.loads(pickle.dumps(error))  # noqa: S301  its own error
     except Exception:
         return RuntimeError(f"rank 0: {type(error).__name__}: {error}")
     return error

@@ -88,7 +88,7 @@ def __reader_creator__(rand_seed=0, test_ratio=0.1, is_test=False):
     films = {index: movie.value() for index, movie in MOVIE_INFO.items()}
 
     def samples():
-        draw = random.Random(rand_seed).random
+        draw = random.Random(rand_seed).random  # noqa: S311  the split of 2017
         for user, movie, rating in zip(*ratings(), strict=True):
             if (draw() < test_ratio) == is_test:
                 index, categories, title = films[movie]

@@ -37,7 +37,7 @@ def share_hash_seed():
     """
     if pd.distributed.is_launched() and _HASH_SEED not in os.environ:
         os.environ[_HASH_SEED] = "0"
-        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606  itself
 
 
 def join(all_output=False, own_files=False, shared=()):

@@ -20,7 +20,7 @@ def start(workers, arguments):
     command, environment = prepared(workers, arguments)
     sys.stdout.flush()
     sys.stderr.flush()
-    os.execve(command[0], command, environment)
+    os.execve(command[0], command, environment)  # noqa: S606  no shell
 
 
 def prepared(workers, arguments):
@@ -51,5 +51,6 @@ def _mpiexec():
 
 
 def _is_open_mpi(mpiexec):
-    text = subprocess.run([mpiexec, "--version"], capture_output=True, text=True).stdout
+    command = [mpiexec, "--version"]
+    text = subprocess.run(command, capture_output=True, text=True).stdout  # noqa: S603  no shell
     return any(name in text for name in ("Open MPI", "OpenRTE", "PRRTE"))

@@ -50,7 +50,7 @@ class Master:
     def _start(self, listen):
         root = str(Path(__file__).resolve().parents[2])
         path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
-        return subprocess.Popen(
+        return subprocess.Popen(  # noqa: S603  this package's own command
             [sys.executable, "-m", "pd_v2", "master", "--listen", listen, *self._command],
             env=os.environ | {"PYTHONPATH": path},
             stdin=subprocess.PIPE,  # closed by the system when this process ends

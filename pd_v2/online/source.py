@@ -201,7 +201,7 @@ def _resolved(address):
         raise TypeError(f"online: an address is a pair (host, port), not {address!r}")
     if not 0 <= address[1] <= 65535:
         raise ValueError(f"online: a port is from 0 to 65535, not {address[1]}")
-    host = address[0] or "0.0.0.0"
+    host = address[0] or "0.0.0.0"  # noqa: S104  _require_token guards it
     family, _, _, _, bound = socket.getaddrinfo(host, address[1], type=socket.SOCK_STREAM)[0]
     return family, bound
 

@@ -219,4 +219,4 @@ def execute(program, path, module):
 def execute_in(program, path, names):
     """Run a Program in a namespace."""
     names["__builtins__"] = builtins_of(program)
-    exec(compile_program(program, path), names)
+    exec(compile_program(program, path), names)  # noqa: S102  the program that the user runs

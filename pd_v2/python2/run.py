@@ -103,7 +103,7 @@ def _run_spec(spec, module):
     module.__file__ = spec.origin
     if isinstance(spec.loader, LocalLoader):
         return _execute(spec.loader.load, module)
-    exec(spec.loader.get_code(spec.name), vars(module))
+    exec(spec.loader.get_code(spec.name), vars(module))  # noqa: S102  the user's program
 
 
 def _execute(load, module, filename=None):

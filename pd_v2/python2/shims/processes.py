@@ -34,7 +34,7 @@ def _os(os):
 def _popen(command, mode="r", buffering=-1):
     """Open a pipe from a shell command, or to it with mode "w"."""
     end = "stdin" if mode.startswith("w") else "stdout"
-    started = subprocess.Popen(
+    started = subprocess.Popen(  # noqa: S602  the program asks for a shell, as in Python 2
         as_text(command), shell=True, env=process.child_environment(None), **{end: subprocess.PIPE}
     )
     pipe = _Pipe.wrap(getattr(started, end), mode)

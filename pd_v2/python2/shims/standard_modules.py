@@ -228,7 +228,7 @@ class _SharedRandom(_Random):
         self.gauss_next = None  # the inherited __init__ would seed the shared generator
 
     def random(self):
-        return random.random()
+        return random.random()  # noqa: S311  it is the program's
 
     def getrandbits(self, count):
         return random.getrandbits(count)

@@ -94,8 +94,8 @@ def _restart(options, target):
     if os.name == "nt":  # exec would end the process that the program waits for
         import subprocess
 
-        os._exit(subprocess.call(command))
-    os.execv(sys.executable, command)
+        os._exit(subprocess.call(command))  # noqa: S603  itself
+    os.execv(sys.executable, command)  # noqa: S606  itself
 
 
 def _do_nothing():
