@@ -22,8 +22,7 @@ from .base import NO_SEAM, Graph, Seam, SeamExchange
 from .graph_optimizers import idle_optimizers
 from .over_ranks import sum_over_ranks
 from .parts import parts
-from .passes import CPU, CUDA
-from .passes.blocked import block_size_of, probe
+from .passes import CPU, CUDA, blocked, scaled_sums
 from .passes.device import for_device
 
 
@@ -92,18 +91,31 @@ def session(
 @cache
 def block_size() -> int:
     """Return the channels per block of the CPU's kernels for blocked images; 0 without them."""
-    model, image = probe()
+    output = _probed(*blocked.probe())
+    return 0 if output is None else blocked.block_size_of(output)
+
+
+@cache
+def contributed() -> frozenset[str]:
+    """Return those of the operators outside ONNX that passes use, and that the CPU has."""
+    output = _probed(*scaled_sums.probe())
+    return frozenset() if output is None else frozenset([scaled_sums.KERNEL])
+
+
+def _probed(model, x):
+    """The output of a model with one operator; None if the runtime does not have it."""
     try:
-        (output,) = session(model).run(None, {"x": image})
-    except (errors.NotImplemented, errors.InvalidGraph, errors.Fail):  # no such kernels
-        return 0
-    return block_size_of(output)
+        return session(model).run(None, {"x": x})[0]
+    except (errors.NotImplemented, errors.InvalidGraph, errors.Fail):
+        return None
 
 
 def _parts(graph, seam, device):
     """The stages of a graph, as models for a device."""
-    passes, block = (CPU, block_size()) if device == "cpu" else (CUDA, 0)
-    return parts(graph, seam, partial(for_device, passes=passes, block=block))
+    tune = partial(for_device, passes=CUDA)
+    if device == "cpu":
+        tune = partial(for_device, passes=CPU, block=block_size(), contributed=contributed())
+    return parts(graph, seam, tune)
 
 
 class OrtBackend:
