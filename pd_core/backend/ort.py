@@ -24,6 +24,7 @@ from .over_ranks import sum_over_ranks
 from .parts import parts
 from .passes import CPU, CUDA, blocked, scaled_sums
 from .passes.device import for_device
+from .positions import positions
 
 
 def _cores():
@@ -119,14 +120,18 @@ def _parts(graph, seam, device):
 
 
 class OrtBackend:
-    """ONNX Runtime on one device."""
+    """ONNX Runtime on one device.
 
-    def __init__(self, device: str = "cpu"):
+    With `exact_convolutions` none is computed by Winograd's filtering, which rounds more.
+    """
+
+    def __init__(self, device: str = "cpu", exact_convolutions: bool = False):
         if device == "cuda":
             device = "cuda:0"
         if device != "cpu" and device not in devices():
             raise PlaceError(f"there is no device {device!r} here; there is {', '.join(devices())}")
         self.device = device
+        self.layouts = (positions,) if device == "cpu" and not exact_convolutions else ()
 
     def values(self) -> "OrtValues":
         """Return an empty set of values on the device."""
