@@ -23,8 +23,7 @@ from .bound import Bound
 from .graph_optimizers import idle_optimizers
 from .over_ranks import sum_over_ranks
 from .parts import parts
-from .passes import CPU, CUDA
-from .passes.blocked import block_size_of, probe
+from .passes import CPU, CUDA, blocked, scaled_sums
 from .passes.device import for_device
 from .positions import positions
 
@@ -94,18 +93,30 @@ def session(
 @cache
 def block_size() -> int:
     """Return the channels per block of the CPU's kernels for blocked images; 0 without them."""
-    model, image = probe()
+    output = _probed(*blocked.probe())
+    return 0 if output is None else blocked.block_size_of(output)
+
+
+@cache
+def contributed() -> frozenset[str]:
+    """Return those of the operators outside ONNX that passes use, and that the CPU has."""
+    output = _probed(*scaled_sums.probe())
+    return frozenset() if output is None else frozenset([scaled_sums.KERNEL])
+
+
+def _probed(model, x):
+    """The output of a model with one operator; None if the runtime does not have it."""
     try:
-        (output,) = session(model).run(None, {"x": image})
-    except (errors.NotImplemented, errors.InvalidGraph, errors.Fail):  # no such kernels
-        return 0
-    return block_size_of(output)
+        return session(model).run(None, {"x": x})[0]
+    except (errors.NotImplemented, errors.InvalidGraph, errors.Fail):
+        return None
 
 
 def _prepare(device):
     """The function from a graph to the same with the operators of a device."""
-    passes, block = (CPU, block_size()) if device == "cpu" else (CUDA, 0)
-    return partial(for_device, passes=passes, block=block)
+    if device == "cpu":
+        return partial(for_device, passes=CPU, block=block_size(), contributed=contributed())
+    return partial(for_device, passes=CUDA)
 
 
 def _parts(graph, seam, device):

@@ -32,6 +32,7 @@ from .pooling import avg_pool_grad, max_pool, max_pool_grad, max_pool_pick, sum_
 from .random import uniform
 from .recurrent import steps_first
 from .relu import exchange_relu_and_pool, relu_grad
+from .scaled_sums import scaled_sum
 from .scatter import add_rows, scattered_once
 from .sequence import (
     pack_chunks,
@@ -102,6 +103,7 @@ CPU = (
     each_node({"Add": channel_affine}),
     each_node({"Sub": momentum_gemm}),
     each_node({"ScatterElements": add_rows_in_blocks}),
+    each_node(dict.fromkeys(("Add", "Sub"), scaled_sum)),
     each_node(dict.fromkeys(("Conv", "Relu"), blocked_kernels), frozenset({"Conv"})),
 )
 CUDA = ()  # none so far

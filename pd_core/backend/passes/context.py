@@ -22,8 +22,9 @@ class Context:
     sizes of the feeds, named ones included. `seed` is the int64 input of a program that
     draws random numbers: a row (session seed, step) for each of the keys `draws`, which may follow
     in a third column. `block` is the number of
-    channels in a block of the CPU's convolution kernels, 0 if it has none. `cache` keeps what a
-    rule has built in this walk and may use again.
+    channels in a block of the CPU's convolution kernels, 0 if it has none. `contributed` are the
+    operators outside ONNX that the runtime has. `cache` keeps what a rule has built in this walk
+    and may use again.
     """
 
     targets: tuple[Variable, ...] = ()
@@ -32,6 +33,7 @@ class Context:
     seed: Variable | MaybeNone = None
     draws: tuple[int, ...] = ()
     block: int = 0
+    contributed: frozenset[str] = frozenset()
     cache: dict = field(default_factory=dict, init=False, repr=False)
 
     @cached_property

@@ -7,9 +7,14 @@ from ..base import Graph
 from .context import Context, Pass, apply_passes
 
 
-def for_device(graph: Graph, passes: tuple[Pass, ...], block: int = 0) -> Graph:
+def for_device(
+    graph: Graph,
+    passes: tuple[Pass, ...],
+    block: int = 0,
+    contributed: frozenset[str] = frozenset(),
+) -> Graph:
     """Return the same program after the passes of a device."""
-    context = Context(sizes=graph.sizes, block=block)
+    context = Context(sizes=graph.sizes, block=block, contributed=contributed)
     with fresh_names():
         outputs = apply_passes(graph.outputs, passes, context)
     count = len(graph.fetches)

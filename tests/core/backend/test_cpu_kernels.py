@@ -120,7 +120,7 @@ def test_without_such_kernels_nothing_is_blocked():
 def test_a_runtime_without_these_operators_has_no_blocks(monkeypatch):
     model, image = blocked.probe()
     unknown = model.replace(b"ReorderInput", b"RearrangeXYZ")
-    monkeypatch.setattr(ort, "probe", lambda: (unknown, image))
+    monkeypatch.setattr(blocked, "probe", lambda: (unknown, image))
     assert ort.block_size.__wrapped__() == 0
 
 
