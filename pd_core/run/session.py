@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike
 
 from ..backend import program
 from ..backend.base import NO_SEAM, Backend
-from ..backend.ort import OrtBackend, devices
+from ..backend.devices import cuda_devices
+from ..backend.ort import OrtBackend
 from ..backend.reference import ReferenceBackend
 from ..graph.errors import (
     BackendError,
@@ -67,8 +68,8 @@ class Recorded(Protocol):
 class Session:
     """The values of persistent variables on one device, and evaluation with them.
 
-    `device` is `cpu`, `cuda:0`, …, `auto` (CUDA if there is any, else the CPU and a warning) or
-    `reference` (ONNX's own evaluator, slow). The same graph in two sessions has two sets of
+    `device` is one of `pd.devices()`, such as `cpu` or `cuda:0`, or `auto` (CUDA if there is any,
+    else the CPU and a warning) or `reference` (ONNX's own evaluator, slow). The same graph in two sessions has two sets of
     values. `seed` determines initial values and random draws. `check_numerics` checks every
     evaluation, as the context `pd.check_numerics()` does. `exact_convolutions` keeps a CPU from
     computing convolutions by Winograd's filtering, which is faster and rounds more: about 1e-5 of
@@ -101,7 +102,7 @@ class Session:
 
     @property
     def device(self) -> str:
-        """The name of the device, `cpu` or `cuda:0`."""
+        """The name of the device, such as `cpu` or `cuda:0`."""
         return self.backend.device
 
     @concise
@@ -490,7 +491,7 @@ def _backend(device, exact):
     if device == "reference":
         return ReferenceBackend()
     if device == "auto":
-        cuda = devices()[1:]
+        cuda = cuda_devices()
         if not cuda:
             warnings.warn("there is no CUDA device here, the CPU is used", stacklevel=3)
         device = cuda[0] if cuda else "cpu"
