@@ -81,7 +81,7 @@ def devices() -> list[str]:
     `webgpu:gpu`: those of the installed wheel, of packages called `onnxruntime_ep_…`, and of
     `register_devices`. UserWarning for a package whose library cannot be loaded.
     """
-    return list(_devices())
+    return list(all_devices())
 
 
 def device(name: str) -> Device:
@@ -90,10 +90,10 @@ def device(name: str) -> Device:
         return CPU
     if isinstance(name, str):
         cuda = _cuda_devices()
-        found = cuda.get("cuda:0" if name == "cuda" else name) or _found(name, _devices())
+        found = cuda.get("cuda:0" if name == "cuda" else name) or _found(name, all_devices())
         if found is not None:
             return found
-    raise PlaceError(f"there is no device {name!r} here; there is {', '.join(_devices())}")
+    raise PlaceError(f"there is no device {name!r} here; there is {', '.join(all_devices())}")
 
 
 def register_devices(library_path: str | os.PathLike) -> list[str]:
@@ -104,10 +104,10 @@ def register_devices(library_path: str | os.PathLike) -> list[str]:
     """
     path = os.path.abspath(os.fspath(library_path))
     with _lock:
-        before = set(_devices())
+        before = set(all_devices())
         _register(path)
-        _devices.cache_clear()
-        return [name for name in _devices() if name not in before]
+        all_devices.cache_clear()
+        return [name for name in all_devices() if name not in before]
 
 
 def cuda_devices() -> list[str]:
@@ -157,8 +157,8 @@ def _cuda_devices():
 
 
 @cache
-def _devices():
-    """{name: Device}; loads the libraries of packages."""
+def all_devices() -> dict[str, Device]:
+    """Return {name: Device} of what is here; loads the libraries of packages."""
     with _lock:
         _register_packages()
         there = {"cpu": CPU, **_cuda_devices()}

@@ -1,4 +1,4 @@
-"""Operators of a device's programs that run on the CPU, because the device has no kernel for them."""
+"""Operators of a device's programs that run on the CPU, where the device has no kernel."""
 
 from collections import Counter
 from typing import Any

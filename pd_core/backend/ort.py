@@ -8,7 +8,6 @@ from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
-
 import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as errors
 
@@ -58,11 +57,14 @@ def session(
     options.enable_mem_reuse = False
     level = onnxruntime.GraphOptimizationLevel
     options.graph_optimization_level = level.ORT_ENABLE_ALL if optimize else level.ORT_DISABLE_ALL
-    providers = find_device(device).add_to(options)
+    place = find_device(device)
+    providers = place.add_to(options)
     # a provider that fails is an error, and not a reason to take the CPU
     opened = onnxruntime.InferenceSession(
         model, options, providers, disabled_optimizers=list(without), enable_fallback=0
     )
+    if place.provider and place.provider not in opened.get_providers():
+        raise RuntimeError(f"ONNX Runtime could not load {place.provider} for {device!r}")
     count_fallbacks(device, opened)
     return opened
 

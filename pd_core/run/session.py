@@ -69,11 +69,11 @@ class Session:
     """The values of persistent variables on one device, and evaluation with them.
 
     `device` is one of `pd.devices()`, such as `cpu` or `cuda:0`, or `auto` (CUDA if there is any,
-    else the CPU and a warning) or `reference` (ONNX's own evaluator, slow). The same graph in two sessions has two sets of
-    values. `seed` determines initial values and random draws. `check_numerics` checks every
-    evaluation, as the context `pd.check_numerics()` does. `exact_convolutions` keeps a CPU from
-    computing convolutions by Winograd's filtering, which is faster and rounds more: about 1e-5 of
-    the largest result. By default, None, the environment variable PD_EXACT_CONVOLUTIONS=1 does.
+    else the CPU and a warning) or `reference` (ONNX's own evaluator, slow). The same graph in two
+    sessions has two sets of values. `seed` determines initial values and random draws.
+    `check_numerics` checks every evaluation, as the context `pd.check_numerics()` does.
+    `exact_convolutions` keeps a CPU from computing convolutions by Winograd's filtering, which is
+    faster and rounds more: about 1e-5 of the largest result. By default, None, the environment variable PD_EXACT_CONVOLUTIONS=1 does.
     Threads may share a session: it evaluates for one at a time.
     """
 

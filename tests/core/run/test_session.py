@@ -197,7 +197,7 @@ def test_place():
 
 
 def test_auto_takes_cuda_without_a_word(monkeypatch):
-    monkeypatch.setattr("pd_core.run.session.devices", lambda: ["cpu", "cuda:0", "cuda:1"])
+    monkeypatch.setattr("pd_core.run.session.cuda_devices", lambda: ["cuda:0", "cuda:1"])
     taken = []
     monkeypatch.setattr(
         "pd_core.run.session.OrtBackend", lambda device, exact: taken.append(device) or Fake()
