@@ -183,7 +183,7 @@ def test_a_provider_that_is_not_loaded_is_an_error(monkeypatch):
 
 def test_older_runtimes_do_not_report_where_operators_run(other, monkeypatch):
     monkeypatch.setattr(onnxruntime, "InferenceSession", object)
-    with pytest.raises(pd.BackendError, match="^fallbacks: ONNX Runtime .* does not report where"):
+    with pytest.raises(pd.BackendError, match=r"^fallbacks: ONNX Runtime .* does not report where"):
         pd.fallbacks(other)
 
 
