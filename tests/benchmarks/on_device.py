@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 from datetime import date
+from importlib.util import find_spec
 
 from .contender import EAGER, OURS, ROOT, Side, bind_to_cores
 from .measure import FULL, QUICK, measure, workload_paths
@@ -79,7 +80,7 @@ def workloads(device, names, effort):
     sides = [Side(f"pd on {device}", "tests.benchmarks.placed_pd", "ours"), OURS]
     if device.startswith("cuda"):
         sides.append(Side(f"PyTorch on {device}", "tests.benchmarks.placed_torch", "pytorch"))
-    else:
+    elif find_spec("torch"):
         sides.append(EAGER)
     results = []
     for path in workload_paths(names):
