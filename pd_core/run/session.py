@@ -73,9 +73,8 @@ class Session:
     sessions has two sets of values. `seed` determines initial values and random draws.
     `check_numerics` checks every evaluation, as the context `pd.check_numerics()` does.
     `exact_convolutions` keeps a CPU from computing convolutions by Winograd's filtering, which is
-    faster and rounds more: about 1e-5 of the largest result. By default, None, the environment
-    variable PD_EXACT_CONVOLUTIONS=1 does.
-    Threads may share a session: it evaluates for one at a time.
+    faster and rounds more: about 1e-5 of the largest result; by default PD_EXACT_CONVOLUTIONS=1 in
+    the environment does. Threads may share a session: it evaluates for one at a time.
     """
 
     def __init__(

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import pd_core as pd
-from pd_core.backend import ort
 from pd_core.backend.devices import cuda_devices
 from pd_core.run.step import StepCache
 
