@@ -20,9 +20,9 @@ from .fallbacks import count_fallbacks
 from .graph_optimizers import idle_optimizers
 from .over_ranks import sum_over_ranks
 from .parts import parts
-from .passes import CPU, CUDA, portable_forms
+from .passes import CPU, CUDA, portable
 from .passes.blocked import block_size_of, probe
-from .passes.context import Pass
+from .passes.context import Context, Pass, each_node
 from .passes.device import for_device
 from .positions import positions
 
@@ -86,6 +86,14 @@ def _parts(graph, seam, device):
     return parts(graph, seam, partial(for_device, passes=passes, block=block))
 
 
+_PORTABLE = each_node(portable.LOWERINGS)
+
+
+def _portable_forms(targets: Sequence[Variable], context: Context) -> list[Variable]:
+    """Replace what WebGPU has no kernels for: the layout of its programs."""
+    return _PORTABLE(targets, context)
+
+
 class OrtBackend:
     """ONNX Runtime on one device.
 
@@ -97,7 +105,7 @@ class OrtBackend:
         self.device, self.memory = found.name, found.memory
         self.layouts: tuple[Pass, ...] = () if exact_convolutions else (positions,)
         if self.device != "cpu":
-            self.layouts = (portable_forms,) if self.device.startswith("webgpu") else ()
+            self.layouts = (_portable_forms,) if self.device.startswith("webgpu") else ()
 
     def values(self) -> "OrtValues":
         """Return an empty set of values on the device."""

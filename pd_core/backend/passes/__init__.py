@@ -6,16 +6,13 @@ walk. `context` is a `context.Context`. `program.build` runs ALWAYS, then EXPORT
 backend adds the passes of its device.
 """
 
-from collections.abc import Sequence
-
-from ...graph.variable import Variable
 from . import portable
 from .affine import channel_affine
 from .attention import attention
 from .blocked import blocked_kernels
 from .bytes import BYTEWISE, in_bytes
 from .chains import reassociated
-from .context import Context, each_node
+from .context import each_node
 from .convolution import conv_filter_grad, conv_input_grad
 from .crops import pad_of_crop
 from .loops import lighten_loops
@@ -96,7 +93,6 @@ ALWAYS = (
 EXPORT = (each_node(LOWERINGS), lighten_loops)
 # In the place of EXPORT for models that shall run on WebGPU too (`export_step(portable=True)`).
 WEBGPU = (each_node(LOWERINGS | portable.LOWERINGS), lighten_loops)
-_PORTABLE = each_node(portable.LOWERINGS)
 # On top for ONNX Runtime's kernels of a device; these may use operators that ONNX lacks.
 CPU = (
     each_node({"Pad": pad_of_crop}),
@@ -107,8 +103,3 @@ CPU = (
     each_node(dict.fromkeys(("Conv", "Relu"), blocked_kernels), frozenset({"Conv"})),
 )
 CUDA = ()  # none so far
-
-
-def portable_forms(targets: Sequence[Variable], context: Context) -> list[Variable]:
-    """Replace what WebGPU has no kernels for, before EXPORT: the layout of programs for it."""
-    return _PORTABLE(targets, context)
