@@ -1,7 +1,8 @@
 """A graph of ONNX nodes that can be differentiated and trained on stock ONNX Runtime."""
 
 from . import distributed, nn, training, tuning
-from .backend.ort import devices
+from .backend.devices import devices, register_devices
+from .backend.fallbacks import fallbacks
 from .dynamic import Placeholder, guard, no_grad, to_variable
 from .files.atomic import atomic_write
 from .files.export import export_onnx
@@ -362,7 +363,7 @@ __all__ = [
     "decode_boxes", "default_session", "depth_to_space", "det", "detect_objects", "devices", "dft",
     "diagonal", "dice_loss", "distributed", "div", "dropout", "effects", "einsum", "elu",
     "embedding", "encode_boxes", "equal", "erf", "eval", "exp", "expand", "expand_like", "expm1",
-    "exponential_random", "export_onnx", "export_step", "export_tuned", "eye", "fc",
+    "exponential_random", "export_onnx", "export_step", "export_tuned", "eye", "fallbacks", "fc",
     "file_initializer", "flatten", "flip", "floor", "floor_div", "fmod", "focal_loss", "for_loop",
     "fresh", "fresh_names", "full", "gather", "gather_elements", "gather_nd",
     "gaussian_initializer", "gaussian_nll_loss", "gaussian_random", "gelu", "get_variable",
@@ -382,7 +383,8 @@ __all__ = [
     "on_reset", "one_hot", "ones", "ones_like", "pad", "permutation", "persistent_variables",
     "poisson_nll_loss", "pool2d", "pow", "prelu", "prepare_qat", "prior_boxes", "profile",
     "randint", "random_classes", "reciprocal", "recompute", "reduce_all", "reduce_any",
-    "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_sum", "relu", "relu6",
+    "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_sum",
+    "register_devices", "relu", "relu6",
     "repeat", "reset", "reshape", "reshape_like", "rms_norm", "rnn", "roi_max_pool", "roll",
     "rotary_embedding", "round", "rsqrt", "run_steps", "save", "scale_gradient", "scan",
     "scan_bounded", "scatter", "scatter_add", "scatter_nd", "schedules", "selu", "sequence_concat",

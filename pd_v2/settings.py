@@ -126,7 +126,7 @@ def configure_logging():
 
 def gpu_available():
     """Return whether ONNX Runtime can use a GPU here."""
-    return len(pd.devices()) > 1
+    return any(name.startswith("cuda:") for name in pd.devices())
 
 
 def set_omp_mkl_env_vars(trainer_count):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import pd_core as pd
-from pd_core.backend.ort import devices
+from pd_core.backend.devices import devices
 from pd_core.run.programs import program_cache
 from pd_core.run.session import Session
 

@@ -1,6 +1,5 @@
 """ONNX Runtime: programs as bound sessions, persistent values double-buffered on the device."""
 
-import ctypes
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -9,21 +8,21 @@ from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
-
-os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # the official wheels send it by default
-
 import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as errors
 
-from ..graph.errors import BackendError, PlaceError
+from ..graph.errors import BackendError
 from ..graph.site import Site
 from ..graph.variable import Variable, static
 from .base import NO_SEAM, Graph, Seam, SeamExchange
 from .bound import Bound
+from .devices import device as find_device
+from .fallbacks import count_fallbacks
 from .graph_optimizers import idle_optimizers
 from .over_ranks import sum_over_ranks
 from .parts import parts
-from .passes import CPU, CUDA, blocked, scaled_sums
+from .passes import CPU, CUDA, blocked, portable, scaled_sums
+from .passes.context import Context, Pass, each_node
 from .passes.device import for_device
 from .positions import positions
 
@@ -31,33 +30,6 @@ from .positions import positions
 def _cores():
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-
-
-def devices() -> list[str]:
-    """Return the available devices: `cpu`, and `cuda:0`, … where CUDA works."""
-    return ["cpu", *(f"cuda:{k}" for k in range(_cuda_devices()))]
-
-
-def _cuda_devices():
-    """The number of CUDA devices by the driver; loads CUDA's libraries if there is one."""
-    if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
-        return 0
-    try:
-        driver, count = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(0)
-    except OSError:
-        return 0
-    if driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count)) or not count.value:
-        return 0
-    onnxruntime.preload_dlls()
-    return count.value
-
-
-def _providers(device):
-    if device == "cpu":
-        return ["CPUExecutionProvider"]
-    number = int(device.partition(":")[2] or 0)
-    options = {"device_id": number, "cudnn_conv_algo_search": "HEURISTIC", "use_tf32": "0"}
-    return [("CUDAExecutionProvider", options), "CPUExecutionProvider"]
 
 
 def session(
@@ -85,9 +57,16 @@ def session(
     options.enable_mem_reuse = False
     level = onnxruntime.GraphOptimizationLevel
     options.graph_optimization_level = level.ORT_ENABLE_ALL if optimize else level.ORT_DISABLE_ALL
-    return onnxruntime.InferenceSession(
-        model, options, providers=_providers(device), disabled_optimizers=list(without)
+    place = find_device(device)
+    providers = place.add_to(options)
+    # a provider that fails is an error, and not a reason to take the CPU
+    opened = onnxruntime.InferenceSession(
+        model, options, providers, disabled_optimizers=list(without), enable_fallback=0
     )
+    if place.provider and place.provider not in opened.get_providers():
+        raise RuntimeError(f"ONNX Runtime could not load {place.provider} for {device!r}")
+    count_fallbacks(device, opened)
+    return opened
 
 
 @cache
@@ -124,6 +103,14 @@ def _parts(graph, seam, device):
     return parts(graph, seam, _prepare(device))
 
 
+_PORTABLE = each_node(portable.LOWERINGS)
+
+
+def _portable_forms(targets: Sequence[Variable], context: Context) -> list[Variable]:
+    """Replace what WebGPU has no kernels for: the layout of its programs."""
+    return _PORTABLE(targets, context)
+
+
 class OrtBackend:
     """ONNX Runtime on one device.
 
@@ -131,16 +118,15 @@ class OrtBackend:
     """
 
     def __init__(self, device: str = "cpu", exact_convolutions: bool = False):
-        if device == "cuda":
-            device = "cuda:0"
-        if device != "cpu" and device not in devices():
-            raise PlaceError(f"there is no device {device!r} here; there is {', '.join(devices())}")
-        self.device = device
-        self.layouts = (positions,) if device == "cpu" and not exact_convolutions else ()
+        found = find_device(device)
+        self.device, self.memory = found.name, found.memory
+        self.layouts: tuple[Pass, ...] = () if exact_convolutions else (positions,)
+        if self.device != "cpu":
+            self.layouts = (_portable_forms,) if self.device.startswith("webgpu") else ()
 
     def values(self) -> "OrtValues":
         """Return an empty set of values on the device."""
-        return OrtValues(self.device)
+        return OrtValues(self.memory)
 
     def prepared(self, graph: Graph) -> Graph:
         """Return the same program with the operators that are fast on the device."""
@@ -164,10 +150,13 @@ class OrtBackend:
 
 
 class OrtValues:
-    """Device values of persistent variables: the current one, and the buffer of the next step."""
+    """Device values of persistent variables: the current one, and the buffer of the next step.
 
-    def __init__(self, device: str):
-        self.kind, _, number = device.partition(":")
+    `memory` is where they are: that of the device, or of the CPU if the device has no allocator.
+    """
+
+    def __init__(self, memory: str):
+        self.kind, _, number = memory.partition(":")
         self.number = int(number or 0)
         # {variable: [its value, the buffer that the next step writes]}; until that step the buffer
         # holds the previous value. A variable keeps its list: programs hold it between runs.
@@ -230,7 +219,7 @@ class OrtProgram:
         device: str,
         open_session: Callable[..., Any] = session,
     ):
-        self.device = device.partition(":")
+        self.device = find_device(device).memory.partition(":")
         self.parts = _parts(graph, seam, device)
         self.sessions = []
         self.fetched = len(graph.fetches)

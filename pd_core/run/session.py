@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..backend.base import NO_SEAM, Backend
-from ..backend.ort import OrtBackend, devices
+from ..backend.devices import cuda_devices
+from ..backend.ort import OrtBackend
 from ..backend.reference import ReferenceBackend
 from ..graph.errors import (
     BackendError,
@@ -50,13 +51,13 @@ _COLLECT_BYTES = 1 << 26  # 64 MiB of freed updates
 class Session:
     """The values of persistent variables on one device, and evaluation with them.
 
-    `device` is `cpu`, `cuda:0`, …, `auto` (CUDA if there is any, else the CPU and a warning) or
-    `reference` (ONNX's own evaluator, slow). The same graph in two sessions has two sets of
-    values. `seed` determines initial values and random draws. `check_numerics` checks every
-    evaluation, as the context `pd.check_numerics()` does. `exact_convolutions` keeps a CPU from
-    computing convolutions by Winograd's filtering, which is faster and rounds more: about 1e-5 of
-    the largest result. By default, None, the environment variable PD_EXACT_CONVOLUTIONS=1 does.
-    Threads may share a session: it evaluates for one at a time.
+    `device` is one of `pd.devices()`, such as `cpu` or `cuda:0`, or `auto` (CUDA if there is any,
+    else the CPU and a warning) or `reference` (ONNX's own evaluator, slow). The same graph in two
+    sessions has two sets of values. `seed` determines initial values and random draws.
+    `check_numerics` checks every evaluation, as the context `pd.check_numerics()` does.
+    `exact_convolutions` keeps a CPU from computing convolutions by Winograd's filtering, which is
+    faster and rounds more: about 1e-5 of the largest result; by default PD_EXACT_CONVOLUTIONS=1 in
+    the environment does. Threads may share a session: it evaluates for one at a time.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class Session:
 
     @property
     def device(self) -> str:
-        """The name of the device, `cpu` or `cuda:0`."""
+        """The name of the device, such as `cpu` or `cuda:0`."""
         return self.backend.device
 
     @concise
@@ -526,7 +527,7 @@ def _backend(device, exact):
     if device == "reference":
         return ReferenceBackend()
     if device == "auto":
-        cuda = devices()[1:]
+        cuda = cuda_devices()
         if not cuda:
             warnings.warn("there is no CUDA device here, the CPU is used", stacklevel=3)
         device = cuda[0] if cuda else "cpu"

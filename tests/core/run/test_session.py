@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import pd_core as pd
-from pd_core.backend import ort
+from pd_core.backend.devices import cuda_devices
 from pd_core.run.step import StepCache
 
 from ...threads import in_threads
@@ -187,7 +187,7 @@ def test_random_draws_can_be_repeated():
 def test_place():
     with pytest.raises(pd.PlaceError):
         pd.Session(device="cuda:99")
-    if len(ort.devices()) > 1:
+    if cuda_devices():
         assert pd.Session(device="auto").device == "cuda:0"
         return
     with pytest.warns(UserWarning, match="no CUDA device here"):  # only when it had to fall back
@@ -196,7 +196,7 @@ def test_place():
 
 
 def test_auto_takes_cuda_without_a_word(monkeypatch):
-    monkeypatch.setattr("pd_core.run.session.devices", lambda: ["cpu", "cuda:0", "cuda:1"])
+    monkeypatch.setattr("pd_core.run.session.cuda_devices", lambda: ["cuda:0", "cuda:1"])
     taken = []
     monkeypatch.setattr(
         "pd_core.run.session.OrtBackend", lambda device, exact: taken.append(device) or Fake()
@@ -211,7 +211,7 @@ class Fake:
 
 
 def test_auto_warns_once_at_the_users_line(monkeypatch):
-    monkeypatch.setattr("pd_core.run.session.devices", lambda: ["cpu"])
+    monkeypatch.setattr("pd_core.run.session.cuda_devices", list)
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         pd.Session(device="auto")
@@ -248,7 +248,7 @@ def test_the_device_of_the_default_session():
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(len(ort.devices()) < 2, reason="there is no CUDA device here")
+@pytest.mark.skipif(not cuda_devices(), reason="there is no CUDA device here")
 def test_cpu_and_cuda_take_the_same_steps(rng):
     x, t = pd.Variable([None, 8]), pd.Variable([None, 1])
     cost = pd.reduce_mean(pd.square(pd.fc(pd.fc(x, 16, act="tanh"), 1) - t))
