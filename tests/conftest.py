@@ -6,6 +6,7 @@ import pytest
 import pd_core as pd
 from pd_core.backend.ort import devices
 from pd_core.run.programs import program_cache
+from pd_core.run.session import Session
 
 
 @pytest.fixture(autouse=True)
@@ -31,4 +32,4 @@ def device(request):
 @pytest.fixture
 def no_programs():
     """No compiled programs from other tests, where a test counts compilations."""
-    program_cache("cpu").clear()
+    program_cache(Session().backend).clear()

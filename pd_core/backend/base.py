@@ -121,9 +121,13 @@ class Values(Protocol):
 
 
 class Backend(Protocol):
-    """A runtime on a device."""
+    """A runtime on a device.
+
+    `layouts` are passes on the graph before its composites become ONNX operators.
+    """
 
     device: str
+    layouts: tuple[Any, ...]
 
     def compile(self, graph: Graph, seam: Seam = NO_SEAM) -> Program:
         """Compile a graph; `seam` are values of it that may be exchanged while it runs."""

@@ -25,6 +25,7 @@ from .parts import parts
 from .passes import CPU, CUDA
 from .passes.blocked import block_size_of, probe
 from .passes.device import for_device
+from .positions import positions
 
 
 def _cores():
@@ -107,14 +108,18 @@ def _parts(graph, seam, device):
 
 
 class OrtBackend:
-    """ONNX Runtime on one device."""
+    """ONNX Runtime on one device.
 
-    def __init__(self, device: str = "cpu"):
+    With `exact_convolutions` none is computed by Winograd's filtering, which rounds more.
+    """
+
+    def __init__(self, device: str = "cpu", exact_convolutions: bool = False):
         if device == "cuda":
             device = "cuda:0"
         if device != "cpu" and device not in devices():
             raise PlaceError(f"there is no device {device!r} here; there is {', '.join(devices())}")
         self.device = device
+        self.layouts = (positions,) if device == "cpu" and not exact_convolutions else ()
 
     def values(self) -> "OrtValues":
         """Return an empty set of values on the device."""

@@ -15,7 +15,7 @@ from ..graph.site import site_text
 from ..graph.variable import Dim, Variable, constant
 from .base import Graph, Seam
 from .passes import ALWAYS, EXPORT, WEBGPU
-from .passes.context import Context, apply_passes
+from .passes.context import Context, Pass, apply_passes
 from .passes.forms import NO_FORMS, Form
 
 # Operators that only the backward pass tells from their first input.
@@ -34,6 +34,7 @@ def build(
     portable: bool = False,
     keyed: bool = False,
     forms: Mapping[str, Form] = NO_FORMS,
+    layouts: Sequence[Pass] = (),
 ) -> Graph:
     """Return the Graph of these targets. Feeds that it does not need are left out.
 
@@ -41,8 +42,9 @@ def build(
     so far, a hint. Unless `complete` is False, a missing feed is an error (MissingFeed).
     `portable` chooses forms that run on WebGPU too. With `keyed`, the rows of the seed hold the key
     of a random draw too, which is a constant of the program otherwise. `forms` are ONNX operators
-    that are written in the place of `onnx_form` results. Of what was recorded in
-    `pd.guard()`, reads of persistent variables are those variables again, and values constants.
+    that are written in the place of `onnx_form` results. `layouts` are passes of a backend. Of what
+    was recorded in `pd.guard()`, reads of persistent variables are those variables again, and
+    values constants.
     """
     fetches, updates = list(fetches), list(updates)
     slots = {v: Variable.of(v.dims, v.dtype, v.name) for v in feeds}
@@ -51,7 +53,7 @@ def build(
     # automatic names drawn here do not shift those of the user's graph
     with fresh_names(), not_recording():
         targets = _resolve_modes(targets, slots, training, keyed, forms)
-        targets = apply_passes(targets, ALWAYS, context)
+        targets = apply_passes(targets, (*ALWAYS, *layouts), context)
         equal = _equal_sizes(targets)
         context = _with_seed(context, targets, 3 if keyed else 2)
         targets = apply_passes(targets, WEBGPU if portable else EXPORT, context)
@@ -79,9 +81,11 @@ def build_step(
     feeds: Sequence[Variable],
     training: bool,
     sizes: dict[str, int],
+    layouts: Sequence[Pass] = (),
 ) -> tuple[Graph, Seam]:
     """Return the Graph of a step, and what the values `seam` have become in it."""
-    graph = build([*fetches, *seam], updates, feeds, training, sizes, keyed=True)
+    every = [*fetches, *seam]
+    graph = build(every, updates, feeds, training, sizes, keyed=True, layouts=layouts)
     count = len(fetches)
     return (
         replace(graph, fetches=graph.fetches[:count]),

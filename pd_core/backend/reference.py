@@ -18,6 +18,7 @@ class ReferenceBackend:
     """Run the models of the other backends in numpy."""
 
     device = "reference"
+    layouts = ()
 
     def values(self) -> "HostValues":
         """Return an empty set of values."""

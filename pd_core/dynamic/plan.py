@@ -43,7 +43,7 @@ class Plan:
         places = {v: k for k, v in enumerate(trace.leaves)}
         streams = {s: k for k, s in enumerate(trace.draws)}
         profile = current_profile()
-        cache = program_cache(session.device) if profile is None else profile.programs([update])
+        cache = program_cache(session.backend) if profile is None else profile.programs([update])
         program = cache.get(structure)
         self.compiled = program is None
         if program is None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..backend import program
 from ..backend.base import Backend, Graph, Seam
+from ..backend.passes.context import Pass
 from ..graph.node import ancestors
 from ..graph.variable import Dim, Variable
 from .structure import Structure
@@ -80,7 +81,7 @@ class ProgramCache:
         training: bool,
     ) -> Program:
         """Add the program of a structure: of fetches, updates and a seam, for feeds like these."""
-        graph, seam = build_graph(*targets, fed, training)
+        graph, seam = build_graph(*targets, fed, training, backend.layouts)
         program = Program(backend, graph, seam, structure)
         self.add(structure, program)
         return program
@@ -91,12 +92,12 @@ class ProgramCache:
             self._programs.clear()
 
 
-_caches: dict[str, ProgramCache] = {}
+_caches: dict[tuple, ProgramCache] = {}
 
 
-def program_cache(device: str) -> ProgramCache:
-    """Return the cache that all sessions on a device share."""
-    return _caches.setdefault(device, ProgramCache())
+def program_cache(backend: Backend) -> ProgramCache:
+    """Return the cache that all sessions on a device share, if they compile alike."""
+    return _caches.setdefault((backend.device, backend.layouts), ProgramCache())
 
 
 def build_graph(
@@ -105,6 +106,7 @@ def build_graph(
     seam: Seam,
     fed: dict[Variable, np.ndarray],
     training: bool,
+    layouts: Sequence[Pass] = (),
 ) -> tuple[Graph, Seam]:
     """Return the graph to compile, and what the values `seam` have become in it.
 
@@ -116,4 +118,4 @@ def build_graph(
         for d, n in zip(v.dims, a.shape, strict=True)
         if isinstance(d, str)
     }
-    return program.build_step(fetches, updates, seam, list(fed), training, sizes)
+    return program.build_step(fetches, updates, seam, list(fed), training, sizes, layouts)

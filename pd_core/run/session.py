@@ -1,6 +1,7 @@
 """Sessions: owners of the values of persistent variables, and evaluation of targets."""
 
 import gc
+import os
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -69,12 +70,20 @@ class Session:
     `device` is `cpu`, `cuda:0`, …, `auto` (CUDA if there is any, else the CPU and a warning) or
     `reference` (ONNX's own evaluator, slow). The same graph in two sessions has two sets of
     values. `seed` determines initial values and random draws. `check_numerics` checks every
-    evaluation, as the context `pd.check_numerics()` does. Threads may share a session: it evaluates
-    for one at a time.
+    evaluation, as the context `pd.check_numerics()` does. `exact_convolutions` keeps a CPU from
+    computing convolutions by Winograd's filtering, which is faster and rounds more: about 1e-5 of
+    the largest result. By default, None, the environment variable PD_EXACT_CONVOLUTIONS=1 does.
+    Threads may share a session: it evaluates for one at a time.
     """
 
-    def __init__(self, device: str = "cpu", seed: int = 0, check_numerics: bool = False):
-        self.backend: Backend = _backend(device)
+    def __init__(
+        self,
+        device: str = "cpu",
+        seed: int = 0,
+        check_numerics: bool = False,
+        exact_convolutions: bool | None = None,
+    ):
+        self.backend: Backend = _backend(device, exact_convolutions)
         self.seed = seed
         self.check_numerics = check_numerics  # of all evaluations, see `numerics.check_numerics`
         self.draws: Counter[int] = Counter()  # of each stream of random numbers
@@ -475,7 +484,9 @@ class Session:
         _entered.set(entered[:last] + entered[last + 1 :])
 
 
-def _backend(device):
+def _backend(device, exact):
+    if exact is None:
+        exact = os.environ.get("PD_EXACT_CONVOLUTIONS", "0") not in ("", "0")
     if device == "reference":
         return ReferenceBackend()
     if device == "auto":
@@ -483,7 +494,7 @@ def _backend(device):
         if not cuda:
             warnings.warn("there is no CUDA device here, the CPU is used", stacklevel=3)
         device = cuda[0] if cuda else "cpu"
-    return OrtBackend(device)
+    return OrtBackend(device, exact)
 
 
 def _check_persistent(v):

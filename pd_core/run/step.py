@@ -51,7 +51,7 @@ class Step:
         ]
         self.redrawn = [v for v, new in changes.items() if new is None]
         structure = Structure(fetches, computed, seam, {*fed, *recorded}, training)
-        cache = program_cache(backend.device) if programs is None else programs
+        cache = program_cache(backend) if programs is None else programs
         program = cache.get(structure)
         self.compiled = program is None
         self.held = {v: v.held for v in structure.leaves if v.held is not None and v not in fed}
@@ -178,7 +178,7 @@ def located(
     A cached program knows only the lines of the targets that it was first compiled for.
     """
     computed = computed_changes(changes_of(updates))
-    graph, values = build_graph(fetches, computed, seam, fed, training)
+    graph, values = build_graph(fetches, computed, seam, fed, training, backend.layouts)
     stage, index = error.place  # type: ignore[misc]  # callers have checked that it has one
     operator, site = backend.sites(graph, values)[stage][index]
     return BackendError(error.text, operator, site, error.place)

@@ -67,7 +67,7 @@ class TimedBackend:
         sessions: list[TimedSession],
         evaluation: Callable[[], Evaluation],
     ):
-        self.backend, self.device = backend, backend.device
+        self.backend, self.device, self.layouts = backend, backend.device, backend.layouts
         self.folder, self.sessions, self.evaluation = folder, sessions, evaluation
         self.values, self.sites = backend.values, backend.sites
 

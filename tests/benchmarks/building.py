@@ -44,7 +44,7 @@ def stack(x, depth):
 
 def first_step(depth):
     """Build, differentiate, compile and run a stack for the first time."""
-    program_cache("cpu").clear()
+    program_cache(pd.Session().backend).clear()
     with pd.fresh():
         x = pd.Variable([None, WIDTH])
         loss = pd.reduce_sum(stack(x, depth))

@@ -8,6 +8,7 @@ import pytest
 import pd_core as pd
 from pd_core.backend.base import NO_SEAM
 from pd_core.run.programs import program_cache
+from pd_core.run.session import Session
 from pd_core.run.structure import Structure
 
 f32 = np.float32
@@ -181,7 +182,7 @@ def test_an_error_names_the_line_of_its_own_graph():
 
 
 def test_programs_beyond_a_limit_are_compiled_again(monkeypatch):
-    monkeypatch.setattr(program_cache("cpu"), "limit", 2)
+    monkeypatch.setattr(program_cache(Session().backend), "limit", 2)
     x = pd.Variable([None])
     for n in (1, 2, 3, 3, 1):
         assert pd.eval(x * float(n), {x: [1.0]}) == [n]
@@ -189,7 +190,7 @@ def test_programs_beyond_a_limit_are_compiled_again(monkeypatch):
 
 
 def test_large_programs_are_dropped_before_they_are_many(monkeypatch):
-    cache = program_cache("cpu")
+    cache = program_cache(Session().backend)
     monkeypatch.setattr(cache, "limit_bytes", 1000)
     monkeypatch.setattr(cache, "few", 2)
     x = pd.Variable([None])

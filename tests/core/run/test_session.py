@@ -199,7 +199,7 @@ def test_auto_takes_cuda_without_a_word(monkeypatch):
     monkeypatch.setattr("pd_core.run.session.devices", lambda: ["cpu", "cuda:0", "cuda:1"])
     taken = []
     monkeypatch.setattr(
-        "pd_core.run.session.OrtBackend", lambda device: taken.append(device) or Fake()
+        "pd_core.run.session.OrtBackend", lambda device, exact: taken.append(device) or Fake()
     )
     pd.Session(device="auto")
     assert taken == ["cuda:0"]

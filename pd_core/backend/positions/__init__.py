@@ -1,0 +1,5 @@
+"""Convolutions on images that are kept position-major, on a CPU."""
+
+from .layout import positions
+
+__all__ = ["positions"]
