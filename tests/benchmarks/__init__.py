@@ -1,0 +1,1 @@
+"""`python -m tests.benchmarks`: training and inference in pd, PyTorch and JAX, side by side."""
