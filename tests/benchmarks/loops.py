@@ -75,30 +75,47 @@ def torch_loop(loss_of, optimizer):
     return step_loop(step)
 
 
-def jax_loop(loss_of, parameters, optimizer):
+def jax_loop(loss_of, parameters, optimizer, state=None):
     """Return the loop of a loss in JAX, a function (parameters, *arrays of a batch).
 
     The whole step is one program that updates parameters and slots in place. `optimizer` is a pair
-    of functions, as `jax_momentum` and `jax_adam` return. Losses are read after the last step, so
-    that a step is dispatched while the one before runs.
+    of functions, as `jax_momentum` and `jax_adam` return. With a `state`, such as moving averages,
+    the loss is a function (parameters, state, *arrays) that returns (loss, new state).
     """
     import jax
 
     initialize, update = optimizer
 
-    def step(parameters, slots, *batch):
-        loss, gradients = jax.value_and_grad(loss_of)(parameters, *batch)
-        parameters, slots = update(parameters, slots, gradients)
-        return parameters, slots, loss
+    def stateless(parameters, state, *batch):
+        return loss_of(parameters, *batch), None
 
-    compiled = jax.jit(step, donate_argnums=(0, 1))
-    state = [jax.tree.map(jax.numpy.array, parameters)]
-    state.append(initialize(state[0]))
+    differentiated = jax.value_and_grad(stateless if state is None else loss_of, has_aux=True)
+
+    def step(values, *batch):
+        parameters, slots, state = values
+        (loss, state), gradients = differentiated(parameters, state, *batch)
+        parameters, slots = update(parameters, slots, gradients)
+        return (parameters, slots, state), loss
+
+    parameters, state = jax.tree.map(jax.numpy.array, (parameters, state))
+    return jax_state_loop(step, (parameters, initialize(parameters), state))
+
+
+def jax_state_loop(step, state):
+    """Return the loop of a step in JAX, a function (state, *arrays) that returns (state, loss).
+
+    The step is compiled, and updates the state in place. Losses are read after the last step, so
+    that a step is dispatched while the one before runs.
+    """
+    import jax
+
+    compiled = jax.jit(step, donate_argnums=0)
 
     def loop(batches):
+        nonlocal state
         losses = []
         for batch in batches:
-            *state[:], loss = compiled(*state, *batch)
+            state, loss = compiled(state, *batch)
             losses.append(loss)
         return list(map(float, losses))
 

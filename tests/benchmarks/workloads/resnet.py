@@ -1,0 +1,170 @@
+"""ResNet-20 as the third chapter of the 2017 book has it, on 32 x 32 images."""
+
+import numpy as np
+
+from tests.benchmarks import loops
+
+BATCH, DEPTH, CLASSES = 64, 20, 10
+RATE, MOMENTUM = 0.01, 0.9
+EPSILON = 1e-5
+STAGES = ((16, 1), (32, 2), (64, 2))  # filters, stride of the first block
+BLOCKS = (DEPTH - 2) // 6
+
+
+def units():
+    """Yield (channels, filters, size, stride, side of the result) of each convolution in order."""
+    yield 3, 16, 3, 1, 32
+    channels, side = 16, 32
+    for filters, first_stride in STAGES:
+        side //= first_stride
+        for block in range(BLOCKS):
+            stride = first_stride if block == 0 else 1
+            yield channels, filters, 3, stride, side
+            yield filters, filters, 3, 1, side
+            if stride > 1:
+                yield channels, filters, 1, stride, side
+            channels = filters
+
+
+TITLE = f"ResNet-{DEPTH}, 32 x 32, batch {BATCH}, momentum"
+KIND = "train"
+RTOL = 5e-3
+_PRODUCTS = [c * f * size**2 * side**2 for c, f, size, _, side in units()]
+# The gradient of the image is not needed.
+FLOPS = 2 * BATCH * (3 * (sum(_PRODUCTS) + 64 * CLASSES) - _PRODUCTS[0])
+
+
+def batches():
+    """Return batches of images [n, 3, 32, 32] and labels [n]."""
+    rng = np.random.default_rng(0)
+    shape = (BATCH, 3, 32, 32)
+    return [
+        (rng.normal(size=shape).astype(np.float32), rng.integers(0, CLASSES, BATCH))
+        for _ in range(4)
+    ]
+
+
+def samples(batch):
+    """Return tuples (pixels [3 * 32 * 32], label)."""
+    images, labels = batch
+    return list(zip(images.reshape(BATCH, -1), labels, strict=True))
+
+
+def ours():
+    """Return the loop of `paddle.trainer.SGD.train`, and the parameters."""
+    import pd_v2 as paddle
+
+    layer, relu, linear = paddle.layer, paddle.activation.Relu(), paddle.activation.Linear()
+
+    def conv_bn(x, filters, size, stride, act, channels=None):
+        x = layer.img_conv(
+            input=x,
+            filter_size=size,
+            num_channels=channels,
+            num_filters=filters,
+            stride=stride,
+            padding=size // 2,
+            act=linear,
+            bias_attr=False,
+        )
+        return layer.batch_norm(input=x, act=act)
+
+    image = paddle.data_type.dense_vector(3 * 32 * 32)
+    image = layer.data(name="image", type=image, height=32, width=32)
+    label = layer.data(name="label", type=paddle.data_type.integer_value(CLASSES))
+    x = conv_bn(image, 16, 3, 1, relu, channels=3)
+    for filters, first_stride in STAGES:
+        for block in range(BLOCKS):
+            stride = first_stride if block == 0 else 1
+            y = conv_bn(x, filters, 3, stride, relu)
+            y = conv_bn(y, filters, 3, 1, linear)
+            if stride > 1:
+                x = conv_bn(x, filters, 1, stride, linear)
+            x = layer.addto(input=[y, x], act=relu)
+    x = layer.img_pool(input=x, pool_size=8, stride=1, pool_type=paddle.pooling.Avg())
+    scores = layer.fc(input=x, size=CLASSES, act=paddle.activation.Softmax())
+    cost = layer.cross_entropy_cost(input=scores, label=label)
+    optimizer = paddle.optimizer.Momentum(learning_rate=RATE / BATCH, momentum=MOMENTUM)
+    return loops.trainer_loop(cost, optimizer, samples)
+
+
+def shaped(parameters):
+    """Return (filter, scale, shift) of each convolution, (mean, variance) of each, the last two."""
+    values, trained, statistics = iter(parameters), [], []
+    for channels, filters, size, _, _ in units():
+        weight, scale, mean, variance, shift = (next(values).reshape(-1) for _ in range(5))
+        trained.append([weight.reshape(filters, channels, size, size), scale, shift])
+        statistics.append([mean, variance])
+    weight, bias = values
+    return trained, statistics, [weight, bias.reshape(-1)]
+
+
+def forward(convolution, relu, x):
+    """Return the image before the last pooling; `convolution(index, x)` with normalisation."""
+    x, index = relu(convolution(0, x)), 1
+    for _, first_stride in STAGES:
+        for block in range(BLOCKS):
+            y = relu(convolution(index, x))
+            y, index = convolution(index + 1, y), index + 2
+            if block == 0 and first_stride > 1:
+                x, index = convolution(index, x), index + 1
+            x = relu(y + x)
+    return x
+
+
+def pytorch(parameters, compiled):
+    """Return the loop of PyTorch."""
+    import torch
+    from torch.nn import functional as f
+
+    trained, statistics, last = shaped(parameters)
+    trained = [loops.torch_parameters(values) for values in trained]
+    statistics = [[torch.from_numpy(v) for v in values] for values in statistics]
+    weight, bias = loops.torch_parameters(last)
+    table = list(units())
+
+    def convolution(index, x):
+        (w, scale, shift), (_, _, size, stride, _) = trained[index], table[index]
+        x = f.conv2d(x, w, None, stride, size // 2)
+        return f.batch_norm(x, *statistics[index], scale, shift, True, 0.1, EPSILON)
+
+    def loss(images, labels):
+        x = forward(convolution, torch.relu, images).mean((2, 3))
+        return f.cross_entropy(torch.addmm(bias, x, weight), labels)
+
+    parameters = [v for values in trained for v in values] + [weight, bias]
+    optimizer = torch.optim.SGD(parameters, RATE, momentum=MOMENTUM, fused=True)
+    return loops.torch_loop(compiled(loss), optimizer)
+
+
+def jax(parameters):
+    """Return the loop of JAX, whose images are [n, H, W, channels]."""
+    import jax
+    from jax import lax
+    from jax import numpy as jnp
+
+    trained, statistics, last = shaped(parameters)
+    trained = [[w.transpose(2, 3, 1, 0), scale, shift] for w, scale, shift in trained]
+    table = list(units())
+    layout = ("NHWC", "HWIO", "NHWC")
+
+    def loss(parameters, statistics, images, labels):
+        trained, (weight, bias) = parameters
+        statistics = list(statistics)
+
+        def convolution(index, x):
+            (w, scale, shift), (_, _, size, stride, _) = trained[index], table[index]
+            padding = [(size // 2, size // 2)] * 2
+            x = lax.conv_general_dilated(x, w, (stride, stride), padding, dimension_numbers=layout)
+            mean, variance = x.mean((0, 1, 2)), x.var((0, 1, 2))
+            old = statistics[index]
+            statistics[index] = [0.9 * old[0] + 0.1 * mean, 0.9 * old[1] + 0.1 * variance]
+            factor = scale * lax.rsqrt(variance + EPSILON)
+            return x * factor + (shift - mean * factor)
+
+        x = forward(convolution, jax.nn.relu, images.transpose(0, 2, 3, 1)).mean((1, 2))
+        logarithms = jax.nn.log_softmax(x @ weight + bias)
+        return -jnp.take_along_axis(logarithms, labels[:, None], 1).mean(), statistics
+
+    optimizer = loops.jax_momentum(RATE, MOMENTUM)
+    return loops.jax_loop(loss, [trained, last], optimizer, statistics)
