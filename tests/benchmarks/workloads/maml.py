@@ -58,16 +58,18 @@ def pytorch(parameters, compiled):
 
     trained = loops.torch_parameters(parameters)
 
-    def squares(w, x, y):
-        h = torch.baddbmm(w[1], x, w[0]).relu()
-        h = torch.baddbmm(w[3], h, w[2]).relu()
-        return (torch.baddbmm(w[5], h, w[4]) - y).square()
+    def cost(w, x, y):
+        h = torch.addmm(w[1], x, w[0]).relu()
+        h = torch.addmm(w[3], h, w[2]).relu()
+        return (torch.addmm(w[5], h, w[4]) - y).square().mean()
 
-    def loss(x, y, x_test, y_test):
-        own = [w.expand(TASKS, *w.shape) for w in trained]
-        slopes = torch.autograd.grad(squares(own, x, y).sum() / POINTS, own, create_graph=True)
-        own = [w - INNER_RATE * slope for w, slope in zip(own, slopes, strict=True)]
-        return squares(own, x_test, y_test).mean()
+    def adapted(x, y, x_test, y_test):
+        slopes = torch.func.grad(cost)(trained, x, y)
+        own = [w - INNER_RATE * slope for w, slope in zip(trained, slopes, strict=True)]
+        return cost(own, x_test, y_test)
+
+    def loss(*batch):
+        return torch.func.vmap(adapted)(*batch).mean()
 
     return loops.torch_loop(compiled(loss), torch.optim.Adam(trained, RATE, fused=True))
 

@@ -44,17 +44,17 @@ def ours():
 
     def block(x, width):
         for _ in range(2):
-            x = applied(pd.nn.Conv2d(width, 3, padding=1, act="relu"), x)
+            x = applied(pd.nn.Conv2d(width, 3, padding=1, act="relu", kernel_init="he_normal"), x)
         return x
 
     def up(below, beside, width):
-        below = applied(pd.nn.ConvTranspose2d(width, 2, stride=2), below)
+        below = applied(pd.nn.ConvTranspose2d(width, 2, stride=2, kernel_init="he_normal"), below)
         return block(pd.concat([beside, below], axis=1), width)
 
     first = block(image, WIDTHS[0])
     second = block(pool(first), WIDTHS[1])
     x = up(block(pool(second), WIDTHS[2]), second, WIDTHS[1])
-    logits = applied(pd.nn.Conv2d(1, 1), up(x, first, WIDTHS[0]))
+    logits = applied(pd.nn.Conv2d(1, 1, kernel_init="he_normal"), up(x, first, WIDTHS[0]))
     loss = pd.reduce_mean(pd.sigmoid_cross_entropy(logits, mask))
     parameters = [v for layer in layers for v in layer.parameters()]
     return loops.eval_loop(loss, pd.AdamOptimizer(RATE).minimize(loss), [image, mask], parameters)
