@@ -6,6 +6,8 @@ and value as one matrix.
 
 import numpy as np
 
+from tests.benchmarks import inference
+
 LAYERS, WIDTH, HEADS, HIDDEN, CONTEXT, LETTERS = 4, 128, 4, 512, 128, 65
 EPSILON = 1e-5
 LAYER_PARAMETERS = 16
@@ -25,7 +27,7 @@ def letters(batch, length, count):
 
 
 def network():
-    """Return the layer of pd: ids [n, T] to logits [n, T, letters]; with caches, also those."""
+    """Return the layer of pd: ids [n, T] to logits [n, T, letters]."""
     import pd_core as pd
 
     class CharTransformer(pd.nn.Layer):
@@ -41,18 +43,11 @@ def network():
             )
             self.norm, self.scores = pd.nn.LayerNorm(), pd.nn.FC(LETTERS)
 
-        def forward(self, ids, start=None, caches=None):
-            positions = pd.arange(pd.size_of(ids, 1))
-            positions = positions if start is None else positions + start
-            h, new = self.letters(ids) + self.positions(positions), []
-            for k, layer in enumerate(self.layers):
-                if caches is None:
-                    h = layer(h)
-                else:
-                    h, cache = layer(h, cache=caches[k])
-                    new.append(cache)
-            scores = self.scores(self.norm(h))
-            return scores if caches is None else (scores, new)
+        def forward(self, ids):
+            h = self.letters(ids) + self.positions(pd.arange(pd.size_of(ids, 1)))
+            for layer in self.layers:
+                h = layer(h)
+            return self.scores(self.norm(h))
 
     return CharTransformer()
 
@@ -127,3 +122,28 @@ def jax_forward(values, ids):
     for layer in layers:
         x = jax_layer(layer, x, attend)
     return jax_norm(x, *norm) @ w + b
+
+
+def ours():
+    """Return the loop of inference by `pd.eval`, and the parameters."""
+    import pd_core as pd
+
+    net, ids = network(), pd.Variable([None, CONTEXT], dtype="int64")
+    logits = net(ids)
+    return inference.eval_loop(logits, [ids]), [v.val() for v in net.parameters()]
+
+
+def pytorch(parameters, compiled):
+    """Return the loop of inference of PyTorch."""
+    import torch
+
+    def tensors(value):
+        return list(map(tensors, value)) if isinstance(value, list) else torch.from_numpy(value)
+
+    values = tensors(fused(parameters))
+    return inference.torch_loop(lambda ids: torch_forward(values, ids), compiled)
+
+
+def jax(parameters):
+    """Return the loop of inference of JAX."""
+    return inference.jax_loop(jax_forward, fused(parameters))
