@@ -276,6 +276,7 @@ def test_tests_outside_the_packages_are_few():
     """Those of v2 that are in no folder test its top modules."""
     top = {path.stem for path in (ROOT / "tests").glob("test_*.py")}
     assert top == {
+        "test_benchmarks",
         "test_cookbook",
         "test_demos",
         "test_docs",

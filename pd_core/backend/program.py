@@ -42,8 +42,9 @@ def build(
     so far, a hint. Unless `complete` is False, a missing feed is an error (MissingFeed).
     `portable` chooses forms that run on WebGPU too. With `keyed`, the rows of the seed hold the key
     of a random draw too, which is a constant of the program otherwise. `forms` are ONNX operators
-    that are written in the place of `onnx_form` results. `layouts` are passes of a backend. Of what was recorded in
-    `pd.guard()`, reads of persistent variables are those variables again, and values constants.
+    that are written in the place of `onnx_form` results. `layouts` are passes of a backend. Of what
+    was recorded in `pd.guard()`, reads of persistent variables are those variables again, and
+    values constants.
     """
     fetches, updates = list(fetches), list(updates)
     slots = {v: Variable.of(v.dims, v.dtype, v.name) for v in feeds}

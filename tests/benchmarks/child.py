@@ -42,16 +42,16 @@ def load(path):
 
 
 def build(workload, function, parameters):
-    """Return the contender's loop, and the parameters it starts from if it is pd."""
-    if function == "ours":
-        return workload.ours()
-    if function == "jax":
-        return workload.jax(parameters), None
+    """Return (the contender's loop, the parameters it starts from if it is pd and chooses them)."""
+    if parameters is None:
+        return getattr(workload, function)()
     if function == "pytorch":
         return workload.pytorch(parameters, lambda f: f), None
-    import torch
+    if function == "compiled":
+        import torch
 
-    return workload.pytorch(parameters, torch.compile), None
+        return workload.pytorch(parameters, torch.compile), None
+    return getattr(workload, function)(parameters), None
 
 
 def serve(path, module, function, receive, send):

@@ -9,7 +9,6 @@ sleeps. `--delay` keeps back every message of pd for so many seconds, as a slow 
 """
 
 import argparse
-import importlib
 import os
 import time
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from collections.abc import Callable
 import numpy as np
 import side_by_side as sbs
 import torch
+from core_step import core_step, workload
 from mpi4py import MPI
 from scale import keep_back
 
@@ -42,10 +42,11 @@ class Loss(torch.nn.Module):
 
 def contenders(network) -> dict[str, Callable]:
     """Return {name: step(batch)}: pd and PyTorch, alone and on all ranks."""
-    our_step, _, variables = network.ours()
+    our_step, variables = core_step(network)
+    values = network.shaped([v.val() for v in variables])
     steps = {"pd": our_step}
     for name in ("PyTorch", "PyTorch on all"):
-        module = Loss([sbs.parameter(v) for v in variables], network.loss_of)
+        module = Loss([torch.nn.Parameter(torch.tensor(v)) for v in values], network.torch_loss)
         optimizer = torch.optim.SGD(
             module.parameters(), network.RATE, momentum=network.MOMENTUM, fused=True
         )
@@ -57,7 +58,7 @@ def contenders(network) -> dict[str, Callable]:
 
 def measure(network, comm):
     """Return {(framework, processes): ms per step [blocks, steps]} on rank 0."""
-    steps, batches = contenders(network), sbs.repeated(network.pictures())
+    steps, batches = contenders(network), sbs.repeated(network.batches())
     exchange = pd.distributed.process.current()
     times = {(name, n): [] for name in ("pd", "PyTorch") for n in (1, comm.size)}
 
@@ -104,7 +105,7 @@ def main():
     torch.distributed.init_process_group("gloo", rank=comm.rank, world_size=comm.size)
     assert shared_exchange(pd.default_session()) is not None
     for name in arguments.networks:
-        network = importlib.import_module(name)
+        network = workload(name)
         with build.fresh():
             times = measure(network, comm)
         if comm.rank == 0:

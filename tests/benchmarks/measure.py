@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from .contender import COMPILED, SIDES, Failed, Process
+from .noise import Ratio, ratio
 from .peak import Peak
 
 WORKLOADS = Path(__file__).parent / "workloads"
@@ -20,13 +21,18 @@ PAUSE_SECONDS = 0.05  # before a block, so that the threads of the side before s
 
 @dataclass(frozen=True)
 class Effort:
-    """How long to measure: the number of rounds, and seconds per block of the fastest side."""
+    """How long to measure.
+
+    There are `rounds` rounds, and up to `most_rounds` as long as a ratio is noisy; in a block the
+    fastest side runs for `block_seconds`.
+    """
 
     rounds: int
+    most_rounds: int
     block_seconds: float
 
 
-FULL, QUICK = Effort(11, 0.25), Effort(5, 0.15)
+FULL, QUICK = Effort(11, 33, 0.25), Effort(5, 5, 0.15)
 
 
 @dataclass
@@ -54,6 +60,12 @@ class Result:
     load: float = math.nan  # load average before the first block
     peak_gflops: list[float] = field(default_factory=list)
     sides: list[Measured] = field(default_factory=list)
+
+    def ratios(self) -> dict[str, Ratio]:
+        """Return the time of each other side / the time of pd, by name, where both were timed."""
+        ours, *others = self.sides
+        timed = (side for side in others if not side.error and not ours.error and side.ms)
+        return {side.name: ratio(side.ms, ours.ms) for side in timed}
 
 
 def workload_paths(names=()):
@@ -120,7 +132,9 @@ def _run(running, effort, result):
     peak, first = Peak(), 0
     result.steps = _steps(running, effort)
     result.load = os.getloadavg()[0] if hasattr(os, "getloadavg") else math.nan
-    for k in range(effort.rounds):
+    for k in range(effort.most_rounds):
+        if k >= effort.rounds and all(r.is_trusted for r in result.ratios().values()):
+            break
         peak.measure()
         turn = k % len(running)
         order = running[turn:] + running[:turn]

@@ -5,18 +5,12 @@ from collections.abc import Sequence
 
 from .contender import COMPILED, EAGER, JAX
 from .measure import ABSENT, Measured, Result
-from .noise import Ratio, geometric_mean, quantile, ratio
-
-
-def ratios(result: Result) -> dict[str, Ratio]:
-    """Return the time of each other side that was measured / the time of pd, by the side's name."""
-    ours, *others = result.sides
-    return {o.name: ratio(o.ms, ours.ms) for o in others if len(o.ms) == len(ours.ms) > 0}
+from .noise import Ratio, geometric_mean, quantile
 
 
 def best(result: Result, names: Sequence[str]) -> Ratio | None:
     """Return the ratio of the side with the lowest median among these, None if there is none."""
-    found = ratios(result)
+    found = result.ratios()
     return min((found[n] for n in names if n in found), key=lambda r: r.median, default=None)
 
 
@@ -28,7 +22,7 @@ def summary(results: Sequence[Result]) -> str:
     names = list(dict.fromkeys(names))
     lines = [_row(["workload", "ms of pd", *(f"{n} / pd" for n in names)]), _rule(2 + len(names))]
     for result in results:
-        found = ratios(result)
+        found = result.ratios()
         ours = result.sides[0]
         ms = f"{quantile(ours.ms, 0.5):.3g}" if ours.ms else "error"
         cells = [_ratio_cell(result, n, found) for n in names]

@@ -11,7 +11,6 @@ steps that were measured, and draws it for 8 to 1,024 ranks. docs/scale.md expla
 """
 
 import argparse
-import importlib
 import json
 import os
 import time
@@ -20,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import side_by_side as sbs
+from core_step import core_step, workload
 
 import pd_core as pd
 from pd_core.distributed import world as worlds
@@ -28,7 +28,7 @@ from pd_core.distributed.process import current
 from pd_core.run.exchange import use_exchange
 from pd_v2 import build
 
-NETWORKS = "mlp", "lenet", "vgg", "resnet"
+NETWORKS = "perceptron", "lenet", "vgg", "resnet"
 SIZES = [1 << k for k in range(12, 25, 2)]  # bytes, 4 KiB to 16 MiB
 BUCKET = 1 << 22
 STEPS, BLOCKS = 4, 3
@@ -134,12 +134,11 @@ def exchange_seconds(world, size):
 
 def network_seconds(name, world):
     """{"bytes" of parameters, seconds of a step "alone" and "together"}."""
-    module, exchange = importlib.import_module(name), current()
+    module, exchange = workload(name), current()
     times = {"alone": [], "together": []}
     with build.fresh():
-        step, _, parameters = module.ours()
-        batches = sbs.digits(module.BATCH) if name in ("mlp", "lenet") else module.pictures()
-        stream = sbs.repeated(batches)
+        step, parameters = core_step(module)
+        stream = sbs.repeated(module.batches())
         size = sum(4 * int(np.prod(v.dims)) for v in parameters)
         for _ in range(BLOCKS + 1):
             for kind, seconds in times.items():

@@ -1,4 +1,4 @@
-"""Timing of the same training step in pd and PyTorch, in alternating blocks, as a table.
+"""Timing of the same step in pd and PyTorch, in alternating blocks of one process.
 
 Other load on the machine, or a change of its clock, then slows down both. Importing this module
 binds the process to two cores, so that pd and PyTorch have two threads each; import it first.
@@ -27,9 +27,7 @@ except ImportError:
     print("skipped: PyTorch, which pd is compared with, is not installed")
     sys.exit(0)
 
-import onnxruntime  # noqa: E402
 
-import pd_core as pd  # noqa: E402
 from pd_v2.dataset import mnist  # noqa: E402
 
 torch.set_num_threads(CORES)
@@ -76,11 +74,6 @@ def repeated(batches) -> Iterator:
         yield from batches
 
 
-def parameter(variable):
-    """Return a torch parameter with the current value of a Variable."""
-    return torch.nn.Parameter(torch.from_numpy(variable.val()))
-
-
 def torch_step(loss_of_batch, optimizer) -> Callable:
     """Return the training step of a PyTorch loss, a function (arrays of a batch) of tensors."""
 
@@ -92,60 +85,3 @@ def torch_step(loss_of_batch, optimizer) -> Callable:
         return loss.item()
 
     return step
-
-
-def compare(title, build_ours, build_theirs, batches, steps=20, blocks=10, rtol=1e-3):
-    """Build both programs, check that three losses agree, time the steps and print a table.
-
-    `build_ours()` returns (step, targets of the step, parameters), `build_theirs(parameters)`
-    returns a step that starts from the same values. `rtol` is the tolerance of the losses.
-    """
-    start = time.perf_counter()
-    our_step, targets, parameters = build_ours()
-    build_ms = (time.perf_counter() - start) * 1e3
-    theirs = Contender("PyTorch", build_theirs(parameters))
-    ours = Contender("pd", our_step)
-    nodes = len(pd.subgraph(targets, training=True))
-    _check(ours, theirs, batches, rtol)
-    stream = repeated(batches)
-    load = os.getloadavg()[0]
-    for block in range(blocks):
-        for side in (ours, theirs) if block % 2 else (theirs, ours):
-            side.run(stream, steps)
-    _print(title, ours, theirs, load)
-    print(
-        f"\nGraph of pd: {nodes} nodes in the compiled step, built in {build_ms:.0f} ms "
-        f"({build_ms / nodes * 1e3:.0f} us per node). First step: pd {ours.first_ms:.0f} ms "
-        f"including compilation, PyTorch {theirs.first_ms:.0f} ms."
-    )
-
-
-def _check(ours, theirs, batches, rtol):
-    """Check that the losses of three steps agree; time the first step of each."""
-    for k, batch in enumerate(batches[:3]):
-        losses = []
-        for side in (ours, theirs):
-            start = time.perf_counter()
-            losses.append(side.step(batch))
-            if k == 0:
-                side.first_ms = (time.perf_counter() - start) * 1e3
-        if not np.allclose(*losses, rtol=rtol):
-            raise SystemExit(f"the losses differ: step {k}, pd {losses[0]}, PyTorch {losses[1]}")
-
-
-def _print(title, ours, theirs, load):
-    ratios = [np.median(b) / np.median(a) for a, b in zip(ours.blocks, theirs.blocks, strict=True)]
-    print(f"## {title}\n")
-    print(
-        f"{len(ours.times)} steps each in {len(ours.blocks)} blocks, {CORES} threads; load average "
-        f"{load:.1f} before, {os.getloadavg()[0]:.1f} after; ONNX Runtime "
-        f"{onnxruntime.__version__}, PyTorch {torch.__version__}\n"
-    )
-    print("| ms per step | median | min |\n| --- | --- | --- |")
-    for side in (ours, theirs):
-        print(f"| {side.name} | {np.median(side.times):.2f} | {side.times.min():.2f} |")
-    print(
-        f"| PyTorch / pd | {np.median(theirs.times) / np.median(ours.times):.2f} "
-        f"| {theirs.times.min() / ours.times.min():.2f} |"
-    )
-    print(f"\nPyTorch / pd per block: {min(ratios):.2f} to {max(ratios):.2f}.")

@@ -1,11 +1,13 @@
 """Operators that treat every pixel alike, or every channel, on images that are position-major."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ... import ops
 from ...graph.node import Node, apply, composite
-from ...graph.variable import Variable, static
-from .image import Image, Rows, packed
+from ...graph.variable import Inputs, Variable, static
+from .image import Image, Rows
 
 POINTWISE = frozenset(
     {
@@ -24,15 +26,18 @@ class Pointwise:
     def __init__(self, rows: Rows):
         self.rows = rows
 
-    def apply(self, node: Node, images: list, inputs) -> Image | None:
-        """Return the node on rows; `images` has None for inputs that are not position-major."""
+    def apply(self, node: Node, images: list, inputs: Inputs, image_of: Callable) -> Image | None:
+        """Return the node on rows; `images` has None for inputs that are not position-major.
+
+        `image_of(x)` makes a plain image position-major.
+        """
         dims = node.outputs[0].dims
         first = next(i for i in images if i is not None)
         if first.dims[1:] != tuple(dims[1:]) or len(node.outputs) > 1:
             return None
         operands = []
         for image, x in zip(images, inputs, strict=True):
-            operand = self._operand(image, x, first)
+            operand = self._operand(image, x, first, image_of)
             if operand is None and x is not None:
                 return None
             operands.append(operand)
@@ -45,7 +50,7 @@ class Pointwise:
             y = apply(node.op_type, *operands, known=first.rows.dims, **node.attributes)
         return first.like(y)
 
-    def _operand(self, image, x, first):
+    def _operand(self, image, x, first, image_of):
         """An input on rows: an image in the order of the first, a row of channels, or a number."""
         if image is not None:
             whole = image.dims[1:] == first.dims[1:]
@@ -56,7 +61,7 @@ class Pointwise:
         if all(d == 1 for d in sizes):
             return x if x.rank < 4 else ops.reshape(x, np.array([1]))
         if x.rank == 4 and tuple(sizes[1:]) == first.dims[1:] and sizes[0] == first.batch:
-            return self.rows.ordered(packed(x), first.order).rows
+            return self.rows.ordered(image_of(x), first.order).rows
         if _per_channel(sizes, first.channels):
             return self.row(x, first)
         return None

@@ -1,4 +1,4 @@
-"""Images kept position-major: [positions, N, C], one contiguous row of all pixels for each position.
+"""Images kept position-major, [positions, N, C]: a contiguous row of pixels for each position.
 
 Cutting windows, a stride, padding and the order of positions are one Gather of rows each; a channel
 is the last axis. The order of positions is free: an element-wise operator does not care, and the
@@ -78,29 +78,30 @@ class Rows:
             self.cache[key] = build()
         return self.cache[key]
 
-    def take(self, rows: Variable, index: np.ndarray) -> Variable:
-        """Return rows [P, ...] by index, flattened; ABSENT stands for a row of zeros."""
+    def take(self, rows: Variable, index: np.ndarray, absent: float = 0.0) -> Variable:
+        """Return rows [P, ...] by index, flattened; ABSENT stands for a row of `absent`."""
         index = index.ravel()
         count = int(rows.dims[0])
         if index.shape == (count,) and (index == np.arange(count)).all():
             return rows
-        key = ("take", rows, index.tobytes())
-        return self.once(key, lambda: self._gathered(rows, index, count))
+        key = ("take", rows, index.tobytes(), absent)
+        return self.once(key, lambda: self._gathered(rows, index, count, absent))
 
-    def _gathered(self, rows, index, count):
+    def _gathered(self, rows, index, count, absent):
         source = rows
         if (index == ABSENT).any():
-            source = self.once(("with zero", rows), lambda: self._with_zero(rows))
+            key = ("with another", rows, absent)
+            source = self.once(key, lambda: self._with_another(rows, absent))
             index = np.where(index == ABSENT, count, index)
         return apply("Gather", source, index, axis=0, known=(len(index), *rows.dims[1:]))
 
     @staticmethod
-    def _with_zero(rows):
+    def _with_another(rows, value):
         shape = apply("Shape", rows, start=1)
-        zero = constant(np.zeros((1,) * rows.rank), rows.dtype)
-        zeros = apply("Expand", zero, shape, known=(1, *rows.dims[1:]))
+        cell = constant(np.full((1,) * rows.rank, value), rows.dtype)
+        row = apply("Expand", cell, shape, known=(1, *rows.dims[1:]))
         dims = (int(rows.dims[0]) + 1, *rows.dims[1:])
-        return apply("Concat", rows, zeros, axis=0, known=dims)
+        return apply("Concat", rows, row, axis=0, known=dims)
 
     def ordered(self, image: Image, order: np.ndarray) -> Image:
         """Return the same image in another order."""

@@ -1,33 +1,61 @@
 """Pooling of images that are position-major: the cells of all windows are rows."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from ...graph.node import Node, apply
-from ...graph.variable import Variable, constant
+from ...graph.variable import Inputs, Variable, constant
 from ..passes.relu import masked
 from .direct import Geometry, cells_of, sources_of
-from .image import Image, Rows, tiled
+from .image import ABSENT, Image, Rows, tiled
 
-MOST_CELLS = 25  # of a window, each of which is a Gather
+POOLS = frozenset(
+    {
+        *("MaxPool", "TiedMaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"),
+        *("MaxPoolGrad", "AveragePoolGrad"),
+    }
+)
+_MOST_CELLS = 25  # of a window, each of which is a Gather
+_LOWEST = float(np.finfo(np.float32).min)
 
 
 class Pooling:
-    """Pools windows that lie inside of the image."""
+    """Pools windows; `image_of(x)` makes a plain image position-major."""
 
-    def __init__(self, rows: Rows):
-        self.rows = rows
+    def __init__(self, rows: Rows, image_of: Callable[[Variable], Image]):
+        self.rows, self.image_of = rows, image_of
 
-    def max(self, x: Image, g: Geometry) -> Image:
-        """Return the largest element of each window."""
+    def apply(self, node: Node, inputs: Inputs) -> Image | None:
+        """Return a pooling or its gradient, None for windows that are not for rows."""
+        is_grad = node.op_type.endswith("Grad")
+        result = node.inputs[-1] if is_grad else node.outputs[0]
+        g = _geometry_of(node, inputs[0], result)
+        if g is None or len(node.outputs) > 1:
+            return None
+        mean = "Average" in node.op_type
+        whole = mean and g.sizes == (1, 1) and g.window == tuple(inputs[0].dims[2:])
+        if math.prod(g.window) > _MOST_CELLS and not whole:
+            return None
+        if mean and any(g.pads):
+            return None  # how many cells count depends on the window
+        if not is_grad:
+            x = self.image_of(inputs[0])
+            return self._mean(x, g) if mean else self._max(x, g)
+        if mean:
+            x, *_, dy = inputs
+            return self._mean_grad(self.image_of(dy), tuple(x.dims[2:]), g)
+        ties = node.attributes.get("ties", "first")
+        return self._max_grad(*map(self.image_of, inputs), g, ties == "all")
+
+    def _max(self, x, g):
         cells = self._cells(x, g)
         y = cells[0] if len(cells) == 1 else apply("Max", *cells, known=cells[0].dims)
         return Image(y, tiled(g.sizes))
 
-    def mean(self, x: Image, g: Geometry) -> Image:
-        """Return the mean of each window."""
-        order, count = tiled(g.sizes), g.window[0] * g.window[1]
+    def _mean(self, x, g):
+        order, count = tiled(g.sizes), math.prod(g.window)
         if order.size == 1 and count == x.order.size:
             axis = np.array([0])
             y = apply("ReduceMean", x.rows, axis, keepdims=1, known=(1, *x.rows.dims[1:]))
@@ -36,74 +64,68 @@ class Pooling:
         total = apply("Sum", *cells, known=cells[0].dims)
         return Image(total * constant(1 / count, np.float32), order)
 
-    def max_grad(self, x: Image, y: Image, dy: Image, g: Geometry, all_ties: bool) -> Image:
-        """Return dy at the largest element of each window; windows must not overlap.
-
-        Of equal elements the first wins, or all of them.
-        """
+    def _max_grad(self, x, y, dy, g, all_ties):
+        """dy at the largest element of each window: the first of equal ones, or all of them."""
         order = tiled(g.sizes)
         y, dy = self.rows.ordered(y, order), self.rows.ordered(dy, order)
         parts, left = [], dy.rows
         cells = self._cells(x, g)
-        for cell in cells if all_ties else cells[:-1]:
-            largest = apply("Equal", cell, y.rows, known=cell.dims)
-            part = masked(largest, left)
+        for cell in cells:
+            part = masked(apply("Equal", cell, y.rows, known=cell.dims), left)
             parts.append(part)
             if not all_ties:
                 left = left - part
-        if not all_ties:
-            parts.append(left)
         dims = (len(cells) * order.size, *dy.rows.dims[1:])
         rows = apply("Concat", *parts, axis=0, known=dims)
-        return self._placed(rows, order, x.sizes, g)
+        return self._summed(rows, order, x.sizes, g, by_cell=True)
 
-    def mean_grad(self, dy: Image, image: Sequence[int], g: Geometry) -> Image:
-        """Return dy spread evenly over each window; windows must not overlap."""
-        order, count = tiled(g.sizes), g.window[0] * g.window[1]
-        dy = self.rows.ordered(dy, order)
-        share = dy.rows * constant(1 / count, np.float32)
-        sources = sources_of(order, image, g)[0]
-        sources = np.where(sources >= 0, sources // count, sources)
-        return self._at(share, sources, image)
+    def _mean_grad(self, dy, image: Sequence[int], g):
+        order, count = tiled(g.sizes), math.prod(g.window)
+        share = self.rows.ordered(dy, order).rows * constant(1 / count, np.float32)
+        return self._summed(share, order, image, g, by_cell=False)
 
-    def _placed(self, parts, order, image, g):
-        """Rows [taps, P] at their pixels."""
-        count = g.window[0] * g.window[1]
-        (sources,) = sources_of(order, image, g)  # rows of [P, taps]
-        place = (sources % count) * order.size + sources // count
-        if (sources >= 0).all() and parts.dims[0] == sources.size:
-            return Image(parts, place)
-        return self._at(parts, np.where(sources >= 0, place, sources), image)
-
-    def _at(self, rows, sources, image):
+    def _summed(self, rows, order, image, g, by_cell):
+        """The sum at each pixel of rows [cells, P], or [P], of the windows that it lies in."""
+        count = math.prod(g.window)
+        sources = sources_of(order, image, g)  # rows of [P, cells]
+        place = sources // count
+        if by_cell:
+            place = (sources % count) * order.size + place
+        place = np.where(sources == ABSENT, ABSENT, place)
+        if len(place) == 1 and by_cell and (place >= 0).all() and rows.dims[0] == place.size:
+            return Image(rows, place[0])
         order = tiled(image)
-        index = np.empty(order.size, np.int64)
-        index[order.ravel()] = sources.ravel()
-        return Image(self.rows.take(rows, index), order)
+        index = np.empty((len(place), order.size), np.int64)
+        index[:, order.ravel()] = place.reshape(len(place), -1)
+        terms = [self.rows.take(rows, i) for i in index]
+        total = terms[0] if len(terms) == 1 else apply("Sum", *terms, known=terms[0].dims)
+        return Image(total, order)
 
     def _cells(self, x, g) -> list[Variable]:
         """The rows of each cell of the windows, in the order of the result."""
-        return [self.rows.take(x.rows, index) for index in cells_of(x.order, g).T]
+        index = cells_of(x.order, g).T
+        return [self.rows.take(x.rows, i, absent=_LOWEST) for i in index]
 
 
-def geometry_of(node: Node, image: Sequence[int], result: Sequence[int]) -> Geometry | None:
-    """Return the windows of a pooling inside of the image, None for others."""
+def _geometry_of(node, image, result):
+    """The windows of a pooling; None for dilations, and where they reach beyond their padding."""
+    sizes = [*image.dims[1:], *result.dims[1:]]
+    if image.rank != 4 or image.dtype != np.float32 or not all(isinstance(d, int) for d in sizes):
+        return None
+    image, result = tuple(image.dims[2:]), tuple(result.dims[2:])
+    if node.op_type.startswith("Global"):
+        return Geometry(image, image, (0, 0), (1, 1))
     a = node.attributes
-    if node.op_type in ("GlobalAveragePool", "GlobalMaxPool"):
-        return Geometry(tuple(image), tuple(image), (0, 0), (1, 1))
     window = tuple(a["kernel_shape"])
     strides = tuple(a.get("strides") or (1, 1))
-    padded = any(a.get("pads") or ()) or a.get("auto_pad", "NOTSET") != "NOTSET"
+    pads = tuple(a.get("pads") or (0, 0, 0, 0))
     dilated = any(d != 1 for d in a.get("dilations") or ())
-    axes = zip(window, strides, image, result, strict=True)
-    inside = all((r - 1) * s + k <= size for k, s, size, r in axes)
-    if padded or dilated or not inside:
+    if dilated or a.get("auto_pad", "NOTSET") != "NOTSET":
         return None
-    strides = tuple(k if r == 1 else s for k, s, r in zip(window, strides, result, strict=True))
-    return Geometry(window, strides, (0, 0), tuple(result))
-
-
-def tiles(g: Geometry) -> bool:
-    """Whether no two windows overlap."""
-    axes = zip(g.window, g.strides, g.sizes, strict=True)
-    return all(k <= s or r == 1 for k, s, r in axes)
+    axes = list(zip(window, strides, image, result, pads, strict=False))
+    inside = all((r - 1) * s + k <= size + p for k, s, size, r, p in axes)
+    if "Average" in node.op_type and (any(pads) or not inside):
+        return None
+    # the last window of an axis with one window reaches as far as its stride
+    strides = tuple(max(k, s) if r == 1 else s for k, s, _, r, _ in axes)
+    return Geometry(window, strides, pads[:2], result)

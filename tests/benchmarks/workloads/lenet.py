@@ -25,12 +25,13 @@ def batches():
     return [(p + rng.normal(0, 0.01, p.shape).astype(np.float32), k) for p, k in digits(BATCH)]
 
 
-def ours():
-    """Return the loop of `paddle.trainer.SGD.train`, and the parameters."""
+def network():
+    """Return (cost, images, labels), layers of pd_v2."""
     import pd_v2 as paddle
 
-    x = paddle.layer.data(name="pixel", type=paddle.data_type.dense_vector(784))
+    image = paddle.layer.data(name="pixel", type=paddle.data_type.dense_vector(784))
     label = paddle.layer.data(name="label", type=paddle.data_type.integer_value(10))
+    x = image
     for channels, filters in ((1, 20), (20, 50)):
         x = paddle.networks.simple_img_conv_pool(
             input=x,
@@ -42,13 +43,19 @@ def ours():
             act=paddle.activation.Relu(),
         )
     scores = paddle.layer.fc(input=x, size=10, act=paddle.activation.Softmax())
-    cost = paddle.layer.cross_entropy_cost(input=scores, label=label)
+    return paddle.layer.cross_entropy_cost(input=scores, label=label), image, label
+
+
+def ours():
+    """Return the loop of `paddle.trainer.SGD.train`, and the parameters."""
+    import pd_v2 as paddle
+
     optimizer = paddle.optimizer.Momentum(
         learning_rate=RATE / BATCH,
         momentum=MOMENTUM,
         regularization=paddle.optimizer.L2Regularization(rate=DECAY * BATCH),
     )
-    return loops.trainer_loop(cost, optimizer)
+    return loops.trainer_loop(network()[0], optimizer)
 
 
 def shaped(parameters):

@@ -19,22 +19,29 @@ def batches():
     return digits(BATCH)
 
 
+def network():
+    """Return (cost, images, labels), layers of pd_v2."""
+    import pd_v2 as paddle
+
+    image = paddle.layer.data(name="pixel", type=paddle.data_type.dense_vector(SIZES[0]))
+    label = paddle.layer.data(name="label", type=paddle.data_type.integer_value(SIZES[-1]))
+    x = image
+    for size in SIZES[1:-1]:
+        x = paddle.layer.fc(input=x, size=size, act=paddle.activation.Relu())
+    scores = paddle.layer.fc(input=x, size=SIZES[-1], act=paddle.activation.Softmax())
+    return paddle.layer.cross_entropy_cost(input=scores, label=label), image, label
+
+
 def ours():
     """Return the loop of `paddle.trainer.SGD.train`, and the parameters."""
     import pd_v2 as paddle
 
-    x = paddle.layer.data(name="pixel", type=paddle.data_type.dense_vector(SIZES[0]))
-    label = paddle.layer.data(name="label", type=paddle.data_type.integer_value(SIZES[-1]))
-    for size in SIZES[1:-1]:
-        x = paddle.layer.fc(input=x, size=size, act=paddle.activation.Relu())
-    scores = paddle.layer.fc(input=x, size=SIZES[-1], act=paddle.activation.Softmax())
-    cost = paddle.layer.cross_entropy_cost(input=scores, label=label)
     optimizer = paddle.optimizer.Momentum(
         learning_rate=RATE / BATCH,
         momentum=MOMENTUM,
         regularization=paddle.optimizer.L2Regularization(rate=DECAY * BATCH),
     )
-    return loops.trainer_loop(cost, optimizer)
+    return loops.trainer_loop(network()[0], optimizer)
 
 
 def pytorch(parameters, compiled):

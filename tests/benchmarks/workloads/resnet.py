@@ -50,8 +50,8 @@ def samples(batch):
     return list(zip(images.reshape(BATCH, -1), labels, strict=True))
 
 
-def ours():
-    """Return the loop of `paddle.trainer.SGD.train`, and the parameters."""
+def network():
+    """Return (cost, images, labels), layers of pd_v2."""
     import pd_v2 as paddle
 
     layer, relu, linear = paddle.layer, paddle.activation.Relu(), paddle.activation.Linear()
@@ -83,20 +83,31 @@ def ours():
             x = layer.addto(input=[y, x], act=relu)
     x = layer.img_pool(input=x, pool_size=8, stride=1, pool_type=paddle.pooling.Avg())
     scores = layer.fc(input=x, size=CLASSES, act=paddle.activation.Softmax())
-    cost = layer.cross_entropy_cost(input=scores, label=label)
+    return layer.cross_entropy_cost(input=scores, label=label), image, label
+
+
+def ours():
+    """Return the loop of `paddle.trainer.SGD.train`, and the parameters."""
+    import pd_v2 as paddle
+
     optimizer = paddle.optimizer.Momentum(learning_rate=RATE / BATCH, momentum=MOMENTUM)
-    return loops.trainer_loop(cost, optimizer, samples)
+    return loops.trainer_loop(network()[0], optimizer, samples)
+
+
+def trained(parameters):
+    """Return the parameters of a trainer without the moving averages of the normalisations."""
+    *units_of_five, weight, bias = parameters
+    return [v for k, v in enumerate(units_of_five) if k % 5 not in (2, 3)] + [weight, bias]
 
 
 def shaped(parameters):
-    """Return (filter, scale, shift) of each convolution, (mean, variance) of each, the last two."""
-    values, trained, statistics = iter(parameters), [], []
+    """Return filter, scale and shift of each convolution, weight and bias of the last layer."""
+    *values, weight, bias = parameters
+    shapes = []
     for channels, filters, size, _, _ in units():
-        weight, scale, mean, variance, shift = (next(values).reshape(-1) for _ in range(5))
-        trained.append([weight.reshape(filters, channels, size, size), scale, shift])
-        statistics.append([mean, variance])
-    weight, bias = values
-    return trained, statistics, [weight, bias.reshape(-1)]
+        shapes += [(filters, channels, size, size), (filters,), (filters,)]
+    shaped = [value.reshape(shape) for value, shape in zip(values, shapes, strict=True)]
+    return [*shaped, weight, bias.reshape(-1)]
 
 
 def forward(convolution, relu, x):
@@ -112,19 +123,17 @@ def forward(convolution, relu, x):
     return x
 
 
-def pytorch(parameters, compiled):
-    """Return the loop of PyTorch."""
+def torch_loss(parameters):
+    """Return the loss in PyTorch, a function (images, labels), from parameters as of `shaped`."""
     import torch
     from torch.nn import functional as f
 
-    trained, statistics, last = shaped(parameters)
-    trained = [loops.torch_parameters(values) for values in trained]
-    statistics = [[torch.from_numpy(v) for v in values] for values in statistics]
-    weight, bias = loops.torch_parameters(last)
+    *values, weight, bias = parameters
     table = list(units())
+    statistics = [[torch.zeros(unit[1]), torch.zeros(unit[1])] for unit in table]
 
     def convolution(index, x):
-        (w, scale, shift), (_, _, size, stride, _) = trained[index], table[index]
+        (w, scale, shift), (_, _, size, stride, _) = values[3 * index :][:3], table[index]
         x = f.conv2d(x, w, None, stride, size // 2)
         return f.batch_norm(x, *statistics[index], scale, shift, True, 0.1, EPSILON)
 
@@ -132,9 +141,16 @@ def pytorch(parameters, compiled):
         x = forward(convolution, torch.relu, images).mean((2, 3))
         return f.cross_entropy(torch.addmm(bias, x, weight), labels)
 
-    parameters = [v for values in trained for v in values] + [weight, bias]
-    optimizer = torch.optim.SGD(parameters, RATE, momentum=MOMENTUM, fused=True)
-    return loops.torch_loop(compiled(loss), optimizer)
+    return loss
+
+
+def pytorch(parameters, compiled):
+    """Return the loop of PyTorch."""
+    import torch
+
+    values = loops.torch_parameters(shaped(trained(parameters)))
+    optimizer = torch.optim.SGD(values, RATE, momentum=MOMENTUM, fused=True)
+    return loops.torch_loop(compiled(torch_loss(values)), optimizer)
 
 
 def jax(parameters):
@@ -143,17 +159,18 @@ def jax(parameters):
     from jax import lax
     from jax import numpy as jnp
 
-    trained, statistics, last = shaped(parameters)
-    trained = [[w.transpose(2, 3, 1, 0), scale, shift] for w, scale, shift in trained]
+    values = shaped(trained(parameters))
+    values = [v.transpose(2, 3, 1, 0) if v.ndim == 4 else v for v in values]
     table = list(units())
+    statistics = [[np.zeros(unit[1], np.float32)] * 2 for unit in table]
     layout = ("NHWC", "HWIO", "NHWC")
 
     def loss(parameters, statistics, images, labels):
-        trained, (weight, bias) = parameters
+        *values, weight, bias = parameters
         statistics = list(statistics)
 
         def convolution(index, x):
-            (w, scale, shift), (_, _, size, stride, _) = trained[index], table[index]
+            (w, scale, shift), (_, _, size, stride, _) = values[3 * index :][:3], table[index]
             padding = [(size // 2, size // 2)] * 2
             x = lax.conv_general_dilated(x, w, (stride, stride), padding, dimension_numbers=layout)
             mean, variance = x.mean((0, 1, 2)), x.var((0, 1, 2))
@@ -166,5 +183,4 @@ def jax(parameters):
         logarithms = jax.nn.log_softmax(x @ weight + bias)
         return -jnp.take_along_axis(logarithms, labels[:, None], 1).mean(), statistics
 
-    optimizer = loops.jax_momentum(RATE, MOMENTUM)
-    return loops.jax_loop(loss, [trained, last], optimizer, statistics)
+    return loops.jax_loop(loss, values, loops.jax_momentum(RATE, MOMENTUM), statistics)

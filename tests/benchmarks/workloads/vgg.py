@@ -35,15 +35,15 @@ def samples(batch):
     return list(zip(images.reshape(BATCH, -1), labels, strict=True))
 
 
-def ours():
-    """Return the loop of `paddle.trainer.SGD.train`, and the parameters."""
+def network():
+    """Return (cost, images, labels), layers of pd_v2."""
     import pd_v2 as paddle
 
     layer, relu = paddle.layer, paddle.activation.Relu()
     image = paddle.data_type.dense_vector(3 * 32 * 32)
-    x = layer.data(name="image", type=image, height=32, width=32)
+    image = layer.data(name="image", type=image, height=32, width=32)
     label = layer.data(name="label", type=paddle.data_type.integer_value(CLASSES))
-    channels = 3
+    x, channels = image, 3
     for width in WIDTHS:
         for _ in range(2):
             x = layer.img_conv(
@@ -57,9 +57,15 @@ def ours():
             channels = width
         x = layer.img_pool(input=x, pool_size=2, stride=2, pool_type=paddle.pooling.Max())
     scores = layer.fc(input=x, size=CLASSES, act=paddle.activation.Softmax())
-    cost = layer.cross_entropy_cost(input=scores, label=label)
+    return layer.cross_entropy_cost(input=scores, label=label), image, label
+
+
+def ours():
+    """Return the loop of `paddle.trainer.SGD.train`, and the parameters."""
+    import pd_v2 as paddle
+
     optimizer = paddle.optimizer.Momentum(learning_rate=RATE / BATCH, momentum=MOMENTUM)
-    return loops.trainer_loop(cost, optimizer, samples)
+    return loops.trainer_loop(network()[0], optimizer, samples)
 
 
 def shaped(parameters):
@@ -71,13 +77,12 @@ def shaped(parameters):
     return [value.reshape(shape) for value, shape in zip(parameters, shapes, strict=True)]
 
 
-def pytorch(parameters, compiled):
-    """Return the loop of PyTorch."""
+def torch_loss(parameters):
+    """Return the loss in PyTorch, a function (images, labels), from parameters as of `shaped`."""
     import torch
     from torch.nn import functional as f
 
-    trained = loops.torch_parameters(shaped(parameters))
-    *filters, weight, bias = trained
+    *filters, weight, bias = parameters
 
     def loss(images, labels):
         x = images
@@ -87,8 +92,16 @@ def pytorch(parameters, compiled):
             x = f.max_pool2d(x, 2)
         return f.cross_entropy(torch.addmm(bias, x.flatten(1), weight), labels)
 
+    return loss
+
+
+def pytorch(parameters, compiled):
+    """Return the loop of PyTorch."""
+    import torch
+
+    trained = loops.torch_parameters(shaped(parameters))
     optimizer = torch.optim.SGD(trained, RATE, momentum=MOMENTUM, fused=True)
-    return loops.torch_loop(compiled(loss), optimizer)
+    return loops.torch_loop(compiled(torch_loss(trained)), optimizer)
 
 
 def jax(parameters):

@@ -14,7 +14,7 @@ N = 6
 
 @pytest.fixture(autouse=True)
 def small_images_too(monkeypatch):
-    monkeypatch.setattr("pd_core.backend.positions.layout._POSITIONS", 1)
+    monkeypatch.setattr("pd_core.backend.positions.choice.gain_of", lambda *_: 1e9)
 
 
 def conv(x, filters, size=3, stride=1, padding=None, act=None, B=None):
@@ -50,7 +50,7 @@ def large_filters(x):
 
 
 def few_channels(x):
-    return conv(x[:, :3], 16, size=5, stride=2, act="relu")
+    return conv(conv(x[:, :3], 16, size=5, stride=2, act="relu"), 16)
 
 
 def strided(x):
@@ -61,6 +61,18 @@ def strided(x):
 def average_pools(x):
     x = pd.avg_pool(conv(x, 16, act="leaky_relu"), 2, 2)
     return pd.avg_pool(conv(x, 16, act="elu"), 3, 3)
+
+
+def overlapping_pools(x):
+    x = pd.max_pool(conv(x, 16, act="relu"), 3, 2, 1)
+    x = pd.max_pool(conv(x, 16), 3, 1, ties="all")
+    return pd.avg_pool(conv(x, 16, act="sigmoid"), 3, 2)
+
+
+def branches(x):
+    x = conv(x, 16, act="relu")
+    y = pd.concat([conv(x, 16, size=1), conv(x, 24), pd.max_pool(x, 3, 1, 1)], axis=1)
+    return conv(y, 16) + y[:, 8:24]
 
 
 def other_operators(x):
@@ -78,7 +90,7 @@ def scaled(x):
 
 NETWORKS = [
     *(stack, odd_sizes, residual, large_filters, few_channels, strided, average_pools),
-    *(other_operators, scaled),
+    *(other_operators, scaled, overlapping_pools, branches),
 ]
 
 
