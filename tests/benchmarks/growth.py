@@ -19,7 +19,7 @@ SIZES = {
     "batch": (1, 8, 64, 512),
     "vocabulary": (1_000, 10_000, 100_000),
 }
-FULL, QUICK = Effort(7, 0.1), Effort(3, 0.03)
+FULL, QUICK = Effort(7, 7, 0.1), Effort(3, 3, 0.03)
 
 
 def size():
