@@ -9,7 +9,7 @@ import pytest
 
 from tests.benchmarks import __main__ as program
 from tests.benchmarks import noise, report
-from tests.benchmarks.contender import Side
+from tests.benchmarks.contender import Failed, Process, Side
 from tests.benchmarks.measure import ABSENT, Effort, Measured, Result, measure, workload_paths
 
 TOY = """
@@ -112,6 +112,16 @@ def test_pd_that_fails_ends_its_workload_only(tmp_path):
     assert [side.error for side in result.sides] == ["ValueError: no such thing"]
     assert "| toy / a line | error |" in report.summary([result])
     assert "against PyTorch - (0 workloads)" in report.means([result])
+
+
+def test_a_process_that_takes_too_long_is_ended(tmp_path):
+    path = tmp_path / "toy.py"
+    path.write_text("import time\ntime.sleep(100)")
+    with (
+        Process(OURS, path) as process,
+        pytest.raises(Failed, match=r"took more than 0\.2 s"),
+    ):
+        process.receive(limit_seconds=0.2)
 
 
 def result_of(name, **times):

@@ -5,11 +5,13 @@ import pickle
 import subprocess
 import sys
 import tempfile
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 CORES = 2
+LIMIT_SECONDS = 300  # for an answer: compiling, or a block of steps
 
 
 @dataclass(frozen=True)
@@ -69,12 +71,27 @@ class Process:
         except BrokenPipeError:
             raise Failed(self._last_words()) from None
 
-    def receive(self):
-        """Return the next answer; Failed with the error if there was one, or the process ended."""
+    def receive(self, limit_seconds=LIMIT_SECONDS):
+        """Return the next answer.
+
+        Failed with the error if there was one, if the process ended, or if it took too long.
+        """
+        late = threading.Event()
+
+        def stop():
+            late.set()
+            self._child.kill()
+
+        timer = threading.Timer(limit_seconds, stop)
+        timer.start()
         try:
             answer = pickle.load(self._child.stdout)
-        except EOFError:
+        except (EOFError, pickle.UnpicklingError):
+            if late.is_set():
+                raise Failed(f"took more than {limit_seconds:g} s") from None
             raise Failed(self._last_words()) from None
+        finally:
+            timer.cancel()
         if isinstance(answer, Exception):
             raise Failed(str(answer))
         return answer

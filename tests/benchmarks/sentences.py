@@ -143,7 +143,10 @@ def padded_batch(batch):
 
 
 def pytorch(parameters, compiled):
-    """Return the loop of PyTorch."""
+    """Return the loop of PyTorch.
+
+    Its steps are compiled one by one: compiling all of them as one program takes minutes.
+    """
     import torch
     from torch.nn import functional as f
 
@@ -156,10 +159,25 @@ def pytorch(parameters, compiled):
         new = torch.tanh(new + (torch.sigmoid(reset + r) * state) @ candidate)
         return torch.lerp(state, new, z)
 
+    @compiled
+    def decode(gates, state, encoded, projected, mask):
+        scores = torch.tanh((state @ w.query)[:, None] + projected) @ w.score
+        weights = torch.softmax(scores.masked_fill(~mask[..., None], -torch.inf), 1)
+        context = (weights * encoded).sum(1)
+        return cell(context @ w.context + gates, state, w.gate, w.candidate)
+
+    @compiled
+    def cost(states, target_mask, following):
+        following = following.masked_fill(~target_mask, -100).flatten()  # is left out of the sum
+        logits = torch.addmm(w.out_bias, states.flatten(0, 1), w.out)
+        return f.cross_entropy(logits, following, reduction="sum") / BATCH
+
+    encode = compiled(cell)
+
     def recurrent(gates, gate, candidate):
         state, states = gates.new_zeros(BATCH, WIDTH), []
         for gates_t in gates.unbind(1):
-            state = cell(gates_t, state, gate, candidate)
+            state = encode(gates_t, state, gate, candidate)
             states.append(state)
         return torch.stack(states, 1)
 
@@ -176,16 +194,11 @@ def pytorch(parameters, compiled):
         state, states = torch.tanh(backward[:, 0] @ w.boot), []
         gates = f.embedding(target, w.target) @ w.word + w.bias
         for gates_t in gates.unbind(1):
-            scores = torch.tanh((state @ w.query)[:, None] + projected) @ w.score
-            weights = torch.softmax(scores.masked_fill(~mask[..., None], -torch.inf), 1)
-            context = (weights * encoded).sum(1)
-            state = cell(context @ w.context + gates_t, state, w.gate, w.candidate)
+            state = decode(gates_t, state, encoded, projected, mask)
             states.append(state)
-        following = following.masked_fill(~target_mask, -100).flatten()  # is left out of the sum
-        logits = torch.addmm(w.out_bias, torch.stack(states, 1).flatten(0, 1), w.out)
-        return f.cross_entropy(logits, following, reduction="sum") / BATCH
+        return cost(torch.stack(states, 1), target_mask, following)
 
-    loop = loops.torch_loop(compiled(loss), torch.optim.Adam(w, RATE, fused=True))
+    loop = loops.torch_loop(loss, torch.optim.Adam(w, RATE, fused=True))
     return lambda batches: loop(list(map(padded_batch, batches)))
 
 
