@@ -7,6 +7,7 @@ import platform
 import sys
 from pathlib import Path
 
+from . import growth
 from .contender import bind_to_cores
 from .measure import FULL, QUICK, Measured, Result, measure, sides_here, workload_paths
 from .report import details, means, summary
@@ -22,7 +23,13 @@ def main(argv=None):
     parser.add_argument(
         "--merge", nargs="+", type=Path, metavar="FILE", help="report JSON files, measure nothing"
     )
+    parser.add_argument(
+        "--growth", action="store_true", help="measure growth with the size, and no workloads"
+    )
     args = parser.parse_args(argv)
+    if args.growth:
+        growth.main(args.quick)
+        return 0
     if args.merge:
         results = [r for path in args.merge for r in read(path)]
     else:

@@ -1,0 +1,1 @@
+"""Networks that several workloads share, in pd, PyTorch and JAX."""
