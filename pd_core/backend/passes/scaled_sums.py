@@ -30,7 +30,7 @@ def scaled_sum(node: Node, inputs: Inputs, context: Context) -> Outputs:
         if parts is not None and whole.dims == parts[0].dims == dims:
             y, factor = parts
             gate = _gate(factor, dims, negative, context)
-            types = [(dims, np.float32)]
+            types = [(dims, np.dtype(np.float32))]
             return (composite(KERNEL, whole, y, gate, types=types, domain=DOMAIN),)
     return None
 

@@ -8,6 +8,7 @@ from ...graph.variable import Variable, constant
 from ..expression import expression
 from ..registry import Attributes, Gradients, gradient
 
+_GELU = math.sqrt(2.0 / math.pi)
 _SELU = 1.67326319217681884765625, 1.05070102214813232421875  # alpha, gamma
 
 
@@ -40,13 +41,22 @@ def _exponential_below_zero(x, height, width):
     return ops.where(x > 0.0, x, below * height)
 
 
-@expression("Gelu")
-def gelu(a: Attributes, x: Variable) -> Variable:
-    """x times the normal distribution function of x (Hendrycks & Gimpel 2016)."""
-    if a.get("approximate", "none") == "tanh":
-        inner = math.sqrt(2.0 / math.pi) * (x + 0.044715 * x * x * x)
-        return 0.5 * x * (1.0 + ops.tanh(inner))
-    return 0.5 * x * (1.0 + ops.erf(x * math.sqrt(0.5)))
+@gradient("Gelu")
+def gelu(node: Node, dy: Variable) -> Gradients:
+    """Multiply by the slope of x cdf(x), cdf(x) + x pdf(x) (Hendrycks & Gimpel 2016).
+
+    In as few passes as it takes: the factor of the density is added to its exponent.
+    """
+    (x,) = node.inputs
+    if node.attributes.get("approximate", "none") == "tanh":
+        square = x * x
+        inner = (square * (_GELU * 0.044715) + _GELU) * x
+        bend = ops.tanh(inner)
+        slope = (square * (_GELU * 3 * 0.044715) + _GELU) * x * (1.0 - bend * bend)
+        return [(bend + 1.0 + slope) * (dy * 0.5)]
+    scaled = x * math.sqrt(0.5)
+    density = ops.exp(math.log(_GELU) - scaled * scaled)  # times 2
+    return [(ops.erf(scaled) + x * density + 1.0) * (dy * 0.5)]
 
 
 @expression("Swish")
