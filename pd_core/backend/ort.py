@@ -24,6 +24,7 @@ from .parts import parts
 from .passes import CPU, CUDA, blocked, portable, scaled_sums
 from .passes.context import Context, Pass, each_node
 from .passes.device import for_device
+from .passes.normalization import row_kernels
 from .positions import positions
 
 
@@ -120,7 +121,9 @@ class OrtBackend:
     def __init__(self, device: str = "cpu", exact_convolutions: bool = False):
         found = find_device(device)
         self.device, self.memory = found.name, found.memory
-        self.layouts: tuple[Pass, ...] = () if exact_convolutions else (positions,)
+        self.layouts: tuple[Pass, ...] = (
+            (row_kernels,) if exact_convolutions else (row_kernels, positions)
+        )
         if self.device != "cpu":
             self.layouts = (_portable_forms,) if self.device.startswith("webgpu") else ()
 

@@ -76,7 +76,9 @@ def layer_norm(
     """
     x = constant(x)
     axis = axis_of(x, axis)
-    y = _standardised(x, list(range(axis, x.rank)), epsilon)
+    one_each = (*x.dims[:axis], *[1] * (x.rank - axis))
+    types = [(x.dims, x.dtype), (one_each, x.dtype)]
+    y, _ = composite("Standardize", x, types=types, axis=axis, epsilon=float(epsilon))
     y = y if scale is None else y * scale
     y = y if shift is None else y + shift
     return _as_operator("LayerNormalization", y, x, scale, shift, axis=axis, epsilon=epsilon)

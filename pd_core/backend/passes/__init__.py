@@ -27,7 +27,7 @@ from .loss import (
     softmax_grad,
 )
 from .momentum import momentum_gemm
-from .normalization import batch_norm
+from .normalization import batch_norm, standardize
 from .pooling import avg_pool_grad, max_pool, max_pool_grad, max_pool_pick, sum_of_max_pool_grad
 from .random import uniform
 from .recurrent import steps_first
@@ -58,6 +58,7 @@ LOWERINGS = {
     "ConvInputGrad": conv_input_grad,
     "ConvFilterGrad": conv_filter_grad,
     "BatchNorm": batch_norm,
+    "Standardize": standardize,
     "TiedMaxPool": max_pool,
     "MaxPoolGrad": max_pool_grad,
     "MaxPoolPick": max_pool_pick,

@@ -1,11 +1,13 @@
-"""Batch normalization by the statistics of the batch, in ONNX operators."""
+"""Normalization by the statistics of the batch, or of each row, in ONNX operators."""
+
+from collections.abc import Sequence
 
 import numpy as np
 
 from ... import ops
 from ...graph.node import Node, apply, refined
-from ...graph.variable import Inputs
-from .context import Context, Outputs
+from ...graph.variable import Inputs, Variable, constant, static
+from .context import Context, Outputs, each_node
 from .windows import reshape_dims
 
 
@@ -30,6 +32,36 @@ def batch_norm(node: Node, inputs: Inputs, context: Context) -> Outputs:
     y = apply("Add", apply("Mul", x, factor), offset)
     y = refined(y, x.dims)
     return (y, reshape_dims(mean, [channels]), reshape_dims(variance, [channels]))
+
+
+def standardize(node: Node, inputs: Inputs, context: Context) -> Outputs:
+    """Lower to (x - mean) / sqrt(variance + epsilon) over the last axes, and that factor."""
+    (x,) = inputs
+    axes = np.arange(node.attributes["axis"], x.rank)
+    centred = x - apply("ReduceMean", x, axes)
+    variance = apply("ReduceMean", centred * centred, axes)
+    factor = 1.0 / ops.sqrt(variance + node.attributes["epsilon"])
+    return (refined(centred * factor, x.dims), refined(factor, node.outputs[1].dims))
+
+
+def row_kernels(targets: Sequence[Variable], context: Context) -> list[Variable]:
+    """Compute `standardize` by LayerNormalization: on a CPU one pass, which returns the factor."""
+    return _by_kernel(targets, context)
+
+
+def _by_layer_normalization(node: Node, inputs: Inputs, context: Context) -> Outputs:
+    (x,), (_, factor) = inputs, node.outputs
+    axis = node.attributes["axis"]
+    if x.dtype != np.float32 or not all(isinstance(d, int) for d in x.dims[axis:]):
+        return None
+    ones = constant(np.ones(static(x.dims[axis:])), x.dtype)
+    known = [x.dims, factor.dims, factor.dims]
+    attributes = {"axis": axis, "epsilon": node.attributes["epsilon"]}
+    y, _, factor = apply("LayerNormalization", x, ones, outputs=3, known=known, **attributes)
+    return y, factor
+
+
+_by_kernel = each_node({"Standardize": _by_layer_normalization})
 
 
 def _over_ranks(x, axes, column):

@@ -111,6 +111,21 @@ def batch_norm(
     return [dy * _column(gain, x) + dx, moment, total]
 
 
+@gradient("Standardize")
+def standardize(node: Node, dy: Variable | None, dfactor: Variable | None) -> Gradients:
+    """Subtract from dy its mean, and y times the mean of dy y; divide by the deviation."""
+    (x,), (y, factor) = node.inputs, node.outputs
+    axes = list(range(node.attributes["axis"], x.rank))
+    slope = None if dy is None else ops.reduce_mean(dy * y, axes, keep_dim=True)
+    if dfactor is not None:
+        count = ops.cast(ops.size(x), x.dtype) / ops.cast(ops.size(factor), x.dtype)
+        share = dfactor * factor / count
+        slope = share if slope is None else slope + share
+    if dy is None:
+        return [-(y * slope) * factor]
+    return [(dy - ops.reduce_mean(dy, axes, keep_dim=True) - y * slope) * factor]
+
+
 @expression("MeanVarianceNormalization")
 def mean_variance_normalization(a: Attributes, x: Variable) -> Variable:
     """(x - mean) / (deviation + 1e-9)."""
