@@ -1,6 +1,6 @@
 """The interfaces of a backend, which compiles Graphs and holds values on a device."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -123,11 +123,13 @@ class Values(Protocol):
 class Backend(Protocol):
     """A runtime on a device.
 
-    `layouts` are passes on the graph before its composites become ONNX operators.
+    `layouts` are passes on the graph before its composites become ONNX operators, `kernels` the
+    forms (`passes/forms.py`) that inference programs use.
     """
 
     device: str
     layouts: tuple[Any, ...]
+    kernels: Mapping[str, Any]
 
     def prepared(self, graph: Graph) -> Graph:
         """Return the same program with the operators that are fast on the device."""

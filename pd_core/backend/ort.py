@@ -24,6 +24,7 @@ from .parts import parts
 from .passes import CPU, CUDA, blocked, portable, scaled_sums
 from .passes.context import Context, Pass, each_node
 from .passes.device import for_device
+from .passes.forms import NO_FORMS, kernels
 from .passes.normalization import row_kernels
 from .positions import positions
 
@@ -126,6 +127,7 @@ class OrtBackend:
         )
         if self.device != "cpu":
             self.layouts = (_portable_forms,) if self.device.startswith("webgpu") else ()
+        self.kernels = kernels() if self.device == "cpu" else NO_FORMS
 
     def values(self) -> "OrtValues":
         """Return an empty set of values on the device."""

@@ -16,7 +16,7 @@ from ..graph.variable import Dim, Variable, constant
 from .base import Graph, Seam
 from .passes import ALWAYS, EXPORT, WEBGPU
 from .passes.context import Context, Pass, apply_passes
-from .passes.forms import NO_FORMS, Form
+from .passes.forms import NO_FORMS, Form, read_alone
 
 # Operators that only the backward pass tells from their first input.
 FORWARD_IDENTITY = {
@@ -35,6 +35,7 @@ def build(
     keyed: bool = False,
     forms: Mapping[str, Form] = NO_FORMS,
     layouts: Sequence[Pass] = (),
+    kernels: Mapping[str, Form] = NO_FORMS,
 ) -> Graph:
     """Return the Graph of these targets. Feeds that it does not need are left out.
 
@@ -42,9 +43,10 @@ def build(
     so far, a hint. Unless `complete` is False, a missing feed is an error (MissingFeed).
     `portable` chooses forms that run on WebGPU too. With `keyed`, the rows of the seed hold the key
     of a random draw too, which is a constant of the program otherwise. `forms` are ONNX operators
-    that are written in the place of `onnx_form` results. `layouts` are passes of a backend. Of what
-    was recorded in `pd.guard()`, reads of persistent variables are those variables again, and
-    values constants.
+    that are written in the place of `onnx_form` results. `kernels` are forms too, for
+    results whose parts nothing else reads, a gradient for example. `layouts` are passes of a
+    backend. Of what was recorded in `pd.guard()`, reads of persistent variables are those
+    variables again, and values constants.
     """
     fetches, updates = list(fetches), list(updates)
     slots = {v: Variable.of(v.dims, v.dtype, v.name) for v in feeds}
@@ -52,7 +54,7 @@ def build(
     context = Context(sizes=sizes, fed=frozenset(d for v in slots for d in v.dims))
     # automatic names drawn here do not shift those of the user's graph
     with fresh_names(), not_recording():
-        targets = _resolve_modes(targets, slots, training, keyed, forms)
+        targets = _resolve_modes(targets, slots, training, keyed, forms, kernels)
         targets = apply_passes(targets, (*ALWAYS, *layouts), context)
         equal = _equal_sizes(targets)
         context = _with_seed(context, targets, 3 if keyed else 2)
@@ -82,10 +84,13 @@ def build_step(
     training: bool,
     sizes: dict[str, int],
     layouts: Sequence[Pass] = (),
+    kernels: Mapping[str, Form] = NO_FORMS,
 ) -> tuple[Graph, Seam]:
     """Return the Graph of a step, and what the values `seam` have become in it."""
     every = [*fetches, *seam]
-    graph = build(every, updates, feeds, training, sizes, keyed=True, layouts=layouts)
+    graph = build(
+        every, updates, feeds, training, sizes, keyed=True, layouts=layouts, kernels=kernels
+    )
     count = len(fetches)
     return (
         replace(graph, fetches=graph.fetches[:count]),
@@ -93,7 +98,7 @@ def build_step(
     )
 
 
-def _resolve_modes(targets, slots, training, is_step, forms):
+def _resolve_modes(targets, slots, training, is_step, forms, kernels):
     """The targets for training or for inference, with slots in the place of the fed variables.
 
     Outside of the steps of a session there are no other ranks.
@@ -101,25 +106,30 @@ def _resolve_modes(targets, slots, training, is_step, forms):
     identity = FORWARD_IDENTITY if is_step else {*FORWARD_IDENTITY, "SumOverRanks"}
     side = 0 if training else 1
 
+    def form_of(node):
+        found = forms.get(node.attributes["form"])
+        return kernels.get(node.attributes["form"]) if found is None and node in alone else found
+
     def select(node):
         if node.op_type == "OnnxForm":
             results = len(node.outputs)
-            chosen = node.attributes["form"] in forms
-            return node.inputs[results:] if chosen else node.inputs[:results]
+            return node.inputs[results:] if form_of(node) else node.inputs[:results]
         return (node.inputs[side],) if node.op_type == "ModeSwitch" else node.inputs
 
     def resolve(node, inputs):
         if node.op_type == "ModeSwitch":
             return (inputs[side],)
         if node.op_type == "OnnxForm":
-            results, form = len(node.outputs), forms.get(node.attributes["form"])
+            results, form = len(node.outputs), form_of(node)
             return form(node, inputs[results:]) if form else inputs[:results]
         if node.op_type == "Recompute":
             return inputs[: len(node.outputs)]
         return inputs[:1] if node.op_type in identity else None
 
     only = {"ModeSwitch", "OnnxForm", "Recompute", *identity}
-    stop = set(slots)
+    stop, alone = set(slots), set()
+    if kernels:
+        alone = read_alone(ancestors(targets, stop, select), targets)
     known = {**_recorded_values(ancestors(targets, stop, select), targets, stop), **slots}
     return rewrite(targets, resolve, stop, select, replacements=known, only=only)
 

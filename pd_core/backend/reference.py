@@ -12,6 +12,7 @@ from .base import NO_SEAM, Graph, Seam, SeamExchange
 from .evaluator import evaluator
 from .over_ranks import sum_over_ranks
 from .parts import parts
+from .passes.forms import NO_FORMS
 
 
 class ReferenceBackend:
@@ -19,6 +20,7 @@ class ReferenceBackend:
 
     device = "reference"
     layouts = ()
+    kernels = NO_FORMS
 
     def values(self) -> "HostValues":
         """Return an empty set of values."""

@@ -135,8 +135,7 @@ class Plans:
         with not_recording():
             structure = Structure(fetches, updates, NO_SEAM, (), False) if make else trace
             fed = {v: np.asarray(v.held) for v in structure.leaves if v.held is not None}
-            layouts = session.backend.layouts
-            graph, values = build_graph(fetches, updates, NO_SEAM, fed, False, layouts)
+            graph, values = build_graph(fetches, updates, NO_SEAM, fed, False, session.backend)
             stage, index = error.place
             operator, site = session.backend.sites(graph, values)[stage][index]
         return BackendError(error.text, operator, site, error.place)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..backend import program
 from ..backend.base import Backend, Graph, Seam
-from ..backend.passes.context import Pass
+from ..backend.passes.forms import NO_FORMS
 from ..graph.node import ancestors
 from ..graph.variable import Dim, Variable
 from .structure import Structure
@@ -81,7 +81,7 @@ class ProgramCache:
         training: bool,
     ) -> Program:
         """Add the program of a structure: of fetches, updates and a seam, for feeds like these."""
-        graph, seam = build_graph(*targets, fed, training, backend.layouts)
+        graph, seam = build_graph(*targets, fed, training, backend)
         program = Program(backend, graph, seam, structure)
         self.add(structure, program)
         return program
@@ -106,7 +106,7 @@ def build_graph(
     seam: Seam,
     fed: dict[Variable, np.ndarray],
     training: bool,
-    layouts: Sequence[Pass] = (),
+    backend: Backend,
 ) -> tuple[Graph, Seam]:
     """Return the graph to compile, and what the values `seam` have become in it.
 
@@ -118,4 +118,7 @@ def build_graph(
         for d, n in zip(v.dims, a.shape, strict=True)
         if isinstance(d, str)
     }
-    return program.build_step(fetches, updates, seam, list(fed), training, sizes, layouts)
+    kernels = NO_FORMS if training or updates else backend.kernels
+    return program.build_step(
+        fetches, updates, seam, list(fed), training, sizes, backend.layouts, kernels
+    )

@@ -184,7 +184,7 @@ def located(
     A cached program knows only the lines of the targets that it was first compiled for.
     """
     computed = computed_changes(changes_of(updates))
-    graph, values = build_graph(fetches, computed, seam, fed, training, backend.layouts)
+    graph, values = build_graph(fetches, computed, seam, fed, training, backend)
     stage, index = error.place  # type: ignore[misc]  # callers have checked that it has one
     operator, site = backend.sites(graph, values)[stage][index]
     return BackendError(error.text, operator, site, error.place)

@@ -68,6 +68,7 @@ class TimedBackend:
         evaluation: Callable[[], Evaluation],
     ):
         self.backend, self.device, self.layouts = backend, backend.device, backend.layouts
+        self.kernels = backend.kernels
         self.folder, self.sessions, self.evaluation = folder, sessions, evaluation
         self.values, self.sites = backend.values, backend.sites
         self.prepared = backend.prepared

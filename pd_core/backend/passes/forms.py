@@ -9,18 +9,45 @@ from typing import Any
 
 import numpy as np
 
-from ...graph.node import Node, apply
+from ...graph.node import Node, ancestors, apply
 from ...graph.variable import Variable, constant
 from .recurrent_forms import recurrent
 
 Form = Callable[[Node, Sequence[Any]], Sequence[Variable]]
 NO_FORMS: Mapping[str, Form] = MappingProxyType({})
 _OURS = ("form", "results")
+_KERNELS = {"LayerNormalization", "RNN", "GRU", "LSTM", "Attention"}
 
 
 def forms_of(opset: int) -> dict[str, Form]:
     """Return the forms whose operators an opset has."""
     return {name: form for name, (since, form) in _FORMS.items() if since <= opset}
+
+
+def kernels() -> dict[str, Form]:
+    """Return the forms that a CPU computes faster than what they are the forms of."""
+    return {name: form for name, (_, form) in _FORMS.items() if name in _KERNELS}
+
+
+def read_alone(order: Sequence[Node], targets: Sequence[Variable]) -> set[Node]:
+    """Return the `onnx_form` nodes among these with results whose parts nothing else reads."""
+    readers: dict[Variable, list[Node]] = {}
+    for node in order:
+        for x in node.inputs:
+            if x is not None:
+                readers.setdefault(x, []).append(node)
+    found = set()
+    for form in order:
+        if form.op_type == "OnnxForm":
+            results = len(form.outputs)
+            inside = ancestors(form.inputs[:results], stop=set(form.inputs[results:]))
+            allowed = {form, *inside}
+            parts = [y for node in inside for y in node.outputs]
+            if not any(y in targets for y in parts) and all(
+                reader in allowed for y in parts for reader in readers.get(y, ())
+            ):
+                found.add(form)
+    return found
 
 
 def _attributes(node):

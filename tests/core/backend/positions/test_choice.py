@@ -42,8 +42,7 @@ def operators(build, shape, training=True):
             slopes = pd.gradients(pd.reduce_mean(y * y), pd.trainable_variables())
             targets = [g for g in slopes if g is not None]
         fed = {image: np.zeros(shape, np.float32)}
-        layouts = OrtBackend("cpu").layouts
-        graph, _ = build_graph(targets, [], NO_SEAM, fed, training, layouts)
+        graph, _ = build_graph(targets, [], NO_SEAM, fed, training, OrtBackend("cpu"))
     return [node.op_type for node in ancestors(graph.outputs)]
 
 
