@@ -151,7 +151,7 @@ class ChunkPrograms(ProgramCache):
         fed: dict[Variable, np.ndarray],
         training: bool,
     ) -> Program:
-        graph, seam = build_graph(*targets, fed, training, backend.layouts)
+        graph, seam = build_graph(*targets, fed, training, backend)
         program = Program(backend, scanned(backend.prepared(graph)), seam, structure)
         program.operators = len(ancestors(graph.outputs))
         return program

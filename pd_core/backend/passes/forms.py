@@ -38,7 +38,7 @@ def read_alone(order: Sequence[Node], targets: Sequence[Variable]) -> set[Node]:
                 readers.setdefault(x, []).append(node)
     found = set()
     for form in order:
-        if form.op_type == "OnnxForm":
+        if form.op_type == "OnnxForm" and not _has_lengths(form):
             results = len(form.outputs)
             inside = ancestors(form.inputs[:results], stop=set(form.inputs[results:]))
             allowed = {form, *inside}
@@ -48,6 +48,12 @@ def read_alone(order: Sequence[Node], targets: Sequence[Variable]) -> set[Node]:
             ):
                 found.add(form)
     return found
+
+
+def _has_lengths(form):
+    """Whether sequences have lengths, which ONNX Runtime's kernels do not check."""
+    recurrent = form.attributes["form"] in ("RNN", "GRU", "LSTM")
+    return recurrent and form.inputs[len(form.outputs) + 1] is not None
 
 
 def _attributes(node):

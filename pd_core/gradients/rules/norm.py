@@ -116,13 +116,14 @@ def standardize(node: Node, dy: Variable | None, dfactor: Variable | None) -> Gr
     """Subtract from dy its mean, and y times the mean of dy y; divide by the deviation."""
     (x,), (y, factor) = node.inputs, node.outputs
     axes = list(range(node.attributes["axis"], x.rank))
-    slope = None if dy is None else ops.reduce_mean(dy * y, axes, keep_dim=True)
+    slope: Variable | float = 0.0
     if dfactor is not None:
         count = ops.cast(ops.size(x), x.dtype) / ops.cast(ops.size(factor), x.dtype)
-        share = dfactor * factor / count
-        slope = share if slope is None else slope + share
+        slope = dfactor * factor / count
     if dy is None:
         return [-(y * slope) * factor]
+    product = ops.reduce_mean(dy * y, axes, keep_dim=True)
+    slope = product if dfactor is None else product + slope
     return [(dy - ops.reduce_mean(dy, axes, keep_dim=True) - y * slope) * factor]
 
 
