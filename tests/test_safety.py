@@ -48,7 +48,9 @@ RUNS = {
     "pd_v2.pickles.plain: pickle.Unpickler": "it refuses every name, so nothing is called",
     "pd_v2.python2.shims.pickles: pickle.Unpickler": PROGRAM,
     "pd_v2.python2.shims.third_party: numpy.load(allow_pickle=True)": PROGRAM,
+    "pd_core.backend.devices: ctypes": "it asks CUDA's driver how many devices there are",
     # modules by their names
+    "pd_core.backend.devices: importlib.import_module": "installed packages of providers",
     "pd_v2.__main__: importlib.import_module": OWN,
     "pd_v2.as_paddle: importlib.import_module": OWN,
     "pd_v2.check.lookup: importlib.import_module": OWN,

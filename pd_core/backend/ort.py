@@ -116,10 +116,13 @@ def _portable_forms(targets: Sequence[Variable], context: Context) -> list[Varia
 class OrtBackend:
     """ONNX Runtime on one device.
 
-    With `exact_convolutions` none is computed by Winograd's filtering, which rounds more.
+    With `exact_convolutions` none is computed by Winograd's filtering, which rounds more; None
+    stands for the environment variable PD_EXACT_CONVOLUTIONS.
     """
 
-    def __init__(self, device: str = "cpu", exact_convolutions: bool = False):
+    def __init__(self, device: str = "cpu", exact_convolutions: bool | None = None):
+        if exact_convolutions is None:
+            exact_convolutions = os.environ.get("PD_EXACT_CONVOLUTIONS", "0") not in ("", "0")
         found = find_device(device)
         self.device, self.memory = found.name, found.memory
         self.layouts: tuple[Pass, ...] = (

@@ -1,7 +1,6 @@
 """Sessions: owners of the values of persistent variables, and evaluation of targets."""
 
 import gc
-import os
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -522,8 +521,6 @@ class Session:
 
 
 def _backend(device, exact):
-    if exact is None:
-        exact = os.environ.get("PD_EXACT_CONVOLUTIONS", "0") not in ("", "0")
     if device == "reference":
         return ReferenceBackend()
     if device == "auto":
