@@ -87,7 +87,6 @@ RUNS = {
     "pd_v2.master.supervisor: subprocess": "python -m pd_v2 master",
     "pd_v2.reader.pipe: subprocess": "the command that the program gives to PipeReader",
     # libraries
-    "pd_core.backend.ort: ctypes": "CUDA's driver is asked for the number of devices",
     "pd_core.files.folders: ctypes": "renameat2 of the C library, which Python lacks",
 }
 
