@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, Protocol
 
 import numpy as np
 
+from ..graph.node import ancestors
 from ..graph.variable import Dim, Variable
 
 
@@ -40,6 +42,16 @@ class Graph:
     def inputs(self) -> tuple[Variable, ...]:
         """Feeds, then stored values, then the seed."""
         return (*self.feeds, *self.states, *([self.seed] if self.seed is not None else []))
+
+    @property
+    def bytes(self) -> int:
+        """The size of all values that the operators compute, with the sizes seen so far."""
+        results = (y for node in ancestors(self.outputs) for y in node.outputs)
+        return sum(_bytes(y, self.sizes) for y in results)
+
+
+def _bytes(v, sizes):
+    return prod(d if isinstance(d, int) else sizes.get(d, 1) for d in v.dims) * v.dtype.itemsize
 
 
 @dataclass(frozen=True)

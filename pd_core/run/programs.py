@@ -1,8 +1,7 @@
 """Compiled programs, cached by structure; the sessions of a device share one cache."""
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from math import prod
+from collections.abc import Sequence
 from threading import Lock
 
 import numpy as np
@@ -28,16 +27,9 @@ class Program:
         self.draws = [stream[key] for key in graph.draws]
         # (size, its index; None for a size that only the lowered graph has, which keeps its name)
         self.equal = [tuple((d, size.get(d)) for d in pair) for pair in graph.equal]
-        order = ancestors(graph.outputs)
-        self.operators = len(order)
-        self.bytes = sum(_bytes(y, graph.sizes) for node in order for y in node.outputs)
+        self.operators = len(ancestors(graph.outputs))
+        self.bytes = graph.bytes
         self.compiled = backend.compile(graph, seam) if graph.outputs else None
-
-
-def _bytes(v: Variable, sizes: Mapping[str, int]) -> int:
-    """The size of a value, with the run-time sizes seen so far."""
-    dims = [d if isinstance(d, int) else sizes.get(d, 1) for d in v.dims]
-    return prod(dims) * v.dtype.itemsize
 
 
 class ProgramCache:

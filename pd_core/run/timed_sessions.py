@@ -80,9 +80,11 @@ class TimedBackend:
         number = next(_numbers)
         opened: list[TimedSession] = []
 
-        def open_session(model: bytes, device: str, without: Iterable[str]) -> TimedSession:
+        def open_session(
+            model: bytes, device: str, without: Iterable[str], plan: bool
+        ) -> TimedSession:
             path = f"{self.folder}/{number}_{len(opened)}"
-            inner = session(model, device, without=without, profile=path)
+            inner = session(model, device, without=without, profile=path, plan=plan)
             opened.append(TimedSession(inner, number, self.evaluation))
             return opened[-1]
 
