@@ -3,28 +3,11 @@
 import numpy as np
 
 from tests.benchmarks import loops
+from tests.benchmarks.models import pictures
+from tests.benchmarks.models.resnet import BLOCKS, CLASSES, EPSILON, STAGES, units
 
-BATCH, DEPTH, CLASSES = 64, 20, 10
+BATCH, DEPTH = 64, 20
 RATE, MOMENTUM = 0.01, 0.9
-EPSILON = 1e-5
-STAGES = ((16, 1), (32, 2), (64, 2))  # filters, stride of the first block
-BLOCKS = (DEPTH - 2) // 6
-
-
-def units():
-    """Yield (channels, filters, size, stride, side of the result) of each convolution in order."""
-    yield 3, 16, 3, 1, 32
-    channels, side = 16, 32
-    for filters, first_stride in STAGES:
-        side //= first_stride
-        for block in range(BLOCKS):
-            stride = first_stride if block == 0 else 1
-            yield channels, filters, 3, stride, side
-            yield filters, filters, 3, 1, side
-            if stride > 1:
-                yield channels, filters, 1, stride, side
-            channels = filters
-
 
 TITLE = f"ResNet-{DEPTH}, 32 x 32, batch {BATCH}, momentum"
 KIND = "train"
@@ -36,18 +19,7 @@ FLOPS = 2 * BATCH * (3 * (sum(_PRODUCTS) + 64 * CLASSES) - _PRODUCTS[0])
 
 def batches():
     """Return batches of images [n, 3, 32, 32] and labels [n]."""
-    rng = np.random.default_rng(0)
-    shape = (BATCH, 3, 32, 32)
-    return [
-        (rng.normal(size=shape).astype(np.float32), rng.integers(0, CLASSES, BATCH))
-        for _ in range(4)
-    ]
-
-
-def samples(batch):
-    """Return tuples (pixels [3 * 32 * 32], label)."""
-    images, labels = batch
-    return list(zip(images.reshape(BATCH, -1), labels, strict=True))
+    return pictures.batches(BATCH, CLASSES)
 
 
 def network():
@@ -91,7 +63,7 @@ def ours():
     import pd_v2 as paddle
 
     optimizer = paddle.optimizer.Momentum(learning_rate=RATE / BATCH, momentum=MOMENTUM)
-    return loops.trainer_loop(network()[0], optimizer, samples)
+    return loops.trainer_loop(network()[0], optimizer, pictures.samples)
 
 
 def trained(parameters):

@@ -1,8 +1,7 @@
 """A stack of 3 x 3 convolutions, 64-64-128-128-256-256 on 32 x 32 images, as VGG starts."""
 
-import numpy as np
-
 from tests.benchmarks import loops
+from tests.benchmarks.models import pictures
 
 BATCH, WIDTHS, CLASSES = 32, (64, 128, 256), 10
 CHANNELS = (3, 64, 64, 128, 128, 256, 256)
@@ -21,18 +20,7 @@ FLOPS = 2 * BATCH * (3 * (sum(_CONVOLUTIONS) + FLAT * CLASSES) - _CONVOLUTIONS[0
 
 def batches():
     """Return batches of images [n, 3, 32, 32] and labels [n]."""
-    rng = np.random.default_rng(0)
-    shape = (BATCH, 3, 32, 32)
-    return [
-        (rng.normal(size=shape).astype(np.float32), rng.integers(0, CLASSES, BATCH))
-        for _ in range(4)
-    ]
-
-
-def samples(batch):
-    """Return tuples (pixels [3 * 32 * 32], label)."""
-    images, labels = batch
-    return list(zip(images.reshape(BATCH, -1), labels, strict=True))
+    return pictures.batches(BATCH, CLASSES)
 
 
 def network():
@@ -65,7 +53,7 @@ def ours():
     import pd_v2 as paddle
 
     optimizer = paddle.optimizer.Momentum(learning_rate=RATE / BATCH, momentum=MOMENTUM)
-    return loops.trainer_loop(network()[0], optimizer, samples)
+    return loops.trainer_loop(network()[0], optimizer, pictures.samples)
 
 
 def shaped(parameters):
