@@ -21,11 +21,10 @@ from .fallbacks import count_fallbacks
 from .graph_optimizers import idle_optimizers
 from .over_ranks import sum_over_ranks
 from .parts import parts
-from .passes import CPU, CUDA, blocked, portable, scaled_sums
+from .passes import CPU, CPU_KERNELS, CUDA, blocked, portable, scaled_sums
 from .passes.context import Context, Pass, each_node
 from .passes.device import for_device
 from .passes.forms import NO_FORMS, kernels
-from .passes.normalization import row_kernels
 from .positions import positions
 
 _LARGE = 32 << 20  # bytes of all values from which a program's memory is not planned
@@ -132,7 +131,7 @@ class OrtBackend:
         found = find_device(device)
         self.device, self.memory = found.name, found.memory
         self.layouts: tuple[Pass, ...] = (
-            (row_kernels,) if exact_convolutions else (row_kernels, positions)
+            CPU_KERNELS if exact_convolutions else (*CPU_KERNELS, positions)
         )
         if self.device != "cpu":
             self.layouts = (_portable_forms,) if self.device.startswith("webgpu") else ()

@@ -4,6 +4,8 @@ Most operators that have been added to ONNX are formulas of others, by which the
 (`gradients.expression`); here are those that have a rule instead.
 """
 
+import math
+
 import numpy as np
 
 from .. import ops
@@ -14,6 +16,15 @@ from ..graph.variable import Inputs, Variable, constant, static
 def cast_like(node: Node, inputs: Inputs) -> Variable:
     """x in the element type of the second input."""
     return ops.cast(inputs[0], inputs[1].dtype)
+
+
+def gelu(node: Node, inputs: Inputs) -> Variable:
+    """0.5 x (1 + erf(x / sqrt 2)), or the formula with tanh of Hendrycks & Gimpel (2016)."""
+    x = constant(inputs[0])
+    if node.attributes.get("approximate", "none") == "tanh":
+        inner = math.sqrt(2.0 / math.pi) * (x + 0.044715 * x * x * x)
+        return 0.5 * x * (1.0 + ops.tanh(inner))
+    return 0.5 * x * (1.0 + ops.erf(x * math.sqrt(0.5)))
 
 
 def hard_swish(node: Node, inputs: Inputs) -> Variable:
@@ -36,4 +47,9 @@ def trilu(node: Node, inputs: Inputs) -> Variable:
 
 
 # {operator: (the first opset that has it, what it computes)}
-EXPRESSED = {"CastLike": (15, cast_like), "HardSwish": (14, hard_swish), "Trilu": (14, trilu)}
+EXPRESSED = {
+    "CastLike": (15, cast_like),
+    "Gelu": (20, gelu),
+    "HardSwish": (14, hard_swish),
+    "Trilu": (14, trilu),
+}

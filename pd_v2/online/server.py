@@ -287,6 +287,7 @@ class Server:
         self._serve()  # a pause may be due at once
 
     def _status(self):
+        self._serve()  # idle is a training that waits although it was offered what there is
         return {
             "attached": self._check is not None,
             "idle": self._is_awaited,

@@ -27,7 +27,7 @@ from .loss import (
     softmax_grad,
 )
 from .momentum import momentum_gemm
-from .normalization import batch_norm, standardize
+from .normalization import batch_norm, by_layer_normalization, standardize
 from .pooling import avg_pool_grad, max_pool, max_pool_grad, max_pool_pick, sum_of_max_pool_grad
 from .random import uniform
 from .recurrent import steps_first
@@ -96,6 +96,8 @@ ALWAYS = (
 EXPORT = (each_node(LOWERINGS), lighten_loops)
 # In the place of EXPORT for models that shall run on WebGPU too (`export_step(portable=True)`).
 WEBGPU = (each_node(LOWERINGS | portable.LOWERINGS), lighten_loops)
+# Before EXPORT where a CPU computes: composites for which ONNX Runtime has a faster kernel.
+CPU_KERNELS = (each_node({"Standardize": by_layer_normalization}),)
 # On top for ONNX Runtime's kernels of a device; these may use operators that ONNX lacks.
 CPU = (
     each_node({"Pad": pad_of_crop}),

@@ -57,7 +57,7 @@ Rule = Callable[[Node, Inputs, Context], Outputs]
 Pass = Callable[[Sequence[Variable], Context], list[Variable]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class each_node:
     """The pass that applies a rule, or rules by operator type, to every node in one walk.
 

@@ -1,13 +1,11 @@
 """Normalization by the statistics of the batch, or of each row, in ONNX operators."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from ... import ops
 from ...graph.node import Node, apply, refined
-from ...graph.variable import Inputs, Variable, constant, static
-from .context import Context, Outputs, each_node
+from ...graph.variable import Inputs, constant, static
+from .context import Context, Outputs
 from .windows import reshape_dims
 
 
@@ -44,12 +42,8 @@ def standardize(node: Node, inputs: Inputs, context: Context) -> Outputs:
     return (refined(centred * factor, x.dims), refined(factor, node.outputs[1].dims))
 
 
-def row_kernels(targets: Sequence[Variable], context: Context) -> list[Variable]:
+def by_layer_normalization(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Compute `standardize` by LayerNormalization: on a CPU one pass, which returns the factor."""
-    return _by_kernel(targets, context)
-
-
-def _by_layer_normalization(node: Node, inputs: Inputs, context: Context) -> Outputs:
     (x,), (_, factor) = inputs, node.outputs
     axis = node.attributes["axis"]
     if x.dtype != np.float32 or not all(isinstance(d, int) for d in x.dims[axis:]):
@@ -59,9 +53,6 @@ def _by_layer_normalization(node: Node, inputs: Inputs, context: Context) -> Out
     attributes = {"axis": axis, "epsilon": node.attributes["epsilon"]}
     y, _, factor = apply("LayerNormalization", x, ones, outputs=3, known=known, **attributes)
     return y, factor
-
-
-_by_kernel = each_node({"Standardize": _by_layer_normalization})
 
 
 def _over_ranks(x, axes, column):
