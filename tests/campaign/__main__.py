@@ -1,0 +1,66 @@
+"""Search for defects by random trials, and print a table of what came out.
+
+    python -m tests.campaign                  every part, in its long form (hours)
+    python -m tests.campaign --quick          two minutes, as in CI
+    python -m tests.campaign fuzz --seed 7    one part, other trials
+
+Ends with 1 if anything went wrong, after a line for each defect that says how to see it again.
+"""
+
+import argparse
+import json
+import sys
+import time
+from importlib import import_module
+from pathlib import Path
+
+from .plan import Plan, Row, table
+
+PARTS = {
+    "fuzz": "mutated files of every format that is read",
+    "kills": "kill -9 while files are written",
+    "power": "a power cut while files are written: what was not synced is lost or reordered",
+    "places": "a full disk, a read-only folder, no HOME, odd locales, little memory, one core",
+    "soak": "a million steps, and a thousand sessions",
+    "signals": "threads, forks and signals at random moments",
+    "properties": "random shapes, feeds, optimizers and sequences beside NumPy",
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the parts that the command line names; return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.campaign",
+        description="Search for defects by random trials.",
+        epilog="parts:\n" + "\n".join(f"  {name:<11}{what}" for name, what in PARTS.items()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("parts", nargs="*", metavar="PART", help="default: all")
+    parser.add_argument("--quick", action="store_true", help="two minutes in place of hours")
+    parser.add_argument("--seed", type=int, default=0, help="of the trials (default: 0)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows to a file")
+    chosen = parser.parse_args(arguments)
+    for name in chosen.parts:
+        if name not in PARTS:
+            parser.error(f"no part {name!r}; there are {', '.join(PARTS)}")
+    plan, rows = Plan(chosen.seed, chosen.quick), list[Row]()
+    for name in chosen.parts or PARTS:
+        start = time.monotonic()
+        part = import_module(f".{name}", __package__).run(plan)
+        rows += part
+        trials, defects = sum(r.trials for r in part), sum(len(r.defects) for r in part)
+        print(
+            f"{name}: {trials:,} trials, {defects} defects, {time.monotonic() - start:.0f} s",
+            file=sys.stderr,
+            flush=True,
+        )
+        if chosen.json:
+            chosen.json.write_text(json.dumps([r.as_json() for r in rows], indent=1))
+    print(table(rows))
+    defects = [f"{r.part} {r.subject}: {defect}" for r in rows for defect in r.defects]
+    print(*defects, sep="\n", file=sys.stderr)
+    return bool(defects)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
