@@ -15,7 +15,7 @@ import numpy as np
 
 from ..files.atomic import atomic_write
 from ..files.folders import atomic_folder
-from ..graph.errors import DamagedFile, GraphError, ShapeError
+from ..graph.errors import ARRAY_ERRORS, DamagedFile, GraphError, ShapeError
 from ..graph.names import names
 from ..graph.variable import static
 from ..run.session import Session
@@ -79,10 +79,12 @@ def read_table(table: Any, session: Session, folder: Path) -> None:
     lacking = [name for name in known if name not in content["parts"]]
     if lacking:
         raise GraphError(f"{folder} has no values for {', '.join(lacking)}")
-    old = [_folder_of(folder, rank, content["ranks"]) for rank in range(content["ranks"])]
-    for part in old:
+    old = []
+    for rank in range(content["ranks"]):
+        part = _folder_of(folder, rank, content["ranks"])
         if _manifest(part / _MANIFEST) != content:
             raise DamagedFile(f"{part} was not written together with {folder / _MANIFEST}")
+        old.append(part)
     for name in content["parts"]:
         file = _file_of(content["parts"], name)
         array = _own_rows(table, [_opened(part / file) for part in old], known.get(name))
@@ -103,8 +105,10 @@ def _own_rows(table, files, v):
     for start, stop in _blocks(shape, first.dtype):
         ids = table.rank + table.ranks * np.arange(start, stop)
         for rank, file in enumerate(files):
-            if file.shape[0] != len(range(rank, table.height, len(files))):
-                raise DamagedFile(f"{file.filename} has {file.shape[0]} rows, which are not all")
+            whole = (len(range(rank, table.height, len(files))), *first.shape[1:])
+            if (file.shape, file.dtype) != (whole, first.dtype):
+                found = f"{file.dtype}{list(file.shape)}"
+                raise DamagedFile(f"{file.filename} has {found}, not {first.dtype}{list(whole)}")
             mine = np.flatnonzero((ids % len(files) == rank) & (ids < table.height))
             array[start + mine] = file[ids[mine] // len(files)]
     return array
@@ -122,7 +126,7 @@ def _opened(file):
     """The array of a file, which is read where it is used."""
     try:
         return np.lib.format.open_memmap(file, "r")
-    except (FileNotFoundError, ValueError) as error:
+    except ARRAY_ERRORS as error:
         raise DamagedFile(f"{file} is no array of a table: {error}") from None
 
 
@@ -132,9 +136,13 @@ def _manifest(file):
         content = json.loads(file.read_text(encoding="utf-8"))
         if (content["format"], content["version"]) != (_FORMAT, _VERSION):
             raise DamagedFile(f"{file} is no version {_VERSION} of a table")
-        if not content.keys() >= {"name", "shape", "ranks", "token", "parts"}:
-            raise DamagedFile(f"{file} lacks what a table has")
-    except (OSError, ValueError, LookupError, TypeError) as error:
+        kinds = {"name": str, "shape": list, "ranks": int, "token": str, "parts": list}
+        for key, kind in kinds.items():
+            if not isinstance(content[key], kind):
+                raise DamagedFile(f"{file}: {key!r} is a {kind.__name__}, not {content[key]!r:.80}")
+        if content["ranks"] < 1 or not all(isinstance(name, str) for name in content["parts"]):
+            raise DamagedFile(f"{file} lacks ranks, or names of parts")
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
         if isinstance(error, DamagedFile):
             raise
         raise DamagedFile(f"{file.parent} is no whole table: {error}") from None

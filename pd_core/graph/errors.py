@@ -1,7 +1,10 @@
 """Errors of the core, each a subclass of the builtin that a user would catch."""
 
+import zipfile
+import zlib
 from collections.abc import Callable
 from functools import wraps
+from tokenize import TokenError
 from typing import ParamSpec, TypeVar
 
 from .site import Site, site_text, without_own_frames
@@ -97,6 +100,13 @@ class ExportError(ValueError):
 
 class DamagedFile(ValueError):
     """A file that violates its format; the message names the file and the position in it."""
+
+
+# What NumPy raises for a damaged .npy or .npz file.
+ARRAY_ERRORS = (
+    *(ValueError, TypeError, OSError, EOFError, LookupError, RecursionError, NotImplementedError),
+    *(RuntimeError, SyntaxError, TokenError, zipfile.BadZipFile, zlib.error),
+)
 
 
 class LoadWarning(UserWarning):

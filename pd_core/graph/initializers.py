@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .errors import GraphError, ShapeError
+from .errors import ARRAY_ERRORS, DamagedFile, GraphError, ShapeError
 
 Initializer = Callable[[tuple[int, ...], np.random.Generator], ArrayLike]
 
@@ -41,12 +41,16 @@ class Value:
 
 @dataclass(frozen=True)
 class FromFile:
-    """The array in a `.npy` file, read when the variable is initialised."""
+    """The array in a `.npy` file, read when the variable is initialised; DamagedFile if none is."""
 
     path: str
 
     def __call__(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-        return np.load(self.path, allow_pickle=False)
+        with open(self.path, "rb") as file:
+            try:
+                return np.lib.format.read_array(file, allow_pickle=False)
+            except ARRAY_ERRORS as error:
+                raise DamagedFile(f"{self.path} is no .npy file: {error}") from None
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 from onnx import ModelProto
 
-from ..graph.errors import DTypeError, ModelError, ShapeError
+from ..graph.errors import DamagedModel, DTypeError, ModelError, ShapeError
 from ..graph.names import remember_sizes
 from ..graph.variable import Operand, Variable, constant, describe, format_dims
 from .loading import (
@@ -92,6 +92,10 @@ class ImportedModel:
             i.name: declared(i) for i in self.graph.input if i.name not in self.stored.values
         }
         self.outputs = tuple(y.name for y in self.graph.output)
+        computed = {y for node in self.graph.node for y in node.output}
+        for y in self.outputs:
+            if y not in computed and y not in self.inputs and y not in self.stored.values:
+                raise DamagedModel(f"the output {y!r} is computed by no node")
         self.inferred = inferred_dims(model)
         self.reader: Reader | None = None
         self.sizes: dict[str, str] = {}

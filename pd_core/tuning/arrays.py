@@ -1,13 +1,12 @@
 """Data of fine-tuning: arrays by the names of a model's inputs and of the label."""
 
 import os
-import zipfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..graph.errors import DamagedFile, DTypeError, FeedError, ShapeError
+from ..graph.errors import ARRAY_ERRORS, DamagedFile, DTypeError, FeedError, ShapeError
 from ..graph.variable import Variable, describe
 from .objectives import Objective
 
@@ -18,7 +17,7 @@ def read_arrays(path: str | os.PathLike) -> dict[str, np.ndarray]:
         try:
             file = np.load(stream, allow_pickle=False)
             arrays = file if isinstance(file, np.ndarray) else {n: file[n] for n in file.files}
-        except (ValueError, zipfile.BadZipFile, EOFError, OSError) as error:
+        except ARRAY_ERRORS as error:
             raise DamagedFile(f"{os.fspath(path)} is no .npz file: {error}") from None
     if isinstance(arrays, np.ndarray):
         raise DamagedFile(f"{os.fspath(path)} is one array, not an .npz file of several")

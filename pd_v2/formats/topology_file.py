@@ -96,8 +96,12 @@ def building(where, passing=()):
     """Convert errors while the network of a file is built to TopologyFileError, with its name."""
     try:
         yield
-    except (pd.DamagedFile, *passing):
+    except passing:
         raise
+    except pd.DamagedFile as error:
+        if str(where) in str(error):
+            raise
+        raise TopologyFileError(f"{where}: {error}") from error
     except _BUILD_ERRORS as error:
         what = "describes no network that can be built"
         raise TopologyFileError(f"{where} {what}: {type(error).__name__}: {error}") from error

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from .plan import Plan, Row, table
 
+SHOWN = 20  # defects of a row
 PARTS = {
     "fuzz": "mutated files of every format that is read",
     "kills": "kill -9 while files are written",
@@ -57,9 +58,10 @@ def main(arguments: list[str] | None = None) -> int:
         if chosen.json:
             chosen.json.write_text(json.dumps([r.as_json() for r in rows], indent=1))
     print(table(rows))
-    defects = [f"{r.part} {r.subject}: {defect}" for r in rows for defect in r.defects]
-    print(*defects, sep="\n", file=sys.stderr)
-    return bool(defects)
+    for row in rows:
+        for defect in row.defects[:SHOWN]:
+            print(f"{row.part} {row.subject}: {defect}", file=sys.stderr)
+    return any(row.defects for row in rows)
 
 
 if __name__ == "__main__":

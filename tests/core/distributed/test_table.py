@@ -1,5 +1,7 @@
 """Sharded tables on 2 and 4 ranks train as a row-sparse parameter of one process."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -183,7 +185,9 @@ def test_damaged_files(tmp_path):
         table.save(tmp_path)
         part = tmp_path / "rank-0-of-1"
         np.save(part / "part-0.npy", np.zeros((5, 2), np.float32))
-        with pytest.raises(pd.DamagedFile, match="has 5 rows, which are not all"):
+        with pytest.raises(
+            pd.DamagedFile, match=r"part-0\.npy has float32\[5, 2\], not float32\[6, 2\]"
+        ):
             table.load(tmp_path)
         (part / "part-0.npy").unlink()
         with pytest.raises(pd.DamagedFile, match=r"part-0\.npy is no array of a table"):
@@ -191,4 +195,36 @@ def test_damaged_files(tmp_path):
         text = (part / "table.json").read_text()
         (part / "table.json").write_text(text.replace('"token": "', '"token": "0'))
         with pytest.raises(pd.DamagedFile, match="was not written together with"):
+            table.load(tmp_path)
+
+
+MANIFESTS = {
+    "a list": "[" * 100_000,
+    "ranks": '"ranks": 1.5',
+    "no ranks": '"ranks": 0',
+    "many ranks": f'"ranks": {2**62}',
+    "shape": '"shape": 6',
+    "parts": '"parts": [1]',
+}
+
+
+@pytest.mark.parametrize("text", MANIFESTS.values(), ids=MANIFESTS)
+def test_damaged_manifests(text, tmp_path):
+    with pd.fresh():
+        table = ShardedTable([6, 2], "t")
+        table.save(tmp_path)
+        file = tmp_path / "table.json"
+        key = text.split(":")[0]
+        changed = re.sub(key + r": (\[.*?\]|\d+)", text, file.read_text()) if ":" in text else text
+        file.write_text(changed)
+        with pytest.raises(pd.DamagedFile, match=r"table\.json|rank-\d+-of|whole table"):
+            table.load(tmp_path)
+
+
+def test_parts_of_another_shape(tmp_path):
+    with pd.fresh():
+        table = ShardedTable([6, 2], "t")
+        table.save(tmp_path)
+        np.save(tmp_path / "rank-0-of-1" / "part-0.npy", np.float32(1))
+        with pytest.raises(pd.ShapeError, match="cannot take the saved"):
             table.load(tmp_path)

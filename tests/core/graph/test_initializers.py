@@ -7,6 +7,7 @@ import pytest
 
 import pd_core as pd
 from pd_core.graph.initializers import (
+    FromFile,
     Orthogonal,
     TruncatedNormal,
     fan_in,
@@ -80,3 +81,11 @@ def test_constants_defaults_and_mistakes(rng):
     with pytest.raises(TypeError, match="is a name or a function"):
         initializer(0.1)
     assert list(initializers) == sorted(initializers)
+
+
+def test_a_damaged_file_is_named(tmp_path):
+    path = tmp_path / "w.npy"
+    np.save(path, np.ones(3))
+    path.write_bytes(path.read_bytes().replace(b"(3,), }", b"(3,, {["))
+    with pytest.raises(pd.DamagedFile, match=r"w\.npy is no \.npy file"):
+        pd.eval(pd.Variable("w", shape=[3], initializer=FromFile(str(path))))

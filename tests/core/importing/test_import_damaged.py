@@ -283,3 +283,11 @@ def test_a_deep_nest_ends_in_an_error():
             built(model)
     finally:
         sys.setrecursionlimit(limit)
+
+
+def test_an_output_that_nothing_computes():
+    model = parser.parse_model("""
+        <ir_version: 10, opset_import: ["": 21]>
+        g (float[2] x) => (float[2] y, float[2] z) { y = Relu(x) }""")
+    with pytest.raises(pd.DamagedModel, match="the output 'z' is computed by no node"):
+        pd.import_onnx(model)

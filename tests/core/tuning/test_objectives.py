@@ -1,5 +1,8 @@
 """Losses of fine-tuning against formulas, and the arrays that they take."""
 
+import io
+import zipfile
+
 import numpy as np
 import pytest
 
@@ -155,3 +158,27 @@ def test_the_last_samples_are_held_out():
             split([X], fraction)
     with pytest.raises(pd.ShapeError, match="of 1 samples leaves none to train"):
         split([X[:1]], 0.5)
+
+
+def damaged(path):
+    """An .npz file whose member has a broken header, under a right sum."""
+    header = io.BytesIO()
+    np.save(header, np.arange(6.0))
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("x.npy", header.getvalue().replace(b"(6,), }", b"(6,, {["))
+
+
+def encrypted(path):
+    """A .npz file that says it is encrypted."""
+    np.savez(path, x=np.arange(6.0))
+    data = path.read_bytes()
+    at = data.index(b"PK\1\2") + 8
+    path.write_bytes(data[:6] + b"\x40" + data[7:at] + b"\x40" + data[at + 1 :])
+
+
+@pytest.mark.parametrize("damage", [damaged, encrypted])
+def test_damaged_arrays_are_named(damage, tmp_path):
+    path = tmp_path / "a.npz"
+    damage(path)
+    with pytest.raises(pd.DamagedFile, match=r"a\.npz is no \.npz file"):
+        read_arrays(path)
