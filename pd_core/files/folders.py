@@ -16,7 +16,8 @@ from weakref import WeakSet
 from .atomic import fcntl, sync_folder
 
 _TOKEN_BYTES = 8
-_PARTIAL = re.compile(rf"\..+\.[0-9a-f]{{{2 * _TOKEN_BYTES}}}\.part")
+_TOKEN = re.compile(rf"[0-9a-f]{{{2 * _TOKEN_BYTES}}}")
+_PARTIAL = re.compile(rf"\..+\.{_TOKEN.pattern}\.part")
 
 
 @contextmanager
@@ -24,12 +25,13 @@ def atomic_folder(path: str | os.PathLike) -> Iterator[Path]:
     """Make a folder for a `with`, which gets the name `path` when the block ends.
 
     Until then, and after any error, what was at the path is unchanged: the folder is made beside
-    it, its files are synced, and it is renamed. A folder that was there before is replaced.
+    it, its files are synced, and it is renamed. A folder that was there before is replaced. What
+    killed writers of the same path left behind is removed.
     """
     path = Path(path).resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
-    folder = _partial(path)
-    folder.mkdir()
+    _remove_leftovers(path)
+    folder, lock = _made(path)
     try:
         yield folder
         for file in folder.iterdir():
@@ -37,14 +39,50 @@ def atomic_folder(path: str | os.PathLike) -> Iterator[Path]:
         sync_folder(folder)
         if not path.exists():
             os.rename(folder, path)
+            sync_folder(path.parent)
         else:
             if not _exchange(folder, path):
                 _exchange_by_steps(folder, path)
+            sync_folder(path.parent)
             shutil.rmtree(folder, ignore_errors=True)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    sync_folder(path.parent)
+    finally:
+        lock.close()
+
+
+def _made(path):
+    """Make a folder beside the path, which is locked as long as it is written; and its lock."""
+    while True:
+        folder = _partial(path)
+        folder.mkdir()
+        with suppress(FileNotFoundError):  # removed as a leftover before it was locked
+            lock = lock_folder(folder)
+            if lock is not None:
+                if folder.exists():
+                    return folder, lock
+                lock.close()
+
+
+def _remove_leftovers(path):
+    """Remove the folders beside this path whose writers have ended."""
+    with suppress(OSError):  # a folder that cannot be listed may still be written to
+        for entry in os.scandir(path.parent):
+            token = entry.name.removeprefix(f".{path.name}.").removesuffix(".part")
+            whole = entry.name == f".{path.name}.{token}.part" and _TOKEN.fullmatch(token)
+            if whole and entry.is_dir(follow_symlinks=False):
+                _remove_unless_locked(entry.path)
+
+
+def _remove_unless_locked(folder):
+    """Remove a folder unless its writer lives: the lock of a process ends with it."""
+    with suppress(OSError):
+        lock = lock_folder(folder)
+        if lock is not None:
+            if lock.excludes:
+                shutil.rmtree(folder, ignore_errors=True)
+            lock.close()
 
 
 def remove_folder(path: str | os.PathLike) -> None:
@@ -64,10 +102,13 @@ def remove_leftovers(parent: str | os.PathLike[str]) -> None:
 
 
 class FolderLock:
-    """The lock of a folder; `close` releases it. Child processes do not inherit it."""
+    """The lock of a folder; `close` releases it. Child processes do not inherit it.
 
-    def __init__(self, handle: int | None):
-        self.handle = handle
+    `excludes` is False where folders cannot be locked: others have one, too.
+    """
+
+    def __init__(self, handle: int | None, excludes: bool):
+        self.handle, self.excludes = handle, excludes
         _locks.add(self)
 
     def close(self) -> None:
@@ -96,7 +137,7 @@ def lock_folder(path: str | os.PathLike) -> FolderLock | None:
     The lock ends with the process. Where folders cannot be locked, everybody gets one.
     """
     if fcntl is None:
-        return FolderLock(None)
+        return FolderLock(None, excludes=False)
     handle = os.open(path, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -104,8 +145,8 @@ def lock_folder(path: str | os.PathLike) -> FolderLock | None:
         os.close(handle)
         return None
     except OSError:  # a file system without locks
-        pass
-    return FolderLock(handle)
+        return FolderLock(handle, excludes=False)
+    return FolderLock(handle, excludes=True)
 
 
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # of Linux

@@ -155,6 +155,19 @@ def test_only_leftovers_are_removed(tmp_path):
     remove_leftovers(tmp_path / "none")
 
 
+@needs_posix
+def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path):
+    code = (
+        "import os, sys\nfrom pd_core.files.folders import atomic_folder\n"
+        "with atomic_folder(sys.argv[1]) as folder:\n    os.kill(os.getpid(), 9)"
+    )
+    subprocess.run([sys.executable, "-c", code, tmp_path / "c"], check=False)
+    assert len(list(tmp_path.iterdir())) == 1
+    with atomic_folder(tmp_path / "c") as first, atomic_folder(tmp_path / "c") as second:
+        assert first.is_dir() and second.is_dir()  # of two that live, neither removes the other's
+    assert [p.name for p in tmp_path.iterdir()] == ["c"]
+
+
 # ---- locks
 
 
