@@ -1,4 +1,9 @@
-"""Settings of tests over many generated examples, which are the same in every run."""
+"""Settings of tests over many generated examples, which are the same in every run.
+
+`PD_EXAMPLES=50` makes fifty times as many, other ones with each `--hypothesis-seed`: the campaign.
+"""
+
+import os
 
 import numpy as np
 from hypothesis import HealthCheck, settings
@@ -7,9 +12,10 @@ from hypothesis import strategies as st
 
 def examples(count):
     """Run a test on the same `count` examples each time; compilations make their times uneven."""
+    times = int(os.environ.get("PD_EXAMPLES", "1"))
     return settings(
-        max_examples=count,
-        derandomize=True,
+        max_examples=count * times,
+        derandomize=times == 1,
         database=None,
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow],

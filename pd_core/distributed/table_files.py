@@ -100,7 +100,8 @@ def _own_rows(table, files, v):
     own_height = static(table.shard.dims)[0]
     shape = (own_height, *first.shape[1:])
     if v is not None and (shape != v.dims or first.dtype != v.dtype):
-        raise ShapeError(f"{v!r} cannot take the saved {first.dtype}{list(shape)}")
+        saved = f"{first.dtype}{list(shape)} in {first.filename}"
+        raise ShapeError(f"{v!r} cannot take the saved {saved}")
     array = np.zeros(shape, first.dtype)
     for start, stop in _blocks(shape, first.dtype):
         ids = table.rank + table.ranks * np.arange(start, stop)

@@ -44,7 +44,13 @@ def main(name: str, seconds: int) -> None:
                 if form.named and str(trials.home) not in str(error):
                     raise
 
-        limits = [f"-max_total_time={seconds}", "-timeout=10", "-rss_limit_mb=3000"]
+        kept = tempfile.mkdtemp(prefix="pd-fuzz-")
+        limits = [
+            f"-artifact_prefix={kept}/",
+            f"-max_total_time={seconds}",
+            "-timeout=10",
+            "-rss_limit_mb=3000",
+        ]
         atheris.Setup([sys.argv[0], *limits, "-print_final_stats=1", str(corpus)], read)
         atheris.Fuzz()
 

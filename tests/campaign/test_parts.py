@@ -1,0 +1,92 @@
+"""That soaks, places and signals see what they look for."""
+
+import re
+
+import pytest
+
+from . import places, properties, signals, soak
+from .__main__ import PARTS, main
+from .plan import Plan
+
+LEAK = []
+
+
+def leaks(rng, count):
+    for k in range(count):
+        LEAK.append([[] for _ in range(1000)])
+        yield k + 1
+
+
+def grows(rng, count):
+    for k in range(count):
+        LEAK.append(bytearray(2**20))
+        yield k + 1
+
+
+def fails(rng, count):
+    yield 1
+    raise AssertionError("other numbers")
+
+
+def is_well(rng, count):
+    yield from range(1, count + 1)
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [(leaks, "objects by"), (grows, "memory by"), (fails, "other numbers"), (is_well, "")],
+)
+def test_growth_is_a_defect(function, text, monkeypatch):
+    monkeypatch.setitem(soak.SUBJECTS, "planted", (function, 60, 60))
+    row = soak.soaked("planted", Plan(quick=True))
+    LEAK.clear()
+    assert (text in "".join(row.defects)) and bool(row.defects) == bool(text)
+
+
+PROGRAMS = {
+    "crash": "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)",
+    "hang": "import time; time.sleep(60)",
+    "wrong error": "{}['x']",
+    "clear error": "raise PermissionError('x')",
+    "ended well": "",
+    "torn": "import sys, pathlib; (pathlib.Path(sys.argv[1]) / 'm.onnx').write_text('half')",
+}
+
+
+@pytest.mark.parametrize("outcome", PROGRAMS)
+def test_outcomes_of_places(outcome, tmp_path, monkeypatch):
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAMS[outcome])
+    monkeypatch.setattr(places, "SECONDS", 3.0 if outcome == "hang" else 60.0)
+    row = places.tried("planted", places.Place(), program)
+    assert row.outcomes[outcome] == 1
+
+
+def test_a_failure_under_signals(monkeypatch):
+    assert signals.trial("interrupted", "none", 1)[0] == "failed"
+
+
+def test_parameters_of_different_steps_are_seen():
+    import pd_core as pd
+
+    training = signals.Counting(pd.Session())
+    training.step()
+    assert training.check() == 1
+    training.session.set(training.v, training.session.get(training.v) * 2)
+    with pytest.raises(AssertionError, match="different steps"):
+        training.check()
+
+
+def test_every_file_of_properties_is_run():
+    found = {
+        str(path.relative_to(properties.ROOT))
+        for path in (properties.ROOT / "tests").rglob("test_*.py")
+        if re.search("^from tests.properties import", path.read_text(encoding="utf-8"), re.M)
+    }
+    assert found == set(properties.FILES)
+
+
+def test_the_command(capsys):
+    with pytest.raises(SystemExit):
+        main(["none"])
+    assert f"no part 'none'; there are {', '.join(PARTS)}" in capsys.readouterr().err
