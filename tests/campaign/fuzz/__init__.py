@@ -7,7 +7,7 @@ from threading import local
 from ..plan import Plan, Row
 from .watch import Worker
 
-TRIALS = 2500  # of a format, in the long form
+TRIALS = 3200  # of a format, in the long form
 
 
 def run(plan: Plan) -> list[Row]:
