@@ -65,8 +65,15 @@ def stages(graph: Graph, seam: Seam = NO_SEAM) -> list[Stage]:
     return divided
 
 
+_WRITES = {("ScatterND", "none"), ("ScatterElements", "add")}
+
+
 def _row_writes(graph) -> set[Node]:
-    """The ScatterND nodes into the variable that they update whose output has no other use."""
+    """The nodes that write rows of the variable that they update and have no other use.
+
+    They set rows by ScatterND, or add to them by ScatterElements, which has one thread: rows may
+    repeat.
+    """
     needed = [x for node in ancestors(graph.outputs) for x in node.inputs if x is not None]
     needed += graph.fetches
     new_values = [new for _, new in graph.updates]
@@ -74,9 +81,8 @@ def _row_writes(graph) -> set[Node]:
         new.node
         for v, new in graph.updates
         if new.node is not None
-        and new.node.op_type == "ScatterND"
+        and (new.node.op_type, new.node.attributes.get("reduction", "none")) in _WRITES
         and new.node.inputs[0] is v
-        and new.node.attributes.get("reduction", "none") == "none"
         and new not in needed
         and new_values.count(new) == 1
     }

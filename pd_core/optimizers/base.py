@@ -88,6 +88,7 @@ class Optimizer:
     counters: Mapping[str, float] = {}  # scalars of the whole update: initial values
     group_settings: Sequence[str] = ("learning_rate", "regularizer")
     uses_norms: bool = False  # whether the rule has norms over all elements of a parameter
+    adds: bool = False  # whether a step is w - c g, with c that depends on neither
 
     def __init__(
         self,
@@ -231,6 +232,8 @@ def parameters_of(costs: list[Variable], own: Iterable[Assignment]) -> list[Vari
 
 class SGDOptimizer(Optimizer):
     """Stochastic gradient descent."""
+
+    adds = True
 
     def __init__(
         self,

@@ -8,7 +8,7 @@ reach a row that the step does not gather.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -19,15 +19,27 @@ from ..gradients.places import gradient_of
 from ..graph.errors import GraphError
 from ..graph.node import ancestors, apply
 from ..graph.site import site_text
-from ..graph.variable import Operand, Variable, fresh_dim
+from ..graph.variable import Operand, Variable, constant, fresh_dim
 
 
 @dataclass(frozen=True)
 class RowGradient:
-    """The gradient of a table: `values` [K, ...] of the distinct `rows` [K], zero elsewhere."""
+    """The gradient of a table: `values` [K, ...] of the distinct `rows` [K], zero elsewhere.
+
+    `terms`, if they are known, are what was summed to it.
+    """
 
     rows: Variable
     values: Variable
+    terms: "RowTerms | None" = None
+
+
+@dataclass(frozen=True)
+class RowTerms(RowGradient):
+    """The gradient of a table as terms: rows [K] may repeat, and their values are added.
+
+    Rows may be counted from the last one, as -1, -2, ….
+    """
 
 
 Gradient = Variable | RowGradient
@@ -79,8 +91,33 @@ class Rows(Whole):
         return ops.unsqueeze(self.rows, 1)
 
 
+class Sums(Whole):
+    """Access of a step to a table of one column that adds to rows [K], which may repeat.
+
+    It reads 0, and what it writes is added. Rows need not be made distinct, which takes several
+    times as long as such a step.
+    """
+
+    def __init__(self, parameter: Variable, rows: Variable):
+        super().__init__(parameter)
+        self.rows = rows
+
+    def read(self, stored: Variable) -> Variable:
+        return constant(0.0, stored.dtype)
+
+    def written(self, read: Variable, new: Variable) -> tuple[Variable, Variable]:
+        table = self.parameter
+        column = [-1, *[1] * (table.rank - 1)]
+        index, new = ops.reshape(self.rows, column), ops.reshape(new, column)
+        return table, apply(
+            "ScatterElements", table, index, new, known=table.dims, axis=0, reduction="add"
+        )
+
+
 def split(parameter: Variable, gradient: Gradient) -> tuple[Whole, Variable]:
     """Return (the part of the parameter that the step updates, the gradient of that part)."""
+    if isinstance(gradient, RowTerms):
+        return Sums(parameter, gradient.rows), ops.reshape(gradient.values, [-1])
     if isinstance(gradient, RowGradient):
         return Rows(parameter, gradient.rows), gradient.values
     return Whole(parameter), gradient
@@ -131,9 +168,11 @@ def _row_gradient(table, gathers, by_variable):
         return None
     width = table.dims[1:]
     with gradient_of(gathers[0].outputs[0]):
-        rows = ops.concat([_flat_index(index, table.dims[0]) for index, _ in used])
-        values = [ops.reshape(g, [-1, *width]) if index.rank != 1 else g for index, g in used]
-        return summed_rows(rows, ops.concat(values))
+        rows = ops.concat([_flat_index(index) for index, _ in used])
+        each = [ops.reshape(g, [-1, *width]) if index.rank != 1 else g for index, g in used]
+        values = ops.concat(each)
+        from_first = ops.where(rows < 0, rows + table.dims[0], rows)
+        return replace(summed_rows(from_first, values), terms=RowTerms(rows, values))
 
 
 def added(a: Gradient, b: Gradient) -> Gradient:
@@ -144,10 +183,9 @@ def added(a: Gradient, b: Gradient) -> Gradient:
     return a + b
 
 
-def _flat_index(index, height):
-    """The index as int64 [K], counted from the first row."""
-    index = ops.reshape(ops.cast(index, np.int64), [-1])
-    return ops.where(index < 0, index + height, index)
+def _flat_index(index):
+    """The index as int64 [K]."""
+    return ops.reshape(ops.cast(index, np.int64), [-1])
 
 
 def summed_rows(rows: Variable, values: Variable) -> RowGradient:

@@ -34,6 +34,7 @@ class TraceableOptimizer(Protocol):
     counters: Mapping[str, float]
     accumulate: int
     uses_norms: bool
+    adds: bool
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -85,7 +86,7 @@ class Tracing:
     def update(self, pairs: Sequence[tuple[Variable, Gradient]]) -> Update:
         """Return the Update for (parameter, gradient) pairs; a gradient may be a RowGradient."""
         self.check_groups([w for w, _ in pairs])
-        pairs = [(w, _exchangeable(w, g)) for w, g in pairs]
+        pairs = [(w, _exchangeable(w, self.needed(w, g))) for w, g in pairs]
         gradients = [(w, (g.rows, g.values) if isinstance(g, RowGradient) else g) for w, g in pairs]
         period = self.period()
         if period == 1:
@@ -93,6 +94,17 @@ class Tracing:
         sums = Accumulation(self.state, period)
         assignments = sums.due_only(self.assignments(sums.means(pairs)))
         return Update([*assignments, *sums.assignments], (), True, gradients, sums.is_due)
+
+    def needed(self, w: Variable, g: Gradient) -> Gradient:
+        """Return a gradient, as terms where the step adds them to a table of one column."""
+        if not isinstance(g, RowGradient) or g.terms is None or w.is_shard:
+            return g
+        optimizer, _ = self.member(w, 0.0)
+        changes = (w.clip, w.regularizer, optimizer.clip, optimizer.regularizer)
+        is_column = all(d == 1 for d in w.dims[1:])
+        if not optimizer.adds or not is_column or self.period() > 1 or any(changes):
+            return g
+        return g.terms
 
     def check_groups(self, parameters: Sequence[Variable]) -> None:
         """Check that each pattern of a group is found: a wrong one would change nothing."""
@@ -244,7 +256,7 @@ def _exchangeable(w, g):
         )
     with gradient_of(w):
         if isinstance(g, RowGradient):
-            return RowGradient(_computed(g.rows), _computed(g.values))
+            return type(g)(_computed(g.rows), _computed(g.values))
         return _computed(g)
 
 

@@ -1,7 +1,7 @@
 """What a part of the campaign is told, and what it reports."""
 
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -55,7 +55,7 @@ class Row:
 
     def as_json(self) -> dict:
         """Return the row for a JSON file."""
-        return asdict(self) | {"trials": self.trials}
+        return {**vars(self), "trials": self.trials}
 
 
 def table(rows: list[Row]) -> str:

@@ -28,6 +28,7 @@ from .loss import (
 )
 from .momentum import momentum_gemm
 from .normalization import batch_norm, by_layer_normalization, standardize
+from .numbers import gather_numbers
 from .pooling import avg_pool_grad, max_pool, max_pool_grad, max_pool_pick, sum_of_max_pool_grad
 from .random import uniform
 from .recurrent import steps_first
@@ -106,6 +107,7 @@ CPU = (
     each_node({"Add": channel_affine}),
     each_node({"Sub": momentum_gemm}),
     each_node({"ScatterElements": add_rows_in_blocks}),
+    each_node({"Gather": gather_numbers}),
     each_node(dict.fromkeys(("Add", "Sub"), scaled_sum)),
     each_node(dict.fromkeys(("Conv", "Relu"), blocked_kernels), frozenset({"Conv"})),
 )

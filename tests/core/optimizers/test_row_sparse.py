@@ -279,6 +279,48 @@ def test_a_table_of_numbers_and_an_empty_batch():
     assert w.val().tolist()[1:4] == [1] * 3 and (w.val()[[0, 4]] < 1).all()
 
 
+COLUMNS = {
+    "SGD": lambda: pd.SGDOptimizer(0.5),
+    "a schedule": lambda: pd.SGDOptimizer(lambda t: 1.0 / (t + 1.0)),
+    "L2": lambda: pd.SGDOptimizer(0.5, regularizer=pd.L2(0.1)),
+    "a clip": lambda: pd.SGDOptimizer(0.5, clip=pd.ClipNorm(2.0)),
+    "a group": lambda: pd.SGDOptimizer(0.1, groups=[{"params": "c*", "learning_rate": 0.5}]),
+    "momentum": lambda: pd.MomentumOptimizer(0.5, 0.9),
+}
+
+
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+@pytest.mark.parametrize("shape", [(6,), (6, 1), (6, 1, 1)], ids=str)
+@pytest.mark.parametrize("name", COLUMNS)
+def test_tables_of_one_column(name, shape, device):
+    """Rows that repeat, counted from either end: as a whole table if every row is gathered."""
+    with pd.fresh(device=device):
+        data = np.random.default_rng(2).normal(size=shape)
+        one = pd.Variable("column", data=data, row_sparse=True)
+        other = pd.Variable("c_whole", data=data)
+        ids = pd.Variable([None, 2], dtype="int64")
+        costs = [pd.reduce_sum(pd.square(pd.gather(w, ids))) for w in (one, other)]
+        steps = [COLUMNS[name]().minimize(cost) for cost in costs]
+        every = np.int64([[0, 1], [2, 3], [4, 5], [-6, -1], [3, 3]])
+        for rows in (every, every[::-1], every):
+            pd.eval(steps, {ids: rows})
+        pd.eval(steps[0], {ids: every[:0]})  # no rows: nothing moves
+        np.testing.assert_allclose(one.val(), other.val(), rtol=1e-5, atol=1e-6)
+        assert np.abs(one.val() - data).max() > 0.1
+
+
+def test_a_step_that_adds_needs_no_distinct_rows():
+    w, ids = pd.Variable(data=np.ones((9, 1)), row_sparse=True), pd.Variable([None], dtype="int64")
+    cost = pd.reduce_sum(pd.gather(w, ids))
+    operators = [node.op_type for node in pd.subgraph(pd.SGDOptimizer(0.1).minimize(cost))]
+    assert "ScatterElements" in operators and "TopK" not in operators
+    pd.eval(pd.SGDOptimizer(0.1).minimize(cost), {ids: [1, 1, -1]})
+    first = buffer(w)[0]
+    pd.eval(pd.SGDOptimizer(0.1).minimize(cost), {ids: [1, 1, -1]})
+    assert buffer(w)[0] is first and buffer(w)[1] is None
+    np.testing.assert_allclose(w.val()[[0, 1, 8], 0], [1, 0.6, 0.8], rtol=1e-6)
+
+
 @pytest.mark.parametrize("device", ["cpu", "reference"])
 def test_rows_are_summed_in_order(device, rng):
     with pd.fresh(device=device):

@@ -1,0 +1,30 @@
+"""Gathering single numbers of a table."""
+
+from math import prod
+
+import numpy as np
+
+from ...graph.node import Node, apply
+from ...graph.variable import Inputs
+from .context import Context, Outputs
+
+
+def gather_numbers(node: Node, inputs: Inputs, context: Context) -> Outputs:
+    """Gather rows of one number each by GatherElements on flat tensors.
+
+    ONNX Runtime's Gather copies row by row, which takes five times as long.
+    """
+    table, index = inputs
+    if node.attributes.get("axis", 0) not in (0, -table.rank) or index.rank == 0:
+        return None
+    if index.value is not None or prod(d if isinstance(d, int) else 2 for d in table.dims[1:]) != 1:
+        return None
+    dims = node.outputs[0].dims
+    if sum(not isinstance(d, int) for d in dims) > 1 or 0 in dims:
+        return None
+    flat = np.array([-1], np.int64)
+    numbers = apply("Reshape", table, flat, known=table.dims[:1])
+    places = apply("Reshape", index, flat)
+    y = apply("GatherElements", numbers, places, axis=0)
+    shape = np.array([d if isinstance(d, int) else -1 for d in dims], np.int64)
+    return (apply("Reshape", y, shape, known=dims),)
