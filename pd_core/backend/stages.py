@@ -72,20 +72,23 @@ def _row_writes(graph) -> set[Node]:
     """The nodes that write rows of the variable that they update and have no other use.
 
     They set rows by ScatterND, or add to them by ScatterElements, which has one thread: rows may
-    repeat.
+    repeat. None of them reads what another one writes, and something is computed before them.
     """
+    updated = {v for v, _ in graph.updates}
     needed = [x for node in ancestors(graph.outputs) for x in node.inputs if x is not None]
     needed += graph.fetches
     new_values = [new for _, new in graph.updates]
-    return {
+    writes = {
         new.node
         for v, new in graph.updates
         if new.node is not None
         and (new.node.op_type, new.node.attributes.get("reduction", "none")) in _WRITES
         and new.node.inputs[0] is v
+        and updated.isdisjoint(new.node.inputs[1:])
         and new not in needed
         and new_values.count(new) == 1
     }
+    return writes if any(node not in writes for node in ancestors(graph.outputs)) else set()
 
 
 def _divisions(stage, seam, slots) -> list[Stage]:

@@ -90,6 +90,11 @@ class Optimizer:
     uses_norms: bool = False  # whether the rule has norms over all elements of a parameter
     adds: bool = False  # whether a step is w - c g, with c that depends on neither
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "rule" in vars(cls):  # what is true of the rule of a base is not of this one
+            cls.adds = vars(cls).get("adds", False)
+
     def __init__(
         self,
         learning_rate: LearningRate,

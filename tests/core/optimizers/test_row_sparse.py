@@ -321,6 +321,24 @@ def test_a_step_that_adds_needs_no_distinct_rows():
     np.testing.assert_allclose(w.val()[[0, 1, 8], 0], [1, 0.6, 0.8], rtol=1e-6)
 
 
+class Decayed(pd.SGDOptimizer):
+    """Another rule than that of its base."""
+
+    def rule(self, w, g, slots, rate, step):
+        return w - rate * (g + 0.1 * w), {}
+
+
+def test_a_subclass_with_a_rule_of_its_own():
+    one = pd.Variable(data=np.full((4, 1), 2.0), row_sparse=True)
+    other = pd.Variable(data=np.full((4, 1), 2.0))
+    costs = [pd.reduce_sum(pd.square(pd.gather(w, np.arange(4)))) for w in (one, other)]
+    steps = [Decayed(0.5).minimize(cost) for cost in costs]
+    for _ in range(2):
+        pd.eval(steps)
+    np.testing.assert_allclose(one.val(), other.val(), rtol=1e-6)
+    assert np.allclose(other.val(), 0.005)
+
+
 @pytest.mark.parametrize("device", ["cpu", "reference"])
 def test_rows_are_summed_in_order(device, rng):
     with pd.fresh(device=device):
@@ -451,6 +469,13 @@ def test_which_writes_stand_apart():
     step, writes = stages(graph_of((w, new), (other, other + 1.0)))
     assert writes.in_place and writes.updated == (0,) and writes.graph.updates[0][0] is w
     assert not step.in_place and [v for v, _ in step.graph.updates] == [other]
+    assert not stages(graph_of((w, new)))[0].in_place  # nothing is before it
+    values = pd.gather(other, np.int64([0]))
+    from_other = pd.apply("ScatterND", w, np.int64([[1]]), values)
+    assert len(stages(graph_of((w, from_other), (other, written(other))))) == 2
+    whole = pd.apply("ScatterND", w, np.arange(HEIGHT)[:, None], other)
+    before, last = stages(graph_of((w, whole), (other, written(other))))
+    assert before.updated == (0,) and last.updated == (1,)  # w reads what other was
     for together in (
         [(w, written(w, reduction="add"))],
         [(w, written(other))],
@@ -460,6 +485,18 @@ def test_which_writes_stand_apart():
         graph = graph_of(*together)
         (whole,) = stages(graph)
         assert whole.graph is graph and not whole.in_place
+
+
+@pytest.mark.parametrize("operator", ["ScatterND", "ScatterElements"])
+def test_writes_of_what_is_written(operator):
+    """Two tables from each other: both writes see the values from before."""
+    a, b = (pd.Variable(name, data=np.full((2, 1), k + 1.0)) for k, name in enumerate("ab"))
+    index = np.int64([[0], [1]])
+    options = {"axis": 0, "reduction": "add"} if operator == "ScatterElements" else {}
+    new_a, new_b = (pd.apply(operator, x, index, y, **options) for x, y in ((a, b), (b, a)))
+    pd.eval([pd.assign(a, new_a), pd.assign(b, new_b)])
+    expected = [2, 1] if operator == "ScatterND" else [3, 3]
+    assert [a.val()[0, 0], b.val()[0, 0]] == expected
 
 
 def test_a_step_that_fails_changes_nothing():
