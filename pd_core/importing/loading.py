@@ -24,6 +24,7 @@ from ..graph.errors import DamagedModel, DTypeError, ModelError, NameConflict, S
 from .versions import OLDEST
 
 STANDARD = ("", "ai.onnx")
+_CRASHING = {"RegexFullMatch"}  # in onnx 1.23
 _SMALL = 1024  # elements up to which stored tensors are passed to shape inference
 _NO_WEIGHTS = {TensorProto.INT64, TensorProto.BOOL, TensorProto.STRING}  # kept as Constant nodes
 
@@ -260,6 +261,17 @@ def _size_name(d):
     return name if name and isinstance(name, str) and not name.startswith("?") else None
 
 
+def _require_no_crash(model):
+    """Raise InferenceError for operators with which ONNX's inference crashes.
+
+    It does so where the type of their input is not known.
+    """
+    nodes = [node for graph in _graphs(model.graph) for node in graph.node]
+    nodes += [node for function in model.functions for node in function.node]
+    if any(node.op_type in _CRASHING for node in nodes):
+        raise shape_inference.InferenceError("shapes are not inferred")
+
+
 def inferred_dims(model: ModelProto) -> dict[str, FileShape]:
     """Return dims by name as ONNX infers them for the inputs that the file declares."""
     graph = onnx.GraphProto(name="shapes")
@@ -276,6 +288,7 @@ def inferred_dims(model: ModelProto) -> dict[str, FileShape]:
     light.opset_import.extend(model.opset_import)
     light.functions.extend(model.functions)
     try:
+        _require_no_crash(light)
         graph = shape_inference.infer_shapes(light).graph
     except (shape_inference.InferenceError, ValueError, RuntimeError):
         graph = light.graph  # only the dims that the file declares

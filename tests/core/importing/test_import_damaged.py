@@ -291,3 +291,13 @@ def test_an_output_that_nothing_computes():
         g (float[2] x) => (float[2] y, float[2] z) { y = Relu(x) }""")
     with pytest.raises(pd.DamagedModel, match="the output 'z' is computed by no node"):
         pd.import_onnx(model)
+
+
+def test_an_input_that_is_not_there_does_not_crash():
+    """ONNX's shape inference does, with this operator."""
+    node = helper.make_node("RegexFullMatch", ["x"], ["y"], pattern="a")
+    output = helper.make_tensor_value_info("y", TensorProto.BOOL, [2])
+    graph = helper.make_graph([node], "g", [], [output])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
+    with pytest.raises(pd.ModelError):
+        pd.import_onnx(model)()
