@@ -14,7 +14,7 @@ from pathlib import Path
 from .plan import Plan, Row
 
 ROOT = Path(__file__).resolve().parents[2]
-TIMES = 40  # as many examples as in the tests, in the long form
+TIMES = 10  # as many examples as in the tests, in the long form
 FILES = (
     "tests/core/ops/test_properties.py",
     "tests/core/ops/test_packed_properties.py",

@@ -27,7 +27,7 @@ from .plan import Plan, Row
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 60.0  # for a trial
-TRIALS = 60  # of a subject, in the long form
+TRIALS = 20  # of a subject, in the long form
 
 
 class Counting:
