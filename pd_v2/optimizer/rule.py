@@ -36,6 +36,9 @@ class Rule(pd.optimizers.Tracing):
     def check_groups(self, parameters):
         """Check nothing: parameters have settings of their own in their configs."""
 
+    def needed(self, w, g):
+        return g  # distinct rows: penalties, masks and averages are of rows
+
     def scheduled(self):
         return self.fed_rate, []
 
