@@ -155,8 +155,14 @@ def in_threads(action: str, seed: int) -> None:
     assert shared.check() == 1 + 3 * steps
 
 
-def _child_of(connection):
-    """What a child process does: a training of its own."""
+def _reading_child(connection):
+    """Read through threads, as a forked child may; it must not run graphs."""
+    reader = paddle.reader.buffered(lambda: iter(range(5)), 2)
+    connection.send(len(list(reader())))
+
+
+def _training_child(connection):
+    """Train."""
     training = Counting(pd.Session())
     for _ in range(5):
         training.step()
@@ -171,10 +177,11 @@ def forked(action: str, seed: int) -> None:
     thread = threading.Thread(target=ACTIONS[action], args=(0.5,))
     thread.start()
     time.sleep(rng.random() * 0.1)
-    method = rng.choice(["spawn", "forkserver"])
+    method = rng.choice(["spawn", "forkserver", "fork"])
     context = multiprocessing.get_context(method)
     here, there = context.Pipe()
-    child = context.Process(target=_child_of, args=(there,))
+    does = _reading_child if method == "fork" else _training_child
+    child = context.Process(target=does, args=(there,))
     child.start()
     forked = os.fork()
     if forked == 0:

@@ -167,16 +167,8 @@ def _trainer(rng, count) -> Iterator[int]:
         parameters = paddle.parameters.create(cost)
         optimizer = paddle.optimizer.Momentum(learning_rate=0.01, momentum=0.5)
         trainer = paddle.trainer.SGD(cost, parameters, optimizer)
-        costs = []
-
-        def handler(event):
-            if isinstance(event, paddle.event.EndIteration):
-                costs.append(event.cost)
-
         for done in range(1000, count + 1, 1000):
-            costs.clear()
-            trainer.train(lambda: iter([samples] * 1000), num_passes=1, event_handler=handler)
-            assert len(costs) == 1000 and np.isfinite(costs).all()
+            _train(trainer, lambda: iter([samples] * 1000), 1000)
             yield done
 
 
@@ -195,13 +187,25 @@ def _ragged(rng, count) -> Iterator[int]:
         def reader():
             for _ in range(500):
                 yield [
-                    (rng.integers(50, size=rng.integers(1, 60)).tolist(), int(rng.integers(2)))
+                    (rng.integers(50, size=rng.integers(0, 60)).tolist(), int(rng.integers(2)))
                     for _ in range(rng.integers(1, 20))
                 ]
 
         for done in range(500, count + 1, 500):
-            trainer.train(reader, num_passes=1)
+            _train(trainer, reader, 500)
             yield done
+
+
+def _train(trainer, reader, batches):
+    """Train for a pass, and check that every batch had a cost."""
+    costs = []
+
+    def handler(event):
+        if isinstance(event, paddle.event.EndIteration):
+            costs.append(event.cost)
+
+    trainer.train(reader, num_passes=1, event_handler=handler)
+    assert len(costs) == batches and np.isfinite(costs).all()
 
 
 # ---- things made and dropped
