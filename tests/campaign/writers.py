@@ -6,7 +6,7 @@ everywhere, or raises. Files are large enough for a write to be cut in the middl
 
 import contextlib
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -180,9 +180,19 @@ def _read_records(folder):
     return _same([int(each) for r in read_records(str(folder / "r")) for each in r.split()])
 
 
-def _write_table(folder, version):
+@contextlib.contextmanager
+def one_rank() -> Iterator[None]:
+    """A new graph in a world of one rank, for what needs a world."""
     with pd.fresh():
         pd.distributed.init()
+        try:
+            yield
+        finally:
+            pd.distributed.shutdown()
+
+
+def _write_table(folder, version):
+    with one_rank():
         table = pd.distributed.ShardedTable([500, 8], "words", initializer=Constant(version))
         table.save(folder / f"v{version:09d}")
 
@@ -190,8 +200,7 @@ def _write_table(folder, version):
 def _read_table(folder):
     """The newest whole table; each version has a folder, since none is replaced."""
     for path in sorted(folder.glob("v*"), reverse=True):
-        with pd.fresh():
-            pd.distributed.init()
+        with one_rank():
             table = pd.distributed.ShardedTable([500, 8], "words")
             try:
                 table.load(path)

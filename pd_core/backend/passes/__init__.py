@@ -47,6 +47,7 @@ from .sequence import (
     segment_sum,
 )
 from .signal import dft, stft
+from .sums import sum_rows
 from .unread import without_unread_outputs
 
 # A rule for each composite, and for ONNX operators that ONNX Runtime has in one form only.
@@ -108,6 +109,7 @@ CPU = (
     each_node({"Sub": momentum_gemm}),
     each_node({"ScatterElements": add_rows_in_blocks}),
     each_node({"Gather": gather_numbers}),
+    each_node(dict.fromkeys(("ReduceMean", "ReduceSum"), sum_rows)),
     each_node(dict.fromkeys(("Add", "Sub"), scaled_sum)),
     each_node(dict.fromkeys(("Conv", "Relu"), blocked_kernels), frozenset({"Conv"})),
 )

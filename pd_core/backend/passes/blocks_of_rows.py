@@ -9,7 +9,7 @@ import numpy as np
 
 from ... import ops
 from ...graph.node import Node, apply
-from ...graph.variable import Inputs, constant, static
+from ...graph.variable import Inputs, constant
 from .context import Context, Outputs
 from .scatter import added_flat, added_rows
 
@@ -27,8 +27,8 @@ def add_rows_in_blocks(node: Node, inputs: Inputs, context: Context) -> Outputs:
     if added is None:
         return None
     column, values, height = added
-    rows, (width,) = context.size(values.dims[0]) or 0, static(values.dims[1:])
-    if rows * width < _FEWEST or values.dtype not in (np.float32, np.float64):
+    elements = context.elements(values) or 0
+    if elements < _FEWEST or values.dtype not in (np.float32, np.float64):
         return None
     index = ops.reshape(column, [-1])
     y = _sum_by_index(ops.where(index < 0, index + height, index), values, height)

@@ -4,12 +4,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import prod
 
 import numpy as np
 
 from ... import ops
 from ...graph.node import Node, ancestors
-from ...graph.rewrite import rewrite
+from ...graph.rewrite import is_output_of, rewrite
 from ...graph.variable import Dim, Inputs, MaybeNone, Variable
 
 
@@ -46,6 +47,13 @@ class Context:
     def size(self, dim: Dim, default: int | None = None) -> int | None:
         """Return a size as a number: the known one, or the one last seen at run time."""
         return dim if isinstance(dim, int) else self.sizes.get(dim, default)
+
+    def elements(self, x: Variable) -> int | None:
+        """Return how many elements x has, or had when the program ran last; None if unknown."""
+        sizes = [n for d in x.dims if (n := self.size(d)) is not None]
+        if len(sizes) == x.rank:
+            return prod(sizes)
+        return self.elements(x.node.inputs[0]) if is_output_of(x, "Reshape") else None
 
     def seed_row(self, key: int) -> Variable:
         """Return the row of the seed that belongs to a random draw."""

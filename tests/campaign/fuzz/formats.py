@@ -25,6 +25,7 @@ from pd_v2.described.merged_model import merge_v2_model
 from pd_v2.described.stored_network import network_of, read_stored
 from pd_v2.online.messages import MessageError, parse
 from pd_v2.parameters import Parameters
+from tests.campaign.writers import one_rank
 from tests.v2.dataset import originals
 from tests.v2.formats import test_damaged_files as files
 from tests.v2.formats.test_topology_file import digits, old_pickle, saved
@@ -144,14 +145,12 @@ def _table():
 
 
 def _write_table(folder):
-    with pd.fresh():
-        pd.distributed.init()
+    with one_rank():
         _table().save(folder)
 
 
 def _read_table(folder):
-    with pd.fresh():
-        pd.distributed.init()
+    with one_rank():
         table = _table()
         table.load(folder)
         return pd.eval(table.lookup(np.arange(20)))

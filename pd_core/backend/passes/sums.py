@@ -1,0 +1,66 @@
+"""Sums and means over the rows of a matrix, such as gradients of biases, as products with ones."""
+
+from math import prod
+
+import numpy as np
+
+from ... import ops
+from ...graph.node import Node, apply
+from ...graph.variable import Dim, Inputs, Variable, constant, static
+from .context import Context, Outputs
+
+_FEWEST = 1 << 12  # numbers from which it is faster
+
+
+def sum_rows(node: Node, inputs: Inputs, context: Context) -> Outputs:
+    """Sum over the first axes by a product with a row of ones.
+
+    ONNX Runtime's product reads a matrix two to fifteen times as fast as its ReduceSum.
+    """
+    x, *axes = inputs
+    elements = context.elements(x)
+    if x.dtype != np.float32 or 0 in x.dims or (elements is not None and elements < _FEWEST):
+        return None
+    count = _first_axes(x, axes[0].value if axes else None)
+    rows, shape = _as_matrix(x, count), _shape(node.outputs[0].dims)
+    if not count or rows is None or shape is None:
+        return None
+    y = ops.matmul(_ones(rows), rows)
+    if node.op_type == "ReduceMean":
+        y = y / ops.cast(ops.size_of(rows, 0), np.float32)
+    return (apply("Reshape", y, shape, known=node.outputs[0].dims),)
+
+
+def _first_axes(x: Variable, axes: np.ndarray | None) -> int:
+    """The number of axes that are summed over, if they are the first ones; 0 if not, or all."""
+    found = set() if axes is None else {a % x.rank for a in axes.tolist()}
+    count = len(found)
+    return count if 0 < count < x.rank and found == set(range(count)) else 0
+
+
+def _as_matrix(x: Variable, count: int) -> Variable | None:
+    """x as the rows of a matrix; None if Reshape cannot be told its shape."""
+    if x.rank == 2:
+        return x
+    shape = _shape([_product(x.dims[:count]), _product(x.dims[count:])])
+    return None if shape is None else apply("Reshape", x, shape)
+
+
+def _product(dims: tuple[Dim, ...]) -> Dim:
+    unknown = [d for d in dims if not isinstance(d, int)]
+    return unknown[0] if unknown else prod(static(dims))
+
+
+def _shape(dims) -> np.ndarray | None:
+    """What Reshape is told for a result of these dims; None if it cannot be told."""
+    if sum(not isinstance(d, int) for d in dims) > 1 or 0 in dims:
+        return None
+    return np.array([d if isinstance(d, int) else -1 for d in dims], np.int64)
+
+
+def _ones(rows: Variable) -> Variable:
+    """[1, N] for rows [N, W]."""
+    if isinstance(rows.dims[0], int):
+        return constant(np.ones((1, rows.dims[0]), np.float32))
+    shape = ops.concat([np.ones(1, np.int64), apply("Shape", rows, end=1)])
+    return apply("Expand", np.ones((1, 1), np.float32), shape, known=(1, rows.dims[0]))
