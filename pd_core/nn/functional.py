@@ -36,6 +36,8 @@ def fc(
     x, function = constant(x), activation(act)
     if not x.rank or not isinstance(x.dims[-1], int):
         raise ShapeError(f"takes rows whose width is known when the layer is built, not {x!r}")
+    if size < 1:
+        raise ShapeError(f"a size is positive, not {size}")
     name = layer_name("fc_", W)
     y = ops.matmul(x, parameter(W, f"{name}.W", [x.dims[-1], size]))
     if B is not False:
@@ -47,7 +49,12 @@ def fc(
 def softmax(
     x: Operand, size: int | None = None, axis: int = -1, W: Parameter = None, B: Bias = None
 ) -> Variable:
-    """Softmax along an axis; with `size`, of a fully connected layer."""
+    """Softmax along an axis; with `size`, two or more, of a fully connected layer."""
+    if size is not None and size < 2:
+        raise ShapeError(
+            f"size is the number of classes of a fully connected layer, not {size}\n"
+            f"  hint: softmax(x, axis={size}) is along that axis"
+        )
     return ops.softmax(x if size is None else fc(x, size, W=W, B=B), axis)
 
 

@@ -11,6 +11,8 @@ from .activation import (
     hard_tanh,
     leaky_relu,
     mish,
+    normal_cdf,
+    normal_pdf,
     prelu,
     relu,
     relu6,
@@ -245,7 +247,7 @@ from .target_loss import (
 
 GRADIENT_OPS = {
     *("avg_pool_grad", "binary_cross_entropy_grad", "conv_filter_grad", "conv_input_grad"),
-    *("permute_rows", "log_probability_grad", "max_pool_grad", "max_pool_pick", "pack_chunks"),
-    *("pack_rows", "pad_chunks", "pad_rows", "relu_grad", "repeat_rows", "segment_max"),
-    *("segment_sum", "softmax_grad"),
+    *("permute_rows", "log_probability_grad", "max_pool_grad", "max_pool_pick", "normal_cdf"),
+    *("normal_pdf", "pack_chunks", "pack_rows", "pad_chunks", "pad_rows", "relu_grad"),
+    *("repeat_rows", "segment_max", "segment_sum", "softmax_grad"),
 }

@@ -66,6 +66,23 @@ def gelu(x: Operand, approximate: bool = False) -> Variable:
 
 
 @op
+def normal_cdf(x: Operand) -> Variable:
+    """Distribution function of the standard normal distribution, (1 + erf(x / sqrt 2)) / 2."""
+    return _of_normal("NormalCdf", x)
+
+
+@op
+def normal_pdf(x: Operand) -> Variable:
+    """Density of the standard normal distribution, exp(-x^2 / 2) / sqrt(2 pi)."""
+    return _of_normal("NormalPdf", x)
+
+
+def _of_normal(op_type, x):
+    x = constant(x)
+    return composite(op_type, x, types=[(x.dims, x.dtype)])
+
+
+@op
 def silu(x: Operand) -> Variable:
     """SiLU or swish, x sigmoid(x) (Elfwing et al. 2018)."""
     x = constant(x)

@@ -16,6 +16,7 @@ from .chains import reassociated
 from .context import each_node
 from .convolution import conv_filter_grad, conv_input_grad
 from .crops import pad_of_crop
+from .gelu import gelu_by_cdf, normal_cdf, normal_pdf
 from .loops import lighten_loops
 from .loss import (
     LOGARITHMS,
@@ -24,7 +25,6 @@ from .loss import (
     in_log_space,
     log_probability,
     log_probability_grad,
-    softmax_grad,
 )
 from .momentum import momentum_gemm
 from .normalization import batch_norm, by_layer_normalization, standardize
@@ -47,7 +47,9 @@ from .sequence import (
     segment_sum,
 )
 from .signal import dft, stft
+from .softmax import softmax_grad, softmax_grad_of_weights
 from .sums import sum_rows
+from .transposed import exchange_factors
 from .unread import without_unread_outputs
 
 # A rule for each composite, and for ONNX operators that ONNX Runtime has in one form only.
@@ -57,6 +59,8 @@ LOWERINGS = {
     "LogProbability": log_probability,
     "LogProbabilityGrad": log_probability_grad,
     "SoftmaxGrad": softmax_grad,
+    "NormalCdf": normal_cdf,
+    "NormalPdf": normal_pdf,
     "ConvInputGrad": conv_input_grad,
     "ConvFilterGrad": conv_filter_grad,
     "BatchNorm": batch_norm,
@@ -90,6 +94,8 @@ ALWAYS = (
     each_node({"ReluGrad": exchange_relu_and_pool}, _POOLED),
     each_node({"ReduceSum": sum_of_max_pool_grad}, _POOLED),
     each_node(dict.fromkeys(LOGARITHMS, in_log_space), frozenset({"Softmax", "Sigmoid"})),
+    each_node({"SoftmaxGrad": softmax_grad_of_weights}),
+    each_node({"Gelu": gelu_by_cdf}, frozenset({"NormalCdf"})),
     each_node({"Add": scattered_once}, frozenset({"ScatterElements"})),
     each_node({"ScatterElements": add_rows}),
     each_node({"PadRows": padded_again}),
@@ -104,6 +110,7 @@ CPU_KERNELS = (each_node({"Standardize": by_layer_normalization}),)
 CPU = (
     each_node({"Pad": pad_of_crop}),
     each_node({"MatMul": reassociated}),
+    each_node({"Transpose": exchange_factors}),
     each_node(dict.fromkeys(BYTEWISE, in_bytes)),
     each_node({"Add": channel_affine}),
     each_node({"Sub": momentum_gemm}),

@@ -1,9 +1,7 @@
 """Chains of matrix products in the order that takes fewer multiplications."""
 
-from collections import defaultdict
-
 from ... import ops
-from ...graph.node import Node, ancestors
+from ...graph.node import Node
 from ...graph.rewrite import is_output_of
 from ...graph.variable import Inputs, Variable
 from .context import Context, Outputs
@@ -53,7 +51,7 @@ def _transposed(x):
 
 def _is_cheaper(x, context):
     """Check whether all readers of a product together cost less than the product."""
-    readers = _readers(context)[x]
+    readers = context.readers[x]
     if x in context.targets or len(readers) != context.uses[x]:
         return False
     rows, columns = (context.size(d) for d in x.dims)
@@ -68,14 +66,3 @@ def _is_cheaper(x, context):
             return False
         total += width * (rows + columns)
     return total < rows * columns
-
-
-def _readers(context):
-    """Return {variable: the nodes outside bodies that read it}, computed once in a walk."""
-    if "readers" not in context.cache:
-        readers = defaultdict(list)
-        for node in ancestors(context.targets):
-            for x in node.inputs:
-                readers[x].append(node)
-        context.cache["readers"] = readers
-    return context.cache["readers"]

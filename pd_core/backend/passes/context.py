@@ -1,6 +1,6 @@
 """The contract of the passes: what a rule gets, and how rules are applied to a graph."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -43,6 +43,15 @@ class Context:
         uses = Counter(x for node in ancestors(self.targets) for x in node.inputs)
         uses.update(self.targets)
         return uses
+
+    @cached_property
+    def readers(self) -> Mapping[Variable, Sequence[Node]]:
+        """The nodes outside bodies that read each variable, once for each time that they do."""
+        readers = defaultdict(list)
+        for node in ancestors(self.targets):
+            for x in node.inputs:
+                readers[x].append(node)
+        return readers
 
     def size(self, dim: Dim, default: int | None = None) -> int | None:
         """Return a size as a number: the known one, or the one last seen at run time."""

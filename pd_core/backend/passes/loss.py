@@ -103,12 +103,6 @@ def log_probability_grad(node: Node, inputs: Inputs, context: Context) -> Output
     return (dy / p,)
 
 
-def softmax_grad(node: Node, inputs: Inputs, context: Context) -> Outputs:
-    """y (dy - sum(dy y))."""
-    y, dy = inputs
-    return (y * (dy - _sum(dy * y, node.attributes["axis"])),)
-
-
 def binary_cross_entropy(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """-(t ln p + (1 - t) ln(1 - p))."""
     p, t = inputs

@@ -3,6 +3,7 @@
 from math import prod
 
 import numpy as np
+from onnx import numpy_helper
 
 from ... import ops
 from ...graph.node import Node, apply
@@ -59,8 +60,8 @@ def _shape(dims) -> np.ndarray | None:
 
 
 def _ones(rows: Variable) -> Variable:
-    """[1, N] for rows [N, W]."""
+    """[N] for rows [N, W]."""
     if isinstance(rows.dims[0], int):
-        return constant(np.ones((1, rows.dims[0]), np.float32))
-    shape = ops.concat([np.ones(1, np.int64), apply("Shape", rows, end=1)])
-    return apply("Expand", np.ones((1, 1), np.float32), shape, known=(1, rows.dims[0]))
+        return constant(np.ones(rows.dims[0], np.float32))
+    size, one = apply("Shape", rows, end=1), numpy_helper.from_array(np.ones(1, np.float32))
+    return apply("ConstantOfShape", size, value=one, known=rows.dims[:1])

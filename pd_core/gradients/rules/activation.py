@@ -43,10 +43,7 @@ def _exponential_below_zero(x, height, width):
 
 @gradient("Gelu")
 def gelu(node: Node, dy: Variable) -> Gradients:
-    """Multiply by the slope of x cdf(x), cdf(x) + x pdf(x) (Hendrycks & Gimpel 2016).
-
-    In as few passes as it takes: the factor of the density is added to its exponent.
-    """
+    """Multiply by the slope of x cdf(x), cdf(x) + x pdf(x) (Hendrycks & Gimpel 2016)."""
     (x,) = node.inputs
     if node.attributes.get("approximate", "none") == "tanh":
         square = x * x
@@ -54,9 +51,17 @@ def gelu(node: Node, dy: Variable) -> Gradients:
         bend = ops.tanh(inner)
         slope = (square * (_GELU * 3 * 0.044715) + _GELU) * x * (1.0 - bend * bend)
         return [(bend + 1.0 + slope) * (dy * 0.5)]
-    scaled = x * math.sqrt(0.5)
-    density = ops.exp(math.log(_GELU) - scaled * scaled)  # times 2
-    return [(ops.erf(scaled) + x * density + 1.0) * (dy * 0.5)]
+    return [(ops.normal_cdf(x) + x * ops.normal_pdf(x)) * dy]
+
+
+@gradient("NormalCdf")
+def normal_cdf(node: Node, dy: Variable) -> Gradients:
+    return [ops.normal_pdf(node.inputs[0]) * dy]
+
+
+@gradient("NormalPdf")
+def normal_pdf(node: Node, dy: Variable) -> Gradients:
+    return [-(node.inputs[0] * node.outputs[0]) * dy]
 
 
 @expression("Swish")

@@ -77,7 +77,7 @@ def test_jacobian_of_a_network_with_a_kink_and_a_softmax(rng):
     image = rng.standard_normal((1, 1, 4, 4)).astype("float32")
     kernel = rng.standard_normal((2, 1, 2, 2)).astype("float32")
     x = pd.Variable([1, 1, 4, 4])
-    y = pd.softmax(pd.global_max_pool(pd.relu(pd.conv(x, kernel))), 1)
+    y = pd.softmax(pd.global_max_pool(pd.relu(pd.conv(x, kernel))), axis=1)
     j = pd.eval(pd.jacobian(y, x), feeds={x: image})
     step = 1e-2
     for place in np.ndindex(4, 4):

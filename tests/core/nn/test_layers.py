@@ -67,6 +67,18 @@ def test_layers_create_parameters_ops_do_not():
     assert pd.layer.fc is pd.fc
 
 
+@pytest.mark.parametrize("axis", [1, 0, -1])
+def test_an_axis_is_no_number_of_classes(axis):
+    hint = rf"softmax: size is the number .* not {axis}\n  hint: softmax\(x, axis={axis}\)"
+    with pytest.raises(pd.ShapeError, match=hint):
+        pd.softmax(pd.Variable([2, 3]), axis)
+
+
+def test_a_layer_has_units():
+    with pytest.raises(pd.ShapeError, match="fc: a size is positive, not 0"):
+        pd.fc(pd.Variable([2, 3]), 0)
+
+
 def test_the_forms_of_a_parameter():
     x = pd.Variable(data=ones(1, 2))
     y = pd.fc(x, 3, W=pd.constant_initializer(2.0), B=pd.constant_initializer(1.0))

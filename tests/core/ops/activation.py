@@ -98,6 +98,13 @@ CASES = [
     case("Softsign", ops.softsign, lambda x: x / (1 + np.abs(x)), [distinct(3, 4)]),
     case("Gelu", ops.gelu, _gelu, [normal(3, 4)]),
     case("Gelu", ops.gelu, _gelu, [normal(3, 4)], approximate=True),
+    case("NormalCdf", ops.normal_cdf, lambda x: _gelu(x) / x, [distinct(3, 4)]),
+    case(
+        "NormalPdf",
+        ops.normal_pdf,
+        lambda x: np.exp(-x * x / 2) / np.sqrt(2 * np.pi),
+        [normal(3, 4)],
+    ),
     case(
         "ReluGrad",
         ops.relu_grad,
