@@ -18,7 +18,7 @@ from .base import NO_SEAM, Graph, Seam, SeamExchange
 from .bound import Bound
 from .devices import device as find_device
 from .fallbacks import count_fallbacks
-from .graph_optimizers import idle_optimizers
+from .graph_optimizers import unwanted_optimizers
 from .over_ranks import sum_over_ranks
 from .parts import parts
 from .passes import CPU, CPU_KERNELS, CUDA, blocked, portable, scaled_sums
@@ -241,9 +241,9 @@ class OrtProgram:
         plan = graph.bytes < _LARGE
         for number, part in enumerate(self.parts):
             try:
-                idle = idle_optimizers(part.op_types)
+                without = unwanted_optimizers(part.op_types, device)
                 model = part.model.SerializeToString()
-                self.sessions.append(open_session(model, device, without=idle, plan=plan))
+                self.sessions.append(open_session(model, device, without=without, plan=plan))
             except Exception as error:
                 raise self.traced(error, number) from error
             del part.model  # the session has a copy

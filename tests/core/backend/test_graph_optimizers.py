@@ -5,16 +5,18 @@ import subprocess
 import sys
 from collections import Counter
 
+import numpy as np
 import onnx
 import onnxruntime
 import pytest
 
 import pd_core as pd
 from pd_core.backend import program
-from pd_core.backend.graph_optimizers import _PATTERNS, idle_optimizers
+from pd_core.backend.graph_optimizers import _PATTERNS, idle_optimizers, unwanted_optimizers
 from pd_core.backend.lowering import lower
 from pd_core.backend.passes import CPU
 from pd_core.backend.passes.device import for_device
+from pd_core.graph.node import apply
 
 # Every optimizer says at the lowest level of severity what it did.
 VERBOSE = """
@@ -83,24 +85,27 @@ def test_the_names_are_those_of_the_runtime():
     assert names_that_run(model, sorted(names)).isdisjoint(names)
 
 
+def optimized(program_of, without, path):
+    """What ONNX Runtime makes of a program without some of its optimizers."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3  # an optimized file is for this machine, which it says
+    options.optimized_model_filepath = str(path / "optimized.onnx")
+    onnxruntime.InferenceSession(
+        program_of.model.SerializeToString(),
+        options,
+        ["CPUExecutionProvider"],
+        disabled_optimizers=without,
+    )
+    return onnx.load(path / "optimized.onnx").graph
+
+
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("build", [perceptron, convolutions, transformer])
 def test_the_optimized_program_is_the_same(build, training, tmp_path):
-    found = []
     program_of = lowered(build, training)
     idle = idle_optimizers(program_of.op_types)
     assert len(idle) >= 11
-    for without in ([], idle):
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 3  # an optimized file is for this machine, which it says
-        options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
-        onnxruntime.InferenceSession(
-            program_of.model.SerializeToString(),
-            options,
-            ["CPUExecutionProvider"],
-            disabled_optimizers=without,
-        )
-        found.append(wired(onnx.load(tmp_path / "optimized.onnx").graph))
+    found = [wired(optimized(program_of, without, tmp_path)) for without in ([], idle)]
     assert found[0] == found[1]
 
 
@@ -110,3 +115,17 @@ def test_a_fusion_runs_where_its_operators_are():
     assert "QDQSelectorActionTransformer" not in idle_optimizers(["DequantizeLinear"])
     assert "AttentionFusion" in idle_optimizers(["LayerNormalization"])
     assert "AttentionFusion" not in idle_optimizers(["LayerNormalization", "Softmax"])
+
+
+def test_sums_and_layer_normalizations_stay_apart_on_a_cpu(tmp_path):
+    x, z = pd.Variable([2, 5, 8]), pd.Variable([2, 5, 8])
+    y, _, _ = apply("LayerNormalization", x + z, np.ones(8, np.float32), outputs=3)
+    program_of = lowered(lambda: ([x, z], y), False)
+    idle = idle_optimizers(program_of.op_types)
+    assert unwanted_optimizers(program_of.op_types, "cuda:0") == idle
+    without = unwanted_optimizers(program_of.op_types, "cpu")
+    fused, apart = (
+        {node.op_type for node in optimized(program_of, names, tmp_path).node}
+        for names in (idle, without)
+    )
+    assert fused == {"SkipLayerNormalization"} and apart == {"Add", "LayerNormalization"}
