@@ -15,7 +15,8 @@ class Update:
     `assignments` store computed values; `initialize` are variables whose initial value is drawn
     again. `training` makes the evaluation a training step: mode switches take their training side.
     `gradients` are the (parameter, gradient) pairs that the assignments are computed from, which a
-    session may exchange in between; a gradient is a Variable or a tuple of them. `is_due`, a bool
+    session may exchange in between; a gradient is a Variable or a tuple of them, such as the rows
+    and values of a row-sparse one, in which a row may occur twice. `is_due`, a bool
     scalar, says which evaluations update parameters; None for all of them.
     """
 
