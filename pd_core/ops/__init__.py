@@ -205,6 +205,7 @@ from .sequence.segments import (
     pad_rows,
     permute_rows,
     repeat_rows,
+    segment_arg_max,
     segment_max,
     segment_sum,
 )
@@ -249,5 +250,5 @@ GRADIENT_OPS = {
     *("avg_pool_grad", "binary_cross_entropy_grad", "conv_filter_grad", "conv_input_grad"),
     *("permute_rows", "log_probability_grad", "max_pool_grad", "max_pool_pick", "normal_cdf"),
     *("normal_pdf", "pack_chunks", "pack_rows", "pad_chunks", "pad_rows", "relu_grad"),
-    *("repeat_rows", "segment_max", "segment_sum", "softmax_grad"),
+    *("repeat_rows", "segment_arg_max", "segment_max", "segment_sum", "softmax_grad"),
 }

@@ -43,6 +43,7 @@ from .sequence import (
     padded_again,
     permute_rows,
     repeat_rows,
+    segment_arg_max,
     segment_max,
     segment_sum,
 )
@@ -77,6 +78,7 @@ LOWERINGS = {
     "PermuteRows": permute_rows,
     "SegmentSum": segment_sum,
     "SegmentMax": segment_max,
+    "SegmentArgMax": segment_arg_max,
     "RepeatRows": repeat_rows,
     "DFT": dft,
     "STFT": stft,

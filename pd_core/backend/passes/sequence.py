@@ -84,11 +84,30 @@ def repeat_rows(node: Node, inputs: Inputs, context: Context) -> Outputs:
 def segment_max(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Lower to the maximum over the padded form; zero for empty sequences."""
     values, index, _, _, lengths = inputs
-    largest = ops.reduce_max(_padded(values, index, -np.inf), 1)
+    largest = ops.reduce_max(_lowest_padded(values, index, context), 1)
     has_tokens = lengths > 0
     if values.rank > 1:
         has_tokens = ops.unsqueeze(has_tokens, np.arange(1, values.rank))
     return (ops.where(has_tokens, largest, 0),)
+
+
+def segment_arg_max(node: Node, inputs: Inputs, context: Context) -> Outputs:
+    """Lower to the first maximum over the padded form."""
+    return (ops.arg_max(_lowest_padded(*inputs, context), 1),)
+
+
+def _lowest_padded(values, index, context):
+    """The rows padded with -inf, once for a maximum and its place.
+
+    One step longer than the index: ArgMax takes no axis without elements.
+    """
+    key = "padded with -inf", values, index
+    if key not in context.cache:
+        step = ops.concat([ops.size_of(index, 0), np.ones(1, np.int64)])
+        nothing = apply("Expand", ops.size_of(values, 0), step, known=(index.dims[0], 1))
+        index = ops.concat([index, nothing], 1)
+        context.cache[key] = _padded(values, index, -np.inf)
+    return context.cache[key]
 
 
 def _flattened(padded, index):

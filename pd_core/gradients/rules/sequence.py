@@ -5,7 +5,7 @@ import numpy as np
 from ... import ops
 from ...graph.node import Node
 from ...graph.variable import Variable
-from ..registry import Gradients, gradient
+from ..registry import Gradients, gradient, zero
 
 
 @gradient("PadRows")
@@ -55,15 +55,15 @@ def repeat_rows(node: Node, dy: Variable) -> Gradients:
     return [ops.segment_sum(dy, index, owner, node.attributes["holes"]), None, None]
 
 
+zero("SegmentArgMax")
+
+
 @gradient("SegmentMax")
 def segment_max(node: Node, dy: Variable) -> Gradients:
     """To the first row that holds the maximum."""
-    x, index, owner, position, lengths = node.inputs
-    row = ops.cast(position, x.dtype)
+    x, index, owner, position, _ = node.inputs
+    first = ops.repeat_rows(ops.cast(ops.segment_arg_max(x, index), np.float32), index, owner)
+    row = ops.cast(position, np.float32)
     row = ops.reshape(row, [-1] + [1] * (x.rank - 1)) if x.rank > 1 else row
-    hits = ops.equal(x, ops.repeat_rows(node.outputs[0], index, owner))
-    candidates = ops.where(hits, -row, np.array(-np.inf, x.dtype))
-    first = ops.segment_max(candidates, index, owner, position, lengths)
-    is_first = ops.equal(row, ops.repeat_rows(-first, index, owner))
-    dx = ops.where(is_first, ops.repeat_rows(dy, index, owner), np.array(0, x.dtype))
+    dx = ops.cast(ops.equal(row, first), x.dtype) * ops.repeat_rows(dy, index, owner)
     return [dx, None, None, None, None]

@@ -315,6 +315,14 @@ def segment_max(
     return composite("SegmentMax", values, index, owner, position, lengths, types=types)
 
 
+@op
+def segment_arg_max(values: Operand, index: Variable) -> Variable:
+    """Return the steps of the first maxima of the rows at index [B, L], int64; 0 where none are."""
+    values = _with_rows(values)
+    types = [((index.dims[0], *values.dims[1:]), np.dtype(np.int64))]
+    return composite("SegmentArgMax", values, index, types=types)
+
+
 def _with_rows(values: Operand) -> Variable:
     values = constant(values)
     if values.rank == 0:

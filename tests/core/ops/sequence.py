@@ -153,6 +153,14 @@ ROWS = [
         ],
         label="rows",
     ),
+    case(
+        "SegmentArgMax",
+        lambda x, index: ops.segment_arg_max(x, index),
+        lambda x, index: _gathered(x, index, -np.inf).argmax(1),
+        [distinct(5, 2), GRID],
+        smooth=False,
+        label="rows",
+    ),
 ]
 
 CASES = [
