@@ -45,6 +45,13 @@ def test_losses_are_those_of_pytorch(name):
     np.testing.assert_allclose(load(name).losses(STEPS), stored(name), **LATER.get(name, CLOSE))
 
 
+@pytest.mark.parametrize("name", LATER)
+def test_losses_with_exact_convolutions_are_closer(name, monkeypatch):
+    monkeypatch.setenv("PD_EXACT_CONVOLUTIONS", "1")
+    pd.reset(seed=0)
+    np.testing.assert_allclose(load(name).losses(STEPS), stored(name), **CLOSE)
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_stored_losses_are_those_of_the_twin(name):
     pytest.importorskip("torch")

@@ -93,7 +93,8 @@ def segment_max(node: Node, inputs: Inputs, context: Context) -> Outputs:
 
 def segment_arg_max(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Lower to the first maximum over the padded form."""
-    return (ops.arg_max(_lowest_padded(*inputs, context), 1),)
+    values, index = inputs
+    return (ops.arg_max(_lowest_padded(values, index, context), 1),)
 
 
 def _lowest_padded(values, index, context):
