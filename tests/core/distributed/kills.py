@@ -219,7 +219,8 @@ def shrinking(plan, program="surviving"):
         killed = (Path(folder) / "kill").exists()
     assert job.returncode == 0, (plan, job.stderr[:3000])
     left = set(range(plan["ranks"])) - ({plan["victim"]} if killed else set())
-    assert set(ends) == left, (plan, ends, job.stderr[:3000])
+    # a timer may kill a rank that has written its result and waits for the others
+    assert left <= set(ends) <= left | {plan["victim"]}, (plan, ends, job.stderr[:3000])
     assert len({end["digest"] for end in ends.values()}) == 1, (plan, ends)
     if program == "resumed":
         saved = {str(end["checkpoints"]) for end in ends.values()}
