@@ -59,6 +59,19 @@ def is_output_of(x: Variable, op_type: str) -> bool:
     return x.node is not None and x.node.op_type == op_type
 
 
+def permutation(node: Node) -> list[int]:
+    """Return the order of axes of a Transpose, which reverses them unless it says another."""
+    return list(node.attributes.get("perm") or reversed(range(node.inputs[0].rank)))
+
+
+def is_matrix_transposed(x: Variable) -> bool:
+    """Return whether x is another variable with its last two axes exchanged."""
+    if not is_output_of(x, "Transpose"):
+        return False
+    axes = list(range(x.rank))
+    return permutation(x.node) == [*axes[:-2], *reversed(axes[-2:])]
+
+
 def _keep(node, inputs):
     """The rule that keeps every node."""
 

@@ -63,17 +63,11 @@ def _relu(x):
 def _blocked_image(x, context):
     if x.node is not None and x.node.domain == DOMAIN:
         return x.node.inputs[0]
-    key = "blocked image", x
-    if key not in context.cache:
-        context.cache[key] = _kernel("ReorderInput", x, dims=x.dims)
-    return context.cache[key]
+    return context.cached(("blocked image", x), lambda: _kernel("ReorderInput", x, dims=x.dims))
 
 
 def _blocked_filter(w, context):
-    key = "blocked filter", w
-    if key not in context.cache:
-        context.cache[key] = _reordered_filter(w, context.block)
-    return context.cache[key]
+    return context.cached(("blocked filter", w), lambda: _reordered_filter(w, context.block))
 
 
 def _reordered_filter(w, b):

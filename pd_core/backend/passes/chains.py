@@ -2,7 +2,7 @@
 
 from ... import ops
 from ...graph.node import Node
-from ...graph.rewrite import is_output_of
+from ...graph.rewrite import is_matrix_transposed, is_output_of
 from ...graph.variable import Inputs, Variable
 from .context import Context, Outputs
 
@@ -41,8 +41,7 @@ def _factors(x: Variable, context: Context) -> tuple[Variable, Variable] | None:
 
 
 def _is_transposed(x):
-    is_matrix = is_output_of(x, "Transpose") and x.rank == 2
-    return is_matrix and list(x.node.attributes.get("perm", [1, 0])) == [1, 0]
+    return x.rank == 2 and is_matrix_transposed(x)
 
 
 def _transposed(x):

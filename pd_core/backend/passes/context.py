@@ -1,7 +1,7 @@
 """The contract of the passes: what a rule gets, and how rules are applied to a graph."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
@@ -63,6 +63,12 @@ class Context:
         if len(sizes) == x.rank:
             return prod(sizes)
         return self.elements(x.node.inputs[0]) if is_output_of(x, "Reshape") else None
+
+    def cached(self, key: Hashable, make: Callable[[], Variable]) -> Variable:
+        """Return what `make` has returned for this key in this walk; call it the first time."""
+        if key not in self.cache:
+            self.cache[key] = make()
+        return self.cache[key]
 
     def seed_row(self, key: int) -> Variable:
         """Return the row of the seed that belongs to a random draw."""

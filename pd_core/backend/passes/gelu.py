@@ -12,9 +12,9 @@ from .context import Context, Outputs
 
 def gelu_by_cdf(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Compute x cdf(x) where the program has cdf(x) for the gradient."""
-    readers = context.readers[node.inputs[0]]
     if node.attributes.get("approximate", "none") == "tanh":
         return None
+    readers = context.readers[node.inputs[0]]
     if not any(reader.op_type == "NormalCdf" for reader in readers):
         return None
     (x,) = inputs
@@ -25,12 +25,11 @@ def normal_cdf(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """(1 + erf(x / sqrt 2)) / 2, once for all its readers."""
     (x,) = inputs
     key = "NormalCdf", x
-    if key not in context.cache:
-        context.cache[key] = _half_of_one_more(ops.erf(_scaled(x, context)))
-    return (context.cache[key],)
+    return (context.cached(key, lambda: _to_unit_interval(ops.erf(_scaled(x, context)))),)
 
 
-def _half_of_one_more(y: Variable) -> Variable:
+def _to_unit_interval(y: Variable) -> Variable:
+    """Map [-1, 1] to [0, 1]."""
     if y.dtype != np.float32:  # ONNX Runtime has no other HardSigmoid on a CPU
         return y * 0.5 + 0.5
     return apply("HardSigmoid", y, alpha=0.5, beta=0.5)  # one pass; y is within its bounds
@@ -44,7 +43,4 @@ def normal_pdf(node: Node, inputs: Inputs, context: Context) -> Outputs:
 
 def _scaled(x, context):
     """x / sqrt 2, of which both functions are made."""
-    key = "x / sqrt 2", x
-    if key not in context.cache:
-        context.cache[key] = x * math.sqrt(0.5)
-    return context.cache[key]
+    return context.cached(("x / sqrt 2", x), lambda: x * math.sqrt(0.5))

@@ -4,8 +4,6 @@ A cost is the logarithm of probabilities, which may be fed or come from anywhere
 softmax or sigmoid, the two become one operator, and so do their derivatives.
 """
 
-import numpy as np
-
 from ... import ops
 from ...graph.node import Node, apply
 from ...graph.rewrite import is_output_of
@@ -46,7 +44,7 @@ def _softmax_of_log(node, inputs):
     if _is_one_each(dy, p, axis):
         _, index, values = dy.node.inputs
         return (apply("ScatterElements", p * -values, index, values, axis=axis, reduction="add"),)
-    return (dy - p * _sum(dy, axis),)
+    return (dy - p * ops.reduce_sum(dy, axis, keep_dim=True),)
 
 
 def _is_one_each(dy, p, axis):
@@ -118,7 +116,3 @@ def binary_cross_entropy_grad(node: Node, inputs: Inputs, context: Context) -> O
 
 def _is_one(x):
     return x.value is not None and x.value.size == 1 and x.value.item() == 1
-
-
-def _sum(x, axis):
-    return apply("ReduceSum", x, np.array([axis], np.int64), keepdims=1)

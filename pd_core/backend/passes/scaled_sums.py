@@ -67,15 +67,14 @@ def _product(a, b):
 
 def _gate(factor, dims, negative, context):
     """The factor of each row, of which the scalar is the only one: [..., 1]."""
-    key = factor, dims[:-1], negative
-    if key not in context.cache:
+
+    def make():
         column, value = [*dims[:-1], 1], factor.value
         if value is None:
-            context.cache[key] = ops.expand(-factor if negative else factor, column)
-        else:
-            filled = np.full(column, -value if negative else value, np.float32)
-            context.cache[key] = constant(filled)
-    return context.cache[key]
+            return ops.expand(-factor if negative else factor, column)
+        return constant(np.full(column, -value if negative else value, np.float32))
+
+    return context.cached((factor, dims[:-1], negative), make)
 
 
 def probe() -> tuple[bytes, np.ndarray]:

@@ -102,13 +102,13 @@ def _lowest_padded(values, index, context):
 
     One step longer than the index: ArgMax takes no axis without elements.
     """
-    key = "padded with -inf", values, index
-    if key not in context.cache:
+
+    def make():
         step = ops.concat([ops.size_of(index, 0), np.ones(1, np.int64)])
         nothing = apply("Expand", ops.size_of(values, 0), step, known=(index.dims[0], 1))
-        index = ops.concat([index, nothing], 1)
-        context.cache[key] = _padded(values, index, -np.inf)
-    return context.cache[key]
+        return _padded(values, ops.concat([index, nothing], 1), -np.inf)
+
+    return context.cached(("padded with -inf", values, index), make)
 
 
 def _flattened(padded, index):

@@ -1,18 +1,16 @@
 """The gradient of a softmax, also of one whose rows are the weights of a sum, as in attention."""
 
-import numpy as np
-
-from ...graph.node import Node, apply
-from ...graph.rewrite import is_output_of
+from ... import ops
+from ...graph.node import Node
+from ...graph.rewrite import is_matrix_transposed, is_output_of
 from ...graph.variable import Inputs
 from .context import Context, Outputs
-from .transposed import is_matrix_transposed
 
 
 def softmax_grad(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """y (dy - sum(dy y))."""
     y, dy = inputs
-    return (y * (dy - _sum(dy * y, node.attributes["axis"])),)
+    return (y * (dy - ops.reduce_sum(dy * y, node.attributes["axis"], keep_dim=True)),)
 
 
 def softmax_grad_of_weights(node: Node, inputs: Inputs, context: Context) -> Outputs:
@@ -31,9 +29,5 @@ def softmax_grad_of_weights(node: Node, inputs: Inputs, context: Context) -> Out
         return None
     for reader in context.readers[y]:
         if reader.op_type == "MatMul" and reader.inputs[0] is y and reader.inputs[1] is v:
-            return (y * (dy - _sum(dz * reader.outputs[0], -1)),)
+            return (y * (dy - ops.reduce_sum(dz * reader.outputs[0], -1, keep_dim=True)),)
     return None
-
-
-def _sum(x, axis):
-    return apply("ReduceSum", x, np.array([axis], np.int64), keepdims=1)

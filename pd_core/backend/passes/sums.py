@@ -23,8 +23,10 @@ def sum_rows(node: Node, inputs: Inputs, context: Context) -> Outputs:
     if x.dtype != np.float32 or 0 in x.dims or (elements is not None and elements < _FEWEST):
         return None
     count = _first_axes(x, axes[0].value if axes else None)
+    if not count:
+        return None
     rows, shape = _as_matrix(x, count), _shape(node.outputs[0].dims)
-    if not count or rows is None or shape is None:
+    if rows is None or shape is None:
         return None
     y = ops.matmul(_ones(rows), rows)
     if node.op_type == "ReduceMean":
@@ -40,7 +42,10 @@ def _first_axes(x: Variable, axes: np.ndarray | None) -> int:
 
 
 def _as_matrix(x: Variable, count: int) -> Variable | None:
-    """x as the rows of a matrix; None if Reshape cannot be told its shape."""
+    """Return x [..., ...] as a matrix [product of the first `count` sizes, product of the rest].
+
+    None where both products are unknown.
+    """
     if x.rank == 2:
         return x
     shape = _shape([_product(x.dims[:count]), _product(x.dims[count:])])
@@ -53,14 +58,17 @@ def _product(dims: tuple[Dim, ...]) -> Dim:
 
 
 def _shape(dims) -> np.ndarray | None:
-    """What Reshape is told for a result of these dims; None if it cannot be told."""
-    if sum(not isinstance(d, int) for d in dims) > 1 or 0 in dims:
+    """Return the shape argument of a Reshape to these sizes, none of which is 0.
+
+    An unknown size is -1; None with several of them.
+    """
+    if sum(not isinstance(d, int) for d in dims) > 1:
         return None
     return np.array([d if isinstance(d, int) else -1 for d in dims], np.int64)
 
 
 def _ones(rows: Variable) -> Variable:
-    """[N] for rows [N, W]."""
+    """Return a vector of N ones for rows [N, W]."""
     if isinstance(rows.dims[0], int):
         return constant(np.ones(rows.dims[0], np.float32))
     size, one = apply("Shape", rows, end=1), numpy_helper.from_array(np.ones(1, np.float32))

@@ -2,8 +2,8 @@
 
 from ... import ops
 from ...graph.node import Node
-from ...graph.rewrite import is_output_of
-from ...graph.variable import Inputs, Variable
+from ...graph.rewrite import is_matrix_transposed, is_output_of, permutation
+from ...graph.variable import Inputs
 from .context import Context, Outputs
 
 
@@ -24,16 +24,4 @@ def exchange_factors(node: Node, inputs: Inputs, context: Context) -> Outputs:
         return None
     y = ops.matmul(ops.matrix_transpose(b), transposed.node.inputs[0])
     exchanged = [*range(x.rank - 2), x.rank - 1, x.rank - 2]
-    return (ops.transpose(y, [exchanged[k] for k in _order(node)]),)
-
-
-def is_matrix_transposed(x: Variable) -> bool:
-    """Return whether x is another variable with its last two axes exchanged."""
-    if not is_output_of(x, "Transpose"):
-        return False
-    order, axes = _order(x.node), list(range(x.rank))
-    return order == [*axes[:-2], *reversed(axes[-2:])]
-
-
-def _order(node):
-    return list(node.attributes.get("perm") or reversed(range(node.outputs[0].rank)))
+    return (ops.transpose(y, [exchanged[k] for k in permutation(node)]),)

@@ -11,6 +11,7 @@ import numpy as np
 from ... import ops
 from ...graph.broadcast import BROADCASTING
 from ...graph.node import Node
+from ...graph.rewrite import permutation
 from ...graph.variable import Variable, constant
 
 _UNARY = {
@@ -63,7 +64,7 @@ def _matmul(node, stacked):
 
 
 def _transpose(node, stacked):
-    order = node.attributes.get("perm") or list(reversed(range(node.inputs[0].rank)))
+    order = permutation(node)
     return lambda inputs: _same(node, inputs, perm=[0, *(k + 1 for k in order)])
 
 

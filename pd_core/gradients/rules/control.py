@@ -21,7 +21,7 @@ from ...graph.node import (
     current_place,
     in_place_of,
 )
-from ...graph.rewrite import close, substitute
+from ...graph.rewrite import close, is_matrix_transposed, substitute
 from ...graph.variable import Variable, fresh_dim
 from ..engine import gradients
 from ..registry import Gradients, gradient
@@ -226,12 +226,11 @@ def _all_shaped(inputs, g):
 def _transposed_matrix(node):
     """Whether a product is aᵀ b of two matrices, or of as many matrices in one axis."""
     a, b = node.inputs
-    if a.rank != b.rank or a.rank not in (2, 3) or a.node is None:
+    if a.rank != b.rank or a.rank not in (2, 3):
         return False
     if a.rank == 3 and a.dims[0] != b.dims[0]:
         return False
-    perm = [1, 0] if a.rank == 2 else [0, 2, 1]
-    return a.node.op_type == "Transpose" and a.node.attributes.get("perm") == perm
+    return is_matrix_transposed(a)
 
 
 def _product_of_steps(a, b):

@@ -4,6 +4,7 @@ from string import ascii_letters
 
 from ... import ops
 from ...graph.node import Node
+from ...graph.rewrite import permutation
 from ...graph.variable import Variable
 from ..expression import expression
 from ..registry import Attributes, Gradients, gradient, unbroadcast
@@ -55,7 +56,7 @@ def _vector_product(a, b, dy):
 
 @gradient("Transpose")
 def transpose(node: Node, dy: Variable) -> Gradients:
-    order = node.attributes.get("perm") or list(reversed(range(dy.rank)))
+    order = permutation(node)
     return [ops.transpose(dy, [order.index(k) for k in range(dy.rank)])]
 
 

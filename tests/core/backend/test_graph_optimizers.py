@@ -86,7 +86,7 @@ def test_the_names_are_those_of_the_runtime():
 
 
 def optimized(program_of, without, path):
-    """What ONNX Runtime makes of a program without some of its optimizers."""
+    """Return the graph of a program after ONNX Runtime's optimizers, but for those in `without`."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3  # an optimized file is for this machine, which it says
     options.optimized_model_filepath = str(path / "optimized.onnx")

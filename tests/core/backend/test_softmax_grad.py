@@ -28,6 +28,15 @@ def summed(targets, feeds, sizes=()):
     return [node.inputs[0].dims for node in order if node.op_type == "ReduceSum"]
 
 
+def check_slope(cost, gradient, x, feeds, rng):
+    """Compare the gradient of a cost in x, along a random direction, with a finite difference."""
+    values = {v: rng.normal(size=v.dims).astype("float32") for v in feeds}
+    ahead = rng.normal(size=x.dims).astype("float32")
+    got = np.sum(pd.eval(gradient, values) * ahead)
+    up, down = (pd.eval(cost, {**values, x: values[x] + h * ahead}) for h in (1e-2, -1e-2))
+    np.testing.assert_allclose(got, (up - down) / 2e-2, rtol=5e-3)
+
+
 @pytest.mark.parametrize("lead", [(), (3,), (2, 3)], ids=str)
 @pytest.mark.parametrize(("width", "taken"), [(4, True), (7, False), (9, False)])
 def test_sums_run_over_the_shorter_rows(lead, width, taken, rng):
@@ -85,13 +94,7 @@ def test_others_stay_as_they_are(name, rng):
     cost = pd.reduce_sum(pd.square(z))
     (dscores,) = pd.gradients(z, [scores], [2.0 * z])
     assert (5, 4) not in summed([z, dscores], feeds)
-    values = {k: rng.normal(size=k.dims).astype("float32") for k in feeds}
-    ahead = rng.normal(size=(5, 7)).astype("float32")
-    got = np.sum(pd.eval(dscores, values) * ahead)
-    up, down = (
-        pd.eval(cost, {**values, scores: values[scores] + h * ahead}) for h in (1e-2, -1e-2)
-    )
-    np.testing.assert_allclose(got, (up - down) / 2e-2, rtol=5e-3)
+    check_slope(cost, dscores, scores, feeds, rng)
 
 
 def test_second_derivatives(rng):
@@ -99,10 +102,4 @@ def test_second_derivatives(rng):
     (dscores,) = pd.gradients(pd.reduce_sum(pd.square(weighted(scores, v))), [scores])
     cost = pd.reduce_sum(pd.square(dscores))
     (second,) = pd.gradients(cost, [scores])
-    values = {k: rng.normal(size=k.dims).astype("float32") for k in feeds}
-    ahead = rng.normal(size=(5, 7)).astype("float32")
-    up, down = (
-        pd.eval(cost, {**values, scores: values[scores] + h * ahead}) for h in (1e-2, -1e-2)
-    )
-    got = np.sum(pd.eval(second, values) * ahead)
-    np.testing.assert_allclose(got, (up - down) / 2e-2, rtol=5e-3)
+    check_slope(cost, second, scores, feeds, rng)
