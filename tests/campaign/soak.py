@@ -36,15 +36,20 @@ class State:
     objects: float
 
     @classmethod
-    def now(cls) -> "State":
-        """Return what this process has after a collection of garbage."""
+    def settled(cls, threads: int) -> "State":
+        """Return what this process has once garbage is collected and all but `threads` ended."""
         gc.collect()
+        deadline = time.monotonic() + SETTLING
+        while threading.active_count() > threads and time.monotonic() < deadline:
+            time.sleep(0.01)
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         megabytes = pages * os.sysconf("SC_PAGE_SIZE") / 2**20
         files = len(os.listdir("/proc/self/fd"))
         return cls(megabytes, files, threading.active_count(), len(gc.get_objects()) / 1000)
 
 
+# Seconds that the threads of a dropped reader have to notice it; one that stays is counted.
+SETTLING = 5.0
 GROWTH = State(memory=30, files=4, threads=2, objects=10)
 
 
@@ -67,15 +72,15 @@ def soaked(name: str, plan: Plan) -> Row:
     function, quick, full = SUBJECTS[name]
     count, row = plan.count(quick, full), Row("soak", name)
     rng, start = plan.rng("soak", name), time.monotonic()
-    before, done = None, 0
+    threads, before, done = threading.active_count(), None, 0
     try:
         for done in function(rng, count):
             if before is None and done >= count // 5:
-                before = State.now()
+                before = State.settled(threads)
     except Exception as error:
         row.add("failed", f"after {done} of seed {plan.seed}: {type(error).__name__}: {error}")
         return row
-    after = State.now()
+    after = State.settled(threads)
     row.outcomes["right"] = done
     failed = grown(before, after)
     if failed:

@@ -1,6 +1,7 @@
 """That soaks, places and signals see what they look for."""
 
 import re
+import threading
 
 import pytest
 
@@ -23,6 +24,20 @@ def grows(rng, count):
         yield k + 1
 
 
+def ends_late(rng, count):
+    for k in range(count):
+        threading.Timer(0.2, list).start()
+        yield k + 1
+
+
+def keeps_threads(rng, count):
+    end = threading.Event()
+    for k in range(count):
+        threading.Thread(target=end.wait, daemon=True).start()
+        yield k + 1
+    threading.Timer(2.0, end.set).start()
+
+
 def fails(rng, count):
     yield 1
     raise AssertionError("other numbers")
@@ -34,10 +49,19 @@ def is_well(rng, count):
 
 @pytest.mark.parametrize(
     ("function", "text"),
-    [(leaks, "objects by"), (grows, "memory by"), (fails, "other numbers"), (is_well, "")],
+    [
+        (leaks, "objects by"),
+        (grows, "memory by"),
+        (keeps_threads, "threads by"),
+        (fails, "other numbers"),
+        (ends_late, ""),
+        (is_well, ""),
+    ],
 )
 def test_growth_is_a_defect(function, text, monkeypatch):
     monkeypatch.setitem(soak.SUBJECTS, "planted", (function, 60, 60))
+    if function is keeps_threads:
+        monkeypatch.setattr(soak, "SETTLING", 0.1)
     row = soak.soaked("planted", Plan(quick=True))
     LEAK.clear()
     assert (text in "".join(row.defects)) and bool(row.defects) == bool(text)
