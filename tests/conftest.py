@@ -1,5 +1,7 @@
 """What every test starts from: no names, an unused session, one generator."""
 
+import signal
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,9 @@ import pd_core as pd
 from pd_core.backend.devices import devices
 from pd_core.run.programs import program_cache
 from pd_core.run.session import Session
+
+# A shell starts a job in the background with SIGINT ignored: tests of Ctrl-C would wait for it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

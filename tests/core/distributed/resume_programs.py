@@ -3,7 +3,6 @@
 `python -m tests.core.distributed.resume_programs FOLDER`: 2, then 4, then 1 go on in one folder.
 """
 
-import os
 import random
 import signal
 import sys
@@ -153,7 +152,7 @@ def main(path):
         results["own again"] = own(folder / "again")
         own(folder / "seen", At(7, kill))
         for name, sent, by in (("term", signal.SIGTERM, 1), ("int", signal.SIGINT, 0)):
-            send = At(3, lambda sent=sent, by=by: rank == by and os.kill(os.getpid(), sent))
+            send = At(3, lambda sent=sent, by=by: rank == by and signal.raise_signal(sent))
             results[name] = trained(folder / name, arrays(), True, send)
         results["errors"] = errors(folder)
     elif size == 4:

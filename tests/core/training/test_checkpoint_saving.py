@@ -1,7 +1,6 @@
 """SaveEvery: which checkpoints there are, full disks, two trainings in a folder, SIGTERM."""
 
 import errno
-import os
 import resource
 import signal
 import subprocess
@@ -194,7 +193,7 @@ def test_the_newest_is_never_removed(tmp_path):
         (tmp_path / name).mkdir()
         (tmp_path / name / "thesis").write_text("x")
     (tmp_path / "batch-00000").write_text("x")
-    stop = At(8, lambda: os.kill(os.getpid(), signal.SIGINT))
+    stop = At(8, lambda: signal.raise_signal(signal.SIGINT))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CheckpointWarning)
         with pytest.raises(KeyboardInterrupt):
@@ -328,7 +327,7 @@ def handler():
 
 
 def terminate():
-    os.kill(os.getpid(), signal.SIGTERM)
+    signal.raise_signal(signal.SIGTERM)
 
 
 @pytest.mark.parametrize("every", [{"batches": 100}, {"batches": 2}, {"passes": 9}])
@@ -447,7 +446,7 @@ save = SaveEvery(100, sys.argv[1], on_sigterm=True)
 with runner_of([Device(), Counter(), data, TrainStep(step), Kill(), save]) as runner:
     runner.run(1)
 """
-TERM = "os.kill(os.getpid(), signal.SIGTERM)"
+TERM = "signal.raise_signal(signal.SIGTERM)"
 
 
 def ended(action, folder):

@@ -296,11 +296,11 @@ def test_wherever_an_interrupt_comes_no_thread_is_left(made_of):
                 next(batches).to_feeds()
                 batches.read_ahead()
 
-    before, count = _thread._count(), 1
+    before, count = _thread._count(), 1  # a thread of an earlier test may still be ending
     while Interrupt(count).during(train):
         count += 1
     assert count > 50
-    wait_until(lambda: _thread._count() == before)
+    wait_until(lambda: _thread._count() <= before)
 
 
 @pytest.mark.parametrize(

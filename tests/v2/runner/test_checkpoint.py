@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import random
 import shutil
 import signal
@@ -292,7 +291,7 @@ def test_sigterm(event, tmp_path):
 
     def handler(e):
         if type(e).__name__ == event and e.pass_id == 1:
-            os.kill(os.getpid(), signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)
 
     checkpoint = paddle.Checkpoint(tmp_path, every_batches=100, on_sigterm=True)
     with pytest.raises(SystemExit) as caught:
