@@ -3,6 +3,7 @@
 `rng` is a numpy Generator that the session derives from its seed and the variable's name.
 """
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -193,6 +194,30 @@ def initializer(spec: str | Initializer | None) -> Initializer:
                 f"there is no initializer {spec!r}; there is {', '.join(initializers)}"
             )
         return initializers[spec]
+    return require_initializer("a layer", spec)
+
+
+def require_initializer(who: str, spec: object) -> Initializer:
+    """Return what is a function of (shape, rng); TypeError for anything else."""
     if not callable(spec):
-        raise TypeError(f"an initializer is a name or a function (shape, rng), not {spec!r}")
+        raise TypeError(f"{who}: an initializer is a function (shape, rng) -> array, not {spec!r}")
+    if isinstance(spec, type):
+        raise TypeError(f"{who}: an initializer is an instance, as {spec.__name__}(), not a class")
+    try:
+        inspect.signature(spec).bind((), None)
+    except ValueError:
+        pass  # a function in C may have no signature
+    except TypeError as error:
+        name = getattr(spec, "__name__", repr(spec))
+        raise TypeError(
+            f"{who}: an initializer is a function (shape, rng) -> array, {name} is not: {error}"
+            + (f"\n  hint: {name}() may return one" if _needs_nothing(spec) else "")
+        ) from None
     return spec
+
+
+def _needs_nothing(function):
+    return all(
+        p.default is not p.empty or p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+        for p in inspect.signature(function).parameters.values()
+    )

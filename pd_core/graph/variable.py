@@ -12,7 +12,15 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from .arrays import as_array
 from .errors import DTypeError, ShapeError
-from .initializers import Constant, Gaussian, Initializer, Uniform, Value, fan_in
+from .initializers import (
+    Constant,
+    Gaussian,
+    Initializer,
+    Uniform,
+    Value,
+    fan_in,
+    require_initializer,
+)
 from .method import Method, provided
 from .names import register
 from .recording import as_number, recorder
@@ -574,8 +582,4 @@ def _fill(label, data, initializer, dtype):
         return Value(data)
     if initializer is None:
         return fan_in if dtype.kind == "f" else Constant(0)
-    if not callable(initializer):
-        raise TypeError(
-            f"{label}: an initializer is a function (shape, rng) -> array, not {initializer!r}"
-        )
-    return initializer
+    return require_initializer(label, initializer)

@@ -5,6 +5,8 @@ gives the same name), a Variable, an initializer, a dict of arguments of `Variab
 new parameter. `B=False` is no bias.
 """
 
+from collections.abc import Sequence
+
 from .. import ops
 from ..graph.errors import DTypeError, ShapeError
 from ..graph.initializers import Constant
@@ -87,6 +89,8 @@ def embedding(
     x = constant(x)
     if x.dtype.kind != "i":
         raise DTypeError(f"takes integer ids, not {x!r}")
+    if not isinstance(size, Sequence) or len(size) != 2 or min(size) < 1:
+        raise ShapeError(f"embedding: size is (words, width), both positive, not {size!r}")
     words, width = size
     if padding_id is not None and not 0 <= padding_id < words:
         raise ValueError(f"embedding: padding_id {padding_id} is no id of {words} words")

@@ -138,7 +138,7 @@ def conv_transpose3d(
 def _conv_transpose(n, x, num_filters, filter_size, geometry, act, W, B):
     """Convolve over n spatial axes; `geometry` is that of `ops.conv_transpose`."""
     x, function, groups = constant(x), activation(act), geometry[3]
-    channels = _channels(x, n, groups)
+    channels = _channels(x, n, num_filters, groups)
     if num_filters % groups:
         raise ShapeError(f"{num_filters} filters do not split into {groups} groups")
     name = layer_name(f"conv_transpose{n}d_", W)
@@ -151,7 +151,7 @@ def _conv_transpose(n, x, num_filters, filter_size, geometry, act, W, B):
 def _conv(n, x, num_filters, filter_size, geometry, act, W, B):
     """Convolve over n spatial axes; `geometry` is stride, padding, dilation and groups."""
     x, function, groups = constant(x), activation(act), geometry[3]
-    channels = _channels(x, n, groups)
+    channels = _channels(x, n, num_filters, groups)
     name = layer_name(f"conv{n}d_", W)
     window = per_axis(filter_size, n)
     w = parameter(W, f"{name}.W", [num_filters, channels // groups, *window])
@@ -159,8 +159,10 @@ def _conv(n, x, num_filters, filter_size, geometry, act, W, B):
     return function(ops.conv(x, w, b, *geometry))
 
 
-def _channels(x, n, groups):
+def _channels(x, n, num_filters, groups):
     """Return the number of channels of an input with n spatial axes."""
+    if num_filters < 1 or groups < 1:
+        raise ShapeError(f"takes one filter and one group or more, not {num_filters} and {groups}")
     if x.rank != n + 2 or not isinstance(x.dims[1], int):
         raise ShapeError(f"takes {INPUTS[n]} with known C, not {x!r}")
     if x.dims[1] % groups:

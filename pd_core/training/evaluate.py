@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
+import numpy as np
+
 from ..graph.errors import GraphError
 from ..graph.variable import Variable
 from ..optimizers.averaging import MovingAverage
@@ -141,6 +143,11 @@ def _maker(metric):
     """A function that returns new metrics of a kind."""
     empty = metric_by_name(metric) if isinstance(metric, str) else copy.deepcopy(metric)
     empty.reset()
+    if np.ndim(empty.result()):
+        raise TypeError(
+            f"Evaluate: {empty.name} is an array, and takes metrics that are one number\n"
+            "  hint: update the metric by hand with arrays from pd.eval"
+        )
     return lambda: copy.deepcopy(empty)
 
 

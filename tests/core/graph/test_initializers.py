@@ -78,9 +78,23 @@ def test_constants_defaults_and_mistakes(rng):
     assert initializer(fan_in) is fan_in
     with pytest.raises(pd.GraphError, match="there is no initializer 'he'; there is he_normal, "):
         initializer("he")
-    with pytest.raises(TypeError, match="is a name or a function"):
+    with pytest.raises(TypeError, match=r"an initializer is a function \(shape, rng\) -> array"):
         initializer(0.1)
     assert list(initializers) == sorted(initializers)
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (0.5, r"'w': an initializer is a function \(shape, rng\) -> array, not 0\.5"),
+        (pd.zero_initializer, r"zero is not: .*\n  hint: zero\(\) may return one"),
+        (lambda shape: np.zeros(shape), "<lambda> is not: too many positional arguments$"),
+        (pd.gaussian_initializer, r"is an instance, as Gaussian\(\), not a class"),
+    ],
+)
+def test_what_is_no_initializer(spec, message):
+    with pytest.raises(TypeError, match=message):
+        pd.Variable("w", shape=[3], initializer=spec)
 
 
 def test_a_damaged_file_is_named(tmp_path):

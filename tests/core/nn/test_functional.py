@@ -178,6 +178,26 @@ def test_embedding_with_padding():
             "embedding: padding_id 3 is no id of 3 words",
             lambda: pd.embedding(np.array([0]), [3, 2], padding_id=3),
         ),
+        (
+            pd.ShapeError,
+            r"embedding: size is \(words, width\), both positive, not 3",
+            lambda: pd.embedding(np.array([0]), 3),
+        ),
+        (
+            pd.ShapeError,
+            r"embedding: size is \(words, width\), both positive, not \[3, 0\]",
+            lambda: pd.embedding(np.array([0]), [3, 0]),
+        ),
+        (
+            pd.ShapeError,
+            "conv2d: takes one filter and one group or more, not 0 and 1",
+            lambda: pd.layer.conv2d(ones(2, 4, 5, 5), 0, 1),
+        ),
+        (
+            pd.ShapeError,
+            "conv_transpose1d: takes one filter and one group or more, not 4 and 0",
+            lambda: pd.layer.conv_transpose1d(ones(2, 4, 5), 4, 1, groups=0),
+        ),
     ],
 )
 def test_mistakes_are_found_before_parameters_are_made(error, message, build):

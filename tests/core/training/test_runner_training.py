@@ -336,6 +336,11 @@ def test_two_metrics_of_one_name():
         Evaluate(1.0, 1.0, ["accuracy", pd.metrics.Accuracy()])
 
 
+def test_a_metric_that_is_an_array():
+    with pytest.raises(TypeError, match="Evaluate: confusion_matrix is an array, and takes"):
+        Evaluate(1.0, 1.0, "confusion_matrix")
+
+
 # ---- steps of ours
 
 
