@@ -185,15 +185,16 @@ def log_probability_grad(probability: Variable, dy: Variable) -> Variable:
 
 
 @op
-def sigmoid_cross_entropy(logits: Variable, target: Operand) -> Variable:
+def sigmoid_cross_entropy(logits: Operand, target: Operand) -> Variable:
     """Binary cross-entropy of sigmoid(z), without overflow: softplus(z) - t z."""
+    logits = constant(logits)
     return softplus(logits) - logits * target
 
 
 @op
-def square_error(x: Variable, target: Operand) -> Variable:
+def square_error(x: Operand, target: Operand) -> Variable:
     """Squared error of each row, the sum of (x - target)^2: [N, D] gives [N, 1]."""
-    return reduce_sum(m.square(x - target), [1], keep_dim=True)
+    return reduce_sum(m.square(constant(x) - target), [1], keep_dim=True)
 
 
 @op

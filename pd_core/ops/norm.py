@@ -51,6 +51,11 @@ def batch_norm(
     )
     if use_global_stats or (mode() is False and use_global_stats is None):
         return stored
+    if not (isinstance(mean, Variable) and isinstance(variance, Variable)):
+        raise TypeError(
+            "batch_norm: mean and variance are persistent Variables, where training stores them"
+            f", not {type(mean).__name__} and {type(variance).__name__}"
+        )
     types = [(x.dims, x.dtype), *[((channels,), x.dtype)] * 2]
     attributes: dict[str, Any] = {"epsilon": float(epsilon)}
     if batch_norm_is_synchronized():

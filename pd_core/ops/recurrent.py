@@ -5,8 +5,9 @@ instead of one a step. Gates are split before their activations: an activation o
 a bit less time, but its gradient joins those of the gates before it multiplies, in every step.
 """
 
+from ..graph.errors import ShapeError
 from ..graph.op import op
-from ..graph.variable import Variable, static
+from ..graph.variable import Operand, Variable, constant, static
 from .activation import Activation, sigmoid, tanh
 from .matrix import matmul
 from .shape import split
@@ -14,9 +15,9 @@ from .shape import split
 
 @op
 def lstm_cell(
-    gates: Variable,
-    c: Variable,
-    peepholes: tuple[Variable, Variable, Variable] | None = None,
+    gates: Operand,
+    c: Operand,
+    peepholes: tuple[Operand, Operand, Operand] | None = None,
     act: Activation = tanh,
     gate_act: Activation = sigmoid,
     state_act: Activation = tanh,
@@ -27,7 +28,8 @@ def lstm_cell(
     side by side, the recurrent part included. `peepholes` are the weights, each [n] or [1, n],
     from the cell state to input, forget and output gate (Gers et al. 2002).
     """
-    n = static(c.dims)[-1]
+    gates, c = constant(gates), constant(c)
+    n = _units(c, gates, 4, "gates")
     g, i, f, o = split(gates, [n] * 4, axis=1)
     if peepholes is None:
         c = act(g) * gate_act(i) + c * gate_act(f)
@@ -41,10 +43,10 @@ def lstm_cell(
 
 @op
 def gru_cell(
-    x: Variable,
-    h: Variable,
-    gates: Variable,
-    candidate: Variable,
+    x: Operand,
+    h: Operand,
+    gates: Operand,
+    candidate: Operand,
     act: Activation = tanh,
     gate_act: Activation = sigmoid,
 ) -> Variable:
@@ -54,7 +56,8 @@ def gru_cell(
     `gates` [n, 2n] and `candidate` [n, n] are the recurrent weights. The new h is
     (1 - z) h + z candidate; papers differ in which of the two z multiplies.
     """
-    n = static(h.dims)[-1]
+    x, h = constant(x), constant(h)
+    n = _units(h, x, 3, "x")
     x, x_candidate = split(x, [2 * n, n], axis=1)
     z, r = split(matmul(h, gates) + x, [n, n], axis=1)
     new = act(matmul(gate_act(r) * h, candidate) + x_candidate)
@@ -62,16 +65,27 @@ def gru_cell(
 
 
 @op
-def gru_cell_reset_after(x: Variable, recurrent: Variable, h: Variable) -> Variable:
+def gru_cell_reset_after(x: Operand, recurrent: Operand, h: Operand) -> Variable:
     """Compute a step of a GRU whose reset gate multiplies a product: the new h, [B, n].
 
     x and `recurrent`, each [B, 3n], are the parts of the input and of h in update gate z, reset
     gate r and candidate, side by side, with their biases; cuDNN's and PyTorch's variant, which
     needs one product a step. The new h is (1 - z) tanh(x + r recurrent) + z h.
     """
-    n = static(h.dims)[-1]
+    x, recurrent, h = constant(x), constant(recurrent), constant(h)
+    n = _units(h, x, 3, "x")
     x, x_candidate = split(x, [2 * n, n], axis=1)
     recurrent, h_candidate = split(recurrent, [2 * n, n], axis=1)
     z, r = split(x + recurrent, [n, n], axis=1)
     new = tanh(x_candidate + sigmoid(r) * h_candidate)
     return new + sigmoid(z) * (h - new)
+
+
+def _units(state, x, parts, what):
+    """Return the n of a state [B, n] whose input is [B, parts * n]."""
+    if state.rank != 2 or x.rank != 2:
+        raise ShapeError(f"takes a state [B, n] and {what} [B, {parts}n], not {state!r} and {x!r}")
+    n = static(state.dims)[-1]
+    if x.dims[1] not in (parts * n, None):
+        raise ShapeError(f"a state of {n} takes {what} of {parts * n} columns, not {x!r}")
+    return n
