@@ -116,8 +116,7 @@ WRITES = {
     "pd_core.files.atomic: builtins.open(path, 'wb')": "a device or pipe, which has no old content",
     "pd_core.files.atomic: os.fdopen(os.open(partial, flags, mode), 'wb')": "the writer itself",
     "pd_core.files.atomic: os.open(partial, flags, mode)": "the writer itself",
-    "pd_core.distributed.table_files: "
-    "numpy.lib.format.open_memmap(file, 'w+', v.dtype, shape)": "in a folder of atomic_folder",
+    "pd_core.distributed.table_files: .write_bytes(text)": "in a folder of atomic_folder",
     "pd_v2.files.archive: builtins.open(path, 'wb')": RENAMED,
     "pd_v2.image: builtins.open(os.path.join(folder, f'batch_{number}'), 'wb')": RENAMED,
     # downloads, which are resumed: what has arrived stays

@@ -206,6 +206,13 @@ class ShardedTable:
         with not_recording():
             return session.eval(reader, {self._asked: places}, training=False)
 
+    def own_part(self, whole: np.ndarray) -> np.ndarray:
+        """Return the rows of this rank in an array with a row for each of the table."""
+        rows = whole[self.rank :: self.ranks]
+        part = np.zeros((-(-self.height // self.ranks), *whole.shape[1:]), whole.dtype)
+        part[: len(rows)] = rows
+        return part
+
     def world(self, session: Session) -> Any:
         """Return the ranks, after a check that they are those that the table was created for."""
         if process.world_size() != self.ranks:

@@ -8,6 +8,7 @@ written last, and has the token of all parts: a table that is not whole has none
 import json
 import secrets
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,14 @@ from ..run.session import Session
 _FORMAT, _VERSION = "pd.table", 1
 _MANIFEST = "table.json"
 _BLOCK_BYTES = 1 << 24
-_EXISTS = 1  # a flag: the folder has a table
+_EXISTS, _FAILED = 1, 2  # flags: the folder has a table; this rank could not write
 
 
 def write_table(table: Any, session: Session, folder: Path) -> None:
-    """Write the rows that this rank has, and wait until all ranks have written theirs."""
+    """Write the rows that this rank has, and wait until all ranks have written theirs.
+
+    OSError on all ranks if one of them could not.
+    """
     world = table.world(session)
     if table.meet(world, f"save() of {table.name}", _EXISTS * (folder / _MANIFEST).exists()):
         raise FileExistsError(f"{folder} has a table already, it is not replaced")
@@ -45,25 +49,51 @@ def write_table(table: Any, session: Session, folder: Path) -> None:
         "parts": sorted(v.name for v in parts),
     }
     count = len(range(table.rank, table.height, table.ranks))
-    with atomic_folder(_folder_of(folder, table.rank, table.ranks)) as own:
+    text = json.dumps(content).encode()
+    part = _folder_of(folder, table.rank, table.ranks)
+    with _on_all_ranks(table, world, folder), atomic_folder(part) as own:
         for v in parts:
-            file = own / _file_of(content["parts"], v.name)
-            _write(table, session, v, count, file)
-        (own / _MANIFEST).write_text(json.dumps(content), encoding="utf-8")
-    table.meet(world, f"the end of save() of {table.name}")
-    if table.rank == 0:
-        with atomic_write(folder / _MANIFEST) as file:
-            file.write(json.dumps(content).encode())
-    table.meet(world, f"the end of save() of {table.name}")
+            _write(table, session, v, count, own / _file_of(content["parts"], v.name))
+        (own / _MANIFEST).write_bytes(text)
+    with _on_all_ranks(table, world, folder):
+        if table.rank == 0:
+            with atomic_write(folder / _MANIFEST) as out:
+                out.write(text)
+
+
+@contextmanager
+def _on_all_ranks(table, world, folder):
+    """Wait at the end of a `with` for all ranks; what one could not write is an error on all."""
+    failure = None
+    try:
+        yield
+    except OSError as error:
+        failure = error
+    failed = table.meet(world, f"the end of save() of {table.name}", _FAILED * bool(failure))
+    if failure is not None:
+        raise failure
+    if failed:
+        raise OSError(f"{folder}: another rank could not write its part of {table.name}")
 
 
 def _write(table, session, v, count, file):
-    """Write the first rows of a variable, a block of them at a time."""
-    shape = (count, *static(v.dims)[1:])
-    array, reader = np.lib.format.open_memmap(file, "w+", v.dtype, shape), table.reader(v)
-    for start, stop in _blocks(shape, v.dtype):
-        array[start:stop] = table.own_rows(session, np.arange(start, stop), reader)
-    array.flush()
+    """Write the first rows of a variable, a block of them at a time.
+
+    Not through a memory map, where a full disk kills the process.
+    """
+    shape, reader = (count, *static(v.dims)[1:]), table.reader(v)
+    descr = np.lib.format.dtype_to_descr(v.dtype)
+    header = {"descr": descr, "fortran_order": False, "shape": shape}
+    with atomic_write(file) as out:
+        np.lib.format.write_array_header_1_0(out, header)
+        for start, stop in _blocks(shape, v.dtype):
+            rows = table.own_rows(session, np.arange(start, stop), reader)
+            out.write(np.ascontiguousarray(rows).data)
+
+
+def table_name(folder: Path) -> str:
+    """Return the name of the table in a folder; DamagedFile if there is no whole one."""
+    return _manifest(folder / _MANIFEST)["name"]
 
 
 def read_table(table: Any, session: Session, folder: Path) -> None:

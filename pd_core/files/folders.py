@@ -34,9 +34,7 @@ def atomic_folder(path: str | os.PathLike) -> Iterator[Path]:
     folder, lock = _made(path)
     try:
         yield folder
-        for file in folder.iterdir():
-            _sync_file(file)
-        sync_folder(folder)
+        _sync(folder)
         if not path.exists():
             os.rename(folder, path)
             sync_folder(path.parent)
@@ -191,6 +189,12 @@ def _partial(path):
     return path.with_name(f".{path.name}.{secrets.token_hex(_TOKEN_BYTES)}.part")
 
 
-def _sync_file(path):
-    with open(path, "rb") as file:
-        os.fsync(file.fileno())
+def _sync(folder):
+    """Sync all that is in a folder, and the folder."""
+    for path in folder.iterdir():
+        if path.is_dir():
+            _sync(path)
+            continue
+        with open(path, "rb") as file:
+            os.fsync(file.fileno())
+    sync_folder(folder)

@@ -64,7 +64,12 @@ def restorable(
 
 
 def fitting(v: Variable, array: np.ndarray) -> np.ndarray:
-    """Return the restored value of a variable, after a check of its shape and dtype."""
+    """Return the restored value of a variable, after a check of its shape and dtype.
+
+    A part of a sharded table takes its rows of the whole table, which one process has saved.
+    """
+    if v.is_shard and array.shape == (v.table.height, *v.dims[1:]):
+        array = v.table.own_part(array)
     if array.shape != v.dims or array.dtype != v.dtype:
         raise ShapeError(f"{v!r} cannot take the restored {array.dtype}{list(array.shape)}")
     return array

@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -113,10 +113,14 @@ def item_names(items: Sequence[RunnerItem]) -> list[str]:
 # ---- files
 
 
-def write_checkpoint(path: str | os.PathLike, checkpoint: Checkpoint) -> None:
+def write_checkpoint(
+    path: str | os.PathLike,
+    checkpoint: Checkpoint,
+    add: Callable[[Path], None] | None = None,
+) -> None:
     """Write a checkpoint, whole or not at all; an older one of this name is replaced.
 
-    FileExistsError if something else has the name.
+    `add(folder)` writes what else belongs to it. FileExistsError if something else has the name.
     """
     path = Path(path)
     if path.exists() and not is_checkpoint(path):
@@ -139,6 +143,8 @@ def write_checkpoint(path: str | os.PathLike, checkpoint: Checkpoint) -> None:
     with atomic_folder(path) as folder:
         (folder / _TENSORS).write_bytes(data)
         (folder / _STATE).write_text(json.dumps(content, indent=1), encoding="utf-8")
+        if add is not None:
+            add(folder)
 
 
 def is_checkpoint(path: str | os.PathLike) -> bool:

@@ -12,10 +12,11 @@ from types import TracebackType
 from typing import Self
 
 from ..graph.errors import GraphError
-from .checkpoint import checkpoint_of, write_checkpoint
+from .checkpoint import checkpoint_of
 from .context import RunnerContext
 from .item import RunnerItem
 from .ranks import INTERRUPTED, job
+from .tables import save_checkpoint
 
 
 class Runner:
@@ -162,13 +163,15 @@ class Runner:
     def save(self, path: str | os.PathLike) -> None:
         """Write a checkpoint of all items, a folder at this path, whole or not at all.
 
-        All ranks of a job call it, and rank 0 writes.
+        All ranks of a job call it, and rank 0 writes; of a sharded table each rank writes its own
+        rows. OSError if that fails, with sharded tables on all ranks.
         """
-        context = self._open_context()
+        context, checkpoint = self._open_context(), None
         if context.ranks is None or context.ranks.is_first:
-            write_checkpoint(path, checkpoint_of(self.items, context))
+            checkpoint = checkpoint_of(self.items, context)
         elif context.data is not None:
             context.data.state()  # in which rank 0 gathers the places of all
+        save_checkpoint(path, checkpoint, context.ranks)
 
     def _run_one_batch(self, context):
         """Run a batch, or find that the pass is over."""

@@ -26,6 +26,7 @@ from .context import RunnerContext
 from .evaluate import every
 from .item import Following, Initialize, RunnerItem
 from .ranks import TERMINATED, on_first
+from .tables import load_tables
 
 _TERMINATED = 128 + signal.SIGTERM  # the exit status, as shells have it
 
@@ -150,10 +151,15 @@ class SaveEvery(RunnerItem):
             context.runner.save(path)
         except OSError as error:
             text = f"{path} could not be written, older checkpoints are as they were: {error}"
-            warn(CheckpointWarning(text))
+            if self._writes():
+                warn(CheckpointWarning(text))
         else:
-            if context.ranks is None or context.ranks.is_first:
+            if self._writes():
                 self._prune()
+
+    def _writes(self):
+        """Whether this process writes checkpoints, in a job rank 0."""
+        return self.context.ranks is None or self.context.ranks.is_first
 
     def _save_and_exit(self):
         self._is_exiting = True
@@ -198,6 +204,7 @@ class Resume(RunnerItem):
         found = self._found()
         if found is not None:
             self.resumed, checkpoint = found
+            load_tables(self.resumed, self.context.ranks)
             restore_items(checkpoint, self.context.runner.items, str(self.resumed))
 
     def _found(self):

@@ -4,7 +4,9 @@
 rows of every batch, and writes what it ends with; tables as a whole, from all ranks.
 """
 
+import errno
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +14,9 @@ import onnxruntime
 
 import pd_core as pd
 from pd_core import distributed, training
-from pd_core.distributed import ShardedTable
+from pd_core.distributed import ShardedTable, table_files
 from tests.core.distributed.programs import save_results
+from tests.core.distributed.resume_programs import At
 from tests.core.distributed.table_memory import larger_than_memory
 
 HEIGHT, WIDTH, ROWS, STEPS = 23, 4, 8, 6
@@ -279,8 +282,8 @@ def loaded_in_guard():
     return {}
 
 
-def runner(passes, resumes=False):
-    """Passes of a Runner, whose checkpoints have all but the table."""
+def runner(passes, *items):
+    """Passes of a Runner: the rows of the table, and a dense parameter."""
     table = ShardedTable([HEIGHT, WIDTH], "table")
     ids, y, cost = network(table.lookup)
     pairs = [part(*pair) for pair in batches()]
@@ -295,26 +298,60 @@ def runner(passes, resumes=False):
         training.Update(pd.AdamOptimizer(0.05)),
     ):
         ring.add_item(item)
-    folder = root / f"runner-{size}"
-    if resumes:
-        table.load(folder / "table")
-        ring.add_item(training.Resume(folder))
-    elif passes == 2:
-        ring.add_item(training.SaveEvery(passes=2, path=folder))
+    for item in items:
+        ring.add_item(item)
     with ring:
         ring.run(passes)
-    if passes == 2:
-        table.save(folder / "table")
-    return table.rows(EVERY)
+    return {"table": table.rows(EVERY), "W": dense()}
 
 
 def resumed():
-    runner(2)
+    """Two passes, then the third one from the checkpoint: the bits of three passes at once."""
+    folder = root / f"runner-{size}"
+    runner(2, training.SaveEvery(passes=2, path=folder))
     pd.reset(seed=3)
-    result = runner(3, resumes=True)
+    result = runner(3, training.Resume(folder))
     pd.reset(seed=3)
-    np.testing.assert_array_equal(result, runner(3))
-    return {"table": result}
+    for name, value in runner(3).items():
+        np.testing.assert_array_equal(result[name], value)
+    return result
+
+
+def resumed_by_others():
+    """Passes on 2 ranks, 4 ranks, 1 and again 2, each from the checkpoint of those before."""
+    folder = root / "passes"
+    done = len(list(folder.glob("batch-*"))) if folder.exists() else 0
+    distributed.barrier()
+    save = training.SaveEvery(path=folder, keep=None)
+    result = runner(done + 1, training.Resume(folder, begin=True), save)
+    pd.reset(seed=3)
+    once = runner(done + 1)
+    return result | {f"{name}-once": value for name, value in once.items()}
+
+
+def failed_checkpoint():
+    """A rank whose disk is full costs all of them this checkpoint, and no other one."""
+    if size == 1:
+        return {}
+    folder, write = root / f"full-{size}", table_files._write
+
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def is_full(yes):
+        table_files._write = full if yes and rank == size - 1 else write
+
+    at = At(2, lambda: is_full(True)), At(3, lambda: is_full(False))
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        result = runner(1, training.SaveEvery(1, folder, keep=9), *at)
+    texts = [str(w.message) for w in warned if w.category is training.CheckpointWarning]
+    assert len(texts) == (rank == 0)
+    assert all("batch-00002 could not be written" in t and "another rank" in t for t in texts)
+    distributed.barrier()
+    found = sorted(path.name for path in folder.iterdir())
+    assert found == [f"batch-0000{n}" for n in range(1, 1 + STEPS) if n != 2]
+    return result
 
 
 def traffic():
@@ -366,7 +403,7 @@ def fails(function, kind, text):
 PROGRAMS = [
     *(sgd, momentum, adam, adagrad, two_tables, frozen_ids, drawn_ids, in_guard, uneven),
     *(accumulation, accumulated_whole, inference, resumed, resharded, loaded_in_guard),
-    *(traffic, errors),
+    *(resumed_by_others, failed_checkpoint, traffic, errors),
     larger_than_memory,  # the last one: nothing can be allocated after it
 ]
 

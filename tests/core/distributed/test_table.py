@@ -8,11 +8,15 @@ import pytest
 import pd_core as pd
 from pd_core.distributed import ShardedTable
 from pd_core.distributed.table_draws import RowInitializer, _fractions
+from pd_core.training.tables import load_tables
 from tests.core.distributed import jobs, table_programs
 from tests.core.distributed.table_programs import HEIGHT, OPTIMIZERS, PROGRAMS, WIDTH
 
 PROGRAM = "tests.core.distributed.table_programs"
-LOCAL = "drawn_ids", "resharded", "loaded_in_guard", "traffic", "errors", "larger_than_memory"
+LOCAL = (
+    *("drawn_ids", "resharded", "loaded_in_guard", "resumed_by_others", "failed_checkpoint"),
+    *("traffic", "errors", "larger_than_memory"),
+)
 EQUAL = [p.__name__ for p in PROGRAMS if p.__name__ not in LOCAL]
 
 
@@ -21,7 +25,7 @@ def results(tmp_path_factory):
     """What jobs of 2, 4 and 1 ranks ended with: a list of the ranks' values by program."""
     jobs.mpiexec()  # skips before the first job
     shared = tmp_path_factory.mktemp("tables")
-    done = {}
+    done: dict = {"shared": shared}
     for ranks in (2, 4, 1):  # each goes on from the tables that the one before has written
         folder = tmp_path_factory.mktemp("job")
         jobs.run(ranks, "-m", PROGRAM, folder, shared)
@@ -87,6 +91,30 @@ def test_files_are_read_by_other_numbers_of_ranks(results):
     for key in ("table", "W"):
         np.testing.assert_allclose(last[key], last[f"{key}-once"], rtol=2e-5, atol=2e-6)
     assert np.abs(last["table"] - results[4]["resharded"][0]["table"]).max() > 0.01
+
+
+def test_checkpoints_are_resumed_by_other_numbers_of_ranks(results):
+    """A pass each on 2 ranks, 4 ranks and 1, as passes of the same number of ranks."""
+    for ranks in (2, 4, 1):
+        for own in results[ranks]["resumed_by_others"]:
+            for key in ("table", "W"):
+                np.testing.assert_allclose(own[key], own[f"{key}-once"], rtol=2e-5, atol=2e-6)
+    last, first = results[1]["resumed_by_others"][0], results[2]["resumed_by_others"][0]
+    assert np.abs(last["table"] - first["table"]).max() > 0.01
+
+
+def test_a_checkpoint_of_one_process_is_resumed_by_two(results, tmp_path):
+    jobs.run(2, "-m", PROGRAM, tmp_path, results["shared"], "resumed_by_others")
+    for own in _loaded(tmp_path, "resumed_by_others", 2):
+        for key in ("table", "W"):
+            np.testing.assert_allclose(own[key], own[f"{key}-once"], rtol=2e-5, atol=2e-6)
+
+
+def test_a_full_disk_of_a_rank_costs_a_checkpoint(results):
+    """The training goes on: its own assertions are about the files."""
+    for ranks in (2, 4):
+        own, other = results[ranks]["failed_checkpoint"][:2]
+        assert own["table"].tobytes() == other["table"].tobytes()
 
 
 def test_a_row_travels_once(results):
@@ -196,6 +224,19 @@ def test_damaged_files(tmp_path):
         (part / "table.json").write_text(text.replace('"token": "', '"token": "0'))
         with pytest.raises(pd.DamagedFile, match="was not written together with"):
             table.load(tmp_path)
+
+
+def test_tables_of_a_checkpoint_that_are_not_here(tmp_path):
+    with pd.fresh():
+        ShardedTable([6, 2], "t").save(tmp_path / "tables" / "0")
+    with pd.fresh():
+        table = ShardedTable([6, 2], "other")
+        before = pd.eval(table.shard)
+        with pytest.raises(pd.GraphError, match="has the sharded tables t, which are not here"):
+            load_tables(tmp_path, None)
+        ShardedTable([6, 2], "t")
+        load_tables(tmp_path, None)
+        assert (pd.eval(table.shard) == before).all()
 
 
 MANIFESTS = {

@@ -40,6 +40,25 @@ def test_a_folder_appears_when_it_is_whole(tmp_path):
     assert content(tmp_path) == {"new/folder/a": b"one"}
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_all_files_are_synced_before_the_folder_gets_its_name(tmp_path, monkeypatch):
+    synced, real = [], os.fsync
+
+    def fsync(handle):
+        real(handle)
+        synced.append(Path(os.readlink(f"/proc/self/fd/{handle}")).name)
+
+    with atomic_folder(tmp_path / "f") as folder:
+        (folder / "parts" / "0").mkdir(parents=True)
+        (folder / "parts" / "0" / "a").write_text("one")
+        (folder / "b").write_text("two")
+        part = folder.name
+        monkeypatch.setattr(os, "fsync", fsync)
+    assert content(tmp_path) == {"f/parts/0/a": b"one", "f/b": b"two"}
+    assert {"a", "b"} < set(synced[: synced.index(part)])
+    assert synced.index("a") < synced.index("0") < synced.index("parts") < synced.index(part)
+
+
 @pytest.mark.parametrize("exchanges", [True, False])
 def test_a_folder_is_replaced(exchanges, tmp_path, monkeypatch):
     if not exchanges:
