@@ -16,6 +16,7 @@ from .chains import reassociated
 from .context import each_node
 from .convolution import conv_filter_grad, conv_input_grad
 from .crops import pad_of_crop
+from .empty import attention_if_any, operands_in_order, steps_if_any
 from .gelu import gelu_by_cdf, normal_cdf, normal_pdf
 from .loops import lighten_loops
 from .loss import (
@@ -121,5 +122,12 @@ CPU = (
     each_node(dict.fromkeys(("ReduceMean", "ReduceSum"), sum_rows)),
     each_node(dict.fromkeys(("Add", "Sub"), scaled_sum)),
     each_node(dict.fromkeys(("Conv", "Relu"), blocked_kernels), frozenset({"Conv"})),
+    each_node(
+        {
+            "Attention": attention_if_any,
+            "Einsum": operands_in_order,
+            **dict.fromkeys(("GRU", "LSTM"), steps_if_any),
+        }
+    ),
 )
 CUDA = ()  # none so far

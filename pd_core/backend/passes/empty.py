@@ -1,0 +1,105 @@
+"""Arrays without elements, on which some CPU kernels of ONNX Runtime 1.31 end the process.
+
+LSTM and GRU abort on a batch of no sequences, GRU on sequences of no steps too, and Einsum divides
+by zero where it transposes an operand.
+"""
+
+import re
+
+from ... import ops
+from ...graph.node import Node, apply, refined
+from ...graph.variable import Inputs, Variable, constant
+from ...ops.control import as_list
+from .context import Context, Outputs
+
+_TERM = re.compile(r"\.\.\.|\w")
+
+
+def steps_if_any(node: Node, inputs: Inputs, context: Context) -> Outputs:
+    """Run a recurrent layer, time first, only if there are sequences with steps.
+
+    Without steps the final states are the initial ones.
+    """
+    x, r = inputs[0], inputs[2]
+    if _has_elements(x) or x.dims[2] == 0:
+        return None
+    initial = [*inputs[5:7], None, None][: len(node.outputs) - 1]
+
+    def run() -> list[Variable]:
+        outputs = len(node.outputs)
+        return as_list(apply(node.op_type, *inputs, outputs=outputs, **node.attributes))
+
+    def nothing() -> list[Variable]:
+        steps, batch = ops.size_of(x, 0), ops.size_of(x, 1)
+        each = ops.concat([ops.size_of(r, 0), batch, ops.size_of(r, 2)])
+        states = [_zeros(each, x) if s is None else ops.identity(s) for s in initial]
+        return [_zeros(ops.concat([steps, each]), x), *states]
+
+    return _chosen(node, apply("Size", x) > 0, run, nothing)
+
+
+def attention_if_any(node: Node, inputs: Inputs, context: Context) -> Outputs:
+    """Run an attention only if there are queries and keys; nothing to look at is a sum of zeros."""
+    q, k, v = inputs[:3]
+    if len(node.outputs) > 1 or (_has_elements(q) and _has_elements(k)):
+        return None
+
+    def run() -> list[Variable]:
+        return as_list(apply("Attention", *inputs, **node.attributes))
+
+    def nothing() -> list[Variable]:
+        width = ops.size_of(v, v.rank - 1)
+        if q.rank == 3:
+            width = width // node.attributes["kv_num_heads"] * node.attributes["q_num_heads"]
+        return [_zeros(ops.concat([apply("Shape", q, end=q.rank - 1), width]), q)]
+
+    return _chosen(node, apply("Size", q) * apply("Size", k) > 0, run, nothing)
+
+
+def _chosen(node, predicate, run, nothing):
+    """The outputs of either function, with the sizes of those of the node."""
+    results = as_list(ops.cond(predicate, run, nothing))
+    return [refined(y, old.dims) for y, old in zip(results, node.outputs, strict=True)]
+
+
+def operands_in_order(node: Node, inputs: Inputs, context: Context) -> Outputs:
+    """Transpose the operands of an Einsum before it, so that their letters are in one order.
+
+    That is the kernel's own, in which it transposes nothing: dots, then letters as they appear
+    first.
+    """
+    terms, arrow, result = node.attributes["equation"].replace(" ", "").partition("->")
+    found = [_TERM.findall(term) for term in terms.split(",")]
+    order = list(dict.fromkeys(["...", *(letter for letters in found for letter in letters)]))
+    new, equation = [], []
+    for x, letters in zip(inputs, found, strict=True):
+        places = sorted(range(len(letters)), key=[order.index(c) for c in letters].__getitem__)
+        if _has_elements(x) or places == list(range(len(letters))):
+            places = list(range(len(letters)))
+        else:
+            axes = _axes(letters, x.rank)
+            x = ops.transpose(x, [axis for k in places for axis in axes[k]])
+        new.append(x)
+        equation.append("".join(letters[k] for k in places))
+    if new == list(inputs):
+        return None
+    y = apply("Einsum", *new, equation=f"{','.join(equation)}{arrow}{result}")
+    return (refined(y, node.outputs[0].dims),)
+
+
+def _axes(letters, rank):
+    """The axes of each letter of an operand; dots are those of the axes without one."""
+    axes, first = [], 0
+    for letter in letters:
+        count = rank - len(letters) + 1 if letter == "..." else 1
+        axes.append(range(first, first + count))
+        first += count
+    return axes
+
+
+def _has_elements(x):
+    return all(isinstance(d, int) and d > 0 for d in x.dims)
+
+
+def _zeros(sizes, x):
+    return ops.expand(constant(0, x.dtype), sizes)
