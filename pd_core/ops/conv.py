@@ -12,7 +12,8 @@ from ..graph.op import op
 from ..graph.recording import as_number
 from ..graph.variable import Operand, Variable, constant
 from . import math as m
-from .shape import concat, pad, reshape, size_of, slice, transpose
+from .control import cond
+from .shape import concat, pad, product_of_sizes, reshape, size_of, slice, transpose, zeros_like
 
 Sizes = int | Sequence[int]  # a number for all spatial axes, or one for each
 Padding = Sizes | str  # or (before..., after...), "same" or "valid"
@@ -108,11 +109,21 @@ def _filter_grad(x, dy, w, strides, pads, dilations, group):
     """Compute the gradient for unknown sizes: convolve x, batch and channels swapped, with dy as
     filters, strides and dilations swapped.
     """
+
+    def grad() -> Variable:
+        return _convolved(x, dy, w, strides, pads, dilations, group)
+
+    # of no images it is zero: ONNX Runtime's kernel does not end where there are no channels
+    some = apply("Size", x) * apply("Size", dy) > 0
+    return refined(cond(some, grad, lambda: zeros_like(w)), w.dims)
+
+
+def _convolved(x, dy, w, strides, pads, dilations, group):
     n, axes = x.rank - 2, list(range(2, x.rank))
-    sizes = [size_of(x, 0), constant(np.array([group])), size_of(x, 1) / group, np.array([-1])]
+    sizes = [size_of(x, 0), [group], size_of(x, 1) / group, product_of_sizes(x, axes)]
     images = transpose(reshape(x, concat(sizes)), [2, 1, 0, 3])
     sizes = [size_of(x, 0) * group, *(size_of(x, k) for k in axes)]
-    images = reshape(images, concat([size_of(images, 0), *sizes]))
+    images = apply("Reshape", images, concat([size_of(images, 0), *sizes]), allowzero=1)
     filters = transpose(dy, [1, 0, *axes])
     y = conv(images, filters, None, dilations, pads, strides, group)
     y = transpose(y, [1, 0, *axes])

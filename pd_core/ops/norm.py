@@ -7,7 +7,7 @@ import numpy as np
 
 from ..graph.checks import axis_of
 from ..graph.errors import ShapeError
-from ..graph.node import composite
+from ..graph.node import apply, composite
 from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant
 from . import math as m
@@ -16,7 +16,7 @@ from .mode import mode, mode_switch
 from .onnx_form import onnx_form
 from .ranks import batch_norm_is_synchronized
 from .reduce import reduce_mean, reduce_sum
-from .shape import reshape, reshape_like
+from .shape import concat, product_of_sizes, reshape, reshape_like, size_of
 
 
 @op
@@ -121,10 +121,18 @@ def group_norm(
     _check_channels(x, scale, shift)
     if groups < 1 or x.dims[1] % groups:
         raise ShapeError(f"{x.dims[1]} channels do not split into {groups} groups")
-    y = _standardised(reshape(x, [0, groups, -1]), [2], epsilon)
+    y = _standardised(_grouped(x, groups), [2], epsilon)
     y = _by_channel(reshape_like(y, x), scale, shift)
     attributes = {"num_groups": groups, "epsilon": float(epsilon)}
     return onnx_form("GroupNormalization", [y], x, scale, shift, **attributes)[0]
+
+
+def _grouped(x, groups):
+    """x [N, C, ...] as [N, groups, elements of a group]."""
+    if all(isinstance(d, int) for d in x.dims[1:]):
+        return reshape(x, [0, groups, math.prod(x.dims[1:]) // groups])
+    sizes = product_of_sizes(x, range(1, x.rank)) / groups
+    return apply("Reshape", x, concat([size_of(x, 0), [groups], sizes]), allowzero=1)
 
 
 @op

@@ -1,7 +1,9 @@
 """Functions that move elements: reshape, concat, slice, pad, transpose."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -42,6 +44,15 @@ def size_of(x: Operand, axis: int) -> Variable:
     x = constant(x)
     axis = axis_of(x, axis)
     return apply("Shape", x, start=axis, end=axis + 1)
+
+
+def product_of_sizes(x: Variable, axes: Iterable[int]) -> Variable:
+    """Return how many elements one axis or several have together at run time, int64[1].
+
+    In the place of -1 in a new shape it lets other sizes be 0, as in a batch of no rows.
+    """
+    first, *rest = (size_of(x, a) for a in axes)
+    return reduce(mul, rest, first)
 
 
 @op

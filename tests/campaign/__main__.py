@@ -23,6 +23,7 @@ PARTS = {
     "power": "a power cut while files are written: what was not synced is lost or reordered",
     "places": "a full disk, a read-only folder, no HOME, odd locales, little memory, one core",
     "soak": "a million steps, and a thousand sessions",
+    "sizes": "ONNX's node tests on empty arrays and others of unexpected sizes",
     "signals": "threads, forks and signals at random moments",
     "properties": "random shapes, feeds, optimizers and sequences beside NumPy",
 }

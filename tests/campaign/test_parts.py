@@ -1,11 +1,17 @@
 """That soaks, places and signals see what they look for."""
 
+import itertools
+import os
 import re
+import signal
 import threading
+import time
 
 import pytest
 
-from . import places, properties, signals, soak
+import pd_core as pd
+
+from . import places, properties, signals, sizes, soak
 from .__main__ import PARTS, main
 from .plan import Plan
 
@@ -86,13 +92,36 @@ def test_outcomes_of_places(outcome, tmp_path, monkeypatch):
     assert row.outcomes[outcome] == 1
 
 
+def raises(error):
+    raise error
+
+
+ENDS = {
+    "crash": lambda: os.kill(os.getpid(), signal.SIGSEGV),
+    "hang": lambda: time.sleep(60),
+    "wrong error": lambda: raises(KeyError("x")),
+    "clear error": lambda: raises(pd.ShapeError("x")),
+    "result": lambda: None,
+}
+
+
+@pytest.mark.parametrize("outcome", ENDS)
+def test_outcomes_of_sizes(outcome, monkeypatch):
+    monkeypatch.setattr(sizes, "SECONDS", 1 if outcome == "hang" else 60)
+    assert sizes.outcome(ENDS[outcome]) == outcome
+
+
+def test_sizes_that_are_tried():
+    names = [trial.name for trial in itertools.islice(sizes.trials(), 4000)]
+    assert {"test_add, 3 to 0", "test_add, input 1, axis 2 to 6"} < set(names)
+    assert len(set(names)) == len(names)
+
+
 def test_a_failure_under_signals(monkeypatch):
     assert signals.trial("interrupted", "none", 1)[0] == "failed"
 
 
 def test_parameters_of_different_steps_are_seen():
-    import pd_core as pd
-
     training = signals.Counting(pd.Session())
     training.step()
     assert training.check() == 1

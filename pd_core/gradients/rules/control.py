@@ -242,9 +242,12 @@ def _product_of_steps(a, b):
 
 def _steps_as_rows(x):
     """[T, B, n] as [T B, n]; [T, N, B, n] as [N, T B, n]."""
+    if x.rank == 3 and isinstance(x.dims[2], int):
+        return ops.reshape(x, [-1, x.dims[2]])
+    sizes = [ops.size_of(x, k) for k in range(x.rank)]
     if x.rank == 3:
-        return ops.reshape(x, [-1, x.dims[-1]])
-    sizes = [ops.size_of(x, k) for k in range(4)]
+        rows = ops.concat([sizes[0] * sizes[1], sizes[2]])
+        return apply("Reshape", x, rows, known=(fresh_dim(), x.dims[2]), allowzero=1)
     rows = ops.concat([sizes[1], sizes[0] * sizes[2], sizes[3]])
     known = (x.dims[1], fresh_dim(), x.dims[3])
     return apply("Reshape", ops.transpose(x, [1, 0, 2, 3]), rows, known=known, allowzero=1)

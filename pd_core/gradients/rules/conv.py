@@ -193,7 +193,10 @@ def local_response_norm(a: Attributes, x: Variable) -> Variable:
 @expression("Col2Im")
 def col_to_im(a: Attributes, x: Variable, image: Variable, block: Variable) -> Variable:
     """Sum the columns of an im2col into an image, `torch.nn.Fold`."""
-    n = static(image.dims)[0]
+    known = [d for v in (image, block) for d in v.dims if isinstance(d, int)]
+    if not known:
+        raise NoGradient(f"the number of axes of an image {image!r} is not known")
+    n = known[0]
     strides, dilations = (a.get(k) or [1] * n for k in ("strides", "dilations"))
     pads = a.get("pads") or [0] * (2 * n)
     index, within = constant(np.int64(0)), constant(True)

@@ -61,10 +61,10 @@ def _over_count(node, dy):
     if not isinstance(axes, (range, list)):
         axes = axes.value
     if axes is None:
-        count = ops.size(x) / ops.size(dy)
+        count = ops.size(x) / ops.maximum(ops.size(dy), 1)
         return dy / ops.cast(count, dy.dtype)
     sizes = [(int(a), x.dims[a]) for a in axes]
-    known = math.prod(d for _, d in sizes if isinstance(d, int))
+    known = max(1, math.prod(d for _, d in sizes if isinstance(d, int)))  # x may be empty
     named = [a for a, d in sizes if isinstance(d, str)]
     dy = dy if known == 1 else dy * (1.0 / known)
     return dy / _product_of_sizes(x, named, dy.rank) if named else dy

@@ -91,7 +91,9 @@ def depth_to_space(node: Node, dy: Variable) -> Gradients:
     dx = ops.space_to_depth(dy, block)
     if node.attributes.get("mode", "DCR") == "DCR":
         return [dx]
-    reordered = ops.transpose(ops.reshape(dx, [0, block * block, dy.dims[1], -1]), [0, 2, 1, 3])
+    n, _, height, width = (ops.size_of(dx, axis) for axis in range(4))
+    sizes = ops.concat([n, [block * block], ops.size_of(dy, 1), height * width])
+    reordered = ops.transpose(ops.reshape(dx, sizes), [0, 2, 1, 3])
     return [ops.reshape_like(reordered, x)]
 
 

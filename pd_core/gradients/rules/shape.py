@@ -54,7 +54,10 @@ def split(node: Node, *dys: Variable | None) -> Gradients:
 def slice(node: Node, dy: Variable) -> Gradients:
     """Scatter each element back to where it came from; the rest is zero."""
     x, starts, ends, *rest = node.inputs
-    axes = rest[0].value if rest and rest[0] is not None else np.arange(starts.dims[0])
+    if rest and rest[0] is not None:
+        axes = rest[0].value
+    else:
+        axes = np.arange(starts.dims[0]) if isinstance(starts.dims[0], int) else None
     steps = rest[1] if len(rest) > 1 else None
     if axes is None:  # the axes are known only at run time
         return selected(node, dy)
