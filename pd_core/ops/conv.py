@@ -13,7 +13,17 @@ from ..graph.recording import as_number
 from ..graph.variable import Operand, Variable, constant
 from . import math as m
 from .control import cond
-from .shape import concat, pad, product_of_sizes, reshape, size_of, slice, transpose, zeros_like
+from .shape import (
+    concat,
+    expand,
+    pad,
+    product_of_sizes,
+    reshape,
+    shape_of,
+    size_of,
+    slice,
+    transpose,
+)
 
 Sizes = int | Sequence[int]  # a number for all spatial axes, or one for each
 Padding = Sizes | str  # or (before..., after...), "same" or "valid"
@@ -109,16 +119,21 @@ def _filter_grad(x, dy, w, strides, pads, dilations, group):
     """Compute the gradient for unknown sizes: convolve x, batch and channels swapped, with dy as
     filters, strides and dilations swapped.
     """
+    shape = shape_of(w)  # the branches read it, and not w: nothing flows back to that
+    window = slice(shape, [2], [x.rank])
 
     def grad() -> Variable:
-        return _convolved(x, dy, w, strides, pads, dilations, group)
+        return _convolved(x, dy, window, strides, pads, dilations, group)
+
+    def zero() -> Variable:
+        return expand(constant(0, dy.dtype), shape)
 
     # of no images it is zero: ONNX Runtime's kernel does not end where there are no channels
     some = apply("Size", x) * apply("Size", dy) > 0
-    return refined(cond(some, grad, lambda: zeros_like(w)), w.dims)
+    return refined(cond(some, grad, zero), w.dims)
 
 
-def _convolved(x, dy, w, strides, pads, dilations, group):
+def _convolved(x, dy, window, strides, pads, dilations, group):
     n, axes = x.rank - 2, list(range(2, x.rank))
     sizes = [size_of(x, 0), [group], size_of(x, 1) / group, product_of_sizes(x, axes)]
     images = transpose(reshape(x, concat(sizes)), [2, 1, 0, 3])
@@ -127,7 +142,7 @@ def _convolved(x, dy, w, strides, pads, dilations, group):
     filters = transpose(dy, [1, 0, *axes])
     y = conv(images, filters, None, dilations, pads, strides, group)
     y = transpose(y, [1, 0, *axes])
-    return refined(slice(y, [0] * n, concat([size_of(w, k) for k in axes]), axes), w.dims)
+    return slice(y, [0] * n, window, axes)
 
 
 def _known_sizes(*images):
