@@ -86,6 +86,6 @@ def _units(state, x, parts, what):
     if state.rank != 2 or x.rank != 2:
         raise ShapeError(f"takes a state [B, n] and {what} [B, {parts}n], not {state!r} and {x!r}")
     n = static(state.dims)[-1]
-    if x.dims[1] not in (parts * n, None):
+    if isinstance(x.dims[1], int) and x.dims[1] != parts * n:
         raise ShapeError(f"a state of {n} takes {what} of {parts * n} columns, not {x!r}")
     return n

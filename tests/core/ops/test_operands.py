@@ -68,6 +68,12 @@ def test_cells_that_do_not_fit(name):
         build()
 
 
+def test_gates_of_unknown_width():
+    gates, c = array(2, 12), array(2, 3)
+    x = pd.Variable([None, None])
+    assert np.allclose(pd.eval(list(pd.lstm_cell(x, c)), {x: gates}), lstm(gates, c), atol=1e-5)
+
+
 def test_statistics_that_are_no_variables():
     x, ones = array(2, 3), np.ones(3, np.float32)
     y = pd.batch_norm(x, ones, 0 * ones, 0 * ones, ones, epsilon=0.0, use_global_stats=True)
