@@ -16,7 +16,7 @@ from ..graph.initializers import Gaussian, Initializer
 from ..graph.names import names
 from ..graph.op import op
 from ..graph.recording import not_recording, recorder
-from ..graph.variable import Operand, Variable, constant, fresh_dim
+from ..graph.variable import Operand, Variable, constant, fresh_dim, static
 from ..run.session import Session, default_session
 from ..run.supplied import supply_by
 from . import process
@@ -209,7 +209,7 @@ class ShardedTable:
     def own_part(self, whole: np.ndarray) -> np.ndarray:
         """Return the rows of this rank in an array with a row for each of the table."""
         rows = whole[self.rank :: self.ranks]
-        part = np.zeros((-(-self.height // self.ranks), *whole.shape[1:]), whole.dtype)
+        part = np.zeros((static(self.shard.dims)[0], *whole.shape[1:]), whole.dtype)
         part[: len(rows)] = rows
         return part
 

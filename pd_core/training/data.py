@@ -14,7 +14,7 @@ from .context import RunnerContext
 from .generators import check_generators, encoded, generators_state, set_generators
 from .item import Following, Initialize, RunnerItem
 from .positions import draws_ahead, positioned, resumed
-from .ranks import rows_of
+from .ranks import is_writer, rows_of
 
 _END = object()  # of a pass
 
@@ -106,7 +106,7 @@ class Data(RunnerItem):
         ranks, there = self.context.ranks, len(state.get("ranks", [state]))
         here = 1 if ranks is None else ranks.size
         done = (self.context.batch_id + 1) * there // here
-        if ranks is None or ranks.is_first:
+        if is_writer(ranks):
             warn(
                 CheckpointWarning(
                     f"the checkpoint is of {there} ranks with batches of their own, there are "

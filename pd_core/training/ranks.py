@@ -220,6 +220,11 @@ def job(splits: bool = False) -> Ranks | None:
     return Ranks(splits) if is_initialized() and world_size() > 1 else None
 
 
+def is_writer(ranks: Ranks | None) -> bool:
+    """Return whether this process writes: rank 0 of a job, or a process alone."""
+    return ranks is None or ranks.is_first
+
+
 def on_first(ranks: Ranks | None, function: Callable[[], T]) -> T:
     """Return what a function returns, in a job on rank 0, where alone it is called."""
     return function() if ranks is None else ranks.on_first(function)

@@ -15,7 +15,7 @@ from ..graph.errors import GraphError
 from .checkpoint import checkpoint_of
 from .context import RunnerContext
 from .item import RunnerItem
-from .ranks import INTERRUPTED, job
+from .ranks import INTERRUPTED, is_writer, job
 from .tables import save_checkpoint
 
 
@@ -167,7 +167,7 @@ class Runner:
         rows. OSError if that fails, with sharded tables on all ranks.
         """
         context, checkpoint = self._open_context(), None
-        if context.ranks is None or context.ranks.is_first:
+        if is_writer(context.ranks):
             checkpoint = checkpoint_of(self.items, context)
         elif context.data is not None:
             context.data.state()  # in which rank 0 gathers the places of all

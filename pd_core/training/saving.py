@@ -25,7 +25,7 @@ from .checkpoint import (
 from .context import RunnerContext
 from .evaluate import every
 from .item import Following, Initialize, RunnerItem
-from .ranks import TERMINATED, on_first
+from .ranks import TERMINATED, is_writer, on_first
 from .tables import load_tables
 
 _TERMINATED = 128 + signal.SIGTERM  # the exit status, as shells have it
@@ -151,15 +151,11 @@ class SaveEvery(RunnerItem):
             context.runner.save(path)
         except OSError as error:
             text = f"{path} could not be written, older checkpoints are as they were: {error}"
-            if self._writes():
+            if is_writer(context.ranks):
                 warn(CheckpointWarning(text))
         else:
-            if self._writes():
+            if is_writer(context.ranks):
                 self._prune()
-
-    def _writes(self):
-        """Whether this process writes checkpoints, in a job rank 0."""
-        return self.context.ranks is None or self.context.ranks.is_first
 
     def _save_and_exit(self):
         self._is_exiting = True

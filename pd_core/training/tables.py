@@ -22,12 +22,10 @@ def save_checkpoint(
     Nobody sees a part of it. OSError on all ranks if one of them cannot write its rows, or rank 0
     the state.
     """
-    tables = [] if ranks is None else _sharded()
-    if not tables:
+    if ranks is None or not (tables := _sharded()):
         if checkpoint is not None:
             write_checkpoint(path, checkpoint)
         return
-    assert ranks is not None
     if checkpoint is None:
         name = ranks.gather(None)[0]
         if name is None:

@@ -39,7 +39,7 @@ def steps_if_any(node: Node, inputs: Inputs, context: Context) -> Outputs:
 
 
 def attention_if_any(node: Node, inputs: Inputs, context: Context) -> Outputs:
-    """Run an attention only if there are queries and keys; nothing to look at is a sum of zeros."""
+    """Run an attention only if there are queries and keys; without keys its result is zero."""
     q, k, v = inputs[:3]
     if len(node.outputs) > 1 or (_has_elements(q) and _has_elements(k)):
         return None
@@ -57,7 +57,7 @@ def attention_if_any(node: Node, inputs: Inputs, context: Context) -> Outputs:
 
 
 def _chosen(node, predicate, run, nothing):
-    """The outputs of either function, with the sizes of those of the node."""
+    """Return the outputs of one of two branches, with the sizes of those of the node."""
     results = as_list(ops.cond(predicate, run, nothing))
     return [refined(y, old.dims) for y, old in zip(results, node.outputs, strict=True)]
 

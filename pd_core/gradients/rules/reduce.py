@@ -7,6 +7,7 @@ import numpy as np
 from ... import ops
 from ...graph.node import Node
 from ...graph.variable import Variable
+from ...ops.shape import product_of_sizes
 from ..registry import Gradients, gradient, reapply
 
 
@@ -72,9 +73,7 @@ def _over_count(node, dy):
 
 def _product_of_sizes(x, axes, rank):
     """Return the product of run-time sizes as a float of shape [1], or [] where `rank` is not 0."""
-    count = ops.size_of(x, axes[0])
-    for a in axes[1:]:
-        count = count * ops.size_of(x, a)
+    count = product_of_sizes(x, axes)
     return ops.cast(count if rank == 0 else ops.squeeze(count, 0), x.dtype)
 
 

@@ -2,7 +2,6 @@
 
 import gzip
 import io
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
@@ -12,7 +11,6 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
-from onnx.backend.test.case.node import collect_testcases
 from PIL import Image
 
 import pd_core as pd
@@ -26,6 +24,7 @@ from pd_v2.described.stored_network import network_of, read_stored
 from pd_v2.online.messages import MessageError, parse
 from pd_v2.parameters import Parameters
 from tests.campaign.writers import one_rank
+from tests.core.gradients.node_suite.cases import node_tests
 from tests.v2.dataset import originals
 from tests.v2.formats import test_damaged_files as files
 from tests.v2.formats.test_topology_file import digits, old_pickle, saved
@@ -211,10 +210,7 @@ def _quantized(path):
 def _write_operators(folder):
     """One case of ONNX's own node tests in twenty: operators of all kinds."""
     folder.mkdir()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        cases = collect_testcases(None)
-    for case in sorted(cases, key=lambda case: case.name)[::20]:
+    for case in sorted(node_tests(), key=lambda case: case.name)[::20]:
         if case.model is not None:
             onnx.save(case.model, folder / f"{case.name}.onnx")
 

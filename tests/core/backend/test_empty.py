@@ -17,7 +17,7 @@ from .empty_programs import EQUATIONS, LAYERS, SEQUENCES
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    """What the evaluations give, by name."""
+    """Run empty_programs in a process; return {name of an evaluation: array}."""
     file = tmp_path_factory.mktemp("empty") / "results.npz"
     command = [sys.executable, "-m", "tests.core.backend.empty_programs", str(file)]
     done = subprocess.run(command, capture_output=True, text=True)

@@ -48,17 +48,21 @@ class Case:
         return self.name
 
 
-@cache
-def tests():
-    """All single-operator float32 tests of the installed onnx: (operator, name, model, data)."""
+def node_tests():
+    """Collect ONNX's node tests."""
     from onnx.backend.test.case.node import collect_testcases
 
     with warnings.catch_warnings():  # some of the cases overflow on purpose
         warnings.simplefilter("ignore")
-        found = collect_testcases(None)
+        return collect_testcases(None)
+
+
+@cache
+def tests():
+    """All single-operator float32 tests of the installed onnx: (operator, name, model, data)."""
     return [
         (test.model.graph.node[0].op_type, test.name, test.model, test.data_sets[0])
-        for test in found
+        for test in node_tests()
         if len(test.model.graph.node) == 1 and _is_float(test)
     ]
 
