@@ -1,7 +1,6 @@
 """Sessions: owners of the values of persistent variables, and evaluation of targets."""
 
 import gc
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,9 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..backend.base import NO_SEAM, Backend
-from ..backend.devices import cuda_devices
-from ..backend.ort import OrtBackend
-from ..backend.reference import ReferenceBackend
+from ..backend.named import named_backend
 from ..graph.errors import (
     BackendError,
     DTypeError,
@@ -66,7 +63,7 @@ class Session:
         check_numerics: bool = False,
         exact_convolutions: bool | None = None,
     ):
-        self.backend: Backend = _backend(device, exact_convolutions)
+        self.backend: Backend = named_backend(device, exact_convolutions)
         self.seed = seed
         self.check_numerics = check_numerics  # of all evaluations, see `numerics.check_numerics`
         self.draws: Counter[int] = Counter()  # of each stream of random numbers
@@ -518,17 +515,6 @@ class Session:
         entered = _entered.get()  # blocks of generators may end in any order
         last = max(k for k, session in enumerate(entered) if session is self)
         _entered.set(entered[:last] + entered[last + 1 :])
-
-
-def _backend(device, exact):
-    if device == "reference":
-        return ReferenceBackend()
-    if device == "auto":
-        cuda = cuda_devices()
-        if not cuda:
-            warnings.warn("there is no CUDA device here, the CPU is used", stacklevel=3)
-        device = cuda[0] if cuda else "cpu"
-    return OrtBackend(device, exact)
 
 
 def _check_persistent(v):

@@ -196,10 +196,10 @@ def test_place():
 
 
 def test_auto_takes_cuda_without_a_word(monkeypatch):
-    monkeypatch.setattr("pd_core.run.session.cuda_devices", lambda: ["cuda:0", "cuda:1"])
+    monkeypatch.setattr("pd_core.backend.named.cuda_devices", lambda: ["cuda:0", "cuda:1"])
     taken = []
     monkeypatch.setattr(
-        "pd_core.run.session.OrtBackend", lambda device, exact: taken.append(device) or Fake()
+        "pd_core.backend.named.OrtBackend", lambda device, exact: taken.append(device) or Fake()
     )
     pd.Session(device="auto")
     assert taken == ["cuda:0"]
@@ -211,7 +211,7 @@ class Fake:
 
 
 def test_auto_warns_once_at_the_users_line(monkeypatch):
-    monkeypatch.setattr("pd_core.run.session.cuda_devices", list)
+    monkeypatch.setattr("pd_core.backend.named.cuda_devices", list)
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         pd.Session(device="auto")
