@@ -164,7 +164,9 @@ def _slice(op, entries, *bounds):
         return None
     step = bounds[3] if len(bounds) > 3 and bounds[3] is not None else [1]
     start, end = (max(min(b[0], 2**31), -(2**31)) for b in bounds[:2])
-    return entries[slice(start, None if step[0] < 0 and end < -len(entries) else end, step[0])]
+    if step[0] < 0:  # ONNX moves a start before the first entry to it, Python takes nothing
+        start, end = max(start, -len(entries)), None if end < -len(entries) else end
+    return entries[slice(start, end, step[0])]
 
 
 def _concat(op, *parts):

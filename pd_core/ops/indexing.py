@@ -206,11 +206,12 @@ def _sliced(x, entries):
             raise TypeError(f"the step of a slice is an int, not {step!r}")
         if step == 0:
             raise ValueError("the step of a slice is not 0")
+        step = _within_int64(step)
         begin, end = (0, _LAST) if step > 0 else (_LAST, _FIRST)
         starts.append(begin if entry.start is None else entry.start)
         ends.append(end if entry.stop is None else entry.stop)
         axes.append(axis)
-        steps.append(int(step))
+        steps.append(step)
     if not axes:
         return x
     return slice(x, _bounds(starts), _bounds(ends), axes, steps)
@@ -219,12 +220,23 @@ def _sliced(x, entries):
 def _bounds(values):
     """Bounds of slices: a list of ints, or an int64 Variable if one of them is a Variable."""
     for v in values:
-        kind = v.dtype.kind if isinstance(v, Variable) else np.asarray(v).dtype.kind
-        if kind not in "iu" or (isinstance(v, Variable) and v.dims not in ((), (1,))):
+        if _kind(v) not in "iu" or (isinstance(v, Variable) and v.dims not in ((), (1,))):
             raise TypeError(f"a bound of a slice is a whole number, not {v!r}")
     if not any(isinstance(v, Variable) for v in values):
-        return _constant([int(v) for v in values])
-    return concat([reshape(cast(constant(v), np.int64), [1]) for v in values])
+        return _constant([_within_int64(v) for v in values])
+    parts = [v if isinstance(v, Variable) else constant(_within_int64(v)) for v in values]
+    return concat([reshape(cast(v, np.int64), [1]) for v in parts])
+
+
+def _kind(v):
+    """The kind of the dtype of a bound; Python's integers have any size."""
+    if isinstance(v, Variable):
+        return v.dtype.kind
+    return "i" if type(v) is int else np.asarray(v).dtype.kind
+
+
+def _within_int64(bound):
+    return min(max(int(bound), _FIRST), _LAST)
 
 
 def _by_arrays(x, entries, kept, arrays):

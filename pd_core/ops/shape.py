@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ..graph.checks import axis_of, whole
+from ..graph.checks import axis_of, differ, whole
 from ..graph.errors import DTypeError, GraphError, ShapeError
 from ..graph.node import apply
 from ..graph.op import op
 from ..graph.variable import MaybeNone, Operand, Variable, constant, describe, fresh_dim
-from .math import cast
+from .math import cast, less_than, logical_and, minimum, where
 
 Axes = int | Sequence[int]
 Widths = Variable | Sequence[int] | np.ndarray  # of a padding
@@ -228,13 +228,42 @@ def slice(
     *,
     axes: Operand | None = None,
 ) -> Variable:
-    """Take x[start:end:step] along each of the axes; an end may lie beyond the axis.
+    """Take x[start:end:step] along each of the axes; bounds may lie beyond the axis, as in NumPy.
 
     Each argument is a number, or a list or int64 Variable with one for each axis; without axes
     they are for the first ones.
     """
-    bounds = (starts, ends, one_of(axis, axes), steps)
-    return apply("Slice", x, *(v if v is None else _at_least_one(v) for v in bounds))
+    x = constant(x)
+    given = (starts, ends, one_of(axis, axes), steps)
+    bounds = [v if v is None else _at_least_one(v) for v in given]
+    if steps is not None:
+        bounds[1] = _ends(x, *bounds)
+    return apply("Slice", x, *bounds)
+
+
+def _ends(x, starts, ends, axes, steps):
+    """Return ends with which ONNX's Slice takes what NumPy takes.
+
+    Where steps go back, it moves a start before the first element to that element, and ONNX Runtime
+    reads the largest int32 or int64 as "to the first element": NumPy takes nothing in both cases.
+    """
+    if differ(starts, ends) or differ(steps, ends):
+        return ends  # the error is that of the operator
+    if steps.value is not None and (steps.value > 0).all():
+        return ends
+    if axes is None:
+        count = starts.dims[0]
+        axes = whole(range(count)) if isinstance(count, int) else arange(size_of(starts, 0))
+    nothing = np.array(np.iinfo(np.int32).max - 1, ends.dtype)
+    if all(v.value is not None for v in (starts, ends, axes, steps)):
+        known = [x.dims[axis_of(x, a)] for a in axes.value.tolist()]
+        least = np.array([d if isinstance(d, int) else 1 for d in known])
+        before = (steps.value < 0) & (starts.value < -least)
+        if x.is_static or not before.any():
+            return constant(np.where(before, nothing, np.minimum(ends.value, nothing)), ends.dtype)
+    sizes = apply("Gather", shape_of(x), axes)
+    before = logical_and(less_than(steps, 0), less_than(cast(starts, np.int64), -sizes))
+    return minimum(where(before, nothing, ends), nothing)
 
 
 @op

@@ -3,7 +3,8 @@
 import numpy as np
 
 from ... import ops
-from ...graph.node import Node, refined
+from ...graph.checks import whole
+from ...graph.node import Node, apply, refined
 from ...graph.variable import Operand, Variable, static
 from ..registry import Gradients, gradient, unbroadcast, unbroadcast_at_runtime
 from .selection import filled, selected
@@ -62,19 +63,19 @@ def slice(node: Node, dy: Variable) -> Gradients:
     if axes is None:  # the axes are known only at run time
         return selected(node, dy)
     for k, axis in enumerate(int(a) % x.rank for a in axes):
-        step = None if steps is None else _pick(steps, k)
-        rows = ops.arange(ops.size_of(x, axis))
-        dy = _scatter_rows(
-            dy, x, axis, ops.slice(rows, _pick(starts, k), _pick(ends, k), [0], step)
-        )
+        bounds = [_pick(starts, k), _pick(ends, k), whole([0])]
+        step = [] if steps is None else [_pick(steps, k)]
+        # not ops.slice, which has NumPy's bounds; those of an imported Slice are ONNX's
+        rows = apply("Slice", ops.arange(ops.size_of(x, axis)), *bounds, *step)
+        dy = _scatter_rows(dy, x, axis, rows)
     return [dy, *[None] * (len(node.inputs) - 1)]
 
 
 def _pick(vector, k):
-    """Return one entry of a vector, as a vector of one."""
+    """Return one entry of a vector, as a vector of one of int64."""
     if vector.value is not None:
-        return vector.value[k : k + 1]
-    return ops.slice(vector, [k], [k + 1], [0])
+        return whole(vector.value[k : k + 1])
+    return ops.cast(ops.slice(vector, [k], [k + 1], [0]), np.int64)
 
 
 def _scatter_rows(dy, x, axis, rows):

@@ -100,11 +100,17 @@ def test_reductions_are_numpys(shape_axes, keep, known, seed):
     same(pd.eval(results, feeds), expected, rtol=1e-12, atol=1e-12)
 
 
+BOUNDS = st.none() | st.integers(-7, 7)
+ANY_SLICE = st.builds(slice, BOUNDS, BOUNDS, st.none() | st.sampled_from([-3, -2, -1, 1, 2, 3]))
+
+
 @st.composite
 def basic_index(draw):
-    """A shape and a key of integers, slices, None and `...`, as NumPy takes them."""
+    """A shape and a key of integers, slices of any bounds, None and `...`, as NumPy takes them."""
     shape = draw(hnp.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=4))
-    return shape, draw(hnp.basic_indices(shape, allow_newaxis=True, allow_ellipsis=True))
+    key = draw(hnp.basic_indices(shape, allow_newaxis=True, allow_ellipsis=True))
+    entries = key if isinstance(key, tuple) else (key,)
+    return shape, tuple(draw(ANY_SLICE) if isinstance(e, slice) else e for e in entries)
 
 
 @examples(60)
