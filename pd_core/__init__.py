@@ -25,6 +25,7 @@ from .graph.errors import (
     NotComputed,
     NotInitialized,
     NumericError,
+    OutOfRange,
     PlaceError,
     ShapeError,
 )
@@ -348,6 +349,7 @@ __all__ = [
     "LAMBOptimizer", "LBFGSOptimizer", "LeCun", "LionOptimizer", "LoadWarning", "LossScaler",
     "MissingFeed", "ModelError", "MomentumOptimizer", "MovingAverage", "NAdamOptimizer",
     "NameConflict", "NoGradient", "NotComputed", "NotInitialized", "NumericError", "Orthogonal",
+    "OutOfRange",
     "PaddedSegments", "PlaceError", "Placeholder", "RAdamOptimizer", "RMSPropOptimizer",
     "SGDOptimizer", "Segments", "Session", "ShapeError", "SparseRows", "State", "Step",
     "TruncatedNormal", "Update", "Variable", "Xavier", "__version__", "abs", "acos", "acosh",

@@ -55,7 +55,7 @@ def session(
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = _cores()
     options.add_session_config_entry("session.force_spinning_stop", "1")
-    options.log_severity_level = 3
+    options.log_severity_level = 4  # errors are raised, and explained there
     if profile:
         options.enable_profiling, options.profile_file_prefix = True, profile
     # The search for a buffer to share compares with every freed one: quadratic in the operators,

@@ -13,6 +13,7 @@ from ..graph.errors import BackendError, GraphError
 from ..graph.recording import not_recording
 from ..graph.update import Assignment, Update
 from ..graph.variable import Variable
+from ..run.index_errors import explained, is_index_error
 from ..run.numerics import check, is_checking
 from ..run.profiling import current_profile, measured
 from ..run.programs import build_graph
@@ -62,9 +63,12 @@ class Plans:
         try:
             return plan, plan.run(session, trace)
         except BackendError as error:
-            if plan.compiled or error.place is None:
-                raise
-            raise self._located(error, session, trace, make) from error
+            failed = error
+            if not plan.compiled and error.place is not None:
+                failed = self._located(error, session, trace, make)
+            if is_index_error(failed):
+                failed = explained(failed, trace.order, _values_at_hand)
+            raise failed from error.__cause__
 
     def _plan(self, name, trace, make):
         structure = self._structures.get(trace.key)
@@ -143,3 +147,9 @@ class Plans:
 
 def _itself(v):
     return v
+
+
+def _values_at_hand(variables):
+    """The values of leaves and of what was computed; None if one of them is not known."""
+    held = [v.held if v.value is None else v.value for v in variables]
+    return None if any(a is None for a in held) else [np.asarray(a) for a in held]

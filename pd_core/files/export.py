@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import onnx
 
 from ..backend import program
@@ -38,6 +39,7 @@ def export_onnx(
     description: str = "",
     domain: str = "",
     model_version: int = 0,
+    seed: int | None = None,
 ) -> onnx.ModelProto:
     """Write the inference model of some targets as standard ONNX, and return it.
 
@@ -46,7 +48,11 @@ def export_onnx(
     inputs `batch`. Only what the targets need is written. `inputs` fixes the order of the inputs
     and may name intermediate variables, at which the model is cut; all feeds if None. The
     model is checked with ONNX's checker, strict shape inference included. If the path
-    is None it is only returned. A target that draws random numbers adds the input `random_seed`.
+    is None it is only returned.
+
+    A target that draws random numbers adds the input `random_seed`, int64 [draws, 2]: a row for
+    each draw, of any two integers, equal ones for equal numbers. With `seed` these rows are stored
+    in the file instead, as (seed, 0), and each run draws the same numbers.
 
     The model is of `opset`, 13 … 26, by default 21 or that of the newest operator; ExportError
     names the operators that an opset lacks. `ir_version` is by default the oldest that goes with
@@ -66,6 +72,9 @@ def export_onnx(
         raise ExportError(f"export: the targets do not depend on the inputs {unused}")
     graph, origins = _for_tools(graph, session, opset)
     values = {v: session.get(v) for v in graph.states}
+    if seed is not None and graph.seed is not None:
+        values[graph.seed] = np.array([[seed, 0]] * len(graph.draws), np.int64)
+        graph = replace(graph, states=(*graph.states, graph.seed), seed=None)
     outputs = [v.name for v in targets]
     dims = dimension_names(graph, outputs)
     model = lower(graph, values, dims, outputs, name, opset, origins).model

@@ -82,6 +82,12 @@ class BackendError(RuntimeError):
         self.text, self.operator, self.site, self.place = text, operator, site, place
 
 
+class OutOfRange(BackendError, IndexError):
+    """An id, a label or another index in the data that is outside of what it chooses from."""
+
+    explained = True
+
+
 class NumericError(FloatingPointError, RuntimeError):
     """A NaN or an infinity in an evaluation that is checked, see `check_numerics`.
 

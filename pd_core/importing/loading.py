@@ -83,8 +83,14 @@ def opsets_of(model: ModelProto) -> dict[str, int]:
         raise ModelError("the model names no opset of ONNX")
     if version < OLDEST:
         raise ModelError(f"the model has opset {version}; {OLDEST} and later are imported")
+    newest = onnx.defs.onnx_opset_version()
     if version > np.iinfo(np.int32).max:
         raise DamagedModel(f"the model has opset {version}")
+    if version > newest:
+        raise ModelError(
+            f"the model has opset {version}; the onnx package that is installed, "
+            f"{onnx.__version__}, knows those up to {newest}"
+        )
     return opsets
 
 
@@ -92,7 +98,7 @@ def opsets_of(model: ModelProto) -> dict[str, int]:
 
 
 def check_names(graph: GraphProto) -> None:
-    """Check that names are text, and that the graph has outputs."""
+    """Check that names are text, that there are outputs, and that each value is given once."""
     names = [x.name for x in (*graph.initializer, *graph.input, *graph.output)]
     names += [name for node in graph.node for name in (*node.input, *node.output)]
     for name in names:
@@ -100,6 +106,12 @@ def check_names(graph: GraphProto) -> None:
             raise DamagedModel(f"the name {name!r} is no text")
     if not graph.output:
         raise ModelError("the model has no outputs")
+    for inner in _graphs(graph):
+        given = {x.name for x in (*inner.input, *inner.initializer)}
+        for name in (y for node in inner.node for y in node.output if y):
+            if name in given:
+                raise DamagedModel(f"the value {name!r} is given twice, by a node and before it")
+            given.add(name)
 
 
 def hoisted(model: ModelProto) -> ModelProto:
@@ -232,18 +244,20 @@ def declared(info: ValueInfoProto) -> tuple[FileShape, np.dtype]:
         raise ModelError(f"input {info.name!r} is no tensor of numbers")
     if tensor.elem_type not in TensorProto.DataType.values() or not tensor.elem_type:
         raise DamagedModel(f"input {info.name!r} has the element type {tensor.elem_type}")
-    return dims_of(tensor), helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+    return dims_of(tensor, info.name), helper.tensor_dtype_to_np_dtype(tensor.elem_type)
 
 
-def dims_of(tensor: TypeProto.Tensor) -> FileShape:
-    """Return the sizes of a type, None for one that is not known; None without a rank."""
+def dims_of(tensor: TypeProto.Tensor, name: str) -> FileShape:
+    """Return the sizes of a value's type, None for one that is not known; None without a rank."""
     if not tensor.HasField("shape"):
         return None
-    return tuple(_size(d) for d in tensor.shape.dim)
+    return tuple(_size(d, name) for d in tensor.shape.dim)
 
 
-def _size(d):
+def _size(d, name):
     """Return a size or None; some exporters write -1 for one that they do not know."""
+    if d.HasField("dim_value") and d.dim_value < -1:
+        raise DamagedModel(f"the value {name!r} has the size {d.dim_value}")
     return d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else None
 
 
@@ -293,5 +307,6 @@ def inferred_dims(model: ModelProto) -> dict[str, FileShape]:
     except (shape_inference.InferenceError, ValueError, RuntimeError):
         graph = light.graph  # only the dims that the file declares
     infos = [*graph.value_info, *graph.output]
-    dims = {i.name: dims_of(i.type.tensor_type) for i in infos if i.type.HasField("tensor_type")}
+    infos = [i for i in infos if i.type.HasField("tensor_type")]
+    dims = {i.name: dims_of(i.type.tensor_type, i.name) for i in infos}
     return {name: d for name, d in dims.items() if d is not None}

@@ -57,6 +57,8 @@ def stored(tensor: TensorProto, folder: str | None = None) -> Variable:
     who = f"tensor {tensor.name!r}" if tensor.name else "a constant"
     if tensor.data_type == TensorProto.STRING:
         raise ModelError(f"{who} holds text; only numbers are imported")
+    if any(n < 0 for n in tensor.dims):
+        raise DamagedModel(f"{who} is damaged: its sizes are {list(tensor.dims)}")
     if external_data_helper.uses_external_data(tensor):
         _check_place(tensor, folder, who)
     try:

@@ -12,6 +12,7 @@ from ..graph.errors import DTypeError, ShapeError
 from ..graph.initializers import Constant
 from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant, static
+from ..ops.index import within
 from .functional_attention import multi_head_attention as multi_head_attention
 from .functional_conv import conv1d as conv1d
 from .functional_conv import conv2d as conv2d
@@ -85,6 +86,7 @@ def embedding(
     """Look up integer ids [...] in a table of `size` (words, width): [..., width].
 
     With `squeeze`, ids [..., 1] lose that axis. The row of `padding_id` is zero and is not trained.
+    An id outside 0 … words - 1 is an OutOfRange error on a CPU.
     """
     x = constant(x)
     if x.dtype.kind != "i":
@@ -97,7 +99,7 @@ def embedding(
     table = parameter(W, f"{layer_name('embedding_', W)}.W", [words, width])
     if squeeze and x.rank > 1 and x.dims[-1] == 1:
         x = ops.squeeze(x, [x.rank - 1])
-    rows = ops.gather(table, x)
+    rows = ops.gather(table, within(x, words))
     if padding_id is None:
         return rows
     return ops.where(ops.unsqueeze(ops.equal(x, padding_id), [x.rank]), 0.0, rows)

@@ -9,17 +9,31 @@ from ..graph.node import apply
 from ..graph.op import op
 from ..graph.recording import recorder
 from ..graph.variable import Operand, Variable, constant, describe
-from .math import cast, equal
+from .math import cast, equal, where
 from .shape import arange, unsqueeze
 
 
 @op
 def gather(x: Operand, index: Operand, axis: int = 0) -> Variable:
-    """Take slices of x along an axis, one for each entry of an integer index of any rank."""
+    """Take slices of x along an axis, one for each entry of an integer index of any rank.
+
+    Negative indices count from the end. One outside -n … n - 1 is an OutOfRange error on a CPU.
+    """
     recording = recorder()
     if recording is not None and isinstance(index, (int, np.integer)):
         index = recording.changing(constant(int(index)))
     return apply("Gather", x, index, axis=axis)
+
+
+def within(index: Operand, size: int | Variable) -> Variable:
+    """Return an integer index for `gather` in which a negative one does not count from the end.
+
+    It is an OutOfRange error on a CPU, as one of `size` or more is.
+    """
+    index = constant(index)
+    if index.value is not None and not (index.value < 0).any():
+        return index
+    return where(index < 0, cast(size, index.dtype), index)
 
 
 @op
@@ -67,7 +81,10 @@ def nonzero(x: Operand) -> Variable:
 
 @op
 def one_hot(index: Operand, size: int | Variable, dtype: DTypeLike = "float32") -> Variable:
-    """One-hot vectors of an integer index: [...] -> [..., size]."""
+    """One-hot vectors of an integer index: [...] -> [..., size].
+
+    An index outside 0 … size - 1, such as -1 for none, gives zeros.
+    """
     index = constant(index)
     if index.dtype.kind not in "iu":
         raise DTypeError(f"an index is an integer, not {describe(index)}")

@@ -10,16 +10,17 @@ from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant, describe
 from . import math as m
 from .activation import softplus
-from .index import gather, gather_elements
+from .index import gather, gather_elements, within
 from .reduce import arg_max, log_softmax, reduce_mean, reduce_sum
-from .shape import expand, ones_like, reshape, size_of, unsqueeze
+from .shape import arange, expand, ones_like, reshape, size_of, unsqueeze
 
 
 @op
 def cross_entropy(probability: Operand, label: Operand, axis: int = -1) -> Variable:
     """-ln p[label] of each row: probabilities [N, C] and int labels [N] or [N, 1] give [N, 1].
 
-    A label outside 0 … C-1, such as -1, is an error on a CPU and gives an infinite loss on a GPU.
+    A label outside 0 … C-1, such as -1, is an OutOfRange error on a CPU and gives an infinite loss
+    on a GPU.
     For p = softmax(z) the loss and its gradient are computed in log space, from z, so that p may
     underflow. For higher derivatives where it does, use `softmax_cross_entropy`, which also says
     what `axis` is.
@@ -43,10 +44,10 @@ def softmax_cross_entropy(
     [B, T, 1] give [B, T, 1]; with axis=1, [N, C, H, W] and [N, H, W] give [N, 1, H, W]. Instead of
     labels a target may hold the probability of each class: floats in the shape of the logits.
 
-    A label outside 0 … C-1, such as -1, is an error on a CPU and gives an infinite loss on a GPU;
-    but a row with the label `ignore_index` has a loss of 0. The loss of a class c is multiplied by
-    weight[c]. Label smoothing mixes the target with the uniform distribution over all classes, in
-    this proportion (Szegedy et al. 2016).
+    A label outside 0 … C-1, such as -1, is an OutOfRange error on a CPU and gives an infinite loss
+    on a GPU; but a row with the label `ignore_index` has a loss of 0. The loss of a class c is
+    multiplied by weight[c]. Label smoothing mixes the target with the uniform distribution over
+    all classes, in this proportion (Szegedy et al. 2016).
     """
     if not 0 <= label_smoothing <= 1:
         raise GraphError(f"label_smoothing is within [0, 1], not {label_smoothing}")
@@ -137,14 +138,20 @@ def _check_weight(rows, weight, axis):
 
 def _negative_log_likelihood(log_p, index, axis):
     """Return -log_p of each row at its label."""
-    picked, classes = gather_elements(log_p, index, axis=axis), log_p.dims[axis]
+    picked = gather_elements(log_p, index, axis=axis)
     if index.value is not None and (index.value >= 0).all():
         return -picked
     # GatherElements alone reads -1 as the last class. So the sign is looked up by the label too,
     # in a table of one entry per class: beyond its end CPUs refuse to read, and GPUs read 0.
-    count = whole([classes]) if isinstance(classes, int) else size_of(log_p, axis)
-    sign = expand(m.cast(-1.0, log_p.dtype), count)
-    return picked / gather(sign, m.where(index < 0, count, index))
+    classes = _classes(log_p, axis)
+    sign = expand(m.cast(-1.0, log_p.dtype), classes)
+    return picked / gather(sign, within(index, classes))
+
+
+def _classes(rows, axis):
+    """The number of classes as a vector of one."""
+    classes = rows.dims[axis]
+    return whole([classes]) if isinstance(classes, int) else size_of(rows, axis)
 
 
 @op
@@ -224,8 +231,13 @@ def kl_divergence(log_probability: Operand, target: Operand) -> Variable:
 
 @op
 def classification_error(probability: Operand, label: Operand) -> Variable:
-    """Error rate: the fraction of rows [..., C] whose argmax is not the label, a scalar."""
+    """Error rate: the fraction of rows [..., C] whose argmax is not the label, a scalar.
+
+    A label outside 0 … C-1 is an OutOfRange error on a CPU.
+    """
     index, axis = _labels(probability, label)
+    classes = _classes(constant(probability), axis)
+    index = gather(arange(classes), within(index, classes))  # a label that is no class is refused
     wrong = m.logical_not(m.equal(arg_max(probability, axis, keep_dim=True), index))
     return reduce_mean(m.cast(wrong, "float32"))
 

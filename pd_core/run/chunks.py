@@ -7,14 +7,16 @@ from weakref import ref
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..backend.base import Backend, Seam
+from ..backend.base import NO_SEAM, Backend, Seam
 from ..backend.scanned import scanned
-from ..graph.errors import FeedError, ShapeError
+from ..graph.errors import BackendError, FeedError, OutOfRange, ShapeError
 from ..graph.node import ancestors
 from ..graph.update import Update
 from ..graph.variable import Variable, describe
 from .calls import Call
+from .failures import failure
 from .feeds import Feeds, feed_array, variable
+from .index_errors import is_index_error
 from .programs import Program, ProgramCache, build_graph
 from .step import Step, changes_of, computed_changes
 from .structure import Structure
@@ -35,12 +37,28 @@ def run_steps(session: Any, targets: Targets, feeds: Feeds, training: bool | Non
     if not session.is_observed():
         chunk = _chunk(session, flat, stacks, training)
         if chunk.fits():
-            return restructure(targets, iter(session.repeat(chunk, stacks, len(first))))
+            try:
+                return restructure(targets, iter(session.repeat(chunk, stacks, len(first))))
+            except BackendError as error:
+                raise _failure(error, session, flat, stacks, training) from error.__cause__
     steps = [session.eval(flat, fed, training) for fed in _each_step(stacks)]
     stacked = (
         None if values[0] is None else np.stack(values) for values in zip(*steps, strict=True)
     )
     return restructure(targets, stacked)
+
+
+def _failure(error, session, flat, stacks, training):
+    """The error of a program of several steps: an index that is outside names its step."""
+    updates = [t for t in flat if isinstance(t, Update)]
+    fetches = [t for t in flat if isinstance(t, Variable)]
+    training = bool(updates) if training is None else training
+    unplaced = BackendError(error.text)  # its line is that of the loop over the steps
+    for k, fed in enumerate(_each_step(stacks) if is_index_error(error) else ()):
+        found = failure(unplaced, session, True, fetches, updates, NO_SEAM, fed, training)
+        if found is not unplaced:
+            return OutOfRange(f"step {k}: {found}")
+    return error
 
 
 def _chunk(session, flat, stacks, training):

@@ -13,10 +13,11 @@ from ..graph.errors import BackendError
 from ..graph.update import Update
 from ..graph.variable import Variable
 from .exchange import Exchange
+from .failures import located
 from .finiteness import Found, Values, flags
 from .loop_steps import Body
 from .numeric_report import Place, exchange_error, report
-from .step import Step, StepCache, changes_of, located, step_key
+from .step import Step, StepCache, changes_of, step_key
 
 Arrays = dict[Variable, np.ndarray]
 

@@ -32,12 +32,13 @@ from .calls import Call, call_key
 from .chunks import run_steps
 from .draws import draw_rows
 from .exchange import Exchange, Gradients, draw_seed, local_update, shared_exchange
+from .failures import failure
 from .feeds import Feeds, feed_array, feed_arrays
 from .numerics import check, is_checking
 from .profiling import current_profile, measured
 from .recorded import Recorded
 from .restoring import restorable, state_of, waiting_value, without_shards
-from .step import Step, StepCache, located, recorded_values, step_key
+from .step import Step, StepCache, recorded_values, step_key
 from .supplied import supplied, values_are_supplied
 from .targets import Targets, computed_variables, flatten, restructure
 
@@ -208,10 +209,9 @@ class Session:
         try:
             results = step.run(fed, self._values, draws, exchange if seam else None)
         except BackendError as error:
-            if step.compiled or error.place is None:
-                raise
             every = {**step.held, **fed}
-            raise located(error, self.backend, fetches, updates, seam, every, training) from error
+            failed = failure(error, self, step.compiled, fetches, updates, seam, every, training)
+            raise failed from error.__cause__
         if self.recorded is not None:
             self.recorded.after_update(step.updated)
         self._count(step, results)

@@ -11,12 +11,12 @@ from weakref import ref
 import numpy as np
 
 from ..backend.base import NO_SEAM, Backend, Seam, SeamExchange, Values
-from ..graph.errors import BackendError, GraphError, ShapeError
+from ..graph.errors import GraphError, ShapeError
 from ..graph.node import ancestors
 from ..graph.update import Update
 from ..graph.variable import Dim, Variable, static
 from .packed_feeds import PackedFeeds
-from .programs import ProgramCache, build_graph, program_cache
+from .programs import ProgramCache, program_cache
 from .structure import Structure
 
 Changes: TypeAlias = dict[Variable, Variable | None]  # new values, None to draw the initial value
@@ -168,26 +168,6 @@ def step_key(
     frozen = tuple(v.trainable for u in updates for v in u.owners)
     targets = tuple(map(ref, fetches)), tuple(map(ref, updates))
     return *targets, frozenset(map(ref, fed)), frozen, training, len(seam) and seam.divisions
-
-
-def located(
-    error: BackendError,
-    backend: Backend,
-    fetches: Sequence[Variable],
-    updates: Sequence[Update],
-    seam: Seam,
-    fed: dict[Variable, np.ndarray],
-    training: bool,
-) -> BackendError:
-    """Return an error with the line that built these targets.
-
-    A cached program knows only the lines of the targets that it was first compiled for.
-    """
-    computed = computed_changes(changes_of(updates))
-    graph, values = build_graph(fetches, computed, seam, fed, training, backend)
-    stage, index = error.place  # type: ignore[misc]  # callers have checked that it has one
-    operator, site = backend.sites(graph, values)[stage][index]
-    return BackendError(error.text, operator, site, error.place)
 
 
 def _drop(cache, key, _):

@@ -184,6 +184,17 @@ def test_random_numbers_come_from_an_input():
     assert (first != second).all()
 
 
+def test_a_seed_is_stored_in_the_file():
+    y = pd.uniform_random([3]) + pd.gaussian_random([3])
+    given, stored = pd.export_onnx(None, y), pd.export_onnx(None, y, seed=7)
+    assert not stored.graph.input
+    rows = np.array([[7, 0]] * 3)
+    for _ in range(2):
+        found = run(stored, {})[y.name]
+        np.testing.assert_array_equal(found, run(given, {"random_seed": rows})[y.name])
+    assert (run(pd.export_onnx(None, y, seed=8), {})[y.name] != found).all()
+
+
 @pytest.mark.parametrize(
     ("message", "inputs", "targets"),
     [

@@ -61,8 +61,44 @@ def unknown_type(model):
     model.graph.input[0].type.tensor_type.elem_type = 99
 
 
+def negative_tensor(model):
+    model.graph.initializer[0].dims[0] = -1
+
+
+def size(values, n):
+    def change(model):
+        (value,) = getattr(model.graph, values)
+        value.type.tensor_type.CopyFrom(helper.make_tensor_type_proto(1, [n, 3]).tensor_type)
+
+    return change
+
+
+def one_more(op_type, reads, gives):
+    return lambda model: model.graph.node.append(helper.make_node(op_type, reads, gives))
+
+
 RNG = np.random.default_rng(0)
 DAMAGED = {
+    "a negative size": (
+        changed(model_of(17, X, "float[2,3] y", "y = Relu(x)"), size("input", -2)),
+        "the value 'x' has the size -2",
+    ),
+    "a negative size of an output": (
+        changed(model_of(17, X, "float[2,3] y", "y = Relu(x)"), size("output", -7)),
+        "the value 'y' has the size -7",
+    ),
+    "a tensor of a negative size": (
+        changed(network(RNG), negative_tensor),
+        "tensor 'conv.w' is damaged: its sizes are",
+    ),
+    "a value of two nodes": (
+        changed(model_of(17, X, "float[2,3] y", "y = Relu(x)"), one_more("Neg", ["x"], ["y"])),
+        "the value 'y' is given twice",
+    ),
+    "an input that a node gives": (
+        changed(model_of(17, X, "float[2,3] y", "y = Relu(x)"), one_more("Neg", ["y"], ["x"])),
+        "the value 'x' is given twice",
+    ),
     "an opset beyond 32 bits": (changed(network(RNG), opset(2**40)), "the model has opset"),
     "too few bytes": (changed(network(RNG), shorter), "tensor 'conv.w' is damaged"),
     "no such element type": (
@@ -301,3 +337,15 @@ def test_an_input_that_is_not_there_does_not_crash():
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
     with pytest.raises(pd.ModelError):
         pd.import_onnx(model)()
+
+
+def test_an_opset_that_is_not_known_yet():
+    newest = onnx.defs.onnx_opset_version()
+    model = changed(model_of(17, X, "float[2,3] y", "y = Relu(x)"), opset(newest + 1))
+    with pytest.raises(pd.ModelError, match=rf"opset {newest + 1}; .* knows those up to {newest}$"):
+        pd.import_onnx(model)
+
+
+def test_a_size_of_minus_one_is_not_known():
+    model = changed(model_of(17, X, "float[2,3] y", "y = Relu(x)"), size("input", -1))
+    assert pd.import_onnx(model).inputs["x"][0] == (None, 3)
