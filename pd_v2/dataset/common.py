@@ -85,7 +85,7 @@ def download(url, module_name, md5sum, save_name=None):
             _report(path, cached, md5sum, "as the user says")
         return path
     if cached and os.environ.get("PD_DATASET_CHECK") == "0":
-        _report(path, cached, md5sum, "PD_DATASET_CHECK=0")
+        _report_unchecked(DATA_HOME)
         return path
     try:
         must_mkdirs(os.path.dirname(path))
@@ -99,6 +99,12 @@ def download(url, module_name, md5sum, save_name=None):
 def _report(path, cached, md5sum, reason):
     """Log that an unpublished file is used, once per file (hence functools.cache)."""
     _log.info("%s is used with md5 %s, not %s (%s)", path, cached, md5sum, reason)
+
+
+@functools.cache
+def _report_unchecked(home):
+    """Log that the files of a cache are not checked, once for all of them."""
+    _log.info("files in %s are used whatever their md5 (PD_DATASET_CHECK=0)", home)
 
 
 def _unavailable(url, path, cached, expected, error):

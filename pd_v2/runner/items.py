@@ -20,6 +20,7 @@ from ..reader.protocol import require_reader
 from ..topology import Topology
 from ..training.batches import Batches
 from ..training.layer_outputs import fields_of
+from ..warning import warn
 from .job_step import runner_step
 
 
@@ -357,6 +358,10 @@ class PassEvents(RunnerItem):
     def on_pass_end(self, following):
         following()
         step = self.step
+        streams = getattr(self.context.data.reader, "unrepeatable", False)
+        if self.context.batch_id < 0 and not streams:  # a stream may be stopped at any time
+            number = self.context.pass_id
+            warn(f"train: the reader gave no batches in pass {number}, so it trained nothing")
         self.handler(events.EndPass(self.context.pass_id, step.pass_metrics, step.machine))
 
 

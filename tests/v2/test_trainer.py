@@ -100,7 +100,8 @@ def test_a_second_training_counts_anew():
 
 def test_an_empty_pass():
     log = Log()
-    sgd(*classifier()).train(reader(), event_handler=log)
+    with pytest.warns(UserWarning, match="reader gave no batches in pass 0, so it trained nothing"):
+        sgd(*classifier()).train(reader(), event_handler=log)
     assert log.seen == [("BeginPass", 0), ("EndPass", 0)]
 
 

@@ -164,11 +164,13 @@ def test_lists_of_sums_that_are_none(home, lost_url, monkeypatch, line):
 def test_without_check_a_wrong_file_is_used_and_reported_once(home, lost_url, monkeypatch, caplog):
     path = cached(home, "lost.bin", CONTENT)
     monkeypatch.setenv("PD_DATASET_CHECK", "0")
+    other = path.with_name("other.bin")
+    other.write_bytes(b"other")
     with caplog.at_level(logging.INFO, "paddle"):
-        for _ in range(2):
-            assert common.download(lost_url, "digits", WRONG) == str(path)
+        for file in (path, other, path):
+            assert common.download(lost_url, "digits", WRONG, file.name) == str(file)
     assert [record.levelname for record in caplog.records] == ["INFO"]
-    assert caplog.messages[0] == f"{path} is used with md5 {MD5}, not {WRONG} (PD_DATASET_CHECK=0)"
+    assert caplog.messages == [f"files in {home} are used whatever their md5 (PD_DATASET_CHECK=0)"]
 
 
 def test_without_check_a_missing_file_is_still_downloaded(home, url, monkeypatch):

@@ -113,6 +113,8 @@ class Training:
                 self.sizes.append(len(samples))
                 yield samples
 
+        batches.unrepeatable = reader.unrepeatable
+
         def handler(event):
             if isinstance(event, paddle.event.EndIteration):
                 self.context.cost, self.context.batches = event.cost, self.context.batches + 1
