@@ -7,6 +7,7 @@ The modules are the same objects under both names: `paddle.v2.dataset.mnist is p
 Pickles of 2017 that name a class in paddle therefore load too.
 """
 
+import functools
 import importlib
 import importlib.util
 import sys
@@ -72,10 +73,19 @@ class _PackageLoader:
         return module
 
     def exec_module(self, module):
+        module.__getattr__ = functools.partial(_module_of_2017, module.__name__)
         if module.__name__ == "paddle":
             for name in _ATTRIBUTES:
                 importlib.import_module(name)
             module.batch = module.batch.batch  # the function, also where the module is imported
+
+
+def _module_of_2017(package, name):
+    """Import what `import paddle.v2` had imported in 2017, when a program asks for it."""
+    full = f"{package}.{name}"
+    if full not in _PACKAGES and _actual_name(full) is None:
+        raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name)
+    return importlib.import_module(full)
 
 
 class _AliasLoader:

@@ -4,6 +4,7 @@ import itertools
 import struct
 from array import array
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
 
 import numpy as np
@@ -69,13 +70,17 @@ class DataFeeder:
     """Converter of minibatches for data layers, given as (name, InputType) pairs.
 
     feeding maps layers to fields of a sample: a list of names in the order of the fields, or a dict
-    {name: field number}; by default the fields are in the order of data_types.
+    {name: field number}; by default the fields are in the order of data_types. In the layers
+    `absent` an id of -1 stands for no word.
     """
 
-    def __init__(self, data_types, feeding=None):
+    def __init__(self, data_types, feeding=None, absent=()):
         data_types = [_checked_data_type(entry) for entry in data_types]
         numbers = _field_numbers(feeding, data_types)
-        self._columns = [_Column(name, numbers[name], type_) for name, type_ in data_types]
+        self._columns = [
+            _Column(name, numbers[name], type_, -1 if name in absent else 0)
+            for name, type_ in data_types
+        ]
 
     def __len__(self):
         return len(self._columns)
@@ -176,6 +181,7 @@ class _Column:
     name: str
     number: int
     type: InputType
+    least: int = 0  # the smallest id
 
     def of(self, fields, batch):
         """Return this column's field of each sample; ValueError if a sample lacks it."""
@@ -285,7 +291,7 @@ class _Column:
         return self.error("all samples", "the entries have no common type")
 
     def _ids(self, rows, lengths):
-        """Return ids as int64 [rows], each in range(dim)."""
+        """Return ids as int64 [rows], each in range(dim), or -1 where that is no word."""
         if not rows:
             return np.zeros(0, np.int64)
         # scripts of 2017 write integer_value(1) for positions, whose range they do not know
@@ -297,12 +303,12 @@ class _Column:
         except (TypeError, OverflowError):
             pass
         self._refuse_masked(rows, lengths)
-        block = _stacked(rows)
+        block, problem_of = _stacked(rows), partial(_id_problem, least=self.least)
         if block is None or block.ndim != 1 or block.dtype.kind == "f":
-            raise self._row_error(rows, lengths, _id_problem, limit)
-        outside = (block < 0) | (block >= limit)
+            raise self._row_error(rows, lengths, problem_of, limit)
+        outside = (block < self.least) | (block >= limit)
         if outside.any():
-            raise self._row_error(rows, lengths, _id_problem, limit)
+            raise self._row_error(rows, lengths, problem_of, limit)
         return block.astype(np.int64)
 
     def _row_error(self, rows, lengths, problem_of, limit=None):
@@ -418,11 +424,11 @@ def _vector_problem(row, dim):
     return None
 
 
-def _id_problem(row, dim):
+def _id_problem(row, dim, least=0):
     """Return what is wrong with an id, or None."""
     block = np.asarray(row) if np.isscalar(row) else _stacked(row)
-    if block is None or block.ndim or block.dtype.kind not in "biuO" or not 0 <= row < dim:
-        return f"expected an integer from 0 to {dim - 1}, got {_shown(row)}"
+    if block is None or block.ndim or block.dtype.kind not in "biuO" or not least <= row < dim:
+        return f"expected an integer from {least} to {dim - 1}, got {_shown(row)}"
     return None
 
 

@@ -12,7 +12,7 @@ from .deprecated_keywords import deprecated_keywords
 from .described.stored_network import network_of, read_stored
 from .evaluator import Accumulator, fetched
 from .parameters import Parameters
-from .topology import Topology
+from .topology import Topology, absent_ids
 from .training.layer_outputs import FIELDS, as_result, fields_of, variables_of
 
 __all__ = ["Inference", "infer"]
@@ -69,6 +69,7 @@ class Inference:
             compiled[key] = _Compiled(pd.Session())
         self._shared = compiled[key]
         self._data_types, self._inputs = topology.data_type(), topology.data_layers()
+        self._absent = topology.absent_ids()
         self._outputs = [fields_of(x) for x in topology.outputs]
         self._printers = topology.printers
         self._values = parameters.values_of(topology.parameters)
@@ -76,6 +77,7 @@ class Inference:
     def _take_file(self, parameters, stored):
         self._shared, self._values = _Compiled(pd.Session()), {}
         self._data_types, self._printers = stored.data_types, []
+        self._absent = absent_ids(stored.config)
         self._inputs, self._outputs = network_of(stored, parameters)
 
     @_with_deprecated
@@ -84,7 +86,7 @@ class Inference:
 
         If the input is a reader of batches, yield one such list per batch.
         """
-        feeder = DataFeeder(self._data_types, feeding)
+        feeder = DataFeeder(self._data_types, feeding, self._absent)
         for batch in input() if callable(input) else [input]:
             yield self._results(feed_dict(self._inputs, feeder(list(batch))))
 

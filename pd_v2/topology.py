@@ -103,6 +103,10 @@ class Topology:
         """Return {name: data layer}."""
         return {x.name: x for x in self._members if x.data_type is not None}
 
+    def absent_ids(self):
+        """Return the names of the data layers in which the id -1 is no word; see `absent_ids`."""
+        return absent_ids(self.proto())
+
     def data_inputs(self):
         """Return the Variables that are fed for all data layers."""
         return [v for x in self.data_layers().values() for v in x.inputs]
@@ -197,3 +201,21 @@ def parse_network(output_layers, extra_layers=None, *outputs):
     if outputs:
         return Topology([output_layers, extra_layers, *outputs]).proto()
     return Topology(output_layers, extra_layers).proto()
+
+
+def absent_ids(config):
+    """Return the names of data layers, in a ModelConfig, whose ids nothing but tables look up.
+
+    A table's row of the id -1 is zeros without a gradient (`selectRowsImp`, `addToRowsImp` of
+    2017's Matrix.cpp); everything else that takes ids stopped at it.
+    """
+    inside = {
+        link.link_name: link.layer_name for group in config.sub_models for link in group.in_links
+    }
+    looked_up, others = set(), set(config.output_layer_names)
+    for x in config.layers:
+        for i in x.inputs:
+            reader = looked_up if i.proj_conf.type == "table" else others
+            reader.add(inside.get(i.input_layer_name, i.input_layer_name))
+    others.update(name for e in config.evaluators for name in e.input_layers)
+    return looked_up - others

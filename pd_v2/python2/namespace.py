@@ -6,7 +6,6 @@ source needs no rewriting, and no other module is affected.
 
 import builtins
 import functools
-import importlib
 import sys
 
 from pd_v2.python2 import evaluation, import_statement
@@ -22,7 +21,7 @@ from pd_v2.python2.shims import (
     text,
 )
 from pd_v2.python2.shims.types import basestring, bytearray_of, bytes_of, is_instance, unicode
-from pd_v2.python2.shims.views import View, overrides
+from pd_v2.python2.shims.views import overrides, reload
 
 
 def builtins_of(program):
@@ -39,11 +38,6 @@ def builtins_of(program):
 
 def _apply(function, args=(), keywords=None):
     return function(*args, **(keywords or {}))
-
-
-def _reload(module):
-    """`reload(...)`, without effect for a view: `reload(sys)` restored setdefaultencoding."""
-    return module if isinstance(module, View) else importlib.reload(module)
 
 
 def _buffer(obj, offset=0, size=None):
@@ -90,7 +84,7 @@ _NAMES = {
     "range": sequences.range_list,
     "raw_input": input,
     "reduce": functools.reduce,
-    "reload": _reload,
+    "reload": reload,
     "round": arithmetic.round_away,
     "sorted": comparison.sorted_any,
     "unichr": chr,

@@ -304,7 +304,7 @@ class Forward(RunnerItem):
 
     def feeder(self, feeding):
         """Return the DataFeeder of the network."""
-        return DataFeeder(self.topology.data_type(), feeding)
+        return DataFeeder(self.topology.data_type(), feeding, self.topology.absent_ids())
 
     def admit(self, batch):
         """Return the batch."""

@@ -95,7 +95,7 @@ class NetworkStep:
 
     def feeder(self, feeding=None):
         """Return the DataFeeder of the network."""
-        return DataFeeder(self.topology.data_type(), feeding)
+        return DataFeeder(self.topology.data_type(), feeding, self.topology.absent_ids())
 
     def converter(self, feeding=None):
         """Return the function that converts the samples of a batch to feeds."""

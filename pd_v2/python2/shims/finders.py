@@ -1,11 +1,11 @@
 """Modules that find and load modules, which are translated if they belong to the program."""
 
-from pd_v2.python2.shims.views import overrides
+from pd_v2.python2.shims.views import overrides, reload
 
 
 @overrides("importlib")
 def _importlib(_):
-    return {}  # its submodules are viewed as below
+    return {"reload": reload}  # its submodules are viewed as below
 
 
 @overrides("importlib.machinery")

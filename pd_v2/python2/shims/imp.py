@@ -9,6 +9,7 @@ from importlib.util import MAGIC_NUMBER, module_from_spec, spec_from_file_locati
 
 from pd_v2.python2 import importer
 from pd_v2.python2.shims.files import File
+from pd_v2.python2.shims.views import View
 
 SEARCH_ERROR, PY_SOURCE, PY_COMPILED, C_EXTENSION, PY_RESOURCE = range(5)
 PKG_DIRECTORY, C_BUILTIN, PY_FROZEN, PY_CODERESOURCE, IMP_HOOK = range(5, 10)
@@ -142,6 +143,8 @@ def reload(module):
     """Run an imported module again, from its current file."""
     if not isinstance(module, types.ModuleType):
         raise TypeError("reload() argument must be module")
+    if isinstance(module, View):
+        return module
     name = module.__name__
     if sys.modules.get(name) is not module:
         raise ImportError(f"reload(): module {name} not in sys.modules")

@@ -119,3 +119,8 @@ def view(name):
                 names.update(_OVERRIDES[module.__name__](module))
         _views[name] = View(name, modules, names)
     return _views[name]
+
+
+def reload(module):
+    """Reload a module; a view stays: `reload(sys)` was for setdefaultencoding."""
+    return module if isinstance(module, View) else importlib.reload(module)

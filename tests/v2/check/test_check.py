@@ -93,6 +93,11 @@ STAR = "from paddle.trainer_config_helpers import *\n"
         (STAR + "x = fc_layer(input=1, size=2)\nxrange, len, x\n", []),
         (STAR + "settings(batch_size=3)\n", ["paddle.trainer_config_helpers.settings"]),
         (STAR + "settings = 1\nsettings\n", []),
+        ("import paddle.v2 as p, paddle\npaddle.trainer_config_helpers.fc_layer\n", []),
+        (
+            "import paddle\npaddle.trainer_config_helpers.no_layer\n",
+            ["paddle.trainer_config_helpers.no_layer"],
+        ),
         (STAR + "from others import *\nsettings\n", []),
         ("def f():\n  settings\n", []),
     ],

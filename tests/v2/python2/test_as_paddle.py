@@ -38,6 +38,16 @@ def test_a_module_first_imported_by_its_old_name_is_the_same():
     assert old.__spec__.name == old.__name__ == "pd_v2.dataset.mnist"
 
 
+def test_what_paddle_imports_by_itself():
+    import paddle
+
+    helpers = importlib.import_module("pd_v2.trainer_config_helpers")
+    assert paddle.trainer_config_helpers is helpers
+    assert paddle.trainer.config_parser is helpers.config_parser
+    with pytest.raises(AttributeError, match="module 'paddle' has no attribute 'trainers'"):
+        paddle.trainers  # noqa: B018
+
+
 @pytest.mark.parametrize("name", ["ModelConfig", "ParameterConfig", "TrainerConfig"])
 def test_messages(name):
     from pd_v2.formats import proto
