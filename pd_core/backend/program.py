@@ -17,11 +17,7 @@ from .base import Graph, Seam
 from .passes import ALWAYS, EXPORT, WEBGPU
 from .passes.context import Context, Pass, apply_passes
 from .passes.forms import NO_FORMS, Form, read_alone
-
-# Operators that only the backward pass tells from their first input.
-FORWARD_IDENTITY = {
-    *("Identity", "StopGradient", "StraightThrough", "ClipGradient", "ScaleGradient")
-}
+from .passes.identities import FORWARD_IDENTITY
 
 
 def build(

@@ -10,7 +10,7 @@ from onnx import TensorProto, defs
 
 from ..backend.passes import EXPORT
 from ..backend.passes.context import Context, apply_passes
-from ..backend.program import FORWARD_IDENTITY
+from ..backend.passes.identities import without_identities
 from ..gradients.registry import expressions
 from ..graph.errors import ExportError
 from ..graph.inference import CEILING, element_type
@@ -58,7 +58,7 @@ def in_operators_of(targets: Sequence[Variable], opset: int) -> list[Variable]:
     expressed = rewrite(targets, express)
     if expressed == list(targets):
         return expressed
-    expressed = rewrite(expressed, lambda node, inputs: inputs[:1], only=FORWARD_IDENTITY)
+    expressed = without_identities(expressed)
     # what they are expressed by may be too new as well
     return in_operators_of(apply_passes(expressed, EXPORT, Context()), opset)
 

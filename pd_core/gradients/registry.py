@@ -14,6 +14,7 @@ import numpy as np
 
 from .. import ops
 from ..graph.errors import NoGradient
+from ..graph.formulas import formulas
 from ..graph.node import Node, apply
 from ..graph.site import is_internal
 from ..graph.variable import Operand, Variable, is_open
@@ -24,7 +25,7 @@ Attributes = Mapping[str, Any]  # of a node, by name
 _Function = TypeVar("_Function", bound=Callable)
 
 gradient_rules: dict[str, Rule] = {}
-expressions: dict[str, Callable] = {}  # by operator, see `expression`; each has a rule too
+expressions = formulas  # see `expression`; each has a rule too
 zeros: set[str] = set()  # operators with a zero derivative
 reasons: dict[str, str] = {}  # by operator: why it has no gradient
 

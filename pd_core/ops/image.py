@@ -128,13 +128,20 @@ def _resize_as_images(x, target, attributes):
         return squeeze(_resize(unsqueeze(x, 2), target, [3], attributes), [2])
     n, c, d, *plane = (size_of(x, k) for k in range(5))
     images = refined(reshape(x, concat([n, c * d, *plane])), (x.dims[0], fresh_dim(), *x.dims[3:]))
-    images = _resize(images, slice(target, [1], [3], [0]), [2, 3], attributes)
+    images = _resize(images, _part(target, 1, 3), [2, 3], attributes)
     h, w = size_of(images, 2), size_of(images, 3)
     columns = reshape(images, concat([n, c, d, h * w]))
     columns = refined(columns, (*x.dims[:3], fresh_dim()))
-    columns = _resize(columns, slice(target, [0], [1], [0]), [2], attributes)
+    columns = _resize(columns, _part(target, 0, 1), [2], attributes)
     y = reshape(columns, concat([n, c, size_of(columns, 2), h, w]))
     return refined(y, (*x.dims[:2], columns.dims[2], *images.dims[2:]))
+
+
+def _part(target, start, end):
+    """Return the sizes or scales of some of the axes, numbers if they are."""
+    if target.value is not None:
+        return constant(target.value[start:end])
+    return slice(target, [start], [end], [0])
 
 
 def interpolation_matrix(size: int, result: int) -> np.ndarray:

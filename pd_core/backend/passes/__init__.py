@@ -6,6 +6,7 @@ walk. `context` is a `context.Context`. `program.build` runs ALWAYS, then EXPORT
 backend adds the passes of its device.
 """
 
+from ..dtypes import by_formulas, with_kernels
 from . import portable
 from .affine import channel_affine
 from .attention import attention
@@ -111,6 +112,7 @@ WEBGPU = (each_node(LOWERINGS | portable.LOWERINGS), lighten_loops)
 CPU_KERNELS = (each_node({"Standardize": by_layer_normalization}),)
 # On top for ONNX Runtime's kernels of a device; these may use operators that ONNX lacks.
 CPU = (
+    by_formulas,
     each_node({"Pad": pad_of_crop}),
     each_node({"MatMul": reassociated}),
     each_node({"Transpose": exchange_factors}),
@@ -129,5 +131,6 @@ CPU = (
             **dict.fromkeys(("GRU", "LSTM"), steps_if_any),
         }
     ),
+    with_kernels,
 )
 CUDA = ()  # none so far

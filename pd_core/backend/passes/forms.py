@@ -38,7 +38,7 @@ def read_alone(order: Sequence[Node], targets: Sequence[Variable]) -> set[Node]:
                 readers.setdefault(x, []).append(node)
     found = set()
     for form in order:
-        if form.op_type == "OnnxForm" and not _has_lengths(form):
+        if form.op_type == "OnnxForm" and _is_exact(form) and not _has_lengths(form):
             results = len(form.outputs)
             inside = ancestors(form.inputs[:results], stop=set(form.inputs[results:]))
             allowed = {form, *inside}
@@ -48,6 +48,11 @@ def read_alone(order: Sequence[Node], targets: Sequence[Variable]) -> set[Node]:
             ):
                 found.add(form)
     return found
+
+
+def _is_exact(form):
+    """Whether kernels compute in the element type of the results: those for float64 round."""
+    return form.outputs[0].dtype in (np.float32, np.float16)
 
 
 def _has_lengths(form):

@@ -3,8 +3,8 @@
 import numpy as np
 
 from ... import ops
-from ...graph.node import Node, apply
-from ...graph.variable import Inputs, constant
+from ...graph.node import Node, apply, refined
+from ...graph.variable import Inputs, constant, fresh_dim
 from .context import Context, Outputs
 
 
@@ -28,8 +28,13 @@ def dft(node: Node, inputs: Inputs, context: Context) -> Outputs:
     one, zero = np.array([1], np.int64), np.array([0], np.int64)
     along = ops.reshape(axis, one)
     count = ops.reshape(length, one) / 2 + one
+    known = [
+        fresh_dim() if axis.value is None or k == axis.value % x.rank else d
+        for k, d in enumerate(x.dims)
+    ]
     x = apply("Slice", x, zero, count, along)
     missing = count - apply("Gather", ops.shape_of(x), along)
     widths = ops.concat([zero, missing])
     x = apply("Pad", x, widths, constant(0, x.dtype), along, mode="constant")
+    x = refined(x, known)
     return (apply("DFT", x, length, axis, known=node.outputs[0].dims, **node.attributes),)

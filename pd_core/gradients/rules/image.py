@@ -114,6 +114,7 @@ def _matrix(node, dy, k, axis, count):
     rows = ops.arange(ops.size_of(x, axis))
     identity = ops.equal(ops.unsqueeze(rows, 0), ops.unsqueeze(rows, 1))
     identity = ops.unsqueeze(ops.cast(identity, dy.dtype), [0, 1])
+    identity = refined(identity, (1, 1, x.dims[axis], x.dims[axis]))
     changed: dict[str, Any] = {
         "axes": None,
         "extrapolation_value": 0.0,
@@ -126,8 +127,7 @@ def _matrix(node, dy, k, axis, count):
     else:
         region = None
     if scales is not None and scales.dims != (0,):
-        scale = ops.slice(scales, [k], [k + 1], [0])
-        inputs = [region, ops.concat([np.ones(3, np.float32), scale])]
+        inputs = [region, _scales_of_matrix(scales, k)]
     elif a.get("keep_aspect_ratio_policy", "stretch") != "stretch":
         return _matrix_from_images(node, dy, axis)
     else:
@@ -136,6 +136,14 @@ def _matrix(node, dy, k, axis, count):
         inputs = [region, None, ops.concat([one, ops.size_of(x, axis), sizes])]
     known = (1, 1, x.dims[axis], dy.dims[axis])
     return ops.squeeze(reapply(node, identity, *inputs, known=known, **changed), [0, 1])
+
+
+def _scales_of_matrix(scales, k):
+    """Return the scales of a matrix: that of the k-th axis along the last one."""
+    ones = np.ones(3, np.float32)
+    if scales.value is not None:
+        return constant(np.append(ones, scales.value[k]))
+    return ops.concat([ones, ops.slice(scales, [k], [k + 1], [0])])
 
 
 def _matrix_from_images(node, dy, axis):

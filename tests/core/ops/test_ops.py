@@ -9,7 +9,6 @@ import pytest
 import pd_core as pd
 from pd_core.backend import ort, program
 from pd_core.backend.lowering import lower
-from pd_core.graph.node import ancestors
 
 from . import CASES, DIFFERENTIABLE
 from .tower import build, run, slopes, slots, tower
@@ -17,13 +16,10 @@ from .tower import build, run, slopes, slots, tower
 ROWS = pytest.mark.parametrize("row", CASES, ids=str)
 GRADIENTS = pytest.mark.parametrize("row", DIFFERENTIABLE, ids=str)
 
-# ONNX Runtime 1.31: operators without a float64 CPU kernel, or with one that rounds to float32
-SINGLE = {
-    *("Conv", "ConvTranspose", "AveragePool", "Resize"),
-    *("Softplus", "Softsign", "Erf", "Gelu", "LeakyRelu", "Det", "DFT"),
-    *("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cosh", "HardSigmoid"),
-    *("HardSwish", "PRelu", "Selu", "Sinh", "Tan"),
-}
+
+# Rows for which ONNX's evaluator rounds to float32: numbers among the attributes, which are so in a
+# file, and the weights of pixels.
+ROUNDED = {"LeakyRelu": 1e-7, "hard_gates": 1e-7, "interpolate": 1e-5}
 
 
 def generator():
@@ -70,19 +66,12 @@ def test_named_operator_is_what_is_added(row, rng):
 
 @cache
 def truth(row):
-    """Compute slopes and gradients by ONNX's evaluator, and gradients on the CPU, in float64.
-
-    Instead of the last, return the name of an operator without a float64 CPU kernel, if any.
-    """
+    """Compute slopes and gradients by ONNX's evaluator, and gradients on the CPU, in float64."""
     with pd.fresh():
         built = tower(row, generator(), "float64", batch=False)
         reference = pd.Session("reference")
         pairs = slopes(reference, built, row.training)
         exact = run(reference, built.gradients, built.feeds, row.training)
-        graph = program.build(built.gradients, [], list(built.feeds), row.training, {})
-        missing = {node.op_type for node in ancestors(graph.outputs)} & SINGLE
-        if missing:
-            return pairs, exact, min(missing)
         return pairs, exact, run(pd.Session(), built.gradients, built.feeds, row.training)
 
 
@@ -97,11 +86,9 @@ def test_gradients_of_every_order_are_slopes(row):
 @GRADIENTS
 def test_gradients_in_double_precision_on_cpu(row):
     _, exact, got = truth(row)
-    if isinstance(got, str):
-        pytest.skip(f"no float64 CPU kernel for {got}")
     for value, wanted in zip(got, exact, strict=True):
         assert value.dtype == np.float64
-        close(value, wanted, 1e-10)
+        close(value, wanted, ROUNDED.get(row.name, 1e-10))
 
 
 @GRADIENTS
