@@ -45,5 +45,5 @@ def test_numbers_are_gathered_elsewhere(name, rng):
 
 def test_an_index_outside_is_an_error():
     table, index = pd.Variable("t", shape=[HIGH]), pd.Variable("i", shape=[None], dtype="int64")
-    with pytest.raises(pd.BackendError, match="Out of range value in index"):
+    with pytest.raises(pd.OutOfRange, match=f"i: {HIGH} in row 0 is outside"):
         pd.eval(pd.gather(table, index), {table: np.ones(HIGH), index: [HIGH]})

@@ -505,7 +505,7 @@ def test_a_step_that_fails_changes_nothing():
     step = pd.MomentumOptimizer(0.1).minimize(squared(w, ids) + b)
     pd.eval(step, {ids: [1]})
     before = pd.default_session().values()
-    with pytest.raises(pd.BackendError, match="out of data bounds"):
+    with pytest.raises(pd.OutOfRange, match=f"{HEIGHT} in row 1 is outside"):
         pd.eval(step, {ids: [2, HEIGHT]})
     for v, value in pd.default_session().values().items():
         np.testing.assert_array_equal(value, before[v])

@@ -363,7 +363,7 @@ def test_an_id_outside_a_multiplex(rng):
     ids, x = L.data("ids", T.integer_value(9)), layers.dense("x", 4)
     y = L.multiplex([ids, x, x])
     feeds = {ids: np.array([2]), x: np.ones((1, 4))}
-    with pytest.raises(pd.BackendError, match=r"(?s)indices element out of data bounds.*Gather"):
+    with pytest.raises(pd.BackendError, match="is outside"):
         pd.eval(y, feeds)
 
 

@@ -359,6 +359,7 @@ def test_all_optimizers_side_by_side_on_one_parameter():
     np.testing.assert_allclose(pool["w"], w, rtol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:train. the reader gave no batches")
 @pytest.mark.parametrize("name", METHODS)
 def test_two_trainings_are_one_longer_training(name):
     """What is remembered of gradients goes on, and so do the counts that belong to it."""
