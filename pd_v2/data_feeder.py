@@ -3,7 +3,7 @@
 import itertools
 import struct
 from array import array
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
 
@@ -70,17 +70,18 @@ class DataFeeder:
     """Converter of minibatches for data layers, given as (name, InputType) pairs.
 
     feeding maps layers to fields of a sample: a list of names in the order of the fields, or a dict
-    {name: field number}; by default the fields are in the order of data_types. In the layers
-    `absent` an id of -1 stands for no word.
+    {name: field number}; by default the fields are in the order of data_types.
     """
 
-    def __init__(self, data_types, feeding=None, absent=()):
+    def __init__(self, data_types, feeding=None):
         data_types = [_checked_data_type(entry) for entry in data_types]
         numbers = _field_numbers(feeding, data_types)
-        self._columns = [
-            _Column(name, numbers[name], type_, -1 if name in absent else 0)
-            for name, type_ in data_types
-        ]
+        self._columns = [_Column(name, numbers[name], type_) for name, type_ in data_types]
+
+    def with_absent_ids(self, names):
+        """Take -1 as the id of no word in the layers of these names; return the feeder."""
+        self._columns = [replace(c, least=-1) if c.name in names else c for c in self._columns]
+        return self
 
     def __len__(self):
         return len(self._columns)

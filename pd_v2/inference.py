@@ -69,7 +69,7 @@ class Inference:
             compiled[key] = _Compiled(pd.Session())
         self._shared = compiled[key]
         self._data_types, self._inputs = topology.data_type(), topology.data_layers()
-        self._absent = topology.absent_ids()
+        self._absent = absent_ids(topology.proto())
         self._outputs = [fields_of(x) for x in topology.outputs]
         self._printers = topology.printers
         self._values = parameters.values_of(topology.parameters)
@@ -86,7 +86,7 @@ class Inference:
 
         If the input is a reader of batches, yield one such list per batch.
         """
-        feeder = DataFeeder(self._data_types, feeding, self._absent)
+        feeder = DataFeeder(self._data_types, feeding).with_absent_ids(self._absent)
         for batch in input() if callable(input) else [input]:
             yield self._results(feed_dict(self._inputs, feeder(list(batch))))
 

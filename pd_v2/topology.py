@@ -8,6 +8,7 @@ from pd_core.graph.site import site_text
 
 from . import build
 from .config_base import Layer
+from .data_feeder import DataFeeder
 from .formats.proto import ModelConfig
 from .formats.topology_file import write_topology
 from .unfit import check_fit
@@ -103,9 +104,9 @@ class Topology:
         """Return {name: data layer}."""
         return {x.name: x for x in self._members if x.data_type is not None}
 
-    def absent_ids(self):
-        """Return the names of the data layers in which the id -1 is no word; see `absent_ids`."""
-        return absent_ids(self.proto())
+    def feeder(self, feeding=None):
+        """Return the DataFeeder of the network."""
+        return DataFeeder(self.data_type(), feeding).with_absent_ids(absent_ids(self.proto()))
 
     def data_inputs(self):
         """Return the Variables that are fed for all data layers."""

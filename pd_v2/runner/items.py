@@ -13,7 +13,7 @@ from pd_core.training.generators import (
 )
 
 from .. import event as events
-from ..data_feeder import DataFeeder, feed_dict
+from ..data_feeder import feed_dict
 from ..optimizer import Optimizer
 from ..parameters import Parameters
 from ..reader.protocol import require_reader
@@ -304,7 +304,7 @@ class Forward(RunnerItem):
 
     def feeder(self, feeding):
         """Return the DataFeeder of the network."""
-        return DataFeeder(self.topology.data_type(), feeding, self.topology.absent_ids())
+        return self.topology.feeder(feeding)
 
     def admit(self, batch):
         """Return the batch."""

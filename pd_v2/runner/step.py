@@ -11,7 +11,7 @@ import pd_core as pd
 
 from .. import event as events
 from .. import settings
-from ..data_feeder import DataFeeder, feed_dict
+from ..data_feeder import feed_dict
 from ..evaluator import Accumulator, LastBatch, fetched
 from ..not_finite import NotFiniteWarning, ParameterWatch, first_not_finite, quoted
 from ..training.batches import Batches
@@ -95,7 +95,7 @@ class NetworkStep:
 
     def feeder(self, feeding=None):
         """Return the DataFeeder of the network."""
-        return DataFeeder(self.topology.data_type(), feeding, self.topology.absent_ids())
+        return self.topology.feeder(feeding)
 
     def converter(self, feeding=None):
         """Return the function that converts the samples of a batch to feeds."""
