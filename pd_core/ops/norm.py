@@ -34,8 +34,9 @@ def batch_norm(
 
     The result is scale (x - mu) / sqrt(var + epsilon) + shift; scale, shift, mean and variance
     hold C elements. A training step normalises by the batch's mean and biased variance and stores
-    momentum * old + (1 - momentum) * batch in `mean` and `variance`, two persistent variables;
-    inference normalises by those. use_global_stats=True normalises by the stored statistics in
+    momentum * old + (1 - momentum) * batch in `mean` and `variance`, two persistent variables, which
+    stay as they are if the batch has no elements; inference normalises by those.
+    use_global_stats=True normalises by the stored statistics in
     training too, and False by the batch's in inference too. With `pd.distributed.init(
     sync_batch_norm=True)` the batch is that of all ranks, which have as many rows each.
     """
@@ -56,14 +57,17 @@ def batch_norm(
             "batch_norm: mean and variance are persistent Variables, where training stores them"
             f", not {type(mean).__name__} and {type(variance).__name__}"
         )
-    types = [(x.dims, x.dtype), *[((channels,), x.dtype)] * 2]
+    types = [(x.dims, x.dtype), *[((channels,), x.dtype)] * 2, ((), x.dtype)]
     attributes: dict[str, Any] = {"epsilon": float(epsilon)}
     if batch_norm_is_synchronized():
         attributes["synchronized"] = 1
-    batch, mu, var = composite("BatchNorm", x, scale, shift, types=types, **attributes)
-    effects = [
-        (old, old * momentum + new * (1.0 - momentum)) for old, new in ((mean, mu), (variance, var))
-    ]
+    batch, mu, var, count = composite("BatchNorm", x, scale, shift, types=types, **attributes)
+    moved = [old * momentum + new * (1.0 - momentum) for old, new in ((mean, mu), (variance, var))]
+    if 0 in x.dims or not x.is_static:
+        moved = [
+            m.where(count > 0.0, new, old) for new, old in zip(moved, (mean, variance), strict=True)
+        ]
+    effects = list(zip((mean, variance), moved, strict=True))
     return mode_switch(batch, batch if use_global_stats is False else stored, effects)
 
 

@@ -66,13 +66,15 @@ class Range:
         return ops.minimum(self.low / weight, 0.0), ops.maximum(self.high / weight, 0.0)
 
     def moved(self, x: Variable, momentum: float) -> "Range":
-        """Return the range after a batch."""
+        """Return the range after a batch; the same after one without elements."""
         x = ops.stop_gradient(x)
-        return Range(
+        moved = (
             self.low * momentum + ops.reduce_min(x) * (1.0 - momentum),
             self.high * momentum + ops.reduce_max(x) * (1.0 - momentum),
             self.weight * momentum + (1.0 - momentum),
         )
+        pairs = zip(moved, self.variables(), strict=True)
+        return Range(*(ops.where(ops.size(x) > 0, new, old) for new, old in pairs))
 
     def variables(self) -> tuple[Variable, Variable, Variable]:
         """Return the three numbers."""

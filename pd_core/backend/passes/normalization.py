@@ -4,13 +4,13 @@ import numpy as np
 
 from ... import ops
 from ...graph.node import Node, apply, refined
-from ...graph.variable import Inputs, constant, static
+from ...graph.variable import Inputs, Variable, constant, static
 from .context import Context, Outputs
 from .windows import reshape_dims
 
 
 def batch_norm(node: Node, inputs: Inputs, context: Context) -> Outputs:
-    """Lower to the normalized image, and the mean and biased variance of each channel.
+    """Lower to the normalized image, mean and biased variance of each channel, and their elements.
 
     The variance is that of centred values: E[x²] - E[x]² would cancel where the mean is large.
     """
@@ -19,8 +19,9 @@ def batch_norm(node: Node, inputs: Inputs, context: Context) -> Outputs:
     axes = np.array([0, *range(2, x.rank)])
     column = [1, channels] + [1] * (x.rank - 2)
     if node.attributes.get("synchronized"):
-        mean, variance, centred = _over_ranks(x, axes, column)
+        mean, variance, count = _over_ranks(x, axes, column)
     else:
+        count = elements_of_channel(x, channels)
         mean = apply("ReduceMean", x, axes)
         centred = x - mean
         variance = apply("ReduceMean", centred * centred, axes)
@@ -29,7 +30,12 @@ def batch_norm(node: Node, inputs: Inputs, context: Context) -> Outputs:
     offset = reshape_dims(shift, column) - mean * factor
     y = apply("Add", apply("Mul", x, factor), offset)
     y = refined(y, x.dims)
-    return (y, reshape_dims(mean, [channels]), reshape_dims(variance, [channels]))
+    return (y, reshape_dims(mean, [channels]), reshape_dims(variance, [channels]), count)
+
+
+def elements_of_channel(x: Variable, channels: int) -> Variable:
+    """Return the number of elements that a channel's mean is taken over, a scalar of x's dtype."""
+    return ops.cast(ops.size(x), x.dtype) * (1.0 / channels)
 
 
 def standardize(node: Node, inputs: Inputs, context: Context) -> Outputs:
@@ -56,13 +62,15 @@ def by_layer_normalization(node: Node, inputs: Inputs, context: Context) -> Outp
 
 
 def _over_ranks(x, axes, column):
-    """The mean and variance over the batches of all ranks, and x minus the mean."""
+    """The mean and variance over the batches of all ranks, and how many elements each is of."""
     channels = x.dims[1]
-    count = ops.cast(ops.size(x), x.dtype) / float(channels)
+    own = ops.reshape(elements_of_channel(x, channels), [1])
     sums = reshape_dims(apply("ReduceSum", x, axes), [channels])
-    total = ops.sum_over_ranks(ops.concat([sums, ops.reshape(count, [1])], 0))
+    total = ops.sum_over_ranks(ops.concat([sums, own], 0))
     count = ops.slice(total, [channels], [channels + 1], [0])
-    mean = reshape_dims(ops.slice(total, [0], [channels], [0]) / count, column)
+    divisor = ops.maximum(count, 1.0)
+    mean = reshape_dims(ops.slice(total, [0], [channels], [0]) / divisor, column)
     centred = x - mean
     squares = reshape_dims(apply("ReduceSum", centred * centred, axes), [channels])
-    return mean, reshape_dims(ops.sum_over_ranks(squares) / count, column), centred
+    variance = reshape_dims(ops.sum_over_ranks(squares) / divisor, column)
+    return mean, variance, ops.reshape(count, [])

@@ -5,14 +5,15 @@ import numpy as np
 from ... import ops
 from ...graph.node import Node, apply
 from ...graph.variable import Inputs, Variable
+from ..passes.normalization import elements_of_channel
 from .elementwise import Pointwise
 from .image import Image
 
 
 def batch_norm(
     node: Node, x: Image, inputs: Inputs, pointwise: Pointwise
-) -> tuple[Image, Variable, Variable]:
-    """Return the normalized image, and the mean and biased variance of each channel.
+) -> tuple[Image, Variable, Variable, Variable]:
+    """Return the normalized image, mean and biased variance of each channel, and their elements.
 
     The variance is that of centred values, as for plain images.
     """
@@ -22,7 +23,7 @@ def batch_norm(
     variance = _mean(apply("Mul", centred, centred, known=x.rows.dims))
     factor = scale / ops.sqrt(variance + node.attributes["epsilon"])
     y = centred * pointwise.row(factor, x) + pointwise.row(shift, x)
-    return x.like(y), mean, variance
+    return x.like(y), mean, variance, elements_of_channel(x.rows, x.channels)
 
 
 def _mean(rows):

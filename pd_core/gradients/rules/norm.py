@@ -74,19 +74,21 @@ def batch_normalization(
 
 @gradient("BatchNorm")
 def batch_norm(
-    node: Node, dy: Variable | None, dmean: Variable | None, dvariance: Variable | None
+    node: Node,
+    dy: Variable | None,
+    dmean: Variable | None,
+    dvariance: Variable | None,
+    _: Variable | None,
 ) -> Gradients:
     """By the batch's own statistics: dx is dy, x and 1, each times a factor per channel, summed.
 
     Where the statistics are those of all ranks, so are the sums in dx.
     """
     x, scale, _ = node.inputs
-    _, mean, variance = node.outputs
-    axes = [0, *range(2, x.rank)]
-    count = ops.cast(ops.size(x), x.dtype) * (1.0 / static(x.dims)[1])
+    _, mean, variance, elements = node.outputs
+    axes, count = [0, *range(2, x.rank)], ops.maximum(elements, 1.0)  # an empty batch has none
     synchronized = node.attributes.get("synchronized")
     if synchronized:
-        count = ops.sum_over_ranks(count)
         dmean, dvariance = (
             None if d is None else ops.sum_over_ranks(d) for d in (dmean, dvariance)
         )

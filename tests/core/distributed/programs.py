@@ -232,6 +232,19 @@ def sync_batch_norm():
     return {**values(step), "mean": _named("mean").val(), "variance": _named("variance").val()}
 
 
+def sync_batch_norm_of_few_rows():
+    """Statistics of rows that one rank has alone, which stay where no rank has any."""
+    x = pd.Variable([None, 3])
+    synchronize_batch_norm(True)
+    rows = pd.layer.batch_norm(x, mean="mean", variance="variance")
+    synchronize_batch_norm(False)
+    step = pd.SGDOptimizer(0.1).minimize(pd.reduce_sum(rows))
+    for xs, _ in samples(2, width=3):
+        pd.eval(step, {x: xs if rank == size - 1 else xs[:0]})
+        pd.eval(step, {x: xs[:0]})
+    return {"mean": _named("mean").val(), "variance": _named("variance").val()}
+
+
 def sync_batch_norm_in_guard():
     norm = pd.nn.BatchNorm1d()
     w = pd.Variable("w", data=np.ones((5, 1)))
@@ -359,6 +372,7 @@ PROGRAMS = [
         gan,
         batch_norm,
         sync_batch_norm,
+        sync_batch_norm_of_few_rows,
         sync_batch_norm_in_guard,
         own_statistics,
     ),

@@ -59,6 +59,17 @@ def test_values_and_moving_ranges_are_those_of_the_formulas():
     assert not any(v.trainable for v in quantization.variables())
 
 
+def test_a_batch_without_rows_moves_no_range():
+    proto = models.model(LINEAR, {"W": (8, 3)})
+    f, quantization = prepared(proto)
+    x = pd.Variable("x", shape=[None, 8])
+    update = quantization.calibration(f(x))
+    pd.eval(update, {x: X})
+    before = [v.val() for v in quantization.variables()]
+    pd.eval(update, {x: X[:0]})
+    assert [v.val() for v in quantization.variables()] == before
+
+
 def test_gradients_pass_the_rounding_inside_of_the_range():
     proto = models.model(LINEAR, {"W": (8, 3)})
     w = models.stored(proto)["W"]
