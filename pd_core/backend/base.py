@@ -20,7 +20,8 @@ class Graph:
     the int64 input of a program that draws random numbers, with a row for each stream in `draws`:
     session seed, number of draws so far, and the key of the stream unless it is a constant. `sizes`
     are run-time sizes seen so far: hints for the choice of lowerings, never guarantees. `equal` are
-    pairs of sizes that must be equal at run time.
+    pairs of sizes that must be equal at run time. `prepared` tells that the operators are those of
+    a device already.
     """
 
     fed: tuple[Variable, ...]
@@ -32,6 +33,7 @@ class Graph:
     draws: tuple[int, ...] = ()
     sizes: dict[str, int] = field(default_factory=dict)
     equal: tuple[tuple[Dim, Dim], ...] = ()
+    prepared: bool = False
 
     @property
     def outputs(self) -> tuple[Variable, ...]:

@@ -36,7 +36,7 @@ def rewrite(
         if outputs is None:
             if inputs == node.inputs and not node.blocks:
                 continue
-            outputs = _rebuilt_if_changed(node, inputs, rule, select, sizes, only)
+            outputs = rebuilt_if_changed(node, inputs, rule, select, sizes, only)
         if outputs is not None:
             for old, output in zip(node.outputs, outputs, strict=True):
                 if old not in replacements:
@@ -76,7 +76,18 @@ def _keep(node, inputs):
     """The rule that keeps every node."""
 
 
-def _rebuilt_if_changed(node, inputs, rule, select, sizes=None, only=None):
+def rebuilt_if_changed(
+    node: Node,
+    inputs: Inputs,
+    rule: Rule,
+    select: Callable[[Node], Inputs] | None = None,
+    sizes: Mapping[Dim, Dim] | None = None,
+    only: Container[str] | None = None,
+) -> Sequence[Variable] | None:
+    """Return the outputs of a node with other inputs and rewritten bodies, see `rewrite`.
+
+    None if neither differs.
+    """
     types = _resized(node.types, sizes) if sizes else None
     if not node.blocks:
         return None if inputs == node.inputs else rebuilt(node, inputs, types=types).outputs

@@ -62,7 +62,8 @@ def scan(
 
     step(state, x) -> (new state, y) takes one slice of each input, from the last to the first if
     `reverse`; the y of all steps are stacked in the order of the inputs. State, inputs and y are
-    each a Variable or a list of them; y may be None. A state keeps its shape.
+    each a Variable or a list of them; y may be None. A state keeps its shape. Without steps the
+    final state is the initial one.
     """
     states, xs = as_list(init), as_list(inputs)
     if not xs:

@@ -17,7 +17,7 @@ from .chains import reassociated
 from .context import each_node
 from .convolution import conv_filter_grad, conv_input_grad
 from .crops import pad_of_crop
-from .empty import attention_if_any, operands_in_order, steps_if_any
+from .empty import attention_if_any, operands_in_order, scans_if_any, steps_if_any
 from .gelu import gelu_by_cdf, normal_cdf, normal_pdf
 from .loops import lighten_loops
 from .loss import (
@@ -131,6 +131,7 @@ CPU = (
             **dict.fromkeys(("GRU", "LSTM"), steps_if_any),
         }
     ),
+    scans_if_any,
     with_kernels,
 )
-CUDA = ()  # none so far
+CUDA = (scans_if_any,)

@@ -14,6 +14,8 @@ def for_device(
     contributed: frozenset[str] = frozenset(),
 ) -> Graph:
     """Return the same program after the passes of a device."""
+    if graph.prepared:
+        return graph
     context = Context(sizes=graph.sizes, block=block, contributed=contributed)
     with fresh_names():
         outputs = apply_passes(graph.outputs, passes, context)
@@ -23,4 +25,5 @@ def for_device(
         graph,
         fetches=tuple(outputs[:count]),
         updates=tuple((v, new) for (v, _), new in updates),
+        prepared=True,
     )

@@ -1,13 +1,17 @@
-"""Arrays without elements, on which some CPU kernels of ONNX Runtime 1.31 end the process.
+"""Arrays without elements, on which some kernels of ONNX Runtime 1.31 fail or end the process.
 
 LSTM and GRU abort on a batch of no sequences, GRU on sequences of no steps too, and Einsum divides
-by zero where it transposes an operand.
+by zero where it transposes an operand; all of these on a CPU. Scan fails without steps anywhere.
 """
 
 import re
+from collections.abc import Sequence
+
+import numpy as np
 
 from ... import ops
-from ...graph.node import Node, apply, refined
+from ...graph.node import Node, apply, rebuilt, refined, retyped
+from ...graph.rewrite import rebuilt_if_changed, rewrite
 from ...graph.variable import Inputs, Variable, constant
 from ...ops.control import as_list
 from .context import Context, Outputs
@@ -38,6 +42,46 @@ def steps_if_any(node: Node, inputs: Inputs, context: Context) -> Outputs:
     return _chosen(node, apply("Size", x) > 0, run, nothing)
 
 
+def scans_if_any(targets: Sequence[Variable], context: Context) -> list[Variable]:
+    """Run each Scan only if there are steps; without any, the final states are the initial ones."""
+
+    def rule(node: Node, inputs: Inputs) -> Outputs:
+        outputs = rebuilt_if_changed(node, inputs, rule, only={"Scan"})  # those in its body
+        node = node if outputs is None else outputs[0].node
+        return _scan_if_any(node, node.inputs) or outputs
+
+    return rewrite(targets, rule, only={"Scan"})
+
+
+def _scan_if_any(node, inputs):
+    explicit = len(inputs) - len(node.blocks["body"].captured)
+    count = explicit - node.attributes["num_scan_inputs"]
+    init, xs, captures = inputs[:count], inputs[count:explicit], inputs[explicit:]
+    if any(isinstance(x.dims[0], int) and x.dims[0] > 0 for x in xs):
+        return None
+
+    def run() -> list[Variable]:
+        return list(rebuilt(node, inputs).outputs)
+
+    def nothing() -> list[Variable]:
+        states, stacked = [ops.identity(s) for s in init], node.outputs[count:]
+        sizes = {d: (x, k) for x in (*init, *xs, *captures) for k, d in enumerate(x.dims)}
+        if all(isinstance(d, int) or d in sizes for y in stacked for d in y.dims):
+            return [*states, *(_zeros(_sizes(y, sizes), y) for y in stacked)]
+        # only a step tells what size its values have
+        one = [_zeros(ops.concat([np.array([1]), apply("Shape", x, start=1)]), x) for x in xs]
+        outputs = rebuilt(node, (*init, *one, *captures)).outputs[count:]
+        return [*states, *(ops.slice(y, [0], [0], [0]) for y in outputs)]
+
+    return _chosen(node, ops.size_of(xs[0], 0) > 0, run, nothing)
+
+
+def _sizes(y, sizes):
+    """The sizes of y without steps, of which `sizes` tells the variable and axis of each name."""
+    each = [np.array([d]) if isinstance(d, int) else ops.size_of(*sizes[d]) for d in y.dims[1:]]
+    return ops.concat([np.array([0]), *each])
+
+
 def attention_if_any(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Run an attention only if there are queries and keys; without keys its result is zero."""
     q, k, v = inputs[:3]
@@ -59,7 +103,7 @@ def attention_if_any(node: Node, inputs: Inputs, context: Context) -> Outputs:
 def _chosen(node, predicate, run, nothing):
     """Return the outputs of one of two branches, with the sizes of those of the node."""
     results = as_list(ops.cond(predicate, run, nothing))
-    return [refined(y, old.dims) for y, old in zip(results, node.outputs, strict=True)]
+    return retyped(results, [y.dims for y in node.outputs])
 
 
 def operands_in_order(node: Node, inputs: Inputs, context: Context) -> Outputs:

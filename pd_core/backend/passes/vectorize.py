@@ -4,13 +4,14 @@ plan(node, stacked) returns, for inputs of which some are stacked over steps, a 
 outer inputs, or None where the operator has no such form.
 """
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from ... import ops
 from ...graph.broadcast import BROADCASTING
-from ...graph.node import Node
+from ...graph.node import Node, apply
 from ...graph.rewrite import permutation
 from ...graph.variable import Variable, constant
 
@@ -126,8 +127,21 @@ def _reshape(node, stacked):
     literal = node.attributes.get("allowzero", 0)
     if stacked != [True, False] or target is None or (literal and 0 in target):
         return None
-    moved = np.array([0, *target], np.int64)  # 0: the steps, as many as there are
-    return lambda inputs: _same(node, [inputs[0], (moved, False)], allowzero=0)
+    sizes = node.outputs[0].dims
+    if -1 not in target or all(isinstance(d, int) and d > 0 for d in sizes):
+        moved = np.array([0, *(target if -1 not in target else sizes)], np.int64)
+        return lambda inputs: _same(node, [inputs[0], (moved, False)], allowzero=0)
+    if 0 in target:
+        return None
+    return lambda inputs: _reshaped(node, inputs[0][0], target.tolist())
+
+
+def _reshaped(node, x, target):
+    """Each step in the shape `target`; of no steps a Reshape does not tell the size of its -1."""
+    elements = apply("ReduceProd", apply("Shape", x, start=1), keepdims=1)
+    rest = apply("Div", elements, np.array([-math.prod(target)]))
+    parts = [ops.size_of(x, 0), *(rest if d < 0 else np.array([d]) for d in target)]
+    return _same(node, [(x, True), (ops.concat(parts), False)], allowzero=1)
 
 
 _RULES = {
