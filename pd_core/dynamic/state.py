@@ -212,7 +212,9 @@ class State:
 def state_of(session: Session) -> State:
     """Return the recorded part of a session."""
     if not isinstance(session.recorded, State):
-        session.recorded = State(session)
+        with session.exclusive():  # one for threads that begin at the same time
+            if not isinstance(session.recorded, State):
+                session.recorded = State(session)
     return session.recorded
 
 

@@ -34,11 +34,11 @@ def batch_norm(
 
     The result is scale (x - mu) / sqrt(var + epsilon) + shift; scale, shift, mean and variance
     hold C elements. A training step normalises by the batch's mean and biased variance and stores
-    momentum * old + (1 - momentum) * batch in `mean` and `variance`, two persistent variables, which
-    stay as they are if the batch has no elements; inference normalises by those.
-    use_global_stats=True normalises by the stored statistics in
-    training too, and False by the batch's in inference too. With `pd.distributed.init(
-    sync_batch_norm=True)` the batch is that of all ranks, which have as many rows each.
+    momentum * old + (1 - momentum) * batch in `mean` and `variance`, two persistent variables, if
+    the batch has elements; inference normalises by those. use_global_stats=True normalises by the
+    stored statistics in training too, and False by the batch's in inference too. With
+    `pd.distributed.init(sync_batch_norm=True)` the batch is that of all ranks, which have as many
+    rows each.
     """
     x = constant(x)
     _check_channels(x, scale, shift, mean, variance)

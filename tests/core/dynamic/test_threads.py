@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import pd_core as pd
+from pd_core.dynamic.state import current_state
 from pd_core.run.session import default_session
 
 from ...threads import in_threads
@@ -47,6 +48,13 @@ def test_networks_train_beside_each_other(rng):
     for k in range(3):
         for name, value in final[False][k].items():
             assert np.allclose(value, final[True][k][name], atol=1e-6), (k, name)
+
+
+def test_threads_that_begin_at_once_share_what_is_recorded():
+    for _ in range(100):
+        pd.reset()
+        first, *others = in_threads(lambda _: current_state(), range(3)).values()
+        assert all(state is first for state in others)
 
 
 def test_no_two_draws_are_the_same():
