@@ -15,7 +15,7 @@ def batch_norm(node: Node, inputs: Inputs, context: Context) -> Outputs:
     The variance is that of centred values: E[x²] - E[x]² would cancel where the mean is large.
     """
     x, scale, shift = inputs
-    channels = x.dims[1]
+    channels = int(x.dims[1])
     axes = np.array([0, *range(2, x.rank)])
     column = [1, channels] + [1] * (x.rank - 2)
     if node.attributes.get("synchronized"):
