@@ -50,7 +50,7 @@ def test_networks_train_beside_each_other(rng):
             assert np.allclose(value, final[True][k][name], atol=1e-6), (k, name)
 
 
-def test_threads_that_begin_at_once_share_what_is_recorded():
+def test_threads_that_begin_at_once_share_a_state():
     for _ in range(100):
         pd.reset()
         first, *others = in_threads(lambda _: current_state(), range(3)).values()

@@ -44,7 +44,7 @@ def test_batch_normalization_keeps_its_statistics(kind, rng):
         assert all(np.isfinite(v.val()).all() for v in state)
 
 
-def test_batch_normalization_of_a_batch_that_is_known_to_be_empty():
+def test_a_batch_that_is_known_to_be_empty():
     y = pd.layer.batch_norm(np.zeros((0, 3)), mean="mean", variance="variance")
     pd.eval(pd.SGDOptimizer(0.1).minimize(pd.reduce_sum(y)))
     assert pd.get_variable("mean").val().tolist() == [0, 0, 0]

@@ -127,7 +127,7 @@ def test_layers_of_no_steps(kind, sizes):
     assert not any(g.any() for g in rest[2 * count + 1 :])
 
 
-def test_a_branch_only_where_the_number_of_steps_is_unknown():
+def test_a_branch_only_for_an_unknown_number():
     for steps in (None, 2):
         _, _, targets = loop(one_state, [steps, 2])
         feeds = [v for v in program.feed_slots(targets) if v.is_feed]

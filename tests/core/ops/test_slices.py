@@ -61,7 +61,7 @@ def test_bounds_that_are_written_out(sizes):
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["static", "batch"])
-def test_writes_and_gradients_of_bounds_that_are_written_out(known):
+def test_writes_and_gradients_of_written_bounds(known):
     v, x = pd.Variable([3 if known else None]), numbers(3)
     keys = list(itertools.starmap(slice, itertools.product([None, -5, -1, 2], [None, 0], (-2, 1))))
     check(pd.eval([r for key in keys for r in computed(v, key)], {v: x}), x, keys)
@@ -112,7 +112,7 @@ def test_slices_of_values_at_hand():
                 assert pd.index_update(v, key, 7.0).numpy().tolist() == changed.tolist()
 
 
-def test_a_slice_of_an_imported_model_has_the_bounds_of_onnx():
+def test_an_imported_slice_has_the_bounds_of_onnx():
     """A start before the first element is that element, also where steps go back."""
     text = """<ir_version: 10, opset_import: ["" : 21]>
         f (float[N] x, int64[1] s, int64[1] e, int64[1] a, int64[1] k) => (float[M] y)
