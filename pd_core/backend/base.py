@@ -133,6 +133,12 @@ class Values(Protocol):
     def release(self, variable: Variable) -> Any:
         """Return the value before the last step, which no later step may write to."""
 
+    def kept(self, variable: Variable) -> Any:
+        """Return what is stored of a variable, for `put_back` once `set` has replaced it."""
+
+    def put_back(self, variable: Variable, kept: Any) -> None:
+        """Store again what `kept` returned, be it no value."""
+
 
 class Backend(Protocol):
     """A runtime on a device.

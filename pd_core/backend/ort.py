@@ -208,6 +208,15 @@ class OrtValues:
         self.stamp = object()
         return previous.numpy() if previous is not None and self.kind == "cpu" else previous
 
+    def kept(self, variable: Variable) -> tuple[Any, ...]:
+        """Return what is stored of a variable, for `put_back` once `set` has replaced it."""
+        return tuple(self.buffers.get(variable, (None, None)))
+
+    def put_back(self, variable: Variable, kept: tuple[Any, ...]) -> None:
+        """Store again what `kept` returned, be it no value."""
+        self.buffers.setdefault(variable, [None, None])[:] = kept
+        self.stamp = object()
+
     def pair(self, variable: Variable) -> list[Any]:
         """Return the two buffers of a variable; the second is allocated on the first call."""
         pair = self.buffers.setdefault(variable, [None, None])

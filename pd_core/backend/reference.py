@@ -77,6 +77,17 @@ class HostValues:
         """Return the value before the last step."""
         return self.previous.get(variable)
 
+    def kept(self, variable: Variable) -> tuple[np.ndarray | None, ...]:
+        """Return what is stored of a variable, for `put_back` once `set` has replaced it."""
+        return self.current.get(variable), self.previous.get(variable)
+
+    def put_back(self, variable: Variable, kept: tuple[np.ndarray | None, ...]) -> None:
+        """Store again what `kept` returned, be it no value."""
+        for values, array in zip((self.current, self.previous), kept, strict=True):
+            values.pop(variable, None)
+            if array is not None:
+                values[variable] = array
+
     def update(self, variable: Variable, array: np.ndarray) -> None:
         """Store a value that a step has computed, and keep the one before it."""
         old = self.current.get(variable)

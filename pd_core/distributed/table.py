@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -80,7 +79,6 @@ class ShardedTable:
             process.current().world.divided.add(self)
         self.sent: Counter[str] = Counter()
         self._answer = self.reader(self.shard)
-        self._waiting: WeakKeyDictionary[Session, dict[str, np.ndarray]] = WeakKeyDictionary()
 
     @property
     def name(self) -> str:
@@ -134,10 +132,6 @@ class ShardedTable:
     def _slot(self, dims, dtype, what, kind=Variable):
         slot = kind.of(dims, dtype, f"{self.name}_{what}")
         return supply_by(self, slot) if self.ranks > 1 else slot
-
-    def waiting(self, session: Session) -> dict[str, np.ndarray]:
-        """Return what `load` found of state that is not there yet, by name."""
-        return self._waiting.setdefault(session, {})
 
     # ---- files
 

@@ -20,6 +20,7 @@ from ..graph.errors import ARRAY_ERRORS, DamagedFile, GraphError, ShapeError
 from ..graph.names import names
 from ..graph.variable import static
 from ..run.session import Session
+from ..run.undo import Undo
 
 _FORMAT, _VERSION = "pd.table", 1
 _MANIFEST = "table.json"
@@ -115,13 +116,14 @@ def read_table(table: Any, session: Session, folder: Path) -> None:
         if _manifest(part / _MANIFEST) != content:
             raise DamagedFile(f"{part} was not written together with {folder / _MANIFEST}")
         old.append(part)
+    arrays = {}
     for name in content["parts"]:
         file = _file_of(content["parts"], name)
-        array = _own_rows(table, [_opened(part / file) for part in old], known.get(name))
-        if name in known:
-            session.set(known[name], array, copy=False)
-        else:
-            table.waiting(session)[name] = array
+        arrays[name] = _own_rows(table, [_opened(part / file) for part in old], known.get(name))
+    with Undo(session):
+        for name, v in known.items():
+            session.set(v, arrays.pop(name), copy=False)
+        session.waiting_rows.update(arrays)
 
 
 def _own_rows(table, files, v):

@@ -116,6 +116,10 @@ class State:
             self.session.initialize([v])
             read.__dict__["held"] = self.session.current(v)
 
+    def lost_values(self) -> None:
+        """Forget the plans, which know that their variables had values."""
+        self.plans = Plans(self.session)
+
     def _in_use(self, v):
         """The read of a variable that is about to change, if it is in use; current no more."""
         if v not in self.reads:

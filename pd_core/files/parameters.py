@@ -71,8 +71,7 @@ def load(
     if misfits and strict:
         text = "\n".join([f"load: {os.fspath(path)} does not fit", *misfits.values()])
         raise GraphError(text)
-    for name in fitting:
-        session.set(variables[name], values[name])
+    session.load_values({variables[name]: values[name] for name in fitting})
     return Loaded(
         fitting,
         [name for name in misfits if name not in values],

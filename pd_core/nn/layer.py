@@ -316,8 +316,7 @@ class Layer:
             else:
                 _check_loaded(v.name, array, v.dims)
                 built.append((v, array))
-        for v, array in built:
-            session.set(v, array)
+        session.load_values(dict(built))
         for layer, name, array in later:
             layer._loaded[name] = array
 

@@ -329,8 +329,7 @@ class Module(Layer):
             raise GraphError("\n".join([f"load: {file} does not fit", *misfits.values()]))
         for text in misfits.values():
             warnings.warn(f"load: {text} ({file})", LoadWarning, stacklevel=2)
-        for name in fitting:
-            default_session().set(variables[name], values[name])
+        default_session().load_values({variables[name]: values[name] for name in fitting})
         return state if include_state else {}
 
 

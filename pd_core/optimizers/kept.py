@@ -39,9 +39,10 @@ class KeptTracing(Tracing):
         own = self.scalars if w is None else self.slots.setdefault(w, {})
         if name not in own:
             own[name] = super().state(w, name, dims, dtype, value)
-            key = name if w is None else f"{w.name}/{name}"
-            if key in self.waiting:
-                self._set(key, own[name], self.waiting.pop(key))
+        key = name if w is None else f"{w.name}/{name}"
+        if key in self.waiting:
+            self._set({own[name]: self.waiting[key]})
+            del self.waiting[key]
         return own[name]
 
     def variables(self) -> dict[str, Variable]:
@@ -50,16 +51,15 @@ class KeptTracing(Tracing):
         return slots | self.scalars
 
     def load(self, values: Mapping[str, ArrayLike]) -> None:
-        """Set state by name; what is not there yet waits until it is."""
+        """Set state by name, all of it or nothing; what is not there yet waits until it is."""
         variables = self.variables()
+        self._set({v: values[key] for key, v in variables.items() if key in values})
         self.waiting = {k: v for k, v in values.items() if k not in variables}
-        for key in values.keys() & variables.keys():
-            self._set(key, variables[key], values[key])
 
-    def _set(self, key, variable, value):
+    def _set(self, values):
         session = self._session()
         if session is not None:
-            session.set(variable, value)
+            session.load_values(values)
 
     # ---- the learning rate and other settings
 

@@ -20,3 +20,6 @@ class Recorded(Protocol):
 
     def before_store(self, variable: Variable) -> None:
         """Keep the value that recorded operators read."""
+
+    def lost_values(self) -> None:
+        """Forget which variables have values: some lost theirs."""

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from operator import index
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from ..graph.errors import GraphError, ShapeError
 from ..graph.namespace import persistent_variables
 from ..graph.variable import Variable
+from .states import by_name, each, entries, integer, text
 
 
 def without_shards(variables: Iterable[Variable]) -> list[Variable]:
@@ -29,7 +29,7 @@ def state_of(
 
 def waiting_value(session: Any, v: Variable) -> np.ndarray | None:
     """Return the value that was restored for a variable of this name before there was one."""
-    for waiting in (session.waiting, {} if v.table is None else v.table.waiting(session)):
+    for waiting in (session.waiting, session.waiting_rows):
         if v.name in waiting:
             array = fitting(v, waiting[v.name])
             del waiting[v.name]
@@ -43,24 +43,32 @@ def restorable(
     """Return seed, draws, {Variable: array} and {name of no variable yet: array} of a state.
 
     ShapeError if a variable has another shape or dtype, GraphError if it has sharded tables of
-    which no rows are `stored`, TypeError if it is no state.
+    which no rows are `stored`, ValueError if it is no state.
     """
+    kinds = {"seed": integer, "draws": _draws, "values": by_name(_array), "tables": each(text)}
+    parts = entries("Session.restore", state, kinds, optional=["tables"])
     known_tables = {v.name for v in stored}
-    lacking = [name for name in state.get("tables", ()) if name not in known_tables]
+    lacking = [name for name in parts.get("tables", ()) if name not in known_tables]
     if lacking:
         raise GraphError(
             f"the state is of a session with the sharded tables {', '.join(lacking)}, whose rows "
             "are not in it\n  hint: load() of a table comes before"
         )
-    draws = Counter({int(stream): index(count) for stream, count in state["draws"].items()})
-    values = dict(state["values"])
-    for name, array in values.items():
-        if not isinstance(array, np.ndarray):
-            raise TypeError(f"the value of {name!r} is no array, but {array!r}")
+    values = parts["values"]
     known = {v.name: v for v in persistent_variables() if v.name in values}
     arrays = {v: fitting(v, values[name]) for name, v in known.items()}
     waiting = {name: array for name, array in values.items() if name not in known}
-    return index(state["seed"]), draws, arrays, waiting
+    return parts["seed"], parts["draws"], arrays, waiting
+
+
+def _draws(counts):
+    return Counter({int(stream): integer(n) for stream, n in by_name(integer)(counts).items()})
+
+
+def _array(value):
+    if not isinstance(value, np.ndarray):
+        raise TypeError("not an array")
+    return value
 
 
 def fitting(v: Variable, array: np.ndarray) -> np.ndarray:

@@ -1,6 +1,5 @@
 """Sessions: owners of the values of persistent variables, and evaluation of targets."""
 
-import gc
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -41,8 +40,7 @@ from .restoring import restorable, state_of, waiting_value, without_shards
 from .step import Step, StepCache, recorded_values, step_key
 from .supplied import supplied, values_are_supplied
 from .targets import Targets, computed_variables, flatten, restructure
-
-_COLLECT_BYTES = 1 << 26  # 64 MiB of freed updates
+from .undo import Undo
 
 
 class Session:
@@ -69,6 +67,8 @@ class Session:
         self.check_numerics = check_numerics  # of all evaluations, see `numerics.check_numerics`
         self.draws: Counter[int] = Counter()  # of each stream of random numbers
         self.waiting: dict[str, np.ndarray] = {}  # of variables that `restore` did not find
+        self.waiting_rows: dict[str, np.ndarray] = {}  # the same of sharded tables
+        self.journals: list[Any] = []  # of each `Undo`, of the values before
         self.version = 0  # grows with every change of stored values
         self._counts: Counter[str] = Counter()
         self._values = self.backend.values()
@@ -192,7 +192,7 @@ class Session:
         steps = self._steps if profile is None else profile.steps_of(self)
         step = steps.get(key)
         if step is None:
-            self._collect_garbage()
+            self._steps.collect()
             recorded = recorded_values(fetches, updates, fed)
             programs = None if profile is None else profile.programs(updates)
             step = Step(self.backend, fetches, updates, fed, training, seam, recorded, programs)
@@ -295,16 +295,6 @@ class Session:
         self.initialize([state() for state in step.states])
         step.initialized = True
 
-    def _collect_garbage(self):
-        """Collect the cycles of unreferenced updates, once their slots may hold many bytes.
-
-        Nodes and their outputs refer to each other, and the interpreter runs its collector by the
-        number of objects: it does not know how much device memory hangs on a few of them.
-        """
-        if self._steps.freed_bytes > _COLLECT_BYTES:
-            self._steps.freed_bytes = 0
-            gc.collect()
-
     def _count(self, step, results, steps=1):
         for draw in step.draws:
             if isinstance(draw, int):
@@ -357,6 +347,8 @@ class Session:
     def _store(self, v, array, copy=True, first=False):
         if self.recorded is not None and not first:
             self.recorded.before_store(v)
+        for journal in self.journals:
+            journal.values.setdefault(v, self._values.kept(v))
         self._counts["stored"] += 1
         self.version += 1
         self._values.set(v, array, copy)
@@ -442,9 +434,22 @@ class Session:
             return {v: self._values.numpy(v) for v in self.stored()}
 
     def load_values(self, values: Mapping[Variable, ArrayLike]) -> None:
-        """Store the values {Variable: array}, such as `values()` of another session."""
-        for v, array in values.items():
-            self.set(v, array)
+        """Store the values {Variable: array}, such as `values()` of another session, or none."""
+        with Undo(self):
+            for v, array in values.items():
+                self.set(v, array)
+
+    def put_back(self, kept: Mapping[Variable, Any]) -> None:
+        """Take values back to what a journal has kept of them, or to none."""
+        for v, value in kept.items():
+            if self.recorded is not None and v in self._values:
+                self.recorded.before_store(v)
+            self._values.put_back(v, value)
+        self.version += 1
+        if not all(v in self._values for v in kept):
+            self._drop_steps()  # which know that their variables had values
+            if self.recorded is not None:
+                self.recorded.lost_values()
 
     def state(self) -> dict[str, Any]:
         """Return seed, draws and all stored values by name, for `restore`.
@@ -462,10 +467,11 @@ class Session:
 
         Values belong to the variables of their names; one that does not exist yet takes its value
         when it is first used. ShapeError, and nothing is changed, if a variable has another shape
-        or dtype; GraphError if there is a sharded table whose rows were not loaded before.
+        or dtype; GraphError if there is a sharded table whose rows were not loaded before;
+        ValueError if it is no such state.
         """
         seed, draws, arrays, waiting = restorable(state, self.stored())
-        with self._lock:
+        with Undo(self):
             self._check_open()
             self.seed, self.draws, self.waiting = seed, draws, waiting
             for v, array in arrays.items():
@@ -497,11 +503,12 @@ class Session:
         """Release values and programs; the session cannot be used any more."""
         with self._lock:
             self._values = None
-            self._steps.clear()
-            self.calls.clear()
-            self.checks.clear()
-            self.needs.clear()
+            self._drop_steps()
             self._fetched.clear()
+
+    def _drop_steps(self):
+        for steps in (self._steps, self.calls, self.checks, self.needs):
+            steps.clear()
 
     def _check_open(self):
         if self._values is None:

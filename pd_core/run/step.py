@@ -1,5 +1,6 @@
 """Steps: prepared evaluations of targets, and the cache of them that a session holds."""
 
+import gc
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import partial
@@ -20,6 +21,8 @@ from .programs import ProgramCache, program_cache
 from .structure import Structure
 
 Changes: TypeAlias = dict[Variable, Variable | None]  # new values, None to draw the initial value
+
+_COLLECT_BYTES = 1 << 26  # 64 MiB of freed updates
 
 
 class Step:
@@ -155,6 +158,16 @@ class StepCache:
     def clear(self) -> None:
         """Drop all steps."""
         self.steps.clear()
+
+    def collect(self) -> None:
+        """Collect the cycles of unreferenced updates, once their slots may hold many bytes.
+
+        Nodes and their outputs refer to each other, and the interpreter runs its collector by the
+        number of objects: it does not know how much device memory hangs on a few of them.
+        """
+        if self.freed_bytes > _COLLECT_BYTES:
+            self.freed_bytes = 0
+            gc.collect()
 
 
 def step_key(

@@ -16,6 +16,7 @@ from ..graph.rewrite import substitute
 from ..graph.variable import Variable, static
 from ..importing import ImportedModel
 from ..run.session import Session, default_session
+from ..run.undo import Undo
 from .patterns import select
 
 _LINEAR = ("MatMul", "Gemm", "Conv")
@@ -124,10 +125,11 @@ class LoRA:
         """Add the products to their weights in the session, and set one factor of each to 0."""
         session = session or default_session()
         sums = {n: a.sum(a.weight, self.scale) for n, a in self.adapters.items()}
-        for name, array in session.eval(sums, training=False).items():
-            factor = self.adapters[name].zero_at_first
-            session.set(self.adapters[name].weight, array)
-            session.set(factor, np.zeros(static(factor.dims), factor.dtype))
+        with Undo(session):  # half of it would count a product twice
+            for name, array in session.eval(sums, training=False).items():
+                factor = self.adapters[name].zero_at_first
+                session.set(self.adapters[name].weight, array)
+                session.set(factor, np.zeros(static(factor.dims), factor.dtype))
 
     def save(self, path: str | os.PathLike, session: Session | None = None) -> None:
         """Write the factors alone to a safetensors file, `<weight>.lora_A` and `….lora_B`."""
@@ -151,8 +153,7 @@ class LoRA:
                 raise ShapeError(f"{os.fspath(path)}: {name} is {arrays[name].shape}, not {v!r}")
         if float(metadata.get("alpha", self.alpha)) != self.alpha:
             raise ModelError(f"{os.fspath(path)} has alpha {metadata['alpha']}, not {self.alpha}")
-        for name, v in ours.items():
-            session.set(v, arrays[name])
+        session.load_values({v: arrays[name] for name, v in ours.items()})
 
 
 def _adapted(result, adapter):
