@@ -83,7 +83,8 @@ class HostValues:
 
     def put_back(self, variable: Variable, kept: tuple[np.ndarray | None, ...]) -> None:
         """Store again what `kept` returned, be it no value."""
-        for values, array in zip((self.current, self.previous), kept, strict=True):
+        every: list[Any] = [self.current, self.previous]
+        for values, array in zip(every, kept, strict=True):
             values.pop(variable, None)
             if array is not None:
                 values[variable] = array

@@ -13,6 +13,17 @@ from ..graph.errors import DamagedFile
 from ..graph.variable import Variable
 
 
+def copied(tree: Any) -> Any:
+    """Return a tree with copies of its arrays, and arrays in the place of Variables."""
+    if isinstance(tree, Mapping):
+        return {key: copied(value) for key, value in tree.items()}
+    if isinstance(tree, (list, tuple)):
+        return [copied(value) for value in tree]
+    if isinstance(tree, Variable):
+        return tree.numpy()
+    return tree.copy() if isinstance(tree, np.ndarray) else tree
+
+
 class TreeWriter:
     """Encodes trees as JSON, and collects their arrays in `tensors`.
 

@@ -1,7 +1,6 @@
 """The rings of `Module.fit`: data, and the step as a static graph or as `train_one_batch`."""
 
 from collections.abc import Callable, Mapping, Sequence
-from operator import index
 from typing import Any
 
 import numpy as np
@@ -9,6 +8,7 @@ import numpy as np
 from ..graph.errors import GraphError, NotComputed, ShapeError
 from ..graph.nested import variables_in
 from ..graph.variable import Variable, as_dim, fresh_dim
+from ..run.states import each, integer, maybe
 from ..training import Data, ForwardBackward, RunnerContext
 from ..training.item import Following, Initialize
 from ..training.steps import Step
@@ -116,14 +116,23 @@ class StaticStep(ForwardBackward):
         shapes = [[list(shape) for shape in each] for each in self._built_for]
         return {**super().state(), "shapes": shapes}
 
+    kinds = {**ForwardBackward.kinds, "shapes": each(each(each(maybe(integer))))}
+
     def check(self, state: Mapping[str, Any]) -> None:
         super().check(state)
-        wanted = len(self._built_for[0])
+        first = self._built_for[0]
         for shapes in _state_shapes(state):
-            if len(shapes) != wanted:
+            if len(shapes) != len(first):
                 raise GraphError(
-                    f"Resume: the checkpoint is of batches of {len(shapes)} arrays, not {wanted}"
+                    f"Resume: the checkpoint is of batches of {len(shapes)} arrays, "
+                    f"not {len(first)}"
                 )
+            for name, shape, here in zip(self.source.names, shapes, first, strict=True):
+                if len(shape) != len(here):
+                    raise GraphError(
+                        f"Resume: the checkpoint is of batches with {name} {_text(shape)}, "
+                        f"not {_text(here)}"
+                    )
 
     def restore(self, state: Mapping[str, Any]) -> None:
         # Random draws are named by how often their layers were built: so it is built as often.
@@ -137,10 +146,7 @@ class StaticStep(ForwardBackward):
 
 def _state_shapes(state):
     """The shapes of the graphs of a state, sizes or None."""
-    return [
-        [tuple([None if d is None else index(d) for d in shape]) for shape in each]
-        for each in state["shapes"]
-    ]
+    return [[tuple(shape) for shape in shapes] for shapes in state["shapes"]]
 
 
 def _wider(name, shape, array):

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ..run.states import by_name, each, entries, number
 from ..training import RunnerContext, RunnerItem, TestResult
 from ..training.item import Following
 
@@ -74,5 +75,9 @@ class Recorder(RunnerItem):
 
 
 def _numbers(state):
-    """The numbers of a state, lists of floats by name."""
-    return {str(name): [float(value) for value in values] for name, values in state.items()}
+    """The numbers of a state, lists of floats by name, as long as there were epochs."""
+    found = entries("History", {"numbers": state}, {"numbers": by_name(each(number))})["numbers"]
+    for name, values in found.items():
+        if len(values) > len(found.get("cost", ())):
+            raise ValueError(f"History: {name!r} has {len(values)} epochs, more than cost has")
+    return found

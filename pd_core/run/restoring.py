@@ -9,7 +9,7 @@ import numpy as np
 from ..graph.errors import GraphError, ShapeError
 from ..graph.namespace import persistent_variables
 from ..graph.variable import Variable
-from .states import by_name, each, entries, integer, text
+from .states import array, by_name, each, entries, integer, text
 
 
 def without_shards(variables: Iterable[Variable]) -> list[Variable]:
@@ -31,9 +31,9 @@ def waiting_value(session: Any, v: Variable) -> np.ndarray | None:
     """Return the value that was restored for a variable of this name before there was one."""
     for waiting in (session.waiting, session.waiting_rows):
         if v.name in waiting:
-            array = fitting(v, waiting[v.name])
+            value = fitting(v, waiting[v.name])
             del waiting[v.name]
-            return array
+            return value
     return None
 
 
@@ -45,7 +45,7 @@ def restorable(
     ShapeError if a variable has another shape or dtype, GraphError if it has sharded tables of
     which no rows are `stored`, ValueError if it is no state.
     """
-    kinds = {"seed": integer, "draws": _draws, "values": by_name(_array), "tables": each(text)}
+    kinds = {"seed": integer, "draws": _draws, "values": by_name(array), "tables": each(text)}
     parts = entries("Session.restore", state, kinds, optional=["tables"])
     known_tables = {v.name for v in stored}
     lacking = [name for name in parts.get("tables", ()) if name not in known_tables]
@@ -57,7 +57,7 @@ def restorable(
     values = parts["values"]
     known = {v.name: v for v in persistent_variables() if v.name in values}
     arrays = {v: fitting(v, values[name]) for name, v in known.items()}
-    waiting = {name: array for name, array in values.items() if name not in known}
+    waiting = {name: value for name, value in values.items() if name not in known}
     return parts["seed"], parts["draws"], arrays, waiting
 
 
@@ -65,19 +65,13 @@ def _draws(counts):
     return Counter({int(stream): integer(n) for stream, n in by_name(integer)(counts).items()})
 
 
-def _array(value):
-    if not isinstance(value, np.ndarray):
-        raise TypeError("not an array")
-    return value
-
-
-def fitting(v: Variable, array: np.ndarray) -> np.ndarray:
+def fitting(v: Variable, value: np.ndarray) -> np.ndarray:
     """Return the restored value of a variable, after a check of its shape and dtype.
 
     A part of a sharded table takes its rows of the whole table, which one process has saved.
     """
-    if v.is_shard and array.shape == (v.table.height, *v.dims[1:]):
-        array = v.table.own_part(array)
-    if array.shape != v.dims or array.dtype != v.dtype:
-        raise ShapeError(f"{v!r} cannot take the restored {array.dtype}{list(array.shape)}")
-    return array
+    if v.is_shard and value.shape == (v.table.height, *v.dims[1:]):
+        value = v.table.own_part(value)
+    if value.shape != v.dims or value.dtype != v.dtype:
+        raise ShapeError(f"{v!r} cannot take the restored {value.dtype}{list(value.shape)}")
+    return value

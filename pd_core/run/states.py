@@ -49,8 +49,8 @@ def integer(value: Any) -> int:
 
 def number(value: Any) -> float:
     """Return a number of a state, NaN among them; TypeError for anything else."""
-    array = np.asarray(value)
-    if array.ndim or array.dtype.kind not in "fiu":
+    scalar = np.asarray(value)
+    if scalar.ndim or scalar.dtype.kind not in "fiu":
         raise TypeError("not a number")
     return float(value)
 
@@ -66,6 +66,13 @@ def text(value: Any) -> str:
     """Return a string of a state; TypeError for anything else."""
     if not isinstance(value, str):
         raise TypeError("not a string")
+    return value
+
+
+def array(value: Any) -> np.ndarray:
+    """Return an array of a state; TypeError for anything else."""
+    if not isinstance(value, np.ndarray):
+        raise TypeError("not an array")
     return value
 
 

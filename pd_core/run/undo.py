@@ -76,7 +76,7 @@ class Undo:
             for function in reversed(functions):
                 try:
                     function()
-                except Exception as later:
+                except BaseException as later:  # the first Ctrl-C counts
                     error.add_note(f"  then, as this was taken back: {later!r}")
         finally:
             for journal in reversed(journals):

@@ -23,8 +23,11 @@ from ..files.folders import atomic_folder
 from ..files.tensors import read_tensors, tensor_bytes
 from ..files.tree import TreeReader, TreeWriter
 from ..graph.errors import DamagedFile, GraphError
-from ..graph.site import warn
+from ..graph.site import is_internal, warn
+from ..run.states import STATE_ERRORS
+from ..run.undo import Undo
 from .context import RunnerContext
+from .generators import generators_state, set_generators
 from .item import RunnerItem
 
 _FORMAT = "pd.checkpoint"
@@ -59,11 +62,14 @@ def checkpoint_of(items: Sequence[RunnerItem], context: RunnerContext) -> Checkp
     return Checkpoint(parts, context.batches, context.pass_id)
 
 
-def restore_items(checkpoint: Checkpoint, items: Sequence[RunnerItem], where: str) -> None:
-    """Restore the items of a runner.
+def restore_items(
+    checkpoint: Checkpoint, items: Sequence[RunnerItem], where: str, undo: Undo
+) -> None:
+    """Restore the items of a runner, inside of a `with` that has their sessions.
 
-    GraphError if the checkpoint is of other items, or an item refuses its state, and DamagedFile if
-    that is no state at all; nothing is changed then.
+    GraphError if the checkpoint is of other items, or an item refuses its state or fails, and
+    DamagedFile if that is no state at all. States are checked before the first one is restored;
+    `undo` takes back those that were restored before one that failed.
     """
     by_name = dict(zip(item_names(items), items, strict=True))
     unknown = [name for name in checkpoint.parts if name not in by_name]
@@ -80,11 +86,32 @@ def restore_items(checkpoint: Checkpoint, items: Sequence[RunnerItem], where: st
             f"  hint: it has that of {', '.join(checkpoint.parts)}"
         )
     for name, state in checkpoint.parts.items():
-        with checking(f"{where}: the state of {name}"):
+        with _naming(where, name, by_name[name].check):
             by_name[name].check(state)
+    generators = generators_state()
+    undo.add(lambda: set_generators(generators))
     for name, state in checkpoint.parts.items():
-        with checking(f"{where}: the state of {name}"):
+        with _naming(where, name, by_name[name].undoing):
+            undo.add(by_name[name].undoing())
+        with _naming(where, name, by_name[name].restore):
             by_name[name].restore(state)
+
+
+@contextmanager
+def _naming(where, name, method):
+    """Let errors of a `with` say what failed: an item of ours finds the file wrong."""
+    code = getattr(method, "__code__", None)
+    if code is not None and is_internal[code.co_filename]:
+        with checking(f"{where}: the state of {name}"):
+            yield
+        return
+    try:
+        yield
+    except Exception as error:
+        called = f"{name}.{getattr(method, '__name__', 'restore')}()"
+        raise GraphError(
+            f"{where}: {called} raised {type(error).__name__}: {error}\n  nothing is restored"
+        ) from error
 
 
 @contextmanager
@@ -94,7 +121,7 @@ def checking(what: str, kind: type[ValueError] = DamagedFile) -> Iterator[None]:
         yield
     except (GraphError, DamagedFile):
         raise
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except STATE_ERRORS as error:
         reason = f"{type(error).__name__}: {error}"
         raise kind(f"{what} cannot be restored: {reason}") from error
 

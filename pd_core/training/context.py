@@ -11,6 +11,7 @@ import numpy as np
 from ..graph.errors import GraphError
 from ..graph.variable import Variable
 from ..run.session import Session
+from ..run.undo import Undo
 from .ranks import Ranks
 
 
@@ -105,7 +106,7 @@ class RunnerContext:
     __slots__ = (
         *(f"_{name}" for name, field in vars().items() if isinstance(field, property)),
         *("batch", "costs", "data", "feeds", "forward", "gradients", "parameters", "ranks"),
-        *("runner", "settings", "_deferred", "_metrics", "_session", "__weakref__"),
+        *("runner", "settings", "undo", "_deferred", "_metrics", "_session", "__weakref__"),
     )
     _metrics: Any
     _session: Session | None
@@ -119,6 +120,7 @@ class RunnerContext:
     batch: Any  # what it has read: of this rank
     feeds: Any  # the same as feeds of an evaluation
     forward: Any  # the item that computes, to which updates and metrics attach
+    undo: Undo | None  # of what was restored, until the first pass has begun
 
     def __init__(self) -> None:
         self.pass_id = self.batch_id = -1
@@ -130,7 +132,7 @@ class RunnerContext:
         self.wants_gradients = self.is_in_pass = False
         self.is_pass_over = self.is_stopped = False
         self.parameters, self.costs, self.gradients, self.settings = {}, [], {}, {}
-        self._session = self.ranks = None
+        self._session = self.ranks = self.undo = None
         self.data = self.batch = self.feeds = self.forward = None
         self._deferred: list[tuple[bool, Callable[[], None]]] = []
 

@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Mapping
-from operator import index
 from typing import Any, Literal
 
 from ..graph.errors import GraphError
 from ..optimizers.schedules import ReduceOnPlateau
+from ..run.states import Kind, entries, integer, maybe, number
 from .context import RunnerContext
 from .item import Following, Initialize, RunnerItem
 
@@ -113,15 +113,15 @@ class Watch(Monitor):
     def state(self) -> dict[str, Any]:
         return {"best": self.best, "waited": self.waited}
 
+    # of the state, for `entries`
+    kinds: Mapping[str, Kind] = {"best": maybe(number), "waited": integer}
+
     def check(self, state: Mapping[str, Any]) -> None:
-        _optional_number(state["best"]), index(state["waited"])
+        entries(type(self).__name__, state, self.kinds)
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        self.best, self.waited = _optional_number(state["best"]), index(state["waited"])
-
-
-def _optional_number(value):
-    return None if value is None else float(value)
+        found = entries(type(self).__name__, state, self.kinds)
+        self.best, self.waited = found["best"], found["waited"]
 
 
 def _is_cost(name):
@@ -168,10 +168,8 @@ class ReduceRate(Watch):
     def state(self) -> dict[str, Any]:
         return {**super().state(), "rate_factor": self.context.rate_factor}
 
-    def check(self, state: Mapping[str, Any]) -> None:
-        super().check(state)
-        _optional_number(state["rate_factor"])
+    kinds = {**Watch.kinds, "rate_factor": maybe(number)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         super().restore(state)
-        self.context.rate_factor = _optional_number(state["rate_factor"])
+        self.context.rate_factor = state["rate_factor"]

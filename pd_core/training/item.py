@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from ..files.tree import copied
 from .context import RunnerContext
 
 Following = Callable[[], Any]
@@ -57,4 +58,16 @@ class RunnerItem:
         """
 
     def restore(self, state: Any) -> None:
-        """Go back to what `state` returned; called after all items are initialized."""
+        """Go back to what `state` returned; called after all items are initialized.
+
+        If it raises, everything that was restored is taken back, see `undoing`.
+        """
+
+    def undoing(self) -> Callable[[], Any]:
+        """Return a function that takes back what a `restore` is about to change.
+
+        By default it restores a copy of the state of now. The values of the session, its seed and
+        its draws go back without it.
+        """
+        state = copied(self.state())
+        return lambda: None if state is None else self.restore(state)

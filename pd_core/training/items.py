@@ -1,10 +1,12 @@
 """The rings around a step: where it runs, what is counted."""
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
 from ..graph.errors import GraphError
 from ..run.session import Session, default_session, use_device
+from ..run.states import by_name, entries, flag, integer, maybe, number
 from .context import RunnerContext
 from .item import Following, Initialize, RunnerItem
 
@@ -37,16 +39,19 @@ class Device(RunnerItem):
         return self.context.session.state()
 
     def check(self, state: dict[str, Any]) -> None:
+        self.context.session.check_state(state)
         known = {*state["values"], *state.get("tables", ())}
         lacking = [name for name in self.context.parameters if name not in known]
         if lacking:
             raise GraphError(
                 f"Resume: the checkpoint is of another network, it lacks {', '.join(lacking)}"
             )
-        self.context.session.check_state(state)
 
     def restore(self, state: dict[str, Any]) -> None:
         self.context.session.restore(state)
+
+    def undoing(self) -> Callable[[], Any]:
+        return list  # the session goes back by itself
 
 
 class Counter(RunnerItem):
@@ -95,21 +100,21 @@ class Counter(RunnerItem):
         return {**counts, "test_metrics": self.context.test_metrics}
 
     def check(self, state: dict[str, Any]) -> None:
-        _set_counts(RunnerContext(), state)
+        entries("Counter", state, _KINDS)
 
     def restore(self, state: dict[str, Any]) -> None:
-        _set_counts(self.context, state)
+        counts = entries("Counter", state, _KINDS)
+        # in place: a new dict is a new test to logs
+        self.context.test_metrics.clear()
+        self.context.test_metrics.update(counts.pop("test_metrics"))
+        for name, count in counts.items():
+            setattr(self.context, name, count)
         self._finished = self.context.batch_id
 
 
-_COUNTS = (
-    *("pass_id", "batch_id", "batches", "samples", "pass_batches"),
-    *("is_in_pass", "is_pass_over", "is_stopped"),
-)
-
-
-def _set_counts(context, state):
-    for name in _COUNTS:
-        setattr(context, name, state[name])
-    # in place: a new dict is a new test to logs
-    context.test_metrics.update(state["test_metrics"])
+_COUNTS = {
+    **dict.fromkeys(("pass_id", "batch_id", "batches", "samples"), integer),
+    "pass_batches": maybe(integer),
+    **dict.fromkeys(("is_in_pass", "is_pass_over", "is_stopped"), flag),
+}
+_KINDS = {**_COUNTS, "test_metrics": by_name(number)}

@@ -71,6 +71,7 @@ class Runner:
             self._initializer(0)(self.context)
             self.context.call_deferred()
         except BaseException as error:
+            self._take_back(error)
             self._finalize(error)
             raise
         return self
@@ -110,6 +111,7 @@ class Runner:
         """
         remaining, errors = list(self._entered), []
         self._entered, self._is_open = [], False
+        self.context.undo = None
         ranks = self.context.ranks
         if ranks is not None:
             ranks.close()
@@ -140,7 +142,12 @@ class Runner:
     def run_one_pass(self) -> RunnerContext:
         """Run batches until the data end, an item ends the pass or `context.stop()` was called."""
         context = self._open_context()
-        self._pass_begin()
+        try:
+            self._pass_begin()
+        except BaseException as error:
+            self._take_back(error)
+            raise
+        context.undo = None
         while not (context.is_pass_over or context.is_stopped):
             self._run_one_batch(context)
         self._pass_end()
@@ -172,6 +179,12 @@ class Runner:
         elif context.data is not None:
             context.data.state()  # in which rank 0 gathers the places of all
         save_checkpoint(path, checkpoint, context.ranks)
+
+    def _take_back(self, error):
+        """Take back what was restored for a training that cannot begin."""
+        undo, self.context.undo = self.context.undo, None
+        if undo is not None:
+            undo.run(error)
 
     def _run_one_batch(self, context):
         """Run a batch, or find that the pass is over."""

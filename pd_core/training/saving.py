@@ -11,6 +11,7 @@ from ..distributed import barrier
 from ..files.folders import lock_folder, remove_folder, remove_leftovers
 from ..graph.errors import DamagedFile, GraphError
 from ..graph.site import warn
+from ..run.undo import Undo
 from .checkpoint import (
     Checkpoint,
     CheckpointWarning,
@@ -197,11 +198,14 @@ class Resume(RunnerItem):
         context.after(self._restore)  # when all items are initialized
 
     def _restore(self):
-        found = self._found()
-        if found is not None:
-            self.resumed, checkpoint = found
-            load_tables(self.resumed, self.context.ranks)
-            restore_items(checkpoint, self.context.runner.items, str(self.resumed))
+        found, context = self._found(), self.context
+        if found is None:
+            return
+        path, checkpoint = found
+        with Undo(context.session) as undo:
+            load_tables(path, context.ranks)
+            restore_items(checkpoint, context.runner.items, str(path), undo)
+        self.resumed, context.undo = path, undo
 
     def _found(self):
         """The checkpoint to go on from, on all ranks of a job that which rank 0 finds."""
@@ -222,5 +226,8 @@ class Resume(RunnerItem):
             return self.path, read_checkpoint(self.path)
         found = newest_checkpoint(self.path) if self.path.is_dir() else None
         if found is None and not self.begin:
-            raise FileNotFoundError(f"Resume: there is no checkpoint in {self.path}")
+            raise FileNotFoundError(
+                f"Resume: there is no checkpoint in {self.path}\n"
+                f"  hint: Resume({str(self.path)!r}, begin=True) begins a training if there is none"
+            )
         return found

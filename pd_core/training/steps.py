@@ -1,7 +1,6 @@
 """The rings that compute: costs with their updates, and inference."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from operator import index
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from ..graph.update import Update as Assignments
 from ..graph.update import effects
 from ..graph.variable import Variable
 from ..optimizers.base import Optimizer
+from ..run.states import Kind, by_name, each, entries, integer, number, text
 from .batches import Reader, batch_size_of, reader_of
 from .context import RunnerContext
 from .item import Following, Initialize, RunnerItem
@@ -103,16 +103,15 @@ class Step(RunnerItem):
     def state(self) -> dict[str, Any]:
         return {"sums": self._sums, "samples": self._samples}
 
+    # of the state, for `entries`
+    kinds: Mapping[str, Kind] = {"sums": by_name(number), "samples": integer}
+
     def check(self, state: Mapping[str, Any]) -> None:
-        _step_sums(state)
+        entries(type(self).__name__, state, self.kinds)
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        self._sums, self._samples = _step_sums(state)
-
-
-def _step_sums(state):
-    sums = {str(name): float(total) for name, total in state["sums"].items()}
-    return sums, index(state["samples"])
+        found = entries(type(self).__name__, state, self.kinds)
+        self._sums, self._samples = found["sums"], found["samples"]
 
 
 class ForwardBackward(Step):
@@ -365,7 +364,8 @@ class Update(RunnerItem):
         }
 
     def check(self, state: Mapping[str, Any]) -> None:
-        own = self.state()
+        own, listed = self.state(), each(text)
+        entries("Update", state, {"optimizer": text, "trained": listed, "variables": listed})
         if state["optimizer"] != own["optimizer"]:
             raise GraphError(
                 f"Resume: the checkpoint was trained by {state['optimizer']}, not by "

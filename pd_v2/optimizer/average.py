@@ -6,6 +6,7 @@ import numpy as np
 
 import pd_core as pd
 from pd_core.graph.update import Assignment
+from pd_core.run.states import entries, integer, number
 
 _LEAST = 10000  # batches that a window has at least, unless passes or its maximum are shorter
 _FOLDED = 16384  # so many values are added up before the sum joins the others: float32 has 24 bits
@@ -48,20 +49,26 @@ class Window:
 
     def state(self):
         """Return the counts by name."""
-        return {name: getattr(self, name) for name in _COUNTS}
+        return {name: getattr(self, name) for name in _KINDS}
 
     def check(self, state):
         """Raise an error if a state does not have the counts."""
-        for name in _COUNTS:
-            float(state[name])
+        entries("the averages", state, _KINDS)
 
     def restore(self, state):
         """Go back to a `state`."""
-        for name in _COUNTS:
-            setattr(self, name, state[name])
+        for name, count in entries("the averages", state, _KINDS).items():
+            setattr(self, name, count)
 
 
-_COUNTS = ("longest", "shortest", "updates", "current", "previous", "_in_pass")
+def _length(value):
+    """The batches of a window, perhaps infinitely many."""
+    number(value)
+    return value
+
+
+_COUNTS = ("updates", "current", "previous", "_in_pass")
+_KINDS = {"longest": _length, "shortest": _length, **dict.fromkeys(_COUNTS, integer)}
 
 
 class Average:

@@ -1,11 +1,11 @@
 """Updaters: one trainer's steps, and what is due when batches and passes end."""
 
 from contextlib import nullcontext
-from operator import index
 
 import numpy as np
 
 import pd_core as pd
+from pd_core.run.states import entries, integer, maybe, number
 
 from .average import Average
 from .rule import Rule
@@ -140,22 +140,26 @@ class Updater:
 
     def check(self, state):
         """Raise an error if `restore` would; change nothing."""
-        index(state["samples"]), index(state["pass_id"]), float(state["rate"])
-        float(state["factor"] or 0.0)
+        found = entries("the optimizer", state, _KINDS)
         if self._average is not None:
-            self._average.window.check(state["average"])
+            self._average.window.check(found["average"])
 
     def restore(self, state):
         """Go back to a `state`."""
-        self._samples, self._pass_id = index(state["samples"]), index(state["pass_id"])
-        self._rate = float(state["rate"])
-        self._last_rate, self._factor = np.array(self._rate, np.float32), state["factor"]
+        found = entries("the optimizer", state, _KINDS)
+        self._samples, self._pass_id = found["samples"], found["pass_id"]
+        self._rate, self._factor = found["rate"], found["factor"]
+        self._last_rate = np.array(self._rate, np.float32)
         if self._average is not None:
-            self._average.window.restore(state["average"])
+            self._average.window.restore(found["average"])
 
     def applied(self):
         """A `with` that puts the averages in the place of the parameters, if there are any."""
         return nullcontext() if self._average is None else self._average.applied()
+
+
+_KINDS = {"samples": integer, "pass_id": integer, "rate": number}
+_KINDS |= {"factor": maybe(number), "average": maybe(dict)}
 
 
 def _largest(values, ratio):

@@ -5,6 +5,7 @@ from operator import index
 from pathlib import Path
 
 import pd_core as pd
+from pd_core.run.undo import Undo
 from pd_core.training import RunnerItem, SaveEvery, newest_checkpoint
 from pd_core.training.checkpoint import checking, restore_items
 from pd_core.training.evaluate import every
@@ -108,7 +109,8 @@ class Checkpoint:
         state = self._state_of(step)
         if state is not None:
             self.check(step)
-            with self._checking(step):
+            with self._checking(step), Undo(step.session) as undo:
+                undo.add(step.undoing())
                 step.restore(state)
 
     def check(self, step):
@@ -134,9 +136,11 @@ class Checkpoint:
         self._found = None
 
     def restore_items(self, items):
-        """Restore the items of the call that was going on."""
+        """Restore the items of the call that was going on; return the Undo of that."""
         path, content = self._found
-        restore_items(content, items, str(path))
+        with Undo(*[step.session for step in self.steps]) as undo:
+            restore_items(content, items, str(path), undo)
+        return undo
 
 
 class CallState(RunnerItem):
@@ -152,7 +156,7 @@ class CallState(RunnerItem):
             context.after(self._resume)  # when all items are initialized
 
     def _resume(self):
-        self.checkpoint.restore_items(self.context.runner.items)
+        self.context.undo = self.checkpoint.restore_items(self.context.runner.items)
 
     def check(self, state):
         for step in self.checkpoint.steps:
@@ -161,6 +165,17 @@ class CallState(RunnerItem):
     def restore(self, state):
         self.checkpoint.ended[:] = state["ended"]
         self._restore_trainers()
+
+    def undoing(self):
+        steps = [step.undoing() for step in self.checkpoint.steps]
+        ended = list(self.checkpoint.ended)
+
+        def undo():
+            self.checkpoint.ended[:] = ended
+            for back in steps:
+                back()
+
+        return undo
 
     def _restore_trainers(self):
         for step in self.checkpoint.steps:  # the program may have changed them between the calls

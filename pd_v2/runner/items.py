@@ -3,6 +3,7 @@
 from contextlib import nullcontext
 
 import pd_core as pd
+from pd_core.run.states import maybe
 from pd_core.training import RunnerItem
 from pd_core.training.checkpoint import checking
 from pd_core.training.generators import (
@@ -215,10 +216,16 @@ class TrainNetwork(pd.training.Step):
         state = {**super().state(), "metrics": metrics}
         return {**state, "network": self.step.state()} if self.saves_network else state
 
+    @property
+    def kinds(self):
+        """What is in its state."""
+        kinds = {**super().kinds, "metrics": maybe(list)}
+        return {**kinds, "network": dict} if self.saves_network else kinds
+
     def check(self, state):
+        super().check(state)
         if self.saves_network:
             self.step.check(state["network"], "Resume: the checkpoint")
-        super().check(state)
         if state["metrics"] is not None:
             self.step.new_metrics().restore(state["metrics"])
 
@@ -228,6 +235,18 @@ class TrainNetwork(pd.training.Step):
         super().restore(state)
         if state["metrics"] is not None:
             self.step.pass_metrics.restore(state["metrics"])
+
+    def undoing(self):
+        step, sums, metrics = self.step, super().state(), self.step.pass_metrics.state()
+        network = step.undoing()
+        restore_sums = super().restore
+
+        def undo():
+            network()
+            restore_sums(sums)
+            step.pass_metrics.restore(metrics)
+
+        return undo
 
 
 class ForwardBackward(TrainNetwork):

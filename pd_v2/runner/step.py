@@ -2,12 +2,12 @@
 
 from contextlib import nullcontext
 from math import isfinite
-from operator import index
 from typing import NamedTuple
 
 import numpy as np
 
 import pd_core as pd
+from pd_core.run.states import array, by_name, entries, integer, maybe, text
 
 from .. import event as events
 from .. import settings
@@ -311,9 +311,10 @@ class NetworkStep:
 
     def check(self, state, where):
         """Raise a GraphError if a `state` is not one of the same network."""
-        variables, values = self.variables(), state["values"]
+        found = entries("the step", state, _KINDS)
+        variables, values = self.variables(), found["values"]
         method = None if self.optimizer is None else type(self.optimizer).__name__
-        errors = [] if state["method"] == method else [f"trained by {state['method']}: {method}"]
+        errors = [] if found["method"] == method else [f"trained by {found['method']}: {method}"]
         for name in sorted(variables.keys() | values.keys()):
             here = there = "nothing"
             if name in variables:
@@ -322,24 +323,33 @@ class NetworkStep:
                 there = f"{values[name].dtype}{list(values[name].shape)}"
             errors += [] if here == there else [f"{name} is {there}: {here}"]
         if errors:
-            text = "\n  ".join(errors[:8])
-            raise pd.GraphError(f"{where} is of another network; in it, and here:\n  {text}")
-        index(state["seed"]), _draws(state)
+            listed = "\n  ".join(errors[:8])
+            raise pd.GraphError(f"{where} is of another network; in it, and here:\n  {listed}")
         if self.updater is not None:
-            self.updater.check(state["updater"])
+            self.updater.check(found["updater"])
 
     def restore(self, state):
         """Go back to a `state` of the same network."""
-        session = self.session
-        session.seed = index(state["seed"])
+        session, found = self.session, entries("the step", state, _KINDS)
+        session.seed = found["seed"]
         session.draws.clear()
-        session.draws.update(_draws(state))
-        for name, v in self.variables().items():
-            session.set(v, state["values"][name])
+        session.draws.update(found["draws"])
+        session.load_values({v: found["values"][name] for name, v in self.variables().items()})
         if self.updater is not None:
             self.updater.restore(state["updater"])
 
+    def undoing(self):
+        """Return a function that takes back what `restore` changes outside of the session."""
+        if self.updater is None:
+            return lambda: None
+        state = self.updater.state()
+        return lambda: self.updater.restore(state)
 
-def _draws(state):
+
+def _draws(counts):
     """The numbers of random draws by stream."""
-    return {int(stream): index(count) for stream, count in state["draws"].items()}
+    return {int(stream): n for stream, n in by_name(integer)(counts).items()}
+
+
+_KINDS = {"method": maybe(text), "seed": integer, "draws": _draws, "values": by_name(array)}
+_KINDS["updater"] = maybe(dict)

@@ -7,7 +7,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...graph.errors import ShapeError
+from ...graph.errors import DTypeError, ShapeError
+from ...run.states import entries, text
 
 Option = None | bool | int | float | str
 Sums = dict[str, np.ndarray]
@@ -95,18 +96,26 @@ class Metric(ABC):
         return {"metric": type(self).__name__, "options": {**self.options}, "sums": sums}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go back to what `state` returned; ValueError if that was a metric of other options."""
-        kind, options = state["metric"], dict(state["options"])
+        """Go back to what `state` returned.
+
+        ValueError, and nothing is changed, if that was a metric of other options, or is no state.
+        """
+        found = entries(self.name, state, {"metric": text, "options": dict, "sums": dict})
+        kind, options, given = found["metric"], found["options"], found["sums"]
         if kind != type(self).__name__ or options != self.options:
-            text = ", ".join(f"{key}={value!r}" for key, value in options.items())
-            raise ValueError(f"{self.name}: the state of {kind}({text}) does not fit {self!r}")
+            listed = ", ".join(f"{key}={value!r}" for key, value in options.items())
+            raise ValueError(f"{self.name}: the state of {kind}({listed}) does not fit {self!r}")
         initial = self.initial_sums()
-        if state["sums"].keys() != initial.keys():
+        if given.keys() != initial.keys():
             raise ValueError(
                 f"{self.name}: a state has the sums {', '.join(initial)}, "
-                f"not {', '.join(state['sums'])}"
+                f"not {', '.join(map(str, given))}"
             )
-        sums = {key: self._restored(key, state["sums"][key], initial[key]) for key in initial}
+        sums = {key: self._restored(key, given[key], initial[key]) for key in initial}
+        sizes = {key: _open_sizes(initial[key], a) for key, a in sums.items()}
+        if len(set().union(*sizes.values())) > 1:
+            shapes = ", ".join(f"{key} {sums[key].shape}" for key, found in sizes.items() if found)
+            raise ShapeError(f"{self.name}: sums of one size, not {shapes}")
         self.combined(initial, sums)  # raises if they do not fit, while nothing is lost
         self.reset()
         self.add(sums)
@@ -118,4 +127,11 @@ class Metric(ABC):
             return initial
         if array.ndim != initial.ndim:
             raise ShapeError(f"{self.name}: {key} has {initial.ndim} axes, not {array.ndim}")
+        if array.dtype.kind not in "fiu":
+            raise DTypeError(f"{self.name}: {key} holds {array.dtype} values, which are no sums")
         return array.astype(np.float64 if array.dtype.kind == "f" else np.int64)
+
+
+def _open_sizes(initial, array):
+    """The sizes of a sum along the axes whose size the first batch has told."""
+    return {n for d, n in zip(initial.shape, array.shape, strict=True) if d == 0 and n}

@@ -10,6 +10,7 @@ import pytest
 
 import pd_core as pd
 from pd_core.files.tensors import tensor_bytes
+from pd_core.run.undo import Undo
 from pd_core.training import (
     ArrayReader,
     Checkpoint,
@@ -100,6 +101,11 @@ def reseal_tensors(path, data):
     seal(path, {**content, "files": {TENSORS: said}})
 
 
+def restore(checkpoint, runner, where=""):
+    with Undo(pd.default_session()) as undo:
+        restore_items(checkpoint, runner.items, where, undo)
+
+
 def snapshot(runner):
     """All that a refused checkpoint must not change."""
     context, states = runner.context, [item.state() for item in runner.items[1:]]
@@ -112,7 +118,7 @@ def assert_refused(path, runner, error=(pd.DamagedFile, pd.GraphError)):
     session = pd.default_session()
     values, before = session.state(), snapshot(runner)
     with pytest.raises(error) as caught:
-        restore_items(read_checkpoint(path), runner.items, str(path))
+        restore(read_checkpoint(path), runner, str(path))
     assert_same_state(session.state(), values)
     assert repr(snapshot(runner)) == repr(before)
     return str(caught.value)
@@ -254,8 +260,12 @@ def test_resume_from_the_newest_whole_one(begin, copied):
 
 def test_resume_where_there_is_nothing(tmp_path):
     for path in (tmp_path, tmp_path / "none"):
-        with pytest.raises(FileNotFoundError, match="Resume: there is no checkpoint in"):
+        with pytest.raises(FileNotFoundError) as caught:
             runner_of([*items(), Resume(path)]).__enter__()
+        assert str(caught.value) == (
+            f"Resume: there is no checkpoint in {path}\n"
+            f"  hint: Resume({str(path)!r}, begin=True) begins a training if there is none"
+        )
         pd.reset(seed=0)
         with runner_of([*items(), Resume(path, begin=True)]) as runner:
             assert runner.context.batches == 0
@@ -383,7 +393,7 @@ def accepts(path, runner):
         assert str(path) in str(error)
         return False
     try:
-        restore_items(found, runner.items, str(path))
+        restore(found, runner, str(path))
     except (pd.DamagedFile, pd.GraphError):
         return False
     return True
@@ -416,7 +426,7 @@ def test_mutants_of_the_state(number, seed, copied, runner):
             if accepts(path, runner):
                 taken += 1
                 run_a_pass(runner)
-                restore_items(good, runner.items, "")
+                restore(good, runner)
                 runner.items[2]._resumed = None
                 values, before = session.state(), repr(snapshot(runner))
             else:
