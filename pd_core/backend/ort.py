@@ -11,8 +11,8 @@ import numpy as np
 import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as errors
 
-from ..graph.errors import BackendError
-from ..graph.site import Site
+from ..graph.errors import BackendError, DTypeError
+from ..graph.site import Site, site_text
 from ..graph.variable import Variable, static
 from .base import NO_SEAM, Graph, Seam, SeamExchange
 from .bound import Bound
@@ -253,6 +253,8 @@ class OrtProgram:
                 without = unwanted_optimizers(part.op_types, device)
                 model = part.model.SerializeToString()
                 self.sessions.append(open_session(model, device, without=without, plan=plan))
+            except errors.NotImplemented as error:
+                raise _without_kernel(self.traced(error, number)) from error
             except Exception as error:
                 raise self.traced(error, number) from error
             del part.model  # the session has a copy
@@ -271,6 +273,17 @@ class OrtProgram:
                 place = names.index(name)
                 return BackendError(text, name, sites[place][1], (number, place))
         return BackendError(text)
+
+
+def _without_kernel(error: BackendError) -> Exception:
+    """The error of an operator that has no kernel, in words of ours."""
+    if error.operator is None:
+        return error
+    return DTypeError(
+        f"{error.operator}: ONNX Runtime has no kernel for its element types"
+        f"\n  node   {error.operator}, built at {site_text(error.site)}"
+        "\n  hint: pd.cast() its inputs, to float32 for example"
+    )
 
 
 class OrtExecutable:

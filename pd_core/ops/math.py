@@ -196,9 +196,9 @@ def atan2(y: Operand, x: Operand) -> Variable:
     y, x = (constant(v) for v in match_dtypes(y, x))
     # not abs(): its derivative at 0 is 0, and that of the angle is not
     width, height = where(x < 0.0, -x, x), where(y < 0.0, -y, y)
-    steep = height > width
+    steep = logical_not(height <= width)  # of a NaN, too, which the quotient then passes on
     longer, shorter = where(steep, height, width), where(steep, width, height)
-    origin = equal(longer, 0.0)
+    origin = logical_and(equal(height, 0.0), equal(width, 0.0))
     angle = atan(where(origin, 0.0, shorter) / where(origin, 1.0, longer))
     angle = where(steep, math.pi / 2 - angle, angle)
     angle = where(x < 0.0, math.pi - angle, angle)

@@ -198,6 +198,12 @@ def mean(*xs: Variable) -> Variable:
     return total / float(len(xs))
 
 
+def log_softmax(x: Variable, axis: int = -1) -> Variable:
+    """x - ln(sum(e^x)) along an axis, without overflow."""
+    centred = x - ops.reduce_max(x, [axis], keep_dim=True)
+    return centred - ops.log(ops.reduce_sum(ops.exp(centred), [axis], keep_dim=True))
+
+
 def hardmax(x: Variable, axis: int = -1) -> Variable:
     """1 at the first maximum along an axis, 0 elsewhere."""
     axis %= x.rank
@@ -223,6 +229,7 @@ FUNCTIONS: dict[str, Callable[..., Variable]] = {
     "HardSwish": hard_swish,
     "Hardmax": hardmax,
     "LeakyRelu": leaky_relu,
+    "LogSoftmax": log_softmax,
     "Mean": mean,
     "Mish": mish,
     "PRelu": prelu,

@@ -11,9 +11,11 @@ from ...graph.node import Node
 
 Types = dict[str, np.dtype]  # element types by type variable (`T`) of an operator's schema
 
-# Kernels that are registered for float64, and compute something else: LSTM and GRU throw, the
-# others round to float32.
-_NOT_DOUBLE = frozenset({"LSTM", "GRU", "DFT"})
+# Kernels that are registered for float64, and compute something else: LSTM and GRU throw, DFT
+# rounds to float32, and LogSoftmax of a NaN is a number.
+_NOT_DOUBLE = frozenset({"LSTM", "GRU", "DFT", "LogSoftmax"})
+_SCATTERED = frozenset({"ScatterElements", "ScatterND"})  # whose reductions throw in halves
+_HALVES = ("float16", "bfloat16")
 
 
 def lacking(node: Node, opset: int) -> Types:
@@ -24,6 +26,9 @@ def lacking(node: Node, opset: int) -> Types:
     """
     if node.domain or node.blocks:
         return {}
+    if node.op_type in _SCATTERED and str(node.outputs[0].dtype) in _HALVES:
+        reduced = node.attributes.get("reduction", "none") != "none"
+        return {"T": node.outputs[0].dtype} if reduced else {}
     key = node.op_type, opset, _numbers(node.inputs), _numbers(node.outputs)
     found = _known.get(key)
     if found is None:

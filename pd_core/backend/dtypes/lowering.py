@@ -15,7 +15,7 @@ from ...graph.inference import OPSET
 from ...graph.node import Node, ancestors, apply
 from ...graph.rewrite import rewrite
 from ...graph.site import site_text
-from ...graph.variable import Inputs, Variable, describe
+from ...graph.variable import Inputs, Variable, constant, describe
 from ..passes.context import Context
 from ..passes.identities import without_identities
 from . import double, images, matrices, spectra, windows
@@ -109,13 +109,21 @@ def _formula(node: Node, inputs: Inputs, opset: int, types: Types) -> Outputs:
 
 
 def _in_any_type(node: Node, inputs: Inputs, opset: int, types: Types) -> Outputs:
-    """Compute an operator that moves elements by others, in any element type, or return None."""
-    y = _MOVES[node.op_type](node, inputs) if node.op_type in _MOVES else None
+    """Compute an operator by others that are alike in all element types, or return None."""
+    y = _ALIKE[node.op_type](node, inputs) if node.op_type in _ALIKE else None
     return None if y is None else [y]
 
 
 def _det(node, inputs):
     return matrices.det(*inputs)
+
+
+def _prelu(node, inputs):
+    return double.prelu(*inputs)
+
+
+def _relu(node, inputs):
+    return ops.maximum(inputs[0], constant(0, inputs[0].dtype))
 
 
 def _nonzero(node, inputs):
@@ -166,8 +174,10 @@ SHAPED: dict[str, Callable[[Node, Inputs], Variable | None]] = {
     "DFT": spectra.dft,
     "Det": _det,
 }
-_MOVES: dict[str, Callable[[Node, Inputs], Variable | None]] = {
+_ALIKE: dict[str, Callable[[Node, Inputs], Variable | None]] = {
     "NonZero": _nonzero,
+    "PRelu": _prelu,
+    "Relu": _relu,
     "OneHot": _one_hot,
     "DepthToSpace": _depth_to_space,
     "SpaceToDepth": _space_to_depth,

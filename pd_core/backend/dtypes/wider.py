@@ -65,7 +65,7 @@ def in_wider(node: Node, inputs: Inputs, opset: int, lacking: Types) -> list[Var
 def _candidates(node: Node, dtype: np.dtype) -> Iterator[np.dtype]:
     """The element types in which an operator gives what it would give in this one."""
     name, kind = str(dtype), _kind(node)
-    if name == "bfloat16":
+    if name in ("bfloat16", "float16"):
         yield np.dtype(np.float32)
     elif kind is not None and not (name == "uint64" and kind is COUNTING):
         yield from map(np.dtype, _WIDER.get(name, ()))

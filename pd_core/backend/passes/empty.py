@@ -106,6 +106,18 @@ def _chosen(node, predicate, run, nothing):
     return retyped(results, [y.dims for y in node.outputs])
 
 
+def places_along(node: Node, inputs: Inputs, context: Context) -> Outputs:
+    """Count the axis of an ArgMax or ArgMin from the front.
+
+    From the end, ONNX Runtime 1.31 gives the shape of x itself where x is empty.
+    """
+    (x,), axis = inputs, node.attributes.get("axis", 0)
+    if axis >= 0 or _has_elements(x):
+        return None
+    changed = {**node.attributes, "axis": axis + x.rank}
+    return (apply(node.op_type, x, known=node.outputs[0].dims, **changed),)
+
+
 def operands_in_order(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Transpose the operands of an Einsum before it, so that their letters are in one order.
 

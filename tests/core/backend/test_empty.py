@@ -81,3 +81,11 @@ def test_a_branch_only_where_a_size_is_unknown(dims):
     graph = program.build(list(outputs), [], [x], False, {})
     found = [node.op_type for node in ancestors(for_device(graph, CPU).outputs)]
     assert found.count("If") == (None in dims)  # one, whose outputs all are read
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (0, 3, 4), (2, 0, 4)])
+def test_places_of_maxima_of_nothing_have_their_shape(shape):
+    x, a = pd.Variable([None] * len(shape)), np.zeros(shape, np.float32)
+    ys = [f(x, -1, keep_dim=keep) for f in (pd.arg_max, pd.arg_min) for keep in (False, True)]
+    shapes = [y.shape for y in pd.eval(ys, {x: a})]
+    assert shapes == [shape[:-1], (*shape[:-1], 1)] * 2

@@ -38,3 +38,16 @@ def test_gradient_of_atan2_on_axes_and_diagonals():
     np.testing.assert_allclose(dx, -points[0] / squares, rtol=1e-6)
     origin = {y: np.zeros(1, "float32"), x: np.zeros(1, "float32")}
     assert pd.eval([pd.atan2(y, x), *gradients], feeds=origin) == [0, 0, 0]
+
+
+def test_atan2_and_log_softmax_of_nan():
+    y, x = pd.Variable([None]), pd.Variable([None])
+    nan = np.nan
+    got = pd.eval(pd.atan2(y, x), {y: [nan, nan, nan, 0, 1], x: [0, 1, nan, nan, nan]})
+    assert np.isnan(got).all()
+    for dtype in ("float32", "float64"):
+        z = pd.Variable([None, 3], dtype=dtype)
+        logits = np.array([[nan, 1, 2], [0, 1, 2]], dtype)
+        cost = pd.softmax_cross_entropy(z, np.array([1, 1]))
+        for value in pd.eval([pd.log_softmax(z), cost], {z: logits}):
+            assert np.isnan(value[0]).all() and np.isfinite(value[1]).all()

@@ -79,3 +79,51 @@ def test_newer_operators_are_looked_up_in_their_opset():
     assert y.node.opset > OPSET
     assert lacking(y.node, CEILING) == {}
     np.testing.assert_allclose(pd.eval(y, {x: np.ones((2, 3))}), np.ones((2, 3)), rtol=1e-5)
+
+
+def test_reductions_of_scattered_halves():
+    x = pd.Variable([2, 2], dtype="float16")
+    y = pd.index_add(x, np.s_[:, [0, 0]], pd.full([2, 2], 0.5, "float16"))
+    (slope,) = pd.gradients(pd.reduce_sum(y * y), [x])
+    got = pd.eval([y, slope], {x: np.ones((2, 2), np.float16)})
+    np.testing.assert_array_equal(got, [[[2, 1]] * 2, [[4, 2]] * 2])
+    assert got[0].dtype == np.float16
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_activations_of_integers(dtype):
+    k = pd.Variable([3], dtype=dtype)
+    a = np.array([-3, 0, np.iinfo(dtype).max], dtype)
+    got = pd.eval([pd.relu(k), pd.prelu(k, pd.full([1], 2, dtype))], {k: a})
+    np.testing.assert_array_equal(got, [np.maximum(a, 0), np.where(a < 0, 2 * a, a)])
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int16", "uint16", "uint32", "uint64", "float16"])
+def test_elements_are_moved_in_every_type(dtype):
+    """By other types that have a place for each number: uint64 by int64, bool by uint8, …"""
+    low, high = (0, 1) if dtype == "bool" else (0, 60000)
+    if dtype == "uint64":
+        high = 2**64 - 1
+    a = np.array([[low, high], [high, low]], dtype)
+    x, flag = pd.Variable([2, 2], dtype=dtype), np.array([True, False])
+    ys = [pd.where(flag, x, pd.transpose(x)), pd.pad(x, [0, 1], [0, 0]), pd.tril(x)]
+    ys.append(pd.depth_to_space(pd.reshape(x, [1, 4, 1, 1]), 2))
+    wanted = [
+        np.where(flag, a, a.T),
+        np.pad(a, ((0, 0), (1, 0))),
+        np.tril(a),
+        a.reshape(1, 1, 2, 2),
+    ]
+    for got, want in zip(pd.eval(ys, {x: a}), wanted, strict=True):
+        np.testing.assert_array_equal(got, want)
+        assert got.dtype == dtype
+
+
+def test_the_order_of_large_unsigned_integers():
+    x = pd.Variable([4], dtype="uint64")
+    a = np.array([2**63, 1, 2**64 - 1, 2**53 + 1], np.uint64)
+    values, places = pd.top_k(x, 4)
+    got = pd.eval([pd.reduce_max(x), pd.reduce_min(x), values, places], {x: a})
+    assert got[0] == a.max() and got[1] == 1
+    np.testing.assert_array_equal(got[2], np.sort(a)[::-1])
+    np.testing.assert_array_equal(a[got[3]], got[2])
