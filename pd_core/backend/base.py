@@ -127,6 +127,9 @@ class Values(Protocol):
     def numpy(self, variable: Variable) -> np.ndarray:
         """Return a copy of the value on the host."""
 
+    def view(self, variable: Variable) -> np.ndarray:
+        """Return the value to be read until the next step, without a copy if it is on the host."""
+
     def before(self, variable: Variable) -> np.ndarray | None:
         """Return a copy of the value before the last step that wrote it; None if it is not kept."""
 

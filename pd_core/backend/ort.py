@@ -194,7 +194,12 @@ class OrtValues:
 
     def numpy(self, variable: Variable) -> np.ndarray:
         """Return a copy of the value on the host."""
-        return np.array(self.buffers[variable][0].numpy())
+        return np.array(self.view(variable))
+
+    def view(self, variable: Variable) -> np.ndarray:
+        """Return the value to be read until the next step, without a copy if it is on the host."""
+        array: np.ndarray = self.buffers[variable][0].numpy()
+        return array
 
     def before(self, variable: Variable) -> np.ndarray | None:
         """Return a copy of the value before the last step that wrote it; None if it is not kept."""

@@ -55,7 +55,7 @@ class HostValues:
         """Return the variables that have a value."""
         return list(self.current)
 
-    def get(self, variable: Variable) -> np.ndarray:
+    def view(self, variable: Variable) -> np.ndarray:
         """Return the value itself, not a copy."""
         return self.current[variable]
 
@@ -146,7 +146,7 @@ class ReferenceExecutable:
                 exchange.start({k: handed[k] for k in self.program.seam if k in handed})
             inputs: dict[str, Any] = {name: feeds[k] for k, name in part.feeds}
             inputs |= {name: handed[k] for k, name in part.given}
-            inputs |= {name: values.get(self.states[k]()) for k, name in part.states}
+            inputs |= {name: values.view(self.states[k]()) for k, name in part.states}
             if part.seed is not None:
                 inputs[part.seed] = seed
             names = [name for _, name in (*part.fetches, *part.hands, *part.updates)]

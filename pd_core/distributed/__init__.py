@@ -1,6 +1,6 @@
 """Data-parallel training on MPI: each rank has a part of the data, all have the same parameters."""
 
-from .collectives import allgather, allreduce, broadcast, no_sync, set_batch_size
+from .collectives import allgather, allreduce, broadcast, compare, no_sync, set_batch_size
 from .empty import empty_step
 from .process import (
     barrier,
@@ -20,6 +20,7 @@ __all__ = [
     "allreduce",
     "barrier",
     "broadcast",
+    "compare",
     "empty_step",
     "init",
     "is_initialized",

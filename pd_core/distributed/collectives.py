@@ -42,6 +42,17 @@ def broadcast(variables: Iterable[Variable] | None = None, root: int = 0) -> Non
         session.set(v, array)
 
 
+def compare(variables: Iterable[Variable] | None = None) -> None:
+    """Check that all ranks have the same values of persistent variables, all bytes of them.
+
+    By default of all that training steps of the default session keep the same: parameters, slots,
+    counters. GraphError on all ranks that names variables, ranks and values. All ranks call it.
+    """
+    part = current().of(default_session())
+    if part is not None:
+        part.compare(None if variables is None else list(variables), "compare()")
+
+
 def allreduce(array: ArrayLike, op: str = "sum") -> np.ndarray:
     """Return the sum, mean or maximum over the ranks of arrays of one shape and dtype.
 

@@ -3,27 +3,33 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet, ref
 
 import numpy as np
 
 from ..graph.errors import GraphError
-from ..graph.node import ancestors
 from ..graph.update import Update
 from ..graph.variable import Variable, static
 from ..run.exchange import Gradients
 from ..run.session import Session
 from .buffers import WHAT, Buffer
+from .comparison import Comparison, differences, digest_of, entry_of
 from .overlap import Overlap
+from .program import described
 from .recovery import RankLost
 from .rows import gather_rows, join_rows
 from .table_routes import sum_at_owners
-from .world import STEP, SUM, Description, World
+from .world import COMPARE, NUMBER, STEP, SUM, Description, World
 
-_UNSEEN, _LATE = 1, 2  # flags: variables not compared yet; their gradients are computed already
+# Flags: variables not compared yet; their gradients are computed already; compare all
+_UNSEEN, _LATE, _ALL = 1, 2, 4
+_NUMBER = Description(["a number"])
 NO_BATCH = -1.0  # the weight of a rank in an empty step
+_HINT = (
+    "  hint: all ranks set, load and assign the same values; pd.distributed.broadcast() gives them "
+    "those of rank 0"
+)
 _GOLDEN = 0x9E3779B9  # 2^32 / golden ratio: seeds of neighbouring ranks are far apart
 
 
@@ -37,6 +43,7 @@ class Settings:
     own_draws: bool = True
     divisions: int = 1
     sync_batch_norm: bool = False
+    check_every: int | None = 100
 
     def wire(self, dtype: np.dtype) -> np.dtype | None:
         """Return the dtype in which values of a dtype travel, None for their own."""
@@ -52,13 +59,15 @@ class Settings:
 class RankExchange:
     """The exchange of this process with the other ranks.
 
-    `samples` is the weight of its gradients in means, None for equal ones.
+    `samples` is the weight of its gradients in means, None for equal ones. With `compares_all` the
+    ranks compare all values in the next step.
     """
 
     def __init__(self, world: World, settings: Settings):
         self.world, self.settings = world, settings
         self.accumulating = False
         self.samples: float | None = None
+        self.compares_all = False
         self._buffers: dict[Any, Buffer] = {}  # of `sum`, by ranks, dtype and shape
         self._sessions: WeakKeyDictionary[Any, SessionExchange] = WeakKeyDictionary()
 
@@ -77,6 +86,18 @@ class RankExchange:
         if not self.settings.own_draws or own == 0:
             return seed
         return (seed + own * _GOLDEN) % 2**32
+
+    def mean(self, number: float) -> float:
+        """Return the mean over the ranks of a number that decides for all of them.
+
+        Of equal numbers it is that number.
+        """
+        if self.world.size == 1:
+            return number
+        weights = self.world.meet(NUMBER, _NUMBER, number).weights
+        every = np.array([weights[i] for i in self.world.ids])
+        same = np.isnan(every).all() or (every == every[0]).all()
+        return number if same else float(every.sum() / len(every))
 
     def sum(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Return the sums over the ranks of arrays in the middle of a program."""
@@ -133,13 +154,15 @@ class RankExchange:
 
 
 class SessionExchange:
-    """The part of one session: what it has accumulated, and which variables were compared."""
+    """The part of one session: what it has accumulated, and when its variables were compared."""
 
     def __init__(self, process: RankExchange, session: Session):
         self.process = process
         self._session: Any = ref(session)
         self.accumulated: Gradients = {}
-        self._seen: WeakSet[Variable] = WeakSet()
+        # the count of changes of the session when a variable was last known to be equal everywhere
+        self._seen: WeakKeyDictionary[Variable, int] = WeakKeyDictionary()
+        self._own: WeakSet[Variable] = WeakSet()  # those that each rank has of its own
         self._plans: WeakKeyDictionary[Any, Plan] = WeakKeyDictionary()
         self._plan: Plan | None = None
         self._weights: dict[int, float] = {}
@@ -175,28 +198,33 @@ class SessionExchange:
         step: Any,
         updates: Sequence[Update],
         gradients: Mapping[Variable, Any],
+        fed: Mapping[Variable, Any],
         computed: bool,
     ) -> None:
         """Meet the other ranks before a step: it is the same on all, and so are its variables."""
-        world = self.process.world
+        process, world, session = self.process, self.process.world, self._session()
         plan = self._plans.get(step)
         if plan is None:
-            plan = self._plans[step] = Plan(self.process, self._empty or updates, gradients)
-        samples = self.process.samples
+            updates = self._empty or updates
+            plan = self._plans[step] = Plan(process, updates, gradients, fed, self._own)
+        samples = process.samples
         if self._empty and not self.accumulated:
             samples = NO_BATCH
-        flags = 0
-        if not plan.compared and any(v not in self._seen for v in plan.states()):
+        flags = _ALL if process.compares_all else 0
+        if not plan.compared and any(v not in self._seen for v in plan.comparison.states):
             is_late = (computed and not self._empty) or self.accumulated
-            flags = _UNSEEN | (_LATE if is_late else 0)
-        self._weights, flags = world.meet(
-            STEP,
-            plan.description,
-            np.nan if samples is None else samples,
-            flags,
-        )
+            flags |= _UNSEEN | (_LATE if is_late else 0)
+        every, values = process.settings.check_every, 0
+        if every is not None:
+            values = plan.comparison.digest(session, self._seen, fed, every)
+        weight = np.nan if samples is None else samples
+        self._weights, flags, agree = world.meet(STEP, plan.description, weight, flags, values)
         if flags & _UNSEEN:
-            self._synchronize(plan.states(), bool(flags & _LATE))
+            self._synchronize(plan.comparison, bool(flags & _LATE))
+        if not agree or flags & _ALL:
+            self._compare(plan.comparison, fed)
+        plan.comparison.agreed(session, self._seen, None if agree else every)
+        process.compares_all = False
         plan.prepare()
         plan.compared, self._plan = True, plan
 
@@ -218,25 +246,50 @@ class SessionExchange:
         own = self.accumulated
         return {w: _added(own[w], g) if w in own else g for w, g in gradients.items()}
 
-    def _synchronize(self, variables, late):
-        """Give all ranks the values of rank 0; GraphError if gradients of others are computed."""
+    def _synchronize(self, comparison, late):
+        """Give all ranks the values that rank 0 has of what they have not compared before.
+
+        GraphError if gradients of others are computed.
+        """
         world, session = self.process.world, self._session()
-        what = "the initial values of a training step"
-        session.initialize(variables)
-        digests = [blake2b(session.current(v).tobytes(), digest_size=8).digest() for v in variables]
-        own = np.frombuffer(b"".join(digests), np.int64)
-        every = world.recovering(lambda: world.gather(own, what))
-        differ = [v for v, column in zip(variables, every.T, strict=True) if np.ptp(column)]
-        if differ and late:
-            names = ", ".join(v.name for v in differ[:3])
+        what, states = "the initial values of a training step", comparison.states
+        session.initialize(states)
+        digests = [digest_of(session.current(v, copy=False)) for v in states]
+        own = np.array([digests, [v in self._seen for v in states]], np.int64)
+        every = world.recovering(lambda: world.gather(own.reshape(-1), what))
+        every = every.reshape(-1, *own.shape)
+        differ = (every[:, 0] != every[0, 0]).any(0) & ~every[:, 1].all(0)
+        differing = [v for v, differs in zip(states, differ, strict=True) if differs]
+        if differing and late:
+            names = ", ".join(v.name for v in differing[:3])
             raise GraphError(
                 f"the values of {names} are not the same on all ranks, and gradients were computed "
                 "from them already\n  hint: pd.distributed.broadcast() before the first step "
                 "inside pd.guard() or no_sync()"
             )
-        for v, array in zip(differ, send_values(world, session, differ, 0, what), strict=True):
+        sent = send_values(world, session, differing, 0, what)
+        for v, array in zip(differing, sent, strict=True):
             session.set(v, array)
-        self._seen.update(variables)
+        self._seen.update(dict.fromkeys(states, session.touched.count))
+
+    def _compare(self, comparison, fed):
+        """Check that ranks have the same values in a step."""
+        entries = comparison.entries(self._session(), self._seen, fed)
+        self._raise("a training step", differences(self.process.world, entries, WHAT))
+
+    def compare(self, variables: Sequence[Variable] | None, what: str) -> None:
+        """Check that ranks have the same values of variables, by default of all compared before."""
+        world, session = self.process.world, self._session()
+        world.meet(COMPARE, Description([what]))
+        if variables is None:
+            variables = [v for v in list(self._seen) if v not in self._own]
+        session.initialize(variables)
+        entries = {v.name: entry_of(session, self._seen, v) for v in variables}
+        self._raise(what, differences(world, entries, what))
+
+    def _raise(self, what, lines):
+        if lines:
+            raise GraphError("\n".join([f"{what}: the ranks disagree", *lines, _HINT]))
 
 
 def send_values(
@@ -256,15 +309,21 @@ def send_values(
 
 
 class Plan:
-    """The exchange of one step: its description, its buffers, and the variables that it reads."""
+    """The exchange of one step: its description, what is compared in it, and its buffers."""
 
     def __init__(
-        self, process: RankExchange, updates: Sequence[Update], gradients: Mapping[Variable, Any]
+        self,
+        process: RankExchange,
+        updates: Sequence[Update],
+        gradients: Mapping[Variable, Any],
+        fed: Mapping[Variable, Any],
+        own: WeakSet[Variable],
     ):
-        self.process = process
+        self.process, options = process, process.settings
         self.compared = False  # whether the ranks have compared all of its variables
-        self._states = [ref(v) for v in _states(updates)]
-        self.description = Description(_lines(updates, gradients, process.settings))
+        is_exact = options.check_every is not None
+        self.description = described(updates, gradients, str(options), is_exact)
+        self.comparison = Comparison(updates, gradients, fed, own)
         by_rows = [w for w, g in gradients.items() if isinstance(g, tuple)]
         self.sparse = [ref(w) for w in by_rows if not w.is_shard]
         self.sharded = [ref(w) for w in by_rows if w.is_shard]
@@ -277,11 +336,6 @@ class Plan:
         self.dense: list[tuple[list[Any], Buffer]] = []
         self._overlap: Overlap | None = None
         self._started: set[Variable] = set()
-
-    def states(self) -> list[Variable]:
-        """Return the persistent variables that the step reads or writes."""
-        states = [state() for state in self._states]
-        return [v for v in states if v is not None]
 
     def prepare(self) -> None:
         """Make the buffers for the ranks of the world, which are fewer after some were lost."""
@@ -363,48 +417,6 @@ class Plan:
         world, sent = self.process.world, w.table.sent
         rows, values = sum_at_owners(world, pair, factor, wire, WHAT, sent)
         return rows // world.size, values
-
-
-def _states(updates):
-    """The persistent variables that training steps read or write, in the order of the graph.
-
-    They have one value on all ranks: rows of sharded tables, with their slots, are left out.
-    """
-    assignments = [a for u in updates if u.gradients for a in u.assignments]
-    states: dict[Variable, None] = {}
-    for node in ancestors([a.value for a in assignments]):
-        for x in node.inputs:
-            origin = x if x is None or x.source is None else x.source
-            if origin is not None and origin.is_persistent:
-                states[origin] = None
-    states.update(dict.fromkeys(a.variable for a in assignments))
-    return [v for v in states if not v.is_shard]
-
-
-def _lines(updates, gradients, settings):
-    """Lines that are the same on ranks that may exchange their gradients."""
-    lines = [str(settings)]
-    for number, (w, g) in enumerate(gradients.items()):
-        form = "rows of " if isinstance(g, tuple) else ""
-        form = form if not w.is_shard else "rows of the sharded table "
-        lines.append(f"gradient {number} of {form}{w.name}: {w.dtype}{list(w.dims)}")
-    lines.append(f"no gradient {len(gradients)}")  # another rank may have one
-    seam = [v for g in gradients.values() for v in (g if isinstance(g, tuple) else (g,))]
-    backward = ancestors(seam)
-    # sizes that are not known before a batch comes may be others on each rank
-    feeds = dict.fromkeys(
-        x for node in backward for x in node.inputs if x is not None and x.is_feed
-    )
-    for number, x in enumerate(feeds):
-        lines.append(f"feed {number}: {x.dtype}{list(x.shape)}")
-    lines.append(f"no feed {len(feeds)}")
-    # the backward pass first: a difference there is what a user recognizes
-    for number, node in enumerate(backward):
-        lines.append(f"operator {number} of the gradients: {node.op_type}")
-    values = [a.value for u in updates if u.gradients for a in u.assignments]
-    for number, node in enumerate(ancestors(values, seam)):
-        lines.append(f"operator {number} of the update: {node.op_type}")
-    return lines
 
 
 def _copy(gradient):

@@ -40,6 +40,7 @@ def init(
     divisions: int = 1,
     sync_batch_norm: bool = False,
     on_failure: str | None = None,
+    check_every: int | None = 100,
 ) -> None:
     """Join the MPI job that `mpiexec` started; from then on training steps exchange gradients.
 
@@ -57,6 +58,10 @@ def init(
     `rank` and `world_size` change, or "end", all end. The first is the default if the job was
     started by `mpiexec --with-ft ulfm`, and impossible otherwise.
 
+    Ranks compare programs, settings and what was set by the host in every step, and parameters and
+    state of optimizers in every `check_every`-th one; a difference is a GraphError on all of them.
+    With None they compare no numbers at all, only what gradients are exchanged.
+
     Without `mpiexec` it is a world of one. A second call changes nothing; RuntimeError if it asks
     for other options. ImportError if mpi4py is missing in a job; GraphError, on all ranks, if they
     have other options or versions.
@@ -70,9 +75,13 @@ def init(
             f"init: timeout {timeout}, bucket_bytes {bucket_bytes} and divisions {divisions} are "
             "positive"
         )
+    if check_every is not None and check_every < 1:
+        raise ValueError(f"init: check_every is at least 1, or None, not {check_every}")
     if on_failure not in _REACTIONS:
         raise ValueError(f"init: on_failure is 'shrink' or 'end', not {on_failure!r}")
-    settings = Settings(reduce, wire_dtype, bucket_bytes, own_draws, divisions, sync_batch_norm)
+    settings = Settings(
+        reduce, wire_dtype, bucket_bytes, own_draws, divisions, sync_batch_norm, check_every
+    )
     if _current:
         before, world = _current[0].settings, _current[0].world
         can_shrink = _can_shrink(world.mpi, on_failure)

@@ -224,7 +224,7 @@ class ShardedTable:
     def meet(self, world: Any, what: str, flags: int = 0) -> int:
         """Wait until all ranks have come to the same exchange of this table; join their flags."""
         line = f"{what}, float32{list(self.shape)}"
-        return world.meet(TABLE, Description([line]), flags=flags)[1]
+        return world.meet(TABLE, Description([line]), flags=flags).flags
 
 
 @op

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from weakref import WeakSet
 
 import numpy as np
@@ -18,6 +18,7 @@ T = TypeVar("T")
 
 # What a rank has come to, in its header.
 INIT, STEP, BARRIER, BROADCAST, ALLREDUCE, ALLGATHER, SUM, TABLE, BATCH, END = range(10)
+NUMBER, COMPARE = range(10, 12)
 _NAMES = {
     INIT: "init()",
     STEP: "a training step",
@@ -29,20 +30,46 @@ _NAMES = {
     END: "its end",
     TABLE: "an exchange of a sharded table",
     BATCH: "a batch of a Runner",
+    NUMBER: "a number that decides for all ranks",
+    COMPARE: "compare()",
 }
 _HEADER_TAG, _LINES_TAG, _ROLL_TAG = 7101, 7102, 7103
+# What a header has: place, digest and size of the description, weight, flags, digest of values
+_PLACE, _DIGEST, _SIZE, _WEIGHT, _FLAGS, _VALUES = range(6)
 # How long a rank asks without a pause for others that compute, and for data that is under way
 _MEET_SECONDS, DATA_SECONDS = 0.002, 1.0
 _NAP_SECONDS, _ROLL_SECONDS = 0.0002, 5.0
 
 
 class Description:
-    """Lines of text that have to be the same on all ranks, and their digest."""
+    """Lines of text that have to be the same on all ranks, and their digest.
 
-    def __init__(self, lines: Sequence[str] = ()):
-        self.text = json.dumps(list(lines)).encode()
-        digest = blake2b(self.text, digest_size=8).digest()
+    For the error alone where they are not: `sites` are the lines of the program that built what the
+    lines are about; `reasons` are lists of (text, site) that tell a user more, in the order in
+    which they are looked through.
+    """
+
+    def __init__(
+        self,
+        lines: Sequence[str] = (),
+        sites: Sequence[str] = (),
+        reasons: Sequence[Sequence[tuple[str, str]]] = (),
+    ):
+        digest = blake2b(json.dumps(list(lines)).encode(), digest_size=8).digest()
         self.digest = int.from_bytes(digest, "little", signed=True)
+        pairs = list(zip(lines, sites or [""] * len(lines), strict=True))
+        self.text = json.dumps([*reasons, pairs]).encode()
+
+
+class Meeting(NamedTuple):
+    """What the ranks have told each other: weights by their `ids`, and the union of their flags.
+
+    `agree` says whether all had the same digest of values.
+    """
+
+    weights: dict[int, float]
+    flags: int
+    agree: bool
 
 
 class World:
@@ -89,20 +116,25 @@ class World:
         return self.recovery.run(operation)
 
     def meet(
-        self, kind: int, description: Description, weight: float = np.nan, flags: int = 0
-    ) -> tuple[dict[int, float], int]:
+        self,
+        kind: int,
+        description: Description,
+        weight: float = np.nan,
+        flags: int = 0,
+        values: int = 0,
+    ) -> Meeting:
         """Wait until all ranks have come to the same point.
 
-        `description` is that of what is exchanged there, the same on all ranks. Returns the weights
-        of the ranks by their `ids`, and the union of their flags. GraphError on all ranks if they
-        have come to different points; TimeoutError names those that have not come.
+        `description` is that of what is exchanged there, the same on all ranks; `values` a digest
+        of what should be. GraphError on all ranks if they have come to different points;
+        TimeoutError names those that have not come.
         """
         if self.size == 1:
-            return {self.id: weight}, flags
+            return Meeting({self.id: weight}, flags, True)
         ids, headers = self.recovering(
-            lambda: (self.ids, self._headers(kind, description, weight, flags))
+            lambda: (self.ids, self._headers(kind, description, weight, flags, values))
         )
-        kinds = headers[:, 0]
+        kinds = headers[:, _PLACE]
         if (kinds == END).any():
             self.ended = self.can_shrink
             gone = [r for r in range(len(ids)) if kinds[r] == END]
@@ -114,11 +146,15 @@ class World:
         if (kinds != kinds[0]).any():
             places = [f"rank {r} has come to {_NAMES[int(k)]}" for r, k in enumerate(kinds)]
             raise GraphError(f"the ranks disagree: {', '.join(places)}")
-        if (headers[:, 1] != headers[0, 1]).any():
-            sizes = dict(zip(ids, headers[:, 4].tolist(), strict=True))
+        if (headers[:, _DIGEST] != headers[0, _DIGEST]).any():
+            sizes = dict(zip(ids, headers[:, _SIZE].tolist(), strict=True))
             raise GraphError(self._difference(_NAMES[kind], description, sizes))
-        weights = np.ascontiguousarray(headers[:, 2]).view(np.float64).tolist()
-        return dict(zip(ids, weights, strict=True)), int(np.bitwise_or.reduce(headers[:, 3]))
+        weights = np.ascontiguousarray(headers[:, _WEIGHT]).view(np.float64).tolist()
+        return Meeting(
+            dict(zip(ids, weights, strict=True)),
+            int(np.bitwise_or.reduce(headers[:, _FLAGS])),
+            not (headers[:, _VALUES] != headers[0, _VALUES]).any(),
+        )
 
     def leave(self) -> None:
         """Tell the other ranks that this one takes no more steps.
@@ -128,7 +164,7 @@ class World:
         if self.size > 1 and self.can_shrink:
             self.recovery.end(lambda: self._swap(self._own_header(END), _HEADER_TAG, END, np.inf))
         elif self.size > 1 and self.broken is None:
-            header = np.array([END, 0, 0, 0, 0], np.int64)
+            header = np.array([END, 0, 0, 0, 0, 0], np.int64)
             requests = [self.comm.Isend(header, r, _HEADER_TAG) for r in self._others()]
             self._pending.append((requests, header))
             self.mpi.Request.Testall(requests)
@@ -176,36 +212,37 @@ class World:
             f"{self.timeout:g} s: {who}"
         )
 
-    def _headers(self, kind, description, weight, flags):
-        """The headers of all ranks: kind, digest of the text, weight, flags, size of the text."""
+    def _headers(self, kind, description, weight, flags, values):
+        """The headers of all ranks."""
         if self.broken is not None:
             raise RuntimeError(f"an earlier exchange has failed: {self.broken}")
         if self.ended:
             raise RuntimeError("another rank has ended")
         bits = int(np.array([weight], np.float64).view(np.int64)[0])
-        headers = self._own_header(kind, description.digest, bits, flags, len(description.text))
+        digest, size = description.digest, len(description.text)
+        headers = self._own_header(kind, digest, size, bits, flags, values)
         self._swap(headers, _HEADER_TAG, kind)
         return np.array(headers)
 
     def _own_header(self, *numbers):
-        headers = np.zeros((self.size, 5), np.int64)
+        headers = np.zeros((self.size, 6), np.int64)
         headers[self.rank, : len(numbers)] = numbers
         return list(headers)
 
     def _difference(self, what, description, sizes):
-        """The text about ranks whose lines are not those of rank 0; sizes of lines by `ids`."""
+        """The text about ranks whose lines are not those of rank 0; sizes of texts by `ids`."""
 
-        def lines():
+        def exchange():
             texts = [np.empty(sizes[i], np.uint8) for i in self.ids]
             texts[self.rank][:] = np.frombuffer(description.text, np.uint8)
             self._swap(texts, _LINES_TAG, STEP)
             return [json.loads(text.tobytes()) for text in texts]
 
-        described = self.recovering(lines)
+        first, *others = self.recovering(exchange)
         differences = [
-            f"rank {r} {_first_difference(described[0], other)}"
-            for r, other in enumerate(described)
-            if other != described[0]
+            f"rank {r} {text}"
+            for r, other in enumerate(others, 1)
+            if (text := _difference_text(first, other))
         ]
         return "\n  ".join([f"{what}: the ranks disagree", *differences])
 
@@ -281,11 +318,24 @@ def as_bytes(array: np.ndarray) -> np.ndarray:
     return array.reshape(-1).view(np.uint8)
 
 
-def _first_difference(first, other):
-    """Text on the first line that two lists do not share."""
-    for a, b in zip(first, other, strict=False):
-        if a != b:
-            return f"has {b}; rank 0 has {a}"
-    if len(other) > len(first):
-        return f"has {other[len(first)]}; rank 0 does not"
-    return f"does not have {first[len(other)]}; rank 0 does"
+def _difference_text(first, other):
+    """Text on how the Description of a rank differs from that of rank 0; empty if it does not."""
+    if _texts(first[-1]) == _texts(other[-1]):
+        return ""
+    pair = next((a, b) for a, b in zip(first, other, strict=True) if _texts(a) != _texts(b))
+    lines, own = pair
+    common = min(len(lines), len(own))
+    k = next((k for k in range(common) if own[k][0] != lines[k][0]), common)
+    if k < common:
+        text = f"has {own[k][0]}; rank 0 has {lines[k][0]}"
+    elif len(own) > k:
+        text = f"has {own[k][0]}; rank 0 does not"
+    else:
+        text = f"does not have {lines[k][0]}; rank 0 does"
+    places = dict.fromkeys(each[k][1] for each in (own, lines) if k < len(each))
+    named = " and ".join(place for place in places if place)
+    return f"{text}\n    built at {named}" if named else text
+
+
+def _texts(pairs):
+    return [text for text, _ in pairs]

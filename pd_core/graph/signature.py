@@ -8,7 +8,7 @@ import numpy as np
 
 _PLAIN = (int, float, str, bytes, bool)
 
-_AT_RUN_TIME = {("Uniform", "key")}  # attributes that a program is given when it runs
+AT_RUN_TIME = {("Uniform", "key")}  # attributes that a program is given when it runs
 
 _kinds: dict[tuple, int] = {}
 _numbers = count()
@@ -23,7 +23,7 @@ def kind_of(
     """
     key: tuple = (op_type, domain, opset, outputs)
     for name, value in attributes.items():
-        if (op_type, name) not in _AT_RUN_TIME:
+        if (op_type, name) not in AT_RUN_TIME:
             key += (_frozen(name, value),)
     kind = _kinds.get(key)
     if kind is None:

@@ -17,7 +17,8 @@ class Update:
     `gradients` are the (parameter, gradient) pairs that the assignments are computed from, which a
     session may exchange in between; a gradient is a Variable or a tuple of them, such as the rows
     and values of a row-sparse one, in which a row may occur twice. `is_due`, a bool
-    scalar, says which evaluations update parameters; None for all of them.
+    scalar, says which evaluations update parameters; None for all of them. `settings` are lines of
+    text on what the assignments were built from, for errors.
     """
 
     def __init__(
@@ -27,16 +28,25 @@ class Update:
         training: bool = False,
         gradients: Iterable[tuple[Variable, Variable | tuple[Variable, ...]]] = (),
         is_due: Variable | None = None,
+        settings: Iterable[str] = (),
     ) -> None:
         self.assignments, self.initialize = tuple(assignments), tuple(initialize)
         self.training, self.gradients, self.is_due = training, tuple(gradients), is_due
+        self.settings = tuple(settings)
         owners = (a.owner for a in self.assignments)
         self.owners = tuple(dict.fromkeys(v for v in owners if v is not None))
 
     def including(self, assignments: Iterable["Assignment"]) -> "Update":
         """Return the same update with more assignments."""
         assignments = (*self.assignments, *assignments)
-        return Update(assignments, self.initialize, self.training, self.gradients, self.is_due)
+        return Update(
+            assignments,
+            self.initialize,
+            self.training,
+            self.gradients,
+            self.is_due,
+            self.settings,
+        )
 
     def variables(self) -> list[Variable]:
         """Return its own state: the variables that it assigns besides the parameters it trains.

@@ -12,6 +12,7 @@ from typing import Literal
 from .. import ops
 from ..graph.names import names
 from ..graph.variable import Variable
+from ..run.exchange import mean_over_processes
 from ..run.session import Session, default_session
 from .tracing import state
 
@@ -187,7 +188,8 @@ class ReduceOnPlateau:
     and the next `cooldown` ones do not count. An improvement is one of more than `threshold`, as a
     share of the best number; `mode` says whether less or more is better. The numbers are those of
     PyTorch's ReduceLROnPlateau. The rate and what was observed are state of the session, and so
-    they are in its checkpoints.
+    they are in its checkpoints. In a job of `pd.distributed` all ranks call `observe`, and the mean
+    of their numbers counts.
     """
 
     def __init__(
@@ -219,7 +221,10 @@ class ReduceOnPlateau:
     def observe(self, number: float, session: Session | None = None) -> float:
         """Take the next number into account; return the rate from now on."""
         session = session or default_session()
-        number, rate = float(number), float(session.get(self.rate))
+        number = float(number)
+        if not session.has_own_exchange:
+            number = mean_over_processes(number)
+        rate = float(session.get(self.rate))
         best = float(session.get(self._best))
         waited, cooling = int(session.get(self._waited)), int(session.get(self._cooling))
         if self._is_better(number, best):

@@ -15,6 +15,7 @@ from ..graph.names import adopt, names
 from ..graph.update import Assignment, Update
 from ..graph.variable import Dims, Variable
 from .accumulation import Accumulation
+from .described import described_settings
 from .groups import Group, group_of
 from .regularizers import Clip, ClipGlobalNorm, ClipNorm, Penalty
 from .row_sparse import Gradient, RowGradient, Whole, split
@@ -88,12 +89,14 @@ class Tracing:
         self.check_groups([w for w, _ in pairs])
         pairs = [(w, _exchangeable(w, self.needed(w, g))) for w, g in pairs]
         gradients = [(w, (g.rows, g.values) if isinstance(g, RowGradient) else g) for w, g in pairs]
+        settings = described_settings(self.optimizer, [w for w, _ in pairs])
         period = self.period()
         if period == 1:
-            return Update(self.assignments(pairs), training=True, gradients=gradients)
+            return Update(self.assignments(pairs), (), True, gradients, None, settings)
         sums = Accumulation(self.state, period)
         assignments = sums.due_only(self.assignments(sums.means(pairs)))
-        return Update([*assignments, *sums.assignments], (), True, gradients, sums.is_due)
+        assignments += sums.assignments
+        return Update(assignments, (), True, gradients, sums.is_due, settings)
 
     def needed(self, w: Variable, g: Gradient) -> Gradient:
         """Return a gradient, as terms where the step adds them to a table of one column."""

@@ -79,11 +79,13 @@ class SharedExchange(Protocol):
         step: Hashable,
         updates: Sequence[Update],
         gradients: Mapping[Variable, Any],
+        fed: Mapping[Variable, Any],
         computed: bool,
     ) -> None:
         """Prepare a step, before it is evaluated; `computed` if its gradients are known already.
 
-        `gradients` are the Variables of the gradients, or tuples of them, by parameter.
+        `gradients` are the Variables of the gradients, or tuples of them, by parameter; `fed` are
+        its feeds.
         """
 
     def start(self, gradients: Gradients) -> None:
@@ -105,6 +107,9 @@ class ProcessExchange(Protocol):
     def draw_seed(self, seed: int) -> int:
         """Return the seed of random draws for that of a session; initial values keep the latter."""
 
+    def mean(self, number: float) -> float:
+        """Return the mean over the processes of a number, with the same bits on all of them."""
+
 
 _process: list[ProcessExchange] = []
 _local: WeakKeyDictionary[Update, Update] = WeakKeyDictionary()
@@ -123,6 +128,11 @@ def shared_exchange(session: Any) -> SharedExchange | None:
 def draw_seed(seed: int) -> int:
     """Return the seed of random draws in this process, for that of a session."""
     return _process[0].draw_seed(seed) if _process else seed
+
+
+def mean_over_processes(number: float) -> float:
+    """Return the mean of a number that all processes have come to, so that they decide alike."""
+    return _process[0].mean(number) if _process else number
 
 
 def local_update(update: Update) -> Update:

@@ -40,6 +40,7 @@ from .restoring import restorable, state_of, waiting_value, without_shards
 from .step import Step, StepCache, recorded_values, step_key
 from .supplied import supplied, values_are_supplied
 from .targets import Targets, computed_variables, flatten, restructure
+from .touched import Touched
 from .undo import Undo
 
 
@@ -70,6 +71,7 @@ class Session:
         self.waiting_rows: dict[str, np.ndarray] = {}  # the same of sharded tables
         self.journals: list[Any] = []  # of each `Undo`, of the values before
         self.version = 0  # grows with every change of stored values
+        self.touched = Touched()  # values that were changed outside of exchanged steps
         self._counts: Counter[str] = Counter()
         self._values = self.backend.values()
         self._steps, self.checks, self.needs = StepCache(), StepCache(), StepCache()
@@ -200,7 +202,7 @@ class Session:
         if not step.initialized:
             self._start(step)
         if seam and shared is not None:
-            shared.begin(step, updates, gradients, computed)
+            shared.begin(step, updates, gradients, fed, computed)
         drawn = [(v, self._initial_value(v)) for v in step.redrawn]
         draws = self.draw_rows(step.draws)
         self.version += step.changes
@@ -214,6 +216,8 @@ class Session:
             raise failed from error.__cause__
         if self.recorded is not None:
             self.recorded.after_update(step.updated)
+        if shared is not None and not seam:
+            self.touched.by_programs(step.updated)
         self._count(step, results)
         for v, array in (*step.constants, *drawn):
             self._store(v, array)
@@ -247,6 +251,8 @@ class Session:
         counts["fetched"] += len(results)
         for variable, array in plan.constants:
             self._store(variable(), array)
+        if plan.updated and shared_exchange(self) is not None:
+            self.touched.by_programs(plan.updated)
         return results
 
     @measured
@@ -270,9 +276,9 @@ class Session:
         """Return the lock of the session: while it is held, no other thread evaluates with it."""
         return self._lock
 
-    def current(self, variable: Variable) -> np.ndarray:
-        """Return a copy of the stored value of a persistent variable that has one."""
-        return self._values.numpy(variable)
+    def current(self, variable: Variable, copy: bool = True) -> np.ndarray:
+        """Return the stored value of a persistent variable; a view is to be read at once."""
+        return self._values.numpy(variable) if copy else self._values.view(variable)
 
     def release(self, variable: Variable) -> Any:
         """Return the value before the last evaluation, which is not used for another step then."""
@@ -351,6 +357,8 @@ class Session:
             journal.values.setdefault(v, self._values.kept(v))
         self._counts["stored"] += 1
         self.version += 1
+        if not first:
+            self.touched.by_host(v)
         self._values.set(v, array, copy)
 
     def stats(self) -> dict[str, int]:

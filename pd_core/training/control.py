@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from ..graph.errors import GraphError
 from ..optimizers.schedules import ReduceOnPlateau
+from ..run.exchange import mean_over_processes
 from ..run.states import Kind, entries, integer, maybe, number
 from .context import RunnerContext
 from .item import Following, Initialize, RunnerItem
@@ -17,7 +18,8 @@ class Monitor(RunnerItem):
     """Base of items that look at a number at the end of each pass.
 
     `monitor` is `test/cost` or another metric of tests, `cost` or another metric of the pass; by
-    default the cost of tests where there are some, else that of the pass.
+    default the cost of tests where there are some, else that of the pass. In a job it is the mean
+    over the ranks, if they have other numbers.
     """
 
     def __init__(self, monitor: str | None = None):
@@ -28,7 +30,9 @@ class Monitor(RunnerItem):
         self.context.after(self._look)  # when tests of this pass are done
 
     def _look(self):
-        self.see(*self._watched())
+        name, value = self._watched()
+        # a number of an item of the user may be that of one rank alone
+        self.see(name, value if self.context.ranks is None else mean_over_processes(value))
 
     def see(self, name: str, value: float) -> None:
         """Take the number of a pass."""

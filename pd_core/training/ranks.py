@@ -91,7 +91,7 @@ class Ranks:
         """
         weight = NO_BATCH if samples is None else float(samples)
         world = current().world
-        weights, _ = world.meet(BATCH, _NEXT, weight)
+        weights = world.meet(BATCH, _NEXT, weight).weights
         if all(w == NO_BATCH for w in weights.values()):
             return None
         self._sizes = {i: int(max(w, 0)) for i, w in weights.items()}
@@ -128,7 +128,7 @@ class Ranks:
             world, total = current().world, sum(parts.values())
             place = Description([f"a batch of {total} samples"])
             flags = self.signals | (_LOST if tuple(parts) != world.ids else 0)
-            costs, signals = world.meet(BATCH, place, numbers["cost"], flags)
+            costs, signals, _ = world.meet(BATCH, place, numbers["cost"], flags)
             if signals & _LOST:  # some ranks may know other sizes than the rest
                 every, sizes = map(list, zip(*allgather((dict(numbers), own)), strict=True))
             else:
@@ -162,6 +162,13 @@ class Ranks:
     def gather(self, value: T) -> list[T]:
         """Return the values of all ranks, in their order."""
         return allgather(value)
+
+    def compare(self, session: Any) -> None:
+        """Check that all ranks have the same values before a checkpoint."""
+        process = current()
+        part = process.of(session)
+        if part is not None and process.settings.check_every is not None:
+            part.compare(None, "a checkpoint")
 
     def on_first(self, function: Callable[[], T]) -> T:
         """Return what a function returns on rank 0, where alone it is called; its error likewise.

@@ -171,9 +171,12 @@ class Runner:
         """Write a checkpoint of all items, a folder at this path, whole or not at all.
 
         All ranks of a job call it, and rank 0 writes; of a sharded table each rank writes its own
-        rows. OSError if that fails, with sharded tables on all ranks.
+        rows. OSError if that fails, with sharded tables on all ranks; GraphError, and nothing is
+        written, if ranks have other values of what their steps keep the same.
         """
         context, checkpoint = self._open_context(), None
+        if context.ranks is not None:
+            context.ranks.compare(context.session)
         if is_writer(context.ranks):
             checkpoint = checkpoint_of(self.items, context)
         elif context.data is not None:

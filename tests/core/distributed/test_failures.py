@@ -23,7 +23,7 @@ def caught():
         "float32[3, 1]",
         "parameters": "rank 1 has gradient 1 of bias: float32[1]; rank 0 has no gradient 1",
         "feeds": "rank 1 has feed 0: float32[None, 4]; rank 0 has feed 0: float32[None, 3]",
-        "operators": "of the gradients: Relu; rank 0 has operator 2 of the gradients: Tanh",
+        "operators": "rank 1 has Relu(…); rank 0 has Tanh(…)",
         "places": "rank 0 has come to a training step, rank 1 has come to barrier()",
         "reductions": "allreduce(): the ranks disagree   rank 1 has op=max; rank 0 has op=sum",
         "weights": "the ranks disagree: ranks [0] have no set_batch_size()",
