@@ -188,6 +188,9 @@ class OrtValues:
         if copy or array.dtype != variable.dtype or not array.flags.carray:
             array = np.array(array, variable.dtype, order="C")
         array = array.reshape(static(variable.dims))
+        if variable.setting is not None and variable in self:
+            self.buffers[variable][0].update_inplace(array)  # programs stay bound to it
+            return
         value = onnxruntime.OrtValue.ortvalue_from_numpy(array, self.kind, self.number)
         self.buffers.setdefault(variable, [None, None])[:] = value, None
         self.stamp = object()

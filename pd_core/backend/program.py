@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from ..graph.names import fresh_names
 from ..graph.node import ancestors
 from ..graph.recording import not_recording
 from ..graph.rewrite import rewrite
+from ..graph.setting import setting_constant
 from ..graph.site import site_text
 from ..graph.variable import Dim, Variable, constant
 from .base import Graph, Seam
@@ -32,6 +34,7 @@ def build(
     forms: Mapping[str, Form] = NO_FORMS,
     layouts: Sequence[Pass] = (),
     kernels: Mapping[str, Form] = NO_FORMS,
+    constants: Mapping[Variable, Variable] | None = None,
 ) -> Graph:
     """Return the Graph of these targets. Feeds that it does not need are left out.
 
@@ -42,7 +45,8 @@ def build(
     that are written in the place of `onnx_form` results. `kernels` are forms too, for
     results whose parts nothing else reads, a gradient for example. `layouts` are passes of a
     backend. Of what was recorded in `pd.guard()`, reads of persistent variables are those
-    variables again, and values constants.
+    variables again, and values constants. `constants` take the place of the Settings that are
+    constant, by default of all.
     """
     fetches, updates = list(fetches), list(updates)
     slots = {v: Variable.of(v.dims, v.dtype, v.name) for v in feeds}
@@ -50,7 +54,7 @@ def build(
     context = Context(sizes=sizes, fed=frozenset(d for v in slots for d in v.dims))
     # automatic names drawn here do not shift those of the user's graph
     with fresh_names(), not_recording():
-        targets = _resolve_modes(targets, slots, training, keyed, forms, kernels)
+        targets = _resolve_modes(targets, slots, training, keyed, forms, kernels, constants)
         targets = apply_passes(targets, (*ALWAYS, *layouts), context)
         equal = _equal_sizes(targets)
         context = _with_seed(context, targets, 3 if keyed else 2)
@@ -81,12 +85,11 @@ def build_step(
     sizes: dict[str, int],
     layouts: Sequence[Pass] = (),
     kernels: Mapping[str, Form] = NO_FORMS,
+    constants: Mapping[Variable, Variable] | None = None,
 ) -> tuple[Graph, Seam]:
     """Return the Graph of a step, and what the values `seam` have become in it."""
-    every = [*fetches, *seam]
-    graph = build(
-        every, updates, feeds, training, sizes, keyed=True, layouts=layouts, kernels=kernels
-    )
+    options: Any = {"layouts": layouts, "kernels": kernels, "constants": constants}
+    graph = build([*fetches, *seam], updates, feeds, training, sizes, keyed=True, **options)
     count = len(fetches)
     return (
         replace(graph, fetches=graph.fetches[:count]),
@@ -94,7 +97,7 @@ def build_step(
     )
 
 
-def _resolve_modes(targets, slots, training, is_step, forms, kernels):
+def _resolve_modes(targets, slots, training, is_step, forms, kernels, constants):
     """The targets for training or for inference, with slots in the place of the fed variables.
 
     Outside of the steps of a session there are no other ranks.
@@ -126,12 +129,13 @@ def _resolve_modes(targets, slots, training, is_step, forms, kernels):
     stop, alone = set(slots), set()
     if kernels:
         alone = read_alone(ancestors(targets, stop, select), targets)
-    known = {**_recorded_values(ancestors(targets, stop, select), targets, stop), **slots}
+    order = ancestors(targets, stop, select)
+    known = {**_leaf_values(order, targets, stop, constants), **slots}
     return rewrite(targets, resolve, stop, select, replacements=known, only=only)
 
 
-def _recorded_values(order, targets, fed):
-    """What leaves that `pd.guard()` has recorded are in a program: stored variables, constants."""
+def _leaf_values(order, targets, fed, constants):
+    """What leaves are in a program that `pd.guard()` has recorded, or that stand for settings."""
     leaves = {x for node in order for x in node.inputs if x is not None and x.node is None}
     leaves.update(v for v in targets if v.node is None)
     values = {}
@@ -140,6 +144,8 @@ def _recorded_values(order, targets, fed):
             values[v] = constant(np.asarray(v.held))
         elif v.source is not None:
             values[v] = v.source
+        elif v.setting is not None and (constants is None or v in constants):
+            values[v] = setting_constant(v) if constants is None else constants[v]
     return values
 
 

@@ -139,7 +139,8 @@ class Plans:
         with not_recording():
             structure = Structure(fetches, updates, NO_SEAM, (), False) if make else trace
             fed = {v: np.asarray(v.held) for v in structure.leaves if v.held is not None}
-            graph, values = build_graph(fetches, updates, NO_SEAM, fed, False, session.backend)
+            whole = fetches, updates, NO_SEAM, fed, False, session.backend, structure.constants
+            graph, values = build_graph(*whole)
             stage, index = error.place
             operator, site = session.backend.sites(graph, values)[stage][index]
         return BackendError(error.text, operator, site, error.place)

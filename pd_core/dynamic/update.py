@@ -39,7 +39,7 @@ def minimize(
         kept, waiting = kept_tracing(optimizer, state.session), state.waiting
         if waiting is not None:
             alone = len(costs) == 1 and costs[0] is waiting.loss
-            if alone and not state.session.is_exchanging and not kept.operands():
+            if alone and not state.session.is_exchanging:
                 wanted = waiting.parameters if var_list is None else var_list
                 if _fused_backward(state, kept, waiting, wanted):
                     return
@@ -103,7 +103,7 @@ def _fused_backward(state, kept, step: BackwardPass, wanted: Sequence[Variable])
     parameters = [w for w in dict.fromkeys(wanted) if w.trainable and w in step.parameters]
     if not parameters:
         return False
-    places = tuple([step.owners.index(w) for w in parameters])
+    places = tuple([(step.owners.index(w), *_own(w)) for w in parameters])
     name = (*step.name, ref(kept.optimizer), kept.settings(), places)
 
     def make(of):
@@ -141,9 +141,7 @@ def _step(state, kept, parameters):
             template = kept.updates[key] = _template(kept, pairs)
     slots, update = template
     arrays = [a for _, g in pairs for a in ((g.values,) if g.rows is None else (g.rows, g.values))]
-    fed = dict(zip(slots, arrays, strict=True))
-    fed |= {v: v.held for v in kept.operands()}
-    state.session.apply([update], fed)
+    state.session.apply([update], dict(zip(slots, arrays, strict=True)))
 
 
 def _own(w):
@@ -171,7 +169,7 @@ def _template(kept, pairs: Sequence[tuple[Variable, Gradient]]) -> tuple[list[Va
 def _fused_step(state, kept: KeptTracing, costs, var_list, retain_graph):
     """Compute gradients and update in one program."""
     check_tracked("minimize", costs)
-    trace = Trace(costs, state, through=True, operands=kept.operands())
+    trace = Trace(costs, state, through=True)
     trace.check_history()
     reached = trace.differentiated()
     reads = _reads(trace, reached)

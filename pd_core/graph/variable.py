@@ -5,7 +5,7 @@ from functools import cached_property
 from hashlib import blake2b
 from itertools import count
 from math import copysign
-from typing import Any, Self, Union, cast
+from typing import Any, NoReturn, Self, SupportsIndex, Union, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -84,6 +84,8 @@ class Variable:
     supplier: Any = None  # what computes its value on the host, see `run.supplied`
     counts: Dim | None = None  # of fed sequence lengths: the name of the size that is their sum
     site: Site | None = None
+    setting: Any = None  # the Setting that it stands for
+    uses: Any = ()  # updates of static graphs that train it
     unfit: Exception | None = None  # of a slot that cannot be fed: the error if a target needs it
     # While values are at hand:
     held: Any = None  # its value, of a leaf or of what was computed already
@@ -151,6 +153,8 @@ class Variable:
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _IMMUTABLE:
             raise AttributeError(f"{name!r} of {self!r} cannot be changed once it is built")
+        if self.uses and name in _TRACED and value != getattr(self, name):
+            provided["check_unused"](self, name)
         object.__setattr__(self, name, value)
 
     @property
@@ -215,6 +219,12 @@ class Variable:
         if in_message or (self.held is None and not self.is_recorded):
             return text
         return f"{text}\n{provided['shown'](self)}"
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError(
+            f"{self.name}: {describe(self)} is a part of a graph, and is neither copied nor pickled"
+            "\n  hint: copy the layer that has it, or save its value, v.numpy()"
+        )
 
     # ---- values at hand, inside `pd.guard()`
 
@@ -474,6 +484,8 @@ class Variable:
 
 # Immutable: compiled programs are looked up by the structure of their graph.
 _IMMUTABLE = {"dims", "dtype", "node", "value", "fill"}
+# Read when an update is built.
+_TRACED = {"learning_rate", "regularizer", "clip", "row_sparse"}
 _DTYPES = {type(np.dtype(t)) for t in "?bBhHiIlLqQefd"}
 
 

@@ -1,6 +1,5 @@
 """The update of a static graph with the state that an optimizer keeps for all of its steps."""
 
-import copy
 from collections.abc import Sequence
 
 from numpy.typing import DTypeLike
@@ -8,8 +7,10 @@ from numpy.typing import DTypeLike
 from ..graph.update import Update as Assignments
 from ..graph.variable import Dims, Variable
 from ..optimizers.base import Optimizer
-from ..optimizers.kept import KeptTracing, kept_tracing
-from ..optimizers.tracing import Tracing
+from ..optimizers.kept import KeptTracing, check_waiting, kept_tracing
+from ..optimizers.row_sparse import Gradient
+from ..optimizers.states import noted
+from ..optimizers.tracing import Tracing, variant
 from ..run.session import default_session
 from ..training.steps import Update
 
@@ -23,10 +24,10 @@ class KeptUpdate(Update):
     def minimized(self, optimizer: Optimizer, costs: Sequence[Variable]) -> Assignments:
         """Return the update of parameters and kept state."""
         kept = kept_tracing(self.optimizer, default_session())
-        traced = copy.copy(optimizer)
         # minimize() finds parameters and gradients, and leaves the assignments to update().
-        traced.update = _SharedTracing(optimizer, kept).update  # type: ignore[method-assign]
-        return traced.minimize(costs, self.var_list)
+        traced = variant(optimizer, {"update": _SharedTracing(optimizer, kept).update})
+        update: Assignments = traced.minimize(costs, self.var_list)
+        return update
 
 
 class _SharedTracing(Tracing):
@@ -35,6 +36,11 @@ class _SharedTracing(Tracing):
     def __init__(self, optimizer: Optimizer, kept: KeptTracing):
         super().__init__(optimizer, kept.name)
         self.kept = kept
+
+    def update(self, pairs: Sequence[tuple[Variable, Gradient]]) -> Assignments:
+        if not self.kept.slots:
+            check_waiting(self.optimizer, self.kept.waiting, [w for w, _ in pairs])
+        return noted(self.optimizer, super().update(pairs))
 
     def state(
         self, w: Variable | None, name: str, dims: Dims, dtype: DTypeLike, value: float

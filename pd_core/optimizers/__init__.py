@@ -2,6 +2,16 @@
 
 from .base import Optimizer, adam
 from .row_sparse import RowGradient, Rows, gradients_by_rows
+from .settings import Built, Settings
 from .tracing import Tracing
 
-__all__ = ["Optimizer", "RowGradient", "Rows", "Tracing", "adam", "gradients_by_rows"]
+__all__ = [
+    "Built",
+    "Optimizer",
+    "RowGradient",
+    "Rows",
+    "Settings",
+    "Tracing",
+    "adam",
+    "gradients_by_rows",
+]

@@ -25,6 +25,7 @@ class AdaFactorOptimizer(Optimizer):
 
     counters = {"steps": 0.0}
     group_settings = (*Optimizer.group_settings, "weight_decay")
+    adjustable = ("weight_decay",)
     uses_norms = True
 
     def __init__(

@@ -162,8 +162,12 @@ class RMSPropOptimizer(Optimizer):
         super().__init__(learning_rate, regularizer, clip, name, groups, accumulate)
         self.decay, self.epsilon = decay, epsilon
         self.momentum, self.centered = momentum, centered
-        used = {"squares": True, "mean": centered, "velocity": bool(momentum)}
-        self.slots = {slot: 0.0 for slot, is_used in used.items() if is_used}
+
+    @property
+    def slots(self) -> dict[str, float]:  # type: ignore[override]
+        """The state of each parameter, which depends on the settings."""
+        used = {"squares": True, "mean": self.centered, "velocity": bool(self.momentum)}
+        return {slot: 0.0 for slot, is_used in used.items() if is_used}
 
     def rule(
         self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters
@@ -218,6 +222,7 @@ class AdamWOptimizer(AdamOptimizer):
     """
 
     group_settings = (*Optimizer.group_settings, "weight_decay")
+    adjustable = ("weight_decay",)
 
     def __init__(
         self, learning_rate: LearningRate = 0.001, weight_decay: float = 0.01, **settings: Any

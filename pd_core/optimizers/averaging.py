@@ -11,10 +11,11 @@ from ..graph.recording import not_recording
 from ..graph.update import Assignment, Update
 from ..graph.variable import Variable
 from ..run.session import Session, default_session
+from .settings import Built
 from .tracing import state
 
 
-class MovingAverage:
+class MovingAverage(Built):
     """Exponential moving averages: a := decay a + (1 - decay) w after every step.
 
     `follow(step)` returns a step that also updates the averages; `record(parameters)` updates them
@@ -76,12 +77,13 @@ class MovingAverage:
             else:
                 decay = ops.minimum((steps + 1.0) / (steps + 10.0), decay)
             added.append(Assignment(steps, steps + 1.0))
-        self.weight = state(name + "/weight", (), "float32")
-        added.append(Assignment(self.weight, _averaged(self.weight, 1.0, decay)))
+        weight = vars(self)["weight"] = state(name + "/weight", (), "float32")
+        added.append(Assignment(weight, _averaged(weight, 1.0, decay)))
         for v, value in new.items():
             average = state(f"{name}/{v.name}", v.dims, v.dtype, table=v.table)
             self.averages[v] = average
             added.append(Assignment(average, _averaged(average, value, decay), owner=v))
+        self.note([a.value for a in added])
         return added
 
     @contextmanager

@@ -4,9 +4,7 @@ An optimizer holds no state and may be used for many updates. `minimize` traces 
 parameters; slots and counters belong to the resulting Update, which lists them.
 """
 
-import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -14,16 +12,18 @@ from numpy.typing import ArrayLike
 
 from .. import ops
 from ..graph.errors import GraphError
+from ..graph.misfits import Misfits
 from ..graph.node import ancestors
 from ..graph.recording import recorder
 from ..graph.update import Assignment, Update, effects
 from ..graph.variable import Dims, Variable
 from ..run.session import default_session
-from .groups import Group, Groups, parameter_groups
-from .kept import kept_tracing
+from . import states
+from .groups import Group, Groups, check_rate, parameter_groups
 from .regularizers import Clip, Penalty
 from .row_sparse import Gradient, gradients_by_rows
-from .tracing import Counters, Rate, Slots, Tracing, is_schedule
+from .settings import Settings, live_names
+from .tracing import Counters, Rate, Slots, variant
 
 LearningRate = Rate | Callable[[Variable], Variable]  # a number, a scalar or a schedule
 
@@ -81,14 +81,22 @@ class Optimizer:
     Only the rows of a `row_sparse` variable that the step gathered are updated, penalised and
     clipped: parameter, gradient and slots of a rule are then these rows.
 
-    A subclass defines `slots` and `rule`, and `counters` and `advance` if it has any.
+    The numbers of `learning_rate`, `regularizer`, `clip`, the `adjustable` settings and those of
+    groups may be set between steps of any kind, and change what follows; nothing is compiled for
+    it after the first time. Other settings are a part of updates of static graphs: while there is
+    one, setting them is an AttributeError.
+
+    A subclass defines `slots` and `rule`, and `counters` and `advance` if it has any. To its rule
+    `adjustable` settings are numbers or scalar Variables, as the rate is.
     """
 
     slots: Mapping[str, float] = {}  # state for each parameter, of its shape: initial values
     counters: Mapping[str, float] = {}  # scalars of the whole update: initial values
     group_settings: Sequence[str] = ("learning_rate", "regularizer")
+    adjustable: Sequence[str] = ()  # its other settings whose numbers may change between steps
     uses_norms: bool = False  # whether the rule has norms over all elements of a parameter
     adds: bool = False  # whether a step is w - c g, with c that depends on neither
+    _groups: tuple[Group, ...]
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -111,14 +119,44 @@ class Optimizer:
             raise ValueError(f"{type(self).__name__}: accumulate is at least 1, not {accumulate}")
         self.accumulate = accumulate
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "learning_rate":
+            check_rate(type(self).__name__, value)
+        if not name.startswith("_") and name != "groups":
+            self.settings.check(self, name, value)
+            if name in live_names(self):
+                self.settings.change((name,), value)
+        object.__setattr__(self, name, value)
+
+    @property
+    def settings(self) -> Settings:
+        """What graphs read of the settings."""
+        own: Settings | None = vars(self).get("_settings")
+        if own is None:
+            own = self._settings = Settings()
+        return own
+
+    @property
+    def rate_factor(self) -> Variable | None:
+        """A scalar that multiplies all learning rates, see `scaled`."""
+        return vars(self).get("_rate_factor")
+
     @property
     def groups(self) -> tuple[Group, ...]:
-        """The groups of parameters; inside a guard they may be set between steps."""
+        """The groups of parameters; their numbers may be set between steps."""
+        inherited = vars(self).get("_inherited")
+        if inherited is not None:
+            self._groups = inherited.groups(self._groups)
         return self._groups
 
     @groups.setter
     def groups(self, groups: Groups | tuple[Group, ...]) -> None:
-        self._groups = parameter_groups(type(self).__name__, groups, self.group_settings)
+        new = parameter_groups(type(self).__name__, groups, self.group_settings)
+        self.settings.check(self, "groups", new)
+        for k, group in enumerate(new):
+            for name, value in group.settings:
+                self.settings.change(("groups", k, name), value)
+        self._groups = new
 
     def rule(
         self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters
@@ -183,45 +221,59 @@ class Optimizer:
         self.minimize(cost, var_list)
 
     def state(self) -> dict[str, np.ndarray]:
-        """Return the state of the steps taken inside `pd.guard()`, in the session in force.
+        """Return the state of its steps in the session in force, for `load_state`.
 
-        Slots are `<parameter>/<slot>`, counters have a name of their own. What was loaded and
-        waits for its first step is there, too.
+        It is that of the steps inside `pd.guard()` and of `Module.fit`, or of the one update of a
+        static graph that is in use: slots are `<parameter>/<slot>`, counters have a name of their
+        own. What was loaded and waits for its first step is there, too; so are numbers that were
+        set since the steps began, such as `learning_rate`. GraphError if there are several
+        updates: their own `variables()` are saved then.
         """
-        kept = kept_tracing(self, default_session())
-        values = {name: default_session().get(v) for name, v in kept.variables().items()}
-        return values | {name: np.array(value) for name, value in kept.waiting.items()}
+        return states.state_of(self, default_session())
 
-    def load_state(self, values: Mapping[str, ArrayLike]) -> None:
-        """Set the state of the steps inside `pd.guard()`, as `state` returns it.
+    def load_state(self, values: Mapping[str, ArrayLike], strict: bool = True) -> Misfits:
+        """Set the state of the steps, as `state` returns it, in the session in force.
 
-        Values of parameters that no step has updated yet wait for their first step.
+        Values of parameters that no step has updated yet wait for their first step. Names that are
+        missing, or that are of no slot or counter, are a GraphError that lists them, and nothing
+        is changed; with strict=False they are returned, as (missing, unexpected). ShapeError, and
+        nothing is changed, for a value of another shape.
         """
-        kept_tracing(self, default_session()).load(values)
+        return states.load(self, default_session(), values, strict, self._may_have)
+
+    def _may_have(self, name):
+        """Whether slots or counters may have a name, as far as the class says."""
+        if type(self).slots_of is not Optimizer.slots_of:
+            return True
+        known = (*self.slots, *self.counters, "steps", "batches", "gradient")
+        return name.rpartition("/")[2] in known
+
+    def __copy__(self) -> Self:
+        """Copy the settings, and the state of the steps in the session in force."""
+        return states.copied(self, {}, deep=False)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Copy the settings, and the state of the steps in the session in force.
+
+        The copy goes on with the same parameters, or with their copies if these are copied with it.
+        """
+        return states.copied(self, memo, deep=True)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the settings and the state in the session in force, to be pickled."""
+        own = {k: v for k, v in vars(self).items() if k not in ("_settings", "_inherited")}
+        return {**own, "_inherited": states.Inherited(dict(self.state()), {})}
 
     def scaled(self, factor: Variable) -> Self:
-        """Return the same optimizer with all learning rates times a scalar."""
-        scaled = copy.copy(self)
-        scaled.learning_rate = _times(self.learning_rate, factor)
-        scaled.groups = tuple(
-            replace(g, settings=tuple([_scaled(*pair, factor) for pair in g.settings]))
-            for g in self.groups
-        )
-        return scaled
+        """Return the same optimizer with all learning rates times a scalar.
+
+        It shares settings and updates with this one.
+        """
+        return variant(self, {"_rate_factor": factor})
 
     def update(self, pairs: Sequence[tuple[Variable, Gradient]]) -> Update:
         """Return an Update from (parameter, gradient) pairs; a gradient may be a RowGradient."""
-        return Tracing(self, self.name).update(pairs)
-
-
-def _times(rate, factor):
-    if is_schedule(rate):
-        return lambda t: rate(t) * factor
-    return factor * rate
-
-
-def _scaled(setting, value, factor):
-    return setting, _times(value, factor) if setting == "learning_rate" else value
+        return states.StaticTracing(self, self.name, default_session()).update(pairs)
 
 
 def parameters_of(costs: list[Variable], own: Iterable[Assignment]) -> list[Variable]:
@@ -261,6 +313,7 @@ class MomentumOptimizer(Optimizer):
     """Gradient descent with momentum, Nesterov's on request."""
 
     slots = {"velocity": 0.0}
+    adjustable = ("momentum",)
 
     def __init__(
         self,

@@ -17,6 +17,7 @@ class LionOptimizer(Optimizer):
 
     slots = {"m": 0.0}
     group_settings = (*Optimizer.group_settings, "weight_decay")
+    adjustable = ("weight_decay",)
 
     def __init__(
         self,
@@ -50,6 +51,7 @@ class LAMBOptimizer(AdamOptimizer):
     """
 
     group_settings = (*Optimizer.group_settings, "weight_decay")
+    adjustable = ("weight_decay",)
     uses_norms = True
 
     def __init__(

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ..graph.errors import GraphError
 from ..graph.variable import Variable
 
@@ -64,7 +66,18 @@ def _group(who, k, group, known):
             f"{who}: group {k} sets {', '.join(map(repr, unknown))}; a group may set "
             f"{', '.join(known)}"
         )
+    if "learning_rate" in settings:
+        check_rate(f"{who}: group {k}", settings["learning_rate"])
     return Group(_selected(who, k, group["params"]), tuple(settings.items()))
+
+
+def check_rate(who: str, rate: Any) -> None:
+    """Raise a TypeError if a learning rate is none of its forms."""
+    is_number = isinstance(rate, (int, float, np.number)) and not isinstance(rate, bool)
+    if not is_number and not isinstance(rate, Variable) and not callable(rate):
+        raise TypeError(
+            f"{who}: learning_rate is a number, a scalar Variable or a schedule, not {rate!r}"
+        )
 
 
 def _selected(who, k, params):

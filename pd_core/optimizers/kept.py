@@ -5,21 +5,21 @@ from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike
+from numpy.typing import DTypeLike
 
 from ..graph.errors import GraphError
+from ..graph.misfits import listed
 from ..graph.update import Update
 from ..graph.variable import Dims, Variable
 from ..run.session import Session
+from .row_sparse import Gradient
 from .tracing import TraceableOptimizer, Tracing
-
-_CONSTANTS = 4  # learning rates that are constants of programs; later ones are fed
 
 
 class KeptTracing(Tracing):
     """The tracing of an optimizer whose state is the same in every step.
 
-    A learning rate that is a number is fed to programs once it has changed a few times.
+    `waiting` are loaded values of state that is not there yet, by name.
     """
 
     def __init__(self, optimizer: TraceableOptimizer, session: Session):
@@ -27,11 +27,17 @@ class KeptTracing(Tracing):
         self._session = ref(session)
         self.slots: WeakKeyDictionary[Variable, dict[str, Variable]] = WeakKeyDictionary()
         self.scalars: dict[str, Variable] = {}
-        self.waiting: dict[str, ArrayLike] = {}  # loaded values of state that is not there yet
+        self.waiting: dict[str, np.ndarray] = {}
         self.updates: dict[tuple, tuple[list[Variable], Update]] = {}
-        self.rate_slot = Variable.of((), np.dtype(np.float32), "learning_rate")
-        self.rates: list[float] = []
-        self._settings: tuple[dict, bool, tuple] | None = None  # of the last step
+        self._settings: tuple[dict, tuple] | None = None  # of the last step
+        self._numbers: set[Variable] = set()  # plans hold what they read weakly
+
+    def update(self, pairs: Sequence[tuple[Variable, Gradient]]) -> Update:
+        if not self.slots:
+            check_waiting(self.optimizer, self.waiting, [w for w, _ in pairs])
+        update = super().update(pairs)
+        self._numbers.update(self.optimizer.settings.variables())
+        return update
 
     def state(
         self, w: Variable | None, name: str, dims: Dims, dtype: DTypeLike, value: float
@@ -39,71 +45,61 @@ class KeptTracing(Tracing):
         own = self.scalars if w is None else self.slots.setdefault(w, {})
         if name not in own:
             own[name] = super().state(w, name, dims, dtype, value)
-        key = name if w is None else f"{w.name}/{name}"
-        if key in self.waiting:
-            self._set({own[name]: self.waiting[key]})
-            del self.waiting[key]
+        self.take(state_name(w, name), own[name])
         return own[name]
 
-    def variables(self) -> dict[str, Variable]:
-        """Return slots and scalars by name."""
-        slots = {f"{w.name}/{name}": v for w, own in self.slots.items() for name, v in own.items()}
-        return slots | self.scalars
-
-    def load(self, values: Mapping[str, ArrayLike]) -> None:
-        """Set state by name, all of it or nothing; what is not there yet waits until it is."""
-        variables = self.variables()
-        self._set({v: values[key] for key, v in variables.items() if key in values})
-        self.waiting = {k: v for k, v in values.items() if k not in variables}
-
-    def _set(self, values):
+    def take(self, name: str, variable: Variable) -> None:
+        """Give a new variable the value that waits for it, if there is one."""
         session = self._session()
-        if session is not None:
-            session.load_values(values)
+        if name in self.waiting and session is not None:
+            session.set(variable, self.waiting[name])
+            del self.waiting[name]
 
-    # ---- the learning rate and other settings
+    def variables(self) -> dict[tuple[Variable | None, str], Variable]:
+        """Return slots and scalars by parameter, None for those of no one, and name."""
+        every: list[tuple[Variable | None, dict[str, Variable]]] = [*self.slots.items()]
+        every.append((None, self.scalars))
+        return {(w, name): v for w, own in every for name, v in own.items()}
 
     def check_groups(self, parameters: Sequence[Variable]) -> None:
         """Check nothing: a step in a guard may reach some of the parameters only."""
 
-    def rate_is_fed(self) -> bool:
-        """Return whether the learning rate is fed to programs rather than a constant of them."""
-        rate = self.optimizer.learning_rate
-        if not isinstance(rate, (int, float, np.floating)):
-            return False
-        if rate not in self.rates and len(self.rates) < _CONSTANTS:
-            self.rates.append(float(rate))
-        return rate not in self.rates
-
-    def operands(self) -> list[Variable]:
-        """Return the leaf of the learning rate, with its value of now, if it is fed to programs."""
-        if not self.rate_is_fed():
-            return []
-        self.rate_slot.__dict__["held"] = np.array(self.optimizer.learning_rate, np.float32)
-        return [self.rate_slot]
-
-    def learning_rate(self) -> Any:
-        return self.rate_slot if self.rate_is_fed() else super().learning_rate()
-
     def settings(self) -> tuple[Any, ...]:
         """Return what an update depends on besides its parameters."""
         own = vars(self.optimizer)
-        fed = self.rate_is_fed()
-        if self._settings is not None and own == self._settings[0] and fed == self._settings[1]:
-            return self._settings[2]
-        own = before = dict(own)
-        if fed:
-            own = {**own, "learning_rate": None}
-        frozen = tuple([(k, tuple(v.items()) if type(v) is dict else v) for k, v in own.items()])
+        if self._settings is not None and own == self._settings[0]:
+            return self._settings[1]
+        key = self.optimizer.settings.key(self.optimizer)
         try:
-            hash(frozen)
+            hash(key)
         except TypeError:
             raise GraphError(
                 f"{type(self.optimizer).__name__}: its settings must be numbers, strings, functions"
                 f" or other hashable values, not {own}"
             ) from None
-        self._settings = before, fed, frozen
-        return frozen
+        self._settings = dict(own), key
+        return key
+
+
+def state_name(w: Variable | None, name: str) -> str:
+    """Return the name of a slot of a parameter, or of a scalar, in the state of an optimizer."""
+    return name if w is None else f"{w.name}/{name}"
+
+
+def check_waiting(
+    optimizer: TraceableOptimizer, waiting: Mapping[str, Any], parameters: Sequence[Variable]
+) -> None:
+    """Check before the first step that loaded state is of some of these parameters.
+
+    Otherwise none of it would ever be used.
+    """
+    there = dict.fromkeys(name.rpartition("/")[0] for name in waiting if "/" in name)
+    here = [w.name for w in parameters if optimizer.slots_of(w)]
+    if there and here and there.keys().isdisjoint(here):
+        raise GraphError(
+            f"{type(optimizer).__name__}: the state that was loaded is of other parameters\n"
+            f"  loaded   {listed(there)}\n  trained  {listed(here)}"
+        )
 
 
 def kept_tracing(optimizer: TraceableOptimizer, session: Session) -> KeptTracing:
@@ -111,4 +107,6 @@ def kept_tracing(optimizer: TraceableOptimizer, session: Session) -> KeptTracing
     kept = session.optimizers.get(optimizer)
     if kept is None:
         kept = session.optimizers[optimizer] = KeptTracing(optimizer, session)
+    if "_inherited" in vars(optimizer):  # of the optimizer that it is a copy of
+        kept.waiting = vars(optimizer).pop("_inherited").by_name()
     return kept

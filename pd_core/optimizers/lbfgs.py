@@ -63,6 +63,14 @@ class LBFGSOptimizer:
         # cost and var_list of the last step, with their _gradients
         self._graph: tuple[Any, ...] = (None, None, [])
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in ("history_size", "name") and vars(self).get("_kept") is not None:
+            raise AttributeError(
+                f"LBFGSOptimizer: {name}={getattr(self, name)!r} is that of its history\n"
+                "  hint: make a new optimizer"
+            )
+        object.__setattr__(self, name, value)
+
     def step(
         self,
         cost: Variable | Closure,

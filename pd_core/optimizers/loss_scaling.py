@@ -16,12 +16,13 @@ from ..graph.update import Assignment, Update, effects
 from ..graph.variable import Variable
 from .base import Optimizer, parameters_of
 from .row_sparse import Gradient, RowGradient, gradients_by_rows
+from .settings import Built
 from .tracing import state
 
 _LARGEST = 2.0**127  # a scale; the next power of two is no float32
 
 
-class LossScaler:
+class LossScaler(Built):
     """An optimizer whose gradients are computed times a scale (Micikevicius et al. 2018).
 
     The update gets the gradients divided by the scale again. If one of them is infinite or NaN, the
@@ -87,6 +88,7 @@ class LossScaler:
         update = copy.copy(self.optimizer.update(pairs))
         guarded = [_only_if(finite, a) for a in update.assignments]
         update.assignments = (*guarded, *self.adjusted(finite))
+        self.note([a.value for a in update.assignments])
         return update.including(own)
 
     def adjusted(self, finite: Variable) -> list[Assignment]:

@@ -22,7 +22,7 @@ class L2:
     rate: float
 
     def __call__(self, gradient: Variable, parameter: Variable) -> Variable:
-        return gradient + parameter * self.rate if self.rate else gradient
+        return gradient if self.rate == 0 else gradient + parameter * self.rate
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class L1:
     rate: float
 
     def __call__(self, gradient: Variable, parameter: Variable) -> Variable:
-        return gradient + ops.sign(parameter) * self.rate if self.rate else gradient
+        return gradient if self.rate == 0 else gradient + ops.sign(parameter) * self.rate
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ number of steps that the optimizer has made before this one.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from .. import ops
 from ..graph.names import names
@@ -209,11 +209,23 @@ class ReduceOnPlateau:
         self.factor, self.patience, self.mode = factor, patience, mode
         self.threshold, self.cooldown, self.least = threshold, cooldown, least
         name = names().next("plateau_", "")
-        self.rate = state(f"{name}/rate", (), "float32", rate)
+        self._rate = state(f"{name}/rate", (), "float32", rate)
         worst = math.inf if mode == "min" else -math.inf
         self._best = state(f"{name}/best", (), "float64", worst)
         self._waited = state(f"{name}/waited", (), "int64")
         self._cooling = state(f"{name}/cooling", (), "int64")
+
+    @property
+    def rate(self) -> Variable:
+        """The learning rate, a state of the session."""
+        return self._rate
+
+    @rate.setter
+    def rate(self, value: Any) -> None:
+        raise AttributeError(
+            "ReduceOnPlateau: the rate is a Variable, which is not replaced\n"
+            f"  hint: pd.default_session().set(schedule.rate, {value!r})"
+        )
 
     def __call__(self, t: Variable) -> Variable:
         return self.rate

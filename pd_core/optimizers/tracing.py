@@ -1,6 +1,5 @@
 """Tracing of an optimizer's rule over parameters into the assignments of a step."""
 
-import copy
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -19,6 +18,7 @@ from .described import described_settings
 from .groups import Group, group_of
 from .regularizers import Clip, ClipGlobalNorm, ClipNorm, Penalty
 from .row_sparse import Gradient, RowGradient, Whole, split
+from .settings import Place, Settings
 
 Rate = float | Variable  # the learning rate of one step
 Slots = Mapping[str, Variable]  # the state of one parameter, by slot
@@ -36,10 +36,19 @@ class TraceableOptimizer(Protocol):
     accumulate: int
     uses_norms: bool
     adds: bool
+    adjustable: Sequence[str]
 
     @property
     def groups(self) -> tuple[Group, ...]:
         """Parameters with settings of their own."""
+
+    @property
+    def settings(self) -> Settings:
+        """What graphs read of it."""
+
+    @property
+    def rate_factor(self) -> Variable | None:
+        """A scalar that multiplies all learning rates."""
 
     def slots_of(self, w: Variable) -> Mapping[str, tuple[float, Dims]]:
         """Return (initial value, dims) of each slot of a parameter."""
@@ -64,6 +73,13 @@ def state(
     return adopt(Variable.of(dims, dtype, name, fill=Constant(value), table=table), weak=True)
 
 
+def variant(optimizer: Any, changes: Mapping[str, Any]) -> Any:
+    """Return an optimizer with other attributes, and with what it shares with its graphs."""
+    other = object.__new__(type(optimizer))
+    vars(other).update(vars(optimizer), **changes)
+    return other
+
+
 def is_schedule(rate: Any) -> bool:
     """Return whether a learning rate is a function of the number of steps."""
     return callable(rate) and not isinstance(rate, Variable)
@@ -79,6 +95,7 @@ class Tracing:
         self.optimizer = optimizer
         self.name = name or names().next(f"{self.kind()}_", "")
         self.group_rates: dict[Group, Rate] = {}  # of the update that is traced
+        self._scaled: dict[Variable, Variable] = {}  # rates times the factor of all
 
     def kind(self) -> str:
         """Return the stem of automatic names."""
@@ -102,8 +119,10 @@ class Tracing:
         """Return a gradient, as terms where the step adds them to a table of one column."""
         if not isinstance(g, RowGradient) or g.terms is None or w.is_shard:
             return g
-        optimizer, _ = self.member(w, 0.0)
-        changes = (w.clip, w.regularizer, optimizer.clip, optimizer.regularizer)
+        optimizer, group = self.optimizer, self.group(w)
+        own = {} if group is None else dict(group.settings)
+        penalty = own.get("regularizer", optimizer.regularizer)
+        changes = (w.clip, w.regularizer, optimizer.clip, penalty)
         is_column = all(d == 1 for d in w.dims[1:])
         if not optimizer.adds or not is_column or self.period() > 1 or any(changes):
             return g
@@ -131,13 +150,9 @@ class Tracing:
             assignments += self.stepped(part, g, rate, step)
         return assignments
 
-    def learning_rate(self) -> Any:
-        """Return the learning rate, or the schedule of it."""
-        return self.optimizer.learning_rate
-
     def scheduled(self) -> tuple[Rate, list[Assignment]]:
         """Return the rate without each parameter's factor, and the assignments of schedules."""
-        rate = self.learning_rate()
+        rate = self.optimizer.learning_rate
         every = [(g, dict(g.settings)) for g in self.optimizer.groups]
         own = {g: settings["learning_rate"] for g, settings in every if "learning_rate" in settings}
         if not any(is_schedule(r) for r in (rate, *own.values())):
@@ -160,14 +175,16 @@ class Tracing:
         """Return (part, gradient) pairs after clipping; a parameter's own clip is applied first."""
         clip = self.optimizer.clip
         each = None if isinstance(clip, ClipGlobalNorm) else clip
-        clips = [part.parameter.clip or each for part, _ in pairs]
+        clips = [part.parameter.clip or self.live(("clip",), each, g) for part, g in pairs]
         for (part, _), fn in zip(pairs, clips, strict=True):
             _check_clip(part.parameter, fn or clip)
         pairs = [
             (part, g if fn is None else fn(g, part.read(part.parameter)))
             for (part, g), fn in zip(pairs, clips, strict=True)
         ]
-        return clip.together(pairs) if isinstance(clip, ClipGlobalNorm) else pairs
+        if not isinstance(clip, ClipGlobalNorm):
+            return pairs
+        return self.live(("clip",), clip, pairs[0][1]).together(pairs)
 
     def stepped(self, part: Whole, g: Variable, rate: Rate, step: Counters) -> list[Assignment]:
         """Return the assignments of a step of one parameter, or of its gathered rows."""
@@ -177,22 +194,38 @@ class Tracing:
         g = g if penalty is None else penalty(g, w)
         declared = optimizer.slots_of(parameter).items()
         slots = {name: self.slot(part, name, initial, dims) for name, (initial, dims) in declared}
-        new_w, new = optimizer.rule(w, g, slots, self.rate(rate, parameter), step)
+        new_w, new = optimizer.rule(w, g, slots, rate, step)
         self.check_names("rule", "slots", slots, new)
         values = [(w, new_w), *((slots[name], value) for name, value in new.items())]
         return [Assignment(*part.written(v, value), owner=parameter) for v, value in values]
 
     def member(self, w: Variable, rate: Rate) -> tuple[TraceableOptimizer, Rate]:
-        """Return the optimizer with the settings of a parameter's group, and its rate."""
-        who = type(self.optimizer).__name__
-        if w.is_shard and self.optimizer.uses_norms:
-            raise GraphError(_no_norm(who, w))
-        group = group_of(who, self.optimizer.groups, w)
-        if group is None:
-            return self.optimizer, rate
-        optimizer = copy.copy(self.optimizer)
-        vars(optimizer).update(group.settings)
-        return optimizer, self.group_rates.get(group, rate)
+        """Return the optimizer with the settings of a parameter's group, and the rate for it.
+
+        Numbers that may change are Variables in it.
+        """
+        optimizer = self.optimizer
+        if w.is_shard and optimizer.uses_norms:
+            raise GraphError(_no_norm(type(optimizer).__name__, w))
+        names = ("learning_rate", "regularizer", *optimizer.adjustable)
+        places: dict[str, Place] = {name: (name,) for name in names}
+        values = {name: getattr(optimizer, name) for name in places} | {"learning_rate": rate}
+        group = self.group(w)
+        if group is not None:
+            number = [g is group for g in optimizer.groups].index(True)
+            places |= {name: ("groups", number, name) for name, _ in group.settings}
+            values |= dict(group.settings)
+            values["learning_rate"] = self.group_rates.get(group, rate)
+        rate = self.own_rate(places["learning_rate"], values.pop("learning_rate"), w)
+        return variant(optimizer, {k: self.live(places[k], v, w) for k, v in values.items()}), rate
+
+    def group(self, w: Variable) -> Group | None:
+        """Return the group of a parameter; GraphError if it is in two."""
+        return group_of(type(self.optimizer).__name__, self.optimizer.groups, w)
+
+    def live(self, place: Place, value: Any, w: Variable) -> Any:
+        """Return a setting with a Variable, of the dtype of w, for the number in it if any."""
+        return self.optimizer.settings.live(place, value, w.dtype, self.name)
 
     def check_names(self, method: str, what: str, before: Mapping, after: Mapping) -> None:
         """Check that a method returned what the class declares: the rest would never change."""
@@ -203,10 +236,19 @@ class Tracing:
                 f"{sorted(before)}"
             )
 
-    def rate(self, rate: Rate, parameter: Variable) -> Rate:
-        """Return the learning rate of one parameter."""
-        factor = parameter.learning_rate
-        return rate if factor == 1.0 else rate * factor
+    def own_rate(self, place: Place, rate: Rate, parameter: Variable) -> Rate:
+        """Return the learning rate of one parameter, a Variable where a number may change."""
+        factor, scale = parameter.learning_rate, self.optimizer.rate_factor
+        if isinstance(rate, Variable):
+            own, times = rate, factor
+        else:
+            settings, times = self.optimizer.settings, 1.0
+            own = settings.number(place, rate, parameter.dtype, self.name, factor)
+        if scale is not None:
+            if own not in self._scaled:
+                self._scaled[own] = own * scale
+            own = self._scaled[own]
+        return own if times == 1.0 else own * times
 
     def slot(
         self,

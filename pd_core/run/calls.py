@@ -47,7 +47,9 @@ class Call:
 
     def fits(self) -> bool:
         """Return whether it repeats, and the same parameters are trained as in the first call."""
-        return self.repeats and self.frozen == [w().trainable for w in self.owners]
+        if not self.repeats or self.step.is_outdated:
+            return False
+        return self.frozen == [w().trainable for w in self.owners]
 
     def arrays(self, feeds: Feeds) -> list[np.ndarray]:
         """Return the arrays that the program reads.

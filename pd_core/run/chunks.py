@@ -169,7 +169,7 @@ class ChunkPrograms(ProgramCache):
         fed: dict[Variable, np.ndarray],
         training: bool,
     ) -> Program:
-        graph, seam = build_graph(*targets, fed, training, backend)
+        graph, seam = build_graph(*targets, fed, training, backend, structure.constants)
         program = Program(backend, scanned(backend.prepared(graph)), seam, structure)
         program.operators = len(ancestors(graph.outputs))
         return program

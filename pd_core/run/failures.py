@@ -13,6 +13,7 @@ from ..graph.variable import Variable
 from .index_errors import explained, is_index_error
 from .programs import build_graph
 from .step import Step, changes_of, computed_changes
+from .structure import Structure
 
 
 def failure(
@@ -60,7 +61,8 @@ def located(
     A cached program knows only the lines of the targets that it was first compiled for.
     """
     computed = computed_changes(changes_of(updates))
-    graph, values = build_graph(fetches, computed, seam, fed, training, backend)
+    constants = Structure(fetches, computed, seam, fed, training).constants
+    graph, values = build_graph(fetches, computed, seam, fed, training, backend, constants)
     stage, index = error.place  # type: ignore[misc]  # callers have checked that it has one
     operator, site = backend.sites(graph, values)[stage][index]
     return BackendError(error.text, operator, site, error.place)

@@ -1,7 +1,7 @@
 """Compiled programs, cached by structure; the sessions of a device share one cache."""
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from threading import Lock
 
 import numpy as np
@@ -73,7 +73,7 @@ class ProgramCache:
         training: bool,
     ) -> Program:
         """Add the program of a structure: of fetches, updates and a seam, for feeds like these."""
-        graph, seam = build_graph(*targets, fed, training, backend)
+        graph, seam = build_graph(*targets, fed, training, backend, structure.constants)
         program = Program(backend, graph, seam, structure)
         self.add(structure, program)
         return program
@@ -99,10 +99,12 @@ def build_graph(
     fed: dict[Variable, np.ndarray],
     training: bool,
     backend: Backend,
+    constants: Mapping[Variable, Variable] | None = None,
 ) -> tuple[Graph, Seam]:
     """Return the graph to compile, and what the values `seam` have become in it.
 
-    The shapes of the fed arrays are hints for the choice of lowerings.
+    The shapes of the fed arrays are hints for the choice of lowerings. `constants` are those of the
+    Structure, in the place of settings.
     """
     sizes = {
         d: n
@@ -111,6 +113,7 @@ def build_graph(
         if isinstance(d, str)
     }
     kernels = NO_FORMS if training or updates else backend.kernels
+    layouts, feeds = backend.layouts, list(fed)
     return program.build_step(
-        fetches, updates, seam, list(fed), training, sizes, backend.layouts, kernels
+        fetches, updates, seam, feeds, training, sizes, layouts, kernels, constants
     )

@@ -193,7 +193,7 @@ class Session:
         profile = current_profile()
         steps = self._steps if profile is None else profile.steps_of(self)
         step = steps.get(key)
-        if step is None:
+        if step is None or step.is_outdated:
             self._steps.collect()
             recorded = recorded_values(fetches, updates, fed)
             programs = None if profile is None else profile.programs(updates)
@@ -347,6 +347,8 @@ class Session:
             self._check_open()
             for v in variables:
                 if v not in self._values:
+                    if v.setting is not None:
+                        v.setting.sessions.add(self)
                     array = waiting_value(self, v)
                     self._store(v, self._initial_value(v) if array is None else array, first=True)
 
@@ -360,6 +362,13 @@ class Session:
         if not first:
             self.touched.by_host(v)
         self._values.set(v, array, copy)
+
+    def store_setting(self, variable: Variable, array: np.ndarray) -> None:
+        """Store the number of a Setting, unless the session is closed."""
+        with self._lock:
+            if self._values is not None:
+                self._values.set(variable, array)
+                self.version += 1
 
     def stats(self) -> dict[str, int]:
         """Return counts of the work so far.
@@ -429,7 +438,7 @@ class Session:
             self._check_open()
             if self.recorded is not None:
                 self.recorded.flush()  # what is recorded may give a variable its first value
-            return self._values.variables()
+            return [v for v in self._values.variables() if v.setting is None]
 
     @property
     def has_values(self) -> bool:

@@ -81,6 +81,11 @@ class Step:
         self.executable = None if compiled is None else compiled.bind(states, updated)
         self.checked: set[tuple] = set()  # shapes of feeds that fit each other
         self.initialized = False  # whether all states have a value; they never lose it
+        settings = [v.setting for v in structure.constants]
+        for setting in settings:
+            setting.steps.add(self)
+        # whether a setting has changed that is a constant of the program
+        self.is_outdated = not all(setting.is_constant for setting in settings)
 
     def run(
         self,

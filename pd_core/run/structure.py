@@ -11,6 +11,7 @@ from typing import Any
 
 from ..backend.base import Seam
 from ..graph.node import Node, ancestors
+from ..graph.setting import setting_constant
 from ..graph.variable import Variable, is_open
 
 _FED, STATE, _FREE, _CONSTANT, _BODY = range(-5, 0)  # what a leaf is; operators are >= 0
@@ -21,7 +22,8 @@ class Structure:
 
     `leaves` are the fed and persistent variables, `sizes` the names of symbolic sizes and `draws`
     the keys of random draws. `reads` are the reads of persistent variables inside `pd.guard()`,
-    with what was read; such a read is the same as the variable itself.
+    with what was read; such a read is the same as the variable itself. `constants` are what stands
+    for the Variables of Settings that have not changed.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class Structure:
         self._draws: dict[Any, int] = {}
         self.leaves: list[Variable] = []
         self.reads: dict[Variable, Variable] = {}
+        self.constants: dict[Variable, Variable] = {}
 
     def _finish(self, fetches, updates, seam):
         self._key.append(tuple([self._number(v) for v in fetches]))
@@ -122,6 +125,9 @@ class Structure:
         return number
 
     def _leaf(self, v):
+        if v.setting is not None and v.setting.is_constant and v not in self._fed:
+            self.constants[v] = setting_constant(v)
+            return self._constant(self.constants[v])
         self._count += 1
         self.leaves.append(v)
         is_fed = v.held is not None or v in self._fed

@@ -361,11 +361,14 @@ class Update(RunnerItem):
             "optimizer": type(self.optimizer).__name__,
             "trained": [w.name for w, _ in self.update.gradients],
             "variables": [v.name for v in self.update.variables()],
+            "settings": self.optimizer.settings.numbers_set(self.optimizer),
         }
 
     def check(self, state: Mapping[str, Any]) -> None:
         own, listed = self.state(), each(text)
-        entries("Update", state, {"optimizer": text, "trained": listed, "variables": listed})
+        kinds = {"optimizer": text, "trained": listed, "variables": listed}
+        kinds["settings"] = by_name(number)
+        found = entries("Update", state, kinds, ("settings",))  # older checkpoints have none
         if state["optimizer"] != own["optimizer"]:
             raise GraphError(
                 f"Resume: the checkpoint was trained by {state['optimizer']}, not by "
@@ -379,6 +382,19 @@ class Update(RunnerItem):
                     f"  {what} only in it: {_listed(there - here)}\n"
                     f"  {what} only here: {_listed(here - there)}"
                 )
+        for name, value in found.get("settings", {}).items():
+            if not self.optimizer.settings.has(self.optimizer, name):
+                raise GraphError(
+                    f"Resume: the checkpoint sets {name} to {value}, which is no number of this "
+                    f"{own['optimizer']}"
+                )
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        for name, value in state.get("settings", {}).items():
+            self.optimizer.settings.set_number(self.optimizer, name, float(value))
+
+    def undoing(self) -> Callable[[], Any]:
+        return self.optimizer.settings.undoing(self.optimizer)
 
 
 def _listed(names):

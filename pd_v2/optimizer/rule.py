@@ -54,7 +54,9 @@ class Rule(pd.optimizers.Tracing):
     def stepped(self, part, g, rate, step):
         parameter = part.parameter
         config = self.configs[parameter.name]
-        own = ParameterStep(self, part, g, self.rate(rate, parameter), config)
+        factor = parameter.learning_rate
+        rate = rate if factor == 1.0 else rate * factor
+        own = ParameterStep(self, part, g, rate, config)
         new, scale = self.optimizer.move(own)
         if own.is_penalised:
             new = own.penalised(new, scale)

@@ -1,0 +1,37 @@
+"""What does not fit when values are loaded by name."""
+
+from collections.abc import Collection, Iterable
+from difflib import get_close_matches
+from typing import NamedTuple
+
+_SHOWN = 12  # names of a list
+
+
+class Misfits(NamedTuple):
+    """The names that have no value, and the names of values that nothing has."""
+
+    missing: list[str]
+    unexpected: list[str]
+
+    def text(self, who: str) -> str:
+        """Return what an error says of them: each list, and names that may be misspelt."""
+        parts = [("missing", self.missing), ("unexpected", self.unexpected)]
+        lines = [f"  {what:<10} {listed(names)}" for what, names in parts if names]
+        close = [(name, _near(name, self.missing)) for name in self.unexpected[:_SHOWN]]
+        hints = [f"  hint: {name!r} may be {match!r} here" for name, match in close if match]
+        counts = " and ".join([f"{len(names)} {what}" for what, names in parts if names])
+        return "\n".join([f"{who}: names do not fit, {counts}", *lines, *hints[:_SHOWN]])
+
+
+def listed(names: Collection[str]) -> str:
+    """Return the first names of a list, and how many more there are."""
+    first = ", ".join(list(names)[:_SHOWN])
+    return first + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+
+
+def _near(name: str, candidates: Iterable[str]) -> str | None:
+    """A candidate that a misspelt name, or one with another prefix, may stand for."""
+    every = list(candidates)
+    tails = [c for c in every if c.endswith(f".{name}") or name.endswith(f".{c}")]
+    matches = tails or get_close_matches(name, every, 1, 0.75)
+    return matches[0] if matches else None

@@ -1,0 +1,193 @@
+"""The state of optimizers: what is saved, loaded and copied with them."""
+
+import gc
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
+
+from ..graph.errors import GraphError, ShapeError
+from ..graph.misfits import Misfits
+from ..graph.update import Update
+from ..graph.variable import Dims, Variable, describe
+from ..run.session import Session, default_session
+from .groups import Group
+from .kept import check_waiting, kept_tracing, state_name
+from .row_sparse import Gradient
+from .settings import Use
+from .tracing import TraceableOptimizer, Tracing
+
+_SETTINGS = "settings/"  # the beginning of the names of numbers among the values of a state
+Variables = dict[tuple[Variable | None, str], Variable]  # by parameter, None for a scalar, and name
+
+
+class StaticTracing(Tracing):
+    """The tracing of an update of a static graph, whose settings and state the optimizer knows."""
+
+    def __init__(self, optimizer: TraceableOptimizer, name: str | None, session: Session):
+        super().__init__(optimizer, name)
+        self.session, self.variables = session, Variables()
+
+    def update(self, pairs: Sequence[tuple[Variable, Gradient]]) -> Update:
+        optimizer = self.optimizer
+        self._kept = self.session.optimizers.get(optimizer)
+        if "_inherited" in vars(optimizer):
+            self._kept = kept_tracing(optimizer, self.session)
+        if self._kept is not None:
+            check_waiting(optimizer, self._kept.waiting, [w for w, _ in pairs])
+        return noted(optimizer, super().update(pairs), self.variables)
+
+    def state(
+        self, w: Variable | None, name: str, dims: Dims, dtype: DTypeLike, value: float
+    ) -> Variable:
+        v = self.variables[w, name] = super().state(w, name, dims, dtype, value)
+        if self._kept is not None:
+            self._kept.take(state_name(w, name), v)
+        return v
+
+
+def noted(
+    optimizer: TraceableOptimizer, update: Update, variables: Variables | None = None
+) -> Update:
+    """Return an update of a static graph after telling the optimizer's settings of it.
+
+    `variables` are its state, None if that is the state of the steps inside `pd.guard()`.
+    """
+    gradients = [g for _, g in update.gradients]
+    parts = [v for g in gradients for v in (g if isinstance(g, tuple) else (g,))]
+    values = [*(a.value for a in update.assignments), *parts]
+    use = Use(optimizer, update.gradients, values, variables)
+    optimizer.settings.add(use)
+    for w, _ in update.gradients:
+        w.__dict__["uses"] = [*(u for u in w.uses if u.is_alive), use]
+    return update
+
+
+def _variables(optimizer, session):
+    """The variables of the state of an optimizer in a session; GraphError if there are several."""
+    kept = session.optimizers.get(optimizer)
+    if kept is None and "_inherited" in vars(optimizer):
+        kept = kept_tracing(optimizer, session)
+    own: Variables = {} if kept is None else kept.variables()
+    uses = optimizer.settings.uses()
+    if sum(use.has_state for use in uses) + bool(own) > 1:
+        gc.collect()  # graphs are cycles: some of them may have been dropped
+        uses = optimizer.settings.uses()
+    static = [use.variables() for use in uses if use.has_state]
+    count = len(static) + bool(own)
+    if count > 1:
+        raise GraphError(
+            f"{type(optimizer).__name__}: {count} updates of it are in use, each with a state of "
+            "its own\n"
+            "  hint: an optimizer for each of them, or the values of update.variables(), or "
+            "pd.default_session().state()"
+        )
+    return static[0] if static else own
+
+
+def state_of(optimizer: Any, session: Session) -> dict[str, np.ndarray]:
+    """Return the state of an optimizer in a session by name."""
+    values = {state_name(*k): session.get(v) for k, v in _variables(optimizer, session).items()}
+    kept = session.optimizers.get(optimizer)
+    waiting = {} if kept is None else {k: np.array(value) for k, value in kept.waiting.items()}
+    numbers = optimizer.settings.numbers_set(optimizer)
+    return {**values, **waiting, **{_SETTINGS + k: np.array(n) for k, n in numbers.items()}}
+
+
+def load(
+    optimizer: Any,
+    session: Session,
+    values: Mapping[str, ArrayLike],
+    strict: bool,
+    may_have: Callable[[str], bool],
+) -> Misfits:
+    """Set the state of an optimizer in a session; return the names that do not fit.
+
+    `may_have` says whether it may have state of a name later.
+    """
+    who, settings = f"{type(optimizer).__name__}.load_state", optimizer.settings
+    found = {state_name(*key): v for key, v in _variables(optimizer, session).items()}
+    is_whole = any(use.has_state for use in settings.uses())  # nothing can come later
+    arrays: dict[Variable, np.ndarray] = {}
+    later: dict[str, np.ndarray] = {}
+    numbers: dict[str, float] = {}
+    misfits = Misfits([name for name in found if name not in values], [])
+    for name, value in values.items():
+        if name in found:
+            arrays[found[name]] = _fitting(who, name, found[name], value)
+        elif name.startswith(_SETTINGS) and settings.has(optimizer, name.removeprefix(_SETTINGS)):
+            numbers[name.removeprefix(_SETTINGS)] = float(np.asarray(value))
+        elif not is_whole and may_have(name):
+            later[name] = np.array(value)
+        else:
+            misfits.unexpected.append(name)
+    if strict and any(misfits):
+        raise GraphError(misfits.text(who))
+    session.load_values(arrays)
+    kept_tracing(optimizer, session).waiting = later
+    for place, number in numbers.items():
+        settings.set_number(optimizer, place, number)
+    return misfits
+
+
+def _fitting(who, name, v, value):
+    array = np.array(value)
+    if array.shape != v.dims or array.dtype.kind not in "fiub":
+        raise ShapeError(f"{who}: {name} is {describe(v)}, not {array.dtype}{list(array.shape)}")
+    return array
+
+
+class Inherited:
+    """The state of an optimizer that another one is a copy of, until it takes its first step.
+
+    `copies` are the copies of parameters by id, the memo of `copy.deepcopy`. It is read late, for
+    a network may be copied after its optimizer.
+    """
+
+    def __init__(self, values: dict[Any, np.ndarray], copies: Mapping[int, Any]):
+        self.values, self.copies = values, copies
+
+    def by_name(self) -> dict[str, np.ndarray]:
+        """Return the values by name, of the copies where parameters were copied."""
+        named = {}
+        for key, value in self.values.items():
+            if isinstance(key, tuple):
+                w, name = key
+                key = state_name(self.copies.get(id(w), w), name)
+            named[key] = value
+        return named
+
+    def groups(self, groups: Sequence[Group]) -> tuple[Group, ...]:
+        """Return groups of the copies of their members."""
+        copies = self.copies
+        return tuple(
+            replace(g, params=tuple([copies.get(id(w), w) for w in g.params]))
+            if isinstance(g.params, tuple)
+            else g
+            for g in groups
+        )
+
+
+def copied(optimizer: Any, memo: dict[int, Any], deep: bool) -> Any:
+    """Return a copy of an optimizer with its state in the session in force.
+
+    It goes on for the same parameters, or for their copies in the memo. A learning rate that is a
+    Variable is the same.
+    """
+    twin = memo[id(optimizer)] = object.__new__(type(optimizer))
+    session = default_session()
+    values: dict[Any, np.ndarray] = {}
+    for key, v in _variables(optimizer, session).items():
+        values[key] = session.get(v)
+    kept = session.optimizers.get(optimizer)
+    values |= {} if kept is None else kept.waiting
+    for name, value in vars(optimizer).items():
+        if name not in ("_settings", "_inherited"):
+            is_own = deep and name != "_groups" and not isinstance(value, Variable)
+            vars(twin)[name] = deepcopy(value, memo) if is_own else value
+    vars(twin)["_inherited"] = Inherited(values, memo)
+    twin.settings.set_before = set(optimizer.settings.set_before)
+    return twin
