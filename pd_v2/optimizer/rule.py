@@ -97,7 +97,7 @@ class ParameterStep:
         self.is_rows = isinstance(part, pd.optimizers.Rows)
         self.stored = []
         optimizer, parameter = rule.optimizer, part.parameter
-        unscheduled = optimizer.learning_rate * parameter.learning_rate
+        unscheduled = optimizer.unscheduled(parameter, rule.name)
         if rule.factor is not None:
             unscheduled = rule.factor * unscheduled
         self.rate = rate if optimizer.scheduled else unscheduled

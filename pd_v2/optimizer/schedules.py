@@ -36,10 +36,15 @@ class Schedule:
                 f"learning_rate_schedule {kind!r} divides by learning_rate_decay_b, which is 0"
             )
         self.kind, self.rate, self.a, self.b = kind, rate, a, b
+        self._text = segments
         self._numbers = _real(rate), _real(a), _real(b)
         # the default is "poly" with a = b = 0
         self._is_constant = kind == "constant" or (kind == "poly" and not (a and b))
         self.segments = _segments(segments) if kind in _BY_SEGMENTS else []
+
+    def of(self, rate):
+        """Return the same schedule of another rate."""
+        return Schedule(self.kind, rate, self.a, self.b, self._text)
 
     def rate_at(self, samples, pass_id):
         """Return the rate after `samples` samples, in pass `pass_id`, rounded to float32."""

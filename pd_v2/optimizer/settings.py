@@ -1,5 +1,9 @@
 """The settings that all optimizers share: learning rate, decay, clipping and averages."""
 
+import numpy as np
+
+import pd_core as pd
+
 from .. import build
 from ..formats.proto import OptimizationConfig
 from .schedules import Schedule
@@ -44,13 +48,16 @@ class ModelAverage:
         return {name: value for name, value in fields.items() if value is not None}
 
 
-class Optimizer:
+class Optimizer(pd.optimizers.Built):
     """Base class of the optimizers.
 
     `learning_rate_schedule` with its `_decay_a`, `_decay_b` and `_args` changes the rate with the
     number of samples seen; `regularization` is an L2Regularization or a list with one,
     `model_average` a ModelAverage; `gradient_clipping_threshold` clips each element of the
     gradient of a batch. `batch_size` is accepted and has no effect.
+
+    `learning_rate` may be set during a training, and counts from the next batch. Other settings are
+    a part of the step of a trainer: setting them while there is one is an AttributeError.
     """
 
     method = None
@@ -71,7 +78,9 @@ class Optimizer:
     ):
         if not isinstance(model_average, (ModelAverage, type(None))):
             raise TypeError(f"model_average is a ModelAverage, not {model_average!r}")
-        self.learning_rate = learning_rate
+        self._learning_rate = self._first_rate = learning_rate
+        self._was_set = False
+        self._settings = pd.optimizers.Settings()
         self.schedule = Schedule(
             learning_rate_schedule,
             learning_rate,
@@ -84,6 +93,32 @@ class Optimizer:
         self.is_async = is_async
         self.model_average = model_average
         build.current().update_equation = self
+
+    @property
+    def learning_rate(self):
+        """The learning rate at first, before its schedule."""
+        return self._learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, rate):
+        vars(self)["schedule"] = self.schedule.of(rate)
+        self._learning_rate, self._was_set = rate, True
+        self._settings.change(("learning_rate",), rate)
+
+    @property
+    def rate_set(self):
+        """The learning rate if it was set since the optimizer was made, else None."""
+        return self._learning_rate if self._was_set else None
+
+    def reset_rate(self, rate):
+        """Go back to a `rate_set`: with None to the rate that the optimizer was made with."""
+        self.learning_rate = self._first_rate if rate is None else rate
+        self._was_set = rate is not None
+
+    def unscheduled(self, parameter, prefix):
+        """Return the rate of a parameter without a schedule, for a graph: it may be set later."""
+        place, times = ("learning_rate",), parameter.learning_rate
+        return self._settings.number(place, self.learning_rate, np.float32, prefix, times)
 
     def rate_at(self, samples, pass_id):
         """Return the learning rate after `samples` samples of this training, in pass `pass_id`."""

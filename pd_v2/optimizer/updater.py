@@ -55,6 +55,7 @@ class Updater:
             self.factor = pd.Variable.of((), np.float32, "rate_factor")
         self._rule = Rule(self.optimizer, configs, self.rate, self._average, self.factor)
         self.step = self._rule.update(pairs)
+        self.optimizer.note([a.value for a in self.step.assignments])
         self._catch_up = self._rule.catch_up()
         if self._average is not None:
             self._average.complete(self._rule.batches)
@@ -136,20 +137,22 @@ class Updater:
             "rate": float(self._rate),
             "factor": self._factor,
             "average": average,
+            "learning_rate": self.optimizer.rate_set,
         }
 
     def check(self, state):
         """Raise an error if `restore` would; change nothing."""
-        found = entries("the optimizer", state, _KINDS)
+        found = entries("the optimizer", state, _KINDS, ("learning_rate",))
         if self._average is not None:
             self._average.window.check(found["average"])
 
     def restore(self, state):
         """Go back to a `state`."""
-        found = entries("the optimizer", state, _KINDS)
+        found = entries("the optimizer", state, _KINDS, ("learning_rate",))
         self._samples, self._pass_id = found["samples"], found["pass_id"]
         self._rate, self._factor = found["rate"], found["factor"]
         self._last_rate = np.array(self._rate, np.float32)
+        self.optimizer.reset_rate(found.get("learning_rate"))
         if self._average is not None:
             self._average.window.restore(found["average"])
 
@@ -159,7 +162,7 @@ class Updater:
 
 
 _KINDS = {"samples": integer, "pass_id": integer, "rate": number}
-_KINDS |= {"factor": maybe(number), "average": maybe(dict)}
+_KINDS |= {"factor": maybe(number), "average": maybe(dict), "learning_rate": maybe(number)}
 
 
 def _largest(values, ratio):

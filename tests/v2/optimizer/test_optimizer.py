@@ -32,7 +32,7 @@ def rule_of(optimizer, rate=0.1, multiplier=1.0, start=START, **settings):
     w = pd.Variable("w", data=start, learning_rate=multiplier)
     g, lr = pd.Variable.of(w.dims, np.float32, "g"), pd.Variable.of((), np.float32, "lr")
     update = Rule(optimizer, {"w": config}, lr).update([(w, g)])
-    return w, lambda gradient: pd.eval(update, {g: gradient, lr: rate})
+    return w, lambda gradient, rate=rate: pd.eval(update, {g: gradient, lr: rate})
 
 
 def stepped(optimizer, gradients=GRADIENTS, **settings):
