@@ -1,6 +1,7 @@
 """History: the numbers of each epoch of a training."""
 
 from collections.abc import Iterator, Mapping
+from math import nan
 from typing import Any
 
 from ..run.states import by_name, each, entries, number
@@ -11,7 +12,8 @@ from ..training.item import Following
 class History(Mapping[str, list[float]]):
     """Numbers of each epoch by name: `cost`, metrics, `val_cost` and `val_...` of validations.
 
-    `cost` and metrics are those of the training steps: in training mode, before the updates.
+    `cost` and metrics are those of the training steps: in training mode, before the updates. A
+    number that an epoch of a resumed training did not have is NaN there.
     """
 
     def __init__(self, numbers: Mapping[str, list[float]] | None = None):
@@ -61,8 +63,12 @@ class Recorder(RunnerItem):
     def _record(self):
         numbers = dict(self.context.pass_metrics)
         numbers.update((f"val_{name}", value) for name, value in self._validation.items())
-        recorded = {name: [*self.history.get(name, ()), value] for name, value in numbers.items()}
-        self.history = History({**self.history, **recorded})
+        # a resumed training may validate as the one before did not, or the other way round
+        none = [nan] * self.history.epochs
+        names = dict.fromkeys([*self.history, *numbers])
+        self.history = History(
+            {name: [*self.history.get(name, none), numbers.get(name, nan)] for name in names}
+        )
 
     def state(self) -> dict[str, Any]:
         return dict(self.history)
@@ -78,6 +84,8 @@ def _numbers(state):
     """The numbers of a state, lists of floats by name, as long as there were epochs."""
     found = entries("History", {"numbers": state}, {"numbers": by_name(each(number))})["numbers"]
     for name, values in found.items():
-        if len(values) > len(found.get("cost", ())):
-            raise ValueError(f"History: {name!r} has {len(values)} epochs, more than cost has")
+        if len(values) != len(found.get("cost", ())):
+            raise ValueError(
+                f"History: {name!r} has {len(values)} epochs, another number than cost"
+            )
     return found

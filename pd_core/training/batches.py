@@ -1,13 +1,14 @@
 """Readers of batches: functions that return an iterable, and batches of arrays."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from operator import index
 from typing import Any
 
 import numpy as np
 
 from ..graph.errors import ShapeError
+from ..run.states import Kind, entries, integer
 from .positions import rereadable
+from .rereading import described, require_same
 
 Reader = Callable[[], Iterable[Any]] | Iterable[Any]
 
@@ -61,6 +62,9 @@ class ArrayReader:
 
     `arrays` have the same first axis, N; a batch is a tuple of slices of `batch_size` rows of each,
     the last one shorter. Every pass has an order of its own, which the seed determines.
+
+    A place is that of a sample: with another `batch_size` a training goes on there. Other arrays,
+    and another order, are refused.
     """
 
     def __init__(
@@ -85,20 +89,33 @@ class ArrayReader:
         self.passes += 1
         return ArrayIterator(self, self.passes - 1)
 
-    def state(self) -> dict[str, int]:
-        """Return the number of passes that have begun."""
-        return {"passes": self.passes}
+    def state(self) -> dict[str, Any]:
+        """Return the number of passes that have begun, and what the data are."""
+        return {"passes": self.passes, "data": self.data()}
 
-    def restore(self, state: Mapping[str, int]) -> None:
-        """Go on with the pass after those of a state."""
-        self.passes = index(state["passes"])
+    def data(self) -> dict[str, Any]:
+        """Return what tells these data, in their order, from others."""
+        order = {"shuffle": True, "seed": self.seed} if self.shuffle else {"shuffle": False}
+        return {**described(self.arrays), **order}
+
+    def check(self, state: Mapping[str, Any]) -> None:
+        """Raise a GraphError if a state, of this or of an iterator, is one of other data."""
+        kinds = _PLACE if "pass" in state else _PASSES
+        found = entries("ArrayReader", state, kinds, optional=("data", "sample", "place"))
+        if "data" in found:  # not in what 0.2.0 wrote
+            require_same(found["data"], self.data())
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on with the pass after those of a state; GraphError if that is one of other data."""
+        self.check(state)
+        self.passes = integer(state["passes"])
 
 
 class ArrayIterator(Iterator[tuple[np.ndarray, ...]]):
     """The batches of one pass over an ArrayReader."""
 
     def __init__(self, reader: ArrayReader, pass_id: int):
-        self.reader, self.place = reader, 0
+        self.reader, self.sample = reader, 0  # the number of the next one
         self._start(pass_id)
 
     def _start(self, pass_id):
@@ -109,23 +126,31 @@ class ArrayIterator(Iterator[tuple[np.ndarray, ...]]):
             self.order = rng.permutation(len(reader.arrays[0]))
 
     def __next__(self) -> tuple[np.ndarray, ...]:
-        reader, first = self.reader, self.place * self.reader.batch_size
-        if first >= len(reader.arrays[0]):
+        reader, first, samples = self.reader, self.sample, len(self.reader.arrays[0])
+        if first >= samples:
             raise StopIteration
-        self.place += 1
-        rows: Any = slice(first, first + reader.batch_size)
+        self.sample = min(first + reader.batch_size, samples)
+        rows: Any = slice(first, self.sample)
         if self.order is not None:
             rows = self.order[rows]
         return tuple([a[rows] for a in reader.arrays])
 
-    def state(self) -> dict[str, int]:
+    def state(self) -> dict[str, Any]:
         """Return the place behind the last batch."""
-        return {"pass": self.pass_id, "place": self.place}
+        return {"pass": self.pass_id, "sample": self.sample, "data": self.reader.data()}
 
-    def restore(self, state: Mapping[str, int]) -> None:
-        """Go to a place, perhaps in another pass."""
-        pass_id, place = index(state["pass"]), index(state["place"])
-        if place < 0:
-            raise ValueError(f"ArrayReader: there is no batch {place}")
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go to a place, perhaps in another pass; GraphError if it is one in other data."""
+        self.reader.check(state)
+        pass_id, samples = integer(state["pass"]), len(self.reader.arrays[0])
+        # 0.2.0 counted batches
+        place = integer(state["sample"] if "sample" in state else state["place"])
+        sample = place if "sample" in state else min(place * self.reader.batch_size, samples)
+        if not 0 <= sample <= samples:
+            raise ValueError(f"ArrayReader: there is no place {place} in {samples} samples")
         self._start(pass_id)
-        self.place, self.reader.passes = place, pass_id + 1
+        self.sample, self.reader.passes = sample, pass_id + 1
+
+
+_PASSES: dict[str, Kind] = {"passes": integer, "data": dict}
+_PLACE: dict[str, Kind] = {"pass": integer, "sample": integer, "place": integer, "data": dict}

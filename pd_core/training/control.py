@@ -7,7 +7,7 @@ from typing import Any, Literal
 from ..graph.errors import GraphError
 from ..optimizers.schedules import ReduceOnPlateau
 from ..run.exchange import mean_over_processes
-from ..run.states import Kind, entries, integer, maybe, number
+from ..run.states import Kind, entries, integer, maybe, number, text
 from .context import RunnerContext
 from .item import Following, Initialize, RunnerItem
 
@@ -71,7 +71,8 @@ class Watch(Monitor):
     """Base of items that act if a number got no better in `patience` passes, see Monitor.
 
     `mode` says whether less or more is better; by default more, unless it is a cost, an error or a
-    loss. An improvement is one of more than `min_delta`.
+    loss. An improvement is one of more than `min_delta`. A resumed training that watches another
+    number begins to watch it anew.
     """
 
     def __init__(
@@ -90,12 +91,16 @@ class Watch(Monitor):
         self.mode = mode
         self.best: float | None = None
         self.waited = 0
+        self.watched: str | None = None  # the number of which that is the best
 
     def initialize(self, context: RunnerContext, following: Initialize) -> None:
-        self.best, self.waited = None, 0
+        self.best, self.waited, self.watched = None, 0, None
         super().initialize(context, following)
 
     def see(self, name: str, value: float) -> None:
+        if self.watched not in (name, None):
+            self.best, self.waited = None, 0
+        self.watched = name
         if self._is_better(name, value):
             self.best, self.waited = value, 0
             return
@@ -115,17 +120,22 @@ class Watch(Monitor):
         return gain > self.min_delta
 
     def state(self) -> dict[str, Any]:
-        return {"best": self.best, "waited": self.waited}
+        return {"best": self.best, "waited": self.waited, "watched": self.watched}
 
     # of the state, for `entries`
-    kinds: Mapping[str, Kind] = {"best": maybe(number), "waited": integer}
+    kinds: Mapping[str, Kind] = {
+        "best": maybe(number),
+        "waited": integer,
+        "watched": maybe(text),
+    }
 
     def check(self, state: Mapping[str, Any]) -> None:
-        entries(type(self).__name__, state, self.kinds)
+        entries(type(self).__name__, state, self.kinds, optional=["watched"])  # which 0.2.0 lacks
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        found = entries(type(self).__name__, state, self.kinds)
+        found = entries(type(self).__name__, state, self.kinds, optional=["watched"])
         self.best, self.waited = found["best"], found["waited"]
+        self.watched = found.get("watched")
 
 
 def _is_cost(name):

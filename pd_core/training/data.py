@@ -1,20 +1,20 @@
 """The ring that reads: batches of a reader, of which each rank of a job has its part."""
 
-from collections import deque
-from collections.abc import Mapping, Sequence, Sized
-from itertools import islice
+from collections.abc import Callable, Mapping, Sequence, Sized
 from typing import Any
 
 from ..graph.errors import GraphError
 from ..graph.site import warn
 from ..graph.variable import Variable
-from .batches import Reader, batch_size_of, close, reader_of
+from ..run.states import each, entries, integer, maybe, text
+from .batches import ArrayReader, Reader, batch_size_of, close, reader_of
 from .checkpoint import CheckpointWarning, checking
 from .context import RunnerContext
 from .generators import check_generators, encoded, generators_state, set_generators
 from .item import Following, Initialize, RunnerItem
-from .positions import draws_ahead, positioned, resumed
+from .positions import Reread, draws_ahead, positioned, resumed
 from .ranks import is_writer, rows_of
+from .rereading import first_sample, read_again, require_length
 
 _END = object()  # of a pass
 
@@ -28,7 +28,10 @@ class Data(RunnerItem):
 
     A checkpoint has the place in the data and the states of Python's and NumPy's global random
     generators. An iterator with methods `state()` and `restore(state)` goes back to its place; any
-    other one is read from the beginning of the pass up to it, and a warning says so.
+    other one is read from the beginning of the pass up to it, and a warning says so. The place is
+    that of a sample: batches may have another size then, if one of them ends there. Other data are
+    a GraphError, as far as they are known: arrays of another size, order or content, a reader
+    whose first sample is another one.
 
     In a job of `pd.distributed` each rank reads batches of its own, of any number and size; one
     that has none left takes part in the steps of the others. With `split=True` the readers of all
@@ -48,19 +51,28 @@ class Data(RunnerItem):
         self.inputs = None if inputs is None else list(inputs)
         self._iterator: Any = None
         self._resumed: dict[str, Any] | None = None
+        self._begin_count()
+
+    def _begin_count(self):
+        # samples that were read in this pass, and the first of them where that may be asked for
+        self._samples, self._first = 0, None
 
     def initialize(self, context: RunnerContext, following: Initialize) -> None:
         context.data, context.feeds = self, None
         if context.ranks is not None:
             context.ranks.splits = self.split
         self._iterator = self._resumed = self._before = self._last = None
+        self._begin_count()
         if self._length is not None:
             context.pass_batches = self._length
         super().initialize(context, following)
 
     def on_pass_begin(self, following: Following) -> None:
         following()
+        if self._length is not None:  # a resumed pass may have had other batches
+            self.context.pass_batches = self._length
         state, self._resumed = self._resumed, None
+        self._begin_count()
         if state is None:
             self._iterator = self._begun()
             return
@@ -85,12 +97,33 @@ class Data(RunnerItem):
 
     def _at(self, state):
         """The iterator at the place of a state: in a pass, or at the beginning of the next one."""
-        if state["position"] is not None:
-            return resumed(self.reader, state["position"])
-        if state["reader"] is not None:
-            reader: Any = self.reader
-            reader.restore(state["reader"])
-        return positioned(self.reader)
+        position, read, between = state["position"], state.get("read"), state["reader"]
+        if position is None:
+            if between is not None:
+                reader: Any = self.reader
+                if not self._is_of_as_many(state):  # rank 0's data are not those of this one
+                    between = {key: value for key, value in between.items() if key != "data"}
+                reader.restore(between)
+            return positioned(self.reader)
+        if read is not None:
+            self._samples, self._first = read["samples"], read["first"]
+        if read is None or read["batches"] is None:
+            return resumed(self.reader, position)
+        items = read_again(self.reader, position, read, self._measured)
+        require_length(read, items.count, self._length)
+        return items
+
+    def _measured(self, batch):
+        """The feeds of a batch, if there are any, and its number of samples."""
+        if self.inputs is not None or isinstance(batch, Mapping):
+            batch = self.feeds(batch)
+        return batch, batch_size_of(batch)
+
+    def _is_of_as_many(self, state):
+        """Whether a state is one of as many readers as there are now."""
+        ranks = self.context.ranks
+        own = 1 if ranks is None or self.split else ranks.size
+        return len(state.get("ranks", [state])) == own
 
     def _part(self, state):
         """The state of this rank; None for a place in a pass of another number of own readers."""
@@ -102,15 +135,15 @@ class Data(RunnerItem):
         return state if state["position"] is None else None
 
     def _nearby(self, state):
-        """The iterator behind as many of the own batches as were done by other ranks in all."""
-        ranks, there = self.context.ranks, len(state.get("ranks", [state]))
-        here = 1 if ranks is None else ranks.size
-        done = (self.context.batch_id + 1) * there // here
+        """The iterator behind as many of the own samples as were read by other ranks in all."""
+        ranks, parts = self.context.ranks, state.get("ranks", [state])
+        there, here = len(parts), 1 if ranks is None else ranks.size
+        done = sum([part["read"]["samples"] for part in parts]) // here
         if is_writer(ranks):
             warn(
                 CheckpointWarning(
                     f"the checkpoint is of {there} ranks with batches of their own, there are "
-                    f"{here} now: each leaves out the first {done} batches of its pass\n"
+                    f"{here} now: each leaves out the first {done} samples of its pass\n"
                     "  hint: Data(reader, split=True) goes on with any number of ranks exactly"
                 )
             )
@@ -118,7 +151,8 @@ class Data(RunnerItem):
         if state.get("before") is not None:
             reader.restore(state["before"])
         items = self._begun()
-        deque(islice(items, done), maxlen=0)
+        while self._samples < done and (batch := next(items, _END)) is not _END:
+            self._samples += self._measured(batch)[1]
         return items
 
     def on_batch_begin(self, following: Following) -> Any:
@@ -133,16 +167,25 @@ class Data(RunnerItem):
         context.batch = batch
         if self.inputs is not None or isinstance(batch, Mapping):
             context.feeds = batch = self.feeds(batch)
-        context.batch_size = batch_size_of(batch)
+        context.batch_size = size = batch_size_of(batch)
+        if not self._samples:
+            self._note_first(batch)
+        self._samples += size
         return following()
+
+    def _note_first(self, batch):
+        """Note the first sample of a pass, if batches are read again to find a place in it."""
+        if isinstance(self._iterator, Reread):
+            self._first = first_sample(batch)
 
     def _take_part(self, ranks, batch):
         """Set this rank's part of a batch; return False when the pass is over."""
         context, feeds, size = self.context, batch, None
         if batch is not _END:
-            if self.inputs is not None or isinstance(batch, Mapping):
-                feeds = self.feeds(batch)
-            size = batch_size_of(feeds)
+            feeds, size = self._measured(batch)
+            if not self._samples:
+                self._note_first(feeds)
+            self._samples += size
         part = self._rows if self.split else self._own
         own = part(ranks, (batch, feeds), size)
         if own is None:
@@ -231,7 +274,13 @@ class Data(RunnerItem):
         position = None if self._iterator is None else self._iterator.state()
         reader: Any = self.reader
         between = reader.state() if position is None and hasattr(reader, "state") else None
-        return encoded({"position": position, "reader": between, "generators": generators_state()})
+        read = None
+        if position is not None:
+            batches = self._iterator.count if isinstance(self._iterator, Reread) else None
+            read = {"samples": self._samples, "first": self._first}
+            read |= {"batches": batches, "length": self._length}
+        place = {"position": position, "reader": between, "read": read}
+        return encoded({**place, "generators": generators_state()})
 
     def check(self, state: dict[str, Any]) -> None:
         if self.split and "ranks" in state:
@@ -240,14 +289,45 @@ class Data(RunnerItem):
                 "own, this runner splits them"
             )
         for part in [state, *state.get("ranks", ())]:
-            check_generators(part["generators"])
-            if part.keys() - {"ranks", "before"} != {"position", "reader", "generators"}:
-                raise KeyError(f"the place in the data has {', '.join(part)}")
+            entries("Data", part, _KINDS, optional=("read", "ranks", "before"))
+        own = self._part(state)
+        if own is None and not all(part.get("read") for part in state.get("ranks", [state])):
+            raise GraphError("Resume: the place in the data is one of as many ranks alone")
+        if own is not None and isinstance(self.reader, ArrayReader) and self._is_of_as_many(state):
+            self.reader.check(own["reader"] if own["position"] is None else own["position"])
 
     def restore(self, state: dict[str, Any]) -> None:
         self._resumed, part = state, self._part(state)
         if part is not None and part["position"] is None:
             set_generators(part["generators"])
+
+    def undoing(self) -> Callable[[], Any]:
+        reader: Any = self.reader
+        state = reader.state() if hasattr(reader, "state") else None
+
+        def undo() -> None:
+            self._close()
+            self._resumed = None
+            if state is not None:
+                reader.restore(state)
+
+        return undo
+
+
+def _anything(value):
+    return value
+
+
+_READ = {"samples": integer, "first": maybe(text), "batches": maybe(integer)}
+_READ["length"] = maybe(integer)
+_KINDS = {
+    "position": _anything,
+    "reader": maybe(dict),
+    "generators": check_generators,
+    "read": maybe(lambda read: entries("what was read", read, _READ)),
+    "ranks": each(dict),
+    "before": maybe(dict),
+}
 
 
 def _takes_empty(forward):

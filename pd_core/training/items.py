@@ -107,6 +107,8 @@ class Counter(RunnerItem):
         # in place: a new dict is a new test to logs
         self.context.test_metrics.clear()
         self.context.test_metrics.update(counts.pop("test_metrics"))
+        if self.context.pass_batches is not None:  # a reader that knows; its batches may be others
+            del counts["pass_batches"]
         for name, count in counts.items():
             setattr(self.context, name, count)
         self._finished = self.context.batch_id

@@ -118,8 +118,8 @@ def positioned(reader: Reader) -> Any:
 def restored(reader: Reader, state: State, discard: Callable | None = None) -> Any:
     """Call a reader; return its iterator at the position of a state().
 
-    Items that are read again are taken by discard(items, count). ValueError if the state is not one
-    of such a reader, or if the reader ends before the position.
+    Items that are read again are taken by discard(items, count), if that is given. ValueError if
+    the state is not one of such a reader, or if the reader ends before the position.
     """
     again = isinstance(state, dict) and "called" in state
     if again:
@@ -127,14 +127,14 @@ def restored(reader: Reader, state: State, discard: Callable | None = None) -> A
     items = positioned(reader)
     if again != isinstance(items, _Foreign) and state is not None:
         raise other_reader(reader, "a user's function" if again else "none", state)
-    if again:
+    if isinstance(items, Reread) and state is not None:
         items.restore(state, discard)
     elif state is not None:
         items.restore(state)
     return items
 
 
-def resumed(reader: Reader, state: State) -> Any:
+def resumed(reader: Reader, state: State, discard: Callable | None = None) -> Any:
     """Like `restored`, with a UserWarning that names the readers which are read again."""
     names = sorted(set(_read_again(state)))
     if names:
@@ -145,7 +145,7 @@ def resumed(reader: Reader, state: State) -> Any:
         )
         file, line = user_site() or ("", 0)
         warnings.warn_explicit(message, UserWarning, file, line)
-    return restored(reader, state)
+    return restored(reader, state, discard)
 
 
 def draws_ahead(items: Any) -> frozenset[str]:
@@ -157,7 +157,7 @@ def skip(items: Iterator[Any], count: int, reader: Reader) -> None:
     """Take `count` items; ValueError if the iterator, which is one of `reader`, has fewer."""
     left = repeat(True, count)
     deque(compress(islice(items, count), left), maxlen=0)
-    _require_all(count - length_hint(left), count, reader)
+    require_all(count - length_hint(left), count, reader)
 
 
 def reader_name(reader: Any) -> str:
@@ -246,9 +246,9 @@ class Reread(compress):
             set_generators(state["generators"])
         if discard is None:
             deque(islice(self, state["items"]), maxlen=0)
+            require_all(self.count, state["items"], self.reader)
         else:
             discard(self, state["items"])
-        _require_all(self.count, state["items"], self.reader)
         if state.get("ended"):
             next(self, None)
 
@@ -300,7 +300,8 @@ def other_reader(reader: Reader, expected: str, state: State) -> ValueError:
     )
 
 
-def _require_all(found: int, count: int, reader: Reader) -> None:
+def require_all(found: int, count: int, reader: Reader) -> None:
+    """Raise a ValueError if a reader has given fewer items than are behind a position."""
     if found < count:
         raise ValueError(
             f"the reader {reader_name(reader)} ends after {found} items, the position is behind "

@@ -19,6 +19,7 @@ from .checkpoint import (
     checkpoint_name,
     checkpoints_in,
     is_checkpoint,
+    item_names,
     newest_checkpoint,
     read_checkpoint,
     restore_items,
@@ -183,14 +184,19 @@ class Resume(RunnerItem):
 
     `path` is a checkpoint, or a folder with checkpoints, of which the newest whole one is taken;
     a folder without any, or none at all, begins a training if `begin` allows that. The runner has
-    the same items as the one that was saved; those without state may differ.
+    the same items as the one that was saved; those without state may differ. If it fails, nothing
+    is changed.
+
+    The data are the same, too, but batches may have another size, see `Data`. With `new_data` they
+    may be others: the training goes on with a whole pass over them, and with the random generators
+    as they are.
 
     In a job every rank has this item; they take the checkpoint that rank 0 finds. It may be that of
     another number of ranks.
     """
 
-    def __init__(self, path: str | os.PathLike, begin: bool = False):
-        self.path, self.begin = Path(path), begin
+    def __init__(self, path: str | os.PathLike, begin: bool = False, new_data: bool = False):
+        self.path, self.begin, self.new_data = Path(path), begin, new_data
         self.resumed: Path | None = None  # the checkpoint that was taken
 
     def initialize(self, context: RunnerContext, following: Initialize) -> None:
@@ -202,9 +208,14 @@ class Resume(RunnerItem):
         if found is None:
             return
         path, checkpoint = found
+        items = context.runner.items
+        if self.new_data:
+            names = dict(zip(item_names(items), items, strict=True))
+            checkpoint.parts.pop(next(n for n, item in names.items() if item is context.data), None)
+            items = [item for item in items if item is not context.data]
         with Undo(context.session) as undo:
             load_tables(path, context.ranks)
-            restore_items(checkpoint, context.runner.items, str(path), undo)
+            restore_items(checkpoint, items, str(path), undo)
         self.resumed, context.undo = path, undo
 
     def _found(self):

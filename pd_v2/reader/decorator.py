@@ -122,9 +122,11 @@ class _Shuffled(ReaderIterator):
 
     def _discard(self, samples, count):
         """Take samples of the windows before; draw for them, as the reader may draw in between."""
-        while count > 0 and (window := list(itertools.islice(samples, min(count, self._size)))):
+        left = count
+        while left > 0 and (window := list(itertools.islice(samples, min(left, self._size)))):
             shuffling.shuffle(window)
-            count -= len(window)
+            left -= len(window)
+        positions.require_all(count - left, count, self._reader)
 
     def close(self):
         super().close()

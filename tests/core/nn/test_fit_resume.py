@@ -136,11 +136,30 @@ def test_a_checkpoint_of_other_batches_changes_nothing(tmp_path):
     step = checkpoint.parts["StaticStep"]
     step["shapes"] = [[*shapes, shapes[0]] for shapes in step["shapes"]]
     pd.training.write_checkpoint(tmp_path / "other", checkpoint)
-    x, y = batch()
+    x, y = DATA["arrays"]
     options = {"loss": pd.nn.SoftmaxCrossEntropy(), "metrics": ["accuracy"]}
-    options |= {"class_weight": {1: 2.0}, "validation_data": batch(2)}
+    options |= {"class_weight": {1: 2.0}, "validation_data": batch(2), "batch_size": 7, "seed": 2}
     resume = pd.training.Resume(tmp_path / "other")
     with pd.fresh() as session:
         with pytest.raises(pd.GraphError, match="of batches of 4 arrays, not 3"):
             Network().fit(x, y, optimizer=pd.AdamOptimizer(), callbacks=[resume], **options)
         assert not session.has_values
+
+
+def test_a_validation_that_comes_later_has_its_epochs(tmp_path):
+    """Lists of a History are as long as the training; epochs without a number have NaN."""
+    x, y = batch()
+    options = {"loss": pd.nn.SoftmaxCrossEntropy(), "validation_data": batch(n=3)}
+
+    def fit(epochs, **more):
+        with pd.fresh(seed=7):
+            settings = {**options, "optimizer": pd.SGDOptimizer(0.1), "epochs": epochs, **more}
+            return Network().fit(x, y, **settings)
+
+    save = pd.training.SaveEvery(passes=1, path=tmp_path)
+    fit(2, callbacks=[save], validation_data=None)
+    history = fit(3, callbacks=[save, pd.training.Resume(tmp_path)])
+    assert len(history["cost"]) == len(history["val_cost"]) == 3
+    assert np.isnan(history["val_cost"]).tolist() == [True, True, False]
+    history = fit(4, callbacks=[pd.training.Resume(tmp_path)], validation_data=None)
+    assert np.isnan(history["val_cost"]).tolist() == [True, True, False, True]
