@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..graph.node import Node, ancestors
+from ..graph.setting import setting_constant
 from ..graph.signature import AT_RUN_TIME
 from ..graph.site import site_text
 from ..graph.update import Update
@@ -122,6 +123,8 @@ class _Program:
     def _leaf(self, v):
         if v.source is not None and v.held is None:
             return self._name(v.source)
+        if v.setting is not None and v.setting.is_constant:
+            v = setting_constant(v)
         if v.value is not None:
             return _constant(v)
         if not v.is_persistent:

@@ -41,11 +41,19 @@ def run_steps(session: Any, targets: Targets, feeds: Feeds, training: bool | Non
                 return restructure(targets, iter(session.repeat(chunk, stacks, len(first))))
             except BackendError as error:
                 raise _failure(error, session, flat, stacks, training) from error.__cause__
-    steps = [session.eval(flat, fed, training) for fed in _each_step(stacks)]
+    steps = [_step(session, k, flat, fed, training) for k, fed in enumerate(_each_step(stacks))]
     stacked = (
         None if values[0] is None else np.stack(values) for values in zip(*steps, strict=True)
     )
     return restructure(targets, stacked)
+
+
+def _step(session, number, flat, fed, training):
+    """The values of one step; an index that is outside names the step."""
+    try:
+        return session.eval(flat, fed, training)
+    except OutOfRange as error:
+        raise OutOfRange(f"step {number}: {error}") from error.__cause__
 
 
 def _failure(error, session, flat, stacks, training):

@@ -1,8 +1,13 @@
-"""The places of random draws in their streams, which programs hash to random numbers."""
+"""Random numbers: places of draws in their streams, which programs hash, and initial values."""
 
 from collections.abc import Mapping, Sequence
+from zlib import crc32
 
 import numpy as np
+
+from ..graph.errors import NotInitialized, ShapeError
+from ..graph.initializers import Initializer
+from ..graph.variable import Variable, static
 
 
 def draw_rows(
@@ -21,3 +26,17 @@ def draw_rows(
         return None
     array = np.array(rows, np.int64)
     return array + np.arange(steps)[:, None, None] * np.array([0, 1, 0]) if steps else array
+
+
+def initial_value(seed: int, variable: Variable, initializer: Initializer | None) -> np.ndarray:
+    """Return what an initializer draws for a variable, by the seed and the variable's name.
+
+    NotInitialized without an initializer, ShapeError if its array has another shape.
+    """
+    if initializer is None:
+        raise NotInitialized(f"{variable!r} has neither a value nor an initializer")
+    rng = np.random.default_rng([seed, crc32(variable.name.encode())])
+    array = np.asarray(initializer(static(variable.dims), rng))
+    if array.shape != variable.dims:
+        raise ShapeError(f"the initializer of {variable!r} gave an array of {list(array.shape)}")
+    return array

@@ -7,7 +7,6 @@ from contextvars import ContextVar
 from threading import Lock, RLock
 from typing import Any, Self
 from weakref import WeakKeyDictionary
-from zlib import crc32
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,7 +17,6 @@ from ..graph.errors import (
     BackendError,
     DTypeError,
     NotComputed,
-    NotInitialized,
     PlaceError,
     ShapeError,
     concise,
@@ -29,7 +27,7 @@ from ..graph.update import Update
 from ..graph.variable import Variable
 from .calls import Call, call_key
 from .chunks import run_steps
-from .draws import draw_rows
+from .draws import draw_rows, initial_value
 from .exchange import Exchange, Gradients, draw_seed, local_update, shared_exchange
 from .failures import failure
 from .feeds import Feeds, feed_array, feed_arrays
@@ -203,7 +201,7 @@ class Session:
             self._start(step)
         if seam and shared is not None:
             shared.begin(step, updates, gradients, fed, computed)
-        drawn = [(v, self._initial_value(v)) for v in step.redrawn]
+        drawn = [(v, initial_value(self.seed, v, v.fill)) for v in step.redrawn]
         draws = self.draw_rows(step.draws)
         self.version += step.changes
         if self.recorded is not None:
@@ -350,7 +348,8 @@ class Session:
                     if v.setting is not None:
                         v.setting.sessions.add(self)
                     array = waiting_value(self, v)
-                    self._store(v, self._initial_value(v) if array is None else array, first=True)
+                    array = initial_value(self.seed, v, v.fill) if array is None else array
+                    self._store(v, array, first=True)
 
     def _store(self, v, array, copy=True, first=False):
         if self.recorded is not None and not first:
@@ -380,24 +379,12 @@ class Session:
         names = "evaluations", "compiled", "operators", "fed", "fetched", "stored", "read"
         return {name: self._counts[name] for name in names}
 
-    def _initial_value(self, v):
-        if v.fill is None:
-            raise NotInitialized(f"{v!r} has neither a value nor an initializer")
-        return self._draw(v, v.fill)
-
-    def _draw(self, v, initializer):
-        rng = np.random.default_rng([self.seed, crc32(v.name.encode())])
-        array = np.asarray(initializer(v.dims, rng))
-        if array.shape != v.dims:
-            raise ShapeError(f"the initializer of {v!r} gave an array of {list(array.shape)}")
-        return array
-
     def redraw(self, variable: Variable, initializer: Initializer) -> None:
         """Store what an initializer draws for a persistent variable of floats."""
         _check_persistent(variable)
         if variable.dtype.kind != "f":
             raise DTypeError(f"{variable!r} holds no floats to draw")
-        self.set(variable, self._draw(variable, initializer), copy=False)
+        self.set(variable, initial_value(self.seed, variable, initializer), copy=False)
 
     def has(self, variable: Variable) -> bool:
         """Return whether a persistent variable has a value already."""

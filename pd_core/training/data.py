@@ -101,7 +101,8 @@ class Data(RunnerItem):
         if position is None:
             if between is not None:
                 reader: Any = self.reader
-                if not self._is_of_as_many(state):  # rank 0's data are not those of this one
+                if isinstance(between, Mapping) and not self._is_of_as_many(state):
+                    # rank 0's data are not those of this one
                     between = {key: value for key, value in between.items() if key != "data"}
                 reader.restore(between)
             return positioned(self.reader)
@@ -322,11 +323,11 @@ _READ = {"samples": integer, "first": maybe(text), "batches": maybe(integer)}
 _READ["length"] = maybe(integer)
 _KINDS = {
     "position": _anything,
-    "reader": maybe(dict),
+    "reader": _anything,
     "generators": check_generators,
     "read": maybe(lambda read: entries("what was read", read, _READ)),
     "ranks": each(dict),
-    "before": maybe(dict),
+    "before": _anything,
 }
 
 

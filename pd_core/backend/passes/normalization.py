@@ -5,6 +5,7 @@ import numpy as np
 from ... import ops
 from ...graph.node import Node, apply, refined
 from ...graph.variable import Inputs, Variable, constant, static
+from ...ops.shape import product_of_sizes
 from .context import Context, Outputs
 from .windows import reshape_dims
 
@@ -35,7 +36,8 @@ def batch_norm(node: Node, inputs: Inputs, context: Context) -> Outputs:
 
 def elements_of_channel(x: Variable, channels: int) -> Variable:
     """Return the number of elements that a channel's mean is taken over, a scalar of x's dtype."""
-    return ops.cast(ops.size(x), x.dtype) * (1.0 / channels)
+    elements = ops.reshape(product_of_sizes(x, range(x.rank)), [])
+    return ops.cast(elements, x.dtype) * (1.0 / channels)
 
 
 def standardize(node: Node, inputs: Inputs, context: Context) -> Outputs:
@@ -68,7 +70,7 @@ def _over_ranks(x, axes, column):
     sums = reshape_dims(apply("ReduceSum", x, axes), [channels])
     total = ops.sum_over_ranks(ops.concat([sums, own], 0))
     count = ops.slice(total, [channels], [channels + 1], [0])
-    divisor = ops.maximum(count, 1.0)
+    divisor = ops.where(count > 0.0, count, 1.0)
     mean = reshape_dims(ops.slice(total, [0], [channels], [0]) / divisor, column)
     centred = x - mean
     squares = reshape_dims(apply("ReduceSum", centred * centred, axes), [channels])

@@ -86,7 +86,8 @@ def batch_norm(
     """
     x, scale, _ = node.inputs
     _, mean, variance, elements = node.outputs
-    axes, count = [0, *range(2, x.rank)], ops.maximum(elements, 1.0)  # an empty batch has none
+    axes = [0, *range(2, x.rank)]
+    count = ops.where(elements > 0.0, elements, 1.0)  # an empty batch has none
     synchronized = node.attributes.get("synchronized")
     if synchronized:
         dmean, dvariance = (

@@ -139,7 +139,7 @@ def test_one_process_after_two_with_own_batches(tmp_path):
     seen = []
     with (
         runner(Reader(), training.Resume(tmp_path / "two"), seen=seen) as run,
-        pytest.warns(training.CheckpointWarning, match="leaves out the first 6 batches"),
+        pytest.warns(training.CheckpointWarning, match="leaves out the first 6 samples"),
     ):
         run.run(3)
     assert seen == [26, 27, *range(30, 38)]
