@@ -21,7 +21,7 @@ from ..graph.recording import deferred
 from ..graph.rewrite import close
 from ..graph.variable import Operand, Variable, constant, fresh_dim
 from .math import cast
-from .shape import arange, size_of
+from .shape import arange, size_of, squeeze
 
 Values = Operand | Sequence[Operand] | None  # a state or an output: one Variable or several
 Results = Any  # Variables in the structure of Values that were passed: one, a list, a tuple, None
@@ -103,9 +103,9 @@ def while_loop(
     with inside_loop(counter):
         new = as_list(body(*formals))
     _check_states("while_loop", states, new)
-    again = _predicate("while_loop", condition(*new))
+    again = _scalar(_predicate("while_loop", condition(*new)))
     blocks, captures = close({"body": [again, *new]}, {"body": [counter, going, *formals]})
-    first = _predicate("while_loop", condition(*states))
+    first = _scalar(_predicate("while_loop", condition(*states)))
     limit = None if max_steps is None else constant(np.int64(max_steps))
     types = [(s.dims, s.dtype) for s in states]
     out = loop_node(limit, first, states, captures, blocks["body"], types)
@@ -175,6 +175,11 @@ def _predicate(who, value):
     if value.dtype != np.bool_ or value.rank > 1 or (value.rank and value.dims[0] != 1):
         raise GraphError(f"{who}: the condition is a bool of one element, not {value!r}")
     return value
+
+
+def _scalar(x):
+    """A Variable of one element without an axis: ONNX's Loop has a scalar condition."""
+    return squeeze(x, 0) if x.rank else x
 
 
 def _check_states(who, states, new):

@@ -530,3 +530,10 @@ def test_while_loops_draw_anew():
     )
     digits = f"{int(pd.eval(total)[0]):05d}"
     assert len(set(digits)) > 1
+
+
+def test_a_condition_with_an_axis_of_one_element():
+    """ONNX's Loop takes a scalar."""
+    x = pd.Variable([1])
+    (y,) = pd.while_loop(lambda v: v < 5.0, lambda v: [v + 2.0], [x])
+    assert pd.eval(y, {x: [0.0]}) == [6.0]
