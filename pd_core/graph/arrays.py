@@ -5,6 +5,8 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from .errors import DTypeError
 
+_RANKS = {"b": 0, "i": 1, "u": 1, "f": 2}
+
 
 def as_array(value: ArrayLike, dtype: DTypeLike | None = None, label: str = "") -> np.ndarray:
     """Copy a value into an array of numbers; DTypeError where the dtype would change them.
@@ -28,6 +30,22 @@ def as_array(value: ArrayLike, dtype: DTypeLike | None = None, label: str = "") 
     if not _represents(array, dtype):
         raise _dtype_error(label, value, f"{array.dtype} values where {dtype} is needed")
     return np.array(array, dtype, order="C")
+
+
+def rank_of(dtype: np.dtype) -> int:
+    """Return the rank of a kind in promotions: bools, integers, floats."""
+    return _RANKS.get(dtype.kind, 0)
+
+
+def common_dtype(a: np.dtype, b: np.dtype) -> np.dtype | None:
+    """Return the dtype that both become where they meet: of the higher kind, or the wider one.
+
+    None for uint64 beside signed integers: no integer type holds both.
+    """
+    if rank_of(a) != rank_of(b):
+        return a if rank_of(a) > rank_of(b) else b
+    dtype = np.promote_types(a, b)
+    return dtype if rank_of(dtype) == rank_of(a) else None
 
 
 def _dtype_error(label, value, what):

@@ -4,10 +4,12 @@
 """
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any, TypeVar
 
 import numpy as np
 
+from .arrays import common_dtype
 from .broadcast import BROADCASTING, broadcast_dims
 from .errors import DTypeError, ShapeError
 from .operator import Operator
@@ -65,10 +67,19 @@ def _check_broadcast(node):
     if broadcast_dims(*(x.dims for x in node.inputs)) is None:
         shapes = " and ".join(format_dims(x.dims) for x in node.inputs)
         raise ShapeError(f"sizes {shapes} do not broadcast")
-    values = node.inputs[1:] if node.op_type == "Where" else node.inputs
-    if len({x.dtype for x in values}) > 1 and node.op_type != "Pow":
-        types = " and ".join(str(x.dtype) for x in values)
-        raise DTypeError(f"element types differ, {types}\n  hint: cast() one of them")
+    if node.op_type != "Pow":
+        _check_dtypes(node.inputs[1:] if node.op_type == "Where" else node.inputs)
+
+
+def _check_dtypes(values):
+    """Check that operands have one dtype, and say which one they should have."""
+    types = [x.dtype for x in values]
+    if len(set(types)) == 1:
+        return
+    wanted: Any = reduce(lambda p, q: p and common_dtype(p, q), types)
+    others = " and ".join(dict.fromkeys(str(t) for t in types if t != wanted))
+    hint = f"cast() the {others} to {wanted}" if wanted else "cast() one of them"
+    raise DTypeError(f"element types differ, {' and '.join(map(str, types))}\n  hint: {hint}")
 
 
 @check("MatMul")
@@ -76,6 +87,7 @@ def _check_matmul(node):
     a, b = node.inputs
     if a.rank == 0 or b.rank == 0:
         raise ShapeError("an operand is a scalar")
+    _check_dtypes(node.inputs)
     if broadcast_dims(a.dims[:-2], b.dims[:-2]) is None:
         leading = f"{format_dims(a.dims[:-2])} and {format_dims(b.dims[:-2])}"
         raise ShapeError(f"leading sizes {leading} do not broadcast")

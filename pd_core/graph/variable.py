@@ -391,6 +391,9 @@ class Variable:
     def __divmod__(self, other: Operand) -> tuple["Variable", "Variable"]:
         return self // other, self % other
 
+    def __rdivmod__(self, other: Operand) -> tuple["Variable", "Variable"]:
+        return provided["floor_div"](other, self), provided["mod"](other, self)
+
     def __and__(self, other: Operand) -> "Variable":
         return provided["bitwise_and"](self, other)
 

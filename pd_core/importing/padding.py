@@ -36,11 +36,10 @@ def _same(op):
 
 def _missing(size, stride, extent):
     """Return the number of cells that the windows of one axis lack, for a number or a Variable."""
-    count = (size + (stride - 1)) / stride if not isinstance(size, int) else -(-size // stride)
-    return (count - 1) * stride + extent - size
+    return (-(-size // stride) - 1) * stride + extent - size
 
 
 def _sides(total, kind):
     """Split total pads into those before and after; the odd one is after with SAME_UPPER."""
-    small = total // 2 if isinstance(total, np.ndarray) else total / 2
+    small = total // 2
     return (small, total - small) if kind == "SAME_UPPER" else (total - small, small)

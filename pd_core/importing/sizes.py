@@ -27,7 +27,7 @@ _ARITHMETIC: dict[str, Callable] = {
     "Add": np.add,
     "Sub": np.subtract,
     "Mul": np.multiply,
-    "Div": lambda a, b: a / b,  # toward zero, as int() does
+    "Div": lambda a, b: a // b if (a < 0) == (b < 0) else -(-a // b),  # toward zero
     "Max": np.maximum,
     "Min": np.minimum,
 }

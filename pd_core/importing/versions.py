@@ -279,7 +279,7 @@ def _mod(op):
     a, b = op.inputs
     if a.dtype.kind != "f" or op.attributes.get("fmod", 0):
         return None
-    return a - b * ops.floor(a / b)
+    return ops.mod(a, b)
 
 
 @until(99, "Pow")

@@ -188,7 +188,7 @@ class _Extended:
 
     def selected(self, index):
         """Return the paths extended by the next words at an index [B, K], and flat parents."""
-        parent = index / self.n
+        parent = m.quotient(index, self.n)
         return self._with_words(self.words, self.log_p, parent, index, None), _flat(parent, self.k)
 
     def ended(self, index, old, words, log_p):
@@ -198,7 +198,7 @@ class _Extended:
         extended ones.
         """
         extended = m.maximum(index - self.k, 0)
-        row = m.where(old, index, extended / self.n + self.k)
+        row = m.where(old, index, m.quotient(extended, self.n) + self.k)
         words, log_p = concat([words, self.words], axis=1), concat([log_p, self.log_p], axis=1)
         return self._with_words(words, log_p, row, extended, old)
 

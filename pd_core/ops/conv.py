@@ -135,8 +135,9 @@ def _filter_grad(x, dy, w, strides, pads, dilations, group):
 
 def _convolved(x, dy, window, strides, pads, dilations, group):
     n, axes = x.rank - 2, list(range(2, x.rank))
-    sizes = [size_of(x, 0), [group], size_of(x, 1) / group, product_of_sizes(x, axes)]
-    images = transpose(reshape(x, concat(sizes)), [2, 1, 0, 3])
+    channels, pixels = m.quotient(size_of(x, 1), group), product_of_sizes(x, axes)
+    grouped = reshape(x, concat([size_of(x, 0), [group], channels, pixels]))
+    images = transpose(grouped, [2, 1, 0, 3])
     sizes = [size_of(x, 0) * group, *(size_of(x, k) for k in axes)]
     images = apply("Reshape", images, concat([size_of(images, 0), *sizes]), allowzero=1)
     filters = transpose(dy, [1, 0, *axes])

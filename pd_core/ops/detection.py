@@ -130,7 +130,7 @@ def _bipartite(overlaps):
         first = reduce_min(m.where(best, order, np.iinfo(np.int64).max), [1, 2], keep_dim=True)
         exists = largest > _MIN_OVERLAP
         first = m.where(exists, first, 0)
-        prior = first / boxes
+        prior = m.quotient(first, boxes)
         box = first - prior * boxes
         paired = m.logical_or(m.equal(places, prior), m.equal(numbers, box))
         values = m.where(m.logical_and(exists, paired), 0.0, values)

@@ -5,16 +5,19 @@ import math
 import numpy as np
 from numpy.typing import DTypeLike
 
+from ..graph.errors import DTypeError
 from ..graph.inference import element_type
 from ..graph.node import apply, composite, new_node
 from ..graph.op import op
-from ..graph.variable import Operand, Variable, constant
+from ..graph.variable import Operand, Variable, constant, describe
+from .promotion import comparable, fractional, match_dtypes
 
 
 @op
 def neg(x: Operand) -> Variable:
-    """Negation, -x."""
-    return apply("Neg", x)
+    """Negation, -x; of unsigned integers it wraps around, as in numpy."""
+    x = constant(x)
+    return apply("Sub", constant(0, x.dtype), x) if x.dtype.kind == "u" else apply("Neg", x)
 
 
 @op
@@ -237,28 +240,64 @@ def mul(a: Operand, b: Operand) -> Variable:
 
 @op
 def div(a: Operand, b: Operand) -> Variable:
-    """Quotient a / b, broadcast; integer division truncates toward zero."""
+    """Quotient a / b, broadcast; of integers it is float32, as in PyTorch."""
+    return apply("Div", *fractional(a, b))
+
+
+def quotient(a: Operand, b: Operand) -> Variable:
+    """Quotient of integers that are not negative, such as sizes, rounded down.
+
+    `//` takes negative ones too, with a few more operators.
+    """
     return apply("Div", *match_dtypes(a, b))
 
 
 @op
 def floor_div(a: Operand, b: Operand) -> Variable:
-    """Quotient a / b rounded down, broadcast, as Python's `//`: -7 // 2 is -4."""
+    """Quotient a / b rounded down, broadcast, as Python's `//`: -7 // 2 is -4.
+
+    Integers divided by 0 give 0, as in numpy; floats infinity or NaN.
+    """
     a, b = (constant(v) for v in match_dtypes(a, b))
     if a.dtype.kind == "f":
-        return floor(div(a, b))
-    return div(sub(a, mod(a, b)), b)  # integers are divided toward zero
+        return _floor_div_floats(a, b)
+    toward_zero = apply("Div", a, b)
+    if a.dtype.kind == "u":
+        return toward_zero
+    rest = a - toward_zero * b
+    if b.value is not None and (b.value > 0).all():
+        below = rest < 0
+    else:
+        differ = logical_xor(rest < 0, b < 0)
+        below = logical_and(differ, logical_not(logical_or(equal(rest, 0), equal(b, 0))))
+    return toward_zero - cast(below, a.dtype)
+
+
+def _floor_div_floats(a, b):
+    """a // b as numpy has it: from the exact remainder, where a / b may round up to the next."""
+    rest = fmod(a, b)
+    whole = (a - rest) / b
+    whole = whole - cast(rest * sign(b) < 0.0, a.dtype)
+    rounded = floor(whole)
+    rounded = rounded + cast(whole - rounded > 0.5, a.dtype)
+    return floor(where(equal(b, 0.0), a / b, rounded))
 
 
 @op
 def fmod(a: Operand, b: Operand) -> Variable:
-    """Remainder of a / b with the sign of a, as numpy.fmod and C; broadcast."""
+    """Remainder of a / b with the sign of a, as numpy.fmod and C; broadcast.
+
+    Of integers divided by 0 it is 0, as in numpy.
+    """
     return apply("Mod", *match_dtypes(a, b), fmod=1)
 
 
 @op
 def mod(a: Operand, b: Operand) -> Variable:
-    """Remainder of a / b with the sign of b, as numpy.mod and torch.remainder; broadcast."""
+    """Remainder of a / b with the sign of b, as numpy.mod and torch.remainder; broadcast.
+
+    Of integers divided by 0 it is 0, as in numpy.
+    """
     a, b = (constant(v) for v in match_dtypes(a, b))
     if a.dtype.kind in "iu":
         return apply("Mod", a, b)
@@ -275,8 +314,31 @@ def lerp(a: Operand, b: Operand, weight: Operand) -> Variable:
 
 @op
 def pow(a: Operand, b: Operand) -> Variable:
-    """Power a^b, broadcast; the result has the dtype of a."""
-    return apply("Pow", *match_dtypes(a, b))
+    """Power a^b, broadcast; the result has the dtype of a.
+
+    An integer is raised to powers that are not negative, and wraps around: 2 ** 64 is 0 in int64.
+    """
+    a, b = (constant(v) for v in match_dtypes(a, b))
+    if a.dtype.kind in "iu":
+        _check_whole_power(a, b)
+        if a.dtype not in (np.int32, np.int64):  # ONNX's Pow has no others
+            wide = np.int32 if a.dtype.itemsize < 4 else np.int64
+            return cast(apply("Pow", cast(a, wide), b), a.dtype)
+    return apply("Pow", a, b)
+
+
+def _check_whole_power(a, b):
+    """Refuse a power of an integer that is none."""
+    if b.dtype.kind == "f":
+        raise DTypeError(
+            f"{describe(a)} to the power of {describe(b)} is no {a.dtype}\n"
+            f"  hint: cast() the {a.dtype} to {b.dtype}"
+        )
+    if b.value is not None and (b.value < 0).any():
+        raise DTypeError(
+            f"{describe(a)} to the power of {b.value.min()} is no {a.dtype}\n"
+            f"  hint: cast() the {a.dtype} to float32"
+        )
 
 
 @op
@@ -298,38 +360,40 @@ def clip(x: Operand, low: Operand | None = None, high: Operand | None = None) ->
     Where x equals a bound, the gradient goes to x, as by torch.clamp.
     """
     x = constant(x)
-    low, high = (None if v is None else constant(v, x.dtype) for v in (low, high))
+    for bound in (low, high):
+        x = x if bound is None else match_dtypes(x, bound)[0]  # floats make an integer x float
+    low, high = (None if v is None else match_dtypes(x, v)[1] for v in (low, high))
     return apply("Clip", x, low, high)
 
 
 @op
 def less_than(a: Operand, b: Operand) -> Variable:
     """Elementwise a < b, bool, broadcast."""
-    return apply("Less", *match_dtypes(a, b))
+    return apply("Less", *comparable(a, b))
 
 
 @op
 def less_equal(a: Operand, b: Operand) -> Variable:
     """Elementwise a <= b, bool, broadcast."""
-    return apply("LessOrEqual", *match_dtypes(a, b))
+    return apply("LessOrEqual", *comparable(a, b))
 
 
 @op
 def greater_than(a: Operand, b: Operand) -> Variable:
     """Elementwise a > b, bool, broadcast."""
-    return apply("Greater", *match_dtypes(a, b))
+    return apply("Greater", *comparable(a, b))
 
 
 @op
 def greater_equal(a: Operand, b: Operand) -> Variable:
     """Elementwise a >= b, bool, broadcast."""
-    return apply("GreaterOrEqual", *match_dtypes(a, b))
+    return apply("GreaterOrEqual", *comparable(a, b))
 
 
 @op
 def equal(a: Operand, b: Operand) -> Variable:
     """Elementwise a == b, bool, broadcast."""
-    return apply("Equal", *match_dtypes(a, b))
+    return apply("Equal", *comparable(a, b, order=False))
 
 
 @op
@@ -431,14 +495,3 @@ def identity(x: Operand, name: str | None = None) -> Variable:
     x = constant(x)
     names = None if name is None else [name]
     return new_node("Identity", (x,), {}, [(x.dims, x.dtype)], output_names=names).outputs[0]
-
-
-def match_dtypes(a: Operand, b: Operand) -> tuple[Operand, Operand]:
-    """Convert a number or array to the dtype of the Variable beside it."""
-    if isinstance(a, (str, bytes)) or isinstance(b, (str, bytes)):
-        return a, b
-    if isinstance(a, Variable) and not (a.literal and isinstance(b, Variable)):
-        b = constant(b, a.dtype)
-    elif isinstance(b, Variable):
-        a = constant(a, b.dtype)
-    return a, b

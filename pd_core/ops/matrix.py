@@ -1,15 +1,24 @@
 """Products of matrices."""
 
+import numpy as np
+
 from ..graph.node import apply
 from ..graph.op import op
-from ..graph.variable import Operand, Variable
-from .math import match_dtypes
+from ..graph.variable import Operand, Variable, constant
+from .math import cast
+from .promotion import match_dtypes
 
 
 @op
 def matmul(a: Operand, b: Operand) -> Variable:
-    """Matrix product [..., n, k] x [..., k, m] -> [..., n, m]; leading axes broadcast."""
-    return apply("MatMul", *match_dtypes(a, b))
+    """Matrix product [..., n, k] x [..., k, m] -> [..., n, m]; leading axes broadcast.
+
+    Integers keep their dtype and wrap around, as those of `*` and `+`.
+    """
+    a, b = (constant(v) for v in match_dtypes(a, b))
+    if a.dtype == b.dtype and a.dtype.kind in "iu" and a.dtype.itemsize < 4:  # ONNX has none
+        return cast(apply("MatMul", cast(a, np.int32), cast(b, np.int32)), a.dtype)
+    return apply("MatMul", a, b)
 
 
 @op

@@ -135,7 +135,7 @@ def _grouped(x, groups):
     """x [N, C, ...] as [N, groups, elements of a group]."""
     if all(isinstance(d, int) for d in x.dims[1:]):
         return reshape(x, [0, groups, math.prod(x.dims[1:]) // groups])
-    sizes = product_of_sizes(x, range(1, x.rank)) / groups
+    sizes = m.quotient(product_of_sizes(x, range(1, x.rank)), groups)
     return apply("Reshape", x, concat([size_of(x, 0), [groups], sizes]), allowzero=1)
 
 

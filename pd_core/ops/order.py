@@ -5,13 +5,14 @@ from ..graph.errors import ShapeError
 from ..graph.node import apply
 from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant, describe
+from .reduce import ordered
 from .shape import reshape, size_of
 
 
 @op
 def arg_min(x: Operand, axis: int = -1, keep_dim: bool = False) -> Variable:
     """Index of the first minimum along an axis, int64."""
-    return apply("ArgMin", x, axis=axis, keepdims=int(keep_dim))
+    return apply("ArgMin", ordered(x), axis=axis, keepdims=int(keep_dim))
 
 
 @op

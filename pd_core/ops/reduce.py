@@ -6,6 +6,7 @@ from ..graph.checks import axis_of
 from ..graph.node import apply, composite
 from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant
+from .math import cast
 from .shape import Axes, axes_of, one_of
 
 
@@ -13,15 +14,20 @@ from .shape import Axes, axes_of, one_of
 def reduce_sum(
     x: Operand, axis: Axes | None = None, keep_dim: bool = False, *, axes: Axes | None = None
 ) -> Variable:
-    """Sum over axes, all of them if None; a full reduction gives a scalar, shape ()."""
-    return _reduce("ReduceSum", x, one_of(axis, axes), keep_dim)
+    """Sum over axes, all of them if None; a full reduction gives a scalar, shape ().
+
+    Integers wrap around, as those of `+`. Bools and integers of 8 and 16 bits are added as int64.
+    """
+    return _reduce("ReduceSum", summable(x), one_of(axis, axes), keep_dim)
 
 
 @op
 def reduce_mean(
     x: Operand, axis: Axes | None = None, keep_dim: bool = False, *, axes: Axes | None = None
 ) -> Variable:
-    """Mean over axes, all of them if None."""
+    """Mean over axes, all of them if None; of integers and bools it is float32, as of `/`."""
+    x = constant(x)
+    x = x if x.dtype.kind == "f" else cast(x, np.float32)
     return _reduce("ReduceMean", x, one_of(axis, axes), keep_dim)
 
 
@@ -33,7 +39,7 @@ def reduce_max(
 
     Equal elements share the gradient evenly, as in torch.amax.
     """
-    return _reduce("ReduceMax", x, one_of(axis, axes), keep_dim)
+    return _extreme("ReduceMax", x, one_of(axis, axes), keep_dim)
 
 
 @op
@@ -44,27 +50,27 @@ def reduce_min(
 
     Equal elements share the gradient evenly, as in torch.amin.
     """
-    return _reduce("ReduceMin", x, one_of(axis, axes), keep_dim)
+    return _extreme("ReduceMin", x, one_of(axis, axes), keep_dim)
 
 
 @op
 def reduce_prod(
     x: Operand, axis: Axes | None = None, keep_dim: bool = False, *, axes: Axes | None = None
 ) -> Variable:
-    """Product over axes, all of them if None."""
-    return _reduce("ReduceProd", x, one_of(axis, axes), keep_dim)
+    """Product over axes, all of them if None; of integers it has the dtype of `reduce_sum`."""
+    return _reduce("ReduceProd", summable(x), one_of(axis, axes), keep_dim)
 
 
 @op
 def arg_max(x: Operand, axis: int = -1, keep_dim: bool = False) -> Variable:
     """Index of the first maximum along an axis, int64."""
-    return apply("ArgMax", x, axis=axis, keepdims=int(keep_dim))
+    return apply("ArgMax", ordered(x), axis=axis, keepdims=int(keep_dim))
 
 
 @op
 def cum_sum(x: Operand, axis: int = 0) -> Variable:
-    """Cumulative sum along an axis."""
-    x = constant(x)
+    """Cumulative sum along an axis; of integers it has the dtype of `reduce_sum`."""
+    x = summable(x)
     return apply("CumSum", x, np.int64(axis_of(x, axis)))
 
 
@@ -84,6 +90,25 @@ def softmax_grad(y: Variable, dy: Variable, axis: int = -1) -> Variable:
 def log_softmax(x: Operand, axis: int = -1) -> Variable:
     """Logarithm of the softmax along an axis, without underflow."""
     return apply("LogSoftmax", x, axis=axis)
+
+
+def summable(x: Operand) -> Variable:
+    """Return x, or bools and integers of less than 32 bits as int64, as PyTorch adds them."""
+    x = constant(x)
+    return cast(x, np.int64) if x.dtype.kind in "biu" and x.dtype.itemsize < 4 else x
+
+
+def ordered(x: Operand) -> Variable:
+    """Return x, or bools as bytes, for operators that order numbers only."""
+    x = constant(x)
+    return cast(x, np.uint8) if x.dtype.kind == "b" else x
+
+
+def _extreme(op_type, x, axes, keep_dim):
+    x = constant(x)
+    if x.dtype in (np.int16, np.uint16):  # ONNX has these two of all integers not
+        return cast(_reduce(op_type, cast(x, np.int32), axes, keep_dim), x.dtype)
+    return _reduce(op_type, x, axes, keep_dim)
 
 
 def _reduce(op_type, x, axes, keep_dim):

@@ -124,7 +124,7 @@ def hierarchical_sigmoid(
     classes = static(matrices[0].dims)[0] + 1
     powers = np.int64(2) ** np.arange((2 * classes - 1).bit_length() - 1)
     leaf = label + classes
-    child, parent = leaf / powers, leaf / (powers * 2)  # of integers: the quotient's whole part
+    child, parent = m.quotient(leaf, powers), m.quotient(leaf, powers * 2)
     inside = parent > 0
     scores = _scores(xs, matrices, bias, m.maximum(parent, 1) - 1)
     scores = straight_through(m.clip(scores, -_LIMIT, _LIMIT), scores)

@@ -10,9 +10,22 @@ from ..graph.variable import Operand, Variable, constant, describe
 from .arrangement import move_axis
 from .control import scan
 from .index import gather
-from .math import abs, cast, equal, exp, greater_than, less_than, log, maximum, pow, sqrt, where
+from .math import (
+    abs,
+    cast,
+    equal,
+    exp,
+    greater_than,
+    less_than,
+    log,
+    logical_not,
+    maximum,
+    pow,
+    sqrt,
+    where,
+)
 from .mode import stop_gradient
-from .reduce import Axes, reduce_max, reduce_mean, reduce_min, reduce_prod, reduce_sum
+from .reduce import Axes, reduce_max, reduce_mean, reduce_min, reduce_prod, reduce_sum, summable
 from .shape import axes_of, ones_like, shape_of, squeeze
 
 
@@ -81,8 +94,8 @@ def norm(x: Operand, p: float = 2.0, axis: Axes | None = None, keep_dim: bool = 
 
 @op
 def cum_prod(x: Operand, axis: int = 0) -> Variable:
-    """Cumulative product along an axis."""
-    x = constant(x)
+    """Cumulative product along an axis; of integers it has the dtype of `reduce_sum`."""
+    x = summable(x)
     first = move_axis(x, axis, 0)
     _, products = scan(
         lambda state, part: (state * part,) * 2, ones_like(reduce_sum(first, 0)), first
@@ -109,7 +122,7 @@ def count_nonzero(x: Operand, axis: Axes | None = None, keep_dim: bool = False) 
     """Number of elements that are not 0, over axes, all of them if None; int64."""
     x = constant(x)
     zero = equal(x, constant(np.zeros((), x.dtype), x.dtype))
-    return reduce_sum(1 - cast(zero, np.int64), axes_of(x, axis), keep_dim)
+    return reduce_sum(cast(logical_not(zero), np.int64), axes_of(x, axis), keep_dim)
 
 
 def _floats(x: Operand) -> Variable:

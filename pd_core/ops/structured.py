@@ -173,7 +173,7 @@ class _Lattice:
 
     def _path(self, labels, blank):
         """Return the class of each state, int64 [B, S]; blanks after the end of the labels."""
-        segments, position = self.label_segments, self.states / 2
+        segments, position = self.label_segments, m.quotient(self.states, 2)
         odd = self.states - position * 2 > 0
         ends = unsqueeze(segments.lengths * 2, 1)
         is_label = m.logical_and(unsqueeze(odd, 0), unsqueeze(self.states, 0) < ends)

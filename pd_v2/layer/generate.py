@@ -77,7 +77,7 @@ class Generator(Group):
         values = x if sequences is None else sequences.lengths
         if self.samples is None:
             self.samples = pd.size_of(values, 0)
-        sample = pd.arange(self._paths) / self.beam_size
+        sample = pd.arange(self._paths) // self.beam_size
         sample = refined(sample, (self.rows,))
         if sequences is None:
             return pd.gather(x, sample), ()

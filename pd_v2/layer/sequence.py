@@ -227,7 +227,7 @@ def _seq_reshape(scope, input, size, name, layer_attr, bias_attr):
     else:
         elements = pd.expand(pd.constant([input.size]), pd.size_of(input, 0))
         elements = refined(elements, input.dims[:1])
-    sequences = pd.Segments(elements / size)
+    sequences = pd.Segments(elements // size)
     # The number of rows is stated, not -1, so that a sequence that does not divide is an error.
     # By `where`, because ONNX Runtime would turn a concat with one unknown size into -1.
     shape = pd.where(np.array([True, False]), sequences.total, np.array([0, size]))

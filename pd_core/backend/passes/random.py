@@ -5,6 +5,7 @@ import numpy as np
 from ... import ops
 from ...graph.node import Node, apply
 from ...graph.variable import Inputs
+from ...ops.math import quotient
 from .context import Context, Outputs
 
 _U = np.uint32
@@ -18,7 +19,7 @@ def uniform(node: Node, inputs: Inputs, context: Context) -> Outputs:
     count = apply("ReduceProd", shape, keepdims=0)
     h = ops.cast(ops.arange(count), np.uint32)
     h = _mix(_mix(_mix(h + first) + second))
-    unit = ops.cast(h / np.array([256], _U), np.float32) * np.array(
+    unit = ops.cast(quotient(h, np.array([256], _U)), np.float32) * np.array(
         [2.0**-24], np.float32
     )  # the upper 24 bits
     return (apply("Reshape", unit, shape, known=node.outputs[0].dims, allowzero=1),)
@@ -38,4 +39,4 @@ def _keys(words, key, counters):
 def _mix(h):
     """x (2x + 1), a permutation of the words (Rivest et al. 1998, RC6), rotated by half a word."""
     h = h * (h * _U([2]) + _U([1]))
-    return h / _U([65536]) + h * _U([65536])
+    return quotient(h, _U([65536])) + h * _U([65536])

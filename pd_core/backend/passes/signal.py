@@ -5,6 +5,7 @@ import numpy as np
 from ... import ops
 from ...graph.node import Node, apply, refined
 from ...graph.variable import Inputs, constant, fresh_dim
+from ...ops.math import quotient
 from .context import Context, Outputs
 
 
@@ -27,7 +28,7 @@ def dft(node: Node, inputs: Inputs, context: Context) -> Outputs:
     axis = constant(np.int64(x.rank - 2)) if axis is None else axis
     one, zero = np.array([1], np.int64), np.array([0], np.int64)
     along = ops.reshape(axis, one)
-    count = ops.reshape(length, one) / 2 + one
+    count = quotient(ops.reshape(length, one), 2) + one
     known = [
         fresh_dim() if axis.value is None or k == axis.value % x.rank else d
         for k, d in enumerate(x.dims)

@@ -5,6 +5,7 @@ import math
 from ... import ops
 from ...graph.node import Node
 from ...graph.variable import Variable, constant
+from ...ops.math import quotient
 from ..expression import expression
 from ..registry import Attributes, Gradients, gradient
 
@@ -130,7 +131,7 @@ def _broadcastable(a, v, x):
         return ops.reshape(v, [])
     if not block:
         return ops.reshape(v, [-1 if k == axis else 1 for k in range(x.rank)])
-    rows = ops.arange(ops.size_of(x, axis)) / block
+    rows = quotient(ops.arange(ops.size_of(x, axis)), block)
     return ops.gather(v, rows, axis)
 
 

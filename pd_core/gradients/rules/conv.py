@@ -10,6 +10,7 @@ from ... import ops
 from ...graph.errors import NoGradient
 from ...graph.node import Node
 from ...graph.variable import Variable, constant, static
+from ...ops.math import quotient
 from ..expression import expression
 from ..registry import Attributes, Gradients, gradient, reapply
 from .windows import counts, geometry, known_sizes, pool_geometry, transposed_geometry
@@ -203,7 +204,7 @@ def col_to_im(a: Attributes, x: Variable, image: Variable, block: Variable) -> V
     for k in range(n):
         size, width = (ops.slice(v, [k], [k + 1], [0]) for v in (image, block))
         extent = (width - 1) * dilations[k] + 1
-        count = (size + (pads[k] + pads[k + n]) - extent) / strides[k] + 1
+        count = quotient(size + (pads[k] + pads[k + n]) - extent, strides[k]) + 1
         start = ops.arange(count) * strides[k] - pads[k]
         tap = ops.arange(width) * dilations[k]
         position = _along(tap, k, n) + _along(start, n + k, n)

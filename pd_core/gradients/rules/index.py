@@ -98,7 +98,7 @@ def tensor_scatter(
         rows = rows + ops.reshape(first, [-1, *[1] * (x.rank - 1)])
     if a.get("mode", "linear") == "circular":
         size = ops.size_of(x, axis)
-        rows = rows - rows / size * size
+        rows = ops.mod(rows, size)
     return ops.scatter(x, ops.expand_like(rows, values), values, axis)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from ... import ops
 from ...graph.node import Node
 from ...graph.variable import Variable
+from ...ops.math import quotient
 from ...ops.shape import product_of_sizes
 from ..registry import Gradients, gradient, reapply
 
@@ -62,7 +63,7 @@ def _over_count(node, dy):
     if not isinstance(axes, (range, list)):
         axes = axes.value
     if axes is None:
-        count = ops.size(x) / ops.maximum(ops.size(dy), 1)
+        count = quotient(ops.size(x), ops.maximum(ops.size(dy), 1))
         return dy / ops.cast(count, dy.dtype)
     sizes = [(int(a), x.dims[a]) for a in axes]
     known = max(1, math.prod(d for _, d in sizes if isinstance(d, int)))  # x may be empty

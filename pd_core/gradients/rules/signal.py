@@ -6,6 +6,7 @@ from ... import ops
 from ...graph.errors import NoGradient
 from ...graph.node import Node
 from ...graph.variable import Inputs, Variable, constant
+from ...ops.math import quotient
 from ..expression import expression
 from ..registry import Attributes, Gradients, gradient, reapply
 
@@ -72,7 +73,7 @@ def stft(
     if length is None:
         length = ops.size_of(signal if window is None else window, 1 if window is None else 0)
     length, step = (ops.reshape(v, [1]) for v in (length, step))
-    count = (ops.size_of(signal, 1) - length) / step + 1
+    count = quotient(ops.size_of(signal, 1) - length, step) + 1
     starts, within = ops.arange(count) * step, ops.arange(length)
     frames = ops.gather(signal, ops.unsqueeze(starts, 1) + ops.unsqueeze(within, 0), 1)
     if window is not None:

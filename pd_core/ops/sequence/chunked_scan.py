@@ -99,7 +99,7 @@ class Chunks:
     @cached_property
     def _steps(self):
         """The length of a chunk, [1]; at least 1, as ONNX Runtime refuses a Scan without steps."""
-        rounded = (self.sequences.longest + (self.number - 1)) / self.number
+        rounded = m.quotient(self.sequences.longest + (self.number - 1), self.number)
         return m.maximum(rounded, 1)
 
     @cached_property
@@ -139,7 +139,7 @@ class Chunks:
         step = s.position
         if self.reverse:
             step = gather(s.lengths, s.owner) - 1 - step
-        chunk = step / self._steps
+        chunk = m.quotient(step, self._steps)
         counts = concat(self._counts)
         cells = counts * self._steps
         before = cum_sum(cells) - cells

@@ -41,7 +41,7 @@ class PaddedSegments(Segments):
 
     @cached_property
     def owner(self) -> Variable:
-        return self.numbers / m.maximum(self.longest, 1)  # of integers: the quotient's whole part
+        return m.quotient(self.numbers, m.maximum(self.longest, 1))
 
     @cached_property
     def position(self) -> Variable:

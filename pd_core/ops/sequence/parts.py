@@ -31,7 +31,7 @@ def sequence_windows(
         raise ShapeError(f"a window has at least 1 step, not {size}")
     _check_packed(segments)
     lengths = segments.lengths
-    outer = Segments((lengths + (size - 1)) / size)
+    outer = Segments(m.quotient(lengths + (size - 1), size))
     start = outer.position * size
     if from_end:
         missing = outer.lengths * size - lengths

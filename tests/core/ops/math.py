@@ -190,10 +190,10 @@ OPERATORS = [
     case(
         "Div",
         ops.div,
-        lambda a, b: np.trunc(a / b).astype("int64"),
+        lambda a, b: (a / b).astype("float32"),
         [fixed([-7, 7, -8]), fixed([2, -2, 3])],
         smooth=False,
-        label="toward zero",
+        label="of integers",
     ),
 ]
 
