@@ -19,6 +19,7 @@ from .convolution import conv_filter_grad, conv_input_grad
 from .crops import pad_of_crop
 from .empty import attention_if_any, operands_in_order, places_along, scans_if_any, steps_if_any
 from .gelu import gelu_by_cdf, normal_cdf, normal_pdf
+from .integers import INTEGERS, whole_numbers
 from .loops import lighten_loops
 from .loss import (
     LOGARITHMS,
@@ -105,9 +106,13 @@ ALWAYS = (
     each_node({"PadRows": padded_again}),
 )
 # Then ONNX's own operators alone: what is exported, and what every backend starts from.
-EXPORT = (each_node(LOWERINGS), lighten_loops)
+EXPORT = (
+    each_node(dict.fromkeys(INTEGERS, whole_numbers)),
+    each_node(LOWERINGS),
+    lighten_loops,
+)
 # In the place of EXPORT for models that shall run on WebGPU too (`export_step(portable=True)`).
-WEBGPU = (each_node(LOWERINGS | portable.LOWERINGS), lighten_loops)
+WEBGPU = (EXPORT[0], each_node(LOWERINGS | portable.LOWERINGS), lighten_loops)
 # Before EXPORT where a CPU computes: composites for which ONNX Runtime has a faster kernel.
 CPU_KERNELS = (each_node({"Standardize": by_layer_normalization}),)
 # On top for ONNX Runtime's kernels of a device; these may use operators that ONNX lacks.

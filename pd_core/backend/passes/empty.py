@@ -4,7 +4,6 @@ LSTM and GRU abort on a batch of no sequences, GRU on sequences of no steps too,
 by zero where it transposes an operand; all of these on a CPU. Scan fails without steps anywhere.
 """
 
-import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,8 +14,7 @@ from ...graph.rewrite import rebuilt_if_changed, rewrite
 from ...graph.variable import Inputs, Variable, constant
 from ...ops.control import as_list
 from .context import Context, Outputs
-
-_TERM = re.compile(r"\.\.\.|\w")
+from .letters import axes_of_letters, terms_of
 
 
 def steps_if_any(node: Node, inputs: Inputs, context: Context) -> Outputs:
@@ -124,8 +122,7 @@ def operands_in_order(node: Node, inputs: Inputs, context: Context) -> Outputs:
     That is the kernel's own, in which it transposes nothing: dots, then letters as they appear
     first.
     """
-    terms, arrow, result = node.attributes["equation"].replace(" ", "").partition("->")
-    found = [_TERM.findall(term) for term in terms.split(",")]
+    found, result = terms_of(node.attributes["equation"])
     order = list(dict.fromkeys(["...", *(letter for letters in found for letter in letters)]))
     new, equation = [], []
     for x, letters in zip(inputs, found, strict=True):
@@ -133,24 +130,14 @@ def operands_in_order(node: Node, inputs: Inputs, context: Context) -> Outputs:
         if _has_elements(x) or places == list(range(len(letters))):
             places = list(range(len(letters)))
         else:
-            axes = _axes(letters, x.rank)
+            axes = axes_of_letters(letters, x.rank)
             x = ops.transpose(x, [axis for k in places for axis in axes[k]])
         new.append(x)
         equation.append("".join(letters[k] for k in places))
     if new == list(inputs):
         return None
-    y = apply("Einsum", *new, equation=f"{','.join(equation)}{arrow}{result}")
+    y = apply("Einsum", *new, equation=f"{','.join(equation)}->{''.join(result)}")
     return (refined(y, node.outputs[0].dims),)
-
-
-def _axes(letters, rank):
-    """The axes of each letter of an operand; dots are those of the axes without one."""
-    axes, first = [], 0
-    for letter in letters:
-        count = rank - len(letters) + 1 if letter == "..." else 1
-        axes.append(range(first, first + count))
-        first += count
-    return axes
 
 
 def _has_elements(x):

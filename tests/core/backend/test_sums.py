@@ -72,9 +72,8 @@ def test_what_is_not_finite_stays_in_its_column(rng):
     assert np.isfinite(np.delete(found, [1, 2])).all()
 
 
-@pytest.mark.parametrize("dtype", ["float64", "int64"])
-def test_other_types_are_not_taken(dtype):
-    x = pd.Variable("x", shape=[64, 96], dtype=dtype)
+def test_another_type_is_not_taken():
+    x = pd.Variable("x", shape=[64, 96], dtype="float64")
     assert not is_taken(pd.reduce_sum(x, 0), x)
 
 
