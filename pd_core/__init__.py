@@ -323,6 +323,7 @@ from .optimizers.lbfgs import LBFGSOptimizer
 from .optimizers.loss_scaling import LossScaler
 from .optimizers.regularizers import L1, L2, ClipElements, ClipGlobalNorm, ClipNorm
 from .run.evaluation import eval, run_steps, stats, subgraph, variable_initializers
+from .run.freeing import clear_programs
 from .run.numerics import check_numerics
 from .run.profiling import profile
 from .run.session import (
@@ -358,7 +359,8 @@ __all__ = [
     "atomic_write", "attention", "autocast", "avg_pool", "batch_norm", "beam_search", "bernoulli",
     "binary_cross_entropy", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor",
     "box_overlaps", "cast", "categorical", "ceil", "celu", "check_numerics", "chunk",
-    "classification_error", "clear_names", "clip", "clip_gradient", "concat", "cond", "constant",
+    "classification_error", "clear_names", "clear_programs", "clip", "clip_gradient", "concat",
+    "cond", "constant",
     "constant_initializer", "contrastive_loss", "conv", "conv2d", "conv_transpose", "cos", "cosh",
     "cosine_embedding_loss", "count_nonzero", "crf_decode", "crf_loss", "cross_entropy",
     "cross_entropy_over_beam", "ctc_loss", "cum_prod", "cum_sum", "current_namespace",

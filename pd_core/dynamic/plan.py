@@ -50,6 +50,7 @@ class Plan:
             fed = {v: np.asarray(v.held) for v in structure.leaves if v.held is not None}
             whole = fetches, updates, NO_SEAM
             program = cache.compile(session.backend, structure, whole, fed, False)
+        self.program = program
         used = structure.leaves
         self.fed = [places[leaves.get(used[k], used[k])] for k in program.fed]
         states, updated = ([used[k] for k in ks] for ks in (program.states, program.updated))

@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from typing import Any
 from weakref import ref
@@ -26,19 +27,33 @@ from .trace import Trace
 Of = Callable[[Variable], Variable]
 Make = Callable[[Of], Targets]
 
-_BY_SIZES: Any = object()  # in the place of a plan: there is one for each combination of sizes
 _MOST = 256
 _numbers = count()
 
 
+class BySizes:
+    """In the place of a plan: there is one for each combination of sizes."""
+
+    states = updated = ()
+
+
 class Plans:
-    """Plans by what they compute and by the structure of the graph that they compute it for."""
+    """Plans by what they compute and by the structure of the graph that they compute it for.
+
+    A plan is dropped with the first of its persistent variables. Those without any are for values
+    that are fed; beyond a limit the least recently used is dropped.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session: Any = ref(session)
-        self._plans: OrderedDict[tuple, Plan] = OrderedDict()
+        self._plans: OrderedDict[tuple, Any] = OrderedDict()  # a Plan or BySizes
         # numbers of structures: a long key is hashed once in an evaluation
         self._structures: dict[tuple, int] = {}
+
+    def clear(self) -> None:
+        """Drop all plans."""
+        self._plans.clear()
+        self._structures.clear()
 
     @measured
     def evaluate(
@@ -82,11 +97,11 @@ class Plans:
             trace.check()
             targets, leaves = self._targets(trace, make)
             if leaves is not None:
-                plans[key] = _BY_SIZES
+                _put(plans, key, BySizes(), trace)
                 key = (*key, numbers_of(trace))
             return self._add(plans, key, trace, targets, leaves)
         plans.move_to_end(key)
-        if plan is _BY_SIZES:
+        if type(plan) is BySizes:
             key = (*key, numbers_of(trace))
             plan = plans.get(key)
             if plan is None:
@@ -115,11 +130,13 @@ class Plans:
         structure = trace if targets[0] is trace.fetches else None
         with not_recording():
             plan = Plan(self._session(), trace, targets, structure, leaves or {})
-        plans[key] = plan
+        _put(plans, key, plan, trace)
         while len(plans) > _MOST:
             plans.popitem(last=False)
-        if len(self._structures) > 4 * _MOST:  # those in use get new numbers
-            self._structures.clear()
+        if len(self._structures) > 2 * len(plans) + _MOST // 4:
+            used = {number for _, number, *_ in list(plans)}
+            for key in [k for k, number in self._structures.items() if number not in used]:
+                del self._structures[key]
         return plan
 
     def _check(self, session, trace, make):
@@ -144,6 +161,21 @@ class Plans:
             stage, index = error.place
             operator, site = session.backend.sites(graph, values)[stage][index]
         return BackendError(error.text, operator, site, error.place)
+
+
+def _put(plans, key, plan, trace):
+    """Add a plan until one of its variables is freed, at any point of any thread."""
+    drop = partial(_drop, ref(plans), key)
+    references = [*map(ref, trace.states), *plan.states, *plan.updated]
+    variables = dict.fromkeys(r() for r in references)
+    plan.watched = [ref(v, drop) for v in variables if v is not None]
+    plans[key] = plan
+
+
+def _drop(plans, key, _):
+    owner = plans()
+    if owner is not None:
+        owner.pop(key, None)
 
 
 def _itself(v):

@@ -5,6 +5,7 @@ from sys import getrefcount
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, ref
 
+from ..graph.attached import Attached
 from ..graph.errors import BackendError
 from ..graph.node import Node
 from ..graph.variable import Variable
@@ -35,7 +36,7 @@ class State:
         self._session = ref(session)
         self.reference = ref(self)  # what its reads know it by
         # by variable; a read in use has more references than this one
-        self.reads: dict[Variable, Variable] = {}
+        self.reads: Attached[Variable] = Attached()
         self.pending: dict[Variable, Pending] = {}
         self.gradients: WeakKeyDictionary[Variable, Any] = WeakKeyDictionary()
         self.waiting: Any = None  # a backward pass that is computed with the next minimize()
@@ -51,6 +52,10 @@ class State:
         if session is None:
             raise RuntimeError("the session of these values was dropped")
         return session
+
+    def clear_programs(self) -> None:
+        """Drop all programs."""
+        self.plans.clear()
 
     # ---- persistent variables
 
@@ -83,7 +88,7 @@ class State:
                 self.session.initialize([v])
                 read.__dict__["held"] = self.session.current(v)
             if self.reads.get(v) is read:
-                del self.reads[v]
+                self.reads.pop(v)
 
     def assign(self, node: Node, effects: Sequence[tuple[Variable, Variable]]) -> None:
         """Note the values that persistent variables take once a node is computed."""
@@ -122,7 +127,7 @@ class State:
 
     def _in_use(self, v):
         """The read of a variable that is about to change, if it is in use; current no more."""
-        if v not in self.reads:
+        if self.reads.get(v) is None:
             return None
         # references: the table's and the argument of the function
         if getrefcount(self.reads[v]) == 2:
@@ -132,19 +137,18 @@ class State:
     def before_update(self, variables: Sequence[Callable[[], Variable | None]]) -> None:
         """Keep the values that a step writes in place, for the reads in use."""
         self.settle()
-        if self.reads:
-            for reference in variables:
-                v = reference()
-                if v is not None and v.row_sparse:
-                    self.before_store(v)
+        for reference in variables:
+            v = reference()
+            if v is not None and v.row_sparse:
+                self.before_store(v)
 
     def after_update(self, variables: Sequence[Callable[[], Variable | None]]) -> None:
         """Keep the values before a step, for the reads in use."""
-        if self.reads:
-            for reference in variables:
-                v = reference()
+        for reference in variables:
+            v = reference()
+            if v is not None:
                 read = self._in_use(v)
-                if v is not None and read is not None:
+                if read is not None:
                     read.__dict__["held"] = self.session.release(v)
 
     # ---- computing

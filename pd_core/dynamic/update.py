@@ -19,6 +19,8 @@ from .backward import BackwardPass, Gradient, as_host, backward, check_tracked
 from .state import State
 from .trace import Trace, label
 
+_MOST_UPDATES = 16  # of parameters of which the first is the same
+
 
 def minimize(
     state: State,
@@ -135,10 +137,13 @@ def _step(state, kept, parameters):
     if not pairs:
         raise GraphError(f"minimize: none of {[w.name for w in parameters]} has a gradient")
     key = (tuple([(_own(w), g.rows is None) for w, g in pairs]), kept.settings())
-    template = kept.updates.get(key)
+    updates = kept.updates.setdefault(pairs[0][0], {})
+    template = updates.get(key)
     if template is None:
+        if len(updates) >= _MOST_UPDATES:
+            updates.clear()
         with not_recording():
-            template = kept.updates[key] = _template(kept, pairs)
+            template = updates[key] = _template(kept, pairs)
     slots, update = template
     arrays = [a for _, g in pairs for a in ((g.values,) if g.rows is None else (g.rows, g.values))]
     state.session.apply([update], dict(zip(slots, arrays, strict=True)))

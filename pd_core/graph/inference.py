@@ -96,7 +96,9 @@ def replaced_inputs(call: Call, inputs: Inputs) -> Call:
     return Call(call.op_type, inputs, call.attributes, call.opset, call.kind)
 
 
-def infer(call: Call, outputs: int, known: Sequence[Iterable[Dim] | None] = ()) -> list[OutputType]:
+def infer(
+    call: Call, outputs: int, known: Sequence[Iterable[Dim] | None] = ()
+) -> tuple[OutputType, ...]:
     """Return dims and dtype of each output of an operator of the ONNX domain.
 
     `known` are the dims of the first outputs where the caller knows them better than ONNX, or None.

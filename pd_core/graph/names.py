@@ -3,6 +3,7 @@
 This module does not know Variables; anything with a `name` can be registered.
 """
 
+import gc
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -33,26 +34,29 @@ _open: ContextVar[tuple[str, ...]] = ContextVar("pd_core.namespace", default=(""
 class Registry:
     """Variables by full name, in creation order; reading it is safe while threads add to it.
 
-    The registry does not keep a variable alive that was added as `weak`; its name becomes free.
+    It keeps no variable alive but those that it is told to `keep`: the name of a variable that
+    nothing else refers to is free again.
     """
 
     def __init__(self) -> None:
-        self._entries: dict[str, Any] = {}
+        self._entries: dict[str, ref[Any]] = {}
+        self._kept: dict[str, Any] = {}
         # number of names that begin with `layer.` or `layer/`
         self._layers: Counter[str] = Counter()
         # A weak reference may die at any point of any thread: its entry is removed with the next
         # addition, under the lock of who adds.
-        self._dead: deque[tuple[str, Any]] = deque()
+        self._dead: deque[tuple[str, ref[Any]]] = deque()
 
     def __getitem__(self, name: str) -> Any:
-        v = _dereference(self._entries[name])
+        v = self.get(name)
         if v is None:
             raise KeyError(name)
         return v
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return the Variable of that name, or the default."""
-        v = _dereference(self._entries.get(name))
+        entry = self._entries.get(name)
+        v = None if entry is None else entry()
         return default if v is None else v
 
     def __contains__(self, name: str) -> bool:
@@ -64,10 +68,10 @@ class Registry:
     def items(self) -> list[tuple[str, Any]]:
         """Return the (name, Variable) pairs at this moment."""
         entries = self._entries.copy().items()  # the copy is one operation of the interpreter
-        variables = [(name, _dereference(entry)) for name, entry in entries]
+        variables = [(name, entry()) for name, entry in entries]
         return [(name, v) for name, v in variables if v is not None]
 
-    def add(self, name: str, v: _Named, weak: bool = False) -> _Named:
+    def add(self, name: str, v: _Named) -> _Named:
         """Return the Variable of that name, after adding `v` if the name is free.
 
         The caller holds the lock of Names.
@@ -77,22 +81,31 @@ class Registry:
         if first is not None:
             return first
         self.remove(name)  # a dead entry must not keep its place in the order
-        self._entries[name] = ref(v, partial(_mark_dead, self._dead, name)) if weak else v
+        self._entries[name] = ref(v, partial(_mark_dead, self._dead, name))
         self._layers.update(_layers_of(name))
         return v
 
+    def keep(self, v: Named) -> None:
+        """Keep a variable until its name is removed, without any other reference to it."""
+        self._kept[v.name] = v
+
     def has_layer(self, name: str) -> bool:
         """Return whether there are variables `name.W`, `name/W` and the like."""
-        return self._layers[name] > 0
+        return name in self._layers
 
     def remove(self, name: str) -> None:
         """Free a name, whether or not it is in use."""
+        self._kept.pop(name, None)
         if self._entries.pop(name, None) is not None:
-            self._layers.subtract(_layers_of(name))
+            for layer in _layers_of(name):
+                self._layers[layer] -= 1
+                if not self._layers[layer]:
+                    del self._layers[layer]
 
     def clear(self) -> None:
         """Free all names."""
         self._entries.clear()
+        self._kept.clear()
         self._layers.clear()
 
     def _sweep(self):
@@ -105,10 +118,6 @@ class Registry:
 def _layers_of(name):
     """`a`, `a/fc_0` of `a/fc_0.W`: each part of a name before a dot or a slash."""
     return [name[:k] for k, letter in enumerate(name) if letter in "./"]
-
-
-def _dereference(entry):
-    return entry() if type(entry) is ref else entry
 
 
 def _mark_dead(dead, name, entry):
@@ -133,6 +142,14 @@ class Names:
             counter = self.counters.setdefault(key, count())
         return f"{key}{next(counter)}"
 
+
+_HINT = "\n".join(
+    [
+        "  hint: get_variable() returns the existing one, there as long as a graph, a layer",
+        "  or an update refers to it. Another one takes another name, or the same inside of",
+        "  `with pd.namespace(...)` or `with pd.fresh()`; pd.reset() forgets all names and values",
+    ]
+)
 
 _process = Names()  # 2017 scripts and notebooks count for the life of the process
 _names: ContextVar[Names] = ContextVar("pd_core.names")
@@ -220,21 +237,27 @@ def _free_name(scope):
     return name
 
 
-def adopt(v: _Named, weak: bool = False, replace: bool = False) -> _Named:
+def adopt(v: _Named, replace: bool = False) -> _Named:
     """Register a variable under the full name that it has already, and return it.
 
-    A `weak` registration does not keep the variable alive (optimizer slots). With `replace` it
-    takes the name over from another variable.
+    With `replace` it takes the name over from another variable. The name is free again when nothing
+    refers to the variable any more.
     """
+    first = _first(v, replace)
+    if first is not v:
+        del first
+        gc.collect()  # graphs are cycles: a dropped one has its names until it is collected
+        first = _first(v, replace)
+    if first is not v:
+        where = f", created at {site_text(first.site)}" if first.site else ""
+        raise NameConflict(f"variable {v.name!r} exists already: {first!r}{where}\n{_HINT}")
+    return v
+
+
+def _first(v, replace):
+    """The variable that has the name of v: v itself if the name was free."""
     scope = names()
     with scope.lock:
         if replace:
             scope.variables.remove(v.name)
-        first = scope.variables.add(v.name, v, weak)
-    if first is not v:
-        where = f", created at {site_text(first.site)}" if first.site else ""
-        raise NameConflict(
-            f"variable {v.name!r} exists already: {first!r}{where}\n"
-            "  hint: get_variable() returns the existing one"
-        )
-    return v
+        return scope.variables.add(v.name, v)

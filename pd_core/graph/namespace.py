@@ -81,7 +81,9 @@ def get_variable(
         if existing is None:
             if shape is None and data is None:
                 raise KeyError(f"no variable {full!r}, and neither shape nor data to create it")
-            return Variable(name, shape=shape, data=data, dtype=dtype, **attributes)
+            created = Variable(name, shape=shape, data=data, dtype=dtype, **attributes)
+            scope.variables.keep(created)
+            return created
     if reuse is False:
         raise NameConflict(f"variable {full!r} exists already as {existing!r}, and reuse is False")
     if shape is None and data is not None:

@@ -259,7 +259,7 @@ def typed(
     known: Any,
     opset: int,
     attributes: dict[str, Any],
-    check: Callable[[Call, list[OutputType]], Any] | None = None,
+    check: Callable[[Call, tuple[OutputType, ...]], Any] | None = None,
 ) -> tuple[Call, Any]:
     """Return an ONNX operator with Variables as inputs, and the types of its outputs.
 

@@ -45,14 +45,15 @@ def form(
     kind: int | None = None,
 ) -> Form:
     """Return the form of an operator; the arguments are those of Node."""
-    numbered = [all(isinstance(d, int) for d in dims) for dims, _ in types]
+    types = tuple(types)
+    numbered = tuple([all(isinstance(d, int) for d in dims) for dims, _ in types])
     return Form(
         op_type,
         MappingProxyType(attributes) if attributes else _NOTHING,
         types,
-        [(dtype.num, dims) for dims, dtype in types],
+        tuple([(dtype.num, dims) for dims, dtype in types]),
         numbered,
-        numbered == [True] and not domain and not blocks,
+        numbered == (True,) and not domain and not blocks,
         domain,
         opset,
         MappingProxyType(blocks) if blocks else _NOTHING,

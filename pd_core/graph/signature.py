@@ -10,6 +10,7 @@ _PLAIN = (int, float, str, bytes, bool)
 
 AT_RUN_TIME = {("Uniform", "key")}  # attributes that a program is given when it runs
 
+_LIMIT = 1 << 14
 _kinds: dict[tuple, int] = {}
 _numbers = count()
 
@@ -27,6 +28,8 @@ def kind_of(
             key += (_frozen(name, value),)
     kind = _kinds.get(key)
     if kind is None:
+        if len(_kinds) >= _LIMIT:  # equal operators get another number from here on
+            _kinds.clear()
         kind = _kinds.setdefault(key, next(_numbers))  # another thread may add one: no len()
     return kind
 

@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterable, Sequence
 from .operator import IdentifiedOperator
 from .variable import Dim, OutputType, fresh_dim, is_open, open_dim
 
-_LIMIT = 1 << 14
+_LIMIT = 1 << 13
+# Tuples of tuples of numbers, which the garbage collector leaves out.
 # By the types of the inputs, names of sizes included: the types, where no name in them is new.
-_exact: dict[tuple, list] = {}
+_exact: dict[tuple, tuple] = {}
 # By the types of the inputs with places for names: the types, with places too.
-_general: dict[tuple, list] = {}
+_general: dict[tuple, tuple] = {}
 
 
 def remembered(
@@ -18,7 +19,7 @@ def remembered(
     known: Sequence[Iterable[Dim] | None],
     small: int,
     infer: Callable[..., Iterable[OutputType]],
-) -> list[OutputType]:
+) -> tuple[OutputType, ...]:
     """The types that `infer(call, outputs, known)` yields, cached by what they depend on.
 
     An operator that it refuses is no entry, so that every error is found anew. Constants of up to
@@ -26,7 +27,7 @@ def remembered(
     """
     described = _described(call, known, small)
     if described is None:
-        return list(infer(call, outputs, known))
+        return tuple(infer(call, outputs, known))
     types = _exact.get(described)
     if types is not None:
         return types
@@ -34,7 +35,7 @@ def remembered(
     key = (described[0], *[_general_form(part, names) for part in described[1:]])
     cached = _general.get(key)
     if cached is None:
-        types = list(infer(call, outputs, known))
+        types = tuple(infer(call, outputs, known))
         _keep(_general, key, _with_places(types, names))
     else:
         types = _with_names(cached, names)
@@ -89,7 +90,7 @@ def _place(name, names):
 def _with_places(types, names):
     """Types with places for names; a name that no input has gets a place after theirs."""
     places = dict(names)
-    return [(_sizes(dims, places), dtype) for dims, dtype in types]
+    return tuple([(_sizes(dims, places), dtype) for dims, dtype in types])
 
 
 def _with_names(types, names):
@@ -103,4 +104,4 @@ def _with_names(types, names):
             sizes[d] = open_dim() if d[1] else fresh_dim()
         return sizes[d]
 
-    return [(tuple(map(size, dims)), dtype) for dims, dtype in types]
+    return tuple([(tuple(map(size, dims)), dtype) for dims, dtype in types])

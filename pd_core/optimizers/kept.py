@@ -7,6 +7,7 @@ from weakref import WeakKeyDictionary, ref
 import numpy as np
 from numpy.typing import DTypeLike
 
+from ..graph.attached import Attached
 from ..graph.errors import GraphError
 from ..graph.misfits import listed
 from ..graph.update import Update
@@ -28,7 +29,8 @@ class KeptTracing(Tracing):
         self.slots: WeakKeyDictionary[Variable, dict[str, Variable]] = WeakKeyDictionary()
         self.scalars: dict[str, Variable] = {}
         self.waiting: dict[str, np.ndarray] = {}
-        self.updates: dict[tuple, tuple[list[Variable], Update]] = {}
+        # by the first of its parameters, which an update refers to
+        self.updates: Attached[dict[tuple, tuple[list[Variable], Update]]] = Attached()
         self._settings: tuple[dict, tuple] | None = None  # of the last step
         self._numbers: set[Variable] = set()  # plans hold what they read weakly
 
@@ -38,6 +40,17 @@ class KeptTracing(Tracing):
         update = super().update(pairs)
         self._numbers.update(self.optimizer.settings.variables())
         return update
+
+    @property
+    def optimizer(self) -> TraceableOptimizer:
+        """The optimizer, which keeps its state alive and not the other way round."""
+        optimizer = self._optimizer()
+        assert optimizer is not None  # it takes the step
+        return optimizer
+
+    @optimizer.setter
+    def optimizer(self, optimizer: TraceableOptimizer) -> None:
+        self._optimizer = ref(optimizer)
 
     def state(
         self, w: Variable | None, name: str, dims: Dims, dtype: DTypeLike, value: float

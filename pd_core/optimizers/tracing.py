@@ -70,7 +70,7 @@ def state(
     Name and value are freed with the last Update that uses it. `table` is the attribute of the
     parameter of whose rows it has a value for each.
     """
-    return adopt(Variable.of(dims, dtype, name, fill=Constant(value), table=table), weak=True)
+    return adopt(Variable.of(dims, dtype, name, fill=Constant(value), table=table))
 
 
 def variant(optimizer: Any, changes: Mapping[str, Any]) -> Any:

@@ -19,8 +19,6 @@ class Call:
     step depends on its feeds and stored values alone.
     """
 
-    bytes = 0  # that it would free in a StepCache
-
     def __init__(
         self,
         step: Step,

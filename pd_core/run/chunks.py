@@ -152,7 +152,6 @@ def _each_step(arrays: Mapping[Variable, np.ndarray]) -> Iterator[dict[Variable,
 class OneByOne:
     """In the place of a Chunk: targets whose steps are evaluated one by one."""
 
-    bytes = 0  # that it would free in a StepCache
     repeats = False
 
     def fits(self) -> bool:

@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from threading import Lock
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -33,17 +34,18 @@ class Program:
 
 
 class ProgramCache:
-    """The programs of a device by structure; beyond a limit the least recently used is dropped.
+    """The programs of a device by structure: those that steps hold, and the last that were used.
 
-    A runtime keeps the memory that a program needed, so the limit is one of bytes too, those of
-    all intermediate values; `few` programs are kept in any case, since a loop that builds its
-    graph anew in every iteration uses a few in turn. A step holds the program that it runs, so the
-    limits cost at most another compilation.
+    A program has memory and threads of its own for as long as it exists. A step holds its program
+    and is dropped with its graph; so that a loop that builds its graph anew in every iteration
+    finds its programs, the last ones used stay, up to a number and to a limit of bytes, those of
+    all intermediate values. A `few` stay in any case, as many as such a loop uses in turn.
     """
 
-    def __init__(self, limit: int = 128, limit_bytes: int = 1 << 30, few: int = 8):
+    def __init__(self, limit: int = 16, limit_bytes: int = 1 << 28, few: int = 4):
         self.limit, self.limit_bytes, self.few = limit, limit_bytes, few
-        self._programs: OrderedDict[tuple, Program] = OrderedDict()
+        self._programs: WeakValueDictionary[tuple, Program] = WeakValueDictionary()
+        self._recent: OrderedDict[tuple, Program] = OrderedDict()
         self._lock = Lock()
 
     def get(self, structure: Structure) -> Program | None:
@@ -51,18 +53,23 @@ class ProgramCache:
         with self._lock:
             program = self._programs.get(structure.key)
             if program is not None:
-                self._programs.move_to_end(structure.key)
+                self._use(structure.key, program)
             return program
 
     def add(self, structure: Structure, compiled: Program) -> None:
         """Add the program of a structure."""
         with self._lock:
             self._programs[structure.key] = compiled
-            total = sum(program.bytes for program in self._programs.values())
-            while len(self._programs) > self.limit or (
-                total > self.limit_bytes and len(self._programs) > self.few
-            ):
-                total -= self._programs.popitem(last=False)[1].bytes
+            self._use(structure.key, compiled)
+
+    def _use(self, key, program):
+        self._recent[key] = program
+        self._recent.move_to_end(key)
+        total = sum(p.bytes for p in self._recent.values())
+        while len(self._recent) > self.limit or (
+            total > self.limit_bytes and len(self._recent) > self.few
+        ):
+            total -= self._recent.popitem(last=False)[1].bytes
 
     def compile(
         self,
@@ -79,12 +86,19 @@ class ProgramCache:
         return program
 
     def clear(self) -> None:
-        """Drop all programs; steps keep theirs."""
+        """Drop all programs; steps keep theirs, and no other step finds them."""
         with self._lock:
             self._programs.clear()
+            self._recent.clear()
 
 
 _caches: dict[tuple, ProgramCache] = {}
+
+
+def clear_program_caches() -> None:
+    """Drop the programs of all devices that no step holds."""
+    for cache in list(_caches.values()):
+        cache.clear()
 
 
 def program_cache(backend: Backend) -> ProgramCache:

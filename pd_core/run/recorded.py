@@ -9,6 +9,9 @@ from ..graph.variable import Variable
 class Recorded(Protocol):
     """What `pd.guard()` has recorded in a session, as its evaluations see it."""
 
+    def clear_programs(self) -> None:
+        """Drop all programs."""
+
     def flush(self) -> None:
         """Store what recorded operators assign, such as moving statistics."""
 

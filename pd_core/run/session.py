@@ -31,6 +31,7 @@ from .draws import draw_rows, initial_value
 from .exchange import Exchange, Gradients, draw_seed, local_update, shared_exchange
 from .failures import failure
 from .feeds import Feeds, feed_array, feed_arrays
+from .freeing import Garbage, add_session
 from .numerics import check, is_checking
 from .profiling import current_profile, measured
 from .recorded import Recorded
@@ -75,11 +76,13 @@ class Session:
         self._steps, self.checks, self.needs = StepCache(), StepCache(), StepCache()
         self.calls = StepCache()
         self._fetched: WeakKeyDictionary[Variable, np.ndarray] = WeakKeyDictionary()
+        self._garbage = Garbage()
         self._lock = RLock()
         self._exchange: Callable[[Gradients], Gradients] | None = None
         self.recorded: Recorded | None = None  # what `pd.guard()` has recorded
         # the state of optimizers that step inside `pd.guard()`
         self.optimizers: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+        add_session(self)
 
     @property
     def device(self) -> str:
@@ -192,7 +195,6 @@ class Session:
         steps = self._steps if profile is None else profile.steps_of(self)
         step = steps.get(key)
         if step is None or step.is_outdated:
-            self._steps.collect()
             recorded = recorded_values(fetches, updates, fed)
             programs = None if profile is None else profile.programs(updates)
             step = Step(self.backend, fetches, updates, fed, training, seam, recorded, programs)
@@ -343,13 +345,15 @@ class Session:
         """Draw the initial values of the variables that have none."""
         with self._lock:
             self._check_open()
-            for v in variables:
-                if v not in self._values:
-                    if v.setting is not None:
-                        v.setting.sessions.add(self)
-                    array = waiting_value(self, v)
-                    array = initial_value(self.seed, v, v.fill) if array is None else array
-                    self._store(v, array, first=True)
+            new = [v for v in dict.fromkeys(variables) if v not in self._values]
+            if new:
+                self._garbage.collect_before(new, self._values)
+            for v in new:
+                if v.setting is not None:
+                    v.setting.sessions.add(self)
+                array = waiting_value(self, v)
+                array = initial_value(self.seed, v, v.fill) if array is None else array
+                self._store(v, array, first=True)
 
     def _store(self, v, array, copy=True, first=False):
         if self.recorded is not None and not first:
@@ -506,9 +510,16 @@ class Session:
     def close(self) -> None:
         """Release values and programs; the session cannot be used any more."""
         with self._lock:
+            self.clear_programs()
             self._values = None
-            self._drop_steps()
             self._fetched.clear()
+
+    def clear_programs(self) -> None:
+        """Drop all programs; what is evaluated again is compiled again."""
+        with self._lock:
+            self._drop_steps()
+            if self.recorded is not None:
+                self.recorded.clear_programs()
 
     def _drop_steps(self):
         for steps in (self._steps, self.calls, self.checks, self.needs):

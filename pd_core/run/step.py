@@ -1,10 +1,8 @@
 """Steps: prepared evaluations of targets, and the cache of them that a session holds."""
 
-import gc
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import partial
-from math import prod
 from types import MappingProxyType
 from typing import Any, TypeAlias
 from weakref import ref
@@ -15,14 +13,12 @@ from ..backend.base import NO_SEAM, Backend, Seam, SeamExchange, Values
 from ..graph.errors import GraphError, ShapeError
 from ..graph.node import ancestors
 from ..graph.update import Update
-from ..graph.variable import Dim, Variable, static
+from ..graph.variable import Dim, Variable
 from .packed_feeds import PackedFeeds
 from .programs import ProgramCache, program_cache
 from .structure import Structure
 
 Changes: TypeAlias = dict[Variable, Variable | None]  # new values, None to draw the initial value
-
-_COLLECT_BYTES = 1 << 26  # 64 MiB of freed updates
 
 
 class Step:
@@ -62,6 +58,7 @@ class Step:
         if program is None:
             every, targets = {**fed, **self.held}, (fetches, computed, seam)
             program = cache.compile(backend, structure, targets, every, training)
+        self.program = program
         self.fed = [structure.leaves[k] for k in program.fed]
         states = [structure.leaves[k] for k in program.states]
         updated = [structure.leaves[k] for k in program.updated]
@@ -70,7 +67,6 @@ class Step:
         self.updated: list[Any] = [ref(v) for v in updated]
         self.draws = [structure.draws[k] for k in program.draws]
         self.changes = bool(computed)
-        self.bytes = sum(prod(static(v.dims)) * v.dtype.itemsize for v, _ in computed)
         self.operators = program.operators
         equal = (
             [d if k is None else structure.sizes[k] for d, k in pair] for pair in program.equal
@@ -139,7 +135,6 @@ class StepCache:
     def __init__(self, limit: int = 256):
         self.limit = limit
         self.steps: OrderedDict[Hashable, tuple[Any, list[ref]]] = OrderedDict()
-        self.freed_bytes = 0  # that dropped steps have stored, whose targets are freed
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -164,16 +159,6 @@ class StepCache:
         """Drop all steps."""
         self.steps.clear()
 
-    def collect(self) -> None:
-        """Collect the cycles of unreferenced updates, once their slots may hold many bytes.
-
-        Nodes and their outputs refer to each other, and the interpreter runs its collector by the
-        number of objects: it does not know how much device memory hangs on a few of them.
-        """
-        if self.freed_bytes > _COLLECT_BYTES:
-            self.freed_bytes = 0
-            gc.collect()
-
 
 def step_key(
     fetches: Sequence[Variable],
@@ -190,9 +175,8 @@ def step_key(
 
 def _drop(cache, key, _):
     owner = cache()
-    entry = None if owner is None else owner.steps.pop(key, None)
-    if entry is not None:
-        owner.freed_bytes += entry[0].bytes
+    if owner is not None:
+        owner.steps.pop(key, None)
 
 
 def recorded_values(

@@ -41,8 +41,6 @@ class Needs:
     Suppliers exchange values between processes, whose evaluations may differ in other targets.
     """
 
-    bytes = 0  # that it would free in a StepCache
-
     def __init__(self, wanted: Sequence[Variable]):
         groups: dict[Any, list[ref]] = {}
         for v in wanted:

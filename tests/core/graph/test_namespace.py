@@ -190,6 +190,8 @@ def test_threads_get_one_variable_under_one_name():
 def test_threads_build_while_others_look_names_up():
     """Each kind of description and of look-up at once, with threads that change places often."""
 
+    built = []
+
     def build(key):
         for n in range(12):
             with pd.namespace(f"{key}{n}" if n % 2 else None):
@@ -200,6 +202,7 @@ def test_threads_build_while_others_look_names_up():
             assert {a.owner for a in step.assignments} <= {*pd.persistent_variables(), None}
             if n == 6:
                 pd.eval(step, feeds={x: ones(2, 2)})
+            built.append(y)
             del step
             gc.collect(0)
 
@@ -211,13 +214,16 @@ def test_threads_build_while_others_look_names_up():
         sys.setswitchinterval(before)
     names = [v.name for v in pd.trainable_variables()]
     assert len(names) == len(set(names)) == 5 * 12 * 4
+    built.clear()
+    gc.collect()
+    assert pd.trainable_variables() == []
 
 
 # ---- weak registration
 
 
 def slot(name):
-    return pd.adopt(pd.Variable.of((2,), f32, name, fill=pd.constant_initializer(0.0)), weak=True)
+    return pd.adopt(pd.Variable.of((2,), f32, name, fill=pd.constant_initializer(0.0)))
 
 
 def test_what_is_registered_weakly_frees_its_name():

@@ -172,9 +172,11 @@ def test_names():
     a, b = pd.Variable(shape=[2]), pd.Variable(shape=[2])
     assert a.name != b.name
     assert a.name.startswith("var-")
-    pd.Variable("w", shape=[2])
+    w = pd.Variable("w", shape=[2])
     with pytest.raises(pd.NameConflict):
         pd.Variable("w", shape=[2])
+    del w
+    pd.Variable("w", shape=[2])
     y1, y2 = a + b, a + b
     assert y1.name != y2.name
 
@@ -183,9 +185,8 @@ def test_names():
 
     x = pd.Variable([None, 2])
     n0 = len(pd.trainable_variables())
-    net(x)
-    net(x)
-    assert len(pd.trainable_variables()) == n0 + 4  # two separate W, B pairs
+    networks = [net(x), net(x)]
+    assert len(pd.trainable_variables()) == n0 + 2 * len(networks)  # two separate W, B pairs
 
 
 def test_automatic_names_step_aside():
@@ -195,12 +196,13 @@ def test_automatic_names_step_aside():
 
 
 def test_a_conflict_names_both_lines():
-    pd.Variable("w", shape=[2])
+    first = pd.Variable("w", shape=[2])
     with pytest.raises(
         pd.NameConflict,
         match=r"variable 'w' exists already: w: float32\[2\], created at .*variable.py",
     ):
         pd.Variable("w", data=ones(3))
+    assert pd.get_variable("w") is first
 
 
 def test_equal_names_are_never_confused():

@@ -1,6 +1,8 @@
 """Programs found by structure: what is built again compiles nothing."""
 
+import gc
 from pathlib import Path
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -183,24 +185,48 @@ def test_an_error_names_the_line_of_its_own_graph():
 
 def test_programs_beyond_a_limit_are_compiled_again(monkeypatch):
     monkeypatch.setattr(program_cache(Session().backend), "limit", 2)
-    x = pd.Variable([None])
     for n in (1, 2, 3, 3, 1):
-        assert pd.eval(x * float(n), {x: [1.0]}) == [n]
+        assert multiplied(n) == [n]
     assert compiled() == 4
+
+
+def multiplied(n, values=(1.0,)):
+    """n times these values, by a graph that is dropped."""
+    x = pd.Variable([None])
+    product = pd.eval(x * float(n), {x: np.asarray(values, f32)})
+    gc.collect()
+    return product
 
 
 def test_large_programs_are_dropped_before_they_are_many(monkeypatch):
     cache = program_cache(Session().backend)
     monkeypatch.setattr(cache, "limit_bytes", 1000)
     monkeypatch.setattr(cache, "few", 2)
-    x = pd.Variable([None])
     for n in (1, 2, 3):  # 400 bytes each
-        pd.eval(x * float(n), {x: np.zeros(100, f32)})
-    pd.eval(x * 2.0, {x: [1.0]})
+        multiplied(n, np.zeros(100))
+    multiplied(2)
     assert compiled() == 3
-    pd.eval(x * 1.0, {x: [1.0]})
+    multiplied(1)
     assert compiled() == 4
     monkeypatch.setattr(cache, "limit_bytes", 1)  # two are kept in any case
     for n in (4, 5, 4, 5):
-        pd.eval(x * float(n), {x: [1.0]})
+        multiplied(n)
     assert compiled() == 6
+
+
+def test_a_program_is_there_as_long_as_a_graph_that_runs_it(monkeypatch):
+    """Beyond the limit, too: and it is freed with the last such graph, by then not a recent one."""
+    cache = program_cache(Session().backend)
+    monkeypatch.setattr(cache, "limit", 1)
+    x = pd.Variable([None])
+    held = [x * float(n) for n in range(5)]
+    for y in held * 2:
+        pd.eval(y, {x: [1.0]})
+    multiplied(2)
+    assert compiled() == 5
+    programs = [ref(program) for program in cache._programs.values()]
+    assert len(programs) == 5
+    held.clear()
+    del y
+    gc.collect()
+    assert [p().operators for p in programs if p() is not None] == [1]

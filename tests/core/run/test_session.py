@@ -329,14 +329,14 @@ def test_steps_in_use_are_bounded():
 
     steps = StepCache(limit=3)
     for v in held[:3]:
-        steps.add(key(v), SimpleNamespace(bytes=v.value + 1))
+        steps.add(key(v), SimpleNamespace())
     steps.get(key(held[0]))
-    steps.add(key(held[3]), SimpleNamespace(bytes=4))
+    steps.add(key(held[3]), SimpleNamespace())
     assert [steps.get(key(v)) is not None for v in held] == [True, False, True, True, False, False]
     assert len(steps) == 3
     del held[0], v
-    assert len(steps) == 2 and steps.freed_bytes == 1
-    steps.add(key(held[-1]), SimpleNamespace(bytes=6))
+    assert len(steps) == 2
+    steps.add(key(held[-1]), SimpleNamespace())
     assert len(steps) == 3
 
 
@@ -362,6 +362,8 @@ def test_threads_share_the_default_session():
 
 
 def test_threads_build_and_evaluate_at_once():
+    built = []
+
     def work(k):
         for n in range(5):
             with pd.namespace(f"t{k}-{n}"):
@@ -370,6 +372,7 @@ def test_threads_build_and_evaluate_at_once():
             step = pd.SGDOptimizer(0.0).minimize(pd.reduce_sum(y))
             value = pd.eval([y, step], feeds={x: ones(1, 3)})[0]
             assert value.tolist() == [[3.0 * k, 3.0 * k]]
+            built.append(y)
 
     in_threads(work, range(4))
     assert len(pd.trainable_variables()) == 40
