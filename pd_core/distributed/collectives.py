@@ -1,5 +1,6 @@
 """Operations in which all ranks take part: values from one rank, sums over all."""
 
+import gc
 import pickle
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
@@ -32,6 +33,7 @@ def broadcast(variables: Iterable[Variable] | None = None, root: int = 0) -> Non
     if not 0 <= root < world.size:
         raise ValueError(f"broadcast: root is a rank below {world.size}, not {root}")
     if variables is None:
+        gc.collect()  # the collectors of the ranks have not found the same dropped graphs
         variables = [v for v in persistent_variables() if not v.is_shard]
     every = list(variables)
     lines = [f"root={root}", *(f"{v.name}: {v.dtype}{list(v.dims)}" for v in every)]

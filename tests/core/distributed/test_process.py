@@ -1,5 +1,6 @@
 """A world of one, and what is checked before there is any other rank."""
 
+import gc
 import sys
 
 import numpy as np
@@ -49,6 +50,24 @@ def test_a_process_alone_is_a_world_of_one():
     distributed.shutdown()
     distributed.shutdown()
     assert not distributed.is_initialized()
+
+
+def test_dropped_graphs_are_not_broadcast(monkeypatch):
+    """Ranks have the same variables, however far the collector of each of them has come."""
+    distributed.init()
+    _, kept, _ = descent()
+    sent = []
+    monkeypatch.setattr(
+        "pd_core.distributed.collectives.send_values",
+        lambda world, session, every, *_: sent.extend(every) or [w.val() for w in every],
+    )
+    gc.disable()
+    try:
+        pd.fc(pd.Variable([None, 2]), 3)
+        distributed.broadcast()
+    finally:
+        gc.enable()
+    assert sent == [kept]
 
 
 def test_how_a_process_was_started(monkeypatch):
