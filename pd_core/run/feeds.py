@@ -85,3 +85,9 @@ def _cast(v, value) -> np.ndarray:
     if v.dtype.kind != "f" and array.size and np.asarray(value).dtype.kind == "f":
         raise FeedError(f"{v!r}: cannot take floats")
     return array
+
+
+def check_persistent(variable: Variable) -> None:
+    """Raise a ShapeError for a variable that stores no value."""
+    if not variable.is_persistent:
+        raise ShapeError(f"{variable!r} keeps no value; feed it instead")

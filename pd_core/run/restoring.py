@@ -9,6 +9,7 @@ import numpy as np
 from ..graph.errors import GraphError, ShapeError
 from ..graph.namespace import persistent_variables
 from ..graph.variable import Variable
+from .draws import initial_value
 from .states import array, by_name, each, entries, integer, text
 
 
@@ -27,14 +28,14 @@ def state_of(
     return {**state, "tables": tables} if tables else state
 
 
-def waiting_value(session: Any, v: Variable) -> np.ndarray | None:
-    """Return the value that was restored for a variable of this name before there was one."""
+def first_value(session: Any, v: Variable) -> np.ndarray:
+    """Return the value that was restored for a variable of this name, else its initial value."""
     for waiting in (session.waiting, session.waiting_rows):
         if v.name in waiting:
             value = fitting(v, waiting[v.name])
             del waiting[v.name]
             return value
-    return None
+    return initial_value(session.seed, v, v.fill)
 
 
 def restorable(

@@ -18,7 +18,6 @@ from ..graph.errors import (
     DTypeError,
     NotComputed,
     PlaceError,
-    ShapeError,
     concise,
 )
 from ..graph.initializers import Initializer
@@ -30,12 +29,12 @@ from .chunks import run_steps
 from .draws import draw_rows, initial_value
 from .exchange import Exchange, Gradients, draw_seed, local_update, shared_exchange
 from .failures import failure
-from .feeds import Feeds, feed_array, feed_arrays
+from .feeds import Feeds, check_persistent, feed_array, feed_arrays
 from .freeing import Garbage, add_session
 from .numerics import check, is_checking
 from .profiling import current_profile, measured
 from .recorded import Recorded
-from .restoring import restorable, state_of, waiting_value, without_shards
+from .restoring import first_value, restorable, state_of, without_shards
 from .step import Step, StepCache, recorded_values, step_key
 from .supplied import supplied, values_are_supplied
 from .targets import Targets, computed_variables, flatten, restructure
@@ -351,9 +350,7 @@ class Session:
             for v in new:
                 if v.setting is not None:
                     v.setting.sessions.add(self)
-                array = waiting_value(self, v)
-                array = initial_value(self.seed, v, v.fill) if array is None else array
-                self._store(v, array, first=True)
+                self._store(v, first_value(self, v), first=True)
 
     def _store(self, v, array, copy=True, first=False):
         if self.recorded is not None and not first:
@@ -385,7 +382,7 @@ class Session:
 
     def redraw(self, variable: Variable, initializer: Initializer) -> None:
         """Store what an initializer draws for a persistent variable of floats."""
-        _check_persistent(variable)
+        check_persistent(variable)
         if variable.dtype.kind != "f":
             raise DTypeError(f"{variable!r} holds no floats to draw")
         self.set(variable, initial_value(self.seed, variable, initializer), copy=False)
@@ -417,7 +414,7 @@ class Session:
 
         With `copy=False` the caller must not use the array again: it may become the value itself.
         """
-        _check_persistent(variable)
+        check_persistent(variable)
         array = feed_array(variable, array)
         with self._lock:
             self._check_open()
@@ -537,11 +534,6 @@ class Session:
         entered = _entered.get()  # blocks of generators may end in any order
         last = max(k for k, session in enumerate(entered) if session is self)
         _entered.set(entered[:last] + entered[last + 1 :])
-
-
-def _check_persistent(v):
-    if not v.is_persistent:
-        raise ShapeError(f"{v!r} keeps no value; feed it instead")
 
 
 # ---- the default session
