@@ -72,7 +72,7 @@ def _caught_up(step, k):
     since = touched
     if k < 1.0:
         period = math.floor(6.0 / -math.log10(k)) + 1
-        since = pd.maximum(touched, finished / period * period)
+        since = pd.maximum(touched, finished // period * period)
     resting, moving = (pd.cast(n, np.float32) for n in (since - touched, finished - since))
     v = velocity * _power(k, resting)
     fading = _power(k, moving)
