@@ -7,11 +7,11 @@ import io
 import os
 import pickle
 import shutil
-import uuid
 
 import numpy as np
 
 from pd_core import atomic_write
+from pd_core.files.partial import partial_path
 from pd_v2.files import archive
 from pd_v2.files.images import pixels
 from pd_v2.files.text import lines, to_bytes
@@ -112,9 +112,7 @@ def batch_images_from_tar(data_file, dataset_name, img2label, num_per_batch=1024
     if _is_complete(listing):
         return listing
     batches = os.path.join(folder, dataset_name)
-    # Unique, as two processes may write; hidden from the patterns of programs that read.
-    parent, name = os.path.split(batches)
-    partial = os.path.join(parent, f".{name}.{uuid.uuid4().hex[:8]}.part")
+    partial = partial_path(batches)  # a name of its own, as two processes may write
     os.makedirs(partial)
     try:
         count = _write_batches(partial, data_file, img2label, num_per_batch)

@@ -2,22 +2,19 @@
 
 import errno
 import os
-import re
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import BinaryIO
 
+from .partial import is_partial, partial_path
+
 fcntl: ModuleType | None
 try:
     import fcntl
 except ImportError:  # Windows, where an open file cannot be removed
     fcntl = None
-
-_TOKEN_BYTES = 8
-_TOKEN = re.compile(rf"[0-9a-f]{{{2 * _TOKEN_BYTES}}}")
 
 
 @contextmanager
@@ -66,11 +63,9 @@ def _status(path):
 
 def _open_partial(path, before):
     """Create a file beside the path, locked as long as it is open; return it and its name."""
-    folder, name = os.path.split(path)
     mode = 0o666 if before is None else stat.S_IMODE(before.st_mode)
     while True:
-        # Hidden, so that the patterns of programs that read the folder (`data-*`) do not match it.
-        partial = os.path.join(folder, f".{name}.{secrets.token_hex(_TOKEN_BYTES)}.part")
+        partial = partial_path(path)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
         file = os.fdopen(os.open(partial, flags, mode), "wb")
         try:
@@ -108,11 +103,10 @@ def _copy_owner_and_mode(before, file, partial):
 
 def _remove_leftovers(path):
     """Remove the temporary files of this path whose writers have ended."""
-    folder, name = os.path.split(path)
+    folder = os.path.dirname(path)
     with suppress(OSError):  # a folder that cannot be listed may still be written to
         for entry in os.listdir(folder):
-            token = entry.removeprefix(f".{name}.").removesuffix(".part")
-            if entry == f".{name}.{token}.part" and _TOKEN.fullmatch(token):
+            if is_partial(entry, path):
                 _remove_unless_locked(os.path.join(folder, entry))
 
 

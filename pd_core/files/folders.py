@@ -3,8 +3,6 @@
 import ctypes
 import errno
 import os
-import re
-import secrets
 import shutil
 import sys
 from collections.abc import Iterator
@@ -14,10 +12,7 @@ from pathlib import Path
 from weakref import WeakSet
 
 from .atomic import fcntl, sync_folder
-
-_TOKEN_BYTES = 8
-_TOKEN = re.compile(rf"[0-9a-f]{{{2 * _TOKEN_BYTES}}}")
-_PARTIAL = re.compile(rf"\..+\.{_TOKEN.pattern}\.part")
+from .partial import is_partial, partial_path
 
 
 @contextmanager
@@ -53,7 +48,7 @@ def atomic_folder(path: str | os.PathLike) -> Iterator[Path]:
 def _made(path):
     """Make a folder beside the path, which is locked as long as it is written; and its lock."""
     while True:
-        folder = _partial(path)
+        folder = Path(partial_path(str(path)))
         folder.mkdir()
         with suppress(FileNotFoundError):  # removed as a leftover before it was locked
             lock = lock_folder(folder)
@@ -67,9 +62,7 @@ def _remove_leftovers(path):
     """Remove the folders beside this path whose writers have ended."""
     with suppress(OSError):  # a folder that cannot be listed may still be written to
         for entry in os.scandir(path.parent):
-            token = entry.name.removeprefix(f".{path.name}.").removesuffix(".part")
-            whole = entry.name == f".{path.name}.{token}.part" and _TOKEN.fullmatch(token)
-            if whole and entry.is_dir(follow_symlinks=False):
+            if is_partial(entry.name, str(path)) and entry.is_dir(follow_symlinks=False):
                 _remove_unless_locked(entry.path)
 
 
@@ -86,7 +79,7 @@ def _remove_unless_locked(folder):
 def remove_folder(path: str | os.PathLike) -> None:
     """Remove a folder at once: a part of it is never seen under its name."""
     path = Path(path).resolve()
-    renamed = _partial(path)
+    renamed = Path(partial_path(str(path)))
     os.rename(path, renamed)
     shutil.rmtree(renamed, ignore_errors=True)
 
@@ -95,7 +88,7 @@ def remove_leftovers(parent: str | os.PathLike[str]) -> None:
     """Remove what killed writers of folders left behind in a folder that no other one writes to."""
     with suppress(FileNotFoundError):
         for entry in os.scandir(os.fspath(parent)):
-            if _PARTIAL.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False):
+            if is_partial(entry.name) and entry.is_dir(follow_symlinks=False):
                 shutil.rmtree(entry.path, ignore_errors=True)
 
 
@@ -166,7 +159,7 @@ def _exchange(folder, other):
 
 def _exchange_by_steps(folder, other):
     """Exchange the names of two folders; for a moment `other` is not there."""
-    third = _partial(other)
+    third = partial_path(str(other))
     os.rename(other, third)
     try:
         os.rename(folder, other)
@@ -182,11 +175,6 @@ def _renameat2():
     if not sys.platform.startswith("linux"):
         return None
     return getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-
-
-def _partial(path):
-    """A hidden name beside the path, which nobody else takes."""
-    return path.with_name(f".{path.name}.{secrets.token_hex(_TOKEN_BYTES)}.part")
 
 
 def _sync(folder):

@@ -10,6 +10,9 @@ from safetensors.numpy import save
 from ..graph.errors import DamagedFile
 from .atomic import atomic_write
 
+_RESERVED = "__metadata__"
+_STORED = "pd.__metadata__"  # key of the metadata: the name in the file of a tensor `__metadata__`
+
 
 def write_tensors(
     path: str | os.PathLike, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]
@@ -20,9 +23,20 @@ def write_tensors(
 
 
 def tensor_bytes(tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> bytes:
-    """Return arrays by name, and metadata, in the format safetensors."""
+    """Return arrays by name, and metadata, in the format safetensors.
+
+    The format keeps the name `__metadata__` for itself: a tensor of that name has another one in
+    the file, and the metadata has its own.
+    """
     arrays = {name: np.asarray(a, order="C") for name, a in tensors.items()}
-    return save(arrays, dict(metadata) or None)
+    content = dict(metadata)
+    if _RESERVED in arrays:
+        stored = f"{_RESERVED}_"
+        while stored in arrays:
+            stored += "_"
+        arrays[stored] = arrays.pop(_RESERVED)
+        content[_STORED] = stored
+    return save(arrays, content or None)
 
 
 def read_tensors(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict[str, str]]:
@@ -31,6 +45,12 @@ def read_tensors(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict[s
     try:
         with safe_open(path, framework="numpy") as file:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            return arrays, file.metadata() or {}
+            metadata = dict(file.metadata() or {})
     except (SafetensorError, TypeError, AttributeError) as error:  # element types numpy lacks
         raise DamagedFile(f"{path} is no file of tensors that can be read: {error}") from None
+    stored = metadata.pop(_STORED, None)
+    if stored is not None:
+        if stored not in arrays:
+            raise DamagedFile(f"{path} lacks the tensor {stored!r}, which its metadata names")
+        arrays[_RESERVED] = arrays.pop(stored)
+    return arrays, metadata

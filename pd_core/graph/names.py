@@ -14,7 +14,7 @@ from threading import RLock
 from typing import Any, Protocol, TypeVar
 from weakref import ref
 
-from .errors import NameConflict
+from .errors import GraphError, NameConflict
 from .site import Site, site_text
 
 
@@ -226,8 +226,22 @@ def register(v: Named, name: str | None) -> None:
         return
     if not isinstance(name, str):
         raise TypeError(f"a name is a str, not {name!r}")
-    v.name = current_namespace() + name
+    v.name = checked(current_namespace() + name)
     adopt(v)
+
+
+def checked(name: str) -> str:
+    """Return a name that every file can hold; GraphError if it is empty, or is no Unicode text."""
+    if not name:
+        raise GraphError("a name has one character or more, not ''")
+    return checked_text(name)
+
+
+def checked_text(name: str) -> str:
+    """Return a name that is Unicode text; GraphError if it has lone surrogates."""
+    if not name.isascii() and any("\ud800" <= letter <= "\udfff" for letter in name):
+        raise GraphError(f"the name {name!r} is no Unicode text, which files could hold")
+    return name
 
 
 def _free_name(scope):

@@ -188,13 +188,24 @@ class Layer:
     def _add_layer(self, name, child):
         if not name or "." in name or "/" in name:
             raise ValueError(f"the name of a layer has neither dots nor slashes, not {name!r}")
+        self._check_distinct(name, [key.partition(".")[0] for key in self._variables if "." in key])
         self._layers[name] = child
         if child._parent is None or child._parent() is None:
             child._parent, child._attribute = ref(self), name
         for key in [k for k in self._loaded if k.startswith(f"{name}.")]:
             child.load_dict({key.removeprefix(f"{name}."): self._loaded.pop(key)})
 
+    def _check_distinct(self, name, taken):
+        """Check that `layer.W` of a layer is not the name of a parameter, too."""
+        if name in taken:
+            raise NameConflict(
+                f"{self.full_name()}: {name!r} is a layer, and the name of a parameter begins "
+                f"with {name + '.'!r}: state_dict() would have two values of one name"
+            )
+
     def _add_variable(self, name, v, is_buffer):
+        if "." in name:
+            self._check_distinct(name.partition(".")[0], self._layers)
         value = self._loaded.get(name)
         if value is not None:
             _check_loaded(v.name, value, v.dims)

@@ -4,6 +4,8 @@ import logging
 import os
 from contextlib import contextmanager, suppress
 
+from pd_core.files.partial import stem
+
 try:
     import fcntl
 except ImportError:  # Windows: both download, and the last one wins
@@ -21,7 +23,7 @@ def locked(path):
     if fcntl is None:
         yield False
         return
-    name = f"{path}.lock"
+    name = f"{stem(path)}.lock"
     handle, waited = _acquire(name, path)
     try:
         yield waited

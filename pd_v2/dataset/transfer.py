@@ -17,6 +17,7 @@ import uuid
 
 from tqdm import tqdm
 
+from pd_core.files.partial import stem
 from pd_v2.dataset.lock import locked
 from pd_v2.files.limits import limit, raise_hint
 
@@ -57,7 +58,7 @@ def _is_downloaded(path, md5sums):
 
 def _transfer(url, path, md5sums):
     # not pd_core's atomic_write: what has arrived has to survive for a later download
-    partial = f"{path}.{uuid.uuid4().hex[:8]}.part"  # unique, for file systems without locks
+    partial = f"{stem(path)}.{uuid.uuid4().hex[:8]}.part"  # unique, for file systems without locks
     if md5sums:
         _claim_abandoned(path, partial)
     try:
@@ -65,7 +66,7 @@ def _transfer(url, path, md5sums):
         os.replace(partial, path)
     except BaseException:
         if md5sums and _size(partial):
-            os.replace(partial, f"{path}.part")
+            os.replace(partial, f"{stem(path)}.part")
         raise
     finally:
         _remove(partial)
@@ -73,11 +74,11 @@ def _transfer(url, path, md5sums):
 
 def _claim_abandoned(path, partial):
     """Rename the largest part of abandoned downloads to `partial`, and remove the others."""
-    now = time.time()
+    now, start = time.time(), stem(path)
     leftovers = [
         name
-        for name in (f"{path}.part", *glob.glob(f"{glob.escape(path)}.*.part"))
-        if name == f"{path}.part" or now - _mtime(name, now) > _ABANDONED_SECONDS
+        for name in (f"{start}.part", *glob.glob(f"{glob.escape(start)}.*.part"))
+        if name == f"{start}.part" or now - _mtime(name, now) > _ABANDONED_SECONDS
         if _is_plain(name)
     ]
     for name in sorted(leftovers, key=_size):

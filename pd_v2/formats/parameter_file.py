@@ -61,7 +61,11 @@ def write_tar(f, items):
     """Write (ParameterConfig, array) pairs as an uncompressed tar.
 
     As in 2017 the two empty blocks at the end of a tar are missing: it never closed its archive.
+    ParameterFileError, and nothing is written, for names that the members of a tar cannot have.
     """
+    items = list(items)
+    for config, _ in items:
+        check_name(config.name)
     file = _byte_writer(f)
     for config, array in items:
         size = np.size(array)
@@ -76,6 +80,17 @@ def write_tar(f, items):
         write_value(file, array)
         file.write(bytes(-value_bytes % _BLOCK))
         file.write(_member_header(config.name + _CONFIG_SUFFIX, len(data)) + _padded(data))
+
+
+def check_name(name):
+    """Check that the members of a tar can have the name of a parameter: ParameterFileError."""
+    if "\0" in name:
+        raise ParameterFileError(f"parameter {name!r}: no member of a tar has a name with a NUL")
+    if name.endswith(_CONFIG_SUFFIX):
+        raise ParameterFileError(
+            f"parameter {name!r}: in a tar {_CONFIG_SUFFIX!r} is the end of the names of "
+            "configurations, and of no parameter"
+        )
 
 
 def read_tar(f):

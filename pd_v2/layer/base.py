@@ -15,12 +15,14 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 
 import pd_core as pd
+from pd_core.graph.names import checked_text
 from pd_core.graph.site import site_text, user_site
 
 from .. import build
 from ..activation import Base
 from ..attr import ExtraLayerAttribute, ParameterAttribute
 from ..config_base import Layer, named_value
+from ..formats.parameter_file import check_name
 from ..formats.proto import LayerConfig, ParameterConfig
 from ..unfit import warn_at_line
 
@@ -147,7 +149,8 @@ def _check_shared(name, parameter, shape, dims):
 def _new_parameter(name, shape, dims, attr, device, previous):
     """Return a Parameter, on the Variable of the previous one of that name if shapes agree."""
     current, initializer = build.current(), attr.attr.get("initializer")
-    config = ParameterConfig(name=name)
+    check_name(name)
+    config = ParameterConfig(name=checked_text(name))
     attr.configure(config, dims, math.prod(shape))
     if device is not None:
         config.device = device
@@ -316,7 +319,7 @@ def _activation(name, act):
 
 def _scope(name, kind, parents, values, supports):
     act, extra = values.get("act"), values.get("layer_attr")
-    full_name = build.current().full_name(name)
+    full_name = checked_text(build.current().full_name(name))
     config = LayerConfig(name=full_name, type=kind, active_type=act.name if act else "")
     for parent in parents:
         config.inputs.add(input_layer_name=parent.full_name)

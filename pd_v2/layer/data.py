@@ -7,6 +7,7 @@ The rows of all samples are packed back to back; the lengths of sequences are fe
 import numpy as np
 
 import pd_core as pd
+from pd_core.graph.names import checked_text
 
 from .. import build
 from ..config_base import Layer
@@ -46,7 +47,7 @@ def _declared(current, name, type, *sizes):
 
 
 def _new(name, type, depth, height, width):
-    config = LayerConfig(name=name, type="data", size=type.dim, active_type="")
+    config = LayerConfig(name=checked_text(name), type="data", size=type.dim, active_type="")
     channels = None
     if height and width:
         channels = _channels(name, type.dim, height * width * (depth or 1))

@@ -72,6 +72,19 @@ def test_a_file_arrives(tmp_path, serve, md5sums, announced):
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
 
 
+@pytest.mark.parametrize("length", [200, 201, 255])
+def test_a_long_name_arrives_and_is_resumed(tmp_path, serve, length):
+    path = tmp_path / ("d" * length)
+    lost = Answer(CONTENT[:1000], announced=len(CONTENT))
+    serve(lost, *[http.client.BadStatusLine("odd")] * 2)
+    with pytest.raises(OSError, match="3 tries"):
+        transfer(URL, str(path), MD5)
+    ranges = serve(Answer(CONTENT[1000:], http.client.PARTIAL_CONTENT, len(CONTENT) - 1000))
+    transfer(URL, str(path), MD5)
+    assert ranges[-1] == "bytes=1000-" and path.read_bytes() == CONTENT
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
 def test_a_file_url(tmp_path):
     (tmp_path / "source").write_bytes(CONTENT)
     transfer((tmp_path / "source").as_uri(), str(tmp_path / "data"), MD5)
