@@ -19,6 +19,7 @@ from .bound import Bound
 from .devices import device as find_device
 from .fallbacks import count_fallbacks
 from .graph_optimizers import unwanted_optimizers
+from .mismatches import in_words
 from .over_ranks import sum_over_ranks
 from .parts import parts
 from .passes import CPU, CPU_KERNELS, CUDA, blocked, portable, scaled_sums
@@ -279,8 +280,8 @@ class OrtProgram:
             name = match[0] or match[1]
             if name in names:
                 place = names.index(name)
-                return BackendError(text, name, sites[place][1], (number, place))
-        return BackendError(text)
+                return BackendError(in_words(text), name, sites[place][1], (number, place))
+        return BackendError(in_words(text))
 
 
 def _without_kernel(error: BackendError) -> Exception:

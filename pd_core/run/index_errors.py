@@ -59,6 +59,8 @@ def _outside(node, source, from_zero, ignored, compute):
     if unknown:
         sizes = _sizes(node, data, arrays[1])
     values, high = arrays[0], np.array(sizes[0] if node.op_type != "GatherND" else sizes)
+    if values.dtype.kind == "f":  # ids in columns of numbers, behind a Cast
+        values = values.astype(np.int64)
     if values.dtype.kind not in "iu":
         return None
     bad = (values >= high) | (values < (0 if from_zero else -high))

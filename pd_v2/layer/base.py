@@ -416,6 +416,8 @@ def _dropped(y, extra, act):
         return y
     if act is not None and act.name == "softmax":
         raise pd.GraphError("softmax and dropout do not go together")
+    if rate == 1:
+        return y * 0.0
     return pd.dropout(y, rate, upscale_in_train=False)
 
 

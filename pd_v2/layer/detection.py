@@ -64,8 +64,9 @@ def multibox_loss(
     is matched to the prior that overlaps it most, then each other prior to an object that it
     overlaps by the threshold. The loss is smooth L1 of encoded boxes plus cross-entropy of
     classes. The negatives are the `neg_pos_ratio` hardest unmatched priors per match whose overlap
-    is below `neg_overlap`; their class is the background. Every row has the same value, and the
-    gradient is that of the value, not of the sum over rows.
+    is below `neg_overlap`; their class is the background. As in 2017 a fraction of `neg_pos_ratio`
+    is dropped. Every row has the same value, and the gradient is that of the value, not of the sum
+    over rows.
     """
     return _multibox_loss(
         input=[priorbox, label, *_as_list(input_loc), *_as_list(input_conf)],
@@ -93,7 +94,7 @@ def _multibox_loss(scope, input, maps, num_classes, background_id, limits, name)
         label,
         label.sequences,
         limits["overlap_threshold"],
-        limits["neg_pos_ratio"],
+        int(limits["neg_pos_ratio"]),
         limits["neg_overlap"],
         background_id,
     )
@@ -127,7 +128,7 @@ def detection_output(
 
     Non-maximum suppression per class, among the `nms_top_k` best boxes above the confidence
     threshold, drops a box that overlaps a better one by more than `nms_threshold`; each image
-    keeps its `keep_top_k` best boxes.
+    keeps its `keep_top_k` best boxes. 0 of either means all.
     """
     return _detection_output(
         input=[priorbox, *_as_list(input_loc), *_as_list(input_conf)],
@@ -136,8 +137,8 @@ def detection_output(
         background_id=background_id,
         limits={
             "nms_threshold": nms_threshold,
-            "nms_top_k": whole("nms_top_k", nms_top_k),
-            "keep_top_k": whole("keep_top_k", keep_top_k),
+            "nms_top_k": whole("nms_top_k", nms_top_k, 0),
+            "keep_top_k": whole("keep_top_k", keep_top_k, 0),
             "confidence_threshold": confidence_threshold,
         },
         name=name,
@@ -148,7 +149,7 @@ def detection_output(
 def _detection_output(scope, input, maps, num_classes, background_id, limits, name):
     conf = scope.config.inputs[0].detection_output_conf
     _record(conf, maps, num_classes, background_id, limits)
-    scope.levels, scope.size = (), 7 * limits["keep_top_k"]
+    scope.levels, scope.size = (), 7 * (limits["keep_top_k"] or 1)
     return pd.detect_objects(
         *_predictions(input[0], input[1:], maps, num_classes),
         limits["nms_threshold"],

@@ -28,7 +28,9 @@ def _sum(scope, input, bias_attr=None):
         y = y + x
     channels = [x.num_filters for x in input if x.num_filters]
     scope.num_filters = channels[-1] if channels else None
-    scope.set_geometry(input[0].height, input[0].width, input[0].depth)
+    # as in 2017 the last input that is an image decides
+    shape = next((x for x in reversed(input) if x.height), input[0])
+    scope.set_geometry(shape.height, shape.width, shape.depth)
     return y
 
 

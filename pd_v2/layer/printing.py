@@ -7,6 +7,7 @@ from ..config_base import Layer
 from ..evaluator.base import Evaluator, Printing
 from ..evaluator.printers import log, text_of, values_of
 from ..formats.proto import LayerConfig
+from ..warning import warn
 
 
 class Print(Layer):
@@ -18,8 +19,9 @@ class Print(Layer):
 def printer(input, format=None, name=None):
     """Print the values of a layer, or of several in a list, to the log at each forward pass.
 
-    Each `%s` of `format` is replaced by one of them. Returns None: every network that contains
-    all of these layers prints them.
+    Each `%s` of `format` is replaced by one of them; with more or fewer of these than layers a
+    warning says so, and the rest stays out. Returns None: every network that contains all of these
+    layers prints them.
     """
     layers = list(input) if isinstance(input, (list, tuple)) else [input]
     for x in layers:
@@ -29,9 +31,7 @@ def printer(input, format=None, name=None):
         raise pd.GraphError("printer: the layers of a recurrent group are not there to be printed")
     if format is None:
         format = "\n".join(f"layer={x.full_name} %s" for x in layers)
-    pieces = format.split("%s")
-    if len(pieces) != len(layers) + 1:
-        raise ValueError(f"printer: {len(layers)} layers for {format!r}")
+    pieces = _pieces(format, len(layers))
     name = name or build.current().next_name("print")
     config = LayerConfig(name=name, type="print", active_type="", user_arg=format)
     for x in layers:
@@ -46,11 +46,20 @@ def printer(input, format=None, name=None):
 print = printer
 
 
+def _pieces(format, count):
+    """Return the texts around the places of values, of which there are `count` at most."""
+    pieces = format.split("%s")
+    if len(pieces) != count + 1:
+        warn(f"printer: {count} layers for {format!r}")
+    return [*pieces[:count], "%s".join(pieces[count:])] if len(pieces) > count else pieces
+
+
 def _evaluator(config, layers, pieces):
     fetches, by_layer = values_of(layers)
 
     def write(*arrays):
         texts = [text_of(fields) for fields in by_layer(arrays)]
-        log("".join(piece + text for piece, text in zip(pieces, [*texts, ""], strict=True)))
+        texts = [*texts[: len(pieces) - 1], ""]
+        log("".join(piece + text for piece, text in zip(pieces, texts, strict=True)))
 
     return Evaluator(config, tuple(layers), tuple(fetches), lambda: Printing(write), prints=True)

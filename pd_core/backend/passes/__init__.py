@@ -17,7 +17,14 @@ from .chains import reassociated
 from .context import each_node
 from .convolution import conv_filter_grad, conv_input_grad
 from .crops import pad_of_crop
-from .empty import attention_if_any, operands_in_order, places_along, scans_if_any, steps_if_any
+from .empty import (
+    attention_if_any,
+    batch_of_matrices,
+    operands_in_order,
+    places_along,
+    scans_if_any,
+    steps_if_any,
+)
 from .gelu import gelu_by_cdf, normal_cdf, normal_pdf
 from .integers import INTEGERS, whole_numbers
 from .loops import lighten_loops
@@ -133,6 +140,7 @@ CPU = (
         {
             "Attention": attention_if_any,
             "Einsum": operands_in_order,
+            "MatMul": batch_of_matrices,
             **dict.fromkeys(("ArgMax", "ArgMin"), places_along),
             **dict.fromkeys(("GRU", "LSTM"), steps_if_any),
         }

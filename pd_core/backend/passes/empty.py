@@ -1,7 +1,8 @@
 """Arrays without elements, on which some kernels of ONNX Runtime 1.31 fail or end the process.
 
-LSTM and GRU abort on a batch of no sequences, GRU on sequences of no steps too, and Einsum divides
-by zero where it transposes an operand; all of these on a CPU. Scan fails without steps anywhere.
+LSTM and GRU abort on a batch of no sequences, GRU on sequences of no steps too, Einsum divides by
+zero where it transposes an operand, and MatMul takes no matrix beside a batch of none; all of these
+on a CPU. Scan fails without steps anywhere.
 """
 
 from collections.abc import Sequence
@@ -138,6 +139,18 @@ def operands_in_order(node: Node, inputs: Inputs, context: Context) -> Outputs:
         return None
     y = apply("Einsum", *new, equation=f"{','.join(equation)}->{''.join(result)}")
     return (refined(y, node.outputs[0].dims),)
+
+
+def batch_of_matrices(node: Node, inputs: Inputs, context: Context) -> Outputs:
+    """Give the matrix to the left of a batch of matrices batch axes too, of 1, or 0 if empty."""
+    a, b = inputs
+    batch = b.dims[:-2]
+    if a.rank != 2 or all(isinstance(d, int) and d > 0 for d in batch):
+        return None
+    axes = ops.minimum(apply("Shape", b, end=len(batch)), 1)
+    sizes = np.array(a.dims) if _has_elements(a) else apply("Shape", a)
+    matrices = ops.expand(a, ops.concat([axes, sizes]))
+    return (apply("MatMul", matrices, b, known=node.outputs[0].dims),)
 
 
 def _has_elements(x):

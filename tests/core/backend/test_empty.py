@@ -89,3 +89,12 @@ def test_places_of_maxima_of_nothing_have_their_shape(shape):
     ys = [f(x, -1, keep_dim=keep) for f in (pd.arg_max, pd.arg_min) for keep in (False, True)]
     shapes = [y.shape for y in pd.eval(ys, {x: a})]
     assert shapes == [shape[:-1], (*shape[:-1], 1)] * 2
+
+
+@pytest.mark.parametrize("shape", [(0, 4, 5), (2, 0, 4, 5), (0, 2, 4, 5), (2, 3, 4, 5), (2, 4, 0)])
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_matrix_times_matrices(shape, is_known, rng):
+    a, b = rng.normal(size=(3, 4)).astype(np.float32), rng.normal(size=shape).astype(np.float32)
+    x, y = pd.Variable(a.shape if is_known else [None, None]), pd.Variable([None] * len(shape))
+    found = pd.eval(pd.matmul(x, y), {x: a, y: b})
+    np.testing.assert_allclose(found, a @ b, rtol=1e-5, atol=1e-6)

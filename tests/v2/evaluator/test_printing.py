@@ -206,6 +206,24 @@ def test_formats_of_a_print_layer(printed):
     assert printed() == ["value:\n1 \nand ids:\n2 1 \nsequence pos:\n0 2 \n."]
 
 
+@pytest.mark.parametrize(
+    "format, expected",
+    [
+        ("x=%s", "x=value:\n1 \n"),
+        ("%s;%s;%s.", "value:\n1 \n;ids:\n2 1 \nsequence pos:\n0 2 \n;%s."),
+        ("-", "-"),
+    ],
+)
+def test_a_format_with_more_or_fewer_places_than_layers(format, expected, printed):
+    x, label = rows(size=1), id_sequences()
+    with pytest.warns(UserWarning, match=f"printer: 2 layers for '{format}'"):
+        L.print(input=[x, label], format=format)
+    (printer,) = Topology([x, label]).printers
+    feeds = {"x": np.ones((1, 1))} | packed("label", [[2, 1]])
+    Accumulator([printer]).update([pd.eval(list(printer.statistics), feeds)])
+    assert printed() == [expected]
+
+
 def test_configuration_of_a_print_layer():
     x, label, other = rows(size=2), ids(), rows("other")
     L.printer(input=[x, label])
@@ -228,8 +246,6 @@ def test_what_a_print_layer_refuses():
     x = rows()
     with pytest.raises(TypeError, match="printer: takes layers, not 3"):
         L.printer(input=3)
-    with pytest.raises(ValueError, match="printer: 1 layers for '%s %s'"):
-        L.printer(input=x, format="%s %s")
     L.printer(input=x, name="x")
     with pytest.raises(pd.NameConflict, match="the network has two layers 'x'"):
         paddle.topology.Topology(x)

@@ -104,10 +104,11 @@ def test_loss_is_the_same_in_every_row(counts, rng):
     assert (expected > 0) == (sum(counts) > 0)
 
 
-def test_options_of_the_loss(rng):
+@pytest.mark.parametrize("ratio", [2.0, 2.9])
+def test_options_of_the_loss(ratio, rng):
     network = Network()
     feeds = network.feeds(rng, [3, 1])
-    options = {"overlap_threshold": 0.3, "neg_pos_ratio": 2.0, "neg_overlap": 0.2}
+    options = {"overlap_threshold": 0.3, "neg_pos_ratio": ratio, "neg_overlap": 0.2}
     found = pd.eval(network.loss(background_id=2, **options), feeds)
     expected = slow_loss(network, feeds, threshold=0.3, ratio=2.0, far=0.2, background=2)
     np.testing.assert_allclose(found, np.full((2, 1), expected), rtol=1e-4)
@@ -147,6 +148,7 @@ LIMITS = {
     "scores": ({"confidence_threshold": 0.4}, {"least": 0.4}),
     "candidates": ({"nms_top_k": 4}, {"candidates": 4}),
     "kept": ({"keep_top_k": 5}, {"keep": 5}),
+    "any-number": ({"nms_top_k": 0, "keep_top_k": 0}, {"candidates": 64, "keep": 64}),
     "background": ({"background_id": 1}, {"background": 1}),
     "nothing": ({"confidence_threshold": 1.0}, {"least": 1.0}),
 }
@@ -160,7 +162,8 @@ def test_detections(options, rng):
     layer = L.detection_output(**network.inputs(), **here)
     found = pd.eval(layer, {x: feeds[x] for x in (*network.loc, *network.conf)})
     expected = naive.detect(*slow_inputs(network, feeds), **there)
-    assert found.shape == expected.shape and layer.size == 7 * here.get("keep_top_k", 200)
+    keep = here.get("keep_top_k", 200)
+    assert found.shape == expected.shape and layer.size == (7 * keep or 7)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
@@ -289,8 +292,8 @@ def test_predictions_that_do_not_fit():
 @pytest.mark.parametrize("field", ["nms_top_k", "keep_top_k"])
 def test_limits_are_whole_numbers(field):
     maps = {"input_loc": dense("loc", 256), "input_conf": dense("conf", 192)}
-    with pytest.raises(pd.GraphError, match=f"{field} is a whole number of at least 1, not 0"):
-        L.detection_output(**maps, priorbox=prior(), num_classes=3, **{field: 0})
+    with pytest.raises(pd.GraphError, match=f"{field} is a whole number of at least 0, not -1"):
+        L.detection_output(**maps, priorbox=prior(), num_classes=3, **{field: -1})
 
 
 # ---- the maps of SSD300: cells, min_size, max_size, aspect ratios
