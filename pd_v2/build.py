@@ -57,6 +57,7 @@ class Build:
     lock: RLock = field(default_factory=RLock)
     stream: RandR | None = None
     update_equation: object = None  # the Optimizer that was made last
+    recurrent: bool = False  # whether a recurrent group was described, which orders results
 
     @property
     def naming(self):

@@ -78,9 +78,15 @@ class DataFeeder:
         numbers = _field_numbers(feeding, data_types)
         self._columns = [_Column(name, numbers[name], type_) for name, type_ in data_types]
 
-    def with_absent_ids(self, names):
-        """Take -1 as the id of no word in the layers of these names; return the feeder."""
-        self._columns = [replace(c, least=-1) if c.name in names else c for c in self._columns]
+    def with_id_ranges(self, absent, classes):
+        """Take -1 as the id of no word in the layers `absent`; return the feeder.
+
+        `classes` are {name: number of classes} of labels, which may be more than were declared.
+        """
+        self._columns = [
+            replace(c, least=-1 if c.name in absent else 0, classes=classes.get(c.name, 0))
+            for c in self._columns
+        ]
         return self
 
     def __len__(self):
@@ -183,6 +189,7 @@ class _Column:
     number: int
     type: InputType
     least: int = 0  # the smallest id
+    classes: int = 0  # of a label, which may be more than its type has
 
     def of(self, fields, batch):
         """Return this column's field of each sample; ValueError if a sample lacks it."""
@@ -296,7 +303,7 @@ class _Column:
         if not rows:
             return np.zeros(0, np.int64)
         # scripts of 2017 write integer_value(1) for positions, whose range they do not know
-        limit = self.type.dim if self.type.dim > 1 else np.iinfo(np.int64).max
+        limit = max(self.type.dim, self.classes) if self.type.dim > 1 else np.iinfo(np.int64).max
         try:
             ids = np.frombuffer(array("q", rows), np.int64)
             if ids.view(np.uint64).max() < limit:  # negative ids are huge as uint64

@@ -7,13 +7,14 @@ import numpy as np
 import pd_core as pd
 from pd_core.graph.errors import concise
 
-from .data_feeder import DataFeeder, feed_dict
+from .data_feeder import feed_dict
 from .deprecated_keywords import deprecated_keywords
 from .described.stored_network import network_of, read_stored
 from .evaluator import Accumulator, fetched
 from .parameters import Parameters
-from .topology import Topology, absent_ids
+from .topology import Topology, feeder_of, result_order
 from .training.layer_outputs import FIELDS, as_result, fields_of, variables_of
+from .warning import warn
 
 __all__ = ["Inference", "infer"]
 
@@ -69,16 +70,23 @@ class Inference:
             compiled[key] = _Compiled(pd.Session())
         self._shared = compiled[key]
         self._data_types, self._inputs = topology.data_type(), topology.data_layers()
-        self._absent = absent_ids(topology.proto())
-        self._outputs = [fields_of(x) for x in topology.outputs]
+        self._config = topology.proto()
+        self._outputs = [fields_of(x) for x in topology.results]
+        asked, given = ([x.name for x in layers] for layers in (topology.outputs, topology.results))
+        if asked != given:
+            warn(
+                f"infer: after a recurrent group was described, the results come in the order in "
+                f"which the layers were defined, {given}, not as asked for, {asked}"
+            )
         self._printers = topology.printers
         self._values = parameters.values_of(topology.parameters)
 
     def _take_file(self, parameters, stored):
         self._shared, self._values = _Compiled(pd.Session()), {}
         self._data_types, self._printers = stored.data_types, []
-        self._absent = absent_ids(stored.config)
-        self._inputs, self._outputs = network_of(stored, parameters)
+        self._config = stored.config
+        self._inputs, outputs = network_of(stored, parameters)
+        self._outputs = [outputs[k] for k in result_order(stored.config)]
 
     @_with_deprecated
     def iter_infer(self, input, feeding=None):
@@ -86,7 +94,7 @@ class Inference:
 
         If the input is a reader of batches, yield one such list per batch.
         """
-        feeder = DataFeeder(self._data_types, feeding).with_absent_ids(self._absent)
+        feeder = feeder_of(self._data_types, self._config, feeding)
         for batch in input() if callable(input) else [input]:
             yield self._results(feed_dict(self._inputs, feeder(list(batch))))
 

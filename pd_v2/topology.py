@@ -43,6 +43,7 @@ class Topology:
             x.naming.in_use = True
         prints = [x for x in current.printers if reachable.issuperset(x.parents)]
         self._members = _in_order(reachable.union(prints))
+        self._recurrent = current.recurrent or any(x.group is not None for x in reachable)
         self.printers = [x.evaluator for x in prints]
         self.evaluators = [e for e in current.evaluators if set(e.inputs) <= reachable]
         self.parameters = _parameters(self._members)
@@ -54,6 +55,15 @@ class Topology:
         extra = self.layers[len(self.outputs) :]
         return [*self.outputs, *(x for x in extra if x.config.type in _COSTS)]
 
+    @property
+    def results(self):
+        """The outputs in the order in which inference gives their results.
+
+        That is the order asked for until the process describes a recurrent group, by `beam_search`
+        or another function: from then on it is the order of definition, as in 2017.
+        """
+        return sorted(self.outputs, key=attrgetter("order")) if self._recurrent else self.outputs
+
     def check_fit(self):
         """Raise the error of any layer or evaluator that is configured but cannot be computed."""
         check_fit([*self._members, *self.evaluators])
@@ -61,7 +71,7 @@ class Topology:
     def proto(self):
         """Return the ModelConfig message."""
         groups = [x.group for x in self._members if x.group is not None]
-        model = ModelConfig(type="recurrent_nn" if groups else "nn")
+        model = ModelConfig(type="recurrent_nn" if self._recurrent else "nn")
         model.layers.extend(x.config for x in self._members)
         model.parameters.extend(self.configs.values())
         model.input_layer_names.extend(name for name, _ in self.data_type())
@@ -70,7 +80,7 @@ class Topology:
         root = model.sub_models.add(name="root", is_recurrent_layer_group=False)
         root.layer_names.extend(x.full_name for x in self._members if x.within is None)
         root.input_layer_names.extend(model.input_layer_names)
-        root.output_layer_names.extend(model.output_layer_names)
+        root.output_layer_names.extend(x.full_name for x in self.results)
         root.evaluator_names.extend(e.name for e in self.evaluators if e.within is None)
         for group in groups:
             model.sub_models.add().CopyFrom(group.config)
@@ -106,7 +116,7 @@ class Topology:
 
     def feeder(self, feeding=None):
         """Return the DataFeeder of the network."""
-        return DataFeeder(self.data_type(), feeding).with_absent_ids(absent_ids(self.proto()))
+        return feeder_of(self.data_type(), self.proto(), feeding)
 
     def data_inputs(self):
         """Return the Variables that are fed for all data layers."""
@@ -204,19 +214,62 @@ def parse_network(output_layers, extra_layers=None, *outputs):
     return Topology(output_layers, extra_layers).proto()
 
 
-def absent_ids(config):
-    """Return the names of data layers, in a ModelConfig, whose ids nothing but tables look up.
+def result_order(config):
+    """Return the numbers of a ModelConfig's outputs in the order of their results.
+
+    That is the order asked for, unless the network is recurrent: then it is that of the root model.
+    """
+    names = list(config.output_layer_names)
+    roots = [list(m.output_layer_names) for m in config.sub_models if m.name == "root"]
+    if config.type != "recurrent_nn" or not roots or not set(names) <= set(roots[0]):
+        return list(range(len(names)))
+    return sorted(range(len(names)), key=lambda k: roots[0].index(names[k]))
+
+
+def feeder_of(data_types, config, feeding=None):
+    """Return the DataFeeder of a network; its ModelConfig tells which ids are in range."""
+    absent, classes = id_ranges(config)
+    return DataFeeder(data_types, feeding).with_id_ranges(absent, classes)
+
+
+# Layers whose last ids are labels, any class of their first input: more or fewer than their data
+# layer says.
+_LABELLED = {
+    *("multi-class-cross-entropy", "multi_class_cross_entropy_with_selfnorm", "ctc", "warp_ctc")
+}
+_LABELLED_METRICS = {"classification_error", "classification_error_printer", "precision_recall"}
+
+
+def id_ranges(config):
+    """Return the names of data layers with absent ids, and {name: number of classes} of labels.
 
     A table's row of the id -1 is zeros without a gradient (`selectRowsImp`, `addToRowsImp` of
-    2017's Matrix.cpp); everything else that takes ids stopped at it.
+    2017's Matrix.cpp); everything else that takes ids stopped at it. So absent ids are those that
+    only tables look up. A label is compared with the classes that there are, not with those that
+    its data layer was declared with, where nothing but costs and metrics reads it.
     """
     inside = {
         link.link_name: link.layer_name for group in config.sub_models for link in group.in_links
     }
-    looked_up, others = set(), set(config.output_layer_names)
+    sizes = {x.name: x.size for x in config.layers}
+    looked_up, labels, others = set(), {}, set(config.output_layer_names)
     for x in config.layers:
-        for i in x.inputs:
-            reader = looked_up if i.proj_conf.type == "table" else others
-            reader.add(inside.get(i.input_layer_name, i.input_layer_name))
-    others.update(name for e in config.evaluators for name in e.input_layers)
-    return looked_up - others
+        names = [inside.get(i.input_layer_name, i.input_layer_name) for i in x.inputs]
+        for k, (i, name) in enumerate(zip(x.inputs, names, strict=True)):
+            if i.proj_conf.type == "table":
+                looked_up.add(name)
+            elif k and (x.type in _LABELLED or x.num_classes):
+                classes = x.num_classes or sizes[x.inputs[0].input_layer_name]
+                labels.setdefault(name, []).append(classes)
+            else:
+                others.add(name)
+    for e in config.evaluators:
+        scores, *rest = [inside.get(name, name) for name in e.input_layers]
+        others.add(scores)
+        for name in rest:
+            if e.type in _LABELLED_METRICS:
+                labels.setdefault(name, []).append(sizes[e.input_layers[0]])
+            else:
+                others.add(name)
+    classes = {name: min(n) for name, n in labels.items() if name not in looked_up | others}
+    return looked_up - others - set(labels), classes

@@ -156,7 +156,7 @@ def _classes(rows, axis):
 
 @op
 def binary_cross_entropy(probability: Operand, target: Operand) -> Variable:
-    """-(t ln p + (1 - t) ln(1 - p)), elementwise.
+    """-(t ln p + (1 - t) ln(1 - p)), elementwise, where 0 ln 0 is 0.
 
     For p = sigmoid(z) the loss and its gradient are computed in log space, from z. For higher
     derivatives where p is 0 or 1 in float32, use `sigmoid_cross_entropy`.

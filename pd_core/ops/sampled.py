@@ -19,6 +19,7 @@ from .mode import straight_through
 from .random import uniform_random
 from .reduce import reduce_sum
 from .shape import concat, reshape, size_of, split, squeeze, unsqueeze
+from .sparse import SparseRows
 
 _LIMIT = 40.0  # scores of the tree are clipped to +-40, as by 2017's softrelu; gradients are not
 
@@ -69,7 +70,7 @@ def _probabilities(who, distribution, classes):
 @op
 def nce_loss(
     inputs: Operand | Sequence[Operand],
-    label: Operand,
+    label: Operand | SparseRows,
     weights: Operand | Sequence[Operand],
     bias: Operand | None = None,
     samples: int = 10,
@@ -82,19 +83,28 @@ def nce_loss(
     `samples` noise classes, which are drawn in every evaluation from `distribution`, C
     probabilities, uniform if None. With o the sigmoid of a score and k = samples * distribution[c],
     the label costs -ln(o / (o + k)), a noise class -ln(k / (o + k)).
+
+    A row may have several labels, or none: the columns of SparseRows, each with a cost of its own.
     """
-    xs, matrices, label = _checked(inputs, weights, label)
+    several = label if isinstance(label, SparseRows) else None
+    labels = label if several is None else several.columns
+    xs, matrices, label = _checked(inputs, weights, labels)
     if samples < 1:
         raise ValueError(f"nce_loss: at least one sample is drawn, not {samples}")
     (classes,) = static(matrices[0].dims[:1])
     p = None
     if distribution is not None:
         p = _probabilities("nce_loss", distribution, classes)
-    drawn = concat([size_of(label, 0), constant(np.array([samples], np.int64))])
+    drawn = concat([size_of(xs[0], 0), constant(np.array([samples], np.int64))])
     noise = random_classes(drawn, classes, p)
-    noise = refined(noise, (label.dims[0], samples))
-    scores = _scores(xs, matrices, bias, concat([label, noise], 1))
-    true, false = split(scores, [1, samples], 1)
+    noise = refined(noise, (xs[0].dims[0], samples))
+    if several is None:
+        scores = _scores(xs, matrices, bias, concat([label, noise], 1))
+        true, false = split(scores, [1, samples], 1)
+    else:
+        repeated = [several.segments.repeat(x) for x in xs]
+        true = _scores(repeated, matrices, bias, label)
+        false = scores = _scores(xs, matrices, bias, noise)
     k = noise_k = constant(samples / classes, scores.dtype)
     if p is not None:
         expected = constant(p * samples, scores.dtype)
@@ -102,6 +112,7 @@ def nce_loss(
     # -ln(o / (o + k)) = ln(1 + k) + softplus(ln(k / (1 + k)) - score), also where k is 0
     log_k1 = m.log(k + 1.0)
     true = log_k1 + softplus(m.log(k) - log_k1 - true)
+    true = true if several is None else several.segments.sum(true)
     false = m.log(sigmoid(false) / noise_k + 1.0)
     return true + reduce_sum(false, [1], keep_dim=True)
 

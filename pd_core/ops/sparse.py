@@ -53,6 +53,10 @@ class SparseRows:
         squares = None if self.values is None else m.square(self.values)
         return SparseRows(self.columns, self.counts, self.width, squares)
 
+    def occurrences(self, dtype: DTypeLike = "float32") -> Variable:
+        """Return how often each row names each column, [R, width], whatever the values are."""
+        return SparseRows(self.columns, self.counts, self.width).dense(dtype)
+
     def dense(self, dtype: DTypeLike = "float32") -> Variable:
         """Return the dense matrix [R, width]; duplicate columns of a row add up."""
         segments, width = self.segments, np.int64(self.width)

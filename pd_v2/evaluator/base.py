@@ -203,6 +203,24 @@ def check_layers(who, *inputs):
             raise TypeError(f"{who}: takes layers, not {x!r}")
 
 
+def by_role(who, roles, *layers):
+    """Return the layer of each role, None where there is none.
+
+    2017 numbered all layers of an evaluator: those of a list first, then its label, weight and so
+    on. So the second layer of a list is the label, and a label behind it the weight. GraphError if
+    there are more layers than roles, or fewer than those that are not the weight.
+    """
+    inputs, *others = layers
+    inputs = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+    given = [x for x in (*inputs, *others) if x is not None]
+    check_layers(who, *given)
+    least = len([role for role in roles if role != "weight"])
+    if not least <= len(given) <= len(roles):
+        names = ", ".join(repr(x.name) for x in given) or "none"
+        raise pd.GraphError(f"{who}: takes the layers {', '.join(roles)}, and has {names}")
+    return given + [None] * (len(roles) - len(given))
+
+
 def check_weight(who, weight):
     """Check that a weight is None or one number per row."""
     check_layers(who, weight)

@@ -6,6 +6,7 @@ import pd_core as pd
 
 from .base import (
     Sums,
+    by_role,
     check_layers,
     check_rows,
     check_weight,
@@ -29,6 +30,7 @@ def classification_error(input, label, name=None, weight=None, top_k=None, thres
     are on, and so are those of the input from the threshold on.
     """
     who = "classification_error"
+    input, label, weight = by_role(who, ("input", "label", "weight"), input, label, weight)
     wrong = row_errors(who, input, label, top_k or 1, 0.5 if threshold is None else threshold)
     check_weight(who, weight)
     rows = pd.ones_like(wrong) if weight is None else weight
@@ -51,6 +53,7 @@ def seq_classification_error(input, label, name=None):
     2017 had it in its configuration only, without a function.
     """
     who = "seq_classification_error"
+    input, label = by_role(who, ("input", "label"), input, label)
     sequences = sequences_of(who, input)
     wrong = sequences.max(row_errors(who, input, label, 1, 0.5))
     declare(
@@ -70,21 +73,17 @@ def row_errors(who, input, label, top_k, threshold):
     """Return the error of each row as `classification_error` counts it, [rows, 1]."""
     _check(who, input, label)
     if label.sparse is not None:
-        wrong = _differ(input >= threshold, _columns(label))
-        return pd.reduce_sum(wrong, [1], keep_dim=True) / float(input.size)
+        on, named = pd.cast(input >= threshold, "float32"), label.sparse.occurrences()
+        wrong = pd.reduce_sum(on + named - 2.0 * on * named, [1], keep_dim=True)
+        return wrong / float(input.size)
     if label.holds_ids:
-        return _outside_top(input, label, top_k)
+        return _outside_top(who, input, label, top_k)
     wrong = _differ(input > threshold, label > threshold)
     return pd.reduce_sum(wrong, [1], keep_dim=True)
 
 
 def _differ(a, b):
     return pd.abs(pd.cast(a, "float32") - pd.cast(b, "float32"))
-
-
-def _columns(label):
-    """Return the mask of the columns that sparse rows name, bool [rows, size]."""
-    return pd.logical_not(pd.equal(label.sparse.dense(), 0.0))
 
 
 def _check(who, input, label):
@@ -96,14 +95,23 @@ def _check(who, input, label):
         )
 
 
-def _outside_top(rows, label, k):
-    """Return 1 for each row with k columns or more greater than the label's, [rows, 1]."""
-    label = pd.unsqueeze(label, 1)
-    if k == 1:
-        wrong = pd.logical_not(pd.equal(pd.arg_max(rows, 1, keep_dim=True), label))
+def _outside_top(who, rows, label, k):
+    """Return 1 for each row with k columns or more before the label's, [rows, 1].
+
+    They are greater, or equal and further to the left. A label that is no column is an error.
+    """
+    if k > rows.size:
+        raise pd.ShapeError(f"{who}: {rows.name!r} has {rows.size} columns, not the {k} of top_k")
+    within = 1 < label.size <= rows.size  # a data layer of one class takes ids of any range
+    column = pd.unsqueeze(label, 1)
+    if k == 1 and within:
+        wrong = pd.logical_not(pd.equal(pd.arg_max(rows, 1, keep_dim=True), column))
         return pd.cast(wrong, "float32")
-    above = pd.cast(rows > pd.gather_elements(rows, label, 1), "float32")
-    return pd.cast(pd.reduce_sum(above, [1], keep_dim=True) >= float(k), "float32")
+    own = pd.gather_elements(rows, column, 1)
+    further = pd.constant(np.arange(rows.size)[None]) >= column
+    behind = pd.logical_or(rows < own, pd.logical_and(pd.equal(rows, own), further))
+    before = pd.cast(pd.logical_not(behind), "float32")
+    return pd.cast(pd.reduce_sum(before, [1], keep_dim=True) >= float(k), "float32")
 
 
 @of_steps
@@ -120,6 +128,7 @@ def precision_recall(input, label, positive_label=None, weight=None, name=None):
     on; then there are `micro-average-recall` and `-F1-score` too.
     """
     who = "precision_recall"
+    input, label, weight = by_role(who, ("input", "label", "weight"), input, label, weight)
     _check(who, input, label)
     check_weight(who, weight)
     size, sparse = input.size, label.sparse is not None
@@ -154,7 +163,7 @@ def _counts(input, label, weight):
 
 def _sparse_counts(input, label, weight):
     """Return `_counts` where a row may be in several classes."""
-    predicted, true = (pd.cast(x, "float32") for x in (input >= 0.5, _columns(label)))
+    predicted, true = pd.cast(input >= 0.5, "float32"), label.sparse.occurrences()
     cases = predicted * true, predicted * (1.0 - true), (1.0 - predicted) * true
     if weight is not None:
         cases = tuple(pd.unsqueeze(weight, 1) * x for x in cases)

@@ -29,6 +29,8 @@ def detection_map(
     precision-recall curve. `background_id` has no effect.
     """
     who = "detection_map"
+    inputs = list(input) if isinstance(input, (list, tuple)) else [input]
+    input, label, *rest = *inputs, label, label  # the label twice, as in 2017
     check_rows(who, input)
     check_rows(who, label)
     lengths = sequences_of(who, label).lengths
@@ -40,7 +42,7 @@ def detection_map(
         "detection_map",
         "detection_map",
         name,
-        [input, label, label],  # twice, as in 2017
+        [input, label, *rest],
         (input, label, lengths),
         lambda: Detections(overlap_threshold, evaluate_difficult, ap_type),
         overlap_threshold=overlap_threshold,

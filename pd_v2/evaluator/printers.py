@@ -6,7 +6,17 @@ import numpy as np
 
 import pd_core as pd
 
-from .base import Printing, check_layers, check_rows, declare, evaluator, sequences_of, split
+from .base import (
+    Printing,
+    by_role,
+    check_layers,
+    check_rows,
+    check_weight,
+    declare,
+    evaluator,
+    sequences_of,
+    split,
+)
 from .classification import row_errors
 
 _LEVELS = "sequence pos", "sub-sequence pos"
@@ -82,8 +92,15 @@ def maxframe_printer(input, num_results=None, name=None):
 
 @evaluator
 def classification_error_printer(input, label, threshold=0.5, name=None):
-    """Print the error of each row, as classification_error counts it."""
-    errors = row_errors("classification_error_printer", input, label, 1, threshold)
+    """Print the error of each row, as classification_error counts it.
+
+    A third layer, after a list of two, is a weight that multiplies the errors.
+    """
+    kind = "classification_error_printer"
+    input, label, weight = by_role(kind, ("input", "label", "weight"), input, label)
+    errors = row_errors(kind, input, label, 1, threshold)
+    check_weight(kind, weight)
+    errors = errors if weight is None else errors * weight
     lengths = () if input.sequences is None else (input.sequences.lengths,)
 
     def write(rows, *lengths):
@@ -91,8 +108,7 @@ def classification_error_printer(input, label, threshold=0.5, name=None):
         for counts in lengths:
             log(f"Printer={printer} sequence pos vector:\n{_starts(counts)}")
 
-    kind = "classification_error_printer"
-    inputs = [input, label]
+    inputs = [input, label, weight]
     config = _declare(kind, kind, name, inputs, (errors, *lengths), write, threshold=threshold)
     printer = config.name
 

@@ -4,7 +4,10 @@ import numpy as np
 
 import pd_core as pd
 
+from ..warning import warn
 from .base import (
+    Sums,
+    by_role,
     check_layers,
     check_rows,
     check_weight,
@@ -28,15 +31,22 @@ def auc(input, label, name=None, weight=None):
 
     Scores are binned to 1 / (2^24 - 1). 2017 stopped at scores that are no probabilities; here any
     scores will do, only their order counts. Without rows of both classes it is 0.
+
+    Of a list of two layers the second is the label, and `label` the weight. As in 2017 the metric
+    is 0, with a warning, where the scores or the weight are ids.
     """
-    check_rows("auc", input)
+    scores, label, weight = by_role("auc", ("input", "label", "weight"), input, label, weight)
+    if _without_values("auc", scores, weight):
+        _declare_zero("last-column-auc", "auc", name, [scores, label, weight])
+        return
+    check_rows("auc", scores)
     check_weight("auc", weight)
     declare(
         "last-column-auc",
         "auc",
         name,
-        [input, label, weight],
-        (last_column(input), _single("auc", label), *_weights(weight)),
+        [scores, label, weight],
+        (last_column(scores), _single("auc", label), *_weights(weight)),
         Histogram,
     )
 
@@ -49,6 +59,22 @@ def _single(who, label):
     if label.size != 1:
         raise pd.ShapeError(f"{who}: the label {label.name!r} is {label.size} wide, not 1")
     return pd.reshape(label, [-1])
+
+
+def _without_values(who, scores, weight):
+    """Return whether the metric is 0 since ids stand where numbers belong; warn if so."""
+    for role, x in (("input", scores), ("weight", weight)):
+        if x is not None and x.holds_ids:
+            warn(
+                f"{who}: the metric is 0, because the {role} {x.name!r} holds ids\n"
+                "  hint: of several layers the second is the label, the last may be the weight"
+            )
+            return True
+    return False
+
+
+def _declare_zero(kind, function, name, layers):
+    declare(kind, function, name, layers, (), lambda: Sums(0, lambda: {"": 0.0}))
 
 
 def _weights(weight):
@@ -119,15 +145,21 @@ def pnpair(input, label, query_id, weight=None, name=None):
     scores are ignored. A pair has the mean weight of its rows. Without a wrong pair it is the
     number of right ones.
     """
-    check_rows("pnpair", input)
+    roles = "input", "label", "query_id", "weight"
+    layers = by_role("pnpair", roles, input, label, query_id, weight)
+    scores, label, query_id, weight = layers
+    if _without_values("pnpair", scores, weight):
+        _declare_zero("pnpair", "pnpair", name, layers)
+        return
+    check_rows("pnpair", scores)
     ids = [ids_of("pnpair", x) for x in (label, query_id)]
     check_weight("pnpair", weight)
     declare(
         "pnpair",
         "pnpair",
         name,
-        [input, label, query_id, weight],
-        (last_column(input), *ids, *_weights(weight)),
+        layers,
+        (last_column(scores), *ids, *_weights(weight)),
         Pairs,
     )
 

@@ -6,6 +6,7 @@ import pd_core as pd
 
 from .base import (
     Sums,
+    by_role,
     check_rows,
     declare,
     evaluator,
@@ -31,6 +32,7 @@ def chunk(input, label, chunk_scheme, num_chunk_types, name=None, excluded_chunk
     if chunk_scheme not in _SCHEMES:
         names = ", ".join(_SCHEMES)
         raise ValueError(f"chunk: a chunk scheme is one of {names}, not {chunk_scheme!r}")
+    input, label = by_role("chunk", ("input", "label"), input, label)
     predicted, true = (ids_of("chunk", x) for x in (input, label))
     sequences_of("chunk", input)
     lengths = sequences_of("chunk", label).lengths
@@ -104,6 +106,7 @@ def ctc_error(input, label, name=None):
     each, divided by the longer of path and label; `sequence_error` is the share of sequences with
     any edit.
     """
+    input, label = by_role("ctc_error", ("input", "label"), input, label)
     check_rows("ctc_error", input)
     labels = ids_of("ctc_error", label)
     lengths = [sequences_of("ctc_error", x).lengths for x in (input, label)]

@@ -4,7 +4,7 @@ import pd_core as pd
 
 from .base import (
     Sums,
-    check_layers,
+    by_role,
     check_rows,
     check_weight,
     declare,
@@ -20,7 +20,7 @@ from .base import (
 @evaluator
 def sum(input, name=None, weight=None):
     """Mean over rows, weighted, of the sum of a row's elements, or of its id."""
-    check_layers("sum", input)
+    input, weight = by_role("sum", ("input", "weight"), input, weight)
     if input.dtype.kind == "i":
         rows = pd.cast(ids_of("sum", input), "float64")
     else:
@@ -32,6 +32,7 @@ def sum(input, name=None, weight=None):
 @evaluator
 def column_sum(input, name=None, weight=None):
     """Mean of the last column, weighted."""
+    input, weight = by_role("column_sum", ("input", "weight"), input, weight)
     check_rows("column_sum", input)
     _declare("last-column-sum", "column_sum", name, input, last_column(input), weight)
 

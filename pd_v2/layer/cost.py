@@ -120,9 +120,13 @@ def multi_binary_label_cross_entropy_cost(
     """Binary cross-entropy summed over the row: -ln p of positive columns, -ln(1 - p) of others.
 
     The label names the positive columns: an id, a sparse row, or a row of numbers, which are
-    positive above 1/2.
+    positive above 1/2. As in 2017 the numbers of a sparse row do not count, and a column that it
+    names twice costs ln((1 - p) / p) twice.
     """
-    if label.dtype.kind == "f" or label.sparse is not None:
+    if label.sparse is not None:
+        _check_classes(input, label)
+        positive = label.sparse.occurrences()
+    elif label.dtype.kind == "f":
         positive = pd.cast(_numbers(label, input.size, input) > 0.5, input.dtype)
     else:
         _check_classes(input, label)  # one_hot gives zeros for an id out of range

@@ -39,6 +39,7 @@ class Group:
 
     def __init__(self, name, reverse, levels):
         self.name = build.current().full_name(name)
+        build.current().recurrent = True
         self.reverse, self.levels = reverse, levels
         self.layers = {}
         self.step = pd.Step()
@@ -148,6 +149,7 @@ class Group:
     def _evaluated_layers(self):
         """Return the layers of the step that evaluators read."""
         values = [v for _, arguments in self.evaluated for v in arguments.values()]
+        values = [x for v in values for x in (v if isinstance(v, list) else [v])]
         layers = dict.fromkeys(x for x in values if isinstance(x, Layer))
         for x in layers:
             if x.levels or x.sparse is not None:
@@ -164,8 +166,14 @@ class Group:
             x: named_value(y, x.name, Layer, **_record(x, x.config), levels=levels, inside=x)
             for x, y in values.items()
         }
+
+        def of_all_steps(v):
+            if isinstance(v, list):
+                return [of_all_steps(x) for x in v]
+            return outside.get(v, v)
+
         for declare, arguments in self.evaluated:
-            declare(**{k: outside.get(v, v) for k, v in arguments.items()})
+            declare(**{k: of_all_steps(v) for k, v in arguments.items()})
 
     def link(self, outputs):
         """Link the memories; all layers that the configuration links become the group's parents."""

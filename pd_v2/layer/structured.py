@@ -129,7 +129,7 @@ def _sigmoid_only(act):
 
 
 @deprecated_keywords(act=_sigmoid_only)
-@layer("nce", "nce_layer", inputs=_INPUTS, several=True)
+@layer("nce", "nce_layer", inputs=_INPUTS, several=True, sparse=("label",))
 def nce(
     scope,
     input,
@@ -146,7 +146,8 @@ def nce(
     """Noise-contrastive estimation: discriminate the label from `num_neg_samples` random classes.
 
     They are drawn in each step with the probabilities `neg_distribution`, uniformly if None. A
-    list of inputs takes a list of `param_attr`, or one that is copied for each input.
+    list of inputs takes a list of `param_attr`, or one that is copied for each input. A label of
+    sparse rows has several classes: each column that a row names is one, whatever its number is.
     """
     _check_data_label(label)
     classes = label.size if num_classes is None else num_classes
@@ -159,7 +160,8 @@ def nce(
     scope.config.num_classes, scope.config.num_neg_samples = classes, num_neg_samples
     if neg_distribution is not None:
         scope.config.neg_sampling_dist.extend(neg_distribution)
-    value = pd.nce_loss(input, label, weights, bias, num_neg_samples, neg_distribution)
+    target = label if label.sparse is None else label.sparse
+    value = pd.nce_loss(input, target, weights, bias, num_neg_samples, neg_distribution)
     return weighted(value, weight)
 
 

@@ -113,7 +113,7 @@ class GradientMachine:
         """
         if passType not in (PASS_TRAIN, PASS_TEST):
             raise ValueError(f"forward: 0 is a pass of training, 1 of a test, not {passType!r}")
-        layers = self.topology.outputs
+        layers = self.topology.results
         lengths = [level.lengths for x in layers for level in x.levels]
         values = self._forward(inArgs, passType == PASS_TRAIN, lengths)
         outArgs.clear()
@@ -125,7 +125,7 @@ class GradientMachine:
         Layers are in inference mode.
         """
         values = self._forward(inArgs, training=False)
-        return [as_result(fields_of(x), values) for x in self.topology.outputs]
+        return [as_result(fields_of(x), values) for x in self.topology.results]
 
     def getParameters(self):
         """Return the parameters in the order of their creation."""

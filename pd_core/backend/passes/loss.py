@@ -102,16 +102,23 @@ def log_probability_grad(node: Node, inputs: Inputs, context: Context) -> Output
 
 
 def binary_cross_entropy(node: Node, inputs: Inputs, context: Context) -> Outputs:
-    """-(t ln p + (1 - t) ln(1 - p))."""
+    """-(t ln p + (1 - t) ln(1 - p)), where 0 ln 0 is 0."""
     p, t = inputs
-    one = constant(1, p.dtype)
-    return (-(t * ops.log(p) + (one - t) * ops.log(one - p)),)
+    zero, one = constant(0, p.dtype), constant(1, p.dtype)
+    # not a choice between logarithms: no infinity is computed, which `check_numerics` would find
+    log_p = ops.log(ops.where(ops.equal(t, zero), one, p))
+    log_rest = ops.log(ops.where(ops.equal(t, one), one, one - p))
+    return (-(t * log_p + (one - t) * log_rest),)
 
 
 def binary_cross_entropy_grad(node: Node, inputs: Inputs, context: Context) -> Outputs:
-    """dy (p - t) / (p (1 - p))."""
+    """dy (p - t) / (p (1 - p)); of p = t = 0 or 1, where that is 0 / 0, dy (1 - 2 t)."""
     p, t, dy = inputs
-    return (dy * ((p - t) / (p - p * p)),)
+    variance, one = p - p * p, constant(1, p.dtype)
+    certain = ops.logical_and(ops.equal(p, t), ops.equal(variance, constant(0, p.dtype)))
+    # not a choice between quotients: no NaN is computed, which `check_numerics` would find
+    slope = ops.where(certain, one - t - t, p - t) / ops.where(certain, one, variance)
+    return (dy * slope,)
 
 
 def _is_one(x):

@@ -1,6 +1,7 @@
 """Functions whose digits, quadrants or corners the rows of the tables do not reach."""
 
 import numpy as np
+import pytest
 
 import pd_core as pd
 
@@ -51,3 +52,16 @@ def test_atan2_and_log_softmax_of_nan():
         cost = pd.softmax_cross_entropy(z, np.array([1, 1]))
         for value in pd.eval([pd.log_softmax(z), cost], {z: logits}):
             assert np.isnan(value[0]).all() and np.isfinite(value[1]).all()
+
+
+@pytest.mark.parametrize("check_numerics", [False, True])
+def test_binary_cross_entropy_of_certain_probabilities(check_numerics):
+    """0 ln 0 is 0: what is certain and right costs nothing, and still has a gradient."""
+    p = pd.Variable.of(("N",), np.float32, "p")
+    t = pd.constant(np.float32([1.0, 0.0, 1.0, 0.25]))
+    y = pd.binary_cross_entropy(p, t)
+    targets = [y, *pd.gradients(y, [p])]
+    session = pd.Session(check_numerics=check_numerics)
+    value, slope = session.eval(targets, {p: np.float32([1.0, 0.0, 0.5, 0.5])})
+    np.testing.assert_allclose(value, [0.0, 0.0, np.log(2), np.log(2)], rtol=1e-6)
+    np.testing.assert_allclose(slope, [-1.0, 1.0, -2.0, 1.0], rtol=1e-6)

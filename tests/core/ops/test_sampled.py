@@ -142,6 +142,38 @@ def test_noise_teaches_only_the_classes_that_are_drawn(rng):
     assert 3 <= np.count_nonzero(slope.any(1)) <= 18
 
 
+@pytest.mark.parametrize("distribution", [None, UNEVEN], ids=["uniform", "uneven"])
+def test_several_labels_cost_like_as_many_rows_that_share_their_noise(distribution, rng):
+    rows = Rows(rng, n=3)
+    labels, counts = [4, 1, 1, 3], [2, 0, 2]
+    columns = pd.Variable.of(("labels",), np.int64, "columns")
+    number = pd.Variable.of(("N",), np.int64, "counts")
+    several = pd.SparseRows(columns, number, 6)
+    cost = pd.nce_loss(rows.inputs, several, rows.weights, rows.bias, 4, distribution)
+    feeds = {v: a for v, a in rows.feeds.items() if v is not rows.label}
+    with pd.fresh():
+        noise = pd.eval(pd.random_classes([3, 4], 6, distribution))
+    shares = np.full(6, 1 / 6) if distribution is None else np.array(distribution)
+    all_scores = scores(rows.arrays())
+    expected = np.zeros((3, 1))
+    for i, own in enumerate(np.split(np.array(labels), np.cumsum(counts)[:-1])):
+        for c in own:
+            o = 1 / (1 + np.exp(-all_scores[i, c]))
+            expected[i] -= np.log(o / (o + 4 * shares[c]))
+        o, k = 1 / (1 + np.exp(-all_scores[i, noise[i]])), 4 * shares[noise[i]]
+        expected[i] -= np.log(k / (o + k)).sum()
+    session = pd.Session("reference")
+    found = session.eval(cost, feeds | {columns: labels, number: counts})
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_how_often_sparse_rows_name_a_column():
+    columns, counts = pd.constant(np.array([2, 0, 2])), pd.constant(np.array([1, 0, 2]))
+    rows = pd.SparseRows(columns, counts, 3, pd.constant(np.array([0.5, 0.0, -2.0])))
+    expected = [[0, 0, 1], [0, 0, 0], [1, 0, 1]]
+    np.testing.assert_array_equal(rows.occurrences().eval(), expected)
+
+
 # ---- hierarchical sigmoid
 
 
