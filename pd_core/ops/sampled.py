@@ -87,7 +87,7 @@ def nce_loss(
     A row may have several labels, or none: the columns of SparseRows, each with a cost of its own.
     """
     several = label if isinstance(label, SparseRows) else None
-    labels = label if several is None else several.columns
+    labels: Any = label.columns if isinstance(label, SparseRows) else label
     xs, matrices, label = _checked(inputs, weights, labels)
     if samples < 1:
         raise ValueError(f"nce_loss: at least one sample is drawn, not {samples}")
