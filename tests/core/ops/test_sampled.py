@@ -143,7 +143,7 @@ def test_noise_teaches_only_the_classes_that_are_drawn(rng):
 
 
 @pytest.mark.parametrize("distribution", [None, UNEVEN], ids=["uniform", "uneven"])
-def test_several_labels_cost_like_as_many_rows_that_share_their_noise(distribution, rng):
+def test_several_labels_of_a_row_share_its_noise(distribution, rng):
     rows = Rows(rng, n=3)
     labels, counts = [4, 1, 1, 3], [2, 0, 2]
     columns = pd.Variable.of(("labels",), np.int64, "columns")

@@ -41,7 +41,7 @@ def drawn(rng, count=12):
     }
 
 
-def test_the_second_layer_of_a_list_is_the_label_and_the_label_the_weight(rng):
+def test_the_second_layer_of_a_list_is_the_label(rng):
     E.auc(input=[rows("a", 2), rows("b", 1)], label=rows("w", 1))
     feeds = drawn(rng)
     expected = area(feeds["a"][:, 1], feeds["b"][:, 0], feeds["w"][:, 0])
@@ -180,7 +180,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("mistake", "message"), MISTAKES)
-def test_what_has_no_role_is_an_error_where_it_is_computed(mistake, message):
+def test_a_layer_without_a_role_is_an_error(mistake, message):
     x, y = rows(), ids("y")
     with pytest.warns(UnfitWarning, match=message):
         mistake(x, y)
@@ -215,7 +215,7 @@ def test_more_than_all_columns_are_an_error():
         E.classification_error(x, label, top_k=5)
 
 
-def test_a_sparse_label_counts_columns_as_often_as_it_names_them(rng):
+def test_a_sparse_label_counts_the_columns_it_names(rng):
     """The numbers of sparse rows do not count: a column is named, whatever its number is."""
     x = rows()
     label = L.data(name="label", type=paddle.data_type.sparse_vector(4))

@@ -31,7 +31,7 @@ def with_gradient(y, x, feeds):
 # ---- cross-entropy
 
 
-def test_a_probability_of_0_costs_infinitely_much_but_not_that_of_a_softmax():
+def test_a_probability_of_0_and_that_of_a_softmax():
     x, label = data(), L.data(name="label", type=T.integer_value(3))
     fed = L.cross_entropy_cost(input=x, label=label)
     value, slope = with_gradient(fed, x, {x: [[0.0, 0.5, 0.5]], label: [0]})
@@ -52,7 +52,7 @@ def of_named(p, named):
 
 
 @pytest.mark.parametrize("kind", [T.sparse_vector, T.sparse_binary_vector])
-def test_a_sparse_label_names_columns_whatever_its_numbers_are(kind):
+def test_the_numbers_of_a_sparse_label_do_not_count(kind):
     x, label = data(), L.data(name="label", type=kind(3))
     y = L.multi_binary_label_cross_entropy_cost(input=x, label=label)
     p = np.array([0.3, 0.6, 0.9])
@@ -63,7 +63,7 @@ def test_a_sparse_label_names_columns_whatever_its_numbers_are(kind):
     np.testing.assert_allclose(slope, [expected_slope], rtol=1e-5)
 
 
-def test_a_certain_probability_costs_nothing_where_it_is_right():
+def test_a_certain_and_right_probability_costs_nothing():
     x, label = data(), data("label")
     y = L.multi_binary_label_cross_entropy_cost(input=x, label=label)
     feeds = {x: [[1.0, 0.0, 0.5]], label: [[0.6, 0.5, 0.4]]}  # above 1/2 is positive
@@ -186,7 +186,7 @@ def test_empty_and_too_short_sequences_of_ctc(kind, rng):
     assert (slope[5:7] == 0).all() and (slope[:5] != 0).all()
 
 
-def test_labels_of_warp_ctc_reach_the_last_class_where_the_blank_is_the_first():
+def test_labels_of_warp_ctc_reach_the_last_class():
     """So the label has as many classes as its data layer was declared with, and one more."""
     x, label = sequences(), id_sequences(size=2)
     cost = L.warp_ctc(input=L.fc(x, size=3, name="p"), label=label)
@@ -214,7 +214,7 @@ def chain(x, label, w):
     return -np.log(score(label) / total)
 
 
-def test_coeff_of_crf_reaches_the_parameter_and_weights_count_by_sequence(rng):
+def test_coeff_and_weight_of_crf_reach_its_parameter(rng):
     x, label, weight = sequences(), id_sequences(), data("w", 1)
     y = L.crf(input=x, label=label, weight=weight, coeff=0.5, name="c")
     w = pd.get_variable("_c.w0")
@@ -238,7 +238,7 @@ def test_coeff_of_crf_reaches_the_parameter_and_weights_count_by_sequence(rng):
         assert slope[place] == pytest.approx(0.5 * numeric, abs=2e-5)
 
 
-def test_an_empty_sequence_of_crf_costs_the_same_at_every_length_of_the_others(rng):
+def test_an_empty_sequence_of_crf(rng):
     """2017 read memory that was not its own; here it is ln of the sum of e^(start + end)."""
     x, label = sequences(), id_sequences()
     y = L.crf(input=x, label=label, name="c")
@@ -252,7 +252,7 @@ def test_an_empty_sequence_of_crf_costs_the_same_at_every_length_of_the_others(r
 # ---- lists
 
 
-def test_lists_without_relevance_and_short_lists_of_lambda_cost():
+def test_short_lists_and_those_without_relevance():
     """2017 stopped at both."""
     x, score = sequences(size=1), sequences("score", 1)
     y = L.lambda_cost(input=x, score=score, NDCG_num=2)
@@ -299,7 +299,7 @@ def test_labels_beyond_0_and_1_of_the_huber_classification():
 
 
 @pytest.mark.parametrize("score", [100.0, -100.0])
-def test_scores_of_hsigmoid_are_held_within_40_and_still_learn(score):
+def test_scores_of_hsigmoid_are_held_and_still_learn(score):
     x, label = data("x", 1), L.data(name="label", type=T.integer_value(4))
     y = L.hsigmoid(x, label, name="h", bias_attr=False)
     feeds = {x: [[1.0]], label: [3], "_h.w0": [[score], [0.0], [score]]}
