@@ -288,6 +288,7 @@ def test_tests_outside_the_packages_are_few():
         "test_on_device",
         "test_recipes",
         "test_safety",
+        "test_skips",
         "test_tiny",
     }
     assert list((ROOT / "tests" / "core").glob("test_*.py")) == []
