@@ -116,7 +116,12 @@ def where(path):
 
 @cache
 def nodes(path):
-    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    """The nodes of a file, less what only type checkers read."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and getattr(node.test, "id", None) == "TYPE_CHECKING":
+            node.body = []
+    return list(ast.walk(tree))
 
 
 def imports(path):

@@ -4,7 +4,7 @@ import copy
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, NoReturn, Self, SupportsIndex
+from typing import Any, NoReturn, ParamSpec, Protocol, Self, SupportsIndex, TypeVar, cast
 from weakref import ref
 
 import numpy as np
@@ -24,6 +24,17 @@ from .parameter import Owned, Parameter, free_name, parameter
 
 PreHook = Callable[["Layer", tuple], Any]  # (layer, inputs) -> inputs, or None to keep them
 Hook = Callable[["Layer", tuple, Any], Any]  # (layer, inputs, output) -> output, or None
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_Output = TypeVar("_Output", covariant=True)
+
+
+class _Callable(Protocol[P, _Output]):
+    """A layer to type checkers: calls have the types of its `forward`."""
+
+    @property
+    def forward(self) -> Callable[P, _Output]: ...
 
 
 class Layer:
@@ -73,10 +84,11 @@ class Layer:
         """Compute the output; a subclass defines it."""
         raise NotImplementedError(f"{type(self).__name__} does not define forward()")
 
-    def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
+    def __call__(self: _Callable[P, R], *inputs: P.args, **kwargs: P.kwargs) -> R:
         """Return `forward` of the inputs, built in this layer's mode and under its name."""
-        hooked = self._pre_hooks or self._hooks
-        return self._call(self._hooked_forward if hooked else self.forward, inputs, kwargs)
+        layer = cast(Layer, self)
+        hooked = layer._pre_hooks or layer._hooks
+        return layer._call(layer._hooked_forward if hooked else layer.forward, inputs, kwargs)
 
     def _call(self, function, inputs, kwargs):
         """Call a function in this layer's mode and under its name."""

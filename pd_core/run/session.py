@@ -37,7 +37,7 @@ from .recorded import Recorded
 from .restoring import first_value, restorable, state_of, without_shards
 from .step import Step, StepCache, recorded_values, step_key
 from .supplied import supplied, values_are_supplied
-from .targets import Targets, computed_variables, flatten, restructure
+from .targets import Targets, computed_variables, evaluation_method, flatten, restructure
 from .touched import Touched
 from .undo import Undo
 
@@ -88,6 +88,7 @@ class Session:
         """The name of the device, such as `cpu` or `cuda:0`."""
         return self.backend.device
 
+    @evaluation_method
     @concise
     def eval(
         self, targets: Targets, feeds: Feeds | None = None, training: bool | None = None
