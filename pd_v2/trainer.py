@@ -5,6 +5,7 @@ from contextlib import nullcontext
 
 import pd_core as pd
 from pd_core.graph.errors import concise
+from pd_core.graph.handlers import check_takes
 
 from . import settings
 from .deprecated_keywords import deprecated_keywords
@@ -141,6 +142,7 @@ def _check_arguments(reader, handler):
         raise TypeError("train_data_reader should be a function, which can return a iterator")
     if not callable(handler):
         raise TypeError("event handler should be a function")
+    check_takes("the event handler", handler, "event")
 
 
 def _check_trainers():

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from ..graph.errors import NameConflict, ShapeError
+from ..graph.handlers import check_takes
 from ..graph.initializers import Initializer, Value, initializer, initializers
 from ..graph.names import close_prefix, current_namespace, open_prefix
 from ..graph.nested import mapped
@@ -124,7 +125,9 @@ class Layer:
         """Call `hook(layer, inputs)` before `forward`, from now on.
 
         The input or tuple of inputs that it returns replaces the inputs; None keeps them.
+        TypeError for a hook that does not take these arguments.
         """
+        check_takes("a hook before forward()", hook, "layer", "inputs")
         return HookHandle(self._pre_hooks, hook)
 
     def register_forward_hook(self, hook: Hook) -> HookHandle:
@@ -132,6 +135,7 @@ class Layer:
 
         What it returns replaces the output; None keeps it.
         """
+        check_takes("a hook after forward()", hook, "layer", "inputs", "output")
         return HookHandle(self._hooks, hook)
 
     def infer_shape(self, *shapes: Shape | Variable) -> Any:
@@ -425,6 +429,7 @@ class Layer:
 
         A layer comes after its own children.
         """
+        check_takes("the function of apply()", function, "layer")
         self._apply(function, set())
         return self
 

@@ -13,13 +13,8 @@ from numpy.typing import ArrayLike
 
 from ..backend.base import NO_SEAM, Backend
 from ..backend.named import named_backend
-from ..graph.errors import (
-    BackendError,
-    DTypeError,
-    NotComputed,
-    PlaceError,
-    concise,
-)
+from ..graph.errors import BackendError, DTypeError, NotComputed, PlaceError, concise
+from ..graph.handlers import check_takes
 from ..graph.initializers import Initializer
 from ..graph.names import clear_names, fresh_names
 from ..graph.update import Update
@@ -320,6 +315,7 @@ class Session:
         parameter is a pair (rows [K], values [K, ...]), whose number of rows may change. Clipping
         and regularizers are applied after it. A step without gradients is not affected.
         """
+        check_takes("exchanging: the function", exchange, "gradients")
         outer, self._exchange = self._exchange, exchange
         try:
             yield
