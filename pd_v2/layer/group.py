@@ -45,6 +45,7 @@ class Group:
         self.step = pd.Step()
         self.memories = []
         self.padded_levels = {}  # of memories, by the level of their boot layer
+        self.inner_levels = {}  # of nested inputs, by their level in the step
         self.evaluated = []  # (evaluator function, arguments), declared when the group is closed
         self.config = SubModelConfig(
             name=self.name, is_recurrent_layer_group=True, reversed=bool(reverse)
@@ -72,7 +73,8 @@ class Group:
             agent = self._sub_sequence(x, record)
         else:
             agent = Layer.of((self.rows, *x.dims[1:]), x.dtype, x.name, **record)
-            self.step.inputs[agent] = x
+            turned = self.reverse and len(self.levels) > 1
+            self.step.inputs[agent] = self._turned(x) if turned else x
         build.current().add(agent)
         self.layer.parents.append(x)
         self.config.in_links.add(layer_name=x.full_name, link_name=agent.full_name)
@@ -86,7 +88,13 @@ class Group:
         lengths = pd.Variable.of((self.rows,), np.int64, f"{x.name}.lengths")
         self.step.inputs.update({rows: padded, lengths: inner.lengths})
         level = pd.PaddedSegments(lengths, inner.longest)
+        self.inner_levels[level] = inner
         return named_value(level.ungrouped(rows), x.name, Layer, **record, levels=(level,))
+
+    def _turned(self, values):
+        """Return values with a row for each step, the last step of each sequence first."""
+        s = self.sequences
+        return pd.gather(values, pd.gather(s.starts + s.ends - 1, s.owner) - s.numbers)
 
     def zeros(self, *sizes, dtype="float32"):
         """Return the default initial state of a memory: zeros."""
@@ -211,6 +219,13 @@ class Group:
         )
 
     def _gathered(self, x, value):
+        """Return the layer outside for x, a layer of the step, of which `value` has all steps.
+
+        As in 2017 a reversed group takes sub-sequences from the first on and gives them in the
+        order of its steps; but it takes rows from the last one on, and gives its first rows last.
+        """
+        if self.reverse and bool(x.levels) != (len(self.levels) > 1):
+            value = self._turned(value)
         config = LayerConfig(name=build.current().full_name(x.name), type="gather_agent")
         config.size, config.active_type = x.size, ""
         self.config.out_links.add(layer_name=x.full_name, link_name=config.name)
@@ -227,9 +242,10 @@ class Group:
 
     def _sub_sequences(self, level):
         """Return the sequences of all steps together, as sub-sequences."""
-        if isinstance(level, pd.PaddedSegments):
-            return self.levels[1]
-        return pd.Segments(self.sequences.repeat(level.lengths))
+        if level in self.inner_levels:
+            return self.inner_levels[level]
+        outside = {inside: outside for outside, inside in self.padded_levels.items()}
+        return pd.Segments(self.sequences.repeat(outside.get(level, level).lengths))
 
 
 def _is_bounded(x):
@@ -418,6 +434,10 @@ def recurrent_group(step, input, reverse=False, name=None, targetInlink=None):
     per sequence, for a StaticInput the whole layer, and any other argument as it is. A layer
     without sequences is treated as a StaticInput. In the step, `memory` is the value of a layer
     in the previous step.
+
+    With `reverse` the steps begin at the end of each sequence, and results are in the order of the
+    input. As in 2017 that is true of rows only: sub-sequences are taken, and sequences are given,
+    in the order of steps.
     """
     name = name or build.current().next_name("recurrent_group")
     inputs = list(input) if isinstance(input, (list, tuple)) else [input]
