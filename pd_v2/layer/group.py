@@ -37,6 +37,8 @@ def SubsequenceInput(input):
 class Group:
     """A recurrent group under construction: the layers of its step, its links and memories."""
 
+    kind = "recurrent_group"
+
     def __init__(self, name, reverse, levels):
         self.name = build.current().full_name(name)
         build.current().recurrent = True
@@ -68,7 +70,7 @@ class Group:
         config.size = x.size
         if x.height or x.width:
             config.height, config.width = x.height, x.width
-        record = _record(x, config) | {"num_filters": x.num_filters}
+        record = record_of(x, config) | {"num_filters": x.num_filters}
         if len(x.levels) > 1:
             agent = self._sub_sequence(x, record)
         else:
@@ -124,7 +126,7 @@ class Group:
         config = LayerConfig(name=f"{name or x.name}@{self.name}", type=kind, active_type="")
         config.size = x.size
         value, levels = self.whole(x)
-        agent = named_value(value, name or x.name, Layer, **_record(x, config), levels=levels)
+        agent = named_value(value, name or x.name, Layer, **record_of(x, config), levels=levels)
         build.current().add(agent)
         if not x.levels:
             self.step.fixed.append(agent)
@@ -140,12 +142,7 @@ class Group:
     def close(self, outputs):
         """Link the memories and run the step; return the layers outside for those inside."""
         self.link(outputs)
-        self.step.fixed += [x for x in self.layers if self._is_fixed(x)]
-        self.step.row_wise = [x for x in self.layers if self._is_row_wise(x)]
-        done = {*self.step.row_wise, *self.step.fixed}
-        self.step.per_step = [x for x in self.layers if not x.levels and x.node and x not in done]
-        self.step.bounded = all(_is_bounded(memory.parents[-1]) for memory in self.memories)
-        self.step.independent = len(self.levels) == 1 and not any(x.levels for x in self.layers)
+        self.sort_layers()
         evaluated = self._evaluated_layers()
         rows = [self.padded(x) if x.levels else x for x in [*outputs, *evaluated]]
         reverse = self.reverse and len(self.levels) == 1
@@ -153,6 +150,15 @@ class Group:
         results, evaluated_values = values[: len(outputs)], values[len(outputs) :]
         self._evaluate(dict(zip(evaluated, evaluated_values, strict=True)))
         return [self._gathered(x, y) for x, y in zip(outputs, results, strict=True)]
+
+    def sort_layers(self):
+        """Tell the step which of its layers can be computed outside of a loop."""
+        self.step.fixed += [x for x in self.layers if self._is_fixed(x)]
+        self.step.row_wise = [x for x in self.layers if self._is_row_wise(x)]
+        done = {*self.step.row_wise, *self.step.fixed}
+        self.step.per_step = [x for x in self.layers if not x.levels and x.node and x not in done]
+        self.step.bounded = all(_is_bounded(memory.parents[-1]) for memory in self.memories)
+        self.step.independent = len(self.levels) == 1 and not any(x.levels for x in self.layers)
 
     def _evaluated_layers(self):
         """Return the layers of the step that evaluators read."""
@@ -171,7 +177,7 @@ class Group:
         """Declare the evaluators of the step on the rows of all steps."""
         levels = self.levels[:1]
         outside = {
-            x: named_value(y, x.name, Layer, **_record(x, x.config), levels=levels, inside=x)
+            x: named_value(y, x.name, Layer, **record_of(x, x.config), levels=levels, inside=x)
             for x, y in values.items()
         }
 
@@ -229,7 +235,7 @@ class Group:
         config = LayerConfig(name=build.current().full_name(x.name), type="gather_agent")
         config.size, config.active_type = x.size, ""
         self.config.out_links.add(layer_name=x.full_name, link_name=config.name)
-        record = _record(x, config) | {"parents": [x, self.layer], "reverse": self.reverse}
+        record = record_of(x, config) | {"parents": [x, self.layer], "reverse": self.reverse}
         levels = self.levels[:1]
         if x.levels:
             inner = self._sub_sequences(x.levels[-1])
@@ -257,7 +263,7 @@ def _is_bounded(x):
     return x.dtype.kind == "i" or (x.activation is not None and x.activation.bounded)
 
 
-def _record(x, config):
+def record_of(x, config):
     """Return the record of a layer that represents x inside or outside of a group."""
     return {
         "layer_type": x.layer_type,
@@ -447,7 +453,7 @@ def recurrent_group(step, input, reverse=False, name=None, targetInlink=None):
     group = Group(name, reverse, max((x.levels for x in links), key=len))
     with building(group):
         result = step(*[_argument(group, x) for x in inputs])
-        outputs = _layers_of(group, result)
+        outputs = layers_of(group, result)
     out = group.close(outputs)
     return out if isinstance(result, (list, tuple)) else out[0]
 
@@ -466,14 +472,14 @@ def _argument(group, x):
     return group.step_input(x) if x.levels else group.static(x)
 
 
-def _layers_of(group, result):
+def layers_of(group, result):
+    """Return the layers that the step of a group returns, as a list."""
     outputs = list(result) if isinstance(result, (list, tuple)) else [result]
     for x in outputs:
         if not isinstance(x, Layer):
-            raise TypeError(f"recurrent_group {group.name!r}: a step returns layers, not {x!r}")
+            raise TypeError(f"{group.kind} {group.name!r}: a step returns layers, not {x!r}")
         if x.within is not group:
             raise pd.GraphError(
-                f"recurrent_group {group.name!r}: the step returns {x.name!r}, "
-                "which is outside of it"
+                f"{group.kind} {group.name!r}: the step returns {x.name!r}, which is outside of it"
             )
     return outputs
