@@ -71,6 +71,7 @@ class Generator(Group):
     def __init__(self, name, beam_size):
         super().__init__(name, False, ())
         self.beam_size, self.samples = beam_size, None
+        self.copies = {}  # of the sequences of samples for each path
         self.evaluated = None  # no evaluators: the values of a step are not kept
 
     @cached_property
@@ -84,13 +85,18 @@ class Generator(Group):
         values = x if sequences is None else sequences.lengths
         if self.samples is None:
             self.samples = pd.size_of(values, 0)
-        sample = pd.arange(self._paths) // self.beam_size
-        sample = refined(sample, (self.rows,))
         if sequences is None:
-            return pd.gather(x, sample), ()
-        copies = pd.Segments(pd.gather(sequences.lengths, sample))
-        first = pd.gather(pd.gather(sequences.starts, sample), copies.owner)
+            return pd.gather(x, self._sample), ()
+        if sequences not in self.copies:  # once, so that layers of equal sequences can be combined
+            self.copies[sequences] = pd.Segments(pd.gather(sequences.lengths, self._sample))
+        copies = self.copies[sequences]
+        first = pd.gather(pd.gather(sequences.starts, self._sample), copies.owner)
         return pd.gather(x, first + copies.position), (copies,)
+
+    @cached_property
+    def _sample(self):
+        """The sample of each path."""
+        return refined(pd.arange(self._paths) // self.beam_size, (self.rows,))
 
     def zeros(self, *sizes, dtype="float32"):
         """Return the default initial state of a memory: zeros."""

@@ -46,7 +46,6 @@ class Group:
         self.layers = {}
         self.step = pd.Step()
         self.memories = []
-        self.padded_levels = {}  # of memories, by the level of their boot layer
         self.inner_levels = {}  # of nested inputs, by their level in the step
         self.evaluated = []  # (evaluator function, arguments), declared when the group is closed
         self.config = SubModelConfig(
@@ -109,16 +108,6 @@ class Group:
     def whole(self, x):
         """Return value and levels of an outside layer as every step gets it."""
         return x, x.levels
-
-    def padded_level(self, level, inside):
-        """Return the Segments of a memory that boots from sequences, `inside` in the step.
-
-        There is one object for each `level` outside, so that memories of equal sequences can be
-        combined in a layer.
-        """
-        if level not in self.padded_levels:
-            self.padded_levels[level] = pd.PaddedSegments(inside.lengths, inside.longest)
-        return self.padded_levels[level]
 
     def static(self, x, name=None):
         """Return the layer of a step that holds the whole of x."""
@@ -250,8 +239,7 @@ class Group:
         """Return the sequences of all steps together, as sub-sequences."""
         if level in self.inner_levels:
             return self.inner_levels[level]
-        outside = {inside: outside for outside, inside in self.padded_levels.items()}
-        return pd.Segments(self.sequences.repeat(outside.get(level, level).lengths))
+        return pd.Segments(self.sequences.repeat(level.lengths))
 
 
 def _is_bounded(x):
@@ -383,8 +371,7 @@ def _memory_of_sequences(group, name, size, layer, record):
     value, (level,) = group.whole(layer)
     padded = level.pad(value)
     formal = pd.Variable.of((group.rows, *padded.dims[1:]), padded.dtype, name)
-    own_level = group.padded_level(layer.levels[0], level)
-    agent = named_value(own_level.ungrouped(formal), name, Memory, **record, levels=(own_level,))
+    agent = named_value(level.pack(formal), name, Memory, **record, levels=(level,))
     build.current().add(agent)
     agent.record.boot_layer_name = layer.full_name
     agent.parents.append(layer)

@@ -30,9 +30,9 @@ def group(names, reverse):
         parts = [x if k == "p" else L.pooling(x, P.Sum()) for k, x in zip(names, xs, strict=True)]
         h = L.addto([*parts, L.memory(name="h", size=2)], name="h")
         rows = L.memory(name="pad", size=2, boot_layer=kept)
-        pad = L.addto([rows, L.expand(h, rows)], name="pad")
+        pad = L.addto([rows, L.expand(h, whole)], name="pad")
         last = L.addto([xs[-1], h if names[-1] == "p" else L.expand(h, xs[-1])])
-        return h, last, L.addto([whole, L.expand(h, whole)]), pad
+        return h, last, L.addto([whole, L.expand(h, rows)]), pad
 
     return list(L.recurrent_group(step, [L.StaticInput(kept), *inputs], reverse))
 
