@@ -442,7 +442,7 @@ def recurrent_group(step, input, reverse=False, name=None, targetInlink=None):
         result = step(*[_argument(group, x) for x in inputs])
         outputs = layers_of(group, result)
     out = group.close(outputs)
-    return out if isinstance(result, (list, tuple)) else out[0]
+    return out if len(out) > 1 else out[0]
 
 
 def building(group):
@@ -462,6 +462,8 @@ def _argument(group, x):
 def layers_of(group, result):
     """Return the layers that the step of a group returns, as a list."""
     outputs = list(result) if isinstance(result, (list, tuple)) else [result]
+    if not outputs:
+        raise TypeError(f"{group.kind} {group.name!r}: a step returns layers, not {result!r}")
     for x in outputs:
         if not isinstance(x, Layer):
             raise TypeError(f"{group.kind} {group.name!r}: a step returns layers, not {x!r}")

@@ -46,7 +46,7 @@ def pooling(
     Of nested sequences a sample becomes a row, with `TO_SEQUENCE` each sub-sequence. A stride cuts
     sequences into windows of that many steps, the last one shorter, and gives a sequence with a
     row per window. `Max(output_max_index=True)` gives the index in the batch of the row with the
-    maximum. An empty sequence gives 0, or the index -1.
+    maximum, without the bias. An empty sequence gives 0, or the index -1.
     """
     kind = Max() if pooling_type is None else pooling_type
     if not isinstance(kind, (Max, Avg)):
@@ -60,7 +60,9 @@ def pooling(
         scope.config.average_strategy = kind.strategy
     elif kind.output_max_index is not None:
         scope.config.output_max_index = kind.output_max_index
-    return with_bias(scope, _pooled(sequences, input, kind), bias_attr or None)
+    y = _pooled(sequences, input, kind)
+    biased = with_bias(scope, y, bias_attr or None)
+    return y if isinstance(kind, Max) and kind.output_max_index else biased
 
 
 def _pooled(sequences, x, kind):
