@@ -7,6 +7,7 @@ import numpy as np
 
 import pd_core as pd
 from pd_core.graph.node import refined
+from pd_core.ops.mode import in_mode
 
 from .. import build
 from ..attr import ParameterAttribute
@@ -73,6 +74,10 @@ class Generator(Group):
         self.beam_size, self.samples = beam_size, None
         self.copies = {}  # of the sequences of samples for each path
         self.evaluated = None  # no evaluators: the values of a step are not kept
+
+    def mode(self):
+        """Return the context in which the step is built: for inference, also in training."""
+        return in_mode(False)
 
     @cached_property
     def rows(self):

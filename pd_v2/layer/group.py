@@ -1,5 +1,7 @@
 """Recurrent groups: a step that is built once and run along sequences."""
 
+from contextlib import contextmanager, nullcontext
+
 import numpy as np
 
 import pd_core as pd
@@ -52,6 +54,10 @@ class Group:
             name=self.name, is_recurrent_layer_group=True, reversed=bool(reverse)
         )
         self.layer = _bare(self.name, "recurrent_layer_group", group=self)
+
+    def mode(self):
+        """Return the context in which the step is built: for training and inference."""
+        return nullcontext()
 
     @property
     def sequences(self):
@@ -445,9 +451,11 @@ def recurrent_group(step, input, reverse=False, name=None, targetInlink=None):
     return out if len(out) > 1 else out[0]
 
 
+@contextmanager
 def building(group):
     """Return a context in which layers become part of the group's step."""
-    return build.current().inside(group)
+    with build.current().inside(group), group.mode():
+        yield
 
 
 def _argument(group, x):

@@ -76,6 +76,26 @@ def test_an_empty_sequence_leaves_recurrent_layers_as_they_are(layer, width, rev
     np.testing.assert_array_equal(*found)
 
 
+def test_gates_are_held_as_the_activation_is():
+    """The forget gate of a large input keeps 1 - 2.26e-6 of a cell, and no more."""
+    kept = 1e6 / (1 + np.exp(-13.0))
+    gates, cell = rows(size=4), rows("cell")
+    state = L.get_output(L.lstm_step(gates, cell, bias_attr=False), "state")
+    assert abs(inferred(state, ([0.0, 0.0, 30.0, 0.0], [1e6]))[0][0] - kept) < 0.2
+    with paddle.build.fresh():
+        y = L.grumemory(sequence(size=3), bias_attr=False, act=paddle.activation.Relu())
+        assert abs(inferred(y, ([[30.0, 0.0, 1e6]],))[0][0] - kept) < 0.2
+
+
+def test_rows_are_expanded_to_as_many_sub_sequences():
+    y = L.expand(sequence(), nested("n"), expand_level=L.ExpandLevel.FROM_SEQUENCE)
+    parts = [column(1, 2), [], column(3)]
+    assert inferred(y, (column(7, 8, 9), parts)) == column(7, 7, 9)
+    for given in (column(7, 8), column(7, 8, 9, 10)):
+        with pytest.raises(pd.ShapeError, match=r"sizes \d and 3 must be equal, from the feeds x"):
+            inferred(y, (given, parts))
+
+
 # ---- slices
 
 
@@ -268,6 +288,28 @@ def test_of_equal_words_the_first_are_generated():
     found, scores = generated(chain(4, 2, 2), np.full((4, 4), 0.25))
     assert found == [[1], [0, 0]]
     np.testing.assert_allclose(np.exp(scores), [[0.25, 0.0625]], rtol=1e-6)
+
+
+def test_without_a_number_of_results_there_are_as_many_as_beams():
+    table = [[0, 0.6, 0.4, 0], [0, 1, 0, 0], [0, 1, 0, 0], [0, 1, 0, 0]]
+    with pytest.raises(ValueError, match="3 results per sample of 2 beams"):
+        chain(4, 2, 3, 3)
+    found, scores = generated(chain(4, 2, 3), table)
+    assert found == [[1], [2, 1]]
+    np.testing.assert_allclose(np.exp(scores), [[0.6, 0.4]], rtol=1e-5)
+
+
+def test_a_training_step_generates_as_inference_does(rng):
+    x = rows(size=4)
+    inputs = [L.StaticInput(x), L.GeneratedInput(4, "table", 4)]
+
+    def step(same, word):
+        return L.dropout(L.addto([word, same]), 0.9)
+
+    y = L.beam_search(step, inputs, bos_id=0, eos_id=EOS, beam_size=1, max_length=9)
+    paddle.parameters.create(y).set("table", np.roll(np.eye(4, dtype=np.float32), 2, axis=1))
+    found = [pd.eval(y, {x: np.zeros((3, 4))}, training=mode).tolist() for mode in (False, True)]
+    assert found == [[2, 0, 2, 0, 2, 0, 2, 0, 2] * 3] * 2
 
 
 def test_a_path_may_end_without_the_end_mark():
