@@ -158,7 +158,7 @@ def test_other_numbers_of_sequences_are_not_concatenated(counts):
 
 
 @pytest.mark.parametrize("kind", [list, tuple])
-def test_a_step_that_returns_one_layer_in_a_list_gives_that_layer(kind):
+def test_a_step_with_a_list_of_one_layer_gives_that_layer(kind):
     y = L.recurrent_group(lambda a: kind([L.slope_intercept(a, slope=2.0)]), sequence())
     assert inferred(L.last_seq(y), (column(1, 2),)) == column(4)
 
@@ -260,7 +260,7 @@ def generated(y, table, count=1):
     return found, scores
 
 
-def test_an_ended_path_is_forgotten_when_all_open_ones_are_better():
+def test_an_ended_path_is_forgotten_if_all_open_ones_are_better():
     """Even if those end up worse: the sentence without words, of 0.3, is not found."""
     table = [[0, 0.3, 0.7, 0], [0, 1, 0, 0], [0, 0.4, 0, 0.35], [0, 0.6, 0.2, 0]]
     found, scores = generated(chain(4, 2, 3), table)
