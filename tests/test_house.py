@@ -58,6 +58,7 @@ EXTENSIONS = (
     *("pd_core.training", "pd_core.training.checkpoint", "pd_core.training.evaluate"),
     *("pd_core.training.generators", "pd_core.training.positions"),
     *("pd_core.run.states", "pd_core.run.undo"),  # with which states are checked and taken back
+    "pd_core.ops.mode",  # with which a generator is built for inference alone
 )
 # Parts of the face that are plain Python: they know neither the core's graphs nor the rest of the
 # face. Of the core they use how files are written, what is said of damaged ones, and how positions

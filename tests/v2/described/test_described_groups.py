@@ -93,6 +93,18 @@ def one_path():
     return generation(results=1)
 
 
+def generation_with_rows():
+    """Words, the states that gave them, and a row that is the same in each step."""
+    beside = L.fc(row(), 4, name="beside")
+
+    def step(static, word):
+        h = L.fc([word, static, L.memory(name="h", size=4, boot_layer=beside)], 4, name="h")
+        return L.fc(h, 9, A.Softmax()), h, L.addto(static, name="same")
+
+    inputs = [L.StaticInput(beside), L.GeneratedInput(9, "target_words", 3)]
+    return L.beam_search(step, inputs, bos_id=2, eos_id=1, beam_size=3, max_length=6)
+
+
 def units():
     lstm = N.lstmemory_group(L.fc(rows(), 12), reverse=True, lstm_bias_attr=Param())
     gru = N.gru_group(L.fc(lstm, 9), memory_boot=None, naive=True, gru_bias_attr=Param())
@@ -151,8 +163,23 @@ def nested():
     return L.recurrent_group(outer, x, name="outer")
 
 
-VALUES = [labelling, translation, generation, one_path, units, boots, pad_of_rows, nested]
-FIELDS = {labelling: ["id", "value"], generation: ["id", "prob"], one_path: ["id"]}
+VALUES = [
+    labelling,
+    translation,
+    generation,
+    one_path,
+    generation_with_rows,
+    units,
+    boots,
+    pad_of_rows,
+    nested,
+]
+FIELDS = {
+    labelling: ["id", "value"],
+    generation: ["id", "prob"],
+    generation_with_rows: ["id", "value"],
+    one_path: ["id"],
+}
 
 
 @pytest.mark.parametrize("make", VALUES, ids=lambda f: f.__name__)
