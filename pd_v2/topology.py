@@ -1,6 +1,7 @@
 """Topologies: the part of the network that some layers need, as 2017's configuration."""
 
 import copy
+from functools import cached_property
 from operator import attrgetter
 
 import pd_core as pd
@@ -15,7 +16,7 @@ from .unfit import check_fit
 
 __all__ = ["Topology"]
 
-# The types of layers that are trained on even as extra layers.
+# The types of layers at which gradients begin.
 _COSTS = {
     *("crf", "cross_entropy_over_beam", "ctc", "hsigmoid", "huber_classification"),
     *("huber_regression", "lambda_cost", "multi-class-cross-entropy"),
@@ -49,11 +50,30 @@ class Topology:
         self.parameters = _parameters(self._members)
         self.configs = {p.config.name: copy.deepcopy(p.config) for p in self.parameters}
 
-    @property
+    @cached_property
     def costs(self):
-        """The layers that training minimizes: the outputs, and extra layers that are costs."""
-        extra = self.layers[len(self.outputs) :]
-        return [*self.outputs, *(x for x in extra if x.config.type in _COSTS)]
+        """The layers whose sums training minimizes: the costs of the network.
+
+        As in 2017 a gradient begins at each cost layer, whatever is computed from its value, and at
+        no other output. In a network without a cost layer the outputs are minimized.
+        """
+        costs = {x for x in self._members if x.config.type in _COSTS}
+        outer = {x for x in costs if x.within is None}
+        given = [x.original for x in self.layers]
+        found = []
+        for x in dict.fromkeys([*given, *self._members]):
+            if x in outer or x in given:
+                before = _reachable([x]) - {x}
+                begins = x in outer and not before & costs
+                in_groups = x in given and before & costs and not before & outer
+                if begins or in_groups:
+                    found.append(x)
+        return found or [x.original for x in self.outputs]
+
+    @property
+    def no_costs(self):
+        """The outputs of numbers that are no sums of costs, in a network that has costs."""
+        return [x for x in self.outputs if not (x.holds_ids or _is_sum(x, self.costs))]
 
     @property
     def results(self):
@@ -173,6 +193,15 @@ def _reachable(layers):
             reached.add(x)
             pending += x.parents
     return reached
+
+
+def _is_sum(layer, costs):
+    """Return whether a layer is a cost or a sum of costs."""
+    x = layer.original
+    kinds = {i.proj_conf.type for i in x.config.inputs}
+    adds = x.config.type in ("addto", "sum_cost") or kinds == {"identity"}
+    adds = adds and x.config.active_type in ("", "linear")
+    return x in costs or (adds and all(_is_sum(p, costs) for p in x.parents))
 
 
 def _in_order(layers):
