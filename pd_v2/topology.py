@@ -266,6 +266,7 @@ def feeder_of(data_types, config, feeding=None):
 _LABELLED = {
     *("multi-class-cross-entropy", "multi_class_cross_entropy_with_selfnorm", "ctc", "warp_ctc")
 }
+_NUMBERS = {"sum", "value_printer"}  # evaluators that take ids as numbers
 _LABELLED_METRICS = {"classification_error", "classification_error_printer", "precision_recall"}
 
 
@@ -273,15 +274,15 @@ def id_ranges(config):
     """Return the names of data layers with absent ids, and {name: number of classes} of labels.
 
     A table's row of the id -1 is zeros without a gradient (`selectRowsImp`, `addToRowsImp` of
-    2017's Matrix.cpp); everything else that takes ids stopped at it. So absent ids are those that
-    only tables look up. A label is compared with the classes that there are, not with those that
+    2017's Matrix.cpp). What compares, counts or writes ids takes it as a number; everything else
+    stopped at it. A label is compared with the classes that there are, not with those that
     its data layer was declared with, where nothing but costs and metrics reads it.
     """
     inside = {
         link.link_name: link.layer_name for group in config.sub_models for link in group.in_links
     }
     sizes = {x.name: x.size for x in config.layers}
-    looked_up, labels, others = set(), {}, set(config.output_layer_names)
+    looked_up, labels, others, numbers = set(), {}, set(), set(config.output_layer_names)
     for x in config.layers:
         names = [inside.get(i.input_layer_name, i.input_layer_name) for i in x.inputs]
         for k, (i, name) in enumerate(zip(x.inputs, names, strict=True)):
@@ -291,14 +292,20 @@ def id_ranges(config):
                 classes = x.num_classes or sizes[x.inputs[0].input_layer_name]
                 labels.setdefault(name, []).append(classes)
             else:
-                others.add(name)
+                (numbers if _is_number(x.type, k) else others).add(name)
     for e in config.evaluators:
         scores, *rest = [inside.get(name, name) for name in e.input_layers]
-        others.add(scores)
+        (numbers if e.type in _NUMBERS else others).add(scores)
         for name in rest:
             if e.type in _LABELLED_METRICS:
                 labels.setdefault(name, []).append(sizes[e.input_layers[0]])
             else:
                 others.add(name)
-    classes = {name: min(n) for name, n in labels.items() if name not in looked_up | others}
-    return looked_up - others - set(labels), classes
+    others_read = looked_up | others | numbers
+    classes = {name: min(n) for name, n in labels.items() if name not in others_read}
+    return (looked_up | numbers) - others - set(labels), classes
+
+
+def _is_number(kind, position):
+    """Return whether a layer takes the ids of its input at `position` as numbers of any size."""
+    return (kind, position) in (("eos_id", 0), ("huber_classification", 1), ("rank-cost", 2))
