@@ -105,6 +105,7 @@ def test_a_list_of_costs_keeps_its_layers():
 
 
 def test_an_update_moves_what_a_handler_sets_before_it():
+    """The whole step follows the event, so the cost is that of the values set; not so in 2017."""
     cost, pool = summed(T.dense_vector(2), [1, 2])
     trainer = paddle.trainer.SGD(cost, pool, paddle.optimizer.Momentum(learning_rate=1.0))
     seen = []
@@ -116,7 +117,7 @@ def test_an_update_moves_what_a_handler_sets_before_it():
             seen.append((event.cost, pool["w"].tolist()))
 
     trainer.train(lambda: iter([[([3.0, 4.0],)]]), event_handler=handler)
-    assert seen == [(3 + 2 * 4, [10 - 3, 20 - 4])]
+    assert seen == [(3 * 10 + 4 * 20, [10 - 3, 20 - 4])]
 
 
 def test_a_pool_keeps_what_the_network_lacks():
