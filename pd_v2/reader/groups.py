@@ -14,8 +14,9 @@ __all__ = ["batch"]
 def batch(reader, batch_size):
     """Return a reader of lists of batch_size samples; the last list may be shorter."""
     require_reader("batch", reader)
+    whole = isinstance(batch_size, float) and batch_size.is_integer()
     try:
-        size = operator.index(batch_size)
+        size = int(batch_size) if whole else operator.index(batch_size)
     except TypeError:
         raise TypeError(f"batch: batch_size must be an integer, got {batch_size!r}") from None
     if size < 1:
