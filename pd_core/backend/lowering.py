@@ -15,7 +15,10 @@ from ..graph.node import Node, ancestors
 from ..graph.site import Site
 from ..graph.variable import Variable, constant
 from .base import Graph
+from .merging import Merging
 
+_SEEN_THROUGH = {"Identity", "Cast", "Dropout", "Reshape", "Squeeze", "Unsqueeze", "Flatten"}
+_SEEN_THROUGH |= {"Transpose", "Expand"}
 _LARGE = 1 << 20  # bytes; of larger constants with one value a file has only that value
 IR_VERSION = 10  # what runtimes since ONNX Runtime 1.18 and web builds load
 
@@ -29,6 +32,10 @@ class Lowered:
     sites: dict[str, Site | None] = field(default_factory=dict)  # node name -> (file, line)
     outputs: list[str] = field(default_factory=list)  # a value name for each of graph.outputs
     op_types: set[str] = field(default_factory=set)  # of its operators, bodies included
+    # (operator type, type of one that reads it); views and casts between them do not count
+    pairs: set[tuple[str, str]] = field(default_factory=set)
+    is_foldable: bool = True  # whether an operator reads constants alone
+    is_merged: bool = False  # whether equal operators are one
 
 
 def lower(
@@ -82,6 +89,11 @@ class _Writer:
         self.types: list[ValueInfoProto] = []
         self.domains: set[str] = set()
         self.op_types: set[str] = set()
+        self.pairs: set[tuple[str, str]] = set()
+        self.origins: dict[str, tuple[str, ...]] = {}  # value name -> types in `pairs`
+        self.is_foldable = False
+        self.merging = Merging(graph.sizes) if graph.prepared else None
+        self.outputs = graph.outputs
 
     def model(self, name):
         for v in self.graph.inputs:
@@ -90,8 +102,11 @@ class _Writer:
         self.tensors += [
             numpy_helper.from_array(array, self.names[v]) for v, array in fixed.items()
         ]
+        order = self._order(self.graph.outputs, self.graph.inputs)
+        if self.merging is not None:
+            same = self.merging.same
+            self.outputs = tuple([same.get(v, v) for v in self.graph.outputs])
         self._reserve()
-        order = ancestors(self.graph.outputs, stop=set(self.graph.inputs))
         if self.known is not None:
             self.layers.update(layers_of(order, self.known))
         for node in order:
@@ -102,7 +117,7 @@ class _Writer:
             [*self.first, *self.nodes],
             name,
             [self._typed(v, self.names[v]) for v in self.graph.inputs if v not in fixed],
-            [self._typed(v, n) for v, n in zip(self.graph.outputs, outputs, strict=True)],
+            [self._typed(v, n) for v, n in zip(self.outputs, outputs, strict=True)],
             self.tensors,
             value_info=[t for t in self.types if t.name not in declared],
         )
@@ -116,11 +131,19 @@ class _Writer:
             ir_version=helper.find_min_ir_version_for(opsets) if other else IR_VERSION,
             producer_name="pd",
         )
-        return Lowered(model, self.names, self.sites, outputs, self.op_types)
+        lowered = Lowered(model, self.names, self.sites, outputs, self.op_types)
+        lowered.pairs, lowered.is_foldable = self.pairs, self.is_foldable
+        lowered.is_merged = self.merging is not None
+        return lowered
+
+    def _order(self, outputs, inputs):
+        """The operators of a graph or a body, in the order in which they are written."""
+        order = ancestors(outputs, stop=set(inputs))
+        return order if self.merging is None else self.merging.remaining(order, outputs)
 
     def _reserve(self):
         """Give the outputs that are computed the names that are wanted."""
-        for v, name in zip(self.graph.outputs, self.wanted, strict=False):
+        for v, name in zip(self.outputs, self.wanted, strict=False):
             if v not in self.names and v.node is not None:
                 self._claim(v, name)
 
@@ -151,11 +174,13 @@ class _Writer:
             if y not in self.names:
                 self._claim(y, f"{name}_out{k}" if k else f"{name}_out")
         proto = NodeProto(name=name, op_type=node.op_type, domain=node.domain)
-        explicit = node.inputs[: len(node.inputs) - len(node.captures)]
+        inputs = node.inputs if self.merging is None else self.merging.inputs(node)
+        explicit = inputs[: len(inputs) - len(node.captures)]
         proto.input.extend("" if x is None else self._value(x) for x in explicit)
         while proto.input and not proto.input[-1]:
             proto.input.pop()
         proto.output.extend(self.names[y] for y in node.outputs)
+        self._note(proto, inputs)
         proto.attribute.extend(attribute(k, v) for k, v in node.attributes.items())
         proto.attribute.extend(
             attribute(key, self._body(node, block, f"{name}_{key}"))
@@ -168,6 +193,18 @@ class _Writer:
         if self.known is not None and not self.depth:
             self.types += [self._typed(y, self.names[y], self._known_size) for y in node.outputs]
 
+    def _note(self, proto, inputs):
+        """Note what ONNX Runtime's optimizers might find at an operator."""
+        before = [self.origins[name] for name in proto.input if name in self.origins]
+        op_type, origins = proto.op_type, (proto.op_type,)
+        for types in before:
+            self.pairs.update([(each, op_type) for each in types])
+        if op_type in _SEEN_THROUGH and before:
+            origins = tuple({op_type, *before[0]})
+        self.origins.update(dict.fromkeys(proto.output, origins))
+        constants = all(x is None or x.value is not None for x in inputs)
+        self.is_foldable = self.is_foldable or constants or op_type == "If"
+
     def _body(self, node, block, name):
         """The graph of a body; it reads what it captured by the names of the outer graph."""
         outer, self.nodes = self.nodes, []
@@ -176,7 +213,7 @@ class _Writer:
             self.names[formal] = self._value(x)
         for k, formal in enumerate(block.formals):
             self._claim(formal, f"{name}_in{k}")
-        inside = ancestors(block.outputs, stop=set(block.inputs))
+        inside = self._order(block.outputs, block.inputs)
         if self.known is not None:
             self.known = {**self.known, **captured(node, self.known)}
             self.layers.update(layers_of(inside, self.known))
@@ -196,6 +233,8 @@ class _Writer:
         return proto
 
     def _value(self, x):
+        if self.merging is not None:
+            x = self.merging.same.get(x, x)
         if x not in self.names:
             self.names[x] = self._constant(x)
         return self.names[x]
@@ -215,6 +254,7 @@ class _Writer:
 
     def _filled(self, name, shape, fill):
         """A value that the model computes from its shape, before all other nodes."""
+        self.is_foldable = True
         sizes = self._constant(constant(np.array(shape, np.int64)))
         proto = NodeProto(name=name, op_type="ConstantOfShape", input=[sizes], output=[name])
         proto.attribute.append(attribute("value", numpy_helper.from_array(fill, "value")))
@@ -223,7 +263,7 @@ class _Writer:
     def _outputs(self):
         """A value name for each output of the model."""
         inputs = {self.names[v] for v in self.graph.inputs}
-        return self._copied(self.graph.outputs, inputs, self.wanted)
+        return self._copied(self.outputs, inputs, self.wanted)
 
     def _copied(self, outputs, inputs, wanted=()):
         """A name for each output of a graph; an input, or an output already, is copied."""

@@ -272,14 +272,14 @@ class OrtProgram:
         plan = graph.bytes < _LARGE
         for number, part in enumerate(self.parts):
             try:
-                without = unwanted_optimizers(part.op_types, device)
-                model = part.model.SerializeToString()
+                without = unwanted_optimizers(part.lowered, device)
+                model = part.lowered.model.SerializeToString()
                 self.sessions.append(open_session(model, device, without=without, plan=plan))
             except errors.NotImplemented as error:
                 raise _without_kernel(self.traced(error, number)) from error
             except Exception as error:
                 raise self.traced(error, number) from error
-            del part.model  # the session has a copy
+            del part.lowered  # the session has a copy
 
     def bind(self, states: Sequence[Variable], updated: Sequence[Variable]) -> "OrtExecutable":
         """Return an executable on these variables, in the order of the graph's states, updates."""
