@@ -54,7 +54,10 @@ _PATTERNS = {
 
 _VIEWS = ("Reshape", "Squeeze", "Unsqueeze", "Flatten")
 
-# optimizer: pairs (operator, one that reads it), of which its pattern holds one
+# optimizer: pairs (operator, one that reads it), of which its pattern holds one. In a program of
+# thousands of operators a handful of matches saves less than the walks that follow a change: all
+# optimizers look again until none of them changes anything.
+_FEW = 1 / 1000
 _PAIRS = {
     "MatMulAddFusion": {("MatMul", "Add")},
     "ReshapeFusion": {("Concat", "Reshape"), *product(_VIEWS, _VIEWS)},
@@ -78,6 +81,8 @@ def idle_optimizers(program: Lowered) -> list[str]:
     if {"ReduceMean", "Pow"} <= there:
         there.add("LayerNormalization")
     idle = [name for name, groups in _PATTERNS.items() if any(map(there.isdisjoint, groups))]
-    idle += [name for name, pairs in _PAIRS.items() if pairs.isdisjoint(program.pairs)]
+    least = max(1, len(program.sites) * _FEW)
+    found = {name: sum(map(program.pairs.__getitem__, pairs)) for name, pairs in _PAIRS.items()}
+    idle += [name for name, count in found.items() if count < least]
     idle += [] if program.is_foldable else ["ConstantFolding"]
     return idle + (["CommonSubexpressionElimination"] if program.is_merged else [])

@@ -7,7 +7,15 @@ from itertools import zip_longest
 from pathlib import PurePath
 
 import numpy as np
-from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx import (
+    AttributeProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    ValueInfoProto,
+    helper,
+    numpy_helper,
+)
 
 from ..graph.inference import OPSET, attribute, type_proto
 from ..graph.layers import captured, layers_of
@@ -32,8 +40,8 @@ class Lowered:
     sites: dict[str, Site | None] = field(default_factory=dict)  # node name -> (file, line)
     outputs: list[str] = field(default_factory=list)  # a value name for each of graph.outputs
     op_types: set[str] = field(default_factory=set)  # of its operators, bodies included
-    # (operator type, type of one that reads it); views and casts between them do not count
-    pairs: set[tuple[str, str]] = field(default_factory=set)
+    # of (operator type, type of one that reads it); views and casts between them do not count
+    pairs: Counter[tuple[str, str]] = field(default_factory=Counter)
     is_foldable: bool = True  # whether an operator reads constants alone
     is_merged: bool = False  # whether equal operators are one
 
@@ -89,8 +97,9 @@ class _Writer:
         self.types: list[ValueInfoProto] = []
         self.domains: set[str] = set()
         self.op_types: set[str] = set()
-        self.pairs: set[tuple[str, str]] = set()
+        self.pairs: Counter[tuple[str, str]] = Counter()
         self.origins: dict[str, tuple[str, ...]] = {}  # value name -> types in `pairs`
+        self.attributes: dict[int, list[AttributeProto]] = {}  # by kind of operator
         self.is_foldable = False
         self.merging = Merging(graph.sizes) if graph.prepared else None
         self.outputs = graph.outputs
@@ -173,19 +182,26 @@ class _Writer:
         for k, y in enumerate(node.outputs):
             if y not in self.names:
                 self._claim(y, f"{name}_out{k}" if k else f"{name}_out")
-        proto = NodeProto(name=name, op_type=node.op_type, domain=node.domain)
         inputs = node.inputs if self.merging is None else self.merging.inputs(node)
-        explicit = inputs[: len(inputs) - len(node.captures)]
-        proto.input.extend("" if x is None else self._value(x) for x in explicit)
-        while proto.input and not proto.input[-1]:
-            proto.input.pop()
-        proto.output.extend(self.names[y] for y in node.outputs)
-        self._note(proto, inputs)
-        proto.attribute.extend(attribute(k, v) for k, v in node.attributes.items())
-        proto.attribute.extend(
-            attribute(key, self._body(node, block, f"{name}_{key}"))
-            for key, block in node.blocks.items()
+        explicit = inputs[: len(inputs) - len(node.captures)] if node.blocks else inputs
+        names = ["" if x is None else self._value(x) for x in explicit]
+        while names and not names[-1]:
+            names.pop()
+        proto = NodeProto(
+            name=name,
+            op_type=node.op_type,
+            domain=node.domain,
+            input=names,
+            output=[self.names[y] for y in node.outputs],
         )
+        self._note(node, names, inputs)
+        if node.attributes:
+            if node.kind not in self.attributes:
+                own = [attribute(k, v) for k, v in node.attributes.items()]
+                self.attributes[node.kind] = own
+            proto.attribute.extend(self.attributes[node.kind])
+        for key, block in node.blocks.items():
+            proto.attribute.append(attribute(key, self._body(node, block, f"{name}_{key}")))
         if self.known is not None and node.site is not None:
             proto.doc_string = f"{PurePath(node.site[0]).name}:{node.site[1]}"
         self.nodes.append(proto)
@@ -193,16 +209,19 @@ class _Writer:
         if self.known is not None and not self.depth:
             self.types += [self._typed(y, self.names[y], self._known_size) for y in node.outputs]
 
-    def _note(self, proto, inputs):
+    def _note(self, node, names, inputs):
         """Note what ONNX Runtime's optimizers might find at an operator."""
-        before = [self.origins[name] for name in proto.input if name in self.origins]
-        op_type, origins = proto.op_type, (proto.op_type,)
+        op_type, origins = node.op_type, self.origins
+        before = [origins[name] for name in names if name in origins]
         for types in before:
-            self.pairs.update([(each, op_type) for each in types])
+            for each in types:
+                self.pairs[each, op_type] += 1
+        seen = (op_type,)
         if op_type in _SEEN_THROUGH and before:
-            origins = tuple({op_type, *before[0]})
-        self.origins.update(dict.fromkeys(proto.output, origins))
-        constants = all(x is None or x.value is not None for x in inputs)
+            seen = tuple({op_type, *before[0]})
+        for y in node.outputs:
+            origins[self.names[y]] = seen
+        constants = not before and all(x is None or x.value is not None for x in inputs)
         self.is_foldable = self.is_foldable or constants or op_type == "If"
 
     def _body(self, node, block, name):

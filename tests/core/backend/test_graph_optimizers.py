@@ -115,7 +115,8 @@ def test_the_optimized_program_is_the_same(build, training, tmp_path):
 
 
 def idle_of(*op_types, pairs=()):
-    return set(idle_optimizers(Lowered(onnx.ModelProto(), {}, op_types=set(op_types), pairs=pairs)))
+    program_of = Lowered(onnx.ModelProto(), {}, op_types=set(op_types), pairs=Counter(pairs))
+    return set(idle_optimizers(program_of))
 
 
 def test_a_fusion_runs_where_its_operators_are():
@@ -136,6 +137,14 @@ def test_pairs_of_operators_are_seen_through_views():
     program_of = lowered(lambda: ([x], row + b), False)
     assert ("MatMul", "Add") in program_of.pairs and ("Add", "MatMul") not in program_of.pairs
     assert "MatMulAddFusion" not in idle_optimizers(program_of)
+
+
+def test_few_matches_among_thousands_do_not_count():
+    program_of = Lowered(onnx.ModelProto(), {}, op_types={"MatMul", "Add"})
+    program_of.sites = dict.fromkeys(map(str, range(5000)))
+    for count, is_idle in ((4, True), (5, False)):
+        program_of.pairs["MatMul", "Add"] = count
+        assert ("MatMulAddFusion" in idle_optimizers(program_of)) is is_idle
 
 
 def test_constants_are_folded_where_an_operator_reads_nothing_else():
