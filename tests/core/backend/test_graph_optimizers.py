@@ -59,6 +59,16 @@ def transformer():
     return [x], pd.reduce_sum(y * (1.0 + pd.erf(y / 2**0.5)) * pd.sigmoid(y))
 
 
+def fusions():
+    """Patterns of several fusions at once, with what activates them."""
+    x = pd.Variable([None, 8])
+    y = pd.relu(pd.tanh(pd.fc(x, 8)) @ np.eye(8, dtype=np.float32)) @ np.ones((8, 8), np.float32)
+    parts = apply("Gather", y, np.array([0]), axis=1) * apply("Gather", y, np.array([1]), axis=1)
+    ahead = apply("Gather", y, apply("Range", *map(np.int64, (2, 5, 1))), axis=1)
+    weights = pd.softmax(pd.reshape(y, [-1, 2, 4]) + pd.reshape(x, [-1, 2, 4]) * parts)
+    return [x], pd.reduce_sum(pd.sigmoid(weights), [1, 2]) * pd.reduce_sum(ahead, [1])
+
+
 def lowered(build, training):
     feeds, cost = build()
     updates = pd.AdamOptimizer(0.1).minimize(cost).assignments if training else ()
@@ -86,6 +96,7 @@ def wired(graph):
 def test_the_names_are_those_of_the_runtime():
     model = lowered(perceptron, False).model.SerializeToString()
     names = {*_PATTERNS, *_PAIRS, "ConstantFolding", "CommonSubexpressionElimination"}
+    names |= {"GemmActivationFusion", "MatMulActivationFusion"}
     assert names <= names_that_run(model, [])
     assert names_that_run(model, sorted(names)).isdisjoint(names)
 
@@ -105,7 +116,7 @@ def optimized(program_of, without, path):
 
 
 @pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize("build", [perceptron, convolutions, transformer])
+@pytest.mark.parametrize("build", [perceptron, convolutions, transformer, fusions])
 def test_the_optimized_program_is_the_same(build, training, tmp_path):
     program_of = lowered(build, training)
     idle = idle_optimizers(program_of)
