@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 from typing import Any, Protocol
 
@@ -45,7 +46,7 @@ class Graph:
         """Feeds, then stored values, then the seed."""
         return (*self.feeds, *self.states, *([self.seed] if self.seed is not None else []))
 
-    @property
+    @cached_property
     def bytes(self) -> int:
         """The size of all values that the operators compute, with the sizes seen so far."""
         results = (y for node in ancestors(self.outputs) for y in node.outputs)

@@ -101,7 +101,7 @@ class ReferenceProgram:
 
     def __init__(self, graph: Graph, seam: Seam):
         self.parts = parts(graph, seam)
-        self.evaluators = [evaluator(part.model) for part in self.parts]
+        self.evaluators = [evaluator(part.lowered.model) for part in self.parts]
         self.fetched = len(graph.fetches)
         self.seam = range(len(seam))  # slots
 

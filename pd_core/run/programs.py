@@ -12,6 +12,7 @@ from ..backend.base import Backend, Graph, Seam
 from ..backend.passes.forms import NO_FORMS
 from ..graph.node import ancestors
 from ..graph.variable import Dim, Variable
+from .garbage import rare_collections
 from .structure import Structure
 
 
@@ -80,8 +81,9 @@ class ProgramCache:
         training: bool,
     ) -> Program:
         """Add the program of a structure: of fetches, updates and a seam, for feeds like these."""
-        graph, seam = build_graph(*targets, fed, training, backend, structure.constants)
-        program = Program(backend, graph, seam, structure)
+        with rare_collections():
+            graph, seam = build_graph(*targets, fed, training, backend, structure.constants)
+            program = Program(backend, graph, seam, structure)
         self.add(structure, program)
         return program
 
