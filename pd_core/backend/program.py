@@ -71,7 +71,7 @@ def build(
         updates=tuple((v, new) for (v, _), new in zip(updates, targets[count:], strict=True)),
         seed=context.seed if context.seed in used else None,
         draws=context.draws,
-        sizes=sizes,
+        sizes={d: n for v in slots.values() if v in used for d in v.dims if (n := sizes.get(d))},
         equal=tuple(dict.fromkeys([*equal, *_equal_sizes(targets)])),
     )
 
