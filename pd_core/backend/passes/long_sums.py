@@ -15,7 +15,7 @@ from onnx import TensorProto
 
 from ... import ops
 from ...graph.loop import loop_node
-from ...graph.node import Node, apply
+from ...graph.node import Node, apply, refined
 from ...graph.rewrite import close
 from ...graph.variable import Inputs, Variable, constant, fresh_dim
 from ...ops.math import quotient
@@ -31,7 +31,7 @@ _ROWS = 1 << 10  # rows whose sum is a product with ones, in 4 lanes
 _STEPS = 1 << 8  # numbers that are added one by one
 _BLOCK = 1 << 16  # numbers that are added in double precision at once
 _THIN = 16  # sums
-_SOFTMAX = 1 << 12
+_SOFTMAX = 1 << 15  # numbers along an axis, of which the kernel is much faster
 _LEAST = 32  # numbers whose sum takes their place in a stage
 
 
@@ -47,10 +47,9 @@ def long_sum(node: Node, inputs: Inputs, context: Context) -> Outputs:
     if not found or context.is_short([x.dims[a] for a in found], most):
         return None
     wide = x if x.dtype == np.float32 else ops.cast(x, np.float32)
-    y = ops.cast(_FORMULAS[node.op_type](wide, found, context), x.dtype)
-    if not node.attributes.get("keepdims", 1):
-        y = apply("Squeeze", y, np.array(found), known=node.outputs[0].dims)
-    return (y,)
+    keep = bool(node.attributes.get("keepdims", 1))
+    y = _FORMULAS[node.op_type](wide, found, context, keep)
+    return (refined(ops.cast(y, x.dtype), node.outputs[0].dims),)
 
 
 def long_cumulative_sum(node: Node, inputs: Inputs, context: Context) -> Outputs:
@@ -71,9 +70,7 @@ def long_softmax(node: Node, inputs: Inputs, context: Context) -> Outputs:
     (x,), axis = inputs, node.attributes.get("axis", -1) % max(inputs[0].rank, 1)
     if x.dtype != np.float32 or x.rank == 0 or 0 in x.dims:
         return None
-    size = context.size(x.dims[axis], 1)
-    if size is None or size <= _SOFTMAX:
-        context.is_short([x.dims[axis]], _SOFTMAX)
+    if context.is_short([x.dims[axis]], _SOFTMAX) or context.size(x.dims[axis]) is None:
         return None
     centred = x - apply("ReduceMax", x, np.array([axis]))
     powers = ops.exp(centred)
@@ -104,39 +101,41 @@ def _is_product(dims, axes):
     return axes[-1] == len(axes) - 1 and is_matrix
 
 
-def _mean(x, axes, context):
-    total, dims = _sum(x, axes, context), [x.dims[a] for a in axes]
+def _mean(x, axes, context, keep):
+    total, dims = _sum(x, axes, context, keep), [x.dims[a] for a in axes]
     known = prod(d for d in dims if isinstance(d, int))
     unknown = [a for a in axes if not isinstance(x.dims[a], int)]
     total = total if known == 1 else total * (1.0 / known)
     if not unknown:
         return total
-    return total / ops.cast(product_of_sizes(x, unknown), np.float32)
+    count = product_of_sizes(x, unknown)
+    return total / ops.cast(count if total.rank else ops.squeeze(count, 0), np.float32)
 
 
-def _log_sum_exp(x, axes, context):
+def _log_sum_exp(x, axes, context, keep):
     """Around the maximum, or 0 where that is not finite."""
     top = apply("ReduceMax", x, np.array(axes))
     top = ops.where(abs(top) < np.inf, top, 0.0)
-    return ops.log(_sum(ops.exp(x - top), axes, context)) + top
+    total = _sum(ops.exp(x - top), axes, context, keep)
+    return ops.log(total) + (top if keep else ops.squeeze(top, axes))
 
 
-_FORMULAS: dict[str, Callable[[Variable, list[int], Context], Variable]] = {
-    "ReduceSum": lambda x, axes, context: _sum(x, axes, context),
+_FORMULAS: dict[str, Callable[[Variable, list[int], Context, bool], Variable]] = {
+    "ReduceSum": lambda x, *how: _sum(x, *how),
     "ReduceMean": _mean,
-    "ReduceL1": lambda x, axes, context: _sum(abs(x), axes, context),
-    "ReduceL2": lambda x, axes, context: ops.sqrt(_sum(x * x, axes, context)),
-    "ReduceSumSquare": lambda x, axes, context: _sum(x * x, axes, context),
-    "ReduceLogSum": lambda x, axes, context: ops.log(_sum(x, axes, context)),
+    "ReduceL1": lambda x, *how: _sum(abs(x), *how),
+    "ReduceL2": lambda x, *how: ops.sqrt(_sum(x * x, *how)),
+    "ReduceSumSquare": lambda x, *how: _sum(x * x, *how),
+    "ReduceLogSum": lambda x, *how: ops.log(_sum(x, *how)),
     "ReduceLogSumExp": _log_sum_exp,
 }
 
 
-def _sum(x: Variable, axes: list[int], context: Context) -> Variable:
-    """Sum over axes, which stay with size 1: the last ones first, if they are contiguous.
+def _sum(x: Variable, axes: list[int], context: Context, keep: bool = True) -> Variable:
+    """Sum over axes, which stay with size 1 if they are kept.
 
-    Of others the first ones come first, where a product reads long rows. What is left is little
-    after a stage, and is added in double precision.
+    The last ones come first, if they are contiguous. Of others the first ones do, where a product
+    reads long rows. What is left is little after a stage, and is added in double precision.
     """
     ones = [a for a, d in enumerate(x.dims) if d == 1]
     places = [a for a in range(x.rank) if a not in ones]
@@ -150,7 +149,8 @@ def _sum(x: Variable, axes: list[int], context: Context) -> Variable:
         added *= prod(context.size(y.dims[k], 1) or 1 for k in group)
         y = _stage(y, group, context)
         left = [k - len(group) if k > group[-1] else k for k in left if k not in group]
-    gone = sorted({*ones, *axes})
+    there = [a for a in range(x.rank) if keep or a not in axes]
+    gone = [k for k, a in enumerate(there) if a in ones or a in axes]
     return apply("Unsqueeze", y, np.array(gone)) if gone else y
 
 
