@@ -18,7 +18,7 @@ from tests.core.backend import long_sums
 from .plan import Plan, Row
 
 FEW, MANY = 1 << 20, 1 << 24
-QUICK, FULL = 60, 1  # one trial in so many
+QUICK, FULL = 60, 5  # one trial in so many
 SUBJECTS = {
     "reductions": long_sums.reductions,
     "normalizations": long_sums.others,

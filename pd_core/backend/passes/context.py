@@ -11,7 +11,7 @@ import numpy as np
 from ... import ops
 from ...graph.node import Node, ancestors
 from ...graph.rewrite import is_output_of, rewrite
-from ...graph.variable import Dim, Inputs, MaybeNone, Variable, static
+from ...graph.variable import Dim, Inputs, MaybeNone, Variable
 from ..base import Length
 
 
@@ -71,8 +71,8 @@ class Context:
 
         Where it is a hint, the program is compiled anew for feeds for which it does not hold.
         """
-        sizes = [self.size(d) for d in dims]
-        if any(n is None for n in sizes) or prod(static(sizes)) > most:
+        sizes = [n for d in dims if (n := self.size(d)) is not None]
+        if len(sizes) < len(dims) or prod(sizes) > most:
             return False
         unknown = tuple(d for d in dims if isinstance(d, str))
         if unknown:

@@ -239,8 +239,8 @@ def _in_blocks(x: Variable, axis: int, context: Context) -> Variable:
     A block is copied into what a cache holds, and the last one may be shorter. Where there are few
     sums, its numbers are in double precision too.
     """
-    others = [context.size(d) for a, d in enumerate(x.dims) if a != axis]
-    few = max(1, prod(others)) if None not in others else _BLOCK
+    others = [n for a, d in enumerate(x.dims) if a != axis and (n := context.size(d)) is not None]
+    few = max(1, prod(others)) if len(others) == x.rank - 1 else _BLOCK
     is_thin = few <= _THIN
     block = _BLOCK // few if is_thin else _most("ReduceSum", x.dims, [axis]) // 2
     size = ops.size_of(x, axis)
