@@ -1,8 +1,9 @@
-"""Normalization and pooling over many numbers, whose kernels add them one by one, as formulas.
+"""Normalization, pooling and more over many numbers, which kernels add one by one, as formulas.
 
 Their means are taken in stages then, see `long_sums`.
 """
 
+from collections import Counter
 from math import prod
 
 import numpy as np
@@ -11,6 +12,7 @@ from ... import ops
 from ...graph.node import Node, apply
 from ...graph.variable import Inputs, Variable
 from .context import Context, Outputs
+from .letters import axes_of_letters, terms_of
 
 _ROW = 1 << 12  # numbers over which a normalization's kernel takes means
 _WINDOW = 1 << 9  # numbers that pooling adds one by one
@@ -86,6 +88,14 @@ def global_average_pool(node: Node, inputs: Inputs, context: Context) -> Outputs
     return _like(node, [_mean(x, range(2, x.rank))])
 
 
+def global_lp_pool(node: Node, inputs: Inputs, context: Context) -> Outputs:
+    """Take the 1-norms or 2-norms of large images as a reduction."""
+    (x,), p = inputs, node.attributes.get("p", 2)
+    if p not in (1, 2) or not _is_long(x, x.dims[2:], context):
+        return None
+    return _like(node, [apply(f"ReduceL{p}", x, np.arange(2, x.rank))])
+
+
 def average_pool(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Average large windows along one axis after the other, or as a reduction if there is one.
 
@@ -104,6 +114,44 @@ def average_pool(node: Node, inputs: Inputs, context: Context) -> Outputs:
     for k in long:
         x = apply("AveragePool", x, **_along(a, k, len(window), is_first=k == long[0]))
     return _like(node, [x])
+
+
+def einsum(node: Node, inputs: Inputs, context: Context) -> Outputs:
+    """Sum over the letters of one operand alone as reductions, if they are long.
+
+    Operands of the same letters are one, their product.
+    """
+    found, result = terms_of(node.attributes["equation"])
+    operands = list(inputs)
+    if len(found) == 2 and found[0] == found[1] and operands[0].dims == operands[1].dims:
+        found, operands = found[:1], [operands[0] * operands[1]]
+    count = Counter(letter for letters in found for letter in letters)
+    terms, is_changed = [], False
+    for x, letters in zip(operands, found, strict=True):
+        alone = [k for k in letters if count[k] == 1 and k not in result]
+        places = axes_of_letters(letters, x.rank)
+        axes = [a for k, its in zip(letters, places, strict=True) if k in alone for a in its]
+        if axes and _is_long(x, [x.dims[a] for a in axes], context):
+            x = apply("ReduceSum", x, np.array(axes), keepdims=0)
+            letters, is_changed = [k for k in letters if k not in alone], True
+        terms.append((x, "".join(letters)))
+    if not is_changed:
+        return None
+    equation = f"{','.join(letters for _, letters in terms)}->{''.join(result)}"
+    return _like(node, [apply("Einsum", *(x for x, _ in terms), equation=equation)])
+
+
+def classification_loss(node: Node, inputs: Inputs, context: Context) -> Outputs:
+    """Sum the losses of many samples as a reduction."""
+    attributes = dict(node.attributes)
+    kind, labels = attributes.pop("reduction", "mean"), inputs[1]
+    is_weighted = len(inputs) > 2 or "ignore_index" in attributes
+    if kind == "none" or (kind == "mean" and is_weighted) or len(node.outputs) > 1:
+        return None
+    if not _is_long(inputs[0], labels.dims, context):
+        return None
+    losses = apply(node.op_type, *inputs, reduction="none", **attributes)
+    return _like(node, [apply(f"Reduce{kind.capitalize()}", losses, keepdims=0)])
 
 
 def _along(attributes, axis, count, is_first):
@@ -151,11 +199,14 @@ def _like(node, results):
 
 LONG_MEANS = {
     "AveragePool": average_pool,
+    "Einsum": einsum,
     "GlobalAveragePool": global_average_pool,
+    "GlobalLpPool": global_lp_pool,
     "GroupNormalization": group_normalization,
     "InstanceNormalization": instance_normalization,
     "LayerNormalization": layer_normalization,
     "LpNormalization": lp_normalization,
+    **dict.fromkeys(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), classification_loss),
     "MeanVarianceNormalization": mean_variance_normalization,
     "RMSNormalization": rms_normalization,
 }

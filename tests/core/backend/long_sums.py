@@ -183,6 +183,47 @@ def others(n: int) -> Iterator[Case]:
             lambda a: a.mean(spatial, keepdims=True),
         ),
     ]
+    for letters, shape, axes in (
+        ("i->", (n,), (0,)),
+        ("ij->j", (n // 64, 64), (0,)),
+        ("ij->i", (64, n // 64), (1,)),
+    ):
+        found.append(
+            (
+                f"einsum {letters}",
+                shape,
+                lambda x, e=letters: pd.einsum(e, x),
+                lambda a, axes=axes: a.sum(axes),
+            )
+        )
+        pair = letters.replace("-", f",{letters[: len(shape)]}-")
+        found.append(
+            (
+                f"einsum {pair}",
+                shape,
+                lambda x, e=pair: pd.einsum(e, x, x),
+                lambda a, axes=axes: np.square(a).sum(axes),
+            )
+        )
+    for p in (1, 2):
+        found.append(
+            (
+                f"global pooling by {p}-norms",
+                image,
+                lambda x, p=p: apply("GlobalLpPool", x, p=p),
+                lambda a, p=p: (a**p).sum(spatial, keepdims=True) ** (1.0 / p),
+            )
+        )
+    samples, labels = (n // 4, 4), np.arange(n // 4) % 4
+    for kind, formula in (("mean", np.mean), ("sum", np.sum)):
+        found.append(
+            (
+                f"loss, {kind}",
+                samples,
+                lambda x, k=kind: apply("SoftmaxCrossEntropyLoss", x, labels, reduction=k),
+                lambda a, f=formula: f(np.log(np.exp(a).sum(1)) - a[np.arange(len(a)), labels]),
+            )
+        )
     for exclusive in (0, 1):
         for reverse in (0, 1):
             found.append(
