@@ -269,6 +269,7 @@ class OrtProgram:
         self.fetched = len(graph.fetches)
         self.seam = range(len(seam))  # slots
         self.sites = [list(part.sites.items()) for part in self.parts]
+        self.lengths = list(dict.fromkeys(each for part in self.parts for each in part.lengths))
         plan = graph.bytes < _LARGE
         for number, part in enumerate(self.parts):
             try:

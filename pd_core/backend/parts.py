@@ -40,7 +40,8 @@ class Part:
             states=tuple(v for v in whole.states if v in read),
             seed=seed,
         )
-        lowered = lower(graph if prepare is None else prepare(graph))
+        graph = graph if prepare is None else prepare(graph)
+        self.lengths, lowered = graph.lengths, lower(graph)
         self.lowered, self.sites = lowered, lowered.sites
         name, outputs = lowered.names, iter(lowered.outputs)
         self.feeds = [(k, name[v]) for k, v in enumerate(whole.feeds) if v in read]

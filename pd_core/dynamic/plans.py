@@ -73,6 +73,8 @@ class Plans:
         if session.check_numerics or is_checking():
             self._check(session, trace, make)
         plan = self._plan(name, trace, make)
+        if not plan.covers(trace):
+            plan = self._plan(name, trace, make, anew=True)
         if before is not None:
             before()
         try:
@@ -85,7 +87,8 @@ class Plans:
                 failed = explained(failed, trace.order, _values_at_hand)
             raise failed from error.__cause__
 
-    def _plan(self, name, trace, make):
+    def _plan(self, name, trace, make, anew=False):
+        """The plan of a name for a trace; another one in its place if it is made `anew`."""
         structure = self._structures.get(trace.key)
         if structure is None:
             structure = self._structures[trace.key] = next(_numbers)
@@ -93,7 +96,7 @@ class Plans:
         profile = current_profile()
         plans = self._plans if profile is None else profile.plans_of(self)
         plan = plans.get(key)
-        if plan is None:
+        if plan is None or (anew and type(plan) is not BySizes):
             trace.check()
             targets, leaves = self._targets(trace, make)
             if leaves is not None:
@@ -104,7 +107,7 @@ class Plans:
         if type(plan) is BySizes:
             key = (*key, numbers_of(trace))
             plan = plans.get(key)
-            if plan is None:
+            if plan is None or anew:
                 return self._add(plans, key, trace, *self._numbered(trace, make))
             plans.move_to_end(key)
         return plan

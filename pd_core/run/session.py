@@ -19,7 +19,7 @@ from ..graph.initializers import Initializer
 from ..graph.names import clear_names, fresh_names
 from ..graph.update import Update
 from ..graph.variable import Variable
-from .calls import Call, call_key
+from .calls import Call, Outgrown, call_key
 from .chunks import run_steps
 from .draws import draw_rows, initial_value
 from .exchange import Exchange, Gradients, draw_seed, local_update, shared_exchange
@@ -103,8 +103,8 @@ class Session:
             if call is not None and call.fits():
                 try:
                     return restructure(targets, iter(self.repeat(call, feeds or {})))
-                except BackendError:
-                    call = None  # the line that built the operator is known below
+                except (BackendError, Outgrown):
+                    call = None  # below, lines of operators are known, and other programs made
             return self._eval(targets, flat, feeds, training, key, call)
 
     @concise
@@ -189,7 +189,7 @@ class Session:
         profile = current_profile()
         steps = self._steps if profile is None else profile.steps_of(self)
         step = steps.get(key)
-        if step is None or step.is_outdated:
+        if step is None or step.is_outdated or not step.covers(fed):
             recorded = recorded_values(fetches, updates, fed)
             programs = None if profile is None else profile.programs(updates)
             step = Step(self.backend, fetches, updates, fed, training, seam, recorded, programs)

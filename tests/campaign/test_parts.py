@@ -7,11 +7,13 @@ import signal
 import threading
 import time
 
+import numpy as np
 import pytest
 
 import pd_core as pd
+from tests.core.backend.long_sums import Case
 
-from . import places, properties, signals, sizes, soak
+from . import places, properties, signals, sizes, soak, sums
 from .__main__ import PARTS, main
 from .plan import Plan
 
@@ -115,6 +117,15 @@ def test_sizes_that_are_tried():
     names = [trial.name for trial in itertools.islice(sizes.trials(), 4000)]
     assert {"test_add, 3 to 0", "test_add, input 1, axis 2 to 6"} < set(names)
     assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize(("loss", "outcome"), [(0.0, "right"), (1e-4, "failed")])
+def test_sums_that_drift(loss, outcome, monkeypatch):
+    def planted(n):
+        yield Case("mean", (n,), [n], lambda x: pd.reduce_mean(x) * (1.0 - loss), np.mean)
+
+    monkeypatch.setitem(sums.SUBJECTS, "planted", planted)
+    assert sums.tried("planted", Plan(quick=True)).outcomes == {outcome: 1}
 
 
 def test_a_failure_under_signals(monkeypatch):

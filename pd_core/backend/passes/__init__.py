@@ -27,6 +27,8 @@ from .empty import (
 )
 from .gelu import gelu_by_cdf, normal_cdf, normal_pdf
 from .integers import INTEGERS, whole_numbers
+from .long_means import LONG_MEANS
+from .long_sums import REDUCTIONS, long_cumulative_sum, long_softmax, long_sum
 from .loops import lighten_loops
 from .loss import (
     LOGARITHMS,
@@ -133,6 +135,14 @@ CPU = (
     each_node({"Sub": momentum_gemm}),
     each_node({"ScatterElements": add_rows_in_blocks}),
     each_node({"Gather": gather_numbers}),
+    each_node(LONG_MEANS),
+    each_node(
+        {
+            **dict.fromkeys(REDUCTIONS, long_sum),
+            **dict.fromkeys(("LogSoftmax", "Softmax"), long_softmax),
+            "CumSum": long_cumulative_sum,
+        }
+    ),
     each_node(dict.fromkeys(("ReduceMean", "ReduceSum"), sum_rows)),
     each_node(dict.fromkeys(("Add", "Sub"), scaled_sum)),
     each_node(dict.fromkeys(("Conv", "Relu"), blocked_kernels), frozenset({"Conv"})),

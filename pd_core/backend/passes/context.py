@@ -12,6 +12,7 @@ from ... import ops
 from ...graph.node import Node, ancestors
 from ...graph.rewrite import is_output_of, rewrite
 from ...graph.variable import Dim, Inputs, MaybeNone, Variable
+from ..base import Length
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,8 +25,8 @@ class Context:
     draws random numbers: a row (session seed, step) for each of the keys `draws`, which may follow
     in a third column. `block` is the number of
     channels in a block of the CPU's convolution kernels, 0 if it has none. `contributed` are the
-    operators outside ONNX that the runtime has. `cache` keeps what a rule has built in this walk
-    and may use again.
+    operators outside ONNX that the runtime has. `lengths` are what rules have taken for short, see
+    `is_short`. `cache` keeps what a rule has built in this walk and may use again.
     """
 
     targets: tuple[Variable, ...] = ()
@@ -35,6 +36,7 @@ class Context:
     draws: tuple[int, ...] = ()
     block: int = 0
     contributed: frozenset[str] = frozenset()
+    lengths: list[Length] = field(default_factory=list)
     cache: dict = field(default_factory=dict, init=False, repr=False)
 
     def before(self, targets: Sequence[Variable]) -> "Context":
@@ -82,6 +84,19 @@ class Context:
         if len(sizes) == x.rank:
             return prod(sizes)
         return self.elements(x.node.inputs[0]) if is_output_of(x, "Reshape") else None
+
+    def is_short(self, dims: Sequence[Dim], most: int) -> bool:
+        """Return whether axes have so many elements at most, by their sizes or the hints.
+
+        Where it is a hint, the program is compiled anew for feeds for which it does not hold.
+        """
+        sizes = [n for d in dims if (n := self.size(d)) is not None]
+        if len(sizes) < len(dims) or prod(sizes) > most:
+            return False
+        unknown = tuple(d for d in dims if isinstance(d, str))
+        if unknown:
+            self.lengths.append((prod(d for d in dims if isinstance(d, int)), unknown, most))
+        return True
 
     def cached(self, key: Hashable, make: Callable[[], Variable]) -> Variable:
         """Return what `make` has returned for this key in this walk; call it the first time."""
