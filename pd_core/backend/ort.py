@@ -23,7 +23,7 @@ from .graph_optimizers import unwanted_optimizers
 from .mismatches import in_words
 from .over_ranks import sum_over_ranks
 from .parts import parts
-from .passes import CPU, CPU_KERNELS, CUDA, blocked, portable, scaled_sums
+from .passes import CPU, CPU_GRADIENTS, CPU_KERNELS, CUDA, blocked, portable, scaled_sums
 from .passes.context import Context, Pass, each_node
 from .passes.device import for_device
 from .passes.forms import NO_FORMS, kernels
@@ -133,9 +133,8 @@ class OrtBackend:
             exact_convolutions = os.environ.get("PD_EXACT_CONVOLUTIONS", "0") not in ("", "0")
         found = find_device(device)
         self.device, self.memory = found.name, found.memory
-        self.layouts: tuple[Pass, ...] = (
-            CPU_KERNELS if exact_convolutions else (*CPU_KERNELS, positions)
-        )
+        chosen: tuple[Pass, ...] = () if exact_convolutions else (positions,)
+        self.layouts: tuple[Pass, ...] = (*CPU_KERNELS, *chosen, *CPU_GRADIENTS)
         if self.device != "cpu":
             self.layouts = (_portable_forms,) if self.device.startswith("webgpu") else ()
         self.kernels = kernels() if self.device == "cpu" else NO_FORMS

@@ -87,7 +87,7 @@ def _sum(sequences, x):
 def _index_of_max(sequences, x):
     """Return the index of the row that holds the first maximum, as a number of x's dtype."""
     x = pd.stop_gradient(x)
-    is_max = pd.equal(x, sequences.repeat(sequences.max(x)))
+    is_max = pd.logical_or(pd.equal(x, sequences.repeat(sequences.max(x))), pd.is_nan(x))
     # the first index is the one with the most rows from it to the end of the batch
     rows_left = pd.unsqueeze(pd.cast(sequences.total - sequences.numbers, x.dtype), 1)
     most = sequences.max(pd.where(is_max, rows_left, float("-inf")))

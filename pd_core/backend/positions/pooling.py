@@ -7,6 +7,7 @@ import numpy as np
 
 from ...graph.node import Node, apply
 from ...graph.variable import Inputs, Variable, constant, static
+from ..passes.nan import if_nan
 from ..passes.relu import masked
 from .direct import Geometry, cells_of, sources_of
 from .image import ABSENT, Image, Rows, tiled
@@ -66,18 +67,24 @@ class Pooling:
         return Image(total * constant(1 / count, np.float32), order)
 
     def _max_grad(self, x, y, dy, g, all_ties):
-        """dy at the largest element of each window: the first of equal ones, or all of them."""
+        """dy at the largest element of each window: the first of equal ones, or all of them.
+
+        The last NaN of a window is its largest, or all of them are.
+        """
         order = tiled(g.sizes)
-        y, dy = self.rows.ordered(y, order), self.rows.ordered(dy, order)
-        parts, left = [], dy.rows
+        y, dy = self.rows.ordered(y, order).rows, self.rows.ordered(dy, order).rows
         cells = self._cells(x, g)
-        for cell in cells:
-            part = masked(apply("Equal", cell, y.rows, known=cell.dims), left)
-            parts.append(part)
-            if not all_ties:
-                left = left - part
-        dims = (len(cells) * order.size, *dy.rows.dims[1:])
-        rows = apply("Concat", *parts, axis=0, known=dims)
+        dims = (len(cells) * order.size, *dy.dims[1:])
+
+        def spread(is_nan: bool) -> list[Variable]:
+            parts, left = _shares([apply("Equal", c, y, known=c.dims) for c in cells], dy, all_ties)
+            if is_nan:  # of which none is equal to y
+                last = [apply("IsNaN", c) for c in reversed(cells)]
+                more, _ = _shares(last, left, all_ties)
+                parts = [a + b for a, b in zip(parts, reversed(more), strict=True)]
+            return [apply("Concat", *parts, axis=0, known=dims)]
+
+        rows = if_nan(y, lambda: spread(True), lambda: spread(False))[0]
         return self._summed(rows, order, x.sizes, g, by_cell=True)
 
     def _mean_grad(self, dy, image: Sequence[int], g):
@@ -106,6 +113,15 @@ class Pooling:
         """The rows of each cell of the windows, in the order of the result."""
         index = cells_of(x.order, g).T
         return [self.rows.take(x.rows, i, absent=_LOWEST) for i in index]
+
+
+def _shares(winners, dy, all_ties):
+    """dy where each mask holds, and what is left; unless `all_ties` only the first mask gets it."""
+    parts = []
+    for mask in winners:
+        parts.append(masked(mask, dy))
+        dy = dy if all_ties else dy - parts[-1]
+    return parts, dy
 
 
 def _geometry_of(node, image, result):

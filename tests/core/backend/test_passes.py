@@ -351,7 +351,11 @@ def pairs(options):
 
 def masked_sizes(gradient):
     """Channels and sizes of what the masks of relu are computed from."""
-    return {n.inputs[0].shape[1:] for n in pd.subgraph(gradient) if n.op_type == "Greater"}
+    return {
+        n.inputs[0].shape[1:]
+        for n in pd.subgraph(gradient)
+        if n.op_type == "Cast" and n.outputs[0].dtype == np.bool_
+    }
 
 
 def test_exchange_is_of_one_image_only():
