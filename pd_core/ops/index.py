@@ -72,8 +72,8 @@ def scatter_add(x: Operand, index: Operand, values: Operand, axis: int = 0) -> V
     """Copy x and add values[i, j] at [index[i, j], j] (for axis 0); duplicates accumulate."""
     # ScatterElements, whose CPU kernel is sequential: ScatterND(add) races on duplicates
     x = constant(x)
-    to = {"axis": axis_of(x, axis), "reduction": "add"}
-    return apply("ScatterElements", x, _index(index), values, **to)
+    at = _index(index)
+    return apply("ScatterElements", x, at, values, axis=axis_of(x, axis), reduction="add")
 
 
 @op
@@ -86,8 +86,8 @@ def scatter(
     instead; equal extremes share the gradient evenly.
     """
     x = constant(x)
-    to = {"axis": axis_of(x, axis), "reduction": reduction}
-    return apply("ScatterElements", x, _index(index), values, **to)
+    at = _index(index)
+    return apply("ScatterElements", x, at, values, axis=axis_of(x, axis), reduction=reduction)
 
 
 @op

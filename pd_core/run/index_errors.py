@@ -59,7 +59,8 @@ def explained(error: BackendError, nodes: Iterable[Node], compute: Compute) -> B
 
 def _by_kernel(error):
     """An OutOfRange with what the kernel says; the error itself if that is not known."""
-    said = error.text[_OUTSIDE.search(error.text).start() :]
+    words = _OUTSIDE.search(error.text)
+    said = error.text[words.start() :] if words else ""
     number, fits = _NUMBER.search(said), _RANGE.search(said)
     if number is None:
         return error
