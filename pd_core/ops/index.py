@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ..graph.checks import axis_of
-from ..graph.errors import DTypeError
+from ..graph.errors import DTypeError, ShapeError
 from ..graph.node import apply
 from ..graph.op import op
 from ..graph.recording import recorder
@@ -114,5 +114,7 @@ def one_hot(index: Operand, size: int | Variable, dtype: DTypeLike = "float32") 
     index = constant(index)
     if index.dtype.kind not in "iu":
         raise DTypeError(f"an index is an integer, not {describe(index)}")
+    if isinstance(size, (int, np.integer)) and size < 0:
+        raise ShapeError(f"a size is not negative, {size}")
     index = unsqueeze(cast(index, np.int64), -1)
     return cast(equal(index, arange(size)), dtype)
