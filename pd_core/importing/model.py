@@ -10,6 +10,7 @@ from ..graph.errors import DamagedModel, DTypeError, ModelError, ShapeError
 from ..graph.names import remember_sizes
 from ..graph.variable import Operand, Variable, constant, describe, format_dims
 from .loading import (
+    check_functions,
     check_names,
     declared,
     hoisted,
@@ -72,6 +73,7 @@ class ImportedModel:
         fold_limit: int,
     ):
         check_names(model.graph)
+        check_functions(model.functions)
         model = hoisted(model)
         self.model, self.folder = model, folder
         self.graph, self.origin = model.graph, origin

@@ -89,7 +89,7 @@ def embedding(
     An id outside 0 … words - 1 is an OutOfRange error on a CPU.
     """
     x = constant(x)
-    if x.dtype.kind != "i":
+    if x.dtype.kind not in "iu":
         raise DTypeError(f"takes integer ids, not {x!r}")
     if not isinstance(size, Sequence) or len(size) != 2 or min(size) < 1:
         raise ShapeError(f"embedding: size is (words, width), both positive, not {size!r}")
