@@ -180,7 +180,7 @@ _visible, _outputs = _slots["visible"].__set__, _slots["outputs"].__set__
 
 
 def _output_names(op_type, scope, count):
-    name = names().next(op_type.lower() + "_", scope)
+    name = names().next_of_node(op_type.lower() + "_", scope)
     return [name, *(f"{name}:{k}" for k in range(1, count))]
 
 

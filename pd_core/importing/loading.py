@@ -38,7 +38,10 @@ def reported(origin: str) -> Iterator[None]:
     """Name the file in errors, and turn any error of reading malformed data into DamagedModel."""
     try:
         yield
-    except (DTypeError, ShapeError, NameConflict):
+    except NameConflict as error:
+        error.hint = f"import {origin} inside of `with pd.namespace(...)` for other names"
+        raise
+    except (DTypeError, ShapeError):
         raise
     except ModelError as error:
         raise type(error)(f"{origin}: {error}") from error.__cause__

@@ -9,6 +9,7 @@ from onnx import ModelProto
 from ..graph.errors import DamagedModel, DTypeError, ModelError, ShapeError
 from ..graph.names import remember_sizes
 from ..graph.variable import Operand, Variable, constant, describe, format_dims
+from ..graph.whole import Whole
 from .loading import (
     check_functions,
     check_names,
@@ -46,7 +47,7 @@ def import_onnx(
     ModelError for anything else in the file, DamagedFile for what contradicts itself or ONNX.
     """
     proto, folder, origin = loaded(model)
-    with reported(origin):
+    with reported(origin), Whole():
         return ImportedModel(proto, folder, origin, trainable, training, frozen, fold_limit)
 
 

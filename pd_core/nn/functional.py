@@ -12,6 +12,7 @@ from ..graph.errors import DTypeError, ShapeError
 from ..graph.initializers import Constant
 from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant, static
+from ..graph.whole import whole
 from ..ops.index import within
 from .functional_attention import multi_head_attention as multi_head_attention
 from .functional_conv import conv1d as conv1d
@@ -32,6 +33,7 @@ from .parameter import Activation, Bias, Parameter, activation, layer_name, para
 
 
 @op
+@whole
 def fc(
     x: Operand, size: int, act: Activation = None, W: Parameter = None, B: Bias = None
 ) -> Variable:
@@ -49,6 +51,7 @@ def fc(
 
 
 @op
+@whole
 def softmax(
     x: Operand, size: int | None = None, axis: int = -1, W: Parameter = None, B: Bias = None
 ) -> Variable:
@@ -62,6 +65,7 @@ def softmax(
 
 
 @op
+@whole
 def prelu(x: Operand, per_channel: bool = False, W: Parameter = None) -> Variable:
     """Parametric ReLU layer, see `pd.prelu`: one slope, or one for each channel of [N, C, ...].
 
@@ -76,6 +80,7 @@ def prelu(x: Operand, per_channel: bool = False, W: Parameter = None) -> Variabl
 
 
 @op
+@whole
 def embedding(
     x: Operand,
     size: tuple[int, int],

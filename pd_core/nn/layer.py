@@ -1,10 +1,10 @@
 """Layer: an object that owns parameters and other layers, and is called like a function."""
 
-import copy
+import gc
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, NoReturn, ParamSpec, Protocol, Self, SupportsIndex, TypeVar, cast
+from typing import Any, NoReturn, Self, SupportsIndex, cast
 from weakref import ref
 
 import numpy as np
@@ -12,38 +12,31 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from ..graph.errors import NameConflict, ShapeError
 from ..graph.handlers import check_takes
-from ..graph.initializers import Initializer, Value, initializer, initializers
-from ..graph.names import close_prefix, current_namespace, open_prefix
+from ..graph.initializers import Initializer, Value
+from ..graph.misfits import Misfits
+from ..graph.names import close_prefix, current_namespace, names, open_prefix
 from ..graph.nested import mapped
 from ..graph.recording import not_recording, recorder
 from ..graph.site import user_site
 from ..graph.variable import Shape, Variable, as_dim
+from ..graph.whole import on_failure, whole
 from ..ops.mode import in_mode
 from ..run.session import default_session
-from .hooks import HookHandle
-from .parameter import Owned, Parameter, free_name, parameter
-
-PreHook = Callable[["Layer", tuple], Any]  # (layer, inputs) -> inputs, or None to keep them
-Hook = Callable[["Layer", tuple, Any], Any]  # (layer, inputs, output) -> output, or None
-
-P = ParamSpec("P")
-R = TypeVar("R")
-_Output = TypeVar("_Output", covariant=True)
+from .copying import copied
+from .held import Part, held, is_stored, may_hold
+from .hooks import Called, Hook, HookHandle, P, PreHook, R
+from .loading import Prefix, callers, check_filled, check_shape, load
+from .parameter import Owned, Parameter, free_name, initial, parameter
 
 
-class _Callable(Protocol[P, _Output]):
-    """A layer to type checkers: calls have the types of its `forward`."""
-
-    @property
-    def forward(self) -> Callable[P, _Output]: ...
-
-
-class Layer:
+class Layer(Part):
     """A part of a network: parameters, buffers and the layers below it, and a `forward`.
 
     A subclass assigns its layers to attributes in `__init__`, after `super().__init__()`, and
     computes in `forward`. Persistent Variables that are assigned become parameters; those of
-    integers, and those in the place of a buffer, buffers. A layer creates its own parameters by
+    integers, and those in the place of a buffer, buffers. An attribute may be a list, a tuple or a
+    dict of layers and Variables, nested too, which may change at any time: `blocks[0]` has the name
+    `blocks.0`. A layer creates its own parameters by
     `parameter` and `buffer` in its first call, when the sizes of its inputs are known; until then
     `parameters()` does not list them.
 
@@ -52,11 +45,16 @@ class Layer:
     other and has no name gets an automatic one, `fc_0`, when its name is first needed. A name
     that was needed once does not change any more.
 
+    A call that fails takes back what it has built, and the names of it.
+
     `training` is the mode of what a call builds, see `train` and `eval`.
     """
 
     training: bool
     _is_ours = True  # whether the class is defined here rather than by a user
+    _only_holds = False  # whether it has no parameters of its own, whatever it is called with
+    _is_called = False  # and returned, so that its own parameters are built
+    _is_strict = False  # whether its parameters have to be those that were loaded before
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -68,6 +66,9 @@ class Layer:
         self._layers: dict[str, Layer] = {}
         self._variables: dict[str, Variable] = {}
         self._buffers: set[str] = set()
+        self._held: set[str] = set()  # attributes that are lists, tuples and dicts
+        self._names: dict[str, ref[Layer]] = {}  # of layers that are or were below it
+        self._lacking: list[str] = []  # parameters that were built without a loaded value
         self._loaded: dict[str, np.ndarray] = {}  # values of what is not built yet
         self._pre_hooks: dict[HookHandle, PreHook] = {}
         self._hooks: dict[HookHandle, Hook] = {}
@@ -85,12 +86,13 @@ class Layer:
         """Compute the output; a subclass defines it."""
         raise NotImplementedError(f"{type(self).__name__} does not define forward()")
 
-    def __call__(self: _Callable[P, R], *inputs: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self: Called[P, R], *inputs: P.args, **kwargs: P.kwargs) -> R:
         """Return `forward` of the inputs, built in this layer's mode and under its name."""
         layer = cast(Layer, self)
         hooked = layer._pre_hooks or layer._hooks
         return layer._call(layer._hooked_forward if hooked else layer.forward, inputs, kwargs)
 
+    @whole
     def _call(self, function, inputs, kwargs):
         """Call a function in this layer's mode and under its name."""
         prefix = self._prefix or self._fix_prefix()
@@ -104,11 +106,25 @@ class Layer:
         open_prefix(prefix)
         try:
             with in_mode(self.training):
-                return function(*inputs, **kwargs)
+                output = function(*inputs, **kwargs)
+                if not self._is_called or self._is_strict:
+                    self._note_call()
+                return output
         finally:
             close_prefix()
             if recording is not None:
                 recording.line = outer
+
+    def _note_call(self):
+        if not self._is_called:
+            vars(self)["_is_called"] = True
+            on_failure(vars(self).pop, "_is_called")
+        if self._is_strict:
+            check_filled(self)
+
+    def _is_whole(self):
+        """Whether a parameter that it does not have will not be built by the next call."""
+        return self._is_called or (self._only_holds and self._is_ours)
 
     def _hooked_forward(self, *inputs, **kwargs):
         for before in list(self._pre_hooks.values()):
@@ -125,7 +141,6 @@ class Layer:
         """Call `hook(layer, inputs)` before `forward`, from now on.
 
         The input or tuple of inputs that it returns replaces the inputs; None keeps them.
-        TypeError for a hook that does not take these arguments.
         """
         check_takes("a hook before forward()", hook, "layer", "inputs")
         return HookHandle(self._pre_hooks, hook)
@@ -155,15 +170,49 @@ class Layer:
         return (self._prefix or self._fix_prefix())[:-1]
 
     def _fix_prefix(self):
-        parent = None if self._parent is None else self._parent()
+        parent = self._placed_in()
+        if parent is None:
+            for caller in callers():  # which may have got it in a list since its last call
+                caller._parts()
+            parent = self._placed_in()
         if parent is not None:
-            name = f"{parent.full_name()}/{self._given_name or self._attribute}"
+            name = parent._name_of(self)
         elif self._given_name is not None:
             name = self._namespace + self._given_name.strip("/")
         else:
             name = free_name(_snake_case(type(self).__name__) + "_", self._namespace)
-        self._prefix = f"{name}/"
-        return self._prefix
+        self._prefix = prefix = Prefix(f"{name}/")
+        prefix.layer = ref(self)
+        on_failure(vars(self).update, {"_prefix": None})
+        return prefix
+
+    def _name_of(self, child):
+        """Return the full name of a layer below: that of its place, or its given one.
+
+        A place may have been that of another layer, whose variables have its name.
+        """
+        own = self.full_name()
+        if child._given_name:
+            return f"{own}/{child._given_name}"
+        place = f"{own}/{child._attribute.replace('.', '/')}"
+        name, number = place, 0
+        while self._is_anothers(name, child):
+            number += 1
+            name = f"{place}_{number}"
+        self._names[name] = ref(child)
+        return name
+
+    def _is_anothers(self, name, child):
+        """Whether another layer below had a name first, and it or its variables are there."""
+        first = self._names.get(name)
+        if first is None or first() is child:
+            return False
+        if first() is not None or names().variables.has_layer(name):
+            gc.collect()  # graphs are cycles
+        return first() is not None or names().variables.has_layer(name)
+
+    def _placed_in(self):
+        return None if self._parent is None else self._parent()
 
     # ---- attributes
 
@@ -180,6 +229,13 @@ class Layer:
             is_buffer = name in self._buffers or value.dtype.kind != "f"
             self._forget(name, self._variables)
             self._add_variable(name, value, is_buffer)
+        elif may_hold(name, value):
+            self._check_held(name, held(name, value))
+            self._forget(name)
+            self._held.add(name)
+            object.__setattr__(self, name, value)
+            self._parts()
+            return
         elif name in attributes:
             self._forget(name)
         object.__setattr__(self, name, value)
@@ -193,6 +249,8 @@ class Layer:
         child = self._layers.get(name)
         if child is not None and child._attribute == name and child._parent_is(self):
             child._parent = None
+        if name in self._held:
+            self._held.remove(name)
         for each in (self._layers, self._variables):
             if each is not table:
                 each.pop(name, None)
@@ -206,10 +264,55 @@ class Layer:
             raise ValueError(f"the name of a layer has neither dots nor slashes, not {name!r}")
         self._check_distinct(name, [key.partition(".")[0] for key in self._variables if "." in key])
         self._layers[name] = child
-        if child._parent is None or child._parent() is None:
+        if child._is_homeless():
             child._parent, child._attribute = ref(self), name
+        self._hand_over(name, child)
+
+    def _hand_over(self, name, child):
+        """Give a child the values that were loaded for it before."""
         for key in [k for k in self._loaded if k.startswith(f"{name}.")]:
-            child.load_dict({key.removeprefix(f"{name}."): self._loaded.pop(key)})
+            load(child, {key.removeprefix(f"{name}."): self._loaded.pop(key)}, False)
+
+    def _is_homeless(self):
+        """Whether no layer has it, or the one whose list it was in has it no more."""
+        parent = self._placed_in()
+        name, dot, _ = self._attribute.partition(".")
+        if parent is None or not dot or self._prefix is not None:
+            return parent is None
+        return all(x is not self for x in held(name, vars(parent).get(name, ())).values())
+
+    # ---- lists, tuples and dicts
+
+    def _parts(self):
+        """Return {name: layer} and {name: variable} of its own, with those in lists and dicts."""
+        if not self._held:
+            return self._layers, self._variables
+        layers: dict[str, Layer] = {}
+        variables = dict(self._variables)
+        for name, value in list(vars(self).items()):
+            if name in self._layers:
+                layers[name] = self._layers[name]
+            elif name in self._held:
+                parts = held(name, value)
+                self._check_held(name, parts)
+                layers.update((k, x) for k, x in parts.items() if isinstance(x, Layer))
+                variables.update((k, x) for k, x in parts.items() if is_stored(x))
+        self._place({k: x for k, x in layers.items() if k not in self._layers})
+        return layers, variables
+
+    def _check_held(self, name, parts):
+        if any(isinstance(x, Layer) or is_stored(x) for x in parts.values()):
+            starts = [key.partition(".")[0] for key in self._variables if "." in key]
+            self._check_distinct(name, starts)
+
+    def _place(self, layers):
+        """Note the places of layers in lists and dicts, which name them once they need a name."""
+        for path, child in layers.items():
+            is_own = child._parent_is(self) and "." in child._attribute
+            if is_own or child._is_homeless():
+                child._parent, child._attribute = ref(self), path
+            if self._loaded:
+                self._hand_over(path, child)
 
     def _check_distinct(self, name, taken):
         """Check that `layer.W` of a layer is not the name of a parameter, too."""
@@ -224,10 +327,11 @@ class Layer:
             self._check_distinct(name.partition(".")[0], self._layers)
         value = self._loaded.get(name)
         if value is not None:
-            _check_loaded(v.name, value, v.dims)
+            check_shape(v.name, value, v.dims)
             if not isinstance(v.fill, Value) or v.fill.array is not value:
                 default_session().set(v, value)
             del self._loaded[name]
+            on_failure(self._loaded.update, {name: value})
         self._variables[name] = v
         if is_buffer:
             self._buffers.add(name)
@@ -285,17 +389,30 @@ class Layer:
             raise NameConflict(f"{own}{name} cannot be built: {name!r} is another attribute")
         value = self._loaded.get(name)
         if value is not None:
-            _check_loaded(own + name, value, shape)
-        spec, shared = _initial(spec, value)
+            check_shape(own + name, value, shape)
+        spec, shared = initial(spec, value)
         open_prefix(self._namespace if shared else own)
         try:
             v = parameter(spec, name, shape)
         finally:
             close_prefix()
         if v.is_persistent:
+            on_failure(self._unbuild, name, name in vars(self))
             self._add_variable(name, v, is_buffer)
             object.__setattr__(self, name, v)
+            if self._is_strict and value is None:
+                self._lacking.append(name)
         return v
+
+    def _unbuild(self, name, was_none):
+        """Take back that a parameter was built."""
+        self._variables.pop(name, None)
+        self._buffers.discard(name)
+        if name in self._lacking:
+            self._lacking.remove(name)
+        vars(self).pop(name, None)
+        if was_none:
+            vars(self)[name] = None
 
     def parameters(self) -> list[Variable]:
         """Return the parameters that are built, of this layer and all below it."""
@@ -315,47 +432,43 @@ class Layer:
 
     def _named_variables(self):
         """Yield (dotted name, variable, whether it is a buffer), each variable once."""
+        for path, layer, name, v in self._named_parts():
+            is_held = name not in layer._variables
+            yield path + name, v, name in layer._buffers or (is_held and v.dtype.kind != "f")
+
+    def _named_parts(self):
+        """Yield (prefix, layer, name, variable), each variable once."""
         seen = set()
         for path, layer in self._walk():
-            for name, v in layer._variables.items():
+            for name, v in layer._parts()[1].items():
                 if v not in seen:
                     seen.add(v)
-                    yield path + name, v, name in layer._buffers
+                    yield path, layer, name, v
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return the values in the default session of what is built, {`hidden.W`: array}."""
         session = default_session()
         return {name: session.val(v) for name, v, _ in self._named_variables()}
 
-    def load_dict(self, values: Mapping[str, ArrayLike]) -> None:
+    def load_dict(self, values: Mapping[str, ArrayLike], strict: bool = True) -> Misfits:
         """Set parameters and buffers in the default session to these values, {`hidden.W`: array}.
 
-        A value for what is not built yet is kept and becomes its initial value, see
-        `unused_values`. ShapeError, and nothing is changed, if one that is built has another shape.
+        A value for what is not built yet is kept and becomes its initial value. Names that are
+        missing, or that nothing has, are a GraphError that lists them, here or, for what is not
+        built yet, in the call that builds it. With strict=False what fits is loaded, and they are
+        returned, as (missing, unexpected); see `unused_values`, too. ShapeError for another shape.
+        After an error nothing is changed.
         """
-        session, built = default_session(), []
-        later: list[tuple[Layer, str, np.ndarray]] = []
-        for key, value in values.items():
-            layer, name = self._owner(key)
-            v, array = layer._variables.get(name), np.array(value)
-            if v is None:
-                later.append((layer, name, array))
-            else:
-                _check_loaded(v.name, array, v.dims)
-                built.append((v, array))
-        session.load_values(dict(built))
-        for layer, name, array in later:
-            layer._loaded[name] = array
+        return load(self, values, strict)
 
     def _owner(self, key):
         """Return the layer to which a dotted name belongs, and the rest of the name."""
-        layer = self
-        while "." in key:
-            name, _, rest = key.partition(".")
-            if name not in layer._layers:
-                break
-            layer, key = layer._layers[name], rest
-        return layer, key
+        layers = self._parts()[0]
+        ends = [k for k, letter in enumerate(key) if letter == "."]
+        child = next((end for end in ends if key[:end] in layers), None)
+        if child is None:
+            return self, key
+        return layers[key[:child]]._owner(key[child + 1 :])
 
     def unused_values(self) -> dict[str, np.ndarray]:
         """Return the loaded values of what is not built, or is in no layer: {name: array}."""
@@ -374,12 +487,12 @@ class Layer:
         if self not in seen:
             seen.add(self)
             yield path, self
-            for name, child in self._layers.items():
+            for name, child in self._parts()[0].items():
                 yield from child._walk(f"{path}{name}.", seen)
 
     def children(self) -> list["Layer"]:
-        """Return the layers that are attributes of this one."""
-        return list(dict.fromkeys(self._layers.values()))
+        """Return the layers that are attributes of this one, or in a list or dict that is one."""
+        return list(dict.fromkeys(self._parts()[0].values()))
 
     def sublayers(self) -> list["Layer"]:
         """Return all layers below this one, each in front of its own children."""
@@ -448,51 +561,20 @@ class Layer:
 
     def __repr__(self) -> str:
         lines = [self.extra()] if self.extra() else []
-        lines += [f"({name}): {child!r}" for name, child in self._layers.items()]
+        layers = self._parts()[0]
+        lines += [f"({name}): {child!r}" for name, child in layers.items()]
         body = "\n".join(lines)
-        if self._layers:
+        if layers:
             body = "\n  " + body.replace("\n", "\n  ") + "\n"
         return f"{type(self).__name__}({body})"
 
+    @whole
     def __deepcopy__(self, memo: dict[int, Any]) -> "Layer":
         """Copy the layer with all below it: new variables with the same values, under a new name.
 
         The copy has no explicit name, so that it takes that of the layer to which it is assigned.
         """
-        twin = self._copied_layers(memo)
-        for (_, layer), (_, other) in zip(self._walk(), twin._walk(), strict=True):
-            other._copy_variables(layer, memo)
-        return twin
-
-    def _copied_layers(self, memo):
-        """Copy everything but the variables."""
-        if id(self) in memo:
-            return memo[id(self)]
-        twin = memo[id(self)] = type(self).__new__(type(self))
-        Layer.__init__(twin)
-        tables = set(vars(twin)) | set(self._variables) | set(self._layers)
-        for name, child in self._layers.items():
-            setattr(twin, name, child._copied_layers(memo))
-            if twin._layers[name]._parent_is(twin):
-                twin._layers[name]._given_name = child._given_name
-        for name in ("_loaded", "_pre_hooks", "_hooks", "_frozen", "training"):
-            object.__setattr__(twin, name, copy.deepcopy(getattr(self, name), memo))
-        for name, value in vars(self).items():
-            if name not in tables:
-                is_graph = isinstance(value, Variable)  # a result: it belongs to both
-                object.__setattr__(twin, name, value if is_graph else copy.deepcopy(value, memo))
-        return twin
-
-    def _copy_variables(self, layer, memo):
-        for name, v in layer._variables.items():
-            if id(v) not in memo:
-                open_prefix(f"{self.full_name()}/")
-                try:
-                    memo[id(v)] = _copied_variable(v, name)
-                finally:
-                    close_prefix()
-            self._add_variable(name, memo[id(v)], name in layer._buffers)
-            object.__setattr__(self, name, memo[id(v)])
+        return copied(self, _empty, memo)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise TypeError(
@@ -501,50 +583,14 @@ class Layer:
         )
 
 
+def _empty(layer):
+    twin = object.__new__(type(layer))
+    Layer.__init__(twin)
+    return twin
+
+
 def _snake_case(name):
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
-
-
-def _check_loaded(name, value, shape):
-    if value.shape != tuple(shape):
-        raise ShapeError(f"{name}: a value of {list(value.shape)} is loaded, it is {list(shape)}")
-
-
-def _initial(spec, value):
-    """Return what `parameter` takes, with a loaded value as the initial one; whether it is shared.
-
-    A variable that is shared or given is not created here: it keeps its initializer.
-    """
-    if isinstance(spec, str):
-        if spec not in initializers:
-            return spec, True
-        spec = initializers[spec]
-    if isinstance(spec, dict):
-        shared = "name" in spec
-        spec = spec if shared else {"reuse": False, **spec}
-        if "initializer" in spec:
-            spec = {**spec, "initializer": initializer(spec["initializer"])}
-        if value is not None:
-            kept = {k: v for k, v in spec.items() if k != "data"}
-            spec = {**kept, "initializer": Value(value)}
-        return spec, shared
-    if value is None or isinstance(spec, (Variable, Owned)):
-        return spec, False
-    return Value(value), False
-
-
-def _copied_variable(v, name):
-    return Variable(
-        name,
-        shape=v.dims,
-        dtype=v.dtype,
-        initializer=Value(default_session().val(v)),
-        trainable=v.trainable,
-        learning_rate=v.learning_rate,
-        regularizer=v.regularizer,
-        clip=v.clip,
-        row_sparse=v.row_sparse,
-    )
 
 
 def _slot(name, shape):

@@ -17,6 +17,7 @@ from ..graph.node import ancestors
 from ..graph.recording import recorder
 from ..graph.update import Assignment, Update, effects
 from ..graph.variable import Dims, Variable
+from ..graph.whole import whole
 from ..run.session import default_session
 from . import states
 from .groups import Group, Groups, check_rate, parameter_groups
@@ -172,6 +173,7 @@ class Optimizer:
         """Return (initial value, dims) of each slot of a parameter."""
         return {name: (value, w.dims) for name, value in self.slots.items()}
 
+    @whole
     def minimize(
         self,
         cost: Variable | Sequence[Variable],
@@ -271,6 +273,7 @@ class Optimizer:
         """
         return variant(self, {"_rate_factor": factor})
 
+    @whole
     def update(self, pairs: Sequence[tuple[Variable, Gradient]]) -> Update:
         """Return an Update from (parameter, gradient) pairs; a gradient may be a RowGradient."""
         return states.StaticTracing(self, self.name, default_session()).update(pairs)

@@ -14,6 +14,7 @@ from ..graph.names import current_namespace
 from ..graph.node import ancestors
 from ..graph.rewrite import substitute
 from ..graph.variable import Variable, static
+from ..graph.whole import whole
 from ..importing import ImportedModel
 from ..run.session import Session, default_session
 from ..run.undo import Undo
@@ -23,6 +24,7 @@ _LINEAR = ("MatMul", "Gemm", "Conv")
 _WEIGHTS = tuple([f"{op} weight" for op in _LINEAR])
 
 
+@whole
 def lora(
     f: ImportedModel | Variable | Sequence[Variable],
     rank: int = 8,
