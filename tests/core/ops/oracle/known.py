@@ -1,0 +1,78 @@
+"""Trials whose results are not NumPy's: known differences, and references that are no measure."""
+
+import re
+from typing import NamedTuple
+
+from pd_core.ops.differences import DIFFERENCES
+
+from .samples import EXTREMES, FLOATS, INTEGERS, NOT_FINITE
+
+
+class Match(NamedTuple):
+    """Trials by the beginning of their row's name, kind, and type; `outcomes` that may come."""
+
+    rows: str
+    kinds: tuple
+    dtypes: tuple = FLOATS
+    outcomes: tuple = ("value",)
+
+    def fits(self, trial, outcome):
+        """Check whether a trial with this outcome is meant."""
+        return (
+            outcome in self.outcomes
+            and (not self.kinds or trial.kind in self.kinds)
+            and (not self.dtypes or trial.dtype in self.dtypes)
+            and re.match(self.rows, str(trial.row)) is not None
+        )
+
+
+SIZES = ("empty", "one", "odd")
+NAN = (NOT_FINITE,)
+
+# by the names of DIFFERENCES
+KNOWN = {
+    "attributes": Match("exponential_linear_units|LeakyRelu|attention", (), ("float64",)),
+    "order of NaN": Match("sort|argsort|top_k|TopK|Unique|sequence_top_k|sequence_ranks|ndcg", NAN),
+    "place of NaN": Match("ArgMax|ArgMin|SegmentArgMax", NAN),
+    "mean of nothing": Match("ReduceMean|classification_error", ("empty",), ()),
+    "products with infinity": Match("Conv|DFT|Resize|interpolate|grid_sample", NAN),
+    "infinite logits": Match("sigmoid_cross_entropy", NAN),
+    "masked NaN": Match("attention", NAN),
+    "limits of NaN": Match("Clip-bounds", NAN),
+    "infinite scale": Match("batch_norm", NAN),
+}
+
+# What a reference is no measure of, with the reason.
+NO_MEASURE = {
+    "a formula in which infinities meet": Match(
+        "lerp|NormalCdf|kl_divergence|class_losses|target_losses|ctc_loss|crf|cross_entropy_over"
+        "|lstm_cell|softmax_cross_entropy|binary_cross_entropy|rotary|index_add|norm-p|full|zeros",
+        NAN,
+    ),
+    "draws of probabilities that are none": Match("categorical|multinomial|Multinomial", NAN),
+    "logarithms of negative numbers": Match(
+        "binary_cross_entropy|kl_divergence|target_losses|class_losses", (EXTREMES,)
+    ),
+    "bits of bools": Match("(Xor|And|Or|Not)-bits", (), INTEGERS),
+    "a reference with sizes of its own": Match(
+        "Slice-middle|full|zeros|permutation|GatherND|ScatterND|index_|Tile-run|pad-modes"
+        "|Conv-pads=same|AveragePoolGrad|ConvFilterGrad|ConvInputGrad|MaxPool|DFT|Reshape|im2col",
+        SIZES,
+        (),
+        ("value", "late error", "gradient"),
+    ),
+    "the order of equal places": Match(
+        "ScatterElements-axis=0,reduction=none", SIZES, (), ("value", "gradient")
+    ),
+}
+for _key in KNOWN:
+    assert _key in DIFFERENCES
+
+
+def explained(trial, outcome):
+    """("known" or "no measure", why) of a trial that differs; or nothing."""
+    for name, table in (("known", KNOWN), ("no measure", NO_MEASURE)):
+        for key, match in table.items():
+            if match.fits(trial, outcome):
+                return name, key
+    return None
