@@ -24,6 +24,7 @@ PARTS = {
     "places": "a full disk, a read-only folder, no HOME, odd locales, little memory, one core",
     "soak": "a million steps, and a thousand sessions",
     "sizes": "ONNX's node tests on empty arrays and others of unexpected sizes",
+    "oracle": "ops and gradients over dtypes, values and sizes, beside NumPy",
     "signals": "threads, forks and signals at random moments",
     "properties": "random shapes, feeds, optimizers and sequences beside NumPy",
 }

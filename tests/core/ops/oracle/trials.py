@@ -154,7 +154,11 @@ def _trials_of(row):
     for dtype in FLOATS if row.function in _INTERNAL else DTYPES:
         found.append(Trial(row, dtype, DRAWN))
         found += [Trial(row, dtype, kind) for kind, of in values.items() if of(dtype) is not None]
-    sizes = () if _has_its_sizes(row) or row.name in _COUNTS else sorted({n for a in arrays for n in a.shape} - {0})
+    sizes = (
+        ()
+        if _has_its_sizes(row) or row.name in _COUNTS
+        else sorted({n for a in arrays for n in a.shape} - {0})
+    )
     for dtype in ("float32", "float64", "int64"):
         found += [
             Trial(row, dtype, kind, size)

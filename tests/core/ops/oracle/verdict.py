@@ -127,7 +127,7 @@ def _gradients(trial, session, inputs, results, feeds, values):
     cost = sum(
         pd.reduce_sum(pd.cast(y * w, "float64")) for y, w in zip(results, slots_, strict=True)
     )
-    given = dict(zip(slots_, (w.astype(v.dtype) for v, w in zip(slots_, weights, strict=True))))
+    given = {v: w.astype(v.dtype) for v, w in zip(slots_, weights, strict=True)}
     found = [(x, g) for x, g in zip(free, pd.gradients(cost, free), strict=True) if g is not None]
     slopes = run(session, [g for _, g in found], {**feeds, **given}, trial.row.training)
     for (x, _), value in zip(found, slopes, strict=True):
