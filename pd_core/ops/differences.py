@@ -47,6 +47,12 @@ DIFFERENCES = {
         "a number, depending on where the NaN is; NumPy has NaN",
         "the kernels of ONNX Runtime compare, and NaN is not larger",
     ),
+    "long sums": Difference(
+        "`reduce_sum`, `reduce_mean`, `var`, `std`, `norm`, `cum_sum`",
+        "float32, millions of elements",
+        "up to a few percent off",
+        "the kernels of ONNX Runtime add one after the other",
+    ),
     "products with infinity": Difference(
         "`conv`, `conv_transpose`, `dft`, `interpolate`",
         "infinities and NaN",

@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-from .samples import EXTREMES, FLOATS, INTEGERS, NOT_FINITE
+from .samples import EXTREMES, FLOATS, INTEGERS, LONG, NOT_FINITE
 
 
 class Match(NamedTuple):
@@ -32,12 +32,13 @@ KNOWN = {
     "attributes": Match("exponential_linear_units|LeakyRelu|attention", (), ("float64",)),
     "order of NaN": Match("sort|argsort|top_k|TopK|Unique|sequence_top_k|sequence_ranks|ndcg", NAN),
     "place of NaN": Match("ArgMax|ArgMin|SegmentArgMax", NAN),
-    "mean of nothing": Match("ReduceMean|classification_error", ("empty",), ()),
+    "mean of nothing": Match("ReduceMean|classification_error|global_pools", ("empty",), ()),
     "NaN in maxima": Match(
         "ReduceMax|ReduceMin|norm-p=|MaxPool|TiedMaxPool|adaptive_max|global_pools|roi_max"
         "|SegmentMax|ScatterElements-axis=0,reduction=m",
         NAN,
     ),
+    "long sums": Match("", (LONG,)),
     "products with infinity": Match("Conv|DFT|Resize|interpolate|grid_sample", NAN),
     "infinite logits": Match("sigmoid_cross_entropy", NAN),
     "masked NaN": Match("attention", NAN),
@@ -52,14 +53,18 @@ NO_MEASURE = {
         "|lstm_cell|softmax_cross_entropy|binary_cross_entropy|rotary|index_add|full|zeros",
         NAN,
     ),
-    "draws of probabilities that are none": Match("categorical|multinomial|Multinomial", NAN),
+    "a quotient by 0 in the reference": Match("NormalCdf", (EXTREMES,)),
+    "draws of probabilities that are none": Match(
+        "categorical|multinomial|Multinomial", (NOT_FINITE, EXTREMES)
+    ),
+    "a distance of 0, to which a small number is added": Match("metric_losses", SIZES),
     "logarithms of negative numbers": Match(
         "binary_cross_entropy|kl_divergence|target_losses|class_losses", (EXTREMES,)
     ),
     "bits of bools": Match("(Xor|And|Or|Not)-bits", (), INTEGERS),
     "a reference with sizes of its own": Match(
-        "Slice-middle|full|zeros|permutation|GatherND|ScatterND|index_|Tile-run|pad-modes"
-        "|Conv-pads=same|AveragePoolGrad|ConvFilterGrad|ConvInputGrad|MaxPool|DFT|Reshape|im2col",
+        "Slice|full|zeros|permutation|GatherND|ScatterND|index_|Tile-run|pad-modes"
+        "|Conv-pads=same|DFT|Reshape",
         SIZES,
         (),
         ("value", "late error", "gradient"),

@@ -5,7 +5,9 @@ import numpy as np
 FLOATS = ("float16", "float32", "float64")
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 DTYPES = (*FLOATS, *INTEGERS, "bool")
-SIZES = {"empty": 0, "one": 1, "odd": 17}
+SIZES = {"empty": 0, "one": 1, "odd": 9}
+LARGE = 1 << 24  # elements
+LONG = "2^24 elements"
 _SHARE = 0.3  # of elements that are replaced
 
 
@@ -64,6 +66,13 @@ def with_values(a, values, rng):
     chosen.flat[rng.integers(out.size)] = True
     out[chosen] = rng.choice(values, chosen.sum())
     return out
+
+
+def large(a, axis, rng):
+    """Numbers of one sign, so many along an axis that float32 does not count them."""
+    others = a.size // a.shape[axis]
+    shape = [LARGE // others if k == axis else n for k, n in enumerate(a.shape)]
+    return rng.uniform(0.5, 1.5, shape).astype("float32")
 
 
 def resized(arrays, old, new, rng):

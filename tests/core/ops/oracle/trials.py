@@ -17,13 +17,27 @@ from .. import (
     index,
     math,
     order,
+    reduce,
     sequence,
     sequence_parts,
     shape,
+    statistics,
     structured,
 )
 from ..case import Case, as_list
-from .samples import DTYPES, FLOATS, SIZES, VALUES, as_type, data_of, resized, with_values
+from .samples import (
+    DTYPES,
+    FLOATS,
+    INTEGERS,
+    LONG,
+    SIZES,
+    VALUES,
+    as_type,
+    data_of,
+    large,
+    resized,
+    with_values,
+)
 
 
 class Doubled(np.ndarray):
@@ -31,6 +45,8 @@ class Doubled(np.ndarray):
 
 
 DRAWN = "drawn"  # the kind of a trial with the row's own values and sizes
+
+BESIDE = " beside"  # of a trial whose labels and indices have another type
 
 
 @dataclass(frozen=True)
@@ -62,9 +78,14 @@ class Trial:
         arrays = _drawn(self.row, rng)
         if self.kind in SIZES:
             arrays = resized(arrays, self.size, SIZES[self.kind], rng)
+        if self.kind == LONG:
+            return [large(arrays[0], _long_axis(self.row, arrays[0]), rng)]
         data = data_of(arrays)
-        for k in data:
-            arrays[k] = as_type(arrays[k], self.dtype)
+        for k, a in enumerate(arrays):
+            if k in data:
+                arrays[k] = as_type(a, self.dtype)
+            elif self.kind.endswith(BESIDE) and a.dtype.kind in "iu":
+                arrays[k] = as_type(a, self.kind.removesuffix(BESIDE))
         if self.kind in VALUES:
             values = VALUES[self.kind](self.dtype, id(self.row) not in _WITHOUT_SUMS)
             for k in data:
@@ -74,7 +95,7 @@ class Trial:
     @property
     def is_differentiable(self):
         """Whether gradients are computed, too."""
-        return self.row.smooth and self.dtype in FLOATS
+        return self.row.smooth and self.dtype in FLOATS and self.kind != LONG
 
     @property
     def is_ordinary(self):
@@ -94,6 +115,8 @@ class Trial:
         That of the samples; double precision; and this for integers too, whose result is a float.
         What it does not take is left out.
         """
+        if self.kind == LONG:
+            return [self.truth()]
         data = data_of(self.arrays)
         wide = [a.astype("float64") if k in data else a for k, a in enumerate(self.arrays)]
         found = [_computed(self.row, self.arrays), self.truth()]
@@ -107,14 +130,19 @@ def _of_floats(results):
     return None if results is None else [y.view(Doubled) for y in results]
 
 
-# Op functions that only gradient rules add: of floats, with sizes that fit.
-_INTERNAL = {getattr(ops, name) for name in ops.GRADIENT_OPS}
+# Operators that only gradient rules add: of floats, with sizes that fit.
+_FUNCTIONS = {getattr(ops, name) for name in ops.GRADIENT_OPS}
 # Families whose samples tell how long sequences are: other sizes would not fit.
 _PACKED = {id(row) for f in (sequence, sequence_parts, structured, cells) for row in f.CASES}
 # Families whose functions move, choose or change elements, one by one.
 _ONE_BY_ONE = (math, activation, shape, arrangement, index, order)
 _COUNTS = ("Range", "uniform_random", "permutation")
+_REDUCTIONS = {id(row) for row in reduce.CASES + statistics.CASES}
 _WITHOUT_SUMS = {id(row) for family in _ONE_BY_ONE for row in family.CASES}
+
+
+def _is_internal(row):
+    return row.function in _FUNCTIONS or row.name.endswith(("Grad", "Pick"))
 
 
 def _is_lengths(row, arrays):
@@ -124,7 +152,20 @@ def _is_lengths(row, arrays):
 
 def _has_its_sizes(row):
     """Whether the samples of a row cannot have other sizes."""
-    return row.function in _INTERNAL or id(row) in _PACKED
+    return _is_internal(row) or id(row) in _PACKED or row.name in _COUNTS
+
+
+def _is_long_sum(row, arrays):
+    """Whether a row is a reduction of one array, that does not overflow."""
+    one = len(arrays) == 1 and arrays[0].dtype.kind == "f" and arrays[0].ndim > 0
+    return one and id(row) in _REDUCTIONS and row.name not in ("ReduceProd", "cum_prod")
+
+
+def _long_axis(row, a):
+    """The axis along which a row reduces."""
+    axis = row.options.get("axis", row.options.get("axes"))
+    axis = axis[0] if isinstance(axis, list) else axis
+    return (-1 if axis is None else axis) % a.ndim
 
 
 def _drawn(row, rng):
@@ -151,14 +192,10 @@ def _trials_of(row):
     if not arrays:
         return [Trial(row, "float32", DRAWN)]
     found, values = [], {} if _is_lengths(row, arrays) else VALUES
-    for dtype in FLOATS if row.function in _INTERNAL else DTYPES:
+    for dtype in FLOATS if _is_internal(row) else DTYPES:
         found.append(Trial(row, dtype, DRAWN))
         found += [Trial(row, dtype, kind) for kind, of in values.items() if of(dtype) is not None]
-    sizes = (
-        ()
-        if _has_its_sizes(row) or row.name in _COUNTS
-        else sorted({n for a in arrays for n in a.shape} - {0})
-    )
+    sizes = () if _has_its_sizes(row) else sorted({n for a in arrays for n in a.shape} - {0})
     for dtype in ("float32", "float64", "int64"):
         found += [
             Trial(row, dtype, kind, size)
@@ -166,6 +203,10 @@ def _trials_of(row):
             for size in sizes
             if size != new
         ]
-    if any(a.dtype.kind == "f" for a in arrays):
-        return found
-    return [t for t in found if t.dtype not in FLOATS]
+    if not any(a.dtype.kind == "f" for a in arrays):
+        return [t for t in found if t.dtype not in FLOATS]
+    if any(a.dtype.kind in "iu" for a in arrays):
+        found += [Trial(row, "float32", t + BESIDE) for t in INTEGERS]
+    if _is_long_sum(row, arrays):
+        found.append(Trial(row, "float32", LONG))
+    return found

@@ -121,7 +121,7 @@ def _gradients(trial, session, inputs, results, feeds, values):
     free = [x for x in inputs if x.dtype.kind == "f"]
     floats = [y for y in results if y.dtype.kind == "f"]
     weights = [rng.standard_normal(v.shape) for v in values]
-    if len(floats) != len(results) or not free:
+    if not results or len(floats) != len(results) or not free:
         return SAME, "no gradient"
     slots_ = [pd.Variable(y.shape, dtype=y.dtype) for y in results]
     cost = sum(
