@@ -198,9 +198,6 @@ def _is_size(x):
 
 def _summed(x, axes, keep):
     """The sums over some axes, as products with ones."""
-    if x.dtype.kind == "u":  # of which ONNX Runtime has no product over no elements
-        signed = np.dtype(f"i{x.dtype.itemsize}")
-        return ops.cast(_summed(ops.cast(x, signed), axes, keep), x.dtype)
     y = x
     if len(axes) == x.rank:
         y = apply("Reshape", x, np.array([-1]))

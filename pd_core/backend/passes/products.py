@@ -19,8 +19,13 @@ def product_if_any(node: Node, inputs: Inputs, context: Context) -> Outputs:
     a, b = inputs
     if _has_elements(a) and _has_elements(b):
         return None
+    if a.dtype.kind == "u":  # of which there are kernels, but not over no elements
+        a, b = (ops.cast(x, f"i{x.dtype.itemsize}") for x in inputs)
     y = _product(a, b)
-    return None if y is None else [refined(y, node.outputs[0].dims)]
+    if y is None and a.dtype == node.outputs[0].dtype:
+        return None
+    y = ops.cast(apply("MatMul", a, b) if y is None else y, node.outputs[0].dtype)
+    return [refined(y, node.outputs[0].dims)]
 
 
 def _product(a, b):
