@@ -26,9 +26,26 @@ _WORDS: tuple[tuple[str, Callable[[re.Match], str]], ...] = (
 )
 
 
+# What else the runtime says, of an operator and while it reads a model.
+_STATUS = re.compile(r".*running (\w+) node\. Name:.*?Status Message: ?(.*)", re.DOTALL)
+_CODE = re.compile(r"\[ONNXRuntimeError\] : \d+ : \w+ : (.*)", re.DOTALL)
+# Where in its source, and what it has checked there.
+_SOURCE = re.compile(
+    r"\S+\.(?:cc|h|hpp|cpp):\d+ (?:.* was false\. ?|\w+ |.*?\) (?=[A-Z]))?", re.DOTALL
+)
+
+
 def in_words(text: str) -> str:
-    """Return the runtime's message, or what it means if it is about sizes that do not fit."""
+    """Return what the runtime's message means, without its own files and functions."""
     for pattern, words in _WORDS:
         if match := re.match(pattern, text, re.DOTALL):
             return words(match)
-    return text
+    if match := _STATUS.match(text):
+        reason = _without_source(match[2]) or "it takes no arrays of these sizes"
+        return f"{match[1]}: {reason.removeprefix(match[1]).lstrip(': ')}"
+    match = _CODE.match(text)
+    return _without_source(match[1]) if match else text
+
+
+def _without_source(text):
+    return " ".join(_SOURCE.sub("", text, count=1).split())

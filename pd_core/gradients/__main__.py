@@ -1,4 +1,5 @@
-"""`python -m pd_core.gradients` prints docs/ops.md: op functions, and derivatives of operators."""
+"""`python -m pd_core.gradients` prints docs/ops.md: op functions, where they are not NumPy's, and
+derivatives of operators."""
 
 import inspect
 from collections.abc import Callable
@@ -8,6 +9,7 @@ from onnx import defs
 from .. import ops
 from ..graph.errors import GraphError
 from ..graph.inference import CEILING, OPSET
+from ..ops.differences import DIFFERENCES
 from .registry import expressions, gradient_rules, reasons, zeros
 
 
@@ -29,6 +31,16 @@ def page() -> str:
         "| `ops.` | result |",
         "|---|---|",
         *(f"| `{name}` | {_first_line(function)} |" for name, function in functions(public=False)),
+        "",
+        "## Differences from NumPy",
+        "",
+        "Functions give what NumPy's give, in every element type that they take, of NaN, of",
+        "infinities and of the largest numbers too, or refuse them with an error. The tests",
+        "compare them, and fail where something differs that is not listed, or no longer differs.",
+        "",
+        "| function | of | gives | because |",
+        "|---|---|---|---|",
+        *(f"| {' | '.join(row)} |" for row in DIFFERENCES.values()),
         "",
         "## Derivatives",
         "",

@@ -103,6 +103,7 @@ def _check_conv(node):
     group = node.attributes.get("group", 1)
     if x.rank < 3 or x.rank != w.rank:
         raise ShapeError(f"an image of rank {x.rank} and filters of rank {w.rank}")
+    _check_filters(w, group)
     if isinstance(w.dims[1], int) and _clash(x.dims[1], w.dims[1] * group):
         raise ShapeError(
             f"the image has {x.dims[1]} channels, the filters take {w.dims[1] * group}"
@@ -117,11 +118,18 @@ def _check_conv(node):
     _check_window(x, window, node.attributes.get("pads"))
 
 
+def _check_filters(w, group):
+    """Refuse filters without elements, with which kernels of ONNX Runtime 1.31 never end."""
+    if 0 in w.dims or not group:
+        raise ShapeError(f"filters {format_dims(w.dims)} have no elements")
+
+
 @check("ConvTranspose")
 def _check_conv_transpose(node):
     (x, w), a = node.inputs[:2], node.attributes
     if x.rank < 3 or x.rank != w.rank:
         raise ShapeError(f"an image of rank {x.rank} and filters of rank {w.rank}")
+    _check_filters(w, a.get("group", 1))
     if _clash(x.dims[1], w.dims[0]):
         raise ShapeError(f"the image has {x.dims[1]} channels, the filters take {w.dims[0]}")
     for extra, stride in zip(a.get("output_padding", ()), a.get("strides", ()), strict=False):
@@ -157,6 +165,8 @@ def _check_pool(node):
     x, window = node.inputs[0], node.attributes["kernel_shape"]
     if x.rank != len(window) + 2:
         raise ShapeError(f"a window of {len(window)} axes on an input of rank {x.rank}")
+    if 0 in x.dims[1:]:
+        raise ShapeError(f"images {format_dims(x.dims)} have no elements")
     for k, width in enumerate(node.attributes.get("pads", ())):
         axis = k % len(window)
         if width >= window[axis]:

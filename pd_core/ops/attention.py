@@ -58,6 +58,8 @@ def _check_heads(q, k, v):
         raise ShapeError(f"takes q, k, v [B, heads, T, d], not {shapes}")
     if not all(isinstance(d, int) for x in (q, k, v) for d in (x.dims[1], x.dims[3])):
         raise ShapeError(f"takes heads of known number and size, not {shapes}")
+    if 0 in (q.dims[1], q.dims[3], k.dims[1]):
+        raise ShapeError(f"takes heads with elements, not {shapes}")
     if q.dims[3] != k.dims[3] or k.dims[1] != v.dims[1] or q.dims[1] % k.dims[1]:
         raise ShapeError(f"heads do not fit: q, k, v are {shapes}")
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..graph.checks import per_axis, whole
-from ..graph.errors import GraphError, ShapeError
+from ..graph.errors import DTypeError, GraphError, ShapeError
 from ..graph.node import apply, refined
 from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant, describe, fresh_dim, static
@@ -108,6 +108,13 @@ def _scaled_sizes(x, scales):
 
 def _resize(x, target, axes, attributes):
     """Resize some axes to int64 sizes, or by float32 scales."""
+    if any(x.dims[axis] == 0 for axis in axes):
+        raise ShapeError(f"{describe(x)} has no pixels")
+    if x.dtype.kind != "f" and attributes["mode"] != "nearest":
+        raise DTypeError(
+            f"{attributes['mode']} interpolation is of floats, not of {describe(x)}\n"
+            "  hint: cast() it to float32"
+        )
     if target.dtype.kind == "f":
         return apply("Resize", x, None, target, None, axes=axes, **attributes)
     known = list(x.dims)
@@ -162,8 +169,15 @@ def roi_max_pool(
     """
     x, regions = constant(x), constant(regions)
     sizes = per_axis(sizes, 2)
-    if x.rank != 4 or not all(isinstance(d, int) for d in x.dims[2:]) or min(sizes) < 1:
+    if (
+        x.rank != 4
+        or not all(isinstance(d, int) for d in x.dims[2:])
+        or min(*sizes, *static(x.dims[2:])) < 1
+    ):
         raise ShapeError(f"takes images of known sizes, not {describe(x)} for {sizes}")
+    if x.dtype.kind != "f" or regions.dtype != x.dtype:
+        both = f"{describe(x)} and {describe(regions)}"
+        raise DTypeError(f"takes images and regions of floats, not {both}")
     if regions.rank != 2 or not isinstance(regions.dims[1], int) or regions.dims[1] < 5:
         raise ShapeError(f"a region is 5 numbers or more, not {describe(regions)}")
     column = [slice(regions, [k], [k + 1], [1]) for k in range(5)]
@@ -212,6 +226,8 @@ def im2col(
     x = constant(x)
     if x.rank != 4 or not all(isinstance(d, int) for d in x.dims[1:]):
         raise ShapeError(f"takes images [N, C, H, W] of known C, H and W, not {x!r}")
+    if 0 in x.dims[1:]:
+        raise ShapeError(f"images {describe(x)} have no elements")
     channels, *size = static(x.dims[1:])
     counts = [
         1 + max(0, -(-(n + 2 * p - b) // s))

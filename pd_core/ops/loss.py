@@ -84,6 +84,8 @@ def negative_log_likelihood(
     Labels, [N] or [N, 1], and the other arguments are those of `softmax_cross_entropy`.
     """
     log_p = constant(log_probability)
+    if log_p.dtype.kind != "f":
+        raise DTypeError(f"log-probabilities are floats, not {describe(log_p)}")
     weight = None if weight is None else m.cast(weight, log_p.dtype)
     return _weighted_log_likelihood(log_p, label, weight, ignore_index, axis)
 

@@ -202,6 +202,8 @@ def atan2(y: Operand, x: Operand) -> Variable:
     steep = logical_not(height <= width)  # of a NaN, too, which the quotient then passes on
     longer, shorter = where(steep, height, width), where(steep, width, height)
     origin = logical_and(equal(height, 0.0), equal(width, 0.0))
+    diagonal = logical_and(is_inf(shorter), is_inf(longer))  # inf / inf is no number
+    shorter, longer = (where(diagonal, 1.0, v) for v in (shorter, longer))
     angle = atan(where(origin, 0.0, shorter) / where(origin, 1.0, longer))
     angle = where(steep, math.pi / 2 - angle, angle)
     angle = where(x < 0.0, math.pi - angle, angle)

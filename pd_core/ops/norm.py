@@ -9,7 +9,7 @@ from ..graph.checks import axis_of
 from ..graph.errors import ShapeError
 from ..graph.node import apply, composite
 from ..graph.op import op
-from ..graph.variable import Operand, Variable, constant
+from ..graph.variable import Operand, Variable, constant, describe
 from . import math as m
 from .conv import avg_pool
 from .mode import mode, mode_switch
@@ -85,6 +85,7 @@ def layer_norm(
     """
     x = constant(x)
     axis = axis_of(x, axis)
+    _check_elements(x, axis)
     one_each = (*x.dims[:axis], *[1] * (x.rank - axis))
     types = [(x.dims, x.dtype), (one_each, x.dtype)]
     y, _ = composite("Standardize", x, types=types, axis=axis, epsilon=float(epsilon))
@@ -122,6 +123,7 @@ def group_norm(
     scale and shift hold C elements.
     """
     x = constant(x)
+    _check_elements(x, 1)
     _check_channels(x, scale, shift)
     if groups < 1 or x.dims[1] % groups:
         raise ShapeError(f"{x.dims[1]} channels do not split into {groups} groups")
@@ -155,6 +157,12 @@ def instance_norm(
     if x.dtype != np.float32:
         return y  # ONNX Runtime's operator takes no other
     return onnx_form("InstanceNormalization", [y], x, scale, shift, epsilon=float(epsilon))[0]
+
+
+def _check_elements(x, axis):
+    """Refuse rows of which there is no mean."""
+    if 0 in x.dims[axis:]:
+        raise ShapeError(f"{describe(x)} has no elements to normalise")
 
 
 def _as_operator(form, y, x, *factors, axis, epsilon):
@@ -203,6 +211,7 @@ def local_response_norm(
     The window of channel c starts at c - (size - 1) // 2; channels beyond the borders are zero.
     """
     x = constant(x)
+    _check_elements(x, 1)
     if size < 1 or x.rank < 3 or not all(isinstance(d, int) for d in x.dims[1:]):
         raise ShapeError(f"takes [N, C, ...] of known sizes and a window, not {x!r}, {size}")
     before = (size - 1) // 2

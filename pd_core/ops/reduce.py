@@ -26,9 +26,7 @@ def reduce_mean(
     x: Operand, axis: Axes | None = None, keep_dim: bool = False, *, axes: Axes | None = None
 ) -> Variable:
     """Mean over axes, all of them if None; of integers and bools it is float32, as of `/`."""
-    x = constant(x)
-    x = x if x.dtype.kind == "f" else cast(x, np.float32)
-    return _reduce("ReduceMean", x, one_of(axis, axes), keep_dim)
+    return _reduce("ReduceMean", fractions(x), one_of(axis, axes), keep_dim)
 
 
 @op
@@ -96,6 +94,12 @@ def summable(x: Operand) -> Variable:
     """Return x, or bools and integers of less than 32 bits as int64, as PyTorch adds them."""
     x = constant(x)
     return cast(x, np.int64) if x.dtype.kind in "biu" and x.dtype.itemsize < 4 else x
+
+
+def fractions(x: Operand) -> Variable:
+    """Return x, or integers and bools as float32: what a mean is made of."""
+    x = constant(x)
+    return x if x.dtype.kind == "f" else cast(x, np.float32)
 
 
 def ordered(x: Operand) -> Variable:

@@ -46,6 +46,8 @@ def grid_sample(
         raise GraphError(f"padding_mode is zeros, border or reflection, not {padding_mode!r}")
     if x.rank not in (4, 5) or grid.rank != x.rank or grid.dims[-1] != x.rank - 2:
         raise ShapeError(f"{describe(x)} at the points {describe(grid)}")
+    if 0 in x.dims[2:]:
+        raise ShapeError(f"{describe(x)} has no pixels")
     if mode == "cubic" and x.rank == 5:
         raise ShapeError(f"the cubic mode takes images [N, C, H, W], not {describe(x)}")
     corners = int(align_corners)

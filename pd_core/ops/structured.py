@@ -144,9 +144,12 @@ def ctc_loss(
     labels = chosen(_labels(labels, "[L]"), steps.dims[1])
     if not 0 <= blank < steps.dims[1]:
         raise ShapeError(f"the blank {blank} is none of {steps.dims[1]} classes")
-    lattice = _Lattice(steps, labels, segments, label_segments, blank)
+    # float16 has no number for the logarithm of 0, nor the digits of a sum over alignments
+    wide = m.cast(steps, np.float32) if steps.dtype == np.float16 else steps
+    lattice = _Lattice(wide, labels, segments, label_segments, blank)
     feasible = segments.lengths >= _least_steps(labels, label_segments)
-    return unsqueeze(m.where(feasible, -lattice.log_probability(), 0.0), 1)
+    loss = m.where(feasible, -lattice.log_probability(), 0.0)
+    return unsqueeze(m.cast(loss, steps.dtype), 1)
 
 
 def _least_steps(labels, segments):

@@ -25,6 +25,7 @@ PARTS = {
     "soak": "a million steps, and a thousand sessions",
     "sizes": "ONNX's node tests on empty arrays and others of unexpected sizes",
     "sums": "reductions, normalizations and gradients of 2^24 numbers beside float64",
+    "oracle": "ops and gradients over dtypes, values and sizes, beside NumPy",
     "signals": "threads, forks and signals at random moments",
     "properties": "random shapes, feeds, optimizers and sequences beside NumPy",
 }

@@ -86,7 +86,9 @@ class _Axis:
 
     def cells(self, x: Variable, axis: int) -> Variable:
         """Return the cells of the windows along an axis of x: [..., count, window, ...]."""
-        last = self.size - 1
+        if self.size == 0:
+            x = _padded(x, axis, 0, 1)  # a pixel that lies outside
+        last = 0 if self.size == 0 else self.size - 1
         at = ops.minimum(ops.maximum(self.at, 0), last)
         y = apply("Gather", x, at, axis=axis)
         if not self.overhang:

@@ -19,9 +19,10 @@ from .convolution import conv_filter_grad, conv_input_grad
 from .crops import pad_of_crop
 from .empty import (
     attention_if_any,
-    batch_of_matrices,
+    nothing_expanded,
     operands_in_order,
     places_along,
+    rows_if_any,
     scans_if_any,
     steps_if_any,
 )
@@ -49,6 +50,7 @@ from .pooling import (
     max_pool_pick,
     sum_of_max_pool_grad,
 )
+from .products import product_if_any
 from .random import uniform
 from .recurrent import steps_first
 from .relu import exchange_relu_and_pool, relu_grad
@@ -170,7 +172,9 @@ CPU = (
         {
             "Attention": attention_if_any,
             "Einsum": operands_in_order,
-            "MatMul": batch_of_matrices,
+            "Expand": nothing_expanded,
+            "Unique": rows_if_any,
+            "MatMul": product_if_any,
             **dict.fromkeys(("ArgMax", "ArgMin"), places_along),
             **dict.fromkeys(("GRU", "LSTM"), steps_if_any),
         }

@@ -1,8 +1,8 @@
 """Arrays without elements, on which some kernels of ONNX Runtime 1.31 fail or end the process.
 
-LSTM and GRU abort on a batch of no sequences, GRU on sequences of no steps too, Einsum divides by
-zero where it transposes an operand, and MatMul takes no matrix beside a batch of none; all of these
-on a CPU. Scan fails without steps anywhere.
+LSTM and GRU abort on a batch of no sequences, GRU on sequences of no steps too, Unique on rows of
+nothing, and Einsum divides by zero where it transposes an operand; all of these on a CPU. Scan
+fails without steps anywhere.
 """
 
 from collections.abc import Sequence
@@ -105,6 +105,31 @@ def _chosen(node, predicate, run, nothing):
     return retyped(results, [y.dims for y in node.outputs])
 
 
+def rows_if_any(node: Node, inputs: Inputs, context: Context) -> Outputs:
+    """Compare the slices along an axis for Unique only if they have elements: else all are equal.
+
+    ONNX Runtime 1.31 ends the process there.
+    """
+    (x,), axis = inputs, node.attributes.get("axis")
+    if axis is None or all(
+        isinstance(d, int) and d > 0 for k, d in enumerate(x.dims) if k != axis % x.rank
+    ):
+        return None
+    count = len(node.outputs)
+    rows = ops.size_of(x, axis % x.rank)
+
+    def run() -> list[Variable]:
+        return as_list(apply("Unique", x, outputs=count, **node.attributes))
+
+    def nothing() -> list[Variable]:
+        zero = constant(np.zeros(1, np.int64))
+        one = ops.slice(x, [0], [1], [axis])
+        return [one, zero, ops.expand(constant(0, np.int64), rows), rows][:count]
+
+    has_elements = ops.logical_or(apply("Size", x) > 0, ops.equal(ops.squeeze(rows), 0))
+    return _chosen(node, has_elements, run, nothing)
+
+
 def places_along(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Count the axis of an ArgMax or ArgMin from the front.
 
@@ -115,6 +140,12 @@ def places_along(node: Node, inputs: Inputs, context: Context) -> Outputs:
         return None
     changed = {**node.attributes, "axis": axis + x.rank}
     return (apply(node.op_type, x, known=node.outputs[0].dims, **changed),)
+
+
+def nothing_expanded(node: Node, inputs: Inputs, context: Context) -> Outputs:
+    """Replace an Expand to a known shape without elements, which ONNX Runtime 1.31 leaves out."""
+    (y,) = node.outputs
+    return (constant(np.zeros(y.dims), y.dtype),) if y.is_static and 0 in y.dims else None
 
 
 def operands_in_order(node: Node, inputs: Inputs, context: Context) -> Outputs:
@@ -139,18 +170,6 @@ def operands_in_order(node: Node, inputs: Inputs, context: Context) -> Outputs:
         return None
     y = apply("Einsum", *new, equation=f"{','.join(equation)}->{''.join(result)}")
     return (refined(y, node.outputs[0].dims),)
-
-
-def batch_of_matrices(node: Node, inputs: Inputs, context: Context) -> Outputs:
-    """Give the matrix to the left of a batch of matrices batch axes too, of 1, or 0 if empty."""
-    a, b = inputs
-    batch = b.dims[:-2]
-    if a.rank != 2 or all(isinstance(d, int) and d > 0 for d in batch):
-        return None
-    axes = ops.minimum(apply("Shape", b, end=len(batch)), 1)
-    sizes = np.array(a.dims) if _has_elements(a) else apply("Shape", a)
-    matrices = ops.expand(a, ops.concat([axes, sizes]))
-    return (apply("MatMul", matrices, b, known=node.outputs[0].dims),)
 
 
 def _has_elements(x):

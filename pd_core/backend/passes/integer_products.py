@@ -92,4 +92,5 @@ def _one(x, axis):
     if all(isinstance(d, int) for k, d in enumerate(x.dims) if k != axis):
         return constant(np.ones([1 if k == axis else d for k, d in enumerate(x.dims)], x.dtype))
     sizes = [ops.size_of(x, k) if k != axis else np.array([1]) for k in range(x.rank)]
-    return ops.expand(constant(np.ones((), x.dtype)), ops.concat(sizes))
+    ones = ops.expand(constant(np.ones((), x.dtype)), ops.concat(sizes))
+    return refined(ones, [1 if k == axis else d for k, d in enumerate(x.dims)])

@@ -8,6 +8,7 @@ from ... import ops
 from ...graph.node import Node, apply, refined
 from ...graph.variable import Inputs, constant, fresh_dim
 from .context import Context, Outputs
+from .integers import whole_numbers
 
 
 def padded_again(node: Node, inputs: Inputs, context: Context) -> Outputs:
@@ -70,7 +71,8 @@ def permute_rows(node: Node, inputs: Inputs, context: Context) -> Outputs:
 def segment_sum(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Lower to the sum over the padded form."""
     values, index, _ = inputs
-    return (ops.reduce_sum(_padded(values, index, 0.0), 1),)
+    y = ops.reduce_sum(_padded(values, index, 0.0), 1)
+    return whole_numbers(y.node, y.node.inputs, context) or (y,)
 
 
 def repeat_rows(node: Node, inputs: Inputs, context: Context) -> Outputs:

@@ -1,7 +1,7 @@
 """Derivatives of reading and writing by index: what one gathers, the other scatters."""
 
 from ... import ops
-from ...graph.node import Node, refined
+from ...graph.node import Node, apply, refined
 from ...graph.variable import Variable
 from ..expression import expression
 from ..registry import Attributes, Gradients, gradient, reapply
@@ -27,7 +27,7 @@ def _flatten_index(x, index, dy, axis):
     """Flatten the index to a vector, and the axes of dy that come from it to one."""
     rows = ops.reshape(index, [-1])
     sizes = [ops.size_of(rows if k == axis else x, 0 if k == axis else k) for k in range(x.rank)]
-    flat = ops.reshape(dy, ops.concat(sizes))
+    flat = apply("Reshape", dy, ops.concat(sizes), allowzero=1)
     flat = refined(flat, tuple(rows.dims[0] if k == axis else d for k, d in enumerate(x.dims)))
     return rows, flat
 

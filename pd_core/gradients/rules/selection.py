@@ -7,7 +7,7 @@ each of its results comes from: there the gradient is summed.
 import numpy as np
 
 from ... import ops
-from ...graph.node import Node
+from ...graph.node import Node, apply
 from ...graph.variable import Operand, Variable
 from ..registry import Gradients, gradient, reapply
 
@@ -80,7 +80,7 @@ def tile(node: Node, dy: Variable) -> Gradients:
         return [dy, None]
     pairs = [repeats, ops.shape_of(x)]
     sizes = ops.reshape(ops.concat([ops.unsqueeze(v, 1) for v in pairs], 1), [-1])
-    copies = ops.reshape(dy, sizes)
+    copies = apply("Reshape", dy, sizes, allowzero=1)
     return [ops.reshape_like(ops.reduce_sum(copies, range(0, 2 * x.rank, 2)), x), None]
 
 
@@ -93,7 +93,7 @@ def depth_to_space(node: Node, dy: Variable) -> Gradients:
         return [dx]
     n, _, height, width = (ops.size_of(dx, axis) for axis in range(4))
     sizes = ops.concat([n, [block * block], ops.size_of(dy, 1), height * width])
-    reordered = ops.transpose(ops.reshape(dx, sizes), [0, 2, 1, 3])
+    reordered = ops.transpose(apply("Reshape", dx, sizes, allowzero=1), [0, 2, 1, 3])
     return [ops.reshape_like(reordered, x)]
 
 

@@ -20,7 +20,7 @@ from .. import math as m
 from ..control import as_list, restructure, scan
 from ..index import gather, scatter_add
 from ..matrix import matmul
-from ..reduce import cum_sum, reduce_max, reduce_sum, softmax
+from ..reduce import cum_sum, fractions, reduce_max, reduce_sum, softmax, summable
 from ..shape import (
     arange,
     concat,
@@ -172,6 +172,7 @@ class Segments:
 
     def mean(self, values: Variable) -> Variable:
         """Average each sequence, [B, ...]; zero for an empty one."""
+        values = fractions(values)
         return self.sum(values) / self.counts(values)
 
     def softmax(self, values: Variable) -> Variable:
@@ -319,7 +320,7 @@ def segment_sum(values: Operand, index: Variable, owner: Variable, holes: bool =
 
     `owner` [T] is the inverse; with `holes` it may be B, for a row that is in no sum.
     """
-    values = _with_rows(values)
+    values = _with_rows(summable(values))
     types = [((index.dims[0], *values.dims[1:]), values.dtype)]
     return composite("SegmentSum", values, index, owner, types=types, holes=int(holes))
 

@@ -24,7 +24,7 @@ def _likelihood(log_p, label, weight=None, ignore_index=None):
     weight = np.ones(log_p.shape[1]) if weight is None else np.asarray(weight)
     kept = label.reshape(-1, 1) != ignore_index
     label = np.where(kept[:, 0], label.reshape(-1), 0)
-    return -_picked(log_p * weight, label) * kept
+    return np.where(kept, -_picked(log_p * weight, label), 0.0)
 
 
 def _smoothed(z, label, weight=None, ignore_index=None, label_smoothing=0.0):
@@ -34,7 +34,7 @@ def _smoothed(z, label, weight=None, ignore_index=None, label_smoothing=0.0):
     target = (1 - label_smoothing) * np.eye(classes)[np.where(label < 0, 0, label)]
     target += label_smoothing / classes
     loss = -(target * log_softmax(z) * weight).sum(1, keepdims=True)
-    return loss * (label.reshape(-1, 1) != ignore_index)
+    return np.where(label.reshape(-1, 1) != ignore_index, loss, 0.0)
 
 
 def _label_weights(label, weight=(1, 1, 1, 1), ignore_index=None):

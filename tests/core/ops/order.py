@@ -11,7 +11,10 @@ EQUAL = [[2.0, 1.0, 2.0, 1.0, 0.0], [3.0, 3.0, 3.0, -1.0, 7.0]]
 
 def _order(x, axis, descending=False):
     # stable in both directions: equal elements keep their order
-    return np.argsort(-x if descending else x, axis, kind="stable")
+    if not descending:
+        return np.argsort(x, axis, kind="stable")
+    order = np.argsort(np.flip(x, axis), axis, kind="stable")
+    return x.shape[axis] - 1 - np.flip(order, axis)
 
 
 def _sorted(x, axis=-1, descending=False):

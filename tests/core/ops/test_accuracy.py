@@ -41,6 +41,29 @@ def test_gradient_of_atan2_on_axes_and_diagonals():
     assert pd.eval([pd.atan2(y, x), *gradients], feeds=origin) == [0, 0, 0]
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_atan2_of_infinities(dtype):
+    y, x = (pd.Variable([None], dtype=dtype) for _ in range(2))
+    numbers = np.array([np.inf, -np.inf, 2.0, -1.0, np.nan], dtype)
+    a, b = (v.ravel() for v in np.meshgrid(numbers, numbers))
+    got, *slopes = pd.eval([pd.atan2(y, x), *pd.gradients(pd.atan2(y, x), [y, x])], {y: a, x: b})
+    np.testing.assert_allclose(got, np.arctan2(a, b), rtol=2e-3 if dtype == "float16" else 1e-6)
+    finite = np.isfinite(a) & np.isfinite(b)
+    assert all(np.isfinite(s[finite]).all() for s in slopes)
+
+
+def test_ctc_in_float16():
+    steps = np.log(np.array([[0.2, 0.3, 0.5], [0.6, 0.2, 0.2], [0.1, 0.7, 0.2], [0.5, 0.2, 0.3]]))
+    found = []
+    for dtype in ("float32", "float16"):
+        x = pd.Variable([4, 3], dtype=dtype)
+        loss = pd.ctc_loss(x, np.array([1, 2, 1]), pd.Segments([3, 1]), pd.Segments([2, 1]))
+        found.append(pd.eval([loss, *pd.gradients(loss, [x])], {x: steps}))
+        assert found[-1][0].dtype == dtype
+    for wide, half in zip(*found, strict=True):
+        np.testing.assert_allclose(half, wide, rtol=5e-3, atol=1e-3)
+
+
 def test_atan2_and_log_softmax_of_nan():
     y, x = pd.Variable([None]), pd.Variable([None])
     nan = np.nan

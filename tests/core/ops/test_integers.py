@@ -235,6 +235,23 @@ def test_what_was_lost():
     assert pd.eval([pd.equal(a, b), a > b, a <= b]) == [False, True, False]
 
 
+@DTYPES
+def test_sums_and_means_of_sequences(dtype, rng):
+    """Of packed ones, some without steps, and of none at all."""
+    total = dtype if np.dtype(dtype).itemsize > 2 else "int64"
+    for lengths in ([3, 0, 1, 5], [0, 0]):
+        a, n = of_all_sizes(rng, dtype, sum(lengths), 2), np.array(lengths)
+        x = pd.Variable([None, 2], dtype=dtype)
+        segments = pd.Segments(n)
+        rows = np.split(a, np.cumsum(n)[:-1])
+        means = [r.astype("float32").sum(0) / np.float32(max(1, len(r))) for r in rows]
+        check({"sum": (segments.sum(x), [r.sum(0, dtype=total) for r in rows])}, {x: a})
+        mean = pd.eval(segments.mean(x), {x: a})
+        assert mean.dtype == np.float32
+        scale = np.abs(a.astype("float64")).max(initial=1.0)
+        np.testing.assert_allclose(mean, means, rtol=1e-5, atol=1e-6 * scale)
+
+
 def test_means_are_floats():
     i, b = pd.Variable([None, 2], dtype="int64"), pd.Variable([None], dtype="bool")
     means = pd.reduce_mean(i), i.mean(1), pd.reduce_mean(b)

@@ -1,0 +1,78 @@
+"""Products of matrices that may be empty, which kernels of ONNX Runtime 1.31 for CPUs get wrong.
+
+Over no elements a sum is 0: where a vector or a stack with a transposed factor takes part, they
+leave the result as the memory was, and a single matrix beside a stack makes the result single, too.
+Beside a stack of none it is an error.
+"""
+
+import numpy as np
+
+from ... import ops
+from ...graph.node import Node, apply, refined
+from ...graph.rewrite import is_output_of
+from ...graph.variable import Inputs, constant
+from .context import Context, Outputs
+
+
+def product_if_any(node: Node, inputs: Inputs, context: Context) -> Outputs:
+    """Compute a product whose operands may be empty in a form that the kernels get right."""
+    a, b = inputs
+    if _has_elements(a) and _has_elements(b):
+        return None
+    if a.dtype.kind == "u":  # of which there are kernels, but not over no elements
+        a, b = (ops.cast(x, f"i{x.dtype.itemsize}") for x in inputs)
+    y = _product(a, b)
+    if y is None and a.dtype == node.outputs[0].dtype:
+        return None
+    y = ops.cast(apply("MatMul", a, b) if y is None else y, node.outputs[0].dtype)
+    return [refined(y, node.outputs[0].dims)]
+
+
+def _product(a, b):
+    inner = a.dims[-1] if isinstance(a.dims[-1], int) else b.dims[-2 if b.rank > 1 else 0]
+    if a.rank == 1 or b.rank == 1:
+        return _of_vectors(a, b)
+    if 0 in (*a.dims, *b.dims):
+        return ops.reduce_sum(a, -1, keep_dim=True) * ops.reduce_sum(b, -2, keep_dim=True)
+    y = _aligned(a, b, inner) if a.dims[:-2] != b.dims[:-2] and b.rank > 2 else None
+    if isinstance(inner, int) or a.rank == b.rank == 2:
+        return y
+    if not is_output_of(a, "Transpose") and not is_output_of(b, "Transpose"):
+        return y
+    y = apply("MatMul", a, b) if y is None else y
+    return ops.where(ops.equal(ops.size_of(a, a.rank - 1), 0), constant(0, y.dtype), y)
+
+
+def _of_vectors(a, b):
+    """The product of a vector, as of a matrix of one row or one column."""
+    if a.rank == b.rank == 1:
+        return None  # a sum, which is right
+    x = ops.unsqueeze(a, 0) if a.rank == 1 else a
+    y = ops.unsqueeze(b, 1) if b.rank == 1 else b
+    z = _product(x, y)
+    return ops.squeeze(ops.matmul(x, y) if z is None else z, -2 if a.rank == 1 else -1)
+
+
+def _aligned(a, b, inner):
+    """The product of stacks of which one is repeated: with a matrix for each, or none for none."""
+    stacks = [apply("Shape", x, end=x.rank - 2) for x in (a, b)]
+    if isinstance(inner, int):
+        stacks = [ops.minimum(s, 1) for s in stacks]
+    matrix = np.array([1, 1])
+    x, y = (
+        ops.expand(v, ops.concat([s, matrix])) if other.rank > 2 and _repeats(v, other) else v
+        for v, other, s in ((a, b, stacks[1]), (b, a, stacks[0]))
+    )
+    return None if (x, y) == (a, b) else apply("MatMul", x, y)
+
+
+def _repeats(x, other):
+    """Whether a stack beside another may have an axis of one where that has none, or several."""
+    return any(
+        k > x.rank - 2 or (x.dims[-2 - k] == 1 and other.dims[-2 - k] != 1)
+        for k in range(1, other.rank - 1)
+    )
+
+
+def _has_elements(x):
+    return all(isinstance(d, int) and d > 0 for d in x.dims)
