@@ -102,11 +102,13 @@ class DataFeeder:
 
         `argument`, if given, is filled and returned.
         """
-        batch = _as_tuples(dat if isinstance(dat, list) else list(dat))
+        batch, fields = dat if isinstance(dat, list) else list(dat), []
         slots = Arguments() if argument is None else argument
-        fields = []  # as many as the shortest sample has
-        if not any(issubclass(kind, Mapping) for kind in set(map(type, batch))):
-            fields = list(zip(*batch, strict=False))
+        kinds = [kind for kind in set(map(type, batch)) if not issubclass(kind, tuple | list)]
+        if kinds:
+            batch = _as_indexable(batch)
+        if not any(issubclass(kind, Mapping) for kind in kinds):
+            fields = list(zip(*batch, strict=False))  # as many as the shortest sample has
         for column in self._columns:
             slots[column.name] = column.convert(column.of(fields, batch))
         return slots
@@ -151,19 +153,17 @@ def _field_numbers(feeding, data_types):
     return feeding
 
 
-def _as_tuples(batch):
+def _as_indexable(batch):
     """Return the samples as tuples, lists or dicts.
 
     2017 indexed samples, so an array works too: its elements are the fields.
     """
-    kinds = [kind for kind in set(map(type, batch)) if not issubclass(kind, tuple | list)]
-    if all(issubclass(kind, Mapping) for kind in kinds):
-        return batch
     for number, sample in enumerate(batch):
-        if not isinstance(sample, tuple | list | Mapping | np.ndarray) or (
-            isinstance(sample, np.ndarray) and not sample.ndim
-        ):
+        is_array = isinstance(sample, np.ndarray) and sample.ndim
+        if not (is_array or isinstance(sample, tuple | list | Mapping)):
             raise _not_a_tuple(number, sample)
+    if not any(isinstance(sample, np.ndarray) for sample in batch):
+        return batch
     warn(
         "DataFeeder: a sample is an array, whose elements are its fields\n"
         "  hint: a reader of a single column yields (x,), not x"

@@ -104,6 +104,38 @@ def test_a_list_of_costs_keeps_its_layers():
     assert costs == [cost]
 
 
+def test_an_update_moves_what_a_handler_sets_before_it():
+    """The whole step follows the event, so the cost is that of the values set; not so in 2017."""
+    cost, pool = summed(T.dense_vector(2), [1, 2])
+    trainer = paddle.trainer.SGD(cost, pool, paddle.optimizer.Momentum(learning_rate=1.0))
+    seen = []
+
+    def handler(event):
+        if isinstance(event, paddle.event.EndForwardBackward):
+            pool["w"] = np.float32([[10], [20]])
+        if isinstance(event, paddle.event.EndIteration):
+            seen.append((event.cost, pool["w"].tolist()))
+
+    trainer.train(lambda: iter([[([3.0, 4.0],)]]), event_handler=handler)
+    assert seen == [(3 * 10 + 4 * 20, [10 - 3, 20 - 4])]
+
+
+def test_a_pool_keeps_what_the_network_lacks():
+    cost, pool = summed(T.dense_vector(2), [1, 2])
+    file = io.BytesIO()
+    pool.to_tar(file)
+    cost = L.sum_cost(linear(L.data(name="z", type=T.dense_vector(3)), name="v"))
+    file.seek(0)
+    read = paddle.parameters.Parameters.from_tar(file)
+    with pytest.warns(UserWarning, match="lacks parameters of the network: 'v'"):
+        trainer = paddle.trainer.SGD(cost, read, paddle.optimizer.Momentum())
+    assert read.names() == ["w", "v"] and read["w"].tolist() == [1, 2]
+    saved = io.BytesIO()
+    trainer.save_parameter_to_tar(saved)
+    saved.seek(0)
+    assert paddle.parameters.Parameters.from_tar(saved).names() == ["w", "v"]
+
+
 # ---- feeding
 
 
