@@ -113,6 +113,10 @@ class DataFeeder:
             slots[column.name] = column.convert(column.of(fields, batch))
         return slots
 
+    def fields_of(self, sample):
+        """Return the fields of a sample that are fed, in the order of data_types."""
+        return [column.of((), [sample])[0] for column in self._columns]
+
 
 def feed_dict(layers, slots):
     """Return {Variable: array} from {name: data layer} and {name: Slot}."""

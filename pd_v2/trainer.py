@@ -31,10 +31,11 @@ def default_event_handler(event):
 class SGD:
     """Trainer of the network behind some cost layers, with any optimizer of `paddle.optimizer`.
 
-    Gradients are summed over the batch. The cost of an event is the sum of the cost layers' values,
-    before the update, divided by the number of samples. `extra_layers` are computed as well, for
-    their evaluators; those that are costs are also trained on, but are not part of the reported
-    cost.
+    Gradients are summed over the batch. As in 2017 they begin at each cost layer of the network,
+    whatever is computed from its value; in a network without any, the layers in `cost` are
+    minimised. The cost of an event is the sum of the values of `cost`, before the update, divided
+    by the number of samples. `extra_layers` are computed as well, for their evaluators; costs among
+    them are trained on, but are not part of the reported cost.
 
     In an MPI job (`mpiexec -n 4 pd-v2 train.py`) all processes make the steps together, with the
     sums of their gradients. With `is_local` each reads all samples and computes its slice of every

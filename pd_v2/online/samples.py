@@ -25,6 +25,9 @@ class SampleCheck:
         if len(sample) != self._fields:
             raise MessageError(f"a sample has {self._fields} fields, this one has {len(sample)}")
         try:
+            text = _first_text(self._feeder.fields_of(sample))
+            if text is not None:  # an array of text is as wide as its longest, in every element
+                raise MessageError(f"a layer is fed numbers, not the text {text[:20]!r}")
             # numbers that are too large for float32 become infinite, which is refused below
             with np.errstate(all="ignore"):
                 slots = self._feeder([sample])
@@ -40,7 +43,21 @@ class SampleCheck:
                 raise MessageError(f"data layer {name!r}: a number is not finite in float32")
 
 
+def _first_text(fields):
+    """Return a text in nested lists, or None."""
+    pending = [fields]
+    while pending:
+        for item in pending.pop():
+            if isinstance(item, str):
+                return item
+            if isinstance(item, list):
+                pending.append(item)
+    return None
+
+
 def _field_count(feeder, feeding):
     if feeding is None:
         return len(feeder)
-    return 1 + max(feeding.values()) if isinstance(feeding, dict) else len(feeding)
+    if isinstance(feeding, dict):
+        return max(n + 1 if n >= 0 else -n for n in feeding.values())
+    return len(feeding)

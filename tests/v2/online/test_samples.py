@@ -55,7 +55,8 @@ REFUSED = [
     ("dense", [], "a sample has 1 fields, this one has 0"),
     ("dense", [[1, 2, 3, 4], 0], "a sample has 1 fields, this one has 2"),
     ("dense", [[1, 2, 3]], "data layer 'dense'.*expected 4 numbers, got 3"),
-    ("dense", [["1", "2", "3", "4"]], "data layer 'dense'.*expected 4 numbers"),
+    ("dense", [["1", "2", "3", "4"]], "a layer is fed numbers, not the text '1'$"),
+    ("dense", [[1, 2, 3, "4" * 10**6]], "a layer is fed numbers, not the text '4{20}'$"),
     ("dense", [None], "data layer 'dense'.*expected 4 numbers"),
     ("dense", [[1, 2, 3, [4]]], "data layer 'dense'.*expected 4 numbers"),
     ("dense", [[[1, 2], [3, 4]]], "data layer 'dense': a vector is a flat list"),
@@ -65,9 +66,10 @@ REFUSED = [
     ("id", [10], "data layer 'id'.*an integer from 0 to 9, got 10"),
     ("id", [-1], "data layer 'id'.*an integer from 0 to 9, got -1"),
     ("id", [1.0], "data layer 'id'.*an integer from 0 to 9, got 1.0"),
-    ("id", ["3"], "data layer 'id'.*an integer from 0 to 9"),
+    ("id", ["3"], "a layer is fed numbers, not the text '3'"),
     ("ids", [3], "expected a sequence with a step per element, got 3"),
-    ("ids", ["12"], "an integer from 0 to 9"),
+    ("ids", ["12"], "a layer is fed numbers, not the text '12'"),
+    ("nested", [[[1], ["2"]]], "a layer is fed numbers, not the text '2'"),
     ("nested", [[1, 2]], "expected a sequence with a step per element, got 1"),
     ("steps", [[[1, 2], [3, 4, 5]]], "data layer 'steps'.*step 1: expected 2 numbers, got 3"),
     ("binary", [[10]], "entry 0: expected a column from 0 to 9, got 10"),
@@ -96,9 +98,15 @@ def test_deep_nesting_is_refused(rng):
             feeder([sample] * 3)
 
 
+FEEDINGS = [
+    *((None, 2), (["x", "b", "a"], 3), ({"a": 3, "b": 0}, 4)),
+    *(({"a": -3, "b": 0}, 3), ({"a": -1, "b": 1}, 2)),
+]
+
+
 def test_fields_are_those_of_feeding():
     types = [("a", TYPES["id"]), ("b", TYPES["id"])]
-    for feeding, fields in ((None, 2), (["x", "b", "a"], 3), ({"a": 3, "b": 0}, 4)):
+    for feeding, fields in FEEDINGS:
         check = SampleCheck(DataFeeder(types, feeding), feeding)
         check([1] * fields)
         for count in (fields - 1, fields + 1):
