@@ -143,36 +143,37 @@ class Generator(Group):
         return pd.beam_search(step, init, samples, bos_id, eos_id, self.beam_size, max_length)
 
     def along(self, others, beams, results, bos_id):
-        """Return the values of layers of the step at each word of the results, and their Segments.
+        """Return (value, levels) of layers of the step, at each word of the results.
 
-        The Segments count the words of each of the `results` paths per sample, as far as there are
-        so many. The steps are computed again, now that the words are known.
+        There are `results` sequences per sample, as far as there are so many paths. The steps are
+        computed again, now that the words are known.
         """
         self.sort_layers()
         word, *states = self.step.states
         lengths = beams.best_lengths(results)
         paths = pd.Segments(refined(pd.reshape(lengths, [-1]), (self.rows,)))
-        words, samples = beams.rows(results)
+        words, level = beams.rows(results)
         words = refined(words, (paths.tokens,))
         before = pd.gather(words, pd.maximum(paths.numbers - 1, 0))
         before = pd.where(pd.equal(paths.position, 0), np.int64(bos_id), before)
         step = replace(self.step, inputs={word.formal: before}, states=states)
         if results > 1:
             found = pd.squeeze(pd.nonzero(paths.lengths), [0])
-            samples = pd.Segments(pd.gather(paths.lengths, found), paths.tokens)
-        return pd.unroll(step, others, paths), samples
+            level = pd.Segments(pd.gather(paths.lengths, found), paths.tokens)
+        self.levels = (paths,)
+        values = pd.unroll(step, [self.padded(x) if x.levels else x for x in others], paths)
+        for x, value in zip(others, values, strict=True):
+            if x.levels:
+                value, inner = self.packed(x, value)
+                yield value, (level, inner)
+            else:
+                yield value, (level,)
 
     def finish(self, word, end, others, bos_id, eos_id, max_length, results):
         """Close the group and run the search; return the layers of `results` paths per sample.
 
         The first holds the words, and then there is one for each of the others.
         """
-        for x in others:
-            if x.levels:
-                raise pd.GraphError(
-                    f"beam_search {self.name!r}: {x.name!r} holds sequences in each step; besides "
-                    "the words a search gives rows only"
-                )
         self.link([word, end, *others])
         beams = self.search(word.parents[0], bos_id, eos_id, max_length)
         generator = self.config.generator
@@ -180,11 +181,8 @@ class Generator(Group):
         generator.num_results_per_sample, generator.beam_size = results, self.beam_size
         found = [_outside(self, word, end, beams, results)]
         if others:
-            values, level = self.along(others, beams, results, bos_id)
-            level = found[0].levels[0] if results == 1 else level
-            found += [
-                _other_outside(self, x, y, level) for x, y in zip(others, values, strict=True)
-            ]
+            values = self.along(others, beams, results, bos_id)
+            found += [_other_outside(self, x, *v) for x, v in zip(others, values, strict=True)]
         return found
 
 
@@ -204,8 +202,8 @@ def beam_search(
     The first layer that the step returns holds the probability of each word. A single result per
     sample is its words; several are [length, words…, -1] one after the other, with their ln p as
     `prob`. If the step returns more layers, there is a list of results: the words, and for each of
-    those layers a sequence per path with a row for each word. Layers of the step share parameters
-    with a recurrent_group of the same name.
+    those layers a sequence per path, with a row or a sub-sequence for each word. Layers of the step
+    share parameters with a recurrent_group of the same name.
     """
     name = name or build.current().next_name("beam_search")
     inputs = list(input) if isinstance(input, (list, tuple)) else [input]
@@ -262,13 +260,13 @@ def _outside(group, word, end, beams, results):
     return out
 
 
-def _other_outside(group, x, value, level):
+def _other_outside(group, x, value, levels):
     """Return the layer outside of the group for another layer that the step returns."""
     config = LayerConfig(name=build.current().full_name(x.name), type="data", active_type="")
     config.size = x.size
     group.config.out_links.add(layer_name=x.full_name, link_name=config.name)
     record = record_of(x, config) | {"parents": [x, group.layer], "reverse": False}
-    out = named_value(value, x.name, Layer, **record, levels=(level,))
+    out = named_value(value, x.name, Layer, **record, levels=levels)
     build.current().add(out)
     return out
 

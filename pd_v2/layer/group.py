@@ -198,7 +198,7 @@ class Group:
             return level.grouped(x)
         if outer or self.step.varies(level.lengths):
             raise pd.GraphError(
-                f"recurrent_group {self.name!r}: the step returns {x.name!r}, whose sequences are "
+                f"{self.kind} {self.name!r}: the step returns {x.name!r}, whose sequences are "
                 "not those of its input or of a StaticInput"
             )
         return level.pad(x)
@@ -233,13 +233,18 @@ class Group:
         record = record_of(x, config) | {"parents": [x, self.layer], "reverse": self.reverse}
         levels = self.levels[:1]
         if x.levels:
-            inner = self._sub_sequences(x.levels[-1])
-            used = pd.slice(value, [0], inner.longest, [1])
-            used = refined(used, (value.dims[0], used.dims[1], *value.dims[2:]))
-            value, levels = inner.pack(used), (self.sequences, inner)
+            value, inner = self.packed(x, value)
+            levels = (self.sequences, inner)
         out = named_value(value, x.name, Layer, **record, levels=levels)
         build.current().add(out)
         return out
+
+    def packed(self, x, value):
+        """Return the rows of all steps of x, and their Segments; `value` holds them `padded`."""
+        inner = self._sub_sequences(x.levels[-1])
+        used = pd.slice(value, [0], inner.longest, [1])
+        used = refined(used, (value.dims[0], used.dims[1], *value.dims[2:]))
+        return inner.pack(used), inner
 
     def _sub_sequences(self, level):
         """Return the sequences of all steps together, as sub-sequences."""

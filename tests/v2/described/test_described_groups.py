@@ -94,14 +94,15 @@ def one_path():
 
 
 def generation_with_rows():
-    """Words, the states that gave them, and a row that is the same in each step."""
-    beside = L.fc(row(), 4, name="beside")
+    """Words, the states that gave them, and rows and a sequence that each step sees whole."""
+    beside, whole = L.fc(row(), 4, name="beside"), rows("whole")
 
-    def step(static, word):
+    def step(static, seen, word):
         h = L.fc([word, static, L.memory(name="h", size=4, boot_layer=beside)], 4, name="h")
-        return L.fc(h, 9, A.Softmax()), h, L.addto(static, name="same")
+        others = L.addto(static, name="same"), L.addto([seen, L.expand(h, seen)], name="attended")
+        return L.fc(h, 9, A.Softmax()), h, *others
 
-    inputs = [L.StaticInput(beside), L.GeneratedInput(9, "target_words", 3)]
+    inputs = [L.StaticInput(beside), L.StaticInput(whole), L.GeneratedInput(9, "words", 3)]
     return L.beam_search(step, inputs, bos_id=2, eos_id=1, beam_size=3, max_length=6)
 
 

@@ -6,6 +6,7 @@ import pytest
 
 import pd_core as pd
 import pd_v2 as paddle
+from pd_v2.data_feeder import DataFeeder, feed_dict
 from pd_v2.topology import Topology
 
 from .test_generate import CASES, EOS, searched
@@ -111,26 +112,49 @@ def searched_sequences(step, s, **options):
     return L.beam_search(step, inputs, **arguments | options)
 
 
-def test_rows_made_of_sequences(rng):
+@pytest.mark.parametrize("results", [1, 2])
+def test_sequences_for_each_word(results, rng):
+    """Such as what a decoder attends to: a sub-sequence per word, in a sequence per path."""
     s, step = sequences_inside()
-    outs = searched_sequences(lambda *a: step(*a)[:2], s)
+    outs = searched_sequences(step, s, num_results_per_sample=results)
     pool, values = filled(outs, rng)
-    samples = packed(rng, [2, 1, 3], 4)
-    ids, totals = (
-        paddle.infer(output_layer=out, parameters=pool, input=samples, field=field)
-        for out, field in zip(outs, ("id", "value"), strict=True)
-    )
-    expected, k = [], 0
+    samples = packed(rng, [2, 0, 3], 4)
+    ids = paddle.infer(output_layer=outs[0], parameters=pool, input=samples, field="id").tolist()
+    topology = Topology(outs[1:])
+    fed = feed_dict(topology.data_layers(), DataFeeder(topology.data_type())(samples))
+    session = pd.Session()
+    session.load_values(pool.values_of(topology.parameters))
+    totals, rows = outs[1:]
+    counts = [level.lengths for level in (*totals.levels, *rows.levels)]
+    found, lengths = session.eval([[totals, rows], counts], fed, training=False)
+    ended, k, all_totals, all_rows, per_path, per_word = paths_of(ids, results), 0, [], [], [], []
     for (start,) in samples:
-        start = np.array(start, np.float64)
-        for _ in range(2):
-            path = ids[k + 1 : k + 1 + ids[k]]
-            rows = start
+        start = np.reshape(start, (-1, 4)).astype(np.float64)
+        for path in ended[k : k + results]:
+            now = start
             for last in (0, *path[:-1]):
-                rows = rows + values["words"][last] + start
-                expected.append(rows.sum(0))
-            k += ids[k] + 2
-    np.testing.assert_allclose(totals, expected, rtol=1e-4, atol=1e-5)
+                now = now + values["words"][last] + start
+                all_totals.append(now.sum(0))
+                all_rows += [*now]
+            per_path.append(len(path))
+            per_word += [len(start)] * len(path)
+        k += results
+    np.testing.assert_allclose(found[0], all_totals, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(found[1], np.reshape(all_rows, (-1, 4)), rtol=1e-4, atol=1e-5)
+    assert [v.tolist() for v in lengths] == [per_path, per_path, per_word]
+
+
+def paths_of(ids, results):
+    """The words of each path; those of a single result end with the mark, or are 4."""
+    found, k = [], 0
+    while k < len(ids):
+        if results > 1:
+            n, start = ids[k], k + 1
+        else:
+            n, start = next(j + 1 for j in range(4) if j == 3 or ids[k + j] == EOS), k
+        found.append(ids[start : start + n])
+        k = start + n + (results > 1)
+    return found
 
 
 def test_export(tmp_path, rng):
@@ -145,11 +169,17 @@ def test_export(tmp_path, rng):
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
-def test_sequences_are_refused():
+def test_sequences_of_other_lengths_are_refused():
     s, step = sequences_inside()
-    message = "beam_search 'g': 'rows' holds sequences in each step; .* rows only"
+
+    def cut(whole, word):
+        p, _, new = step(whole, word)
+        first = L.slope_intercept(L.fc(word, 1), slope=0.0)
+        return p, L.seq_slice(new, first, first)
+
+    message = "beam_search 'g': the step returns '__seq_slice_layer_0__', whose sequences are not"
     with pytest.raises(pd.GraphError, match=message):
-        searched_sequences(lambda *a: step(*a)[::2], s)
+        searched_sequences(cut, s)
 
 
 class Sampled(L.GeneratedInput):

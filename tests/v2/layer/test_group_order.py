@@ -118,3 +118,27 @@ def test_the_first_row_of_a_reversed_nested_group_has_seen_all():
     samples = [([[[1.0], [2.0]], [[3.0]], [[4.0]]],), ([[[5.0]]],)]
     found = paddle.infer(output_layer=y, parameters=paddle.parameters.create(y), input=samples)
     assert found.ravel().tolist() == [9, 5]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_sequences_of_an_inner_group_are_in_the_order_of_steps(reverse):
+    whole, x = (
+        L.data(name=name, type=kind(1))
+        for name, kind in (("w", T.dense_vector_sequence), ("n", T.dense_vector_sub_sequence))
+    )
+
+    def inner(row, seen):
+        return L.addto([L.expand(row, seen), seen])
+
+    def outer(part, seen):
+        out = L.recurrent_group(inner, [part, L.StaticInput(seen)], reverse=reverse)
+        return L.last_seq(out, agg_level=L.AggregateLevel.TO_SEQUENCE)
+
+    y = L.recurrent_group(outer, [x, L.StaticInput(whole)])
+    samples = [([[10.0], [20.0]], [[[1.0], [2.0]], [[3.0]]]), ([[30.0]], [[[5.0], [6.0], [8.0]]])]
+    parameters = paddle.parameters.create(y)
+    found = paddle.infer(
+        output_layer=y, parameters=parameters, input=samples, feeding={"w": 0, "n": 1}
+    )
+    expected = [22, 21, 23, 38, 36, 35] if reverse else [21, 22, 23, 35, 36, 38]
+    assert found.ravel().tolist() == expected
