@@ -295,6 +295,7 @@ class _Writer:
             if name in inputs or name in names or v.value is not None:
                 free = want is not None and want not in self.taken
                 copy = self._free(want if free else f"{name}_out")
+                self.is_foldable = self.is_foldable or v.value is not None
                 self.nodes.append(
                     NodeProto(name=copy, op_type="Identity", input=[name], output=[copy])
                 )

@@ -5,7 +5,7 @@ runtime finds some of them, in walks over all operators which take longer than t
 rebuilt: a plan says which variable stands for which, and which operators remain.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -46,13 +46,14 @@ class Merging:
         self._sizes = sizes
         self._constants: dict[tuple, Variable] = {}
 
-    def remaining(self, order: Sequence[Node], outputs: Iterable[Variable]) -> list[Node]:
+    def remaining(self, order: Sequence[Node], outputs: Sequence[Variable]) -> list[Node]:
         """Return the nodes of a graph, or of a body, that its outputs need once it is merged."""
         first: dict[tuple, tuple[Variable, ...]] = {}
+        wanted = set(outputs)  # an operator computes each, and not a copy of something
         for node in order:
             inputs = tuple([x if x is None else self._of(x) for x in node.inputs])
             results = self._shorter(node, inputs, first)
-            if results is None:
+            if results is None or not wanted.isdisjoint(node.outputs):
                 inputs = self.reads.get(node, inputs)
                 if not self._is_shared(node):
                     continue
@@ -139,7 +140,7 @@ class Merging:
             return self._folded(y, x.value.reshape(y.dims))
         if node.op_type != "Reshape" or not _is_absolute(node, inputs[1]):
             return None
-        if x.node is not None and x.node.op_type in _VIEWS:
+        if x.node is not None and x.node.op_type in _VIEWS and _always_fits(x.node):
             below = self._of(self.inputs(x.node)[0])
             if below.dims == y.dims:
                 return (below,)
@@ -149,6 +150,18 @@ class Merging:
 
 def _is_small(x):
     return x is not None and x.value is not None and x.value.nbytes <= _SMALL
+
+
+def _always_fits(node):
+    """Whether a view cannot fail when it runs; one that can has to be where its error is told."""
+    x, y = node.inputs[0], node.outputs[0]
+    if node.op_type != "Reshape":
+        return sum(isinstance(d, str) for d in x.dims) == sum(isinstance(d, str) for d in y.dims)
+    shape = node.inputs[1].value
+    if shape is None or (shape == 0).any():
+        return False
+    sizes, least = prod(shape[shape > 0].tolist()), prod(d for d in x.dims if isinstance(d, int))
+    return least % sizes == 0 if (shape < 0).any() else x.is_static
 
 
 def _is_absolute(node, shape):

@@ -4,7 +4,6 @@ import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
-from math import prod
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
@@ -30,7 +29,6 @@ from .passes.forms import NO_FORMS, kernels
 from .positions import positions
 
 _LARGE = 32 << 20  # bytes of all values from which a program's memory is not planned
-_HUGE = 4 << 20  # bytes of an array from which NumPy asks for huge pages
 
 
 def _cores():
@@ -232,21 +230,10 @@ class OrtValues:
         pair = self.buffers.setdefault(variable, [None, None])
         if pair[1] is None:
             self.stamp = object()
-            pair[1] = self._empty(variable)
+            pair[1] = onnxruntime.OrtValue.ortvalue_from_shape_and_type(
+                variable.dims, variable.dtype, self.kind, self.number
+            )
         return pair
-
-    def _empty(self, variable):
-        """A buffer for a value.
-
-        NumPy asks Linux for huge pages, and ONNX Runtime does not: a page fault each 2 MB instead
-        of 4 KB, which was a third of VGG-16's first step.
-        """
-        dims, dtype = static(variable.dims), variable.dtype
-        if self.kind == "cpu" and prod(dims) * dtype.itemsize >= _HUGE:
-            return onnxruntime.OrtValue.ortvalue_from_numpy(np.empty(dims, dtype))
-        return onnxruntime.OrtValue.ortvalue_from_shape_and_type(
-            dims, dtype, self.kind, self.number
-        )
 
 
 class OrtProgram:

@@ -114,7 +114,15 @@ def test_a_view_of_a_view_is_one():
     y = pd.reshape(pd.reshape(x * 2.0, [-1, 2, 3]), [-1, 3, 2])
     assert written([y], [x])["Reshape"] == 1
     back = pd.reshape(pd.reshape(x * 2.0, [-1, 2, 3]), [-1, 6])
-    assert written([back], [x]) == {"Mul": 1}
+    assert written([pd.exp(back)], [x]) == {"Mul": 1, "Exp": 1}
+
+
+def test_a_view_that_may_fail_stays():
+    x = pd.Variable([None])
+    y = pd.reshape(pd.reshape(x, [-1, 2, 3]), [-1, 3])
+    assert written([y], [x])["Reshape"] == 2
+    with pytest.raises(pd.BackendError, match=r"\[3\] do not fit \[\?, 2, 3\]"):
+        pd.eval([y], {x: np.zeros(3, np.float32)})
 
 
 def test_a_zero_in_a_shape_means_the_size_of_the_view():
