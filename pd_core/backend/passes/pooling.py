@@ -59,7 +59,7 @@ def max_pool_grad_if_nan(node: Node, inputs: Inputs, context: Context) -> Output
         )
         return [ops.add(*(max_pool_grad_without_indices(node, p, context)[0] for p in parts))]
 
-    return if_nan(y, exact, lambda: max_pool_grad(node, inputs, context))
+    return if_nan(y, context, exact, lambda: max_pool_grad(node, inputs, context))
 
 
 def max_pool_grad_by_indices(node: Node, inputs: Inputs) -> Variable:

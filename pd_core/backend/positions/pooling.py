@@ -7,6 +7,7 @@ import numpy as np
 
 from ...graph.node import Node, apply
 from ...graph.variable import Inputs, Variable, constant, static
+from ..passes.context import Context
 from ..passes.nan import if_nan
 from ..passes.relu import masked
 from .direct import Geometry, cells_of, sources_of
@@ -25,8 +26,8 @@ _LOWEST = float(np.finfo(np.float32).min)
 class Pooling:
     """Pools windows; `image_of(x)` makes a plain image position-major."""
 
-    def __init__(self, rows: Rows, image_of: Callable[[Variable], Image]):
-        self.rows, self.image_of = rows, image_of
+    def __init__(self, rows: Rows, image_of: Callable[[Variable], Image], context: Context):
+        self.rows, self.image_of, self.context = rows, image_of, context
 
     def apply(self, node: Node, inputs: Inputs) -> Image | None:
         """Return a pooling or its gradient, None for windows that are not for rows."""
@@ -84,7 +85,7 @@ class Pooling:
                 parts = [a + b for a, b in zip(parts, reversed(more), strict=True)]
             return [apply("Concat", *parts, axis=0, known=dims)]
 
-        rows = if_nan(y, lambda: spread(True), lambda: spread(False))[0]
+        rows = if_nan(y, self.context, lambda: spread(True), lambda: spread(False))[0]
         return self._summed(rows, order, x.sizes, g, by_cell=True)
 
     def _mean_grad(self, dy, image: Sequence[int], g):

@@ -361,3 +361,17 @@ def test_gradients_of_elementwise_operators_at_nan():
         same(found[0], dx)
         if dy is not None:
             same(found[1], dy)
+
+
+@pytest.mark.parametrize("act", [pd.relu, pd.tanh, pd.identity], ids=["relu", "tanh", "none"])
+def test_pooling_behind_a_convolution_keeps_nan_with_its_gradient(act):
+    """Without it the kernel stays that may lose one, as `max_pool` says."""
+    x, w = pd.Variable([None, 2, 8, 8]), pd.Variable([3, 2, 1, 1])
+    y = act(pd.conv(x, w))
+    z = pd.max_pool(y, 2, 2)
+    slope = pd.gradients(pd.reduce_sum(z), [w])[0]
+    rng = np.random.default_rng(0)
+    image, filters = rng.normal(size=(4, 2, 8, 8)), rng.normal(size=(3, 2, 1, 1))
+    image[rng.random(image.shape) < 0.05] = np.nan
+    pixels, pooled, _ = pd.eval([y, z, slope], {x: image, w: filters})
+    same(pooled, pixels.reshape(4, 3, 4, 2, 4, 2).max((3, 5)))
