@@ -12,7 +12,8 @@ from pathlib import Path
 from pd_v2.master.ledger import OPERATIONS
 from pd_v2.program_name import print_error
 
-# What the parser and the database say of arguments that are nested deeply, or of another type.
+# What the parser and the database say of arguments that are nested deeply, or of another type:
+# a stranger's, or a client's whose maker wants to know.
 _ODD_ARGUMENTS = (RecursionError, OverflowError, sqlite3.InterfaceError, sqlite3.ProgrammingError)
 _MOST_PRINTED = 300  # characters
 _MOST_BYTES = 1 << 28  # of a message: the chunks of a dataset, about 10 bytes each
@@ -68,6 +69,7 @@ class _Handler(BaseHTTPRequestHandler):
         except (ValueError, TypeError) as error:
             status, answer = 400, {"error": str(error)}
         except _ODD_ARGUMENTS as error:
+            print_in_one_line(self.path, error)
             status, answer = 400, {"error": f"master: {type(error).__name__}: {error}"}
         except OSError:  # the client has gone
             return

@@ -221,7 +221,7 @@ def request(served, path, body, kind="application/json", method="POST"):
 def test_requests_of_strangers(served, capfd, request_, status, message):
     code, text = request(served, *request_)
     assert code == status and re.search(message, text)
-    assert capfd.readouterr().err == ""
+    assert capfd.readouterr().err.count("\n") == ("binding" in message)
 
 
 ODD = [
@@ -246,10 +246,11 @@ def test_arguments_of_strangers(served, capfd, name):
     for value in ODD:
         code, _ = request(served, f"/{name}", json.dumps(dict.fromkeys(names, value)))
         assert code in (200, 400), value
+        assert capfd.readouterr().err.count("\n") <= 1
     for body in (b"", b"{", b"[" * 10**5, b'{"a":' * 10**4, b"\xff\xfe", b"NaN", b'{"self": 1}'):
         code, _ = request(served, f"/{name}", body)
         assert code == 400, body
-    assert capfd.readouterr().err == ""
+        assert capfd.readouterr().err.count("\n") <= 1
 
 
 @pytest.mark.parametrize("resets", [False, True])
