@@ -94,6 +94,10 @@ class DataFeeder:
     def __len__(self):
         return len(self._columns)
 
+    def places(self):
+        """Return (name, number of the field, InputType) of each data layer."""
+        return [(c.name, c.number, c.type) for c in self._columns]
+
     def __call__(self, dat, argument=None):
         return self.convert(dat, argument)
 

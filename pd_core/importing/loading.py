@@ -60,9 +60,8 @@ MALFORMED = (
 
 
 def first_line(error: Exception) -> str:
-    """Return the type and the first line of an error of a library."""
-    line = next(iter(str(error).strip().splitlines()), "")
-    return f"{type(error).__name__}: {line}"[:300]
+    """Return the type and the message of an error of a library, in one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]
 
 
 def loaded(model: str | os.PathLike | bytes | ModelProto) -> tuple[ModelProto, str | None, str]:

@@ -13,6 +13,7 @@ from pd_v2.online.samples import SampleCheck
 
 TYPES = {
     "dense": T.dense_vector(4),
+    "one": T.dense_vector(1),
     "id": T.integer_value(10),
     "ids": T.integer_value_sequence(10),
     "nested": T.integer_value_sub_sequence(10),
@@ -29,8 +30,9 @@ def checks(name):
 
 
 ACCEPTED = [
-    ("dense", [[1, 2.5, -3e9, True]]),
-    ("dense", [7]),  # for all columns
+    ("dense", [[1, 2.5, -3e9, 0]]),
+    ("one", [7]),
+    ("one", [[7]]),
     ("id", [9]),
     ("ids", [[]]),
     ("ids", [[0, 9, 3]]),
@@ -49,6 +51,22 @@ def test_samples_that_fit(name, sample):
 
 
 REFUSED = [
+    ("dense", [7], "data layer 'dense': expected 4 numbers, got 1"),
+    ("dense", [[7]], "data layer 'dense': expected 4 numbers, got 1"),
+    ("dense", [[]], "data layer 'dense'.*expected 4 numbers, got 0"),
+    ("one", [[1, 2]], "data layer 'one'.*expected 1 numbers, got 2"),
+    ("steps", [[1, 2, 3]], "data layer 'steps': expected 2 numbers, got 1"),
+    ("steps", [[[1, 2], [3]]], "data layer 'steps'.*expected 2 numbers, got 1"),
+    ("dense", [[1, 2, 3, False]], "data layer 'dense': true and false are no numbers"),
+    ("one", [True], "data layer 'one': true and false are no numbers"),
+    ("id", [True], "data layer 'id': true and false are no numbers"),
+    ("ids", [[1, False]], "data layer 'ids': true and false are no numbers"),
+    ("nested", [[[1], [True]]], "data layer 'nested': true and false are no numbers"),
+    ("steps", [[[1, True]]], "data layer 'steps': true and false are no numbers"),
+    ("binary", [[3, True]], "data layer 'binary': true and false are no numbers"),
+    ("sparse", [[[3, True]]], "data layer 'sparse': true and false are no numbers"),
+    ("sparse", [[[True, 1.0]]], "data layer 'sparse': true and false are no numbers"),
+    ("sparse_steps", [[[[3, True]], []]], "data layer 'sparse_steps': true and false"),
     ("dense", {"dense": [1, 2, 3, 4]}, "a sample is a list of its fields, not a dict"),
     ("dense", "text", "a sample is a list of its fields, not a str"),
     ("dense", None, "a sample is a list of its fields, not a NoneType"),
