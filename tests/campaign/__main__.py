@@ -26,6 +26,7 @@ PARTS = {
     "sizes": "ONNX's node tests on empty arrays and others of unexpected sizes",
     "signals": "threads, forks and signals at random moments",
     "properties": "random shapes, feeds, optimizers and sequences beside NumPy",
+    "states": "what has a state is restored, copied, damaged and set",
 }
 
 
