@@ -33,9 +33,8 @@ class Layer(Structure):
     computes in `forward`. Persistent Variables that are assigned become parameters; those of
     integers, and those in the place of a buffer, buffers. An attribute may be a list, a tuple or a
     dict of layers and Variables, nested too, which may change at any time: `blocks[0]` has the name
-    `blocks.0`. A layer creates its own parameters by
-    `parameter` and `buffer` in its first call, when the sizes of its inputs are known; until then
-    `parameters()` does not list them.
+    `blocks.0`. A layer creates its own parameters by `parameter` and `buffer` in its first call,
+    when the sizes of its inputs are known; until then `parameters()` does not list them.
 
     The parameter W of the layer in attribute `hidden` of a layer "policy" is the variable
     `policy/hidden/W`; in `state_dict()` of that layer it is `hidden.W`. A layer that is in no
