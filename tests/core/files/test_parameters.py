@@ -61,7 +61,7 @@ def test_values_at_hand_are_targets(tmp_path):
 def test_a_misspelt_name_gets_a_hint(tmp_path):
     save_file({"fc.weight": np.ones(2, "f")}, tmp_path / "w")
     v = pd.Variable("fc.W", data=np.zeros(2))
-    with pytest.raises(pd.GraphError, match="fc.weight is only in the file, perhaps as fc.W"):
+    with pytest.raises(pd.GraphError, match=r"fc.weight is only in the file, perhaps as fc.W"):
         pd.load(tmp_path / "w", v)
 
 
