@@ -49,12 +49,8 @@ ORDER = (
 # What the face may import: public names, and the modules that extensions are written with.
 EXTENSIONS = (
     *("pd_core", "pd_core.graph.node", "pd_core.graph.site", "pd_core.graph.update"),
-    *(
-        "pd_core.graph.errors",
-        "pd_core.graph.handlers",
-        "pd_core.graph.names",
-        "pd_core.files.partial",
-    ),
+    *("pd_core.graph.errors", "pd_core.graph.handlers", "pd_core.graph.names"),
+    *("pd_core.graph.whole", "pd_core.files.partial"),
     *("pd_core.training", "pd_core.training.checkpoint", "pd_core.training.evaluate"),
     *("pd_core.training.generators", "pd_core.training.positions"),
     *("pd_core.run.states", "pd_core.run.undo"),  # with which states are checked and taken back

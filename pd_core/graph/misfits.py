@@ -20,8 +20,8 @@ class Misfits(NamedTuple):
         """
         parts = [("missing", self.missing), ("unexpected", self.unexpected)]
         lines = [f"  {what:<10} {listed(names)}" for what, names in parts if names]
-        close = [(name, _near(name, self.missing)) for name in self.unexpected[:_SHOWN]]
-        close = [(name, match or _near(name, known)) for name, match in close]
+        close = [(name, near(name, self.missing)) for name in self.unexpected[:_SHOWN]]
+        close = [(name, match or near(name, known)) for name, match in close]
         hints = [f"  hint: {name!r} may be {match!r} here" for name, match in close if match]
         counts = " and ".join([f"{len(names)} {what}" for what, names in parts if names])
         return "\n".join([f"{who}: names do not fit, {counts}", *lines, *hints[:_SHOWN]])
@@ -33,8 +33,8 @@ def listed(names: Collection[str]) -> str:
     return first + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
 
-def _near(name: str, candidates: Iterable[str]) -> str | None:
-    """A candidate that a misspelt name, or one with another prefix, may stand for."""
+def near(name: str, candidates: Iterable[str]) -> str | None:
+    """Return a candidate that a misspelt name, or one with another prefix, may stand for."""
     every = list(candidates)
     tails = [c for c in every if c.endswith(f".{name}") or name.endswith(f".{c}")]
     same = [c for c in every if c.casefold() == name.casefold()]

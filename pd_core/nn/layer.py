@@ -1,20 +1,17 @@
 """Layer: an object that owns parameters and other layers, and is called like a function."""
 
-import gc
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, NoReturn, Self, SupportsIndex, cast
-from weakref import ref
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from ..graph.errors import NameConflict, ShapeError
 from ..graph.handlers import check_takes
-from ..graph.initializers import Initializer, Value
+from ..graph.initializers import Initializer
 from ..graph.misfits import Misfits
-from ..graph.names import close_prefix, current_namespace, names, open_prefix
+from ..graph.names import close_prefix, open_prefix
 from ..graph.nested import mapped
 from ..graph.recording import not_recording, recorder
 from ..graph.site import user_site
@@ -22,23 +19,20 @@ from ..graph.variable import Shape, Variable, as_dim
 from ..graph.whole import on_failure, whole
 from ..ops.mode import in_mode
 from ..run.session import default_session
-from .copying import copied
-from .held import Part, held, is_stored, may_hold
 from .hooks import Called, Hook, HookHandle, P, PreHook, R
-from .loading import Prefix, callers, check_filled, check_shape, load
-from .parameter import Owned, Parameter, free_name, initial, parameter
+from .parameter import Owned, Parameter, initial, parameter
+from .structure import Structure, check_shape
 
 
-class Layer(Part):
+class Layer(Structure):
     """A part of a network: parameters, buffers and the layers below it, and a `forward`.
 
     A subclass assigns its layers to attributes in `__init__`, after `super().__init__()`, and
     computes in `forward`. Persistent Variables that are assigned become parameters; those of
     integers, and those in the place of a buffer, buffers. An attribute may be a list, a tuple or a
     dict of layers and Variables, nested too, which may change at any time: `blocks[0]` has the name
-    `blocks.0`. A layer creates its own parameters by
-    `parameter` and `buffer` in its first call, when the sizes of its inputs are known; until then
-    `parameters()` does not list them.
+    `blocks.0`. A layer creates its own parameters by `parameter` and `buffer` in its first call,
+    when the sizes of its inputs are known; until then `parameters()` does not list them.
 
     The parameter W of the layer in attribute `hidden` of a layer "policy" is the variable
     `policy/hidden/W`; in `state_dict()` of that layer it is `hidden.W`. A layer that is in no
@@ -51,33 +45,15 @@ class Layer(Part):
     """
 
     training: bool
-    _is_ours = True  # whether the class is defined here rather than by a user
-    _only_holds = False  # whether it has no parameters of its own, whatever it is called with
-    _is_called = False  # and returned, so that its own parameters are built
-    _is_strict = False  # whether its parameters have to be those that were loaded before
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls._is_ours = cls.__module__.startswith("pd_core.")
 
     def __init__(self, name: str | None = None) -> None:
-        if name is not None and (not isinstance(name, str) or not name.strip("/")):
-            raise TypeError(f"the name of a layer is a str that is not empty, not {name!r}")
-        self._layers: dict[str, Layer] = {}
-        self._variables: dict[str, Variable] = {}
-        self._buffers: set[str] = set()
-        self._held: set[str] = set()  # attributes that are lists, tuples and dicts
-        self._names: dict[str, ref[Layer]] = {}  # of layers that are or were below it
-        self._lacking: list[str] = []  # parameters that were built without a loaded value
-        self._loaded: dict[str, np.ndarray] = {}  # values of what is not built yet
+        super().__init__(name)
         self._pre_hooks: dict[HookHandle, PreHook] = {}
         self._hooks: dict[HookHandle, Hook] = {}
-        self._given_name = name
-        self._namespace = current_namespace()
-        self._parent: ref[Layer] | None = None
-        self._attribute = ""  # of the parent
-        self._prefix: str | None = None  # the full name and a slash, once it is needed
-        self._frozen = False
         self.training = True
 
     # ---- calls
@@ -114,17 +90,6 @@ class Layer(Part):
             close_prefix()
             if recording is not None:
                 recording.line = outer
-
-    def _note_call(self):
-        if not self._is_called:
-            vars(self)["_is_called"] = True
-            on_failure(vars(self).pop, "_is_called")
-        if self._is_strict:
-            check_filled(self)
-
-    def _is_whole(self):
-        """Whether a parameter that it does not have will not be built by the next call."""
-        return self._is_called or (self._only_holds and self._is_ours)
 
     def _hooked_forward(self, *inputs, **kwargs):
         for before in list(self._pre_hooks.values()):
@@ -163,180 +128,9 @@ class Layer(Part):
             output = self(*[_slot(f"input_{k}", shape) for k, shape in enumerate(shapes)])
             return mapped(attrgetter("shape"), output)
 
-    # ---- names
-
     def full_name(self) -> str:
         """Return the name of the layer, which begins with that of its parent and a slash."""
-        return (self._prefix or self._fix_prefix())[:-1]
-
-    def _fix_prefix(self):
-        parent = self._placed_in()
-        if parent is None:
-            for caller in callers():  # which may have got it in a list since its last call
-                caller._parts()
-            parent = self._placed_in()
-        if parent is not None:
-            name = parent._name_of(self)
-        elif self._given_name is not None:
-            name = self._namespace + self._given_name.strip("/")
-        else:
-            name = free_name(_snake_case(type(self).__name__) + "_", self._namespace)
-        self._prefix = prefix = Prefix(f"{name}/")
-        prefix.layer = ref(self)
-        on_failure(vars(self).update, {"_prefix": None})
-        return prefix
-
-    def _name_of(self, child):
-        """Return the full name of a layer below: that of its place, or its given one.
-
-        A place may have been that of another layer, whose variables have its name.
-        """
-        own = self.full_name()
-        if child._given_name:
-            return f"{own}/{child._given_name}"
-        place = f"{own}/{child._attribute.replace('.', '/')}"
-        name, number = place, 0
-        while self._is_anothers(name, child):
-            number += 1
-            name = f"{place}_{number}"
-        self._names[name] = ref(child)
-        return name
-
-    def _is_anothers(self, name, child):
-        """Whether another layer below had a name first, and it or its variables are there."""
-        first = self._names.get(name)
-        if first is None or first() is child:
-            return False
-        if first() is not None or names().variables.has_layer(name):
-            gc.collect()  # graphs are cycles
-        return first() is not None or names().variables.has_layer(name)
-
-    def _placed_in(self):
-        return None if self._parent is None else self._parent()
-
-    # ---- attributes
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        attributes = self.__dict__
-        if "_layers" not in attributes and name != "_layers":
-            raise AttributeError(
-                f"{type(self).__name__}: call super().__init__() before {name!r} is assigned"
-            )
-        if isinstance(value, Layer):
-            self._forget(name, self._layers)
-            self._add_layer(name, value)
-        elif isinstance(value, Variable) and value.is_persistent:
-            is_buffer = name in self._buffers or value.dtype.kind != "f"
-            self._forget(name, self._variables)
-            self._add_variable(name, value, is_buffer)
-        elif may_hold(name, value):
-            self._check_held(name, held(name, value))
-            self._forget(name)
-            self._held.add(name)
-            object.__setattr__(self, name, value)
-            self._parts()
-            return
-        elif name in attributes:
-            self._forget(name)
-        object.__setattr__(self, name, value)
-
-    def __delattr__(self, name: str) -> None:
-        object.__delattr__(self, name)
-        self._forget(name)
-
-    def _forget(self, name, table=None):
-        """Remove a name from the tables; its place in the one that it is for is kept."""
-        child = self._layers.get(name)
-        if child is not None and child._attribute == name and child._parent_is(self):
-            child._parent = None
-        if name in self._held:
-            self._held.remove(name)
-        for each in (self._layers, self._variables):
-            if each is not table:
-                each.pop(name, None)
-        self._buffers.discard(name)
-
-    def _parent_is(self, layer):
-        return self._parent is not None and self._parent() is layer
-
-    def _add_layer(self, name, child):
-        if not name or "." in name or "/" in name:
-            raise ValueError(f"the name of a layer has neither dots nor slashes, not {name!r}")
-        self._check_distinct(name, [key.partition(".")[0] for key in self._variables if "." in key])
-        self._layers[name] = child
-        if child._is_homeless():
-            child._parent, child._attribute = ref(self), name
-        self._hand_over(name, child)
-
-    def _hand_over(self, name, child):
-        """Give a child the values that were loaded for it before."""
-        for key in [k for k in self._loaded if k.startswith(f"{name}.")]:
-            load(child, {key.removeprefix(f"{name}."): self._loaded.pop(key)}, False)
-
-    def _is_homeless(self):
-        """Whether no layer has it, or the one whose list it was in has it no more."""
-        parent = self._placed_in()
-        name, dot, _ = self._attribute.partition(".")
-        if parent is None or not dot or self._prefix is not None:
-            return parent is None
-        return all(x is not self for x in held(name, vars(parent).get(name, ())).values())
-
-    # ---- lists, tuples and dicts
-
-    def _parts(self):
-        """Return {name: layer} and {name: variable} of its own, with those in lists and dicts."""
-        if not self._held:
-            return self._layers, self._variables
-        layers: dict[str, Layer] = {}
-        variables = dict(self._variables)
-        for name, value in list(vars(self).items()):
-            if name in self._layers:
-                layers[name] = self._layers[name]
-            elif name in self._held:
-                parts = held(name, value)
-                self._check_held(name, parts)
-                layers.update((k, x) for k, x in parts.items() if isinstance(x, Layer))
-                variables.update((k, x) for k, x in parts.items() if is_stored(x))
-        self._place({k: x for k, x in layers.items() if k not in self._layers})
-        return layers, variables
-
-    def _check_held(self, name, parts):
-        if any(isinstance(x, Layer) or is_stored(x) for x in parts.values()):
-            starts = [key.partition(".")[0] for key in self._variables if "." in key]
-            self._check_distinct(name, starts)
-
-    def _place(self, layers):
-        """Note the places of layers in lists and dicts, which name them once they need a name."""
-        for path, child in layers.items():
-            is_own = child._parent_is(self) and "." in child._attribute
-            if is_own or child._is_homeless():
-                child._parent, child._attribute = ref(self), path
-            if self._loaded:
-                self._hand_over(path, child)
-
-    def _check_distinct(self, name, taken):
-        """Check that `layer.W` of a layer is not the name of a parameter, too."""
-        if name in taken:
-            raise NameConflict(
-                f"{self.full_name()}: {name!r} is a layer, and the name of a parameter begins "
-                f"with {name + '.'!r}: state_dict() would have two values of one name"
-            )
-
-    def _add_variable(self, name, v, is_buffer):
-        if "." in name:
-            self._check_distinct(name.partition(".")[0], self._layers)
-        value = self._loaded.get(name)
-        if value is not None:
-            check_shape(v.name, value, v.dims)
-            if not isinstance(v.fill, Value) or v.fill.array is not value:
-                default_session().set(v, value)
-            del self._loaded[name]
-            on_failure(self._loaded.update, {name: value})
-        self._variables[name] = v
-        if is_buffer:
-            self._buffers.add(name)
-        elif self._frozen:
-            v.trainable = False
+        return self._full_name()
 
     # ---- parameters and buffers
 
@@ -404,16 +198,6 @@ class Layer(Part):
                 self._lacking.append(name)
         return v
 
-    def _unbuild(self, name, was_none):
-        """Take back that a parameter was built."""
-        self._variables.pop(name, None)
-        self._buffers.discard(name)
-        if name in self._lacking:
-            self._lacking.remove(name)
-        vars(self).pop(name, None)
-        if was_none:
-            vars(self)[name] = None
-
     def parameters(self) -> list[Variable]:
         """Return the parameters that are built, of this layer and all below it."""
         return [v for _, v in self.named_parameters()]
@@ -430,21 +214,6 @@ class Layer(Part):
         """Return (name from this layer on, such as `norm.mean`; buffer) pairs."""
         return [(name, v) for name, v, is_buffer in self._named_variables() if is_buffer]
 
-    def _named_variables(self):
-        """Yield (dotted name, variable, whether it is a buffer), each variable once."""
-        for path, layer, name, v in self._named_parts():
-            is_held = name not in layer._variables
-            yield path + name, v, name in layer._buffers or (is_held and v.dtype.kind != "f")
-
-    def _named_parts(self):
-        """Yield (prefix, layer, name, variable), each variable once."""
-        seen = set()
-        for path, layer in self._walk():
-            for name, v in layer._parts()[1].items():
-                if v not in seen:
-                    seen.add(v)
-                    yield path, layer, name, v
-
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return the values in the default session of what is built, {`hidden.W`: array}."""
         session = default_session()
@@ -459,20 +228,11 @@ class Layer(Part):
         returned, as (missing, unexpected); see `unused_values`, too. ShapeError for another shape.
         After an error nothing is changed.
         """
-        return load(self, values, strict)
-
-    def _owner(self, key):
-        """Return the layer to which a dotted name belongs, and the rest of the name."""
-        layers = self._parts()[0]
-        ends = [k for k, letter in enumerate(key) if letter == "."]
-        child = next((end for end in ends if key[:end] in layers), None)
-        if child is None:
-            return self, key
-        return layers[key[:child]]._owner(key[child + 1 :])
+        return self._load(values, strict)
 
     def unused_values(self) -> dict[str, np.ndarray]:
         """Return the loaded values of what is not built, or is in no layer: {name: array}."""
-        return {path + k: v for path, layer in self._walk() for k, v in layer._loaded.items()}
+        return self._waiting()
 
     def clear_gradients(self) -> None:
         """Forget the gradients of the parameters."""
@@ -480,15 +240,6 @@ class Layer(Part):
             v.clear_gradient()
 
     # ---- the layers below
-
-    def _walk(self, path="", seen=None) -> Iterator[tuple[str, "Layer"]]:
-        """Yield (prefix of its dotted names, layer) of itself and all layers below it, once."""
-        seen = set() if seen is None else seen
-        if self not in seen:
-            seen.add(self)
-            yield path, self
-            for name, child in self._parts()[0].items():
-                yield from child._walk(f"{path}{name}.", seen)
 
     def children(self) -> list["Layer"]:
         """Return the layers that are attributes of this one, or in a list or dict that is one."""
@@ -523,16 +274,14 @@ class Layer(Part):
 
     def freeze(self) -> Self:
         """Make all parameters untrainable, those that are built later too; return the layer."""
-        for _, layer in self._walk():
-            layer._frozen = True
+        self._set_frozen(True)
         for v in self.parameters():
             v.trainable = False
         return self
 
     def unfreeze(self) -> Self:
         """Make all parameters trainable, and return the layer."""
-        for _, layer in self._walk():
-            layer._frozen = False
+        self._set_frozen(False)
         for v in self.parameters():
             v.trainable = True
         return self
@@ -574,7 +323,7 @@ class Layer(Part):
 
         The copy has no explicit name, so that it takes that of the layer to which it is assigned.
         """
-        return copied(self, _empty, memo)
+        return self._copied(_empty, memo)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise TypeError(
@@ -587,10 +336,6 @@ def _empty(layer):
     twin = object.__new__(type(layer))
     Layer.__init__(twin)
     return twin
-
-
-def _snake_case(name):
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
 def _slot(name, shape):

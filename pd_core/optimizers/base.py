@@ -116,13 +116,13 @@ class Optimizer:
         self.learning_rate, self.name = learning_rate, name
         self.regularizer, self.clip = regularizer, clip
         self.groups = groups
-        if accumulate < 1:
-            raise ValueError(f"{type(self).__name__}: accumulate is at least 1, not {accumulate}")
         self.accumulate = accumulate
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "learning_rate":
             check_rate(type(self).__name__, value)
+        if name == "accumulate":
+            _check_period(type(self).__name__, value)
         if not name.startswith("_") and name != "groups":
             self.settings.check(self, name, value)
             if name in live_names(self):
@@ -277,6 +277,13 @@ class Optimizer:
     def update(self, pairs: Sequence[tuple[Variable, Gradient]]) -> Update:
         """Return an Update from (parameter, gradient) pairs; a gradient may be a RowGradient."""
         return states.StaticTracing(self, self.name, default_session()).update(pairs)
+
+
+def _check_period(who, value):
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{who}: accumulate is a number of batches, not {value!r}")
+    if value < 1:
+        raise ValueError(f"{who}: accumulate is at least 1, not {value}")
 
 
 def parameters_of(costs: list[Variable], own: Iterable[Assignment]) -> list[Variable]:

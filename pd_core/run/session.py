@@ -29,7 +29,7 @@ from .freeing import Garbage, add_session
 from .numerics import check, is_checking
 from .profiling import current_profile, measured
 from .recorded import Recorded
-from .restoring import first_value, restorable, state_of, without_shards
+from .restoring import NotCopied, first_value, restorable, state_of, without_shards
 from .step import Step, StepCache, recorded_values, step_key
 from .supplied import supplied, values_are_supplied
 from .targets import Targets, computed_variables, evaluation_method, flatten, restructure
@@ -37,7 +37,7 @@ from .touched import Touched
 from .undo import Undo
 
 
-class Session:
+class Session(NotCopied):
     """The values of persistent variables on one device, and evaluation with them.
 
     `device` is one of `pd.devices()`, such as `cpu` or `cuda:0`, or `auto` (CUDA if there is any,

@@ -28,6 +28,7 @@ PARTS = {
     "oracle": "ops and gradients over dtypes, values and sizes, beside NumPy",
     "signals": "threads, forks and signals at random moments",
     "properties": "random shapes, feeds, optimizers and sequences beside NumPy",
+    "states": "what has a state is restored, copied, damaged and set",
 }
 
 

@@ -186,6 +186,16 @@ def test_a_layer_goes_on_after_a_failure(monkeypatch):
     assert (pd.eval(y) != first).any()
 
 
+def test_a_compile_that_fails_leaves_the_mode():
+    net = Net()
+    net.blocks[0].eval()
+    with pytest.raises(TypeError):
+        net.compile([(None, 4), (None, 4)], is_train=False, use_graph=False)
+    modes = [layer.training for layer in (net, *net.sublayers())]
+    assert modes == [True, False, True, True, True]
+    assert net.parameters() == [] and net(X.reshape(6, 4)).shape == (6, 1)
+
+
 def test_a_cell_that_is_run_again():
     """The new net says what helps; the old one computes and learns, and names are free."""
     data = X.reshape(6, 4)

@@ -136,7 +136,7 @@ def test_containers_change_after_the_first_call(seed):
     assert all(np.isfinite(y.numpy()).all() for y in graphs)
 
 
-def test_a_replaced_attribute_does_not_take_the_name_of_the_old_one():
+def test_a_replaced_layer_has_a_name_of_its_own():
     net = Net(0, "net")
     y = net(X)
     net.last = nn.FC(3)
