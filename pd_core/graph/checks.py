@@ -271,6 +271,8 @@ def _check_index(node):
 def _check_elements(node):
     _check_index(node)
     x, index, *values = node.inputs
+    if x.dtype == np.bool_ and node.attributes.get("reduction", "none") in ("max", "min"):
+        raise DTypeError(f"no {node.attributes['reduction']} of {describe(x)}")
     axis = node.attributes.get("axis", 0) % x.rank
     if index.rank != x.rank:
         raise ShapeError(f"an index of rank {index.rank} for rank {x.rank}")

@@ -24,7 +24,7 @@ DIFFERENCES = {
         "attributes of ONNX's operators are float32",
     ),
     "order of NaN": Difference(
-        "`sort`, `argsort`, `top_k`, `unique`, `sequence_top_k`, `ndcg`",
+        "`sort`, `argsort`, `top_k`, `unique`, `sequence_top_k`, `ndcg`, `lambda_rank`",
         "NaN",
         "some order; NumPy has NaN last",
         "ONNX's TopK and Unique do not say where NaN belongs",
@@ -58,6 +58,24 @@ DIFFERENCES = {
         "infinities and NaN",
         "NaN also beside the windows that hold them",
         "zeros are multiplied too: of padding, between pixels, of filters in another basis",
+    ),
+    "digits of draws": Difference(
+        "`uniform_random`, `gaussian_random`",
+        "float64",
+        "24 bits of each number are drawn, and scaled in float32",
+        "the same seed gives the same numbers in every type and on every device",
+    ),
+    "sign of zero": Difference(
+        "`atan2`",
+        "-0.0",
+        "pi for y = -0.0 and x < 0, as for 0.0; NumPy has -pi",
+        "ONNX's comparisons do not see the sign of a zero",
+    ),
+    "masked gradients": Difference(
+        "the gradient of `relu`",
+        "NaN and infinities from above, where x is not positive",
+        "NaN; the limit is 0",
+        "a mask is multiplied with the gradient",
     ),
     "infinite logits": Difference(
         "`sigmoid_cross_entropy`",

@@ -7,12 +7,16 @@ from .samples import EXTREMES, FLOATS, INTEGERS, LONG, NOT_FINITE
 
 
 class Match(NamedTuple):
-    """Trials by the beginning of their row's name, kind, and type; `outcomes` that may come."""
+    """Trials by the beginning of their row's name, kind, and type; `outcomes` that may come.
+
+    Of those whose rows begin with `seen` some differ in every run.
+    """
 
     rows: str
     kinds: tuple
     dtypes: tuple = FLOATS
     outcomes: tuple = ("value",)
+    seen: str = ""
 
     def fits(self, trial, outcome):
         """Check whether a trial with this outcome is meant."""
@@ -30,7 +34,9 @@ NAN = (NOT_FINITE,)
 # by the names of `pd_core.ops.differences`
 KNOWN = {
     "attributes": Match("exponential_linear_units|LeakyRelu|attention", (), ("float64",)),
-    "order of NaN": Match("sort|argsort|top_k|TopK|Unique|sequence_top_k|sequence_ranks|ndcg", NAN),
+    "order of NaN": Match(
+        "sort|argsort|top_k|TopK|Unique|sequence_top_k|sequence_ranks|ndcg|lambda_rank", NAN
+    ),
     "place of NaN": Match("ArgMax|ArgMin|SegmentArgMax", NAN),
     "mean of nothing": Match("ReduceMean|classification_error|global_pools", ("empty",), ()),
     "NaN in maxima": Match(
@@ -38,8 +44,13 @@ KNOWN = {
         "|SegmentMax|ScatterElements-axis=0,reduction=m",
         NAN,
     ),
-    "long sums": Match("", (LONG,)),
+    "long sums": Match(
+        "", (LONG,), seen="ReduceSum-axes=(0|None)|ReduceMean-axes=.1|std|var|CumSum"
+    ),
     "products with infinity": Match("Conv|DFT|Resize|interpolate|grid_sample", NAN),
+    "digits of draws": Match("uniform_random-range", (), ()),
+    "sign of zero": Match("atan2", (EXTREMES,)),
+    "masked gradients": Match("ReluGrad", NAN),
     "infinite logits": Match("sigmoid_cross_entropy", NAN),
     "masked NaN": Match("attention", NAN),
     "limits of NaN": Match("Clip-bounds", NAN),
@@ -69,6 +80,7 @@ NO_MEASURE = {
         (),
         ("value", "late error", "gradient"),
     ),
+    "a reference that knows no equal maxima": Match("MaxPoolGrad|MaxPoolPick", (EXTREMES,)),
     "the order of equal places": Match(
         "ScatterElements-axis=0,reduction=none", SIZES, (), ("value", "gradient")
     ),

@@ -1,6 +1,7 @@
 """The oracle in its short form: a trial of each row, and those that show the known differences."""
 
 import os
+import re
 import signal
 from collections import defaultdict
 
@@ -31,7 +32,8 @@ def of_each_row(rng):
 
 def witnesses(match):
     """Trials that a difference is known of, some of them, evenly among all."""
-    numbers = [n for n, trial in enumerate(EVERY) if match.fits(trial, match.outcomes[0])]
+    meant = [n for n, trial in enumerate(EVERY) if match.fits(trial, match.outcomes[0])]
+    numbers = [n for n in meant if re.match(match.seen, str(EVERY[n].row))]
     return numbers[:: max(1, len(numbers) // WITNESSES)]
 
 
