@@ -87,7 +87,7 @@ def test_sums_that_overflow_are_no_nan():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_gradient_of_a_reduction_is_nan_where_its_result_is(dtype):
+def test_gradient_of_a_reduction_is_nan_with_it(dtype):
     """As of torch.amax in PyTorch 2.13; of others equal elements share it."""
     x = pd.Variable([None, None], dtype=dtype)
     slope = pd.gradients(pd.reduce_sum(pd.reduce_max(x, 1)), [x])[0]
@@ -364,7 +364,7 @@ def test_gradients_of_elementwise_operators_at_nan():
 
 
 @pytest.mark.parametrize("act", [pd.relu, pd.tanh, pd.identity], ids=["relu", "tanh", "none"])
-def test_pooling_behind_a_convolution_keeps_nan_with_its_gradient(act):
+def test_trained_pooling_behind_a_convolution_keeps_nan(act):
     """Without it the kernel stays that may lose one, as `max_pool` says."""
     x, w = pd.Variable([None, 2, 8, 8]), pd.Variable([3, 2, 1, 1])
     y = act(pd.conv(x, w))
