@@ -63,7 +63,9 @@ def test_an_empty_sequence_takes_no_row_of_its_neighbours(rng):
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize(
-    "layer, width", [(L.recurrent, 1), (L.lstmemory, 4), (L.grumemory, 3)], ids=str
+    "layer, width",
+    [(L.recurrent, 1), (L.lstmemory, 4), (L.grumemory, 3)],
+    ids=["recurrent", "lstmemory", "grumemory"],
 )
 def test_an_empty_sequence_leaves_recurrent_layers_as_they_are(layer, width, reverse, rng):
     y = layer(sequence(size=width), reverse=reverse, name="y")
