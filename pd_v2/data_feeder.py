@@ -95,8 +95,16 @@ class DataFeeder:
         return len(self._columns)
 
     def places(self):
-        """Return (name, number of the field, InputType) of each data layer."""
-        return [(c.name, c.number, c.type) for c in self._columns]
+        """Return (name, number of the field, levels of sequence, width of dense rows or None)."""
+        return [
+            (
+                c.name,
+                c.number,
+                c.type.seq_type,
+                c.type.dim if c.type.type == DataType.Dense else None,
+            )
+            for c in self._columns
+        ]
 
     def __call__(self, dat, argument=None):
         return self.convert(dat, argument)

@@ -4,7 +4,6 @@ from itertools import chain
 
 import numpy as np
 
-from ..data_type import DataType
 from .messages import MessageError
 
 
@@ -45,25 +44,25 @@ class SampleCheck:
             values = slot.value if slot.counts is None else slot.numbers
             if values is not None and not np.isfinite(values).all():
                 raise MessageError(f"data layer {name!r}: a number is not finite in float32")
-        for name, number, kind in self._feeder.places():
-            problem = _problem(sample[number], kind)
+        for name, number, levels, width in self._feeder.places():
+            problem = _problem(sample[number], levels, width)
             if problem is not None:
                 raise MessageError(f"data layer {name!r}: {problem}")
 
 
-def _problem(field, kind):
+def _problem(field, levels, width):
     """What is wrong with a field that a feeder takes: a bool, or a vector of another length."""
     rows, leaves = [field], [field]
-    for _ in range(kind.seq_type):
+    for _ in range(levels):
         rows = list(chain.from_iterable(rows))
     while leaves:
         if any(isinstance(x, bool) for x in leaves):
             return "true and false are no numbers"
         leaves = list(chain.from_iterable(x for x in leaves if isinstance(x, list)))
-    for row in rows if kind.type == DataType.Dense else ():
+    for row in rows if width is not None else ():
         length = len(row) if isinstance(row, list) else 1
-        if length != kind.dim:
-            return f"expected {kind.dim} numbers, got {length}"
+        if length != width:
+            return f"expected {width} numbers, got {length}"
     return None
 
 
