@@ -74,7 +74,7 @@ NO_MEASURE = {
     ),
     "bits of bools": Match("(Xor|And|Or|Not)-bits", (), INTEGERS),
     "a reference with sizes of its own": Match(
-        "Slice|full|zeros|permutation|GatherND|ScatterND|index_|Tile-run|pad-modes"
+        "Slice|full|zeros|ones|permutation|GatherND|ScatterND|index_|Tile-run|pad-modes"
         "|Conv-pads=same|DFT|Reshape",
         SIZES,
         (),
