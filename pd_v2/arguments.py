@@ -165,6 +165,11 @@ class Arguments(dict):
         """Return the width of the images in slot i, 0 if it has none."""
         return (self._slot(i).image_size or (0, 0))[1]
 
+    def getBatchSize(self, i):
+        """Return the number of rows of slot i, those of all sequences."""
+        slot = self._slot(i)
+        return len(slot.ids) if slot.matrix is None else slot.matrix.getHeight()
+
     def sum(self):
         """Return the sum of all elements of all matrices; ids do not count."""
         matrices = [slot.matrix for slot in self.values()]

@@ -13,6 +13,7 @@ from weakref import WeakSet
 
 import pd_core as pd
 from pd_core.graph.site import user_site
+from pd_core.graph.whole import on_failure
 
 from . import settings
 from .rand_r import RandR
@@ -71,8 +72,10 @@ class Build:
 
     def next_name(self, prefix):
         """Return `__fc_layer_0__`, `__fc_layer_1__`, …: one counter per prefix and naming."""
-        number = self.naming.counters[prefix]
-        self.naming.counters[prefix] += 1
+        counters = self.naming.counters
+        number = counters[prefix]
+        counters[prefix] += 1
+        on_failure(_count_again, counters, prefix, number)
         return f"__{prefix}_{number}__"
 
     def begin_naming(self):
@@ -134,6 +137,13 @@ class Build:
                 seed = settings.current().seed or int(time.time())
                 self.stream = RandR(seed - 1)
         return self.stream
+
+
+def _count_again(counters, prefix, number):
+    """Take back an automatic name, if it is the last one."""
+    if counters[prefix] == number + 1:
+        counters[prefix] = number
+    counters += Counter()  # without those that are 0
 
 
 _process = Build()  # 2017 scripts count names for the life of the process

@@ -3,6 +3,7 @@
 import itertools
 import struct
 from array import array
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
@@ -70,7 +71,8 @@ class DataFeeder:
     """Converter of minibatches for data layers, given as (name, InputType) pairs.
 
     feeding maps layers to fields of a sample: a list of names in the order of the fields, or a dict
-    {name: field number}; by default the fields are in the order of data_types.
+    {name: field number}; by default the fields are in the order of data_types. A number below 0
+    counts from the end. Of samples that are dicts the numbers are keys, which may be anything.
     """
 
     def __init__(self, data_types, feeding=None):
@@ -92,6 +94,10 @@ class DataFeeder:
     def __len__(self):
         return len(self._columns)
 
+    def places(self):
+        """Return (name, number of the field, InputType) of each data layer."""
+        return [(c.name, c.number, c.type) for c in self._columns]
+
     def __call__(self, dat, argument=None):
         return self.convert(dat, argument)
 
@@ -100,12 +106,20 @@ class DataFeeder:
 
         `argument`, if given, is filled and returned.
         """
-        batch = _as_tuples(dat if isinstance(dat, list) else list(dat))
+        batch, fields = dat if isinstance(dat, list) else list(dat), []
         slots = Arguments() if argument is None else argument
-        fields = list(zip(*batch, strict=False))  # as many as the shortest sample has
+        kinds = [kind for kind in set(map(type, batch)) if not issubclass(kind, tuple | list)]
+        if kinds:
+            batch = _as_indexable(batch)
+        if not any(issubclass(kind, Mapping) for kind in kinds):
+            fields = list(zip(*batch, strict=False))  # as many as the shortest sample has
         for column in self._columns:
             slots[column.name] = column.convert(column.of(fields, batch))
         return slots
+
+    def fields_of(self, sample):
+        """Return the fields of a sample that are fed, in the order of data_types."""
+        return [column.of((), [sample])[0] for column in self._columns]
 
 
 def feed_dict(layers, slots):
@@ -144,33 +158,25 @@ def _field_numbers(feeding, data_types):
                 f"DataFeeder: feeding has no entry for data layer {name!r}, "
                 f"only for {', '.join(map(repr, feeding)) or 'none'}"
             )
-        _check_field_number(name, feeding[name])
     return feeding
 
 
-def _check_field_number(name, number):
-    if not isinstance(number, int | np.integer):
-        raise TypeError(f"DataFeeder: the field number of {name!r} must be an int, got {number!r}")
-    if number < 0:
-        raise ValueError(f"DataFeeder: the field number of {name!r} is negative: {number}")
-
-
-def _as_tuples(batch):
-    """Return the samples as tuples or lists.
+def _as_indexable(batch):
+    """Return the samples as tuples, lists or dicts.
 
     2017 indexed samples, so an array works too: its elements are the fields.
     """
-    others = [kind for kind in set(map(type, batch)) if not issubclass(kind, tuple | list)]
-    if not others:
-        return batch
     for number, sample in enumerate(batch):
-        if not isinstance(sample, tuple | list | np.ndarray) or np.ndim(sample) == 0:
+        is_array = isinstance(sample, np.ndarray) and sample.ndim
+        if not (is_array or isinstance(sample, tuple | list | Mapping)):
             raise _not_a_tuple(number, sample)
+    if not any(isinstance(sample, np.ndarray) for sample in batch):
+        return batch
     warn(
         "DataFeeder: a sample is an array, whose elements are its fields\n"
         "  hint: a reader of a single column yields (x,), not x"
     )
-    return [tuple(sample) for sample in batch]
+    return [tuple(s) if isinstance(s, np.ndarray) else s for s in batch]
 
 
 def _not_a_tuple(number, sample):
@@ -186,7 +192,7 @@ class _Column:
     """A data layer and the field of a sample that it receives."""
 
     name: str
-    number: int
+    number: int  # or the key in samples that are dicts
     type: InputType
     least: int = 0  # the smallest id
     classes: int = 0  # of a label, which may be more than its type has
@@ -195,10 +201,21 @@ class _Column:
         """Return this column's field of each sample; ValueError if a sample lacks it."""
         if not batch:
             return ()
-        if self.number < len(fields):
+        if isinstance(self.number, int) and 0 <= self.number < len(fields):
             return fields[self.number]
-        short = next(i for i, sample in enumerate(batch) if len(sample) <= self.number)
-        raise self.error(f"sample {short}", f"the sample has only {len(batch[short])} fields")
+        return [self._field(i, sample) for i, sample in enumerate(batch)]
+
+    def _field(self, number, sample):
+        """Return this column's field of one sample."""
+        try:
+            return sample[self.number]
+        except IndexError:
+            problem = f"the sample has only {len(sample)} fields"
+        except KeyError:
+            problem = f"the sample has the fields {', '.join(map(repr, sample)) or 'none'}"
+        except TypeError:
+            problem = f"the sample is a {type(sample).__name__}, and feeding gives no number for it"
+        raise self.error(f"sample {number}", problem)
 
     def convert(self, items):
         """Convert this column's field of each sample to a Slot."""
@@ -212,7 +229,7 @@ class _Column:
 
     def error(self, place, problem):
         """Return the ValueError for a problem at a place in a minibatch."""
-        text = f"data layer {self.name!r} (column {self.number}), {place}: {problem}"
+        text = f"data layer {self.name!r} (column {self.number!r}), {place}: {problem}"
         error = ValueError(text)
         error.explained = True
         return error
@@ -242,7 +259,7 @@ class _Column:
         block = pack(rows, self.type.dim)
         if block is None:
             self._refuse_masked(rows, lengths)
-            block = _stacked(rows)
+            block = _numbers(rows, 2)
         if block is not None and block.shape == (len(rows), self.type.dim):
             return np.ascontiguousarray(block, np.float32), None
         if block is None or block.shape[1:] in ((), (1,)):
@@ -388,6 +405,22 @@ def _stacked(rows):
     return block if block.dtype.kind in "biuf" else None
 
 
+def _numbers(rows, rank):
+    """Stack dense rows to one array of numbers, or one row with `rank` 1; None if they are none.
+
+    In 2017 numpy put the rows into an array of float32, which reads text as numbers.
+    """
+    block = _stacked(rows)
+    if block is None:
+        try:
+            block = np.asarray(rows)
+            is_text = block.ndim >= rank and block.dtype.kind in "SU"
+            block = block.astype(np.float32) if is_text else None
+        except ValueError:
+            return None
+    return block
+
+
 def _broadcast(rows, block, dim):
     """Return rows of dim numbers, or of one for all columns, as float32 [rows, dim].
 
@@ -397,7 +430,7 @@ def _broadcast(rows, block, dim):
         return np.broadcast_to(np.reshape(block, (-1, 1)), (len(rows), dim)).astype(np.float32)
     block = np.empty((len(rows), dim), np.float32)
     for target, row in zip(block, rows, strict=True):
-        numbers = _stacked(row)
+        numbers = _numbers(row, 1)
         if numbers is None or numbers.ndim > 1 or numbers.size not in (1, dim):
             return None
         target[:] = numbers
@@ -422,7 +455,7 @@ def _is_masked(value):
 
 def _vector_problem(row, dim):
     """Return what is wrong with a dense row, or None."""
-    block = _stacked(row)
+    block = _numbers(row, 1)
     if block is None:
         return f"expected {dim} numbers, got {_shown(row)}"
     if block.ndim > 3 or (block.ndim > 1 and not block.size):

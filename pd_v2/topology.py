@@ -1,6 +1,7 @@
 """Topologies: the part of the network that some layers need, as 2017's configuration."""
 
 import copy
+from functools import cached_property
 from operator import attrgetter
 
 import pd_core as pd
@@ -15,7 +16,7 @@ from .unfit import check_fit
 
 __all__ = ["Topology"]
 
-# The types of layers that are trained on even as extra layers.
+# The types of layers at which gradients begin.
 _COSTS = {
     *("crf", "cross_entropy_over_beam", "ctc", "hsigmoid", "huber_classification"),
     *("huber_regression", "lambda_cost", "multi-class-cross-entropy"),
@@ -49,11 +50,30 @@ class Topology:
         self.parameters = _parameters(self._members)
         self.configs = {p.config.name: copy.deepcopy(p.config) for p in self.parameters}
 
-    @property
+    @cached_property
     def costs(self):
-        """The layers that training minimizes: the outputs, and extra layers that are costs."""
-        extra = self.layers[len(self.outputs) :]
-        return [*self.outputs, *(x for x in extra if x.config.type in _COSTS)]
+        """The layers whose sums training minimizes: the costs of the network.
+
+        As in 2017 a gradient begins at each cost layer, whatever is computed from its value, and at
+        no other output. In a network without a cost layer the outputs are minimized.
+        """
+        costs = {x for x in self._members if x.config.type in _COSTS}
+        outer = {x for x in costs if x.within is None}
+        given = [x.original for x in self.layers]
+        found = []
+        for x in dict.fromkeys([*given, *self._members]):
+            if x in outer or x in given:
+                before = _reachable([x]) - {x}
+                begins = x in outer and not before & costs
+                in_groups = x in given and before & costs and not before & outer
+                if begins or in_groups:
+                    found.append(x)
+        return found or [x.original for x in self.outputs]
+
+    @property
+    def no_costs(self):
+        """The outputs of numbers that are no sums of costs, in a network that has costs."""
+        return [x for x in self.outputs if not (x.holds_ids or _is_sum(x, self.costs))]
 
     @property
     def results(self):
@@ -175,6 +195,15 @@ def _reachable(layers):
     return reached
 
 
+def _is_sum(layer, costs):
+    """Return whether a layer is a cost or a sum of costs."""
+    x = layer.original
+    kinds = {i.proj_conf.type for i in x.config.inputs}
+    adds = x.config.type in ("addto", "sum_cost") or kinds == {"identity"}
+    adds = adds and x.config.active_type in ("", "linear")
+    return x in costs or (adds and all(_is_sum(p, costs) for p in x.parents))
+
+
 def _in_order(layers):
     """Sort layers in the order of their definition. NameConflict if two of them share a name."""
     members = {}
@@ -237,6 +266,7 @@ def feeder_of(data_types, config, feeding=None):
 _LABELLED = {
     *("multi-class-cross-entropy", "multi_class_cross_entropy_with_selfnorm", "ctc", "warp_ctc")
 }
+_NUMBERS = {"sum", "value_printer"}  # evaluators that take ids as numbers
 _LABELLED_METRICS = {"classification_error", "classification_error_printer", "precision_recall"}
 
 
@@ -244,15 +274,15 @@ def id_ranges(config):
     """Return the names of data layers with absent ids, and {name: number of classes} of labels.
 
     A table's row of the id -1 is zeros without a gradient (`selectRowsImp`, `addToRowsImp` of
-    2017's Matrix.cpp); everything else that takes ids stopped at it. So absent ids are those that
-    only tables look up. A label is compared with the classes that there are, not with those that
+    2017's Matrix.cpp). What compares, counts or writes ids takes it as a number; everything else
+    stopped at it. A label is compared with the classes that there are, not with those that
     its data layer was declared with, where nothing but costs and metrics reads it.
     """
     inside = {
         link.link_name: link.layer_name for group in config.sub_models for link in group.in_links
     }
     sizes = {x.name: x.size for x in config.layers}
-    looked_up, labels, others = set(), {}, set(config.output_layer_names)
+    looked_up, labels, others, numbers = set(), {}, set(), set(config.output_layer_names)
     for x in config.layers:
         names = [inside.get(i.input_layer_name, i.input_layer_name) for i in x.inputs]
         for k, (i, name) in enumerate(zip(x.inputs, names, strict=True)):
@@ -262,14 +292,20 @@ def id_ranges(config):
                 classes = x.num_classes or sizes[x.inputs[0].input_layer_name]
                 labels.setdefault(name, []).append(classes)
             else:
-                others.add(name)
+                (numbers if _is_number(x.type, k) else others).add(name)
     for e in config.evaluators:
         scores, *rest = [inside.get(name, name) for name in e.input_layers]
-        others.add(scores)
+        (numbers if e.type in _NUMBERS else others).add(scores)
         for name in rest:
             if e.type in _LABELLED_METRICS:
                 labels.setdefault(name, []).append(sizes[e.input_layers[0]])
             else:
                 others.add(name)
-    classes = {name: min(n) for name, n in labels.items() if name not in looked_up | others}
-    return looked_up - others - set(labels), classes
+    others_read = looked_up | others | numbers
+    classes = {name: min(n) for name, n in labels.items() if name not in others_read}
+    return (looked_up | numbers) - others - set(labels), classes
+
+
+def _is_number(kind, position):
+    """Return whether a layer takes the ids of its input at `position` as numbers of any size."""
+    return (kind, position) in (("eos_id", 0), ("huber_classification", 1), ("rank-cost", 2))

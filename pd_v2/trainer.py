@@ -5,6 +5,7 @@ from contextlib import nullcontext
 
 import pd_core as pd
 from pd_core.graph.errors import concise
+from pd_core.graph.handlers import check_takes
 
 from . import settings
 from .deprecated_keywords import deprecated_keywords
@@ -30,10 +31,11 @@ def default_event_handler(event):
 class SGD:
     """Trainer of the network behind some cost layers, with any optimizer of `paddle.optimizer`.
 
-    Gradients are summed over the batch. The cost of an event is the sum of the cost layers' values,
-    before the update, divided by the number of samples. `extra_layers` are computed as well, for
-    their evaluators; those that are costs are also trained on, but are not part of the reported
-    cost.
+    Gradients are summed over the batch. As in 2017 they begin at each cost layer of the network,
+    whatever is computed from its value; in a network without any, the layers in `cost` are
+    minimised. The cost of an event is the sum of the values of `cost`, before the update, divided
+    by the number of samples. `extra_layers` are computed as well, for their evaluators; costs among
+    them are trained on, but are not part of the reported cost.
 
     In an MPI job (`mpiexec -n 4 pd-v2 train.py`) all processes make the steps together, with the
     sums of their gradients. With `is_local` each reads all samples and computes its slice of every
@@ -141,6 +143,7 @@ def _check_arguments(reader, handler):
         raise TypeError("train_data_reader should be a function, which can return a iterator")
     if not callable(handler):
         raise TypeError("event handler should be a function")
+    check_takes("the event handler", handler, "event")
 
 
 def _check_trainers():

@@ -10,6 +10,8 @@ from pd_core.backend.devices import devices
 from pd_core.run.programs import program_cache
 from pd_core.run.session import Session
 
+pytest_plugins = ["tests.skips"]
+
 # A shell starts a job in the background with SIGINT ignored: tests of Ctrl-C would wait for it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

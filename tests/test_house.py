@@ -3,7 +3,6 @@
 import ast
 import inspect
 from collections import Counter
-from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -12,33 +11,13 @@ import pytest
 import pd_core as pd
 from pd_core import ops
 
-ROOT = Path(__file__).resolve().parent.parent
-CORE = sorted((ROOT / "pd_core").rglob("*.py"))
+from .rooms import CORE, MAP, ROOMS, ROOT, ROW, bindings, imports, nodes, part, updated
+
 FACE = sorted((ROOT / "pd_v2").rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 LONGEST = 600
 LONGEST_NAME = 60
 
-# The rooms of pd_core from the bottom up: each imports only from those before it. A new room takes
-# its place here, in CONTRIBUTING's map too.
-ROOMS = (
-    "version",
-    "graph",
-    "ops",
-    "backend",
-    "gradients",
-    "importing",
-    "run",
-    "optimizers",
-    "dynamic",
-    "files",
-    "distributed",
-    "training",
-    "nn",
-    "tuning",
-    "__main__",
-    "",
-)
 # The packages and top modules of pd_v2 from the bottom up.
 ORDER = (
     # settings, descriptions of data, tools
@@ -70,10 +49,12 @@ ORDER = (
 # What the face may import: public names, and the modules that extensions are written with.
 EXTENSIONS = (
     *("pd_core", "pd_core.graph.node", "pd_core.graph.site", "pd_core.graph.update"),
-    *("pd_core.graph.errors", "pd_core.graph.names", "pd_core.files.partial"),
+    *("pd_core.graph.errors", "pd_core.graph.handlers", "pd_core.graph.names"),
+    *("pd_core.graph.whole", "pd_core.files.partial"),
     *("pd_core.training", "pd_core.training.checkpoint", "pd_core.training.evaluate"),
     *("pd_core.training.generators", "pd_core.training.positions"),
     *("pd_core.run.states", "pd_core.run.undo"),  # with which states are checked and taken back
+    "pd_core.ops.mode",  # with which a generator is built for inference alone
 )
 # Parts of the face that are plain Python: they know neither the core's graphs nor the rest of the
 # face. Of the core they use how files are written, what is said of damaged ones, and how positions
@@ -114,41 +95,6 @@ def where(path):
     return str(path.relative_to(ROOT))
 
 
-@cache
-def nodes(path):
-    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
-
-
-def imports(path):
-    """Dotted names of what a file imports, functions' imports included."""
-    return (name for _, name in bindings(path))
-
-
-def bindings(path):
-    """The imports of a file: the name that each binds, and its dotted name."""
-    package = list(path.relative_to(ROOT).parent.parts)
-    for node in nodes(path):
-        if isinstance(node, ast.Import):
-            yield from ((a.asname or a.name.partition(".")[0], a.name) for a in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = package[: len(package) - node.level + 1] if node.level else []
-            base = ".".join([*base, *(node.module or "").split(".")]).strip(".")
-            for alias in node.names:
-                assert alias.name != "*", f"{where(path)}:{node.lineno}: star import"
-                yield alias.asname or alias.name, f"{base}.{alias.name}"
-
-
-def part(name, package):
-    """`ops` of `pd_core.ops.math.add`; `` of the package itself; None of anything else."""
-    if name == package:
-        return ""
-    if not name.startswith(package + "."):
-        return None
-    first = name.split(".")[1]
-    path = ROOT / package / first
-    return first if path.is_dir() or path.with_suffix(".py").exists() else ""
-
-
 def module_of(name):
     """`pd_core.graph.node` of `pd_core.graph.node.apply`."""
     while not (ROOT / Path(*name.split("."))).with_suffix(".py").exists():
@@ -176,6 +122,14 @@ def test_imports_of_the_core_point_down(path):
         below = part(name, "pd_core")
         if below is not None and below != own:
             assert ROOMS.index(below) < ROOMS.index(own), f"{name} is above {own}"
+
+
+def test_the_map_has_the_imports_that_there_are():
+    """`python -m tests.rooms` writes them."""
+    text = MAP.read_text(encoding="utf-8")
+    mapped = {room for room, _, _ in ROW.findall(text)}
+    assert mapped == {room for room in ROOMS if (ROOT / "pd_core" / room).is_dir() and room}
+    assert updated(text).splitlines() == text.splitlines()
 
 
 def place(module):
@@ -288,6 +242,7 @@ def test_tests_outside_the_packages_are_few():
         "test_on_device",
         "test_recipes",
         "test_safety",
+        "test_skips",
         "test_tiny",
     }
     assert list((ROOT / "tests" / "core").glob("test_*.py")) == []

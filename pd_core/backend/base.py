@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 from typing import Any, Protocol
 
@@ -9,6 +10,9 @@ import numpy as np
 
 from ..graph.node import ancestors
 from ..graph.variable import Dim, Variable
+
+# A number and sizes, whose product a program takes to be at most so much.
+Length = tuple[int, tuple[str, ...], int]
 
 
 @dataclass(frozen=True)
@@ -21,7 +25,7 @@ class Graph:
     session seed, number of draws so far, and the key of the stream unless it is a constant. `sizes`
     are run-time sizes seen so far: hints for the choice of lowerings, never guarantees. `equal` are
     pairs of sizes that must be equal at run time. `prepared` tells that the operators are those of
-    a device already.
+    a device already, which are for `lengths` that hold by the hints.
     """
 
     fed: tuple[Variable, ...]
@@ -34,6 +38,7 @@ class Graph:
     sizes: dict[str, int] = field(default_factory=dict)
     equal: tuple[tuple[Dim, Dim], ...] = ()
     prepared: bool = False
+    lengths: tuple[Length, ...] = ()
 
     @property
     def outputs(self) -> tuple[Variable, ...]:
@@ -45,7 +50,7 @@ class Graph:
         """Feeds, then stored values, then the seed."""
         return (*self.feeds, *self.states, *([self.seed] if self.seed is not None else []))
 
-    @property
+    @cached_property
     def bytes(self) -> int:
         """The size of all values that the operators compute, with the sizes seen so far."""
         results = (y for node in ancestors(self.outputs) for y in node.outputs)
@@ -107,7 +112,12 @@ class Executable(Protocol):
 
 
 class Program(Protocol):
-    """A compiled Graph, for its own variables or others of the same types."""
+    """A compiled Graph, for its own variables or others of the same types.
+
+    It is right for feeds with sizes that its `lengths` hold for.
+    """
+
+    lengths: list[Length]
 
     def bind(self, states: Sequence[Variable], updated: Sequence[Variable]) -> Executable:
         """Return an executable on these variables, in the order of the graph's states, updates."""

@@ -7,7 +7,15 @@ from itertools import zip_longest
 from pathlib import PurePath
 
 import numpy as np
-from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx import (
+    AttributeProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    ValueInfoProto,
+    helper,
+    numpy_helper,
+)
 
 from ..graph.inference import OPSET, attribute, type_proto
 from ..graph.layers import captured, layers_of
@@ -15,7 +23,11 @@ from ..graph.node import Node, ancestors
 from ..graph.site import Site
 from ..graph.variable import Variable, constant
 from .base import Graph
+from .merging import Merging
 
+GATHER_OF_ONE = "Gather of one"  # stands beside the types of operators
+_SEEN_THROUGH = {"Identity", "Cast", "Dropout", "Reshape", "Squeeze", "Unsqueeze", "Flatten"}
+_SEEN_THROUGH |= {"Transpose", "Expand"}
 _LARGE = 1 << 20  # bytes; of larger constants with one value a file has only that value
 IR_VERSION = 10  # what runtimes since ONNX Runtime 1.18 and web builds load
 
@@ -29,6 +41,10 @@ class Lowered:
     sites: dict[str, Site | None] = field(default_factory=dict)  # node name -> (file, line)
     outputs: list[str] = field(default_factory=list)  # a value name for each of graph.outputs
     op_types: set[str] = field(default_factory=set)  # of its operators, bodies included
+    # of (operator type, type of one that reads it); views and casts between them do not count
+    pairs: Counter[tuple[str, str]] = field(default_factory=Counter)
+    is_foldable: bool = True  # whether an operator reads constants alone
+    is_merged: bool = False  # whether equal operators are one
 
 
 def lower(
@@ -82,6 +98,12 @@ class _Writer:
         self.types: list[ValueInfoProto] = []
         self.domains: set[str] = set()
         self.op_types: set[str] = set()
+        self.pairs: Counter[tuple[str, str]] = Counter()
+        self.origins: dict[str, tuple[str, ...]] = {}  # value name -> types in `pairs`
+        self.attributes: dict[int, list[AttributeProto]] = {}  # by kind of operator
+        self.is_foldable = False
+        self.merging = Merging(graph.sizes) if graph.prepared else None
+        self.outputs = graph.outputs
 
     def model(self, name):
         for v in self.graph.inputs:
@@ -90,8 +112,11 @@ class _Writer:
         self.tensors += [
             numpy_helper.from_array(array, self.names[v]) for v, array in fixed.items()
         ]
+        order = self._order(self.graph.outputs, self.graph.inputs)
+        if self.merging is not None:
+            same = self.merging.same
+            self.outputs = tuple([same.get(v, v) for v in self.graph.outputs])
         self._reserve()
-        order = ancestors(self.graph.outputs, stop=set(self.graph.inputs))
         if self.known is not None:
             self.layers.update(layers_of(order, self.known))
         for node in order:
@@ -102,7 +127,7 @@ class _Writer:
             [*self.first, *self.nodes],
             name,
             [self._typed(v, self.names[v]) for v in self.graph.inputs if v not in fixed],
-            [self._typed(v, n) for v, n in zip(self.graph.outputs, outputs, strict=True)],
+            [self._typed(v, n) for v, n in zip(self.outputs, outputs, strict=True)],
             self.tensors,
             value_info=[t for t in self.types if t.name not in declared],
         )
@@ -116,11 +141,19 @@ class _Writer:
             ir_version=helper.find_min_ir_version_for(opsets) if other else IR_VERSION,
             producer_name="pd",
         )
-        return Lowered(model, self.names, self.sites, outputs, self.op_types)
+        lowered = Lowered(model, self.names, self.sites, outputs, self.op_types)
+        lowered.pairs, lowered.is_foldable = self.pairs, self.is_foldable
+        lowered.is_merged = self.merging is not None
+        return lowered
+
+    def _order(self, outputs, inputs):
+        """The operators of a graph or a body, in the order in which they are written."""
+        order = ancestors(outputs, stop=set(inputs))
+        return order if self.merging is None else self.merging.remaining(order, outputs)
 
     def _reserve(self):
         """Give the outputs that are computed the names that are wanted."""
-        for v, name in zip(self.graph.outputs, self.wanted, strict=False):
+        for v, name in zip(self.outputs, self.wanted, strict=False):
             if v not in self.names and v.node is not None:
                 self._claim(v, name)
 
@@ -150,23 +183,49 @@ class _Writer:
         for k, y in enumerate(node.outputs):
             if y not in self.names:
                 self._claim(y, f"{name}_out{k}" if k else f"{name}_out")
-        proto = NodeProto(name=name, op_type=node.op_type, domain=node.domain)
-        explicit = node.inputs[: len(node.inputs) - len(node.captures)]
-        proto.input.extend("" if x is None else self._value(x) for x in explicit)
-        while proto.input and not proto.input[-1]:
-            proto.input.pop()
-        proto.output.extend(self.names[y] for y in node.outputs)
-        proto.attribute.extend(attribute(k, v) for k, v in node.attributes.items())
-        proto.attribute.extend(
-            attribute(key, self._body(node, block, f"{name}_{key}"))
-            for key, block in node.blocks.items()
+        inputs = node.inputs if self.merging is None else self.merging.inputs(node)
+        explicit = inputs[: len(inputs) - len(node.captures)] if node.blocks else inputs
+        names = ["" if x is None else self._value(x) for x in explicit]
+        while names and not names[-1]:
+            names.pop()
+        proto = NodeProto(
+            name=name,
+            op_type=node.op_type,
+            domain=node.domain,
+            input=names,
+            output=[self.names[y] for y in node.outputs],
         )
+        self._note(node, names, inputs)
+        if node.attributes:
+            if node.kind not in self.attributes:
+                own = [attribute(k, v) for k, v in node.attributes.items()]
+                self.attributes[node.kind] = own
+            proto.attribute.extend(self.attributes[node.kind])
+        for key, block in node.blocks.items():
+            proto.attribute.append(attribute(key, self._body(node, block, f"{name}_{key}")))
         if self.known is not None and node.site is not None:
             proto.doc_string = f"{PurePath(node.site[0]).name}:{node.site[1]}"
         self.nodes.append(proto)
         self.sites[name] = node.site
         if self.known is not None and not self.depth:
             self.types += [self._typed(y, self.names[y], self._known_size) for y in node.outputs]
+
+    def _note(self, node, names, inputs):
+        """Note what ONNX Runtime's optimizers might find at an operator."""
+        op_type, origins = node.op_type, self.origins
+        before = [origins[name] for name in names if name in origins]
+        for types in before:
+            for each in types:
+                self.pairs[each, op_type] += 1
+        if op_type == "Gather" and inputs[1].value is not None and inputs[1].value.size == 1:
+            self.op_types.add(GATHER_OF_ONE)
+        seen = (op_type,)
+        if op_type in _SEEN_THROUGH and before:
+            seen = tuple({op_type, *before[0]})
+        for y in node.outputs:
+            origins[self.names[y]] = seen
+        constants = not before and all(x is None or x.value is not None for x in inputs)
+        self.is_foldable = self.is_foldable or constants or op_type == "If"
 
     def _body(self, node, block, name):
         """The graph of a body; it reads what it captured by the names of the outer graph."""
@@ -176,7 +235,7 @@ class _Writer:
             self.names[formal] = self._value(x)
         for k, formal in enumerate(block.formals):
             self._claim(formal, f"{name}_in{k}")
-        inside = ancestors(block.outputs, stop=set(block.inputs))
+        inside = self._order(block.outputs, block.inputs)
         if self.known is not None:
             self.known = {**self.known, **captured(node, self.known)}
             self.layers.update(layers_of(inside, self.known))
@@ -196,6 +255,8 @@ class _Writer:
         return proto
 
     def _value(self, x):
+        if self.merging is not None:
+            x = self.merging.same.get(x, x)
         if x not in self.names:
             self.names[x] = self._constant(x)
         return self.names[x]
@@ -215,6 +276,7 @@ class _Writer:
 
     def _filled(self, name, shape, fill):
         """A value that the model computes from its shape, before all other nodes."""
+        self.is_foldable = True
         sizes = self._constant(constant(np.array(shape, np.int64)))
         proto = NodeProto(name=name, op_type="ConstantOfShape", input=[sizes], output=[name])
         proto.attribute.append(attribute("value", numpy_helper.from_array(fill, "value")))
@@ -223,7 +285,7 @@ class _Writer:
     def _outputs(self):
         """A value name for each output of the model."""
         inputs = {self.names[v] for v in self.graph.inputs}
-        return self._copied(self.graph.outputs, inputs, self.wanted)
+        return self._copied(self.outputs, inputs, self.wanted)
 
     def _copied(self, outputs, inputs, wanted=()):
         """A name for each output of a graph; an input, or an output already, is copied."""
@@ -233,6 +295,7 @@ class _Writer:
             if name in inputs or name in names or v.value is not None:
                 free = want is not None and want not in self.taken
                 copy = self._free(want if free else f"{name}_out")
+                self.is_foldable = self.is_foldable or v.value is not None
                 self.nodes.append(
                     NodeProto(name=copy, op_type="Identity", input=[name], output=[copy])
                 )

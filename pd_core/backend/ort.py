@@ -22,7 +22,7 @@ from .graph_optimizers import unwanted_optimizers
 from .mismatches import in_words
 from .over_ranks import sum_over_ranks
 from .parts import parts
-from .passes import CPU, CPU_KERNELS, CUDA, blocked, portable, scaled_sums
+from .passes import CPU, CPU_GRADIENTS, CPU_KERNELS, CUDA, blocked, portable, scaled_sums
 from .passes.context import Context, Pass, each_node
 from .passes.device import for_device
 from .passes.forms import NO_FORMS, kernels
@@ -131,9 +131,8 @@ class OrtBackend:
             exact_convolutions = os.environ.get("PD_EXACT_CONVOLUTIONS", "0") not in ("", "0")
         found = find_device(device)
         self.device, self.memory = found.name, found.memory
-        self.layouts: tuple[Pass, ...] = (
-            CPU_KERNELS if exact_convolutions else (*CPU_KERNELS, positions)
-        )
+        chosen: tuple[Pass, ...] = () if exact_convolutions else (positions,)
+        self.layouts: tuple[Pass, ...] = (*CPU_KERNELS, *chosen, *CPU_GRADIENTS)
         if self.device != "cpu":
             self.layouts = (_portable_forms,) if self.device.startswith("webgpu") else ()
         self.kernels = kernels() if self.device == "cpu" else NO_FORMS
@@ -256,17 +255,18 @@ class OrtProgram:
         self.fetched = len(graph.fetches)
         self.seam = range(len(seam))  # slots
         self.sites = [list(part.sites.items()) for part in self.parts]
+        self.lengths = list(dict.fromkeys(each for part in self.parts for each in part.lengths))
         plan = graph.bytes < _LARGE
         for number, part in enumerate(self.parts):
             try:
-                without = unwanted_optimizers(part.op_types, device)
-                model = part.model.SerializeToString()
+                without = unwanted_optimizers(part.lowered, device)
+                model = part.lowered.model.SerializeToString()
                 self.sessions.append(open_session(model, device, without=without, plan=plan))
             except errors.NotImplemented as error:
                 raise _without_kernel(self.traced(error, number)) from error
             except Exception as error:
                 raise self.traced(error, number) from error
-            del part.model  # the session has a copy
+            del part.lowered  # the session has a copy
 
     def bind(self, states: Sequence[Variable], updated: Sequence[Variable]) -> "OrtExecutable":
         """Return an executable on these variables, in the order of the graph's states, updates."""

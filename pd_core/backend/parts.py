@@ -40,8 +40,9 @@ class Part:
             states=tuple(v for v in whole.states if v in read),
             seed=seed,
         )
-        lowered = lower(graph if prepare is None else prepare(graph))
-        self.model, self.sites, self.op_types = lowered.model, lowered.sites, lowered.op_types
+        graph = graph if prepare is None else prepare(graph)
+        self.lengths, lowered = graph.lengths, lower(graph)
+        self.lowered, self.sites = lowered, lowered.sites
         name, outputs = lowered.names, iter(lowered.outputs)
         self.feeds = [(k, name[v]) for k, v in enumerate(whole.feeds) if v in read]
         self.states = [(k, name[v]) for k, v in enumerate(whole.states) if v in read]

@@ -63,6 +63,7 @@ def build(
     if complete:
         _check_fed(used, {context.seed, *slots.values()})
     count = len(fetches)
+    known = {d for v in slots.values() if v in used for d in v.dims}
     return Graph(
         fed=tuple(v for v, slot in slots.items() if slot in used),
         feeds=tuple(slot for slot in slots.values() if slot in used),
@@ -71,7 +72,7 @@ def build(
         updates=tuple((v, new) for (v, _), new in zip(updates, targets[count:], strict=True)),
         seed=context.seed if context.seed in used else None,
         draws=context.draws,
-        sizes=sizes,
+        sizes={d: n for d, n in sizes.items() if d in known},
         equal=tuple(dict.fromkeys([*equal, *_equal_sizes(targets)])),
     )
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..graph.errors import BackendError
 from ..graph.variable import Variable, static
-from .base import NO_SEAM, Graph, Seam, SeamExchange
+from .base import NO_SEAM, Graph, Length, Seam, SeamExchange
 from .evaluator import evaluator
 from .over_ranks import sum_over_ranks
 from .parts import parts
@@ -101,9 +101,10 @@ class ReferenceProgram:
 
     def __init__(self, graph: Graph, seam: Seam):
         self.parts = parts(graph, seam)
-        self.evaluators = [evaluator(part.model) for part in self.parts]
+        self.evaluators = [evaluator(part.lowered.model) for part in self.parts]
         self.fetched = len(graph.fetches)
         self.seam = range(len(seam))  # slots
+        self.lengths: list[Length] = []
 
     def bind(
         self, states: Sequence[Variable], updated: Sequence[Variable]

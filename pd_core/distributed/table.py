@@ -16,6 +16,7 @@ from ..graph.names import names
 from ..graph.op import op
 from ..graph.recording import not_recording, recorder
 from ..graph.variable import Operand, Variable, constant, fresh_dim, static
+from ..graph.whole import whole
 from ..run.session import Session, default_session
 from ..run.supplied import supply_by
 from . import process
@@ -45,6 +46,7 @@ class ShardedTable:
     the row, and are the same for any number of ranks. The other arguments are those of Variable.
     """
 
+    @whole
     def __init__(
         self,
         shape: Sequence[int],

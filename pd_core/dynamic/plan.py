@@ -44,10 +44,10 @@ class Plan:
         streams = {s: k for k, s in enumerate(trace.draws)}
         profile = current_profile()
         cache = program_cache(session.backend) if profile is None else profile.programs([update])
-        program = cache.get(structure)
+        fed = {v: np.asarray(v.held) for v in structure.leaves if v.held is not None}
+        program = cache.get(structure, fed)
         self.compiled = program is None
         if program is None:
-            fed = {v: np.asarray(v.held) for v in structure.leaves if v.held is not None}
             whole = fetches, updates, NO_SEAM
             program = cache.compile(session.backend, structure, whole, fed, False)
         self.program = program
@@ -65,6 +65,18 @@ class Plan:
             self.executable = program.compiled.bind(states, updated)
         self.constants = [(ref(v), new.value) for v, new in updates if new.value is not None]
         self.initialized = False
+        self.covered: set[tuple] = set()  # shapes of feeds that the program is right for
+
+    def covers(self, trace: Trace) -> bool:
+        """Return whether the program is right for the leaves of a trace."""
+        if not self.program.lengths:
+            return True
+        shapes = tuple([np.shape(trace.leaves[k].held) for k in self.fed])
+        if shapes not in self.covered:
+            if not self.program.covers(shapes):
+                return False
+            self.covered.add(shapes)
+        return True
 
     def run(self, session: Session, trace: Trace) -> list[Any]:
         """Return the values of the fetches on the leaves of a trace; store the updates."""

@@ -19,6 +19,7 @@ from ..run.numerics import check, is_checking
 from ..run.profiling import current_profile, measured
 from ..run.programs import build_graph
 from ..run.session import Session
+from ..run.step import Step
 from ..run.structure import Structure
 from .plan import Plan, Targets
 from .sizes import Numbered, numbers_of
@@ -73,6 +74,8 @@ class Plans:
         if session.check_numerics or is_checking():
             self._check(session, trace, make)
         plan = self._plan(name, trace, make)
+        if not plan.covers(trace):
+            plan = self._plan(name, trace, make, anew=True)
         if before is not None:
             before()
         try:
@@ -82,10 +85,11 @@ class Plans:
             if not plan.compiled and error.place is not None:
                 failed = self._located(error, session, trace, make)
             if is_index_error(failed):
-                failed = explained(failed, trace.order, _values_at_hand)
+                failed = explained(failed, trace.order, partial(_computed, session))
             raise failed from error.__cause__
 
-    def _plan(self, name, trace, make):
+    def _plan(self, name, trace, make, anew=False):
+        """The plan of a name for a trace; another one in its place if it is made `anew`."""
         structure = self._structures.get(trace.key)
         if structure is None:
             structure = self._structures[trace.key] = next(_numbers)
@@ -93,7 +97,7 @@ class Plans:
         profile = current_profile()
         plans = self._plans if profile is None else profile.plans_of(self)
         plan = plans.get(key)
-        if plan is None:
+        if plan is None or (anew and type(plan) is not BySizes):
             trace.check()
             targets, leaves = self._targets(trace, make)
             if leaves is not None:
@@ -104,7 +108,7 @@ class Plans:
         if type(plan) is BySizes:
             key = (*key, numbers_of(trace))
             plan = plans.get(key)
-            if plan is None:
+            if plan is None or anew:
                 return self._add(plans, key, trace, *self._numbered(trace, make))
             plans.move_to_end(key)
         return plan
@@ -182,7 +186,14 @@ def _itself(v):
     return v
 
 
-def _values_at_hand(variables):
-    """The values of leaves and of what was computed; None if one of them is not known."""
+def _computed(session, variables):
+    """The values of recorded Variables; None if an operator before them fails."""
     held = [v.held if v.value is None else v.value for v in variables]
-    return None if any(a is None for a in held) else [np.asarray(a) for a in held]
+    if all(a is not None for a in held):
+        return [np.asarray(a) for a in held]
+    leaves = Structure(variables, [], NO_SEAM, (), False).leaves
+    fed = {v: np.asarray(v.held) for v in leaves if v.held is not None}
+    try:
+        return session.peek(Step(session.backend, variables, [], fed, False), fed)
+    except BackendError:  # its own index is found first
+        return None

@@ -121,6 +121,10 @@ class State:
             self.session.initialize([v])
             read.__dict__["held"] = self.session.current(v)
 
+    def forget(self, v: Variable) -> None:
+        """Leave out what would be stored in a variable that is taken back."""
+        self.pending.pop(v, None)
+
     def lost_values(self) -> None:
         """Forget the plans, which know that their variables had values."""
         self.plans = Plans(self.session)

@@ -62,6 +62,7 @@ def export_onnx(
     `domain` and `model_version` are fields of the file; `metadata` are its entries.
     """
     session = session or default_session()
+    seed = None if seed is None else checked_seed("export", seed)
     if opset is not None:
         check_opset("export", opset)
     targets = [_target(v) for v in (targets if isinstance(targets, (list, tuple)) else [targets])]
@@ -82,6 +83,15 @@ def export_onnx(
     if ir_version is not None:
         _set_ir_version(model, ir_version)
     return check_and_write(model, path, metadata or {})
+
+
+def checked_seed(caller: str, seed: Any) -> int:
+    """Return a seed, an int64, as a Python integer."""
+    if isinstance(seed, (bool, np.bool_)) or not isinstance(seed, (int, np.integer)):
+        raise TypeError(f"{caller}: a seed is a whole number, not {seed!r}")
+    if not -(2**63) <= seed < 2**63:
+        raise ValueError(f"{caller}: a seed is an int64, which {seed} does not fit")
+    return int(seed)
 
 
 def _for_tools(graph, session, opset):

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..graph.errors import GraphError
+from ..graph.misfits import near
 from ..graph.node import ancestors
 from ..graph.variable import Variable, describe, format_dims
 from ..run.session import Session, default_session
@@ -122,6 +123,9 @@ def compared(
         else:
             stored = f"{array.dtype}{format_dims(array.shape)}"
             misfits[name] = f"{name} is {describe(v)}, in the file {stored}"
+    missing = [name for name in misfits if name not in values]
     for name in sorted(values.keys() - variables.keys()):
-        misfits[name] = f"{name} is only in the file"
+        match = near(name, missing) or near(name, variables)
+        hint = f", perhaps as {match}" if match else ""
+        misfits[name] = f"{name} is only in the file{hint}"
     return fitting, misfits

@@ -17,7 +17,7 @@ from ..graph.update import Update
 from ..graph.variable import Variable
 from ..run.session import Session, default_session
 from ..run.step import changes_of
-from .export import build_graph, check_and_write, dimension_names
+from .export import build_graph, check_and_write, checked_seed, dimension_names
 
 
 def export_step(
@@ -28,6 +28,7 @@ def export_step(
     session: Session | None = None,
     initial: str | os.PathLike | None = None,
     portable: bool = False,
+    seed: int | None = None,
 ) -> onnx.ModelProto:
     """Write a training step as one ONNX model (ai.onnx only), and return it.
 
@@ -42,10 +43,12 @@ def export_step(
     if there is no such form. Elsewhere they compute the same numbers, some more slowly.
     The metadata entry `pd.state` is a JSON object {output: input}: the output to feed to each state
     input of the next run; `pd.feeds` and `pd.fetches` list the others. `random_seed` is
-    int64 [draws, 2], rows of (seed, steps made so far); `random_seed_next` is the next one.
+    int64 [draws, 2], rows of (seed, steps made so far); `random_seed_next` is the next one. By
+    default they go on with the session's draws; with `seed` they begin anew, at (seed, 0).
     Variables that are frozen when this is called are constant in the model.
     """
     session = session or default_session()
+    seed = None if seed is None else checked_seed("export_step", seed)
     fetched: Any = list(fetches) if isinstance(fetches, (list, tuple)) else [fetches]
     steps = list(step) if isinstance(step, (list, tuple)) else [step]
     for s in steps:
@@ -63,9 +66,11 @@ def export_step(
     state = _state(graph, lowered)
     values = {lowered.names[v]: session.get(v) for v in graph.states}
     if graph.seed is not None:
-        seed = lowered.names[graph.seed]
-        values[seed] = np.array([[session.seed, session.draws[k]] for k in graph.draws], np.int64)
-        state |= _add_next_seed(model, graph, seed)
+        name = lowered.names[graph.seed]
+        rows = [(session.seed, session.draws[k]) for k in graph.draws]
+        rows = rows if seed is None else [(seed, 0)] * len(rows)
+        values[name] = np.array(rows, np.int64)
+        state |= _add_next_seed(model, graph, name)
     if initial is None:
         model.graph.initializer.extend(numpy_helper.from_array(a, n) for n, a in values.items())
     else:

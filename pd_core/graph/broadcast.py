@@ -41,6 +41,8 @@ def broadcast_dims(*operands: Dims) -> Dims | None:
 def equal_sizes(node: BuiltOperator) -> Iterator[tuple[Dim, Dim]]:
     """Yield pairs of sizes that a node requires to be equal at run time; at least one is a name."""
     for operands in _aligned(node):
+        if all(dims == operands[0] for dims in operands):
+            continue
         rank = max(map(len, operands))
         padded = [(1,) * (rank - len(dims)) + tuple(dims) for dims in operands]
         for sizes in zip(*padded, strict=True):

@@ -202,6 +202,8 @@ def _check_concat(node):
 @check("Reshape")
 def _check_reshape(node):
     x, target = node.inputs
+    if target.value is not None and (target.value < -1).any():
+        raise ShapeError(f"a size is not negative, {target.value.tolist()}")
     if target.value is None or not x.is_static:
         return
     # a 0 copies the size of the input, unless `allowzero`
@@ -215,8 +217,33 @@ def _check_reshape(node):
 @check("Expand")
 def _check_expand(node):
     x, target = node.inputs
+    _check_sizes(target)
     if target.value is not None and broadcast_dims(x.dims, tuple(target.value.tolist())) is None:
         raise ShapeError(f"sizes {format_dims(x.dims)} do not broadcast to {target.value.tolist()}")
+
+
+def _check_sizes(sizes):
+    """Check that sizes are not negative, as far as they are known."""
+    if sizes.value is not None and (sizes.value < 0).any():
+        raise ShapeError(f"a size is not negative, {sizes.value.tolist()}")
+
+
+@check("Split")
+def _check_split(node):
+    for sizes in node.inputs[1:]:
+        _check_sizes(sizes)
+
+
+@check("TopK")
+def _check_top_k(node):
+    _check_sizes(node.inputs[1])
+
+
+@check("LSTM", "GRU", "RNN")
+def _check_recurrent(node):
+    hidden, units = node.attributes.get("hidden_size"), node.inputs[2].dims[-1]
+    if hidden is not None and isinstance(units, int) and hidden != units:
+        raise ShapeError(f"hidden_size is {hidden}, the recurrent weights are of {units} units")
 
 
 @check("Transpose")

@@ -36,7 +36,17 @@ class DTypeError(GraphError, TypeError):
 
 
 class NameConflict(GraphError):
-    """A name that another variable has already."""
+    """A name that another variable has already; `hint` says what helps."""
+
+    hint = ""
+
+    def __init__(self, text: str, hint: str = "") -> None:
+        super().__init__(text)
+        self.hint = hint
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return f"{text}\n  hint: {self.hint}" if self.hint else text
 
 
 class NoGradient(GraphError):

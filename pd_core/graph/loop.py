@@ -46,16 +46,18 @@ def loop_node(
     captures: Sequence[Variable],
     block: Block,
     types: Sequence[OutputType],
+    intermediates: bool = True,
 ) -> tuple[Variable, ...]:
     """Add a Loop and return the final states, then its body's other values of all steps.
 
     `types` are dims and dtype of each of these outputs.
     """
     visible, count = len(types), len(init)
-    steps = types[count][0][0] if visible > count else fresh_dim()
-    extra = _intermediates(block, block.formals, set(block.outputs[1 + count :]))
-    block = Block(block.formals, block.captured, (*block.outputs, *extra))
-    types = [*types, *(((steps, *v.dims), v.dtype) for v in extra)]
+    if intermediates:
+        steps = types[count][0][0] if visible > count else fresh_dim()
+        extra = _intermediates(block, block.formals, set(block.outputs[1 + count :]))
+        block = Block(block.formals, block.captured, (*block.outputs, *extra))
+        types = [*types, *(((steps, *v.dims), v.dtype) for v in extra)]
     inputs = (limit, going, *init, *captures)
     node = new_node("Loop", inputs, {}, types, blocks={"body": block}, visible=visible)
     return node.outputs[:visible]

@@ -16,6 +16,7 @@ from weakref import ref
 
 from .errors import GraphError, NameConflict
 from .site import Site, site_text
+from .whole import on_failure
 
 
 class Named(Protocol):
@@ -130,26 +131,56 @@ class Names:
     def __init__(self) -> None:
         self.variables = Registry()
         self.counters: dict[str, Iterator[int]] = {}
+        self.node_counters: dict[str, Iterator[int]] = {}  # of names that are not registered
         self.sizes: dict[str, str] = {}  # names in an imported file of sizes without their own
         self.equal_sizes: dict[str, str] = {}  # sizes that share one name in an imported file
         self.lock = RLock()
 
     def next(self, prefix: str, path: str | None = None) -> str:
-        """Return the next automatic name under a namespace: `fc_0`, `fc_1`, …"""
+        """Return the next automatic name under a namespace: `fc_0`, `fc_1`, …
+
+        It is the next one again if what is made with it fails.
+        """
         key = (current_namespace() if path is None else path) + prefix
+        number = _next(self.counters, key)
+        on_failure(self._back, key, number)
+        return f"{key}{number}"
+
+    def next_of_node(self, prefix: str, path: str) -> str:
+        """Return the next automatic name of what a node computes: `relu_0`, `relu_1`, …"""
+        key = path + prefix
+        return f"{key}{_next(self.node_counters, key)}"
+
+    def _back(self, key, number):
+        """Take a counter back to a number, unless another thread has gone on with it."""
         counter = self.counters.get(key)
-        if counter is None:  # both calls are one operation of the interpreter: no lock
-            counter = self.counters.setdefault(key, count())
-        return f"{key}{next(counter)}"
+        if counter is None:
+            return
+        after = next(counter)
+        self.counters[key] = count(number if after == number + 1 else after)
 
 
+def _next(counters, key):
+    counter = counters.get(key)
+    if counter is None:  # both calls are one operation of the interpreter: no lock
+        counter = counters.setdefault(key, count())
+    return next(counter)
+
+
+_OTHERS = "\n".join(
+    [
+        "another name, or the same inside of `with pd.namespace(...)` or `with pd.fresh()`;",
+        "  pd.reset() forgets all names and values",
+    ]
+)
 _HINT = "\n".join(
     [
-        "  hint: get_variable() returns the existing one, there as long as a graph, a layer",
+        "get_variable() returns the existing one, there as long as a graph, a layer",
         "  or an update refers to it. Another one takes another name, or the same inside of",
         "  `with pd.namespace(...)` or `with pd.fresh()`; pd.reset() forgets all names and values",
     ]
 )
+LAYER_HINT = f"a layer that is made again takes {_OTHERS}"
 
 _process = Names()  # 2017 scripts and notebooks count for the life of the process
 _names: ContextVar[Names] = ContextVar("pd_core.names")
@@ -166,6 +197,7 @@ def clear_names() -> None:
     with current.lock:
         current.variables.clear()
         current.counters.clear()
+        current.node_counters.clear()
         current.sizes.clear()
         current.equal_sizes.clear()
 
@@ -211,6 +243,11 @@ def close_prefix() -> None:
     _open.set(_open.get()[:-1])
 
 
+def open_prefixes() -> tuple[str, ...]:
+    """Return the prefixes in force, outermost first."""
+    return _open.get()
+
+
 def current_namespace() -> str:
     """Return the prefix in force, `''` or ending in `/`."""
     return _open.get()[-1]
@@ -223,6 +260,7 @@ def register(v: Named, name: str | None) -> None:
         with scope.lock:
             v.name = _free_name(scope)
             scope.variables.add(v.name, v)
+        on_failure(_release, scope, v.name, ref(v), None)
         return
     if not isinstance(name, str):
         raise TypeError(f"a name is a str, not {name!r}")
@@ -255,7 +293,7 @@ def adopt(v: _Named, replace: bool = False) -> _Named:
     """Register a variable under the full name that it has already, and return it.
 
     With `replace` it takes the name over from another variable. The name is free again when nothing
-    refers to the variable any more.
+    refers to the variable any more, or when the call that made it fails.
     """
     first = _first(v, replace)
     if first is not v:
@@ -264,7 +302,7 @@ def adopt(v: _Named, replace: bool = False) -> _Named:
         first = _first(v, replace)
     if first is not v:
         where = f", created at {site_text(first.site)}" if first.site else ""
-        raise NameConflict(f"variable {v.name!r} exists already: {first!r}{where}\n{_HINT}")
+        raise NameConflict(f"variable {v.name!r} exists already: {first!r}{where}", _HINT)
     return v
 
 
@@ -272,6 +310,19 @@ def _first(v, replace):
     """The variable that has the name of v: v itself if the name was free."""
     scope = names()
     with scope.lock:
+        before = scope.variables.get(v.name) if replace else None
         if replace:
             scope.variables.remove(v.name)
-        return scope.variables.add(v.name, v)
+        first = scope.variables.add(v.name, v)
+    if first is v:
+        on_failure(_release, scope, v.name, ref(v), before)
+    return first
+
+
+def _release(scope, name, entry, before):
+    """Take back that a variable got a name."""
+    with scope.lock:
+        if scope.variables.get(name) is entry():
+            scope.variables.remove(name)
+            if before is not None:
+                scope.variables.add(name, before)

@@ -85,7 +85,10 @@ def get_variable(
             scope.variables.keep(created)
             return created
     if reuse is False:
-        raise NameConflict(f"variable {full!r} exists already as {existing!r}, and reuse is False")
+        raise NameConflict(
+            f"variable {full!r} exists already as {existing!r}, and reuse is False",
+            "reuse=None, or another name",
+        )
     if shape is None and data is not None:
         shape = as_array(data, dtype, f"variable {full!r}").shape
     if shape is not None and tuple(shape) != existing.shape:

@@ -180,7 +180,7 @@ _visible, _outputs = _slots["visible"].__set__, _slots["outputs"].__set__
 
 
 def _output_names(op_type, scope, count):
-    name = names().next(op_type.lower() + "_", scope)
+    name = names().next_of_node(op_type.lower() + "_", scope)
     return [name, *(f"{name}:{k}" for k in range(1, count))]
 
 
@@ -360,6 +360,8 @@ def rebuilt(
     types: Sequence[OutputType] | None = None,
 ) -> Node:
     """Return the same operator, with its line and names, on other inputs, bodies or types."""
+    if recorder() is None and type(node) is Node:
+        return _copied(node, inputs, blocks, types)
     with in_place_of(node):
         return new_node(
             node.op_type,
@@ -372,6 +374,34 @@ def rebuilt(
             visible=node.visible,
             output_names=[y.name for y in node.outputs],
         )
+
+
+def _copied(node, inputs, blocks, types):
+    """`rebuilt` as a copy of what stays: most nodes of a program are rebuilt, more than once."""
+    new = Node.__new__(Node)
+    _op_type(new, node.op_type)
+    _inputs(new, node.inputs if inputs is None else inputs)
+    _attributes(new, node.attributes)
+    _domain(new, node.domain)
+    _opset(new, node.opset)
+    _blocks(new, node.blocks if blocks is None else MappingProxyType(blocks))
+    _effects(new, ())
+    _scope(new, node.scope)
+    _site(new, node.site)
+    _kind(new, node.kind)
+    _serial(new, next(serials))
+    _visible(new, node.visible)
+    types = node.types if types is None else types
+    _outputs(
+        new,
+        tuple(
+            [
+                Variable.of(dims, dtype, y.name, node=new)
+                for y, (dims, dtype) in zip(node.outputs, types, strict=True)
+            ]
+        ),
+    )
+    return new
 
 
 def latest_serial() -> int:

@@ -16,6 +16,7 @@ def rewrite(
     replacements: Mapping[Variable, Variable] | None = None,
     sizes: Mapping[Dim, Dim] | None = None,
     only: Container[str] | None = None,
+    order: Sequence[Node] | None = None,
 ) -> list[Variable]:
     """Return the targets after applying rule(node, inputs) -> outputs, or None to keep the node.
 
@@ -23,11 +24,12 @@ def rewrite(
     the same types; new nodes inherit the line and namespace of the node they replace. The bodies of
     loops and branches are rewritten too. `replacements` maps variables to those that take their
     place, and `sizes` the sizes in the types of rebuilt nodes to new ones. The rule is applied to
-    operators of the types `only`, to all if it is None.
+    operators of the types `only`, to all if it is None. `order` are the nodes behind the targets,
+    if they are known.
     """
     replacements = replacements or {}
     new = dict(replacements)
-    for node in ancestors(targets, stop, select):
+    for node in ancestors(targets, stop, select) if order is None else order:
         inputs = tuple([new.get(x, x) for x in node.inputs]) if new else node.inputs
         outputs = None
         if only is None or node.op_type in only:

@@ -21,7 +21,7 @@ from .initializers import (
     fan_in,
     require_initializer,
 )
-from .method import Method, provided
+from .method import Methods, provided
 from .names import register
 from .recording import as_number, recorder
 from .site import Site, user_site
@@ -56,7 +56,7 @@ def is_open(d: object) -> bool:
     return isinstance(d, str) and d.startswith("?*")
 
 
-class Variable:
+class Variable(Methods):
     """A typed value: the output of a node, a feed slot, a constant, or persistent state.
 
     The first positional argument is taken by its type: a str is the name, a list or tuple the
@@ -445,20 +445,6 @@ class Variable:
         """Return `pd.transpose` of it; the axes are one argument, several or none."""
         single = len(order) == 1 and not isinstance(order[0], int)
         return provided["transpose"](self, (order[0] if single else list(order)) or None)
-
-    sum, mean, max, min = (Method(f"reduce_{n}") for n in ("sum", "mean", "max", "min"))
-    prod, any, all = (Method(f"reduce_{n}") for n in ("prod", "any", "all"))
-    std, var, norm, logsumexp = Method("std"), Method("var"), Method("norm"), Method("logsumexp")
-    argmax, argmin = Method("arg_max"), Method("arg_min")
-    cumsum, cumprod = Method("cum_sum"), Method("cum_prod")
-    sort, argsort, topk = Method("sort"), Method("argsort"), Method("top_k")
-    flatten, squeeze, unsqueeze = Method("flatten"), Method("squeeze"), Method("unsqueeze")
-    expand, tile, repeat, flip = Method("expand"), Method("tile"), Method("repeat"), Method("flip")
-    astype, abs, pow, matmul = Method("cast"), Method("abs"), Method("pow"), Method("matmul")
-    exp, log, sqrt, square = Method("exp"), Method("log"), Method("sqrt"), Method("square")
-    sin, cos, tanh, sigmoid = Method("sin"), Method("cos"), Method("tanh"), Method("sigmoid")
-    relu, softmax, log_softmax = Method("relu"), Method("softmax"), Method("log_softmax")
-    floor, round, sign = Method("floor"), Method("round"), Method("sign")
 
     def uniform(self, low: float = -1.0, high: float = 1.0) -> None:
         """Draw the stored value anew, uniform on [low, high), in the default session.

@@ -10,8 +10,10 @@ import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
 from onnx import (
+    FunctionProto,
     GraphProto,
     ModelProto,
+    OperatorSetIdProto,
     TensorProto,
     TypeProto,
     ValueInfoProto,
@@ -36,7 +38,10 @@ def reported(origin: str) -> Iterator[None]:
     """Name the file in errors, and turn any error of reading malformed data into DamagedModel."""
     try:
         yield
-    except (DTypeError, ShapeError, NameConflict):
+    except NameConflict as error:
+        error.hint = f"import {origin} inside of `with pd.namespace(...)` for other names"
+        raise
+    except (DTypeError, ShapeError):
         raise
     except ModelError as error:
         raise type(error)(f"{origin}: {error}") from error.__cause__
@@ -55,9 +60,8 @@ MALFORMED = (
 
 
 def first_line(error: Exception) -> str:
-    """Return the type and the first line of an error of a library."""
-    line = next(iter(str(error).strip().splitlines()), "")
-    return f"{type(error).__name__}: {line}"[:300]
+    """Return the type and the message of an error of a library, in one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]
 
 
 def loaded(model: str | os.PathLike | bytes | ModelProto) -> tuple[ModelProto, str | None, str]:
@@ -77,24 +81,60 @@ def loaded(model: str | os.PathLike | bytes | ModelProto) -> tuple[ModelProto, s
 
 def opsets_of(model: ModelProto) -> dict[str, int]:
     """Return the versions of the operator sets by domain; ModelError for one that is too old."""
-    opsets = {o.domain: o.version for o in model.opset_import}
-    version = next((v for d, v in opsets.items() if d in STANDARD), None)
-    if version is None:
+    opsets = checked_opsets("the model", model.opset_import)
+    if "" not in opsets:
         raise ModelError("the model names no opset of ONNX")
+    return opsets
+
+
+def checked_opsets(who: str, imports: Iterable[OperatorSetIdProto]) -> dict[str, int]:
+    """Return the versions of the operator sets of a model or function by domain, "" for ONNX's.
+
+    ModelError for one of ONNX that is too old or too new.
+    """
+    opsets: dict[str, int] = {}
+    for o in imports:
+        domain = "" if o.domain in STANDARD else o.domain
+        if opsets.setdefault(domain, o.version) != o.version:
+            both = f"{opsets[domain]} and {o.version} of {domain or 'ONNX'!r}"
+            raise DamagedModel(f"{who} has two opsets, {both}")
+    version = opsets.get("", OLDEST)
     if version < OLDEST:
-        raise ModelError(f"the model has opset {version}; {OLDEST} and later are imported")
+        raise ModelError(f"{who} has opset {version}; {OLDEST} and later are imported")
     newest = onnx.defs.onnx_opset_version()
     if version > np.iinfo(np.int32).max:
-        raise DamagedModel(f"the model has opset {version}")
+        raise DamagedModel(f"{who} has opset {version}")
     if version > newest:
         raise ModelError(
-            f"the model has opset {version}; the onnx package that is installed, "
+            f"{who} has opset {version}; the onnx package that is installed, "
             f"{onnx.__version__}, knows those up to {newest}"
         )
     return opsets
 
 
 # ---- weights stored as constants or inside branches and loops
+
+
+def check_functions(functions: Iterable[FunctionProto]) -> None:
+    """Check that each value of a function is given once, as `check_names` does for graphs."""
+    for function in functions:
+        bodies = [inner for node in function.node for inner in _bodies(node)]
+        for given, nodes in (
+            (function.input, function.node),
+            *(([x.name for x in g.input], g.node) for b in bodies for g in _graphs(b)),
+        ):
+            try:
+                _check_given_once(given, nodes)
+            except DamagedModel as error:
+                raise DamagedModel(f"function {function.name!r}: {error}") from None
+
+
+def _check_given_once(names, nodes):
+    given = set(names)
+    for name in (y for node in nodes for y in node.output if y):
+        if name in given:
+            raise DamagedModel(f"the value {name!r} is given twice, by a node and before it")
+        given.add(name)
 
 
 def check_names(graph: GraphProto) -> None:
@@ -107,11 +147,11 @@ def check_names(graph: GraphProto) -> None:
     if not graph.output:
         raise ModelError("the model has no outputs")
     for inner in _graphs(graph):
-        given = {x.name for x in (*inner.input, *inner.initializer)}
-        for name in (y for node in inner.node for y in node.output if y):
-            if name in given:
-                raise DamagedModel(f"the value {name!r} is given twice, by a node and before it")
-            given.add(name)
+        inputs = [x.name for x in inner.input]
+        twice = [name for name, count in Counter(inputs).items() if count > 1]
+        if twice:
+            raise DamagedModel(f"two inputs have the name {twice[0]!r}")
+        _check_given_once([*inputs, *(x.name for x in inner.initializer)], inner.node)
 
 
 def hoisted(model: ModelProto) -> ModelProto:
@@ -165,9 +205,15 @@ def _graphs(graph):
     """Yield a graph and the bodies inside it."""
     yield graph
     for node in graph.node:
-        for a in node.attribute:
-            for inner in ([a.g] if a.HasField("g") else []) + list(a.graphs):
-                yield from _graphs(inner)
+        for inner in _bodies(node):
+            yield from _graphs(inner)
+
+
+def _bodies(node):
+    """Yield the graphs that a node has as attributes."""
+    for a in node.attribute:
+        yield from [a.g] if a.HasField("g") else []
+        yield from a.graphs
 
 
 def _has_constants(graph, outermost):

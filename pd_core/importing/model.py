@@ -9,7 +9,9 @@ from onnx import ModelProto
 from ..graph.errors import DamagedModel, DTypeError, ModelError, ShapeError
 from ..graph.names import remember_sizes
 from ..graph.variable import Operand, Variable, constant, describe, format_dims
+from ..graph.whole import Whole
 from .loading import (
+    check_functions,
     check_names,
     declared,
     hoisted,
@@ -45,7 +47,7 @@ def import_onnx(
     ModelError for anything else in the file, DamagedFile for what contradicts itself or ONNX.
     """
     proto, folder, origin = loaded(model)
-    with reported(origin):
+    with reported(origin), Whole():
         return ImportedModel(proto, folder, origin, trainable, training, frozen, fold_limit)
 
 
@@ -72,6 +74,7 @@ class ImportedModel:
         fold_limit: int,
     ):
         check_names(model.graph)
+        check_functions(model.functions)
         model = hoisted(model)
         self.model, self.folder = model, folder
         self.graph, self.origin = model.graph, origin

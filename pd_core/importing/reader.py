@@ -22,7 +22,7 @@ from ..graph.variable import Dim, Variable, fresh_dim, is_open, open_dim
 from . import control, modes, quantized, sequences
 from .flow import MAX_OPERATORS
 from .functions import function_of
-from .loading import MALFORMED, STANDARD, first_line
+from .loading import MALFORMED, STANDARD, checked_opsets, first_line
 from .protocol import Value
 from .sizes import FOLD_LIMIT, Sizes, folded, reshaped
 from .versions import Operator, adapted, attribute_value, stored
@@ -239,7 +239,7 @@ class Reader:
         defaults = {a.name: attribute_value(a) for a in function.attribute_proto}
         values = dict.fromkeys(function.input)
         values.update(zip(function.input, inputs, strict=False))
-        opsets = {o.domain: o.version for o in function.opset_import}
+        opsets = checked_opsets(f"the function {function.name!r}", function.opset_import)
         inner = Reader(
             function.node, opsets, values, self.file, attributes={**defaults, **attributes}
         )

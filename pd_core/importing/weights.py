@@ -92,10 +92,15 @@ class _Decider:
         return self.decisions
 
     def _derived(self):
-        """Return the names of values that are computed from stored tensors alone."""
+        """Return the names of values whose elements are computed from stored tensors alone.
+
+        Where a step moves elements, sizes of other values may say where to: exporters cut the
+        gates of an LSTM by the size of its state.
+        """
         known = set(self.arrays)
         for step in self.flow.steps:
-            inputs = [x for x in step.inputs if x]
+            read = step.inputs[:1] if step.op_type in _MOVES else step.inputs
+            inputs = [x for x in read if x]
             constant = step.op_type in ("Constant", "DequantizeLinear") and not inputs
             if constant or (inputs and step.op_type != "Pass" and known.issuperset(inputs)):
                 known.update(step.outputs)

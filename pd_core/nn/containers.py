@@ -9,6 +9,8 @@ from .layer import Layer
 class _Numbered(Layer):
     """Layers under the names "0", "1", … in order."""
 
+    _only_holds = True
+
     def append(self, layer: Layer) -> Self:
         """Add a layer at the end, and return the container."""
         number = len(self)
@@ -85,6 +87,8 @@ class LayerList(_Numbered):
 
 class LayerDict(Layer):
     """A dict of layers; the keys are their names."""
+
+    _only_holds = True
 
     def __init__(self, layers: Mapping[str, Layer] | None = None, name: str | None = None) -> None:
         super().__init__(name)

@@ -12,6 +12,7 @@ from ..graph.errors import DTypeError, ShapeError
 from ..graph.initializers import Constant
 from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant, static
+from ..graph.whole import whole
 from ..ops.index import within
 from .functional_attention import multi_head_attention as multi_head_attention
 from .functional_conv import conv1d as conv1d
@@ -32,6 +33,7 @@ from .parameter import Activation, Bias, Parameter, activation, layer_name, para
 
 
 @op
+@whole
 def fc(
     x: Operand, size: int, act: Activation = None, W: Parameter = None, B: Bias = None
 ) -> Variable:
@@ -49,6 +51,7 @@ def fc(
 
 
 @op
+@whole
 def softmax(
     x: Operand, size: int | None = None, axis: int = -1, W: Parameter = None, B: Bias = None
 ) -> Variable:
@@ -62,6 +65,7 @@ def softmax(
 
 
 @op
+@whole
 def prelu(x: Operand, per_channel: bool = False, W: Parameter = None) -> Variable:
     """Parametric ReLU layer, see `pd.prelu`: one slope, or one for each channel of [N, C, ...].
 
@@ -76,6 +80,7 @@ def prelu(x: Operand, per_channel: bool = False, W: Parameter = None) -> Variabl
 
 
 @op
+@whole
 def embedding(
     x: Operand,
     size: tuple[int, int],
@@ -89,7 +94,7 @@ def embedding(
     An id outside 0 … words - 1 is an OutOfRange error on a CPU.
     """
     x = constant(x)
-    if x.dtype.kind != "i":
+    if x.dtype.kind not in "iu":
         raise DTypeError(f"takes integer ids, not {x!r}")
     if not isinstance(size, Sequence) or len(size) != 2 or min(size) < 1:
         raise ShapeError(f"embedding: size is (words, width), both positive, not {size!r}")

@@ -6,12 +6,14 @@ from .. import ops
 from ..graph.errors import GraphError, ShapeError
 from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant, static
+from ..graph.whole import whole
 from .parameter import Bias, Parameter, layer_name, parameter
 
 PARTS = ("query", "key", "value", "output")  # the four products of attention
 
 
 @op
+@whole
 def multi_head_attention(
     query: Operand,
     heads: int,

@@ -8,6 +8,7 @@ from ..graph.checks import per_axis
 from ..graph.errors import ShapeError
 from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant
+from ..graph.whole import whole
 from ..ops.conv import Padding
 from .parameter import Activation, Bias, Parameter, Sizes, activation, layer_name, parameter
 
@@ -16,6 +17,7 @@ INPUTS = {1: "sequences [N, C, L]", 2: "images [N, C, H, W]", 3: "volumes [N, C,
 
 
 @op
+@whole
 def conv1d(
     x: Operand,
     num_filters: int,
@@ -34,6 +36,7 @@ def conv1d(
 
 
 @op
+@whole
 def conv2d(
     x: Operand,
     num_filters: int,
@@ -52,6 +55,7 @@ def conv2d(
 
 
 @op
+@whole
 def conv3d(
     x: Operand,
     num_filters: int,
@@ -70,6 +74,7 @@ def conv3d(
 
 
 @op
+@whole
 def conv_transpose1d(
     x: Operand,
     num_filters: int,
@@ -92,6 +97,7 @@ def conv_transpose1d(
 
 
 @op
+@whole
 def conv_transpose2d(
     x: Operand,
     num_filters: int,
@@ -114,6 +120,7 @@ def conv_transpose2d(
 
 
 @op
+@whole
 def conv_transpose3d(
     x: Operand,
     num_filters: int,

@@ -11,10 +11,12 @@ from ..graph.errors import ShapeError
 from ..graph.initializers import Constant
 from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant
+from ..graph.whole import whole
 from .parameter import Bias, Parameter, layer_name, parameter
 
 
 @op
+@whole
 def batch_norm(
     x: Operand,
     momentum: float = 0.9,
@@ -43,6 +45,7 @@ def batch_norm(
 
 
 @op
+@whole
 def layer_norm(
     x: Operand, axis: int = -1, epsilon: float = 1e-5, scale: Bias = None, bias: Bias = None
 ) -> Variable:
@@ -57,6 +60,7 @@ def layer_norm(
 
 
 @op
+@whole
 def rms_norm(x: Operand, axis: int = -1, epsilon: float = 1e-5, scale: Bias = None) -> Variable:
     """Root mean square normalisation layer over the axes from `axis` on; see `pd.rms_norm`."""
     x = constant(x)
@@ -65,6 +69,7 @@ def rms_norm(x: Operand, axis: int = -1, epsilon: float = 1e-5, scale: Bias = No
 
 
 @op
+@whole
 def group_norm(
     x: Operand, groups: int, epsilon: float = 1e-5, scale: Bias = None, bias: Bias = None
 ) -> Variable:
@@ -78,6 +83,7 @@ def group_norm(
 
 
 @op
+@whole
 def instance_norm(
     x: Operand, epsilon: float = 1e-5, scale: Bias = None, bias: Bias = None
 ) -> Variable:

@@ -17,6 +17,7 @@ from typing import Any
 from ..graph.errors import GraphError
 from ..graph.op import op
 from ..graph.variable import Operand, Variable
+from ..graph.whole import whole
 from .parameter import Bias, Parameter, layer_name, parameter
 from .recurrence import GRU_CELL, LSTM_CELL, Create, rnn_cell, stacked
 
@@ -25,6 +26,7 @@ Biases = Bias | Sequence[Bias]
 
 
 @op
+@whole
 def simple_rnn(
     x: Operand,
     hidden: int,
@@ -46,6 +48,7 @@ def simple_rnn(
 
 
 @op
+@whole
 def lstm(
     x: Operand,
     hidden: int,
@@ -69,6 +72,7 @@ def lstm(
 
 
 @op
+@whole
 def gru(
     x: Operand,
     hidden: int,

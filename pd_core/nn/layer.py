@@ -1,70 +1,59 @@
 """Layer: an object that owns parameters and other layers, and is called like a function."""
 
-import copy
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, NoReturn, Self, SupportsIndex
-from weakref import ref
+from typing import Any, NoReturn, Self, SupportsIndex, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from ..graph.errors import NameConflict, ShapeError
-from ..graph.initializers import Initializer, Value, initializer, initializers
-from ..graph.names import close_prefix, current_namespace, open_prefix
+from ..graph.handlers import check_takes
+from ..graph.initializers import Initializer
+from ..graph.misfits import Misfits
+from ..graph.names import close_prefix, open_prefix
 from ..graph.nested import mapped
 from ..graph.recording import not_recording, recorder
 from ..graph.site import user_site
 from ..graph.variable import Shape, Variable, as_dim
+from ..graph.whole import on_failure, whole
 from ..ops.mode import in_mode
 from ..run.session import default_session
-from .hooks import HookHandle
-from .parameter import Owned, Parameter, free_name, parameter
-
-PreHook = Callable[["Layer", tuple], Any]  # (layer, inputs) -> inputs, or None to keep them
-Hook = Callable[["Layer", tuple, Any], Any]  # (layer, inputs, output) -> output, or None
+from .hooks import Called, Hook, HookHandle, P, PreHook, R
+from .parameter import Owned, Parameter, initial, parameter
+from .structure import Structure, check_shape
 
 
-class Layer:
+class Layer(Structure):
     """A part of a network: parameters, buffers and the layers below it, and a `forward`.
 
     A subclass assigns its layers to attributes in `__init__`, after `super().__init__()`, and
     computes in `forward`. Persistent Variables that are assigned become parameters; those of
-    integers, and those in the place of a buffer, buffers. A layer creates its own parameters by
-    `parameter` and `buffer` in its first call, when the sizes of its inputs are known; until then
-    `parameters()` does not list them.
+    integers, and those in the place of a buffer, buffers. An attribute may be a list, a tuple or a
+    dict of layers and Variables, nested too, which may change at any time: `blocks[0]` has the name
+    `blocks.0`. A layer creates its own parameters by `parameter` and `buffer` in its first call,
+    when the sizes of its inputs are known; until then `parameters()` does not list them.
 
     The parameter W of the layer in attribute `hidden` of a layer "policy" is the variable
     `policy/hidden/W`; in `state_dict()` of that layer it is `hidden.W`. A layer that is in no
     other and has no name gets an automatic one, `fc_0`, when its name is first needed. A name
     that was needed once does not change any more.
 
+    A call that fails takes back what it has built, and the names of it.
+
     `training` is the mode of what a call builds, see `train` and `eval`.
     """
 
     training: bool
-    _is_ours = True  # whether the class is defined here rather than by a user
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls._is_ours = cls.__module__.startswith("pd_core.")
 
     def __init__(self, name: str | None = None) -> None:
-        if name is not None and (not isinstance(name, str) or not name.strip("/")):
-            raise TypeError(f"the name of a layer is a str that is not empty, not {name!r}")
-        self._layers: dict[str, Layer] = {}
-        self._variables: dict[str, Variable] = {}
-        self._buffers: set[str] = set()
-        self._loaded: dict[str, np.ndarray] = {}  # values of what is not built yet
+        super().__init__(name)
         self._pre_hooks: dict[HookHandle, PreHook] = {}
         self._hooks: dict[HookHandle, Hook] = {}
-        self._given_name = name
-        self._namespace = current_namespace()
-        self._parent: ref[Layer] | None = None
-        self._attribute = ""  # of the parent
-        self._prefix: str | None = None  # the full name and a slash, once it is needed
-        self._frozen = False
         self.training = True
 
     # ---- calls
@@ -73,11 +62,13 @@ class Layer:
         """Compute the output; a subclass defines it."""
         raise NotImplementedError(f"{type(self).__name__} does not define forward()")
 
-    def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
+    def __call__(self: Called[P, R], *inputs: P.args, **kwargs: P.kwargs) -> R:
         """Return `forward` of the inputs, built in this layer's mode and under its name."""
-        hooked = self._pre_hooks or self._hooks
-        return self._call(self._hooked_forward if hooked else self.forward, inputs, kwargs)
+        layer = cast(Layer, self)
+        hooked = layer._pre_hooks or layer._hooks
+        return layer._call(layer._hooked_forward if hooked else layer.forward, inputs, kwargs)
 
+    @whole
     def _call(self, function, inputs, kwargs):
         """Call a function in this layer's mode and under its name."""
         prefix = self._prefix or self._fix_prefix()
@@ -91,7 +82,10 @@ class Layer:
         open_prefix(prefix)
         try:
             with in_mode(self.training):
-                return function(*inputs, **kwargs)
+                output = function(*inputs, **kwargs)
+                if not self._is_called or self._is_strict:
+                    self._note_call()
+                return output
         finally:
             close_prefix()
             if recording is not None:
@@ -113,6 +107,7 @@ class Layer:
 
         The input or tuple of inputs that it returns replaces the inputs; None keeps them.
         """
+        check_takes("a hook before forward()", hook, "layer", "inputs")
         return HookHandle(self._pre_hooks, hook)
 
     def register_forward_hook(self, hook: Hook) -> HookHandle:
@@ -120,6 +115,7 @@ class Layer:
 
         What it returns replaces the output; None keeps it.
         """
+        check_takes("a hook after forward()", hook, "layer", "inputs", "output")
         return HookHandle(self._hooks, hook)
 
     def infer_shape(self, *shapes: Shape | Variable) -> Any:
@@ -132,91 +128,9 @@ class Layer:
             output = self(*[_slot(f"input_{k}", shape) for k, shape in enumerate(shapes)])
             return mapped(attrgetter("shape"), output)
 
-    # ---- names
-
     def full_name(self) -> str:
         """Return the name of the layer, which begins with that of its parent and a slash."""
-        return (self._prefix or self._fix_prefix())[:-1]
-
-    def _fix_prefix(self):
-        parent = None if self._parent is None else self._parent()
-        if parent is not None:
-            name = f"{parent.full_name()}/{self._given_name or self._attribute}"
-        elif self._given_name is not None:
-            name = self._namespace + self._given_name.strip("/")
-        else:
-            name = free_name(_snake_case(type(self).__name__) + "_", self._namespace)
-        self._prefix = f"{name}/"
-        return self._prefix
-
-    # ---- attributes
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        attributes = self.__dict__
-        if "_layers" not in attributes and name != "_layers":
-            raise AttributeError(
-                f"{type(self).__name__}: call super().__init__() before {name!r} is assigned"
-            )
-        if isinstance(value, Layer):
-            self._forget(name, self._layers)
-            self._add_layer(name, value)
-        elif isinstance(value, Variable) and value.is_persistent:
-            is_buffer = name in self._buffers or value.dtype.kind != "f"
-            self._forget(name, self._variables)
-            self._add_variable(name, value, is_buffer)
-        elif name in attributes:
-            self._forget(name)
-        object.__setattr__(self, name, value)
-
-    def __delattr__(self, name: str) -> None:
-        object.__delattr__(self, name)
-        self._forget(name)
-
-    def _forget(self, name, table=None):
-        """Remove a name from the tables; its place in the one that it is for is kept."""
-        child = self._layers.get(name)
-        if child is not None and child._attribute == name and child._parent_is(self):
-            child._parent = None
-        for each in (self._layers, self._variables):
-            if each is not table:
-                each.pop(name, None)
-        self._buffers.discard(name)
-
-    def _parent_is(self, layer):
-        return self._parent is not None and self._parent() is layer
-
-    def _add_layer(self, name, child):
-        if not name or "." in name or "/" in name:
-            raise ValueError(f"the name of a layer has neither dots nor slashes, not {name!r}")
-        self._check_distinct(name, [key.partition(".")[0] for key in self._variables if "." in key])
-        self._layers[name] = child
-        if child._parent is None or child._parent() is None:
-            child._parent, child._attribute = ref(self), name
-        for key in [k for k in self._loaded if k.startswith(f"{name}.")]:
-            child.load_dict({key.removeprefix(f"{name}."): self._loaded.pop(key)})
-
-    def _check_distinct(self, name, taken):
-        """Check that `layer.W` of a layer is not the name of a parameter, too."""
-        if name in taken:
-            raise NameConflict(
-                f"{self.full_name()}: {name!r} is a layer, and the name of a parameter begins "
-                f"with {name + '.'!r}: state_dict() would have two values of one name"
-            )
-
-    def _add_variable(self, name, v, is_buffer):
-        if "." in name:
-            self._check_distinct(name.partition(".")[0], self._layers)
-        value = self._loaded.get(name)
-        if value is not None:
-            _check_loaded(v.name, value, v.dims)
-            if not isinstance(v.fill, Value) or v.fill.array is not value:
-                default_session().set(v, value)
-            del self._loaded[name]
-        self._variables[name] = v
-        if is_buffer:
-            self._buffers.add(name)
-        elif self._frozen:
-            v.trainable = False
+        return self._full_name()
 
     # ---- parameters and buffers
 
@@ -269,16 +183,19 @@ class Layer:
             raise NameConflict(f"{own}{name} cannot be built: {name!r} is another attribute")
         value = self._loaded.get(name)
         if value is not None:
-            _check_loaded(own + name, value, shape)
-        spec, shared = _initial(spec, value)
+            check_shape(own + name, value, shape)
+        spec, shared = initial(spec, value)
         open_prefix(self._namespace if shared else own)
         try:
             v = parameter(spec, name, shape)
         finally:
             close_prefix()
         if v.is_persistent:
+            on_failure(self._unbuild, name, name in vars(self))
             self._add_variable(name, v, is_buffer)
             object.__setattr__(self, name, v)
+            if self._is_strict and value is None:
+                self._lacking.append(name)
         return v
 
     def parameters(self) -> list[Variable]:
@@ -297,53 +214,25 @@ class Layer:
         """Return (name from this layer on, such as `norm.mean`; buffer) pairs."""
         return [(name, v) for name, v, is_buffer in self._named_variables() if is_buffer]
 
-    def _named_variables(self):
-        """Yield (dotted name, variable, whether it is a buffer), each variable once."""
-        seen = set()
-        for path, layer in self._walk():
-            for name, v in layer._variables.items():
-                if v not in seen:
-                    seen.add(v)
-                    yield path + name, v, name in layer._buffers
-
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return the values in the default session of what is built, {`hidden.W`: array}."""
         session = default_session()
         return {name: session.val(v) for name, v, _ in self._named_variables()}
 
-    def load_dict(self, values: Mapping[str, ArrayLike]) -> None:
+    def load_dict(self, values: Mapping[str, ArrayLike], strict: bool = True) -> Misfits:
         """Set parameters and buffers in the default session to these values, {`hidden.W`: array}.
 
-        A value for what is not built yet is kept and becomes its initial value, see
-        `unused_values`. ShapeError, and nothing is changed, if one that is built has another shape.
+        A value for what is not built yet is kept and becomes its initial value. Names that are
+        missing, or that nothing has, are a GraphError that lists them, here or, for what is not
+        built yet, in the call that builds it. With strict=False what fits is loaded, and they are
+        returned, as (missing, unexpected); see `unused_values`, too. ShapeError for another shape.
+        After an error nothing is changed.
         """
-        session, built = default_session(), []
-        later: list[tuple[Layer, str, np.ndarray]] = []
-        for key, value in values.items():
-            layer, name = self._owner(key)
-            v, array = layer._variables.get(name), np.array(value)
-            if v is None:
-                later.append((layer, name, array))
-            else:
-                _check_loaded(v.name, array, v.dims)
-                built.append((v, array))
-        session.load_values(dict(built))
-        for layer, name, array in later:
-            layer._loaded[name] = array
-
-    def _owner(self, key):
-        """Return the layer to which a dotted name belongs, and the rest of the name."""
-        layer = self
-        while "." in key:
-            name, _, rest = key.partition(".")
-            if name not in layer._layers:
-                break
-            layer, key = layer._layers[name], rest
-        return layer, key
+        return self._load(values, strict)
 
     def unused_values(self) -> dict[str, np.ndarray]:
         """Return the loaded values of what is not built, or is in no layer: {name: array}."""
-        return {path + k: v for path, layer in self._walk() for k, v in layer._loaded.items()}
+        return self._waiting()
 
     def clear_gradients(self) -> None:
         """Forget the gradients of the parameters."""
@@ -352,18 +241,9 @@ class Layer:
 
     # ---- the layers below
 
-    def _walk(self, path="", seen=None) -> Iterator[tuple[str, "Layer"]]:
-        """Yield (prefix of its dotted names, layer) of itself and all layers below it, once."""
-        seen = set() if seen is None else seen
-        if self not in seen:
-            seen.add(self)
-            yield path, self
-            for name, child in self._layers.items():
-                yield from child._walk(f"{path}{name}.", seen)
-
     def children(self) -> list["Layer"]:
-        """Return the layers that are attributes of this one."""
-        return list(dict.fromkeys(self._layers.values()))
+        """Return the layers that are attributes of this one, or in a list or dict that is one."""
+        return list(dict.fromkeys(self._parts()[0].values()))
 
     def sublayers(self) -> list["Layer"]:
         """Return all layers below this one, each in front of its own children."""
@@ -394,16 +274,14 @@ class Layer:
 
     def freeze(self) -> Self:
         """Make all parameters untrainable, those that are built later too; return the layer."""
-        for _, layer in self._walk():
-            layer._frozen = True
+        self._set_frozen(True)
         for v in self.parameters():
             v.trainable = False
         return self
 
     def unfreeze(self) -> Self:
         """Make all parameters trainable, and return the layer."""
-        for _, layer in self._walk():
-            layer._frozen = False
+        self._set_frozen(False)
         for v in self.parameters():
             v.trainable = True
         return self
@@ -413,6 +291,7 @@ class Layer:
 
         A layer comes after its own children.
         """
+        check_takes("the function of apply()", function, "layer")
         self._apply(function, set())
         return self
 
@@ -431,51 +310,20 @@ class Layer:
 
     def __repr__(self) -> str:
         lines = [self.extra()] if self.extra() else []
-        lines += [f"({name}): {child!r}" for name, child in self._layers.items()]
+        layers = self._parts()[0]
+        lines += [f"({name}): {child!r}" for name, child in layers.items()]
         body = "\n".join(lines)
-        if self._layers:
+        if layers:
             body = "\n  " + body.replace("\n", "\n  ") + "\n"
         return f"{type(self).__name__}({body})"
 
+    @whole
     def __deepcopy__(self, memo: dict[int, Any]) -> "Layer":
         """Copy the layer with all below it: new variables with the same values, under a new name.
 
         The copy has no explicit name, so that it takes that of the layer to which it is assigned.
         """
-        twin = self._copied_layers(memo)
-        for (_, layer), (_, other) in zip(self._walk(), twin._walk(), strict=True):
-            other._copy_variables(layer, memo)
-        return twin
-
-    def _copied_layers(self, memo):
-        """Copy everything but the variables."""
-        if id(self) in memo:
-            return memo[id(self)]
-        twin = memo[id(self)] = type(self).__new__(type(self))
-        Layer.__init__(twin)
-        tables = set(vars(twin)) | set(self._variables) | set(self._layers)
-        for name, child in self._layers.items():
-            setattr(twin, name, child._copied_layers(memo))
-            if twin._layers[name]._parent_is(twin):
-                twin._layers[name]._given_name = child._given_name
-        for name in ("_loaded", "_pre_hooks", "_hooks", "_frozen", "training"):
-            object.__setattr__(twin, name, copy.deepcopy(getattr(self, name), memo))
-        for name, value in vars(self).items():
-            if name not in tables:
-                is_graph = isinstance(value, Variable)  # a result: it belongs to both
-                object.__setattr__(twin, name, value if is_graph else copy.deepcopy(value, memo))
-        return twin
-
-    def _copy_variables(self, layer, memo):
-        for name, v in layer._variables.items():
-            if id(v) not in memo:
-                open_prefix(f"{self.full_name()}/")
-                try:
-                    memo[id(v)] = _copied_variable(v, name)
-                finally:
-                    close_prefix()
-            self._add_variable(name, memo[id(v)], name in layer._buffers)
-            object.__setattr__(self, name, memo[id(v)])
+        return self._copied(_empty, memo)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise TypeError(
@@ -484,50 +332,10 @@ class Layer:
         )
 
 
-def _snake_case(name):
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
-
-
-def _check_loaded(name, value, shape):
-    if value.shape != tuple(shape):
-        raise ShapeError(f"{name}: a value of {list(value.shape)} is loaded, it is {list(shape)}")
-
-
-def _initial(spec, value):
-    """Return what `parameter` takes, with a loaded value as the initial one; whether it is shared.
-
-    A variable that is shared or given is not created here: it keeps its initializer.
-    """
-    if isinstance(spec, str):
-        if spec not in initializers:
-            return spec, True
-        spec = initializers[spec]
-    if isinstance(spec, dict):
-        shared = "name" in spec
-        spec = spec if shared else {"reuse": False, **spec}
-        if "initializer" in spec:
-            spec = {**spec, "initializer": initializer(spec["initializer"])}
-        if value is not None:
-            kept = {k: v for k, v in spec.items() if k != "data"}
-            spec = {**kept, "initializer": Value(value)}
-        return spec, shared
-    if value is None or isinstance(spec, (Variable, Owned)):
-        return spec, False
-    return Value(value), False
-
-
-def _copied_variable(v, name):
-    return Variable(
-        name,
-        shape=v.dims,
-        dtype=v.dtype,
-        initializer=Value(default_session().val(v)),
-        trainable=v.trainable,
-        learning_rate=v.learning_rate,
-        regularizer=v.regularizer,
-        clip=v.clip,
-        row_sparse=v.row_sparse,
-    )
+def _empty(layer):
+    twin = object.__new__(type(layer))
+    Layer.__init__(twin)
+    return twin
 
 
 def _slot(name, shape):

@@ -6,6 +6,7 @@ from .. import ops
 from ..graph.checks import differ
 from ..graph.errors import GraphError, ShapeError
 from ..graph.variable import Operand, Variable, constant, describe
+from ..ops.loss import pair
 from .layer import Layer
 
 Reduction = Literal["mean", "sum", "none"]
@@ -38,11 +39,12 @@ class _Loss(Layer):
         return ops.reduce_mean(losses) if weights is None else total / ops.reduce_sum(weights)
 
     def _pair(self, x: Operand, target: Operand) -> tuple[Variable, Variable]:
-        """Return output and target, of the same shape."""
-        x = constant(x)
-        target = constant(target, x.dtype)
+        """Return output and target, of the same shape; [N] beside [N, 1] is made to be."""
+        given = constant(x), constant(target)
+        x, target = pair(x, target)
         if differ(x, target):
-            raise ShapeError(f"{self._kind}: {describe(x)} for targets {describe(target)}")
+            shapes = " for targets ".join(map(describe, given))
+            raise ShapeError(f"{self._kind}: {shapes}")
         return x, target
 
     def _of_labels(self, losses: Variable, label: Operand, axis: int) -> Variable:
@@ -155,7 +157,10 @@ class Huber(_Loss):
 
 
 class SigmoidCrossEntropy(_Loss):
-    """Binary cross-entropy of logits with targets in [0, 1]."""
+    """Binary cross-entropy of logits with targets in [0, 1], floats, integers or bools.
+
+    As in all losses of outputs and targets, [N] beside [N, 1] is a column.
+    """
 
     def forward(self, logits: Operand, target: Operand) -> Variable:
         """Return the loss of logits for targets in their shape."""

@@ -16,6 +16,7 @@ from ..graph.errors import ExportError, GraphError, LoadWarning, NotInitialized
 from ..graph.nested import variables_in
 from ..graph.recording import not_recording, recorder
 from ..graph.variable import Variable
+from ..graph.whole import on_failure, whole
 from ..ops import identity
 from ..ops.mode import mode
 from ..optimizers.base import Optimizer
@@ -59,6 +60,7 @@ class Module(Layer):
 
     # ---- calls
 
+    @whole
     def compile(
         self, inputs: Sequence[Input], is_train: bool = True, use_graph: bool = True
     ) -> None:
@@ -71,6 +73,9 @@ class Module(Layer):
         Where `forward` looks at values, which are not there yet, leave this out: the first call
         does the same, and takes the first axis of inputs to be the batch, of any size.
         """
+        for layer in (self, *self.sublayers()):
+            on_failure(vars(layer).update, {"training": layer.training})
+        on_failure(vars(self).update, {"_use_graph": self._use_graph, "_inputs": self._inputs})
         self._set_training(is_train)
         self._use_graph = use_graph
         self._inputs = declared(inputs)

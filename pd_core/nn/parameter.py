@@ -3,11 +3,16 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from .. import ops
-from ..graph.errors import GraphError, ShapeError
-from ..graph.names import names
+from ..graph.errors import GraphError, NameConflict, ShapeError
+from ..graph.initializers import Value, initializer, initializers
+from ..graph.names import LAYER_HINT, current_namespace, names
 from ..graph.namespace import get_variable
 from ..graph.variable import Variable
+from ..graph.whole import on_failure
+from ..run.session import default_session
 
 
 class Owned:
@@ -76,6 +81,29 @@ def parameter(spec: Bias, default_name: str, shape: Sequence[int]) -> Variable:
         return spec
     if isinstance(spec, str):
         return get_variable(spec, shape)
+    name = spec.get("name", default_name) if isinstance(spec, dict) else default_name
+    shared = names().variables.get(f"{current_namespace()}{name}")
+    try:
+        v = _created(spec, default_name, shape)
+    except NameConflict as error:
+        error.hint = LAYER_HINT
+        raise
+    if v is not shared:
+        on_failure(_forget_value, v)
+    return v
+
+
+def _forget_value(v):
+    """Take back the first value of a parameter, which it gets at once inside `pd.guard()`."""
+    session = default_session()
+    with session.exclusive():
+        if session.recorded is not None:
+            session.recorded.forget(v)
+        if session.has(v):
+            session.put_back({v: None})
+
+
+def _created(spec, default_name, shape):
     if isinstance(spec, dict):
         return get_variable(**{"name": default_name, "shape": shape, **spec})
     if callable(spec):
@@ -85,6 +113,29 @@ def parameter(spec: Bias, default_name: str, shape: Sequence[int]) -> Variable:
     raise TypeError(
         f"parameter {default_name!r} is a name, Variable, initializer or dict, not {spec!r}"
     )
+
+
+def initial(spec: Any, value: np.ndarray | None) -> tuple[Any, bool]:
+    """Return what `parameter` takes, with a loaded value as the initial one; whether it is shared.
+
+    A variable that is shared or given is not created here: it keeps its initializer.
+    """
+    if isinstance(spec, str):
+        if spec not in initializers:
+            return spec, True
+        spec = initializers[spec]
+    if isinstance(spec, dict):
+        shared = "name" in spec
+        spec = spec if shared else {"reuse": False, **spec}
+        if "initializer" in spec:
+            spec = {**spec, "initializer": initializer(spec["initializer"])}
+        if value is not None:
+            kept = {k: v for k, v in spec.items() if k != "data"}
+            spec = {**kept, "initializer": Value(value)}
+        return spec, shared
+    if value is None or isinstance(spec, (Variable, Owned)):
+        return spec, False
+    return Value(value), False
 
 
 def layer_name(prefix: str, W: Bias = None) -> str:

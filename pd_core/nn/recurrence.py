@@ -14,6 +14,7 @@ from .. import ops
 from ..graph.checks import whole
 from ..graph.errors import DTypeError, GraphError, ShapeError
 from ..graph.node import refined
+from ..graph.recording import as_number
 from ..graph.variable import Operand, Variable, constant, describe, static
 from ..ops.onnx_form import onnx_form
 
@@ -175,8 +176,11 @@ class _Tokens:
     """Sequences of different lengths: rows are the tokens of all of them back to back, [N, F]."""
 
     def __init__(self, x, lengths):
-        if lengths.rank != 1 or lengths.dtype.kind != "i":
+        if lengths.rank != 1 or lengths.dtype.kind not in "iu":
             raise DTypeError(f"lengths are integers [B], not {describe(lengths)}")
+        sequences, count = as_number(x.dims[0]), as_number(lengths.dims[0])
+        if sequences is not None and count is not None and sequences != count:
+            raise ShapeError(f"{sequences} sequences, but {count} lengths")
         lengths, limit = ops.cast(lengths, np.int64), ops.size_of(x, 1) + 1
         # a length that is not 0 … T is an index where CPUs refuse to read
         index = ops.where(lengths < 0, limit, lengths)

@@ -27,13 +27,13 @@ def sigmoid(x: Operand) -> Variable:
 
 @op
 def relu(x: Operand) -> Variable:
-    """Rectified linear unit, max(x, 0); the derivative at 0 is 0."""
+    """Rectified linear unit, max(x, 0); the derivative at 0 is 0, and 1 at NaN."""
     return apply("Relu", x)
 
 
 @op
 def relu_grad(y: Variable, dy: Variable) -> Variable:
-    """Gradient of y = relu(x) in x: dy where y is positive, else 0."""
+    """Gradient of y = relu(x) in x: dy where y is positive or NaN, 0 where it is 0."""
     return composite("ReluGrad", y, dy, types=[(dy.dims, dy.dtype)])
 
 

@@ -96,7 +96,7 @@ def chunk(x: Operand, count: int, axis: int = 0) -> tuple[Variable, ...]:
     x = constant(x)
     axis = axis_of(x, axis)
     size = x.dims[axis]
-    if not isinstance(size, int) or size % count:
+    if count < 1 or not isinstance(size, int) or size % count:
         raise ShapeError(f"{count} equal pieces of axis {axis} of {describe(x)}")
     return split(x, [size // count] * count, axis)
 

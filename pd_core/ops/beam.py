@@ -56,6 +56,11 @@ class Beams:
         framed, log_p = (reshape(x, [-1]) for x in (framed, log_p))
         return gather(framed, index), gather(log_p, log_p_index), samples
 
+    def best_lengths(self, count: int) -> Variable:
+        """Return the lengths of the best `count` paths of each sample, 0 for no path, [B, K]."""
+        best = m.logical_and(self.scores > _NO_PATH, arange(self.scores.dims[1]) < count)
+        return m.where(best, self.lengths, np.int64(0))
+
     @property
     def _width(self):
         return self.words.dims[2]
@@ -65,8 +70,8 @@ class Beams:
 
         Returns the Segments of the samples, and the flat index of every entry.
         """
-        best = m.logical_and(self.scores > _NO_PATH, arange(self.scores.dims[1]) < count)
-        sizes = m.where(best, self.lengths + extra, np.int64(0))
+        lengths = self.best_lengths(count)
+        sizes = m.where(lengths > 0, lengths + extra, np.int64(0)) if extra else lengths
         paths = Segments(reshape(sizes, [-1]))
         index = paths.owner * (self._width + extra) + paths.position
         samples = Segments(apply("ReduceSum", sizes, np.array([1]), keepdims=0), paths.tokens)

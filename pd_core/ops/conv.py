@@ -165,7 +165,9 @@ def max_pool(
     With ceil_mode a last window may reach beyond the end, if it starts within the image or the
     padding before it. `pads` are those of `conv`. Of equal maxima of a window the first, row by
     row, gets the gradient, as in PyTorch; with ties="all" each of them gets all of it, which needs
-    known sizes.
+    known sizes. Of a window with NaN the maximum is NaN, and the last NaN the one for the gradient;
+    but where nothing else reads the result of `conv` that is pooled, or of a `relu` of it, as in
+    inference, a CPU may lose the NaN.
     """
     x = constant(x)
     y = apply("MaxPool", x, **_windows(x, window, strides, pads, ceil_mode))

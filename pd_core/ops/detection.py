@@ -14,7 +14,7 @@ from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant, describe, fresh_dim, static
 from . import math as m
 from .control import for_loop
-from .index import gather, gather_elements, scatter_add
+from .index import chosen, gather, gather_elements, scatter_add
 from .mode import stop_gradient
 from .reduce import arg_max, log_softmax, reduce_max, reduce_min, reduce_sum, softmax
 from .rows import where_true
@@ -174,8 +174,10 @@ def multibox_loss(
     background, summed over the batch, over the number of matched priors; 0 if none is matched. Hard
     negatives are the unmatched priors with the most probable other class, among those that overlap
     no box by `negative_overlap`: `negative_ratio` times as many as matched priors in each image.
+    A class outside 0 … C-1 is an OutOfRange error on a CPU.
     """
     codes, logits = _boxes(codes), constant(logits)
+    truth = _of_classes(truth, logits.dims[2])
     truth = stop_gradient(
         concat([sequences.pad(truth), sequences.zeros(1, *static(truth.dims[1:]))], 1)
     )
@@ -198,6 +200,14 @@ def multibox_loss(
     positive, either = (m.cast(v, codes.dtype) for v in (matched, m.logical_or(matched, negative)))
     total = reduce_sum(smooth * unsqueeze(positive, 2)) + reduce_sum(entropy * either)
     return total / m.maximum(reduce_sum(positive), 1.0)
+
+
+def _of_classes(truth, classes):
+    """Refuse true boxes of a class that is none of those that the logits are for."""
+    if not isinstance(classes, int):
+        return truth
+    label = chosen(m.cast(slice(truth, [0], [1], [1]), np.int64), classes)
+    return concat([m.cast(label, truth.dtype), slice(truth, [1], [truth.dims[1]], [1])], 1)
 
 
 def _hard_negatives(log_p, matched, overlaps, ratio, overlap, background):

@@ -82,6 +82,8 @@ def permutation(count: Operand) -> Variable:
     stay in order.
     """
     size = reshape(whole(count), [1])
+    if size.value is not None and size.value[0] < 0:
+        raise ShapeError(f"a size is not negative, {size.value[0]}")
     keys = uniform_random(size if size.value is None else size.value)
     return top_k(keys, size if size.value is None else int(size.value[0]))[1]
 

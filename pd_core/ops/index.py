@@ -4,25 +4,35 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ..graph.checks import axis_of
-from ..graph.errors import DTypeError
+from ..graph.errors import DTypeError, ShapeError
 from ..graph.node import apply
 from ..graph.op import op
 from ..graph.recording import recorder
 from ..graph.variable import Operand, Variable, constant, describe
-from .math import cast, equal, where
+from .math import cast, equal, minimum, where
 from .shape import arange, unsqueeze
 
 
 @op
 def gather(x: Operand, index: Operand, axis: int = 0) -> Variable:
-    """Take slices of x along an axis, one for each entry of an integer index of any rank.
+    """Take slices of x along an axis, one for each entry of an index of any rank and integer type.
 
     Negative indices count from the end. One outside -n … n - 1 is an OutOfRange error on a CPU.
     """
     recording = recorder()
     if recording is not None and isinstance(index, (int, np.integer)):
         index = recording.changing(constant(int(index)))
-    return apply("Gather", x, index, axis=axis)
+    return apply("Gather", x, _index(index), axis=axis)
+
+
+def _index(index: Operand, *kernels: type) -> Variable:
+    """Return an index of any integer type in one that kernels take, int32 or int64."""
+    index = constant(index)
+    if index.dtype.kind not in "iu" or index.dtype in (kernels or (np.int32, np.int64)):
+        return index  # other types are refused with the operator that gets it
+    if index.dtype == np.uint64:  # beyond int64 it would be negative, and count from the end
+        index = minimum(index, constant(np.uint64(np.iinfo(np.int64).max)))
+    return cast(index, np.int64)
 
 
 def within(index: Operand, size: int | Variable) -> Variable:
@@ -31,16 +41,30 @@ def within(index: Operand, size: int | Variable) -> Variable:
     It is an OutOfRange error on a CPU, as one of `size` or more is.
     """
     index = constant(index)
-    if index.value is not None and not (index.value < 0).any():
+    if index.dtype not in (np.int32, np.int64):  # small types do not have `size`
+        index = cast(index, np.int64)
+    value, limit = index.value, size.value if isinstance(size, Variable) else size
+    if value is not None and not ((value < 0) | (limit is not None and value >= limit)).any():
         return index
     return where(index < 0, cast(size, index.dtype), index)
+
+
+def chosen(index: Operand, classes: int) -> Variable:
+    """Return an integer index, int64, of which one outside 0 … classes - 1 is refused.
+
+    For labels that arithmetic comes between and the tables that they choose from.
+    """
+    index = constant(index)
+    if index.value is not None and ((index.value >= 0) & (index.value < classes)).all():
+        return cast(index, np.int64)
+    return gather(constant(np.arange(classes)), within(index, classes))
 
 
 @op
 def gather_elements(x: Operand, index: Operand, axis: int = 0) -> Variable:
     """Take one element per entry of the index: out[i, j] = x[index[i, j], j] for axis 0."""
     x = constant(x)
-    return apply("GatherElements", x, index, axis=axis_of(x, axis))
+    return apply("GatherElements", x, _index(index), axis=axis_of(x, axis))
 
 
 @op
@@ -48,7 +72,8 @@ def scatter_add(x: Operand, index: Operand, values: Operand, axis: int = 0) -> V
     """Copy x and add values[i, j] at [index[i, j], j] (for axis 0); duplicates accumulate."""
     # ScatterElements, whose CPU kernel is sequential: ScatterND(add) races on duplicates
     x = constant(x)
-    return apply("ScatterElements", x, index, values, axis=axis_of(x, axis), reduction="add")
+    at = _index(index)
+    return apply("ScatterElements", x, at, values, axis=axis_of(x, axis), reduction="add")
 
 
 @op
@@ -61,7 +86,8 @@ def scatter(
     instead; equal extremes share the gradient evenly.
     """
     x = constant(x)
-    return apply("ScatterElements", x, index, values, axis=axis_of(x, axis), reduction=reduction)
+    at = _index(index)
+    return apply("ScatterElements", x, at, values, axis=axis_of(x, axis), reduction=reduction)
 
 
 @op
@@ -70,7 +96,7 @@ def gather_nd(x: Operand, index: Operand, batch_dims: int = 0) -> Variable:
 
     The first `batch_dims` axes are batch axes, common to x and index.
     """
-    return apply("GatherND", x, index, batch_dims=batch_dims)
+    return apply("GatherND", x, _index(index, np.int64), batch_dims=batch_dims)
 
 
 @op
@@ -88,5 +114,7 @@ def one_hot(index: Operand, size: int | Variable, dtype: DTypeLike = "float32") 
     index = constant(index)
     if index.dtype.kind not in "iu":
         raise DTypeError(f"an index is an integer, not {describe(index)}")
+    if isinstance(size, (int, np.integer)) and size < 0:
+        raise ShapeError(f"a size is not negative, {size}")
     index = unsqueeze(cast(index, np.int64), -1)
     return cast(equal(index, arange(size)), dtype)

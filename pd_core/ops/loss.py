@@ -12,7 +12,7 @@ from . import math as m
 from .activation import softplus
 from .index import gather, gather_elements, within
 from .reduce import arg_max, log_softmax, reduce_mean, reduce_sum
-from .shape import arange, expand, ones_like, reshape, size_of, unsqueeze
+from .shape import arange, expand, ones_like, reshape, size_of, squeeze, unsqueeze
 
 
 @op
@@ -96,17 +96,25 @@ def label_weights(
 ) -> Variable:
     """Return weight[label] of int labels, 0 for `ignore_index`, in the shape of the labels.
 
-    Without a weight it is 1. Weighted means of losses are divided by the sum of these.
+    Without a weight it is 1; with weights [C] a label outside 0 … C-1 is an OutOfRange error on a
+    CPU. Weighted means of losses are divided by the sum of these.
     """
-    label, weight = m.cast(label, np.int64), None if weight is None else constant(weight)
-    if label.dtype.kind != "i":
+    label, weight = constant(label), None if weight is None else constant(weight)
+    if label.dtype.kind not in "iu":
         raise DTypeError(f"labels are integers, not {describe(label)}")
+    if weight is not None and weight.rank != 1:
+        raise ShapeError(f"weights are [C], one of each class, not {describe(weight)}")
+    label = m.cast(label, np.int64)
     ones = ones_like(m.cast(label, np.float32 if weight is None else weight.dtype))
     if ignore_index is None:
-        return ones if weight is None else gather(weight, label)
+        return ones if weight is None else _weights_of(label, weight)
     ignored = m.equal(label, ignore_index)
-    rows = ones if weight is None else gather(weight, m.where(ignored, 0, label))
+    rows = ones if weight is None else _weights_of(m.where(ignored, 0, label), weight)
     return m.where(ignored, 0.0, rows)
+
+
+def _weights_of(label, weight):
+    return gather(weight, within(label, _classes(weight, 0)))
 
 
 def _weighted_by_class(losses, weight, axis):
@@ -156,6 +164,31 @@ def _classes(rows, axis):
     return whole([classes]) if isinstance(classes, int) else size_of(rows, axis)
 
 
+def pair(x: Operand, target: Operand) -> tuple[Variable, Variable]:
+    """Return outputs and their targets, which may be integers or bools, as floats of one type.
+
+    Targets [N] beside outputs [N, 1] are a column, and [N, 1] beside [N] a vector: broadcast they
+    would be N^2 pairs.
+    """
+    x = constant(x)
+    x = x if x.dtype.kind == "f" else m.cast(x, np.float32)
+    target = constant(target, x.dtype)
+    if target.dtype.kind in "iub":
+        target = m.cast(target, x.dtype)
+    column, vector = (x, target) if x.rank > target.rank else (target, x)
+    if vector.rank and column.rank == vector.rank + 1 and column.dims[-1] == 1:
+        sizes = [
+            (n, k)
+            for n, k in zip(column.dims, vector.dims, strict=False)
+            if isinstance(n, int) and isinstance(k, int) and n != k
+        ]
+        if not sizes:
+            target = unsqueeze(target, -1) if column is x else squeeze(target, -1)
+        elif not any(1 in both for both in sizes):
+            raise ShapeError(f"{describe(x)} beside {describe(target)}")
+    return x, target
+
+
 @op
 def binary_cross_entropy(probability: Operand, target: Operand) -> Variable:
     """-(t ln p + (1 - t) ln(1 - p)), elementwise, where 0 ln 0 is 0.
@@ -163,8 +196,7 @@ def binary_cross_entropy(probability: Operand, target: Operand) -> Variable:
     For p = sigmoid(z) the loss and its gradient are computed in log space, from z. For higher
     derivatives where p is 0 or 1 in float32, use `sigmoid_cross_entropy`.
     """
-    probability = constant(probability)
-    target = constant(target, probability.dtype)
+    probability, target = pair(probability, target)
     dims = broadcast_dims(probability.dims, target.dims)
     if dims is None:
         raise ShapeError(f"{describe(probability)} against {describe(target)}")
@@ -196,14 +228,17 @@ def log_probability_grad(probability: Variable, dy: Variable) -> Variable:
 @op
 def sigmoid_cross_entropy(logits: Operand, target: Operand) -> Variable:
     """Binary cross-entropy of sigmoid(z), without overflow: softplus(z) - t z."""
-    logits = constant(logits)
+    logits, target = pair(logits, target)
     return softplus(logits) - logits * target
 
 
 @op
 def square_error(x: Operand, target: Operand) -> Variable:
     """Squared error of each row, the sum of (x - target)^2: [N, D] gives [N, 1]."""
-    return reduce_sum(m.square(constant(x) - target), [1], keep_dim=True)
+    x, target = pair(x, target)
+    if x.rank < 2:
+        raise ShapeError(f"takes rows [N, D], not {describe(x)}")
+    return reduce_sum(m.square(x - target), [1], keep_dim=True)
 
 
 @op
@@ -214,7 +249,7 @@ def huber_loss(x: Operand, target: Operand, delta: float = 1.0) -> Variable:
     """
     if delta <= 0:
         raise GraphError(f"delta is positive, not {delta}")
-    distance = m.abs(m.sub(x, target))
+    distance = m.abs(m.sub(*pair(x, target)))
     linear = delta * (distance - 0.5 * delta)
     return m.where(distance <= delta, 0.5 * m.square(distance), linear)
 
@@ -225,8 +260,7 @@ def kl_divergence(log_probability: Operand, target: Operand) -> Variable:
 
     The first operand is ln p; target holds probabilities, and t ln t is 0 for t = 0.
     """
-    log_p = constant(log_probability)
-    target = constant(target, log_p.dtype)
+    log_p, target = pair(log_probability, target)
     terms = target * (m.log(m.where(target > 0.0, target, 1.0)) - log_p)
     return reduce_sum(terms, [-1])
 
@@ -247,7 +281,7 @@ def classification_error(probability: Operand, label: Operand) -> Variable:
 def _labels(rows, label, axis=-1):
     """Return (int64 labels of size 1 along the axis of the classes, this axis from the front)."""
     rows, label = constant(rows), constant(label)
-    if label.dtype.kind != "i":
+    if label.dtype.kind not in "iu":
         raise DTypeError(f"labels are integers, not {describe(label)}")
     axis = axis_of(rows, axis) if rows.rank else 0
     column = label.rank == rows.rank and rows.rank and label.dims[axis] == 1

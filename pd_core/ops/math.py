@@ -345,13 +345,19 @@ def _check_whole_power(a, b):
 
 @op
 def maximum(a: Operand, b: Operand) -> Variable:
-    """Elementwise maximum; equal elements share the gradient evenly, as in PyTorch."""
+    """Elementwise maximum; equal elements share the gradient evenly, as in PyTorch.
+
+    Where either is NaN, so is the result, and both get all of its gradient.
+    """
     return apply("Max", *match_dtypes(a, b))
 
 
 @op
 def minimum(a: Operand, b: Operand) -> Variable:
-    """Elementwise minimum; equal elements share the gradient evenly."""
+    """Elementwise minimum; equal elements share the gradient evenly.
+
+    Where either is NaN, so is the result, and both get all of its gradient.
+    """
     return apply("Min", *match_dtypes(a, b))
 
 
@@ -359,7 +365,7 @@ def minimum(a: Operand, b: Operand) -> Variable:
 def clip(x: Operand, low: Operand | None = None, high: Operand | None = None) -> Variable:
     """Limit x to [low, high], two scalars; None is no limit.
 
-    Where x equals a bound, the gradient goes to x, as by torch.clamp.
+    Where x equals a bound, the gradient goes to x, as by torch.clamp; where x is NaN, nowhere.
     """
     x = constant(x)
     for bound in (low, high):

@@ -3,9 +3,10 @@
 from ..graph.checks import differ
 from ..graph.errors import GraphError, ShapeError
 from ..graph.op import op
-from ..graph.variable import Operand, Variable, constant, describe
+from ..graph.variable import Operand, Variable, describe
 from . import math as m
 from .activation import relu
+from .loss import pair
 from .reduce import reduce_sum
 
 
@@ -16,8 +17,7 @@ def contrastive_loss(x: Operand, y: Operand, same: Operand, margin: float = 1.0)
     It is d^2 / 2 where `same` [..., 1] is 1, and max(0, margin - d)^2 / 2 where it is 0.
     """
     a, b = _pair(x, y)
-    together = m.cast(same, a.dtype)
-    squares = reduce_sum(m.square(a - b), [-1], keep_dim=True)
+    squares, together = pair(reduce_sum(m.square(a - b), [-1], keep_dim=True), same)
     apart = relu(margin - m.sqrt(squares + 1e-12))  # a distance of 0 has a gradient too
     return 0.5 * (together * squares + (1.0 - together) * m.square(apart))
 
@@ -62,7 +62,8 @@ def cosine_embedding_loss(x: Operand, y: Operand, label: Operand, margin: float 
         reduce_sum(v, [-1], keep_dim=True) for v in (a * b, m.square(a), m.square(b))
     )
     cosine = product / m.sqrt((squares[0] + 1e-12) * (squares[1] + 1e-12))
-    return m.where(m.cast(label, a.dtype) > 0.0, 1.0 - cosine, relu(cosine - margin))
+    cosine, label = pair(cosine, label)
+    return m.where(label > 0.0, 1.0 - cosine, relu(cosine - margin))
 
 
 @op
@@ -71,13 +72,13 @@ def margin_ranking_loss(x: Operand, y: Operand, label: Operand, margin: float = 
     below where it is -1.
     """
     a, b = _pair(x, y)
-    return relu(margin - m.cast(label, a.dtype) * (a - b))
+    difference, label = pair(a - b, label)
+    return relu(margin - label * difference)
 
 
 def _pair(x, y):
     """Return two Variables of the same shape."""
-    x = constant(x)
-    y = constant(y, x.dtype)
+    x, y = pair(x, y)
     if differ(x, y):
         raise ShapeError(f"{describe(x)} beside {describe(y)}")
     return x, y

@@ -11,7 +11,7 @@ from .shape import reshape, size_of
 
 @op
 def arg_min(x: Operand, axis: int = -1, keep_dim: bool = False) -> Variable:
-    """Index of the first minimum along an axis, int64."""
+    """Index of the first minimum along an axis, int64; that of the first NaN if there is one."""
     return apply("ArgMin", ordered(x), axis=axis, keepdims=int(keep_dim))
 
 
@@ -21,7 +21,8 @@ def top_k(
 ) -> tuple[Variable, Variable]:
     """The k largest elements along an axis, or the smallest: (values, int64 indices), sorted.
 
-    Of equal elements the earlier comes first. `k` is an int or an int64 Variable of one element.
+    Of equal elements the earlier comes first; NaN counts as larger than every number. `k` is an int
+    or an int64 Variable of one element.
     Raises ShapeError if the axis is known to have fewer elements.
     """
     x = constant(x)
@@ -38,13 +39,13 @@ def top_k(
 
 @op
 def sort(x: Operand, axis: int = -1, descending: bool = False) -> Variable:
-    """Sort along an axis; equal elements keep their order."""
+    """Sort along an axis, NaN as the largest number; equal elements keep their order."""
     return _sorted(x, axis, descending)[0]
 
 
 @op
 def argsort(x: Operand, axis: int = -1, descending: bool = False) -> Variable:
-    """Indices that sort along an axis, int64; equal elements keep their order."""
+    """Indices that sort along an axis, int64, as `sort` does; equal elements keep their order."""
     return _sorted(x, axis, descending)[1]
 
 

@@ -33,9 +33,9 @@ def reduce_mean(
 def reduce_max(
     x: Operand, axis: Axes | None = None, keep_dim: bool = False, *, axes: Axes | None = None
 ) -> Variable:
-    """Maximum over axes, all of them if None.
+    """Maximum over axes, all of them if None; NaN if an element is NaN.
 
-    Equal elements share the gradient evenly, as in torch.amax.
+    Equal elements share the gradient evenly, as in torch.amax; it is NaN where the maximum is.
     """
     return _extreme("ReduceMax", x, one_of(axis, axes), keep_dim)
 
@@ -44,9 +44,9 @@ def reduce_max(
 def reduce_min(
     x: Operand, axis: Axes | None = None, keep_dim: bool = False, *, axes: Axes | None = None
 ) -> Variable:
-    """Minimum over axes, all of them if None.
+    """Minimum over axes, all of them if None; NaN if an element is NaN.
 
-    Equal elements share the gradient evenly, as in torch.amin.
+    Equal elements share the gradient evenly, as in torch.amin; it is NaN where the minimum is.
     """
     return _extreme("ReduceMin", x, one_of(axis, axes), keep_dim)
 
@@ -61,7 +61,7 @@ def reduce_prod(
 
 @op
 def arg_max(x: Operand, axis: int = -1, keep_dim: bool = False) -> Variable:
-    """Index of the first maximum along an axis, int64."""
+    """Index of the first maximum along an axis, int64; that of the first NaN if there is one."""
     return apply("ArgMax", ordered(x), axis=axis, keepdims=int(keep_dim))
 
 

@@ -13,7 +13,7 @@ from ..graph.variable import Operand, Variable, constant, describe, static
 from . import math as m
 from .activation import sigmoid, softplus
 from .control import as_list
-from .index import gather
+from .index import chosen, gather, within
 from .matrix import matmul
 from .mode import straight_through
 from .random import uniform_random
@@ -85,6 +85,7 @@ def nce_loss(
     the label costs -ln(o / (o + k)), a noise class -ln(k / (o + k)).
 
     A row may have several labels, or none: the columns of SparseRows, each with a cost of its own.
+    A label outside 0 … C-1 is an OutOfRange error on a CPU.
     """
     several = label if isinstance(label, SparseRows) else None
     labels: Any = label.columns if isinstance(label, SparseRows) else label
@@ -92,6 +93,7 @@ def nce_loss(
     if samples < 1:
         raise ValueError(f"nce_loss: at least one sample is drawn, not {samples}")
     (classes,) = static(matrices[0].dims[:1])
+    label = within(label, classes)
     p = None
     if distribution is not None:
         p = _probabilities("nce_loss", distribution, classes)
@@ -129,12 +131,13 @@ def hierarchical_sigmoid(
     The C classes are the leaves C … 2C - 1 of the complete tree whose node n has the children 2n
     and 2n + 1; p is the product of the sigmoids of ±t along the path, minus to an even child. A row
     x [D] has t = x · weights[n - 1] + bias[n - 1], clipped to ±40; `inputs` [N, D] and `weights`
-    [C - 1, D] may be lists, whose products add up. The int label is [N] or [N, 1].
+    [C - 1, D] may be lists, whose products add up. The int label is [N] or [N, 1]; one outside
+    0 … C-1 is an OutOfRange error on a CPU.
     """
     xs, matrices, label = _checked(inputs, weights, label)
     classes = static(matrices[0].dims)[0] + 1
     powers = np.int64(2) ** np.arange((2 * classes - 1).bit_length() - 1)
-    leaf = label + classes
+    leaf = chosen(label, classes) + classes
     child, parent = m.quotient(leaf, powers), m.quotient(leaf, powers * 2)
     inside = parent > 0
     scores = _scores(xs, matrices, bias, m.maximum(parent, 1) - 1)

@@ -11,7 +11,7 @@ from ..graph.node import refined
 from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant, describe, fresh_dim
 from . import math as m
-from .index import gather, gather_elements
+from .index import chosen, gather, gather_elements
 from .mode import stop_gradient
 from .reduce import arg_max, reduce_max, reduce_sum
 from .sequence.segments import Segments
@@ -37,10 +37,11 @@ def crf_loss(
     `scores` [T, K] and int `labels` [T] are packed sequences with these Segments. ln p is the sum
     of scores[t, l_t], of transitions[l_t, l_t+1], of start[first label] and end[last label], minus
     that sum's log-sum-exp over all labelings. `transitions` is [K, K], from row to column; `start`
-    and `end` are [K], None for zeros. An empty sequence costs 0.
+    and `end` are [K], None for zeros. An empty sequence costs 0. A label outside 0 … K-1 is an
+    OutOfRange error on a CPU, here and in `ctc_loss`.
     """
     chain = _Chain(scores, segments, transitions, start, end)
-    score = chain.score(_labels(labels, "[T]"))
+    score = chain.score(chosen(_labels(labels, "[T]"), chain.labels))
     return unsqueeze(chain.log_partition() - score, 1)
 
 
@@ -140,7 +141,7 @@ def ctc_loss(
     too few steps for its labels and the blanks between equal ones costs 0.
     """
     steps = _rows("log probabilities", log_probability, "[T, C]")
-    labels = _labels(labels, "[L]")
+    labels = chosen(_labels(labels, "[L]"), steps.dims[1])
     if not 0 <= blank < steps.dims[1]:
         raise ShapeError(f"the blank {blank} is none of {steps.dims[1]} classes")
     # float16 has no number for the logarithm of 0, nor the digits of a sum over alignments

@@ -3,10 +3,10 @@
 from ..graph.checks import differ
 from ..graph.errors import GraphError, ShapeError
 from ..graph.op import op
-from ..graph.variable import Operand, Variable, constant, describe
+from ..graph.variable import Operand, Variable, describe
 from . import math as m
 from .activation import relu, sigmoid
-from .loss import sigmoid_cross_entropy
+from .loss import pair, sigmoid_cross_entropy
 from .reduce import reduce_sum
 from .shape import flatten
 
@@ -14,14 +14,14 @@ from .shape import flatten
 @op
 def l1_loss(x: Operand, target: Operand) -> Variable:
     """Absolute error |x - target|, elementwise."""
-    return m.abs(m.sub(x, target))
+    return m.abs(m.sub(*pair(x, target)))
 
 
 @op
 def hinge_loss(score: Operand, label: Operand, margin: float = 1.0) -> Variable:
     """max(0, margin - label score), elementwise, for labels -1 and 1 (Cortes & Vapnik 1995)."""
-    score = constant(score)
-    return relu(margin - m.cast(label, score.dtype) * score)
+    score, label = pair(score, label)
+    return relu(margin - label * score)
 
 
 @op
@@ -33,8 +33,7 @@ def poisson_nll_loss(
     x is the logarithm of the mean: e^x - target x. With log_input=False it is the mean:
     x - target ln(x + epsilon). The term ln(target!), which has no gradient, is left out.
     """
-    x = constant(x)
-    target = constant(target, x.dtype)
+    x, target = pair(x, target)
     if log_input:
         return m.exp(x) - target * x
     return x - target * m.log(x + epsilon)
@@ -48,9 +47,9 @@ def gaussian_nll_loss(
 
     (ln v + (target - mean)^2 / v) / 2 with v = max(variance, epsilon); the constant is left out.
     """
-    mean = constant(mean)
-    variance = m.maximum(constant(variance, mean.dtype), epsilon)
-    return 0.5 * (m.log(variance) + m.square(m.sub(mean, target)) / variance)
+    mean, target = pair(mean, target)
+    variance = m.maximum(pair(mean, variance)[1], epsilon)
+    return 0.5 * (m.log(variance) + m.square(mean - target) / variance)
 
 
 @op
@@ -62,8 +61,7 @@ def focal_loss(
     The binary cross-entropy times (1 - q)^gamma, where q is the probability of the target; targets
     of 1 are weighted by alpha, those of 0 by 1 - alpha, unless it is None.
     """
-    logits = constant(logits)
-    target = constant(target, logits.dtype)
+    logits, target = pair(logits, target)
     if alpha is not None and not 0 <= alpha <= 1:
         raise GraphError(f"alpha is within [0, 1], not {alpha}")
     p = sigmoid(logits)
@@ -78,9 +76,10 @@ def dice_loss(probability: Operand, target: Operand, smooth: float = 1.0) -> Var
 
     p are probabilities, t targets of the same shape (Milletari et al. 2016).
     """
-    probability = constant(probability)
-    target = constant(target, probability.dtype)
-    if probability.rank < 2 or differ(probability, target):
+    probability, target = pair(probability, target)
+    if probability.rank < 2:
+        raise ShapeError(f"takes rows [N, ...], not {describe(probability)}")
+    if differ(probability, target):
         raise ShapeError(f"{describe(probability)} beside {describe(target)}")
     p, t = flatten(probability), flatten(target)
     both, total = (reduce_sum(v, [1], keep_dim=True) for v in (p * t, p + t))

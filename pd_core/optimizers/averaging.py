@@ -10,6 +10,7 @@ from ..graph.names import names
 from ..graph.recording import not_recording
 from ..graph.update import Assignment, Update
 from ..graph.variable import Variable
+from ..graph.whole import on_failure, whole
 from ..run.session import Session, default_session
 from .settings import Built
 from .tracing import state
@@ -65,6 +66,7 @@ class MovingAverage(Built):
             raise GraphError(f"MovingAverage.record: the average of {listed} {how}")
         (session or default_session()).eval(self._recording)
 
+    @whole
     def _assignments(self, new: Mapping[Variable, Variable]) -> list[Assignment]:
         """Create the averages; return the assignments of a step to these {parameter: value}."""
         name = names().next("average_", "")
@@ -77,6 +79,8 @@ class MovingAverage(Built):
             else:
                 decay = ops.minimum((steps + 1.0) / (steps + 10.0), decay)
             added.append(Assignment(steps, steps + 1.0))
+        on_failure(vars(self).update, {"weight": self.weight})
+        on_failure(self.averages.clear)
         weight = vars(self)["weight"] = state(name + "/weight", (), "float32")
         added.append(Assignment(weight, _averaged(weight, 1.0, decay)))
         for v, value in new.items():

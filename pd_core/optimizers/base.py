@@ -17,6 +17,7 @@ from ..graph.node import ancestors
 from ..graph.recording import recorder
 from ..graph.update import Assignment, Update, effects
 from ..graph.variable import Dims, Variable
+from ..graph.whole import whole
 from ..run.session import default_session
 from . import states
 from .groups import Group, Groups, check_rate, parameter_groups
@@ -115,13 +116,13 @@ class Optimizer:
         self.learning_rate, self.name = learning_rate, name
         self.regularizer, self.clip = regularizer, clip
         self.groups = groups
-        if accumulate < 1:
-            raise ValueError(f"{type(self).__name__}: accumulate is at least 1, not {accumulate}")
         self.accumulate = accumulate
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "learning_rate":
             check_rate(type(self).__name__, value)
+        if name == "accumulate":
+            _check_period(type(self).__name__, value)
         if not name.startswith("_") and name != "groups":
             self.settings.check(self, name, value)
             if name in live_names(self):
@@ -172,6 +173,7 @@ class Optimizer:
         """Return (initial value, dims) of each slot of a parameter."""
         return {name: (value, w.dims) for name, value in self.slots.items()}
 
+    @whole
     def minimize(
         self,
         cost: Variable | Sequence[Variable],
@@ -271,9 +273,17 @@ class Optimizer:
         """
         return variant(self, {"_rate_factor": factor})
 
+    @whole
     def update(self, pairs: Sequence[tuple[Variable, Gradient]]) -> Update:
         """Return an Update from (parameter, gradient) pairs; a gradient may be a RowGradient."""
         return states.StaticTracing(self, self.name, default_session()).update(pairs)
+
+
+def _check_period(who, value):
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{who}: accumulate is a number of batches, not {value!r}")
+    if value < 1:
+        raise ValueError(f"{who}: accumulate is at least 1, not {value}")
 
 
 def parameters_of(costs: list[Variable], own: Iterable[Assignment]) -> list[Variable]:

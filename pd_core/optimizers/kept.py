@@ -12,6 +12,7 @@ from ..graph.errors import GraphError
 from ..graph.misfits import listed
 from ..graph.update import Update
 from ..graph.variable import Dims, Variable
+from ..graph.whole import on_failure
 from ..run.session import Session
 from .row_sparse import Gradient
 from .tracing import TraceableOptimizer, Tracing
@@ -65,8 +66,10 @@ class KeptTracing(Tracing):
         """Give a new variable the value that waits for it, if there is one."""
         session = self._session()
         if name in self.waiting and session is not None:
-            session.set(variable, self.waiting[name])
+            value = self.waiting[name]
+            session.set(variable, value)
             del self.waiting[name]
+            on_failure(self.waiting.update, {name: value})
 
     def variables(self) -> dict[tuple[Variable | None, str], Variable]:
         """Return slots and scalars by parameter, None for those of no one, and name."""

@@ -14,6 +14,7 @@ from ..graph.recording import recorder
 from ..graph.rewrite import is_output_of
 from ..graph.update import Assignment, Update, effects
 from ..graph.variable import Variable
+from ..graph.whole import whole
 from .base import Optimizer, parameters_of
 from .row_sparse import Gradient, RowGradient, gradients_by_rows
 from .settings import Built
@@ -34,6 +35,7 @@ class LossScaler(Built):
     `minimize` returns: they are in their checkpoints and exported steps.
     """
 
+    @whole
     def __init__(
         self,
         optimizer: Optimizer,
@@ -59,6 +61,7 @@ class LossScaler(Built):
         self.scale = state(f"{name}/scale", (), np.float32, initial_scale)
         self.good_steps = state(f"{name}/good_steps", (), np.float32)
 
+    @whole
     def minimize(
         self,
         cost: Variable | Sequence[Variable],

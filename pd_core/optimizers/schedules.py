@@ -12,6 +12,7 @@ from typing import Any, Literal
 from .. import ops
 from ..graph.names import names
 from ..graph.variable import Variable
+from ..graph.whole import whole
 from ..run.exchange import mean_over_processes
 from ..run.session import Session, default_session
 from .tracing import state
@@ -192,6 +193,7 @@ class ReduceOnPlateau:
     of their numbers counts.
     """
 
+    @whole
     def __init__(
         self,
         rate: float,

@@ -109,6 +109,8 @@ def load(
     `may_have` says whether it may have state of a name later.
     """
     who, settings = f"{type(optimizer).__name__}.load_state", optimizer.settings
+    if not isinstance(values, Mapping):
+        raise TypeError(f"{who}: takes a dict of values by name, not a {type(values).__name__}")
     found = {state_name(*key): v for key, v in _variables(optimizer, session).items()}
     is_whole = any(use.has_state for use in settings.uses())  # nothing can come later
     arrays: dict[Variable, np.ndarray] = {}

@@ -12,6 +12,10 @@ from .feeds import Feeds, feed_array
 from .step import Step
 
 
+class Outgrown(Exception):
+    """Feeds are longer than a program has taken them for: another one has to be compiled."""
+
+
 class Call:
     """An evaluation of certain targets, with arrays for certain variables.
 
@@ -52,7 +56,8 @@ class Call:
     def arrays(self, feeds: Feeds) -> list[np.ndarray]:
         """Return the arrays that the program reads.
 
-        FeedError or ShapeError where values fit neither their variables nor each other.
+        FeedError or ShapeError where values fit neither their variables nor each other, Outgrown
+        where they need another program.
         """
         arrays: list[Any] = list(feeds.values())
         for k, (v, dtype) in enumerate(self.fed):
@@ -70,7 +75,10 @@ class Call:
         return [arrays[k] for k in self.order]
 
     def _check(self, arrays):
-        self.step.check({v(): a for (v, _), a in zip(self.fed, arrays, strict=True)})
+        fed = {v(): a for (v, _), a in zip(self.fed, arrays, strict=True)}
+        if not self.step.covers(fed):
+            raise Outgrown
+        self.step.check(fed)
 
 
 def call_key(

@@ -13,7 +13,7 @@ from ..graph.errors import BackendError, FeedError, OutOfRange, ShapeError
 from ..graph.node import ancestors
 from ..graph.update import Update
 from ..graph.variable import Variable, describe
-from .calls import Call
+from .calls import Call, Outgrown
 from .failures import failure
 from .feeds import Feeds, feed_array, variable
 from .index_errors import is_index_error
@@ -38,7 +38,12 @@ def run_steps(session: Any, targets: Targets, feeds: Feeds, training: bool | Non
         chunk = _chunk(session, flat, stacks, training)
         if chunk.fits():
             try:
-                return restructure(targets, iter(session.repeat(chunk, stacks, len(first))))
+                try:
+                    results = session.repeat(chunk, stacks, len(first))
+                except Outgrown:
+                    chunk = _chunk(session, flat, stacks, training, anew=True)
+                    results = session.repeat(chunk, stacks, len(first))
+                return restructure(targets, iter(results))
             except BackendError as error:
                 raise _failure(error, session, flat, stacks, training) from error.__cause__
     steps = [_step(session, k, flat, fed, training) for k, fed in enumerate(_each_step(stacks))]
@@ -69,11 +74,11 @@ def _failure(error, session, flat, stacks, training):
     return error
 
 
-def _chunk(session, flat, stacks, training):
-    """The Chunk of targets and feeds in a session."""
+def _chunk(session, flat, stacks, training, anew=False):
+    """The Chunk of targets and feeds in a session; one that is made `anew` takes its place."""
     key = (tuple(map(ref, flat)), tuple(map(ref, stacks)), (), training, "steps")
     chunk = session.calls.get(key)
-    if chunk is None or (chunk.repeats and not chunk.fits()):
+    if anew or chunk is None or (chunk.repeats and not chunk.fits()):
         chunk = _new_chunk(session.backend, flat, next(_each_step(stacks)), training)
         session.calls.add(key, chunk)
     return chunk
@@ -165,7 +170,7 @@ class ChunkPrograms(ProgramCache):
     It is no cache: an error names the lines of the graph that it was compiled for.
     """
 
-    def get(self, structure: Structure) -> None:
+    def get(self, structure: Structure, fed: Mapping[Variable, np.ndarray]) -> None:
         return None
 
     def compile(
@@ -201,6 +206,9 @@ class Chunk(Call):
         shapes = tuple([a.shape[1:] for a in arrays])
         if shapes not in self.shapes or self.step.packed.lengths:
             for fed in _each_step(feeds):
-                self.step.check({v: feed_array(v, a) for v, a in fed.items()})
+                checked = {v: feed_array(v, a) for v, a in fed.items()}
+                if not self.step.covers(checked):
+                    raise Outgrown
+                self.step.check(checked)
             self.shapes.add(shapes)
         return [arrays[k] for k in self.order]

@@ -13,9 +13,10 @@ from ..graph.variable import Variable
 from .feeds import Feeds
 from .feeds import variable as fed_variable
 from .session import default_session
-from .targets import Targets, computed_variables, flatten
+from .targets import Targets, computed_variables, evaluation, flatten
 
 
+@evaluation
 @concise
 def eval(targets: Targets, feeds: Feeds | None = None, training: bool | None = None) -> Any:
     """Compute targets in the default session; see `Session.eval`."""

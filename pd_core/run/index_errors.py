@@ -1,7 +1,8 @@
 """Ids, labels and other indices outside of what they choose from: which value, where, what fits."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,11 +14,16 @@ from ..graph.variable import Variable
 # Arrays for variables, or None where they cannot be computed.
 Compute = Callable[[Sequence[Variable]], Sequence[np.ndarray] | None]
 
-# What the kernels of Gather, GatherElements, GatherND and ScatterElements say, and NumPy.
+# What the kernels of operators with an index say, and NumPy.
 _OUTSIDE = re.compile(
     r"out of data bounds|[Oo]ut of range value|invalid ind|out of bounds|must be within"
 )
-_AXIS = {"Gather": 0, "GatherElements": 0, "ScatterElements": 0}
+# The number in it, and the range if it is there.
+_NUMBER = re.compile(r"(?:idx|indice|index|Actual value is|value)[ =:]*(-?\d+)")
+_RANGE = re.compile(r"\[\s*(-?\d+)\s*,\s*(-?\d+)\s*\]")
+_ALONG_AN_AXIS = frozenset({"Gather", "GatherElements", "ScatterElements"})
+_BY_ROWS = frozenset({"GatherND", "ScatterND"})
+# The elements of their outputs are those of an input, in the order of that.
 _SAME_ORDER = frozenset({"Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 
 
@@ -27,44 +33,117 @@ def is_index_error(error: BackendError) -> bool:
 
 
 def explained(error: BackendError, nodes: Iterable[Node], compute: Compute) -> BackendError:
-    """Return an OutOfRange that names the value, its row and the range; else the error itself.
+    """Return an OutOfRange that names the value, its row and the range.
 
-    `nodes` are those of the failed program, in its order; `compute` evaluates what they read.
+    `nodes` are those of the failed program, in its order; `compute` evaluates what they read. In
+    the body of a loop, which cannot be computed, the row is not known.
     """
     choosing = [
         node
         for node in nodes
-        if (node.op_type in _AXIS or node.op_type == "GatherND")
+        if (node.op_type in _ALONG_AN_AXIS or node.op_type in _BY_ROWS)
         and (error.site is None or node.site == error.site)
     ]
-    sources = [_source(node) for node in choosing]
-    from_zero = {source for source, is_from_zero, _ in sources if is_from_zero}
+    found = [(node, index) for node in choosing for index in _indices(node)]
+    from_zero = {index.source for _, index in found if index.from_zero}
     with not_recording():
-        for node, (source, _, ignored) in zip(choosing, sources, strict=True):
-            text = _outside(node, source, source in from_zero, ignored, compute)
+        for node, index in found:
+            if index.source in from_zero:
+                index = replace(index, from_zero=True)
+            text = _outside(node, index, compute)
             if text is not None:
                 operator, site = error.operator or node.op_type, error.site or node.site
                 return OutOfRange(text, operator, site, error.place)
-    return error
+    return _by_kernel(error)
 
 
-def _outside(node, source, from_zero, ignored, compute):
+def _by_kernel(error):
+    """An OutOfRange with what the kernel says; the error itself if that is not known."""
+    words = _OUTSIDE.search(error.text)
+    said = error.text[words.start() :] if words else ""
+    number, fits = _NUMBER.search(said), _RANGE.search(said)
+    if number is None:
+        return error
+    outside = f" is outside {fits[1]} … {fits[2]}" if fits else " is outside of what it indexes"
+    text = f"index: {number[1]}{outside}"
+    return OutOfRange(text, error.operator, error.site, error.place)
+
+
+@dataclass(frozen=True)
+class _Index:
+    """What an index is a copy of.
+
+    `from_zero` if it must not be negative: losses and tables replace a negative index by one that
+    no kernel takes. `ignored` is a value that may stand anywhere, `column` the one that it is in
+    the rows of an index of several axes; None for all of them.
+    """
+
+    source: Variable
+    from_zero: bool = False
+    ignored: int | None = None
+    column: int | None = None
+
+
+def _indices(node: Node) -> Iterator[_Index]:
+    """What the index of a node is made of; of several parts the one that is at fault is found."""
+    index = node.inputs[1]
+    if node.op_type in _ALONG_AN_AXIS:
+        yield from _parts(_Index(index))
+        return
+    stacked = index.node
+    if stacked is not None and stacked.op_type == "Concat" and not index.is_feed:
+        axis = stacked.attributes["axis"] % index.rank
+        if axis == index.rank - 1 and all(v.dims[-1] == 1 for v in stacked.inputs):
+            for column, part in enumerate(stacked.inputs):
+                yield from _parts(_Index(part, column=column))
+    yield _Index(index)  # its last axis has a meaning, which another shape lacks
+
+
+def _parts(index: _Index) -> Iterator[_Index]:
+    """Follow an index back to what it is a copy of."""
+    while index.source.node is not None and not index.source.is_feed:
+        node = index.source.node
+        if node.op_type in _SAME_ORDER or (node.op_type == "Expand" and index.column is not None):
+            index = replace(index, source=node.inputs[0])
+            continue
+        if node.op_type == "Concat":
+            for part in node.inputs:
+                yield from _parts(replace(index, source=part))
+            return
+        condition = node.inputs[0].node if node.op_type == "Where" else None
+        kept = node.inputs[2] if condition is not None else None
+        if condition is None or kept is None or condition.inputs[0] is not kept:
+            break
+        if condition.op_type == "Less":
+            index = replace(index, source=kept, from_zero=True)
+        elif condition.op_type == "Equal" and condition.inputs[1].value is not None:
+            index = replace(index, source=kept, ignored=int(condition.inputs[1].value))
+        else:
+            break
+    yield index
+
+
+def _outside(node, index, compute):
     """The first index of a node that is outside, in words; None if there is none."""
-    data = node.inputs[0]
-    sizes = _sizes(node, data)
+    source, data = index.source, node.inputs[0]
+    sizes = _sizes(node, data.dims)
     unknown = [] if all(isinstance(n, int) for n in sizes) else [apply("Shape", data)]
     arrays = compute([source, *unknown])
     if arrays is None:
         return None
     if unknown:
-        sizes = _sizes(node, data, arrays[1])
-    values, high = arrays[0], np.array(sizes[0] if node.op_type != "GatherND" else sizes)
+        sizes = _sizes(node, [int(n) for n in arrays[1]])
+    if index.column is not None:
+        sizes = sizes[index.column : index.column + 1]
+    values = arrays[0]
+    by_rows = node.op_type in _BY_ROWS and index.column is None
+    high = np.array(sizes if by_rows else sizes[0])
     if values.dtype.kind == "f":  # ids in columns of numbers, behind a Cast
         values = values.astype(np.int64)
     if values.dtype.kind not in "iu":
         return None
-    bad = (values >= high) | (values < (0 if from_zero else -high))
-    places = np.argwhere(bad if ignored is None else bad & (values != ignored))
+    bad = (values >= high) | (values < (0 if index.from_zero else -high))
+    places = np.argwhere(bad if index.ignored is None else bad & (values != index.ignored))
     if not len(places):
         return None
     place = tuple(places[0])
@@ -72,43 +151,15 @@ def _outside(node, source, from_zero, ignored, compute):
     leaf = source.node is None and source.value is None and source.held is None
     who = source.name if leaf else f"index of {node.op_type}"
     more = f" (and {len(places) - 1} more)" if len(places) > 1 else ""
-    fits = f"{0 if from_zero else -size} … {size - 1}" if size else "an empty range"
+    fits = f"{0 if index.from_zero else -size} … {size - 1}" if size else "an empty range"
     return f"{who}: {values[place]}{_row(place, values.shape)} is outside {fits}{more}"
 
 
-def _source(node):
-    """What an index is a copy of, whether it must not be negative, and the value that is ignored.
-
-    Losses and tables replace a negative index by one that no kernel takes.
-    """
-    index, from_zero, ignored = node.inputs[1], False, None
-    if node.op_type == "GatherND":  # its last axis has a meaning, which another shape lacks
-        return index, from_zero, ignored
-    while index.node is not None and not index.is_feed:
-        node = index.node
-        if node.op_type in _SAME_ORDER:
-            (index,) = node.inputs[:1]
-            continue
-        condition = node.inputs[0].node if node.op_type == "Where" else None
-        kept = node.inputs[2] if condition is not None else None
-        if condition is None or kept is None or condition.inputs[0] is not kept:
-            break
-        if condition.op_type == "Less":
-            from_zero = True
-        elif condition.op_type == "Equal" and condition.inputs[1].value is not None:
-            ignored = int(condition.inputs[1].value)
-        else:
-            break
-        index = kept
-    return index, from_zero, ignored
-
-
-def _sizes(node, data, shape=None):
+def _sizes(node, dims):
     """The sizes of the axes that a node's index chooses along."""
-    dims = list(data.dims) if shape is None else [int(n) for n in shape]
-    if node.op_type == "GatherND":
+    if node.op_type in _BY_ROWS:
         batch = node.attributes.get("batch_dims", 0)
-        return dims[batch : batch + node.inputs[1].dims[-1]]
+        return list(dims[batch : batch + node.inputs[1].dims[-1]])
     return [dims[node.attributes.get("axis", 0)]]
 
 

@@ -148,7 +148,7 @@ def check(
     key = step_key(fetches, updates, fed, training, seam)
     step = session.checks.get(key)
     assert step is None or isinstance(step, Flags)
-    step = None if step is None or step.is_outdated else step
+    step = None if step is None or step.is_outdated or not step.covers(fed) else step
     if step is None and not build().all:
         return exchange
     search = Search(session, build, fed, step)

@@ -28,7 +28,7 @@ class PackedFeeds:
     def _chain(self, size):
         """The lengths that add up to `size`, then those of each outer level."""
         levels = []
-        while size in self.lengths:
+        while size in self.lengths and self.lengths[size] not in levels:
             levels.append(self.lengths[size])
             size = levels[-1].dims[0]
         return levels

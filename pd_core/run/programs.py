@@ -2,7 +2,9 @@
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from math import prod
 from threading import Lock
+from types import MappingProxyType
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -12,11 +14,16 @@ from ..backend.base import Backend, Graph, Seam
 from ..backend.passes.forms import NO_FORMS
 from ..graph.node import ancestors
 from ..graph.variable import Dim, Variable
+from .garbage import rare_collections
 from .structure import Structure
 
 
 class Program:
-    """A compiled graph; feeds, states and sizes are indices into the lists of a `Structure`."""
+    """A compiled graph; feeds, states and sizes are indices into the lists of a `Structure`.
+
+    `sizes` are those that it was compiled for, and `lengths` what it has taken for short: a number
+    and sizes, each as (feed, axis), whose product is at most so much.
+    """
 
     def __init__(self, backend: Backend, graph: Graph, seam: Seam, structure: Structure):
         leaf = {v: k for k, v in enumerate(structure.leaves)}
@@ -31,6 +38,17 @@ class Program:
         self.operators = len(ancestors(graph.outputs))
         self.bytes = graph.bytes
         self.compiled = backend.compile(graph, seam) if graph.outputs else None
+        self.sizes = {size[d]: n for d, n in graph.sizes.items() if d in size}
+        at = {d: (k, axis) for k, v in enumerate(graph.fed) for axis, d in enumerate(v.dims)}
+        lengths = self.compiled.lengths if self.compiled is not None else ()
+        self.lengths = [(known, [at[d] for d in dims], most) for known, dims, most in lengths]
+
+    def covers(self, shapes: Sequence[tuple[int, ...]]) -> bool:
+        """Return whether what the program takes for short is short in feeds of these shapes."""
+        return all(
+            known * prod(shapes[k][axis] for k, axis in places) <= most
+            for known, places, most in self.lengths
+        )
 
 
 class ProgramCache:
@@ -48,12 +66,17 @@ class ProgramCache:
         self._recent: OrderedDict[tuple, Program] = OrderedDict()
         self._lock = Lock()
 
-    def get(self, structure: Structure) -> Program | None:
-        """Return the program of a structure, None if there is none yet."""
+    def get(self, structure: Structure, fed: Mapping[Variable, np.ndarray]) -> Program | None:
+        """Return the program of a structure that covers feeds; None if there is none yet."""
         with self._lock:
             program = self._programs.get(structure.key)
-            if program is not None:
-                self._use(structure.key, program)
+            if program is None:
+                return None
+            if program.lengths:
+                leaves = [structure.leaves[k] for k in program.fed]
+                if not program.covers([np.shape(fed[v]) for v in leaves]):
+                    return None
+            self._use(structure.key, program)
             return program
 
     def add(self, structure: Structure, compiled: Program) -> None:
@@ -79,9 +102,15 @@ class ProgramCache:
         fed: dict[Variable, np.ndarray],
         training: bool,
     ) -> Program:
-        """Add the program of a structure: of fetches, updates and a seam, for feeds like these."""
-        graph, seam = build_graph(*targets, fed, training, backend, structure.constants)
-        program = Program(backend, graph, seam, structure)
+        """Add the program of a structure: of fetches, updates and a seam, for feeds like these.
+
+        If there is one already, the new one covers its feeds too.
+        """
+        before = self._programs.get(structure.key)
+        least = {} if before is None else {structure.sizes[k]: n for k, n in before.sizes.items()}
+        with rare_collections():
+            graph, seam = build_graph(*targets, fed, training, backend, structure.constants, least)
+            program = Program(backend, graph, seam, structure)
         self.add(structure, program)
         return program
 
@@ -114,14 +143,15 @@ def build_graph(
     training: bool,
     backend: Backend,
     constants: Mapping[Variable, Variable] | None = None,
+    least: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[Graph, Seam]:
     """Return the graph to compile, and what the values `seam` have become in it.
 
-    The shapes of the fed arrays are hints for the choice of lowerings. `constants` are those of the
-    Structure, in the place of settings.
+    The shapes of the fed arrays are hints for the choice of lowerings, sizes that are at `least` as
+    large as those. `constants` are those of the Structure, in the place of settings.
     """
     sizes = {
-        d: n
+        d: max(n, least.get(d, 0))
         for v, a in fed.items()
         for d, n in zip(v.dims, a.shape, strict=True)
         if isinstance(d, str)

@@ -24,5 +24,8 @@ class Recorded(Protocol):
     def before_store(self, variable: Variable) -> None:
         """Keep the value that recorded operators read."""
 
+    def forget(self, variable: Variable) -> None:
+        """Leave out what recorded operators assign to a variable that is taken back."""
+
     def lost_values(self) -> None:
         """Forget which variables have values: some lost theirs."""

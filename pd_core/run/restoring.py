@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn, SupportsIndex
 
 import numpy as np
 
@@ -11,6 +11,16 @@ from ..graph.namespace import persistent_variables
 from ..graph.variable import Variable
 from .draws import initial_value
 from .states import array, by_name, each, entries, integer, text
+
+
+class NotCopied:
+    """Base of what is neither pickled nor copied, since its values are in ONNX Runtime."""
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError(
+            f"{type(self).__name__} is neither pickled nor copied\n"
+            "  hint: restore() of another one takes what state() returns"
+        )
 
 
 def without_shards(variables: Iterable[Variable]) -> list[Variable]:

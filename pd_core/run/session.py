@@ -13,18 +13,13 @@ from numpy.typing import ArrayLike
 
 from ..backend.base import NO_SEAM, Backend
 from ..backend.named import named_backend
-from ..graph.errors import (
-    BackendError,
-    DTypeError,
-    NotComputed,
-    PlaceError,
-    concise,
-)
+from ..graph.errors import BackendError, DTypeError, NotComputed, PlaceError, concise
+from ..graph.handlers import check_takes
 from ..graph.initializers import Initializer
 from ..graph.names import clear_names, fresh_names
 from ..graph.update import Update
 from ..graph.variable import Variable
-from .calls import Call, call_key
+from .calls import Call, Outgrown, call_key
 from .chunks import run_steps
 from .draws import draw_rows, initial_value
 from .exchange import Exchange, Gradients, draw_seed, local_update, shared_exchange
@@ -34,15 +29,15 @@ from .freeing import Garbage, add_session
 from .numerics import check, is_checking
 from .profiling import current_profile, measured
 from .recorded import Recorded
-from .restoring import first_value, restorable, state_of, without_shards
+from .restoring import NotCopied, first_value, restorable, state_of, without_shards
 from .step import Step, StepCache, recorded_values, step_key
 from .supplied import supplied, values_are_supplied
-from .targets import Targets, computed_variables, flatten, restructure
+from .targets import Targets, computed_variables, evaluation_method, flatten, restructure
 from .touched import Touched
 from .undo import Undo
 
 
-class Session:
+class Session(NotCopied):
     """The values of persistent variables on one device, and evaluation with them.
 
     `device` is one of `pd.devices()`, such as `cpu` or `cuda:0`, or `auto` (CUDA if there is any,
@@ -88,6 +83,7 @@ class Session:
         """The name of the device, such as `cpu` or `cuda:0`."""
         return self.backend.device
 
+    @evaluation_method
     @concise
     def eval(
         self, targets: Targets, feeds: Feeds | None = None, training: bool | None = None
@@ -107,8 +103,8 @@ class Session:
             if call is not None and call.fits():
                 try:
                     return restructure(targets, iter(self.repeat(call, feeds or {})))
-                except BackendError:
-                    call = None  # the line that built the operator is known below
+                except (BackendError, Outgrown):
+                    call = None  # below, lines of operators are known, and other programs made
             return self._eval(targets, flat, feeds, training, key, call)
 
     @concise
@@ -193,7 +189,7 @@ class Session:
         profile = current_profile()
         steps = self._steps if profile is None else profile.steps_of(self)
         step = steps.get(key)
-        if step is None or step.is_outdated:
+        if step is None or step.is_outdated or not step.covers(fed):
             recorded = recorded_values(fetches, updates, fed)
             programs = None if profile is None else profile.programs(updates)
             step = Step(self.backend, fetches, updates, fed, training, seam, recorded, programs)
@@ -319,6 +315,7 @@ class Session:
         parameter is a pair (rows [K], values [K, ...]), whose number of rows may change. Clipping
         and regularizers are applied after it. A step without gradients is not affected.
         """
+        check_takes("exchanging: the function", exchange, "gradients")
         outer, self._exchange = self._exchange, exchange
         try:
             yield

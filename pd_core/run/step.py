@@ -51,12 +51,13 @@ class Step:
         self.redrawn = [v for v, new in changes.items() if new is None]
         structure = Structure(fetches, computed, seam, {*fed, *recorded}, training)
         cache = program_cache(backend) if programs is None else programs
-        program = cache.get(structure)
-        self.compiled = program is None
         self.held = {v: v.held for v in structure.leaves if v.held is not None and v not in fed}
         self.held.update(recorded)
+        every = {**fed, **self.held} if self.held else fed
+        program = cache.get(structure, every)
+        self.compiled = program is None
         if program is None:
-            every, targets = {**fed, **self.held}, (fetches, computed, seam)
+            targets = fetches, computed, seam
             program = cache.compile(backend, structure, targets, every, training)
         self.program = program
         self.fed = [structure.leaves[k] for k in program.fed]
@@ -76,12 +77,24 @@ class Step:
         compiled = program.compiled
         self.executable = None if compiled is None else compiled.bind(states, updated)
         self.checked: set[tuple] = set()  # shapes of feeds that fit each other
+        self.covered: set[tuple] = set()  # shapes of feeds that the program is right for
         self.initialized = False  # whether all states have a value; they never lose it
         settings = [v.setting for v in structure.constants]
         for setting in settings:
             setting.steps.add(self)
         # whether a setting has changed that is a constant of the program
         self.is_outdated = not all(setting.is_constant for setting in settings)
+
+    def covers(self, fed: Mapping[Variable, np.ndarray]) -> bool:
+        """Return whether the program is right for these feeds, see `Program.covers`."""
+        if not self.program.lengths:
+            return True
+        shapes = tuple([np.shape(fed[v] if v in fed else self.held[v]) for v in self.fed])
+        if shapes not in self.covered:
+            if not self.program.covers(shapes):
+                return False
+            self.covered.add(shapes)
+        return True
 
     def run(
         self,

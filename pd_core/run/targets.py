@@ -1,14 +1,97 @@
 """Nested targets of evaluations."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias, TypeVar, cast, overload
+
+import numpy as np
 
 from ..graph.update import Update
 from ..graph.variable import Variable
+from .feeds import Feeds
 
 # What `eval` takes; its result has the same nesting, with an array for each Variable and None for
 # each Update.
 Targets: TypeAlias = Variable | Update | Sequence["Targets"] | Mapping[Any, "Targets"]
+
+_Key = TypeVar("_Key")
+
+
+class Evaluation(Protocol):
+    """The types of `eval`, by those of its targets, for type checkers.
+
+    In lists, tuples and dicts of other targets than Variables alone, the elements are not told
+    apart.
+    """
+
+    @overload
+    def __call__(
+        self, targets: Variable, feeds: Feeds | None = None, training: bool | None = None
+    ) -> np.ndarray: ...
+
+    @overload
+    def __call__(
+        self, targets: Update, feeds: Feeds | None = None, training: bool | None = None
+    ) -> None: ...
+
+    @overload
+    def __call__(
+        self, targets: list[Variable], feeds: Feeds | None = None, training: bool | None = None
+    ) -> list[np.ndarray]: ...
+
+    @overload
+    def __call__(
+        self,
+        targets: tuple[Variable, ...],
+        feeds: Feeds | None = None,
+        training: bool | None = None,
+    ) -> tuple[np.ndarray, ...]: ...
+
+    @overload
+    def __call__(
+        self,
+        targets: dict[_Key, Variable],
+        feeds: Feeds | None = None,
+        training: bool | None = None,
+    ) -> dict[_Key, np.ndarray]: ...
+
+    @overload
+    def __call__(
+        self, targets: tuple[Targets, ...], feeds: Feeds | None = None, training: bool | None = None
+    ) -> tuple[Any, ...]: ...
+
+    @overload
+    def __call__(
+        self, targets: list[Targets], feeds: Feeds | None = None, training: bool | None = None
+    ) -> list[Any]: ...
+
+    @overload
+    def __call__(
+        self, targets: Sequence[Targets], feeds: Feeds | None = None, training: bool | None = None
+    ) -> Sequence[Any]: ...
+
+    @overload
+    def __call__(
+        self,
+        targets: Mapping[_Key, Targets],
+        feeds: Feeds | None = None,
+        training: bool | None = None,
+    ) -> dict[_Key, Any]: ...
+
+
+class EvaluationMethod(Protocol):
+    """The same of a method."""
+
+    def __get__(self, x: Any, owner: Any) -> Evaluation: ...
+
+
+def evaluation(function: Callable[..., Any]) -> Evaluation:
+    """Decorate a function that has the types of an Evaluation."""
+    return cast(Evaluation, function)
+
+
+def evaluation_method(function: Callable[..., Any]) -> EvaluationMethod:
+    """Decorate a method that has the types of an Evaluation."""
+    return cast(EvaluationMethod, function)
 
 
 def computed_variables(targets: Sequence[Variable | Update]) -> list[Variable]:

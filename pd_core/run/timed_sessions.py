@@ -1,6 +1,6 @@
 """Programs whose sessions record the times of their kernels."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from time import perf_counter_ns
@@ -105,7 +105,7 @@ class TimedPrograms(ProgramCache):
         super().__init__()
         self.timed, self.updates = timed, updates
 
-    def get(self, structure: Structure) -> None:
+    def get(self, structure: Structure, fed: Mapping[Variable, np.ndarray]) -> None:
         return None
 
     def compile(

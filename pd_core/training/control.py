@@ -18,8 +18,9 @@ class Monitor(RunnerItem):
     """Base of items that look at a number at the end of each pass.
 
     `monitor` is `test/cost` or another metric of tests, `cost` or another metric of the pass; by
-    default the cost of tests where there are some, else that of the pass. In a job it is the mean
-    over the ranks, if they have other numbers.
+    default the cost of tests where there are some, else that of the pass. `val_cost` and the like,
+    as the history of `Module.fit` has them, are those of tests. In a job it is the mean over the
+    ranks, if they have other numbers.
     """
 
     def __init__(self, monitor: str | None = None):
@@ -45,9 +46,12 @@ class Monitor(RunnerItem):
             **{f"test/{name}": value for name, value in context.test_metrics.items()},
         }
         name = self.monitor or ("test/cost" if "test/cost" in numbers else "cost")
+        if name not in numbers and name.startswith("val_"):
+            name = "test/" + name.removeprefix("val_")
         if name not in numbers:
+            wanted = self.monitor or name
             raise GraphError(
-                f"{type(self).__name__}: there is no {name!r} at the end of a pass\n"
+                f"{type(self).__name__}: there is no {wanted!r} at the end of a pass\n"
                 f"  hint: there are {', '.join(sorted(numbers)) or 'no numbers'}"
             )
         return name, numbers[name]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..graph.errors import GraphError
+from ..graph.handlers import check_takes
 from ..graph.variable import Variable
 from ..optimizers.averaging import MovingAverage
 from .batches import Reader
@@ -173,6 +174,8 @@ class TestEvery(RunnerItem):
     ):
         if reader is None:
             raise TypeError("TestEvery: needs a reader of batches to test on")
+        if on_result is not None:
+            check_takes("TestEvery: on_result", on_result, "context", "result")
         self.batches, self.passes = every("TestEvery", batches, passes)
         self.reader, self.on_result, self.average = reader, on_result, average
 

@@ -1,11 +1,25 @@
 """Items of a Runner: the rings that are around each other."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 from ..files.tree import copied
+from ..graph.handlers import check_takes
 from .context import RunnerContext
 
+_ARGUMENTS = {
+    "initialize": ("context", "following"),
+    "finalize": ("following",),
+    "on_pass_begin": ("following",),
+    "on_batch_begin": ("following",),
+    "on_batch_end": ("following",),
+    "on_pass_end": ("following",),
+    "state": (),
+    "check": ("state",),
+    "restore": ("state",),
+    "undoing": (),
+}
 Following = Callable[[], Any]
 Initialize = Callable[[RunnerContext], None]
 
@@ -18,6 +32,13 @@ class RunnerItem:
     first_rank_only = False
     # whether it exchanges batches and numbers with the other ranks itself, for the whole runner
     meets_ranks = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Check that the methods which a class defines take what a Runner calls them with."""
+        super().__init_subclass__(**kwargs)
+        for name, arguments in _ARGUMENTS.items():
+            if inspect.isfunction(function := vars(cls).get(name)):
+                check_takes(f"{cls.__name__}.{name}", function, "self", *arguments)
 
     def initialize(self, context: RunnerContext, following: Initialize) -> None:
         """Prepare for what the `with` of the runner contains."""

@@ -11,6 +11,7 @@ from .. import ops
 from ..graph.errors import GraphError, ModelError
 from ..graph.update import Update, effects
 from ..graph.variable import Variable
+from ..graph.whole import whole
 from ..importing import ImportedModel
 from .patterns import select
 
@@ -21,6 +22,7 @@ WEIGHT_LEVELS = 127  # int8, symmetric: -127 … 127
 ACTIVATION_LEVELS = 255  # uint8
 
 
+@whole
 def prepare_qat(
     f: ImportedModel, target: str | Sequence[str] = "*", momentum: float = 0.99
 ) -> "FakeQuantization":

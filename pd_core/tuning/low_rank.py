@@ -10,10 +10,12 @@ from .. import ops
 from ..files.tensors import read_tensors, write_tensors
 from ..graph.errors import GraphError, ModelError, ShapeError
 from ..graph.initializers import Constant, Uniform
+from ..graph.misfits import Misfits
 from ..graph.names import current_namespace
 from ..graph.node import ancestors
 from ..graph.rewrite import substitute
 from ..graph.variable import Variable, static
+from ..graph.whole import whole
 from ..importing import ImportedModel
 from ..run.session import Session, default_session
 from ..run.undo import Undo
@@ -23,6 +25,7 @@ _LINEAR = ("MatMul", "Gemm", "Conv")
 _WEIGHTS = tuple([f"{op} weight" for op in _LINEAR])
 
 
+@whole
 def lora(
     f: ImportedModel | Variable | Sequence[Variable],
     rank: int = 8,
@@ -146,8 +149,9 @@ class LoRA:
         arrays, metadata = read_tensors(path)
         ours = {v.name: v for v in self.parameters()}
         if arrays.keys() != ours.keys():
-            differences = ", ".join(sorted(arrays.keys() ^ ours.keys())[:4])
-            raise ModelError(f"{os.fspath(path)} has adapters of other weights: {differences}")
+            missing = [name for name in ours if name not in arrays]
+            misfits = Misfits(missing, [name for name in arrays if name not in ours])
+            raise ModelError(misfits.text(f"{os.fspath(path)} has adapters of other weights"))
         for name, v in ours.items():
             if arrays[name].shape != v.dims:
                 raise ShapeError(f"{os.fspath(path)}: {name} is {arrays[name].shape}, not {v!r}")

@@ -50,7 +50,7 @@ def _written(model: ModelProto, path: str | os.PathLike | None) -> ModelProto:
         onnx.checker.check_model(model)
         data = model.SerializeToString()
     except (onnx.checker.ValidationError, ValueError) as error:
-        line = next(iter(str(error).splitlines()), "")
+        line = " ".join(str(error).split())[:300]
         raise ExportError(f"export_tuned: ONNX refuses the model: {line}") from error
     if path is not None:
         with atomic_write(path) as file:

@@ -63,7 +63,7 @@ def finish(group, config, layers):
         each.set_input(layers[linked[each.full_name]])
     results = [layers[link.layer_name] for link in config.out_links]
     if config.HasField("generator"):
-        outputs = [_generated(group, config, layers, *results)]
+        outputs = _generated(group, config, layers, *results)
     else:
         outputs = group.close(results)
     layers.update((x.full_name, x) for x in outputs)
@@ -74,12 +74,12 @@ def finish(group, config, layers):
         )
 
 
-def _generated(group, config, layers, word):
+def _generated(group, config, layers, word, *others):
     generator = config.generator
     end = layers[generator.eos_layer_name]
     (first,) = [m for m in config.memories if m.layer_name == word.full_name]
     return group.finish(
-        *(word.parents[0], word, end),
+        *(word, end, others),
         *(first.boot_with_const_id, end.config.eos_id),
         generator.max_num_frames,
         generator.num_results_per_sample,

@@ -84,7 +84,7 @@ def read_topology(stream, where="the file"):
         data_types = [(_name(name), _checked(kind)) for name, kind in content["data_type"]]
         program = onnx.ModelProto.FromString(content["onnx"]) if "onnx" in content else None
     except (DecodeError, LookupError, TypeError, ValueError) as error:
-        problem = error if isinstance(error, pd.DamagedFile) else f"{type(error).__name__}: {error}"
+        problem = error if isinstance(error, pd.DamagedFile) else _in_one_line(error)
         raise TopologyFileError(
             f"{where} holds no topology, as Topology.serialize_for_inference writes it: {problem}"
         ) from error
@@ -104,7 +104,12 @@ def building(where, passing=()):
         raise TopologyFileError(f"{where}: {error}") from error
     except _BUILD_ERRORS as error:
         what = "describes no network that can be built"
-        raise TopologyFileError(f"{where} {what}: {type(error).__name__}: {error}") from error
+        raise TopologyFileError(f"{where} {what}: {_in_one_line(error)}") from error
+
+
+def _in_one_line(error):
+    """The type and the message of an error, which ONNX writes in several lines."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]
 
 
 def _input_type(fields):

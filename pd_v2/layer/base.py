@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import pd_core as pd
 from pd_core.graph.names import checked_text
 from pd_core.graph.site import site_text, user_site
+from pd_core.graph.whole import whole
 
 from .. import build
 from ..activation import Base
@@ -210,6 +211,7 @@ def layer(
         function = fn.__name__.lstrip("_")
 
         @functools.wraps(fn)
+        @whole
         def call(*args, **kwargs):
             values = _bound(function, public, args, kwargs)
             name = values["name"] or build.current().next_name(prefix)

@@ -1,18 +1,20 @@
 """Generation: beam search over a step that gets the word it gave last."""
 
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 
 import pd_core as pd
 from pd_core.graph.node import refined
+from pd_core.ops.mode import in_mode
 
 from .. import build
 from ..attr import ParameterAttribute
 from ..config_base import Layer, named_value
 from ..formats.proto import LayerConfig
 from .dense import embedding
-from .group import Group, StaticInput, building, memory
+from .group import Group, StaticInput, building, layers_of, memory, record_of
 from .ids import eos, max_id
 
 _WORD = "__beam_search_predict__"
@@ -29,7 +31,10 @@ class BaseGeneratedInput:
         raise TypeError(f"{type(self).__name__} does not say what it gives")
 
     def after_real_step(self, input):
-        """Return the layer of generated ids, computed from the first layer the step returns."""
+        """Return the layer of generated ids for what the step returns, or a list of it and others.
+
+        The ids are the `max_id` of a layer of the step. The others become results of the search.
+        """
         raise TypeError(f"{type(self).__name__} does not say what it takes")
 
 
@@ -54,17 +59,25 @@ class GeneratedInput(BaseGeneratedInput):
         )
 
     def after_real_step(self, input):
-        """Return the most probable word."""
-        return max_id(input=input, name=_WORD)
+        """Return the most probable word, and what the step returns besides the probabilities."""
+        probabilities, *others = input if isinstance(input, (list, tuple)) else [input]
+        return [max_id(input=probabilities, name=_WORD), *others]
 
 
 class Generator(Group):
     """A group whose rows are the candidate paths of all samples, `beam_size` each."""
 
+    kind = "beam_search"
+
     def __init__(self, name, beam_size):
         super().__init__(name, False, ())
         self.beam_size, self.samples = beam_size, None
+        self.copies = {}  # of the sequences of samples for each path
         self.evaluated = None  # no evaluators: the values of a step are not kept
+
+    def mode(self):
+        """Return the context in which the step is built: for inference, also in training."""
+        return in_mode(False)
 
     @cached_property
     def rows(self):
@@ -77,13 +90,18 @@ class Generator(Group):
         values = x if sequences is None else sequences.lengths
         if self.samples is None:
             self.samples = pd.size_of(values, 0)
-        sample = pd.arange(self._paths) // self.beam_size
-        sample = refined(sample, (self.rows,))
         if sequences is None:
-            return pd.gather(x, sample), ()
-        copies = pd.Segments(pd.gather(sequences.lengths, sample))
-        first = pd.gather(pd.gather(sequences.starts, sample), copies.owner)
+            return pd.gather(x, self._sample), ()
+        if sequences not in self.copies:  # once, so that layers of equal sequences can be combined
+            self.copies[sequences] = pd.Segments(pd.gather(sequences.lengths, self._sample))
+        copies = self.copies[sequences]
+        first = pd.gather(pd.gather(sequences.starts, self._sample), copies.owner)
         return pd.gather(x, first + copies.position), (copies,)
+
+    @cached_property
+    def _sample(self):
+        """The sample of each path."""
+        return refined(pd.arange(self._paths) // self.beam_size, (self.rows,))
 
     def zeros(self, *sizes, dtype="float32"):
         """Return the default initial state of a memory: zeros."""
@@ -124,14 +142,48 @@ class Generator(Group):
         samples = self._known(self.samples)
         return pd.beam_search(step, init, samples, bos_id, eos_id, self.beam_size, max_length)
 
-    def finish(self, probabilities, word, end, bos_id, eos_id, max_length, results):
-        """Close the group and run the search; return the layer of `results` paths per sample."""
-        self.link([word, end])
-        beams = self.search(probabilities, bos_id, eos_id, max_length)
+    def along(self, others, beams, results, bos_id):
+        """Return (value, levels) of layers of the step, at each word of the results.
+
+        There are `results` sequences per sample, as far as there are so many paths. The steps are
+        computed again, now that the words are known.
+        """
+        self.sort_layers()
+        word, *states = self.step.states
+        lengths = beams.best_lengths(results)
+        paths = pd.Segments(refined(pd.reshape(lengths, [-1]), (self.rows,)))
+        words, level = beams.rows(results)
+        words = refined(words, (paths.tokens,))
+        before = pd.gather(words, pd.maximum(paths.numbers - 1, 0))
+        before = pd.where(pd.equal(paths.position, 0), np.int64(bos_id), before)
+        step = replace(self.step, inputs={word.formal: before}, states=states)
+        if results > 1:
+            found = pd.squeeze(pd.nonzero(paths.lengths), [0])
+            level = pd.Segments(pd.gather(paths.lengths, found), paths.tokens)
+        self.levels = (paths,)
+        values = pd.unroll(step, [self.padded(x) if x.levels else x for x in others], paths)
+        for x, value in zip(others, values, strict=True):
+            if x.levels:
+                value, inner = self.packed(x, value)
+                yield value, (level, inner)
+            else:
+                yield value, (level,)
+
+    def finish(self, word, end, others, bos_id, eos_id, max_length, results):
+        """Close the group and run the search; return the layers of `results` paths per sample.
+
+        The first holds the words, and then there is one for each of the others.
+        """
+        self.link([word, end, *others])
+        beams = self.search(word.parents[0], bos_id, eos_id, max_length)
         generator = self.config.generator
         generator.max_num_frames, generator.eos_layer_name = max_length, end.full_name
         generator.num_results_per_sample, generator.beam_size = results, self.beam_size
-        return _outside(self, word, end, beams, results)
+        found = [_outside(self, word, end, beams, results)]
+        if others:
+            values = self.along(others, beams, results, bos_id)
+            found += [_other_outside(self, x, *v) for x, v in zip(others, values, strict=True)]
+        return found
 
 
 def beam_search(
@@ -149,7 +201,9 @@ def beam_search(
     `input` holds StaticInputs and one GeneratedInput; the step gets any other argument as it is.
     The first layer that the step returns holds the probability of each word. A single result per
     sample is its words; several are [length, words…, -1] one after the other, with their ln p as
-    `prob`. Layers of the step share parameters with a recurrent_group of the same name.
+    `prob`. If the step returns more layers, there is a list of results: the words, and for each of
+    those layers a sequence per path, with a row or a sub-sequence for each word. Layers of the step
+    share parameters with a recurrent_group of the same name.
     """
     name = name or build.current().next_name("beam_search")
     inputs = list(input) if isinstance(input, (list, tuple)) else [input]
@@ -159,13 +213,16 @@ def beam_search(
     group = Generator(name, beam_size)
     with building(group):
         outputs = step(*[_argument(group, x) for x in inputs])
-        probabilities = outputs[0] if isinstance(outputs, (list, tuple)) else outputs
-        if not isinstance(probabilities, Layer):
-            raise TypeError(f"beam_search {name!r}: a step returns layers, not {probabilities!r}")
-        word = generated.after_real_step(probabilities)
+        layers_of(group, outputs)
+        word, *others = layers_of(group, generated.after_real_step(outputs))
+        if word.config.type != "maxid":
+            raise pd.GraphError(
+                f"beam_search {name!r}: the words are the max_id of a layer, {word.name!r} is not"
+            )
         word.config.beam_size = beam_size
         end = eos(input=word, eos_id=eos_id, name=f"__{name}_eos_layer__")
-    return group.finish(probabilities, word, end, bos_id, eos_id, max_length, results)
+    found = group.finish(word, end, others, bos_id, eos_id, max_length, results)
+    return found if others else found[0]
 
 
 def _argument(group, x):
@@ -199,6 +256,17 @@ def _outside(group, word, end, beams, results):
         prob=prob,
         column=column,
     )
+    build.current().add(out)
+    return out
+
+
+def _other_outside(group, x, value, levels):
+    """Return the layer outside of the group for another layer that the step returns."""
+    config = LayerConfig(name=build.current().full_name(x.name), type="data", active_type="")
+    config.size = x.size
+    group.config.out_links.add(layer_name=x.full_name, link_name=config.name)
+    record = record_of(x, config) | {"parents": [x, group.layer], "reverse": False}
+    out = named_value(value, x.name, Layer, **record, levels=levels)
     build.current().add(out)
     return out
 

@@ -1,5 +1,7 @@
 """Recurrent groups: a step that is built once and run along sequences."""
 
+from contextlib import contextmanager, nullcontext
+
 import numpy as np
 
 import pd_core as pd
@@ -37,6 +39,8 @@ def SubsequenceInput(input):
 class Group:
     """A recurrent group under construction: the layers of its step, its links and memories."""
 
+    kind = "recurrent_group"
+
     def __init__(self, name, reverse, levels):
         self.name = build.current().full_name(name)
         build.current().recurrent = True
@@ -44,12 +48,16 @@ class Group:
         self.layers = {}
         self.step = pd.Step()
         self.memories = []
-        self.padded_levels = {}  # of memories, by the level of their boot layer
+        self.inner_levels = {}  # of nested inputs, by their level in the step
         self.evaluated = []  # (evaluator function, arguments), declared when the group is closed
         self.config = SubModelConfig(
             name=self.name, is_recurrent_layer_group=True, reversed=bool(reverse)
         )
         self.layer = _bare(self.name, "recurrent_layer_group", group=self)
+
+    def mode(self):
+        """Return the context in which the step is built: for training and inference."""
+        return nullcontext()
 
     @property
     def sequences(self):
@@ -67,12 +75,13 @@ class Group:
         config.size = x.size
         if x.height or x.width:
             config.height, config.width = x.height, x.width
-        record = _record(x, config) | {"num_filters": x.num_filters}
+        record = record_of(x, config) | {"num_filters": x.num_filters}
         if len(x.levels) > 1:
             agent = self._sub_sequence(x, record)
         else:
             agent = Layer.of((self.rows, *x.dims[1:]), x.dtype, x.name, **record)
-            self.step.inputs[agent] = x
+            turned = self.reverse and len(self.levels) > 1
+            self.step.inputs[agent] = self._turned(x) if turned else x
         build.current().add(agent)
         self.layer.parents.append(x)
         self.config.in_links.add(layer_name=x.full_name, link_name=agent.full_name)
@@ -86,7 +95,13 @@ class Group:
         lengths = pd.Variable.of((self.rows,), np.int64, f"{x.name}.lengths")
         self.step.inputs.update({rows: padded, lengths: inner.lengths})
         level = pd.PaddedSegments(lengths, inner.longest)
+        self.inner_levels[level] = inner
         return named_value(level.ungrouped(rows), x.name, Layer, **record, levels=(level,))
+
+    def _turned(self, values):
+        """Return values with a row for each step, the last step of each sequence first."""
+        s = self.sequences
+        return pd.gather(values, pd.gather(s.starts + s.ends - 1, s.owner) - s.numbers)
 
     def zeros(self, *sizes, dtype="float32"):
         """Return the default initial state of a memory: zeros."""
@@ -100,23 +115,13 @@ class Group:
         """Return value and levels of an outside layer as every step gets it."""
         return x, x.levels
 
-    def padded_level(self, level, inside):
-        """Return the Segments of a memory that boots from sequences, `inside` in the step.
-
-        There is one object for each `level` outside, so that memories of equal sequences can be
-        combined in a layer.
-        """
-        if level not in self.padded_levels:
-            self.padded_levels[level] = pd.PaddedSegments(inside.lengths, inside.longest)
-        return self.padded_levels[level]
-
     def static(self, x, name=None):
         """Return the layer of a step that holds the whole of x."""
         kind = "agent" if name else "scatter_agent"
         config = LayerConfig(name=f"{name or x.name}@{self.name}", type=kind, active_type="")
         config.size = x.size
         value, levels = self.whole(x)
-        agent = named_value(value, name or x.name, Layer, **_record(x, config), levels=levels)
+        agent = named_value(value, name or x.name, Layer, **record_of(x, config), levels=levels)
         build.current().add(agent)
         if not x.levels:
             self.step.fixed.append(agent)
@@ -132,12 +137,7 @@ class Group:
     def close(self, outputs):
         """Link the memories and run the step; return the layers outside for those inside."""
         self.link(outputs)
-        self.step.fixed += [x for x in self.layers if self._is_fixed(x)]
-        self.step.row_wise = [x for x in self.layers if self._is_row_wise(x)]
-        done = {*self.step.row_wise, *self.step.fixed}
-        self.step.per_step = [x for x in self.layers if not x.levels and x.node and x not in done]
-        self.step.bounded = all(_is_bounded(memory.parents[-1]) for memory in self.memories)
-        self.step.independent = len(self.levels) == 1 and not any(x.levels for x in self.layers)
+        self.sort_layers()
         evaluated = self._evaluated_layers()
         rows = [self.padded(x) if x.levels else x for x in [*outputs, *evaluated]]
         reverse = self.reverse and len(self.levels) == 1
@@ -145,6 +145,15 @@ class Group:
         results, evaluated_values = values[: len(outputs)], values[len(outputs) :]
         self._evaluate(dict(zip(evaluated, evaluated_values, strict=True)))
         return [self._gathered(x, y) for x, y in zip(outputs, results, strict=True)]
+
+    def sort_layers(self):
+        """Tell the step which of its layers can be computed outside of a loop."""
+        self.step.fixed += [x for x in self.layers if self._is_fixed(x)]
+        self.step.row_wise = [x for x in self.layers if self._is_row_wise(x)]
+        done = {*self.step.row_wise, *self.step.fixed}
+        self.step.per_step = [x for x in self.layers if not x.levels and x.node and x not in done]
+        self.step.bounded = all(_is_bounded(memory.parents[-1]) for memory in self.memories)
+        self.step.independent = len(self.levels) == 1 and not any(x.levels for x in self.layers)
 
     def _evaluated_layers(self):
         """Return the layers of the step that evaluators read."""
@@ -163,7 +172,7 @@ class Group:
         """Declare the evaluators of the step on the rows of all steps."""
         levels = self.levels[:1]
         outside = {
-            x: named_value(y, x.name, Layer, **_record(x, x.config), levels=levels, inside=x)
+            x: named_value(y, x.name, Layer, **record_of(x, x.config), levels=levels, inside=x)
             for x, y in values.items()
         }
 
@@ -189,7 +198,7 @@ class Group:
             return level.grouped(x)
         if outer or self.step.varies(level.lengths):
             raise pd.GraphError(
-                f"recurrent_group {self.name!r}: the step returns {x.name!r}, whose sequences are "
+                f"{self.kind} {self.name!r}: the step returns {x.name!r}, whose sequences are "
                 "not those of its input or of a StaticInput"
             )
         return level.pad(x)
@@ -211,24 +220,36 @@ class Group:
         )
 
     def _gathered(self, x, value):
+        """Return the layer outside for x, a layer of the step, of which `value` has all steps.
+
+        As in 2017 a reversed group takes sub-sequences from the first on and gives them in the
+        order of its steps; but it takes rows from the last one on, and gives its first rows last.
+        """
+        if self.reverse and bool(x.levels) != (len(self.levels) > 1):
+            value = self._turned(value)
         config = LayerConfig(name=build.current().full_name(x.name), type="gather_agent")
         config.size, config.active_type = x.size, ""
         self.config.out_links.add(layer_name=x.full_name, link_name=config.name)
-        record = _record(x, config) | {"parents": [x, self.layer], "reverse": self.reverse}
+        record = record_of(x, config) | {"parents": [x, self.layer], "reverse": self.reverse}
         levels = self.levels[:1]
         if x.levels:
-            inner = self._sub_sequences(x.levels[-1])
-            used = pd.slice(value, [0], inner.longest, [1])
-            used = refined(used, (value.dims[0], used.dims[1], *value.dims[2:]))
-            value, levels = inner.pack(used), (self.sequences, inner)
+            value, inner = self.packed(x, value)
+            levels = (self.sequences, inner)
         out = named_value(value, x.name, Layer, **record, levels=levels)
         build.current().add(out)
         return out
 
+    def packed(self, x, value):
+        """Return the rows of all steps of x, and their Segments; `value` holds them `padded`."""
+        inner = self._sub_sequences(x.levels[-1])
+        used = pd.slice(value, [0], inner.longest, [1])
+        used = refined(used, (value.dims[0], used.dims[1], *value.dims[2:]))
+        return inner.pack(used), inner
+
     def _sub_sequences(self, level):
         """Return the sequences of all steps together, as sub-sequences."""
-        if isinstance(level, pd.PaddedSegments):
-            return self.levels[1]
+        if level in self.inner_levels:
+            return self.inner_levels[level]
         return pd.Segments(self.sequences.repeat(level.lengths))
 
 
@@ -241,7 +262,7 @@ def _is_bounded(x):
     return x.dtype.kind == "i" or (x.activation is not None and x.activation.bounded)
 
 
-def _record(x, config):
+def record_of(x, config):
     """Return the record of a layer that represents x inside or outside of a group."""
     return {
         "layer_type": x.layer_type,
@@ -361,8 +382,7 @@ def _memory_of_sequences(group, name, size, layer, record):
     value, (level,) = group.whole(layer)
     padded = level.pad(value)
     formal = pd.Variable.of((group.rows, *padded.dims[1:]), padded.dtype, name)
-    own_level = group.padded_level(layer.levels[0], level)
-    agent = named_value(own_level.ungrouped(formal), name, Memory, **record, levels=(own_level,))
+    agent = named_value(level.pack(formal), name, Memory, **record, levels=(level,))
     build.current().add(agent)
     agent.record.boot_layer_name = layer.full_name
     agent.parents.append(layer)
@@ -418,6 +438,10 @@ def recurrent_group(step, input, reverse=False, name=None, targetInlink=None):
     per sequence, for a StaticInput the whole layer, and any other argument as it is. A layer
     without sequences is treated as a StaticInput. In the step, `memory` is the value of a layer
     in the previous step.
+
+    With `reverse` the steps begin at the end of each sequence, and results are in the order of the
+    input. As in 2017 that is true of rows only: sub-sequences are taken, and sequences are given,
+    in the order of steps.
     """
     name = name or build.current().next_name("recurrent_group")
     inputs = list(input) if isinstance(input, (list, tuple)) else [input]
@@ -427,14 +451,16 @@ def recurrent_group(step, input, reverse=False, name=None, targetInlink=None):
     group = Group(name, reverse, max((x.levels for x in links), key=len))
     with building(group):
         result = step(*[_argument(group, x) for x in inputs])
-        outputs = _layers_of(group, result)
+        outputs = layers_of(group, result)
     out = group.close(outputs)
-    return out if isinstance(result, (list, tuple)) else out[0]
+    return out if len(out) > 1 else out[0]
 
 
+@contextmanager
 def building(group):
     """Return a context in which layers become part of the group's step."""
-    return build.current().inside(group)
+    with build.current().inside(group), group.mode():
+        yield
 
 
 def _argument(group, x):
@@ -446,14 +472,16 @@ def _argument(group, x):
     return group.step_input(x) if x.levels else group.static(x)
 
 
-def _layers_of(group, result):
+def layers_of(group, result):
+    """Return the layers that the step of a group returns, as a list."""
     outputs = list(result) if isinstance(result, (list, tuple)) else [result]
+    if not outputs:
+        raise TypeError(f"{group.kind} {group.name!r}: a step returns layers, not {result!r}")
     for x in outputs:
         if not isinstance(x, Layer):
-            raise TypeError(f"recurrent_group {group.name!r}: a step returns layers, not {x!r}")
+            raise TypeError(f"{group.kind} {group.name!r}: a step returns layers, not {x!r}")
         if x.within is not group:
             raise pd.GraphError(
-                f"recurrent_group {group.name!r}: the step returns {x.name!r}, "
-                "which is outside of it"
+                f"{group.kind} {group.name!r}: the step returns {x.name!r}, which is outside of it"
             )
     return outputs

@@ -46,7 +46,7 @@ def pooling(
     Of nested sequences a sample becomes a row, with `TO_SEQUENCE` each sub-sequence. A stride cuts
     sequences into windows of that many steps, the last one shorter, and gives a sequence with a
     row per window. `Max(output_max_index=True)` gives the index in the batch of the row with the
-    maximum. An empty sequence gives 0, or the index -1.
+    maximum, without the bias. An empty sequence gives 0, or the index -1.
     """
     kind = Max() if pooling_type is None else pooling_type
     if not isinstance(kind, (Max, Avg)):
@@ -60,7 +60,9 @@ def pooling(
         scope.config.average_strategy = kind.strategy
     elif kind.output_max_index is not None:
         scope.config.output_max_index = kind.output_max_index
-    return with_bias(scope, _pooled(sequences, input, kind), bias_attr or None)
+    y = _pooled(sequences, input, kind)
+    biased = with_bias(scope, y, bias_attr or None)
+    return y if isinstance(kind, Max) and kind.output_max_index else biased
 
 
 def _pooled(sequences, x, kind):
@@ -85,7 +87,7 @@ def _sum(sequences, x):
 def _index_of_max(sequences, x):
     """Return the index of the row that holds the first maximum, as a number of x's dtype."""
     x = pd.stop_gradient(x)
-    is_max = pd.equal(x, sequences.repeat(sequences.max(x)))
+    is_max = pd.logical_or(pd.equal(x, sequences.repeat(sequences.max(x))), pd.is_nan(x))
     # the first index is the one with the most rows from it to the end of the batch
     rows_left = pd.unsqueeze(pd.cast(sequences.total - sequences.numbers, x.dtype), 1)
     most = sequences.max(pd.where(is_max, rows_left, float("-inf")))
@@ -169,22 +171,34 @@ def expand(
 ):
     """Repeat each row for all steps of its sequence in `expand_as`; only a Param makes a bias.
 
-    `input` has a row per sample, with `FROM_SEQUENCE` one per sub-sequence.
+    `input` has a row per sample, in sequences of one step or without, with `FROM_SEQUENCE` one
+    per sub-sequence.
     """
     if expand_level == ExpandLevel.FROM_SEQUENCE:
         _, sequences = needs_nested(expand_as)
         if len(input.levels) != 1:
             raise pd.GraphError(f"{input.name!r} is no sequence with a row for each sub-sequence")
+        rows = input
     elif expand_level == ExpandLevel.FROM_NO_SEQUENCE:
         needs_levels(expand_as)
         sequences = expand_as.sequences
-        if input.levels:
-            raise pd.GraphError(f"{input.name!r} is a sequence, not a row for each sample")
+        rows = _rows_of_samples(input, sequences) if input.levels else input
     else:
         raise pd.GraphError(f"expand_level is one of ExpandLevel, not {expand_level!r}")
     scope.config.trans_type = expand_level
     scope.levels = expand_as.levels
-    return with_bias(scope, sequences.repeat(input), only_param(bias_attr))
+    return with_bias(scope, sequences.repeat(rows), only_param(bias_attr))
+
+
+def _rows_of_samples(x, sequences):
+    """Return the steps of x as a row for each of the sequences; an error if there are not as many.
+
+    The number of rows is stated by `where`, because ONNX Runtime would turn a concat with one
+    unknown size into -1.
+    """
+    width = np.array([0, *x.dims[1:]])
+    shape = pd.where(np.arange(len(width)) == 0, sequences.count, width)
+    return refined(pd.reshape(x, shape), (sequences.lengths.dims[0], *x.dims[1:]))
 
 
 @layer(
@@ -196,7 +210,10 @@ def expand(
     rows=("a", "b"),
 )
 def seq_concat(scope, a, b, act=None, name=None, layer_attr=None, bias_attr=None):
-    """act of the steps of a followed by those of b, in each sequence; no bias by default."""
+    """act of the steps of a followed by those of b, in each sample; no bias by default.
+
+    The result has sequences of rows; sub-sequences lose their borders.
+    """
     if a.size != b.size:
         raise pd.ShapeError(f"{a.name!r} is {a.size} wide, {b.name!r} {b.size}")
     joined, y = pd.sequence_concat(needs_sequences(a), needs_sequences(b), a, b)
@@ -205,9 +222,9 @@ def seq_concat(scope, a, b, act=None, name=None, layer_attr=None, bias_attr=None
 
 
 def seq_reshape(input, reshape_size, act=None, name=None, layer_attr=None, bias_attr=None):
-    """Reshape each sequence to rows of `reshape_size`; each plain row becomes a sequence.
+    """Reshape each sample to rows of `reshape_size`; each plain row becomes a sequence.
 
-    As in 2017, `act` is accepted and never applied.
+    Sub-sequences lose their borders. As in 2017, `act` is accepted and never applied.
     """
     return _seq_reshape(
         input=input, size=reshape_size, name=name, layer_attr=layer_attr, bias_attr=bias_attr
@@ -258,10 +275,9 @@ def needs_levels(x):
 
 
 def needs_sequences(x):
-    """Return the only level of a layer; GraphError unless it holds sequences of rows."""
-    if len(needs_levels(x)) > 1:
-        raise pd.GraphError(f"{x.name!r} has sequences in sequences, not of rows")
-    return x.levels[0]
+    """Return the rows of each sample, across sub-sequences; GraphError without sequences."""
+    needs_levels(x)
+    return x.sequences
 
 
 def needs_nested(x):

@@ -35,10 +35,10 @@ def _kmax_seq_score(scope, input, name, beam_size):
 
 @layer("subseq", "sub_seq", Linear, inputs=("input", "offsets", "sizes"))
 def sub_seq(scope, input, offsets, sizes, act=None, bias_attr=None, name=None):
-    """Slice each sequence: `sizes` steps from step `offsets` on; then act.
+    """Slice each sample: `sizes` steps from step `offsets` on; then act.
 
-    Both are ids, one per sequence, from 0. Steps beyond the end of a sequence are left out. Only a
-    Param makes a bias.
+    Both are ids, one per sample, from 0. Steps beyond the end of a sample are left out, and
+    sub-sequences lose their borders. Only a Param makes a bias.
     """
     sequences = needs_sequences(input)
     for x in (offsets, sizes):

@@ -1,12 +1,21 @@
 """The server of a master: operations of a ledger as JSON over HTTP."""
 
+import contextlib
 import json
 import socketserver
+import sqlite3
+import sys
 import traceback
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 from pd_v2.master.ledger import OPERATIONS
+from pd_v2.program_name import print_error
 
+# What the parser and the database say of arguments that are nested deeply, or of another type:
+# a stranger's, or a client's whose maker wants to know.
+_ODD_ARGUMENTS = (RecursionError, OverflowError, sqlite3.InterfaceError, sqlite3.ProgrammingError)
+_MOST_PRINTED = 300  # characters
 _MOST_BYTES = 1 << 28  # of a message: the chunks of a dataset, about 10 bytes each
 
 
@@ -35,6 +44,20 @@ class MasterServer(ThreadingHTTPServer):
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = self.server_address[:2]
 
+    def handle_error(self, request, client_address):
+        """Print what a connection has ended with; nothing if it was the client that ended it."""
+        error = sys.exception()
+        if not isinstance(error, OSError):
+            print_in_one_line(client_address, error)
+
+
+def print_in_one_line(what, error):
+    """Print an error of a request, of which a stranger has chosen the words, and where it arose."""
+    *_, frame = traceback.extract_tb(error.__traceback__)
+    text = f"{what}: {type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"
+    text = "".join(c if c.isprintable() else "?" for c in text)
+    print_error(text[:_MOST_PRINTED], "master")
+
 
 class _Handler(BaseHTTPRequestHandler):
     timeout = 30  # seconds, of a client that sends nothing
@@ -45,17 +68,21 @@ class _Handler(BaseHTTPRequestHandler):
             status, answer = 200, {"result": self._operate()}
         except (ValueError, TypeError) as error:
             status, answer = 400, {"error": str(error)}
+        except _ODD_ARGUMENTS as error:
+            print_in_one_line(self.path, error)
+            status, answer = 400, {"error": f"master: {type(error).__name__}: {error}"}
         except OSError:  # the client has gone
             return
         except Exception as error:
-            traceback.print_exc()
+            print_in_one_line(self.path, error)
             status, answer = 500, {"error": f"master: {type(error).__name__}: {error}"}
         body = json.dumps(answer).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        with contextlib.suppress(OSError):  # the client has gone
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
 
     def _operate(self):
         operation = OPERATIONS.get(self.path[1:])

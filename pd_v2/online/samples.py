@@ -1,7 +1,10 @@
 """The check of samples against the data layers of a network, before they are queued."""
 
+from itertools import chain
+
 import numpy as np
 
+from ..data_type import DataType
 from .messages import MessageError
 
 
@@ -9,9 +12,10 @@ class SampleCheck:
     """Check that a minibatch with a sample can be trained, whatever else is in it.
 
     A sample has as many fields as `feeding` names (one for each data layer, if it is None), and
-    `feeder`, a DataFeeder, converts it. Numbers are finite, and vectors flat: images of several
-    axes would have to agree with those of other clients. `check`, a function of the sample or None,
-    raises for those that it refuses.
+    `feeder`, a DataFeeder, converts it. Numbers are finite and no bools, and vectors flat and of
+    their whole length: images of several axes would have to agree with those of other clients, and
+    one number for all columns, which a feeder takes, is a mistake of a client. `check`, a function
+    of the sample or None, raises for those that it refuses.
     """
 
     def __init__(self, feeder, feeding=None, check=None):
@@ -25,6 +29,9 @@ class SampleCheck:
         if len(sample) != self._fields:
             raise MessageError(f"a sample has {self._fields} fields, this one has {len(sample)}")
         try:
+            text = _first_text(self._feeder.fields_of(sample))
+            if text is not None:  # an array of text is as wide as its longest, in every element
+                raise MessageError(f"a layer is fed numbers, not the text {text[:20]!r}")
             # numbers that are too large for float32 become infinite, which is refused below
             with np.errstate(all="ignore"):
                 slots = self._feeder([sample])
@@ -38,9 +45,43 @@ class SampleCheck:
             values = slot.value if slot.counts is None else slot.numbers
             if values is not None and not np.isfinite(values).all():
                 raise MessageError(f"data layer {name!r}: a number is not finite in float32")
+        for name, number, kind in self._feeder.places():
+            problem = _problem(sample[number], kind)
+            if problem is not None:
+                raise MessageError(f"data layer {name!r}: {problem}")
+
+
+def _problem(field, kind):
+    """What is wrong with a field that a feeder takes: a bool, or a vector of another length."""
+    rows, leaves = [field], [field]
+    for _ in range(kind.seq_type):
+        rows = list(chain.from_iterable(rows))
+    while leaves:
+        if any(isinstance(x, bool) for x in leaves):
+            return "true and false are no numbers"
+        leaves = list(chain.from_iterable(x for x in leaves if isinstance(x, list)))
+    for row in rows if kind.type == DataType.Dense else ():
+        length = len(row) if isinstance(row, list) else 1
+        if length != kind.dim:
+            return f"expected {kind.dim} numbers, got {length}"
+    return None
+
+
+def _first_text(fields):
+    """Return a text in nested lists, or None."""
+    pending = [fields]
+    while pending:
+        for item in pending.pop():
+            if isinstance(item, str):
+                return item
+            if isinstance(item, list):
+                pending.append(item)
+    return None
 
 
 def _field_count(feeder, feeding):
     if feeding is None:
         return len(feeder)
-    return 1 + max(feeding.values()) if isinstance(feeding, dict) else len(feeding)
+    if isinstance(feeding, dict):
+        return max(n + 1 if n >= 0 else -n for n in feeding.values())
+    return len(feeding)

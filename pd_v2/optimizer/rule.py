@@ -103,7 +103,8 @@ class ParameterStep:
         self.rate = rate if optimizer.scheduled else unscheduled
         self._penalty_rate = rate if optimizer.penalty_scheduled else unscheduled
         decays = config.decay_rate and optimizer.decays
-        self.is_penalised = bool(config.decay_rate_l1 or (decays and self.is_rows))
+        shrinks_rows = decays and self.is_rows and config.decay_rate > 0.0
+        self.is_penalised = _penalises(config) or bool(shrinks_rows)
         self.decay = 0.0 if self.is_penalised or not decays else config.decay_rate
         if self.is_penalised and config.momentum:
             what = "l1_rate" if config.decay_rate_l1 else "weight decay with sparse_update"
@@ -173,8 +174,20 @@ class ParameterStep:
         return g * mask
 
     def _clipped(self, g):
+        """Clip by the parameter's own threshold; one of 0 or less leaves it to the optimizer's."""
         limit = self.config.gradient_clipping_threshold
+        if limit <= 0.0:
+            limit = self.rule.optimizer.defaults.get("gradient_clipping_threshold") or 0.0
         return pd.clip(g, -limit, limit) if limit > 0.0 else g
+
+
+def _penalises(config):
+    """Return whether penalties follow the formula: with L1, or for L2 alone if L1 is below 0.
+
+    2017 did not apply rates below 0 as penalties, but an L1 below 0 took L2 out of the formula.
+    """
+    l1 = config.decay_rate_l1
+    return l1 > 0.0 or (l1 < 0.0 and config.decay_rate > 0.0)
 
 
 def penalised(w, rate, config, batches=None, scale=None):
@@ -186,8 +199,8 @@ def penalised(w, rate, config, batches=None, scale=None):
     strength = rate
     for factor in (batches, scale):
         strength = strength if factor is None else factor * strength
-    if config.decay_rate_l1:
+    if config.decay_rate_l1 > 0.0:
         w = pd.sign(w) * pd.maximum(pd.abs(w) - strength * config.decay_rate_l1, 0.0)
-    if config.decay_rate:
+    if config.decay_rate > 0.0:
         w = w / (1.0 + strength * config.decay_rate)
     return w

@@ -62,7 +62,7 @@ class Updater:
 
     def _is_penalised(self, config):
         """Whether a parameter moves without a gradient too."""
-        return config.decay_rate_l1 or (config.decay_rate and self.optimizer.decays)
+        return config.decay_rate_l1 > 0.0 or (config.decay_rate and self.optimizer.decays)
 
     @property
     def last_rate(self):

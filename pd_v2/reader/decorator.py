@@ -4,6 +4,8 @@ Nothing is read before the new reader is iterated.
 """
 
 import itertools
+import math
+import sys
 from operator import length_hint
 
 from pd_core.training import positions
@@ -11,7 +13,7 @@ from pd_core.training.generators import generators_state, set_generators
 from pd_v2.reader import shuffling
 from pd_v2.reader.iterators import ReaderIterator, Sources, Stream, restored_each
 from pd_v2.reader.pipe import PipeReader, pipe_reader
-from pd_v2.reader.protocol import require_reader, wrapping
+from pd_v2.reader.protocol import require_reader, whole_number, wrapping
 from pd_v2.reader.threads import buffered, xmap_readers
 
 __all__ = [
@@ -57,10 +59,18 @@ class _Mapped(Sources):
 
 
 def shuffle(reader, buf_size):
-    """Shuffle samples within windows of buf_size, with the `random` module."""
-    require_reader("shuffle", reader)
+    """Shuffle samples within windows of buf_size, with the `random` module.
 
-    read = positions.known(lambda: _Shuffled(reader, max(buf_size, 1)), reader, draws=True)
+    A window is full as soon as it has no less: of 2.5 with 3 samples.
+    """
+    require_reader("shuffle", reader)
+    if isinstance(buf_size, float):
+        size = sys.maxsize if buf_size == math.inf else math.ceil(buf_size)
+    else:
+        size = whole_number("shuffle: buf_size", buf_size)
+    size = max(size, 1)
+
+    read = positions.known(lambda: _Shuffled(reader, size), reader, draws=True)
     return wrapping(reader, read)
 
 
@@ -191,6 +201,7 @@ class _Composed(Sources):
 def firstn(reader, n):
     """Limit a reader to the first n samples."""
     require_reader("firstn", reader)
+    n = whole_number("firstn: n", n)
     if n < 0:
         raise ValueError(f"firstn: n must not be negative, got {n}")
 

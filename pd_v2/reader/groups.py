@@ -1,12 +1,11 @@
 """`paddle.batch`: samples grouped into minibatches."""
 
 import itertools
-import operator
 
 from pd_core.training.positions import known, not_tracked
 from pd_v2.reader.iterators import ReaderIterator
 from pd_v2.reader.prefetch import available
-from pd_v2.reader.protocol import require_reader, wrapping
+from pd_v2.reader.protocol import require_reader, whole_number, wrapping
 
 __all__ = ["batch"]
 
@@ -14,10 +13,7 @@ __all__ = ["batch"]
 def batch(reader, batch_size):
     """Return a reader of lists of batch_size samples; the last list may be shorter."""
     require_reader("batch", reader)
-    try:
-        size = operator.index(batch_size)
-    except TypeError:
-        raise TypeError(f"batch: batch_size must be an integer, got {batch_size!r}") from None
+    size = whole_number("batch: batch_size", batch_size)
     if size < 1:
         raise ValueError(f"batch: batch_size must be at least 1, got {size}")
 

@@ -1,5 +1,7 @@
 """The training step of a network: one batch forward, backward and through the optimizer."""
 
+import functools
+import operator
 from contextlib import nullcontext
 from math import isfinite
 from typing import NamedTuple
@@ -53,6 +55,7 @@ class NetworkStep:
         self.attached = []  # of Evaluate: `targets`, computed with each step for `receive`
         self._adopt_parameters()
         self._build(scales_rates)
+        self._warn_of_no_costs()
 
     def _adopt_parameters(self):
         """Make the pool a view of the network's variables; draw the values that it lacks."""
@@ -82,13 +85,22 @@ class NetworkStep:
         self.machine = self._machine(learned)
         self._watch = ParameterWatch(self.machine)
         self.update = update.including(pd.effects(topology.layers))
-        total = None
-        for cost in topology.outputs:
-            value = pd.reduce_sum(cost)
-            total = value if total is None else total + value
+        values = [pd.reduce_sum(x) for x in topology.outputs if not x.holds_ids]
+        total = functools.reduce(operator.add, values) if values else pd.constant(np.float32(0.0))
         self.evaluators = [*topology.evaluators, *topology.printers]
         self.targets = total, fetched(self.evaluators)
         self.training_targets = total, fetched(self.evaluators, costs)
+
+    def _warn_of_no_costs(self):
+        """Warn of outputs that count in the reported cost but have no gradient."""
+        names = [x.name for x in self.topology.no_costs] if self.optimizer is not None else []
+        if names:
+            costs = [x.name for x in self.topology.costs]
+            warn(
+                f"SGD: {quoted(names)} counts in the reported cost only; as in 2017 what is "
+                f"minimized are the cost layers themselves: {quoted(costs)}\n"
+                "  hint: coeff= of a cost layer scales its gradient"
+            )
 
     def _machine(self, learned):
         return GradientMachine(self.topology, self.parameters, learned)

@@ -3,11 +3,11 @@
 Both names are of one object: `layers.fc_layer is paddle.layer.fc`.
 """
 
-from . import activations, attrs, evaluators, layers, networks, optimizers, poolings
+from . import activations, attrs, evaluators, layer_math, layers, networks, optimizers, poolings
 
 _PARTS = (activations, attrs, evaluators, layers, networks, optimizers, poolings)
 
-__all__ = [name for part in _PARTS for name in part.__all__]
+__all__ = [*(name for part in _PARTS for name in part.__all__), "layer_math"]
 
 
 def __getattr__(name):

@@ -24,9 +24,11 @@ PARTS = {
     "places": "a full disk, a read-only folder, no HOME, odd locales, little memory, one core",
     "soak": "a million steps, and a thousand sessions",
     "sizes": "ONNX's node tests on empty arrays and others of unexpected sizes",
+    "sums": "reductions, normalizations and gradients of 2^24 numbers beside float64",
     "oracle": "ops and gradients over dtypes, values and sizes, beside NumPy",
     "signals": "threads, forks and signals at random moments",
     "properties": "random shapes, feeds, optimizers and sequences beside NumPy",
+    "states": "what has a state is restored, copied, damaged and set",
 }
 
 

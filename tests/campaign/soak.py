@@ -24,6 +24,7 @@ from pd_core.training.checkpoint import Checkpoint, checkpoint_name, write_check
 from pd_v2 import build
 
 from .plan import Plan, Row
+from .search import searched
 
 
 @dataclass
@@ -45,7 +46,9 @@ class State:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         megabytes = pages * os.sysconf("SC_PAGE_SIZE") / 2**20
         files = len(os.listdir("/proc/self/fd"))
-        return cls(megabytes, files, threading.active_count(), len(gc.get_objects()) / 1000)
+        # not of Python alone: each program has those of its session in ONNX Runtime
+        running = len(os.listdir("/proc/self/task"))
+        return cls(megabytes, files, running, len(gc.get_objects()) / 1000)
 
 
 # Seconds that the threads of a dropped reader have to notice it; one that stays is counted.
@@ -277,6 +280,7 @@ SUBJECTS: dict[str, Subject] = {
     "ragged batches": (_ragged, 500, 10_000),
     "sessions": (_sessions, 50, 1_000),
     "programs": (_programs, 20, 1_000),
+    "a search over networks": (searched, 40, 300),
     "readers, left half-read": (_readers, 100, 5_000),
     "checkpoints": (_checkpoints, 50, 3_000),
 }

@@ -7,11 +7,14 @@ import signal
 import threading
 import time
 
+import numpy as np
+import onnxruntime
 import pytest
 
 import pd_core as pd
+from tests.core.backend.long_sums import Case
 
-from . import places, properties, signals, sizes, soak
+from . import places, properties, search, signals, sizes, soak, sums
 from .__main__ import PARTS, main
 from .plan import Plan
 
@@ -44,6 +47,18 @@ def keeps_threads(rng, count):
     threading.Timer(2.0, end.set).start()
 
 
+def keeps_sessions(rng, count):
+    """Threads that Python does not know of."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 3
+    x = pd.Variable([2], name="x")
+    model = pd.export_onnx(None, x + 1.0).SerializeToString()
+    for k in range(count):
+        if k % 20 == 0:
+            LEAK.append(onnxruntime.InferenceSession(model, options))
+        yield k + 1
+
+
 def fails(rng, count):
     yield 1
     raise AssertionError("other numbers")
@@ -59,6 +74,7 @@ def is_well(rng, count):
         (leaks, "objects by"),
         (grows, "memory by"),
         (keeps_threads, "threads by"),
+        (keeps_sessions, "threads by"),
         (fails, "other numbers"),
         (ends_late, ""),
         (is_well, ""),
@@ -71,6 +87,14 @@ def test_growth_is_a_defect(function, text, monkeypatch):
     row = soak.soaked("planted", Plan(quick=True))
     LEAK.clear()
     assert (text in "".join(row.defects)) and bool(row.defects) == bool(text)
+
+
+def test_a_search_leaves_nothing(monkeypatch):
+    function, _, full = soak.SUBJECTS["a search over networks"]
+    assert full == 300
+    monkeypatch.setitem(soak.SUBJECTS, "short", (function, 3 * len(search.KINDS), full))
+    row = soak.soaked("short", Plan(quick=True))
+    assert not row.defects and row.trials == 3 * len(search.KINDS)
 
 
 PROGRAMS = {
@@ -115,6 +139,15 @@ def test_sizes_that_are_tried():
     names = [trial.name for trial in itertools.islice(sizes.trials(), 4000)]
     assert {"test_add, 3 to 0", "test_add, input 1, axis 2 to 6"} < set(names)
     assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize(("loss", "outcome"), [(0.0, "right"), (1e-4, "failed")])
+def test_sums_that_drift(loss, outcome, monkeypatch):
+    def planted(n):
+        yield Case("mean", (n,), [n], lambda x: pd.reduce_mean(x) * (1.0 - loss), np.mean)
+
+    monkeypatch.setitem(sums.SUBJECTS, "planted", planted)
+    assert sums.tried("planted", Plan(quick=True)).outcomes == {outcome: 1}
 
 
 def test_a_failure_under_signals(monkeypatch):

@@ -34,6 +34,16 @@ assert_type(x.eval({x: np.zeros((1, 4))}), np.ndarray)
 assert_type(len(named), int)
 assert_type(pd.constant(1.0), pd.Variable)
 
+# ---- methods keep the signatures of their ops
+
+assert_type(x.sum(axis=1), pd.Variable)
+assert_type(x.mean([0, 1], keep_dim=True).exp(), pd.Variable)
+assert_type(x.topk(2, largest=False), tuple[pd.Variable, pd.Variable])
+assert_type(x.astype("float16"), pd.Variable)
+x.max(axis=1, bogus=3)  # type: ignore[call-arg]
+x.cumsum("first")  # type: ignore[arg-type]
+x.exp(2.0)  # type: ignore[call-arg]
+
 x.name = "y"
 pd.Variable([None, 4], trainable="no")  # type: ignore[arg-type]
 pd.Variable(shape=4)  # type: ignore[arg-type]
@@ -72,6 +82,14 @@ class Block(pd.nn.Layer):
         assert_type(self.fc.W, pd.Variable)
         return x + self.parameter("scale", [4], "ones")
 
+
+# ---- calls of layers have the types of their forward
+
+assert_type(pd.nn.FC(3)(x), pd.Variable)
+assert_type(pd.nn.GRU(3)(x, lengths=[4, 4]), tuple[pd.Variable, pd.Variable])
+assert_type(Block()(x), pd.Variable)
+pd.nn.FC(3)(x, 4)  # type: ignore[call-arg]
+Block()()  # type: ignore[call-arg]
 
 pd.nn.FC("4")  # type: ignore[arg-type]
 pd.fc(x)  # type: ignore[call-arg]
@@ -115,8 +133,12 @@ assert_type(pd.current_namespace(), str)
 batch = np.zeros((2, 4), np.float32)
 session = pd.Session("cpu", seed=1)
 assert_type(pd.default_session(), pd.Session)
-assert_type(pd.eval([z, cost], {x: batch}), Any)  # in the structure of the targets
-assert_type(session.eval({"cost": cost, "all": (z, [cost])}, {"x": [[1, 2, 3, 4]]}), Any)
+assert_type(pd.eval(z, {x: batch}), np.ndarray)  # in the structure of the targets
+assert_type(pd.eval([z, cost], {x: batch}), list[np.ndarray])
+assert_type(pd.eval((z, cost), {x: batch}), tuple[np.ndarray, ...])
+assert_type(session.eval(cost), np.ndarray)
+assert_type(session.eval({"cost": cost, "z": z}), dict[str, np.ndarray])
+assert_type(session.eval({"cost": cost, "all": (z, [cost])}, {"x": [[1, 2, 3, 4]]}), dict[str, Any])
 assert_type(session.get(named), np.ndarray)
 assert_type(session.val(cost), np.ndarray)
 assert_type(session.before(named), np.ndarray | None)
@@ -129,15 +151,17 @@ session.load_values(session.values())
 with pd.Session("cpu") as entered:
     assert_type(entered, pd.Session)
 
-pd.eval(1.0)  # type: ignore[arg-type]
-pd.eval(cost, [batch])  # type: ignore[arg-type]
+pd.eval(1.0)  # type: ignore[call-overload]
+pd.eval(cost, [batch])  # type: ignore[call-overload]
 pd.Session(seed="1")  # type: ignore[arg-type]
 
 # ---- optimizers
 
 update = pd.AdamOptimizer(0.001, clip=pd.ClipGlobalNorm(1.0)).minimize(cost)
 assert_type(update, pd.Update)
-assert_type(pd.eval(update, {x: batch}, training=True), Any)
+pd.eval(update, {x: batch}, training=True)
+update_and_cost = pd.eval([update, cost], {x: batch})
+assert_type(update_and_cost, list[Any])
 assert_type(update.variables(), list[pd.Variable])
 assert_type(pd.SGDOptimizer(0.1, regularizer=pd.L2(1e-4)).minimize([cost], [named]), pd.Update)
 assert_type(pd.MomentumOptimizer(pd.constant(0.1), nesterov=True).minimize(cost), pd.Update)

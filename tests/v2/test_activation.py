@@ -86,6 +86,22 @@ def test_no_gradient_where_a_rectifier_is_off():
             assert applied(kind(), [[0.0, -1.0]])[1].tolist() == [[0, 0]]
 
 
+AT_0 = {
+    A.Abs: (0, 0),
+    A.Square: (0, 0),
+    A.SoftSign: (0, 1),
+    A.Sqrt: (0, np.inf),
+    A.Log: (-np.inf, np.inf),
+    A.Reciprocal: (np.inf, -np.inf),
+}
+
+
+@pytest.mark.parametrize("kind", AT_0)
+def test_at_0(kind):
+    y, gradient = applied(kind(), [[0.0]])
+    assert (y.item(), gradient.item()) == AT_0[kind]
+
+
 def test_no_gradient_where_a_bounded_rectifier_is_full():
     y, gradient = applied(A.BRelu(), [[23.5, 24.0, 24.5]])
     np.testing.assert_array_equal(y, [[23.5, 24, 24]])

@@ -56,6 +56,21 @@ def test_ids():
     assert arguments.getSlotSubSequenceStartPositions(0) is None
 
 
+@pytest.mark.parametrize(
+    "type_, values, rows",
+    [
+        (T.dense_vector(2), [[1, 2], [3, 4]], 2),
+        (T.sparse_binary_vector(5), [[1], [], [2, 3]], 3),
+        (T.integer_value(9), [4, 5, 6, 7], 4),
+        (T.integer_value_sequence(9), [[4, 5], [], [6]], 3),
+        (T.dense_vector_sub_sequence(1), [[[[1], [2]], [[3]]], []], 3),
+        (T.integer_value_sequence(9), [[], []], 0),
+    ],
+)
+def test_the_size_of_a_slot_is_that_of_its_rows(type_, values, rows):
+    assert converted(type_, *values).getBatchSize(0) == rows
+
+
 def positions(vector):
     found = vector.copyToNumpyArray()
     assert found.dtype == np.int32

@@ -1,5 +1,6 @@
 """`python -m pd_v2 export`: a topology or a script, and parameters, to one ONNX file."""
 
+import contextlib
 import gzip
 import os
 import subprocess
@@ -161,3 +162,25 @@ def test_arguments_that_are_missing(arguments, message, capsys):
         main(["export", *arguments])
     assert stopped.value.code == 2
     assert message in capsys.readouterr().err
+
+
+def test_what_a_damaged_topology_says_is_one_line(tmp_path, capsys, monkeypatch):
+    """Messages of ONNX, which have several, too."""
+    monkeypatch.chdir(tmp_path)
+    x = paddle.layer.data(name="x", type=paddle.data_type.dense_vector(4))
+    y = paddle.layer.fc(input=x, size=3, act=paddle.activation.Softmax())
+    with open("p.tar", "wb") as file:
+        paddle.parameters.create(y).to_tar(file)
+    with open("whole.bin", "wb") as file:
+        paddle.topology.Topology(y).serialize_for_inference(file)
+    whole, rng, said = Path("whole.bin").read_bytes(), np.random.default_rng(3), []
+    for _ in range(120):
+        damaged = bytearray(whole)
+        for place in rng.integers(len(whole), size=2):
+            damaged[place] = rng.integers(256)
+        Path("cut.bin").write_bytes(damaged)
+        with contextlib.suppress(SystemExit):
+            main(["export", "--topology", "cut.bin", "--parameters", "p.tar", "out.onnx"])
+        said.append(capsys.readouterr().err)
+    assert [text for text in said if text.count("\n") > 1] == []
+    assert any("ValidationError" in text for text in said)

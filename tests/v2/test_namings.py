@@ -347,3 +347,25 @@ def test_forgetting_the_network_forgets_its_naming():
     Topology(L.get_layer("x"))
     with build.fresh():
         assert not build.current().naming.in_use and not build.current().naming.data
+
+
+@pytest.mark.parametrize(
+    "fails",
+    [
+        lambda x: paddle.layer.fc(input=x, size=3, act="relu"),
+        lambda x: paddle.layer.fc(input="x", size=3),
+        lambda x: paddle.layer.fc(input=x, size=3, param_attr="w"),
+        lambda x: paddle.layer.addto(input=[x, 3]),
+        lambda x: paddle.layer.dropout(input=x, dropout_rate="half"),
+    ],
+)
+def test_a_call_that_fails_uses_up_no_name(fails):
+    x = paddle.layer.data(name="x", type=paddle.data_type.dense_vector(4))
+    paddle.layer.fc(input=x, size=2)
+    current = build.current()
+    before = dict(current.naming.counters), list(current.layers), list(current.parameters)
+    with pytest.raises((TypeError, ValueError, AttributeError)):
+        fails(x)
+    after = dict(current.naming.counters), list(current.layers), list(current.parameters)
+    assert after == before
+    assert paddle.layer.fc(input=x, size=2).name == "__fc_layer_1__"

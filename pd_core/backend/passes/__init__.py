@@ -7,7 +7,7 @@ backend adds the passes of its device.
 """
 
 from ..dtypes import by_formulas, with_kernels
-from . import portable
+from . import nan, portable
 from .affine import channel_affine
 from .attention import attention
 from .blocked import blocked_kernels
@@ -28,6 +28,8 @@ from .empty import (
 )
 from .gelu import gelu_by_cdf, normal_cdf, normal_pdf
 from .integers import INTEGERS, whole_numbers
+from .long_means import LONG_MEANS
+from .long_sums import REDUCTIONS, long_cumulative_sum, long_softmax, long_sum
 from .loops import lighten_loops
 from .loss import (
     LOGARITHMS,
@@ -40,7 +42,14 @@ from .loss import (
 from .momentum import momentum_gemm
 from .normalization import batch_norm, by_layer_normalization, standardize
 from .numbers import gather_numbers
-from .pooling import avg_pool_grad, max_pool, max_pool_grad, max_pool_pick, sum_of_max_pool_grad
+from .pooling import (
+    avg_pool_grad,
+    max_pool,
+    max_pool_grad,
+    max_pool_grad_if_nan,
+    max_pool_pick,
+    sum_of_max_pool_grad,
+)
 from .products import product_if_any
 from .random import uniform
 from .recurrent import steps_first
@@ -124,6 +133,8 @@ EXPORT = (
 WEBGPU = (EXPORT[0], each_node(LOWERINGS | portable.LOWERINGS), lighten_loops)
 # Before EXPORT where a CPU computes: composites for which ONNX Runtime has a faster kernel.
 CPU_KERNELS = (each_node({"Standardize": by_layer_normalization}),)
+# After the layouts of a CPU: gradients whose exact form for NaN is another one.
+CPU_GRADIENTS = (each_node({"MaxPoolGrad": max_pool_grad_if_nan}),)
 # On top for ONNX Runtime's kernels of a device; these may use operators that ONNX lacks.
 CPU = (
     by_formulas,
@@ -135,8 +146,27 @@ CPU = (
     each_node({"Sub": momentum_gemm}),
     each_node({"ScatterElements": add_rows_in_blocks}),
     each_node({"Gather": gather_numbers}),
+    each_node(LONG_MEANS),
+    each_node(
+        {
+            **dict.fromkeys(REDUCTIONS, long_sum),
+            **dict.fromkeys(("LogSoftmax", "Softmax"), long_softmax),
+            "CumSum": long_cumulative_sum,
+        }
+    ),
     each_node(dict.fromkeys(("ReduceMean", "ReduceSum"), sum_rows)),
     each_node(dict.fromkeys(("Add", "Sub"), scaled_sum)),
+    each_node(
+        {
+            **dict.fromkeys(("ReduceMax", "ReduceMin", "ReduceLogSumExp"), nan.reduced),
+            **dict.fromkeys(("ArgMax", "ArgMin"), nan.arg_extreme),
+            "MaxPool": nan.max_pool,
+            "GlobalMaxPool": nan.global_max_pool,
+            "TopK": nan.top_k,
+            "Clip": nan.clip,
+            "Sign": nan.sign,
+        }
+    ),
     each_node(dict.fromkeys(("Conv", "Relu"), blocked_kernels), frozenset({"Conv"})),
     each_node(
         {

@@ -12,6 +12,7 @@ from ... import ops
 from ...graph.node import Node, ancestors
 from ...graph.rewrite import is_output_of, rewrite
 from ...graph.variable import Dim, Inputs, MaybeNone, Variable
+from ..base import Length
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,8 +25,8 @@ class Context:
     draws random numbers: a row (session seed, step) for each of the keys `draws`, which may follow
     in a third column. `block` is the number of
     channels in a block of the CPU's convolution kernels, 0 if it has none. `contributed` are the
-    operators outside ONNX that the runtime has. `cache` keeps what a rule has built in this walk
-    and may use again.
+    operators outside ONNX that the runtime has. `lengths` are what rules have taken for short, see
+    `is_short`. `cache` keeps what a rule has built in this walk and may use again.
     """
 
     targets: tuple[Variable, ...] = ()
@@ -35,12 +36,32 @@ class Context:
     draws: tuple[int, ...] = ()
     block: int = 0
     contributed: frozenset[str] = frozenset()
+    lengths: list[Length] = field(default_factory=list)
     cache: dict = field(default_factory=dict, init=False, repr=False)
+
+    def before(self, targets: Sequence[Variable]) -> "Context":
+        """Return the facts for a walk over these targets; some are known if they are the same."""
+        targets = tuple(targets)
+        context = replace(self, targets=targets)
+        if targets == self.targets:
+            known = {k: v for k, v in vars(self).items() if k in _OF_TARGETS}
+            vars(context).update(known)
+        return context
+
+    @cached_property
+    def order(self) -> Sequence[Node]:
+        """The nodes behind the targets, each after those that it needs."""
+        return ancestors(self.targets)
+
+    @cached_property
+    def op_types(self) -> set[str]:
+        """The operator types behind the targets, bodies included."""
+        return _op_types(self.order)
 
     @cached_property
     def uses(self) -> Counter:
         """The number of times each variable is read, as a target or by a node outside bodies."""
-        uses = Counter(x for node in ancestors(self.targets) for x in node.inputs)
+        uses = Counter([x for node in self.order for x in node.inputs])
         uses.update(self.targets)
         return uses
 
@@ -48,7 +69,7 @@ class Context:
     def readers(self) -> Mapping[Variable, Sequence[Node]]:
         """The nodes outside bodies that read each variable, once for each time that they do."""
         readers = defaultdict(list)
-        for node in ancestors(self.targets):
+        for node in self.order:
             for x in node.inputs:
                 readers[x].append(node)
         return readers
@@ -64,6 +85,19 @@ class Context:
             return prod(sizes)
         return self.elements(x.node.inputs[0]) if is_output_of(x, "Reshape") else None
 
+    def is_short(self, dims: Sequence[Dim], most: int) -> bool:
+        """Return whether axes have so many elements at most, by their sizes or the hints.
+
+        Where it is a hint, the program is compiled anew for feeds for which it does not hold.
+        """
+        sizes = [n for d in dims if (n := self.size(d)) is not None]
+        if len(sizes) < len(dims) or prod(sizes) > most:
+            return False
+        unknown = tuple(d for d in dims if isinstance(d, str))
+        if unknown:
+            self.lengths.append((prod(d for d in dims if isinstance(d, int)), unknown, most))
+        return True
+
     def cached(self, key: Hashable, make: Callable[[], Variable]) -> Variable:
         """Return what `make` has returned for this key in this walk; call it the first time."""
         if key not in self.cache:
@@ -74,6 +108,8 @@ class Context:
         """Return the row of the seed that belongs to a random draw."""
         return ops.gather(self.seed, np.int64(self.draws.index(key)))
 
+
+_OF_TARGETS = {"order", "op_types", "uses", "readers"}
 
 Outputs = Sequence[Variable] | None  # what a rule returns
 Rule = Callable[[Node, Inputs, Context], Outputs]
@@ -93,16 +129,18 @@ class each_node:
     beside: frozenset[str] = frozenset()
 
     def __call__(self, targets: Sequence[Variable], context: Context) -> list[Variable]:
-        context = replace(context, targets=tuple(targets))
+        context = context.before(targets)
 
         rules = self.rules
         if not isinstance(rules, Mapping):
-            return rewrite(targets, lambda node, inputs: rules(node, inputs, context))
+            return rewrite(
+                targets, lambda node, inputs: rules(node, inputs, context), order=context.order
+            )
 
         def chosen(node, inputs):
             return rules[node.op_type](node, inputs, context)
 
-        return rewrite(targets, chosen, only=rules.keys())
+        return rewrite(targets, chosen, only=rules.keys(), order=context.order)
 
     def applies(self, op_types: set[str]) -> bool:
         """Whether a graph of these operators can have a node that a rule replaces."""
@@ -115,23 +153,21 @@ def apply_passes(
     targets: Sequence[Variable], passes: Iterable[Pass], context: Context
 ) -> list[Variable]:
     """Return the targets after the passes, applied in their order."""
-    targets, present = list(targets), None
+    targets, context = list(targets), context.before(targets)
     for each in passes:
-        if isinstance(each, each_node):
-            present = _op_types(targets) if present is None else present
-            if not each.applies(present):
-                continue
+        if isinstance(each, each_node) and not each.applies(context.op_types):
+            continue
         after = each(targets, context)
         if after != targets:
-            targets, present = after, None
+            targets, context = after, context.before(after)
     return targets
 
 
-def _op_types(targets, stop=()) -> set[str]:
-    """The operator types of a graph, bodies included."""
+def _op_types(order) -> set[str]:
+    """The operator types of nodes, bodies included."""
     op_types = set()
-    for node in ancestors(targets, stop):
+    for node in order:
         op_types.add(node.op_type)
         for block in node.blocks.values():
-            op_types |= _op_types(block.outputs, set(block.inputs))
+            op_types |= _op_types(ancestors(block.outputs, set(block.inputs)))
     return op_types

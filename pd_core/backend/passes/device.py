@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from ...graph.names import fresh_names
-from ..base import Graph
+from ..base import Graph, Length
 from .context import Context, Pass, apply_passes
 
 
@@ -16,7 +16,8 @@ def for_device(
     """Return the same program after the passes of a device."""
     if graph.prepared:
         return graph
-    context = Context(sizes=graph.sizes, block=block, contributed=contributed)
+    lengths: list[Length] = []
+    context = Context(sizes=graph.sizes, block=block, contributed=contributed, lengths=lengths)
     with fresh_names():
         outputs = apply_passes(graph.outputs, passes, context)
     count = len(graph.fetches)
@@ -26,4 +27,5 @@ def for_device(
         fetches=tuple(outputs[:count]),
         updates=tuple((v, new) for (v, _), new in updates),
         prepared=True,
+        lengths=tuple(dict.fromkeys(lengths)),
     )

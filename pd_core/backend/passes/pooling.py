@@ -9,8 +9,9 @@ import numpy as np
 from ... import ops
 from ...graph.node import Node, apply
 from ...graph.rewrite import is_output_of
-from ...graph.variable import Inputs, constant
+from ...graph.variable import Inputs, Variable, constant
 from .context import Context, Outputs
+from .nan import if_nan
 from .relu import masked
 from .windows import Windows, merged, reshape_dims
 
@@ -32,13 +33,42 @@ def max_pool_grad(node: Node, inputs: Inputs, context: Context) -> Outputs:
     By the Indices of a MaxPool where windows overlap. Where they tile the image a comparison of
     whole images is faster: ONNX Runtime's pooling with Indices takes 10 times as long on a CPU.
     """
-    windows, (x, _, dy) = _windows(node, inputs), inputs
+    windows = _windows(node, inputs)
     if _all_ties(node) or windows.tile or not windows.onnx_pads:
         return max_pool_grad_without_indices(node, inputs, context)
+    return (max_pool_grad_by_indices(node, inputs),)
+
+
+def max_pool_grad_if_nan(node: Node, inputs: Inputs, context: Context) -> Outputs:
+    """Lower `max_pool_grad` for kernels that have no place for NaN.
+
+    dy goes to the last NaN of a window, as in PyTorch; with ties="all" to each of them.
+    """
+    windows, (x, y, dy) = _windows(node, inputs), inputs
+    if not windows.onnx_pads or not (_all_ties(node) or windows.tile):
+        return None  # `nan.max_pool` gives its Indices
+
+    def exact():
+        if not _all_ties(node):
+            return [max_pool_grad_by_indices(node, inputs)]
+        is_nan = ops.cast(apply("IsNaN", x), dy.dtype)
+        pooled = apply("MaxPool", is_nan, kernel_shape=windows.window, **windows.geometry)
+        parts = (
+            (x, y, ops.where(pooled > 0, 0.0, dy)),
+            (is_nan, pooled, ops.where(pooled > 0, dy, 0.0)),
+        )
+        return [ops.add(*(max_pool_grad_without_indices(node, p, context)[0] for p in parts))]
+
+    return if_nan(y, context, exact, lambda: max_pool_grad(node, inputs, context))
+
+
+def max_pool_grad_by_indices(node: Node, inputs: Inputs) -> Variable:
+    """Lower `max_pool_grad` to dy scattered by the Indices of a MaxPool."""
+    windows, (x, _, dy) = _windows(node, inputs), inputs
     index = _indices(windows, x)
     size = apply("ReduceProd", ops.shape_of(x), keepdims=1)
     flat = _scatter_add(size, _vector(index), _vector(dy), axis=0)
-    return (_in_shape_of(x, flat),)
+    return _in_shape_of(x, flat)
 
 
 def sum_of_max_pool_grad(node: Node, inputs: Inputs, context: Context) -> Outputs:
@@ -94,8 +124,7 @@ def _all_ties(node):
 
 def _indices(windows, x):
     """The flat index in x of the first maximum of each window."""
-    geometry = {k: getattr(windows, k) for k in ("strides", "dilations", "pads")}
-    return apply("MaxPool", x, outputs=2, kernel_shape=windows.window, **geometry)[1]
+    return apply("MaxPool", x, outputs=2, kernel_shape=windows.window, **windows.geometry)[1]
 
 
 def _winners_of_tiles(windows, x, y, all_ties):

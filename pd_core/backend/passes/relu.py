@@ -1,5 +1,7 @@
 """The gradient of relu, and its exchange with that of a max pooling."""
 
+import numpy as np
+
 from ... import ops
 from ...graph.node import Node, composite
 from ...graph.variable import Inputs, Variable
@@ -7,9 +9,12 @@ from .context import Context, Outputs
 
 
 def relu_grad(node: Node, inputs: Inputs, context: Context) -> Outputs:
-    """Lower to a product of dy with the mask y > 0."""
+    """Lower to a product of dy with the mask of what is not 0: y is positive there, or NaN.
+
+    A cast makes it: on a CPU it is a little faster than a comparison, which NaN would fail.
+    """
     y, dy = inputs
-    return (masked(y > 0, dy),)
+    return (masked(ops.cast(y, np.bool_), dy),)
 
 
 def masked(condition: Variable, x: Variable) -> Variable:

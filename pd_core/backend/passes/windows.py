@@ -32,6 +32,11 @@ class Windows:
         ]
 
     @property
+    def geometry(self) -> dict[str, list[int]]:
+        """The attributes of a pooling beside the size of its windows."""
+        return {"strides": self.strides, "dilations": self.dilations, "pads": self.pads}
+
+    @property
     def count(self) -> int:
         """The number of cells (kernel taps) of a window."""
         return math.prod(self.window)

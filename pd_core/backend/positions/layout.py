@@ -28,7 +28,7 @@ def positions(targets: Sequence[Variable], context: Context) -> list[Variable]:
     found = choices(ancestors(targets), context)
     if not found:
         return list(targets)
-    layout = _Layout(found)
+    layout = _Layout(found, context)
     after = rewrite(targets, layout.rule)
     gain = sum(choice.gain for choice in found.values())
     return after if gain > CONVERSION * layout.converted(after, context) else list(targets)
@@ -40,13 +40,14 @@ class _Layout:
     `images` are position-major images by the plain ones that they stand for.
     """
 
-    def __init__(self, found: dict[tuple, Choice]):
+    def __init__(self, found: dict[tuple, Choice], context: Context):
         self.found = found
         self.rows = Rows({})
         self.images: dict[Variable, Image] = {}
         self.read: list[Variable] = []  # plain images that had to be converted
         self.direct, self.pointwise = Direct(self.rows), Pointwise(self.rows)
-        self.winograd, self.pooling = Winograd(self.rows), Pooling(self.rows, self.image)
+        self.winograd = Winograd(self.rows)
+        self.pooling = Pooling(self.rows, self.image, context)
 
     def rule(self, node: Node, inputs: Inputs) -> Outputs:
         """Return the outputs of a node on position-major images, None to leave it as it is."""

@@ -7,6 +7,8 @@ import numpy as np
 
 from ...graph.node import Node, apply
 from ...graph.variable import Inputs, Variable, constant, static
+from ..passes.context import Context
+from ..passes.nan import if_nan
 from ..passes.relu import masked
 from .direct import Geometry, cells_of, sources_of
 from .image import ABSENT, Image, Rows, tiled
@@ -24,8 +26,8 @@ _LOWEST = float(np.finfo(np.float32).min)
 class Pooling:
     """Pools windows; `image_of(x)` makes a plain image position-major."""
 
-    def __init__(self, rows: Rows, image_of: Callable[[Variable], Image]):
-        self.rows, self.image_of = rows, image_of
+    def __init__(self, rows: Rows, image_of: Callable[[Variable], Image], context: Context):
+        self.rows, self.image_of, self.context = rows, image_of, context
 
     def apply(self, node: Node, inputs: Inputs) -> Image | None:
         """Return a pooling or its gradient, None for windows that are not for rows."""
@@ -66,18 +68,24 @@ class Pooling:
         return Image(total * constant(1 / count, np.float32), order)
 
     def _max_grad(self, x, y, dy, g, all_ties):
-        """dy at the largest element of each window: the first of equal ones, or all of them."""
+        """dy at the largest element of each window: the first of equal ones, or all of them.
+
+        The last NaN of a window is its largest, or all of them are.
+        """
         order = tiled(g.sizes)
-        y, dy = self.rows.ordered(y, order), self.rows.ordered(dy, order)
-        parts, left = [], dy.rows
+        y, dy = self.rows.ordered(y, order).rows, self.rows.ordered(dy, order).rows
         cells = self._cells(x, g)
-        for cell in cells:
-            part = masked(apply("Equal", cell, y.rows, known=cell.dims), left)
-            parts.append(part)
-            if not all_ties:
-                left = left - part
-        dims = (len(cells) * order.size, *dy.rows.dims[1:])
-        rows = apply("Concat", *parts, axis=0, known=dims)
+        dims = (len(cells) * order.size, *dy.dims[1:])
+
+        def spread(is_nan: bool) -> list[Variable]:
+            parts, left = _shares([apply("Equal", c, y, known=c.dims) for c in cells], dy, all_ties)
+            if is_nan:  # of which none is equal to y
+                last = [apply("IsNaN", c) for c in reversed(cells)]
+                more, _ = _shares(last, left, all_ties)
+                parts = [a + b for a, b in zip(parts, reversed(more), strict=True)]
+            return [apply("Concat", *parts, axis=0, known=dims)]
+
+        rows = if_nan(y, self.context, lambda: spread(True), lambda: spread(False))[0]
         return self._summed(rows, order, x.sizes, g, by_cell=True)
 
     def _mean_grad(self, dy, image: Sequence[int], g):
@@ -106,6 +114,15 @@ class Pooling:
         """The rows of each cell of the windows, in the order of the result."""
         index = cells_of(x.order, g).T
         return [self.rows.take(x.rows, i, absent=_LOWEST) for i in index]
+
+
+def _shares(winners, dy, all_ties):
+    """dy where each mask holds, and what is left; unless `all_ties` only the first mask gets it."""
+    parts = []
+    for mask in winners:
+        parts.append(masked(mask, dy))
+        dy = dy if all_ties else dy - parts[-1]
+    return parts, dy
 
 
 def _geometry_of(node, image, result):

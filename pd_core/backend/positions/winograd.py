@@ -158,7 +158,7 @@ def _transformed_filters(w):
     """Filters [K, C, r, r] transformed, [36, K, C]."""
     filters, channels, r, _ = w.dims
     flat = ops.reshape(w, np.array([filters * channels, r * r]))
-    u = _left(transforms(r).filters, apply("Transpose", flat, perm=[1, 0]))
+    u = _turned(constant(np.ascontiguousarray(transforms(r).filters)), flat)
     return ops.reshape(u, np.array([SIDE * SIDE, filters, channels]))
 
 
@@ -195,6 +195,15 @@ def _product(a, b, transposed=""):
     dims = (a.dims[0], rows, columns)
     if not transposed:
         return apply("MatMul", a, b, known=dims)
+    return _fused(a, b, dims, transposed)
+
+
+def _turned(a, b):
+    """The product of a matrix and a transposed one."""
+    return _fused(a, b, (a.dims[0], b.dims[0]), "transB")
+
+
+def _fused(a, b, dims, transposed):
     types = [(dims, np.dtype(np.float32))]
     turned: dict[str, Any] = {transposed: 1}
     return composite("FusedMatMul", a, b, types=types, domain="com.microsoft", **turned)

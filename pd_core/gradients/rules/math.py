@@ -76,19 +76,18 @@ def leaky_relu(node: Node, dy: Variable) -> Gradients:
 def clip(node: Node, dy: Variable) -> Gradients:
     """To x within the bounds and at them, as torch.clamp; else to the bound that was applied.
 
-    Where the bounds cross, that is the upper one.
+    Where the bounds cross, that is the upper one. NaN is outside of all bounds.
     """
     inputs: Inputs = (*node.inputs, None, None)
     x, low, high = inputs[:3]
     dx, dlow, dhigh = dy, None, None
     raised = x
     if low is not None:
-        below = x < low
-        dlow, dx = ops.where(below, dy, 0.0), ops.where(below, 0.0, dy)
+        dlow, dx = ops.where(x < low, dy, 0.0), ops.where(x >= low, dy, 0.0)
         raised = ops.maximum(x, low)
     if high is not None:
         above = raised > high
-        dhigh, dx = ops.where(above, dy, 0.0), ops.where(above, 0.0, dx)
+        dhigh, dx = ops.where(above, dy, 0.0), ops.where(raised <= high, dx, 0.0)
         dlow = dlow if dlow is None else ops.where(above, 0.0, dlow)
     bounds = [None if g is None else unbroadcast(g, v) for v, g in ((low, dlow), (high, dhigh))]
     return [dx, *bounds][: len(node.inputs)]
@@ -107,12 +106,17 @@ def mean(node: Node, dy: Variable) -> Gradients:
 
 @gradient("Max", "Min")
 def extreme(node: Node, dy: Variable) -> Gradients:
-    """Shared evenly by the operands that equal the result, as in torch.maximum."""
+    """Shared evenly by the operands that equal the result, as in torch.maximum.
+
+    Where the result is NaN, each of them gets all of it, as there.
+    """
     y = node.outputs[0]
     if len(node.inputs) == 1:
         return [dy]
-    hits = [ops.cast(ops.equal(x, y), dy.dtype) for x in node.inputs]
-    share = dy / functools.reduce(ops.add, hits)
+    beaten = ops.less_than if node.op_type == "Max" else ops.greater_than
+    equal = [ops.cast(ops.equal(x, y), dy.dtype) for x in node.inputs]
+    share = dy / ops.maximum(functools.reduce(ops.add, equal), 1.0)
+    hits = [ops.cast(ops.logical_not(beaten(x, y)), dy.dtype) for x in node.inputs]
     return [
         lambda x=x, hit=hit: unbroadcast(hit * share, x)
         for x, hit in zip(node.inputs, hits, strict=True)

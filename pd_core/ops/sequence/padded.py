@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from ...graph.node import apply
-from ...graph.variable import Dim, Operand, Variable
+from ...graph.variable import Dim, Operand, Variable, constant
 from .. import math as m
 from ..index import gather
 from ..reduce import reduce_sum
@@ -26,6 +26,10 @@ class PaddedSegments(Segments):
     def __init__(self, lengths: Operand, capacity: Variable, tokens: Dim | None = None):
         super().__init__(lengths, tokens)
         self.longest = capacity
+
+    def fitting(self, values: Operand) -> Variable:
+        """Return the values, which have spare rows."""
+        return constant(values)
 
     @cached_property
     def total(self) -> Variable:

@@ -14,7 +14,7 @@ from ...graph.variable import Operand, Variable, constant, fresh_dim
 from .. import math as m
 from ..index import gather
 from ..reduce import cum_sum, reduce_sum
-from ..shape import arange, concat, expand, reshape, unsqueeze
+from ..shape import arange, concat, expand, reshape, reshape_like, unsqueeze
 from .segments import Segments, permute_rows, repeat_rows
 
 
@@ -47,7 +47,10 @@ def sequence_concat(a: Segments, b: Segments, x: Operand, y: Operand) -> tuple[S
     a and b are the Segments of x and y, of equally many sequences.
     """
     _check_packed(a, b)
-    joined = Segments(a.lengths + b.lengths)
+    lengths = b.lengths
+    if not (a.lengths.is_feed and lengths.is_feed):  # feeds are checked when they are fed
+        lengths = reshape_like(lengths, a.lengths)  # a sum would repeat a single sequence
+    joined = Segments(a.lengths + lengths)
     position, length = joined.position, gather(a.lengths, joined.owner)
     in_x = gather(a.starts, joined.owner) + position
     in_y = gather(b.starts + a.total - a.lengths, joined.owner) + position

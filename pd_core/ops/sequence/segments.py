@@ -14,6 +14,7 @@ from numpy.typing import DTypeLike
 from ...graph.errors import DTypeError, ShapeError
 from ...graph.node import composite, refined
 from ...graph.op import op
+from ...graph.recording import as_number
 from ...graph.variable import Dim, Operand, Variable, constant, describe, fresh_dim
 from .. import math as m
 from ..control import as_list, restructure, scan
@@ -49,11 +50,41 @@ class Segments:
         if lengths.rank != 1 or lengths.dtype != np.int64:
             raise DTypeError(f"Segments: lengths are int64 [B], not {describe(lengths)}")
         self.lengths = lengths
+        self._rows = self._count(lengths)  # as feeds are checked; None where it is not known yet
         self.tokens = fresh_dim() if tokens is None else tokens
+        self._is_unnamed = False
         if lengths.is_feed and lengths.counts is None:
             lengths.counts = self.tokens
+            self._is_unnamed = tokens is None
         self._merged: dict[Segments, Segments] = {}
         self._longest_dim = fresh_dim()
+
+    @staticmethod
+    def _count(lengths):
+        """The number of tokens of lengths at hand, which must not be negative."""
+        known = lengths.held if lengths.value is None else lengths.value
+        if known is None:
+            return None
+        known = np.asarray(known)
+        if (known < 0).any():
+            raise ShapeError(f"Segments: a length is not negative, {known.min()}")
+        return int(known.sum())
+
+    def fitting(self, values: Operand) -> Variable:
+        """Return values; ShapeError if they are known not to have a row for each token.
+
+        The name of their size is that of the number of tokens, for which feeds are checked.
+        """
+        values = constant(values)
+        rows = values.dims[0] if values.rank else None
+        if self._is_unnamed and isinstance(rows, str) and rows != self.lengths.dims[0]:
+            self._is_unnamed, self.lengths.counts = False, rows
+        rows = as_number(rows)
+        if self._rows is not None and rows is not None and rows != self._rows:
+            raise ShapeError(
+                f"Segments: the lengths add up to {self._rows}, the values are {rows} rows"
+            )
+        return values
 
     @cached_property
     def count(self) -> Variable:
@@ -109,7 +140,7 @@ class Segments:
 
     def pad(self, values: Operand, fill: float = 0.0) -> Variable:
         """Pad values [T, ...] with `fill` to [B, L, ...], where L is the longest length."""
-        return pad_rows(values, *self._padded, fill)
+        return pad_rows(self.fitting(values), *self._padded, fill)
 
     def pack(self, padded: Variable) -> Variable:
         """Return the tokens of a padded [B, L, ...] as [T, ...]: the inverse of `pad`."""
@@ -117,7 +148,7 @@ class Segments:
 
     def sum(self, values: Variable) -> Variable:
         """Sum each sequence, [B, ...]; zero for an empty one."""
-        return segment_sum(values, self._padded[0], self.owner)
+        return segment_sum(self.fitting(values), self._padded[0], self.owner)
 
     def weighted_sum(self, weights: Operand, values: Variable) -> Variable:
         """Sum the values [T, D] times weights [T, 1] of each sequence, [B, D]."""
@@ -136,7 +167,7 @@ class Segments:
 
         The gradient goes to the first maximum.
         """
-        values = self.only_tokens(values)
+        values = self.only_tokens(self.fitting(values))
         return segment_max(values, self._padded[0], self.owner, self.position, self.lengths)
 
     def mean(self, values: Variable) -> Variable:
@@ -195,7 +226,7 @@ class Segments:
         faster, and right for a step whose states stay finite.
         """
         index, cells, alive = self._backward if reverse else self._forward
-        padded = [pad_rows(x, index, cells) for x in as_list(inputs)]
+        padded = [pad_rows(self.fitting(x), index, cells) for x in as_list(inputs)]
 
         def masked(states, xs):
             *xs, alive = xs
@@ -244,7 +275,7 @@ class Segments:
         index = m.where(self.lengths > 0, token, self.total)
         selected = m.equal(self.numbers, gather(token, self.owner))
         back = m.where(selected, self.owner, self.count)
-        return permute_rows(self.only_tokens(values), index, back)
+        return permute_rows(self.only_tokens(self.fitting(values)), index, back)
 
     def only_tokens(self, values: Variable) -> Variable:
         """Zero the rows that hold no token; packed sequences have none of these."""

@@ -12,8 +12,13 @@ import pytest
 
 import pd_core as pd
 from pd_core.backend import program
-from pd_core.backend.graph_optimizers import _PATTERNS, idle_optimizers, unwanted_optimizers
-from pd_core.backend.lowering import lower
+from pd_core.backend.graph_optimizers import (
+    _PAIRS,
+    _PATTERNS,
+    idle_optimizers,
+    unwanted_optimizers,
+)
+from pd_core.backend.lowering import Lowered, lower
 from pd_core.backend.passes import CPU
 from pd_core.backend.passes.device import for_device
 from pd_core.graph.node import apply
@@ -54,6 +59,16 @@ def transformer():
     return [x], pd.reduce_sum(y * (1.0 + pd.erf(y / 2**0.5)) * pd.sigmoid(y))
 
 
+def fusions():
+    """Patterns of several fusions at once, with what activates them."""
+    x = pd.Variable([None, 8])
+    y = pd.relu(pd.tanh(pd.fc(x, 8)) @ np.eye(8, dtype=np.float32)) @ np.ones((8, 8), np.float32)
+    parts = apply("Gather", y, np.array([0]), axis=1) * apply("Gather", y, np.array([1]), axis=1)
+    ahead = apply("Gather", y, apply("Range", *map(np.int64, (2, 5, 1))), axis=1)
+    weights = pd.softmax(pd.reshape(y, [-1, 2, 4]) + pd.reshape(x, [-1, 2, 4]) * parts)
+    return [x], pd.reduce_sum(pd.sigmoid(weights), [1, 2]) * pd.reduce_sum(ahead, [1])
+
+
 def lowered(build, training):
     feeds, cost = build()
     updates = pd.AdamOptimizer(0.1).minimize(cost).assignments if training else ()
@@ -80,7 +95,8 @@ def wired(graph):
 
 def test_the_names_are_those_of_the_runtime():
     model = lowered(perceptron, False).model.SerializeToString()
-    names = set(_PATTERNS)
+    names = {*_PATTERNS, *_PAIRS, "ConstantFolding", "CommonSubexpressionElimination"}
+    names |= {"GemmActivationFusion", "MatMulActivationFusion"}
     assert names <= names_that_run(model, [])
     assert names_that_run(model, sorted(names)).isdisjoint(names)
 
@@ -100,30 +116,63 @@ def optimized(program_of, without, path):
 
 
 @pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize("build", [perceptron, convolutions, transformer])
+@pytest.mark.parametrize("build", [perceptron, convolutions, transformer, fusions])
 def test_the_optimized_program_is_the_same(build, training, tmp_path):
     program_of = lowered(build, training)
-    idle = idle_optimizers(program_of.op_types)
+    idle = idle_optimizers(program_of)
     assert len(idle) >= 11
     found = [wired(optimized(program_of, without, tmp_path)) for without in ([], idle)]
     assert found[0] == found[1]
 
 
+def idle_of(*op_types, pairs=()):
+    program_of = Lowered(onnx.ModelProto(), {}, op_types=set(op_types), pairs=Counter(pairs))
+    return set(idle_optimizers(program_of))
+
+
 def test_a_fusion_runs_where_its_operators_are():
-    assert {"GeluFusionL2", "QDQSelectorActionTransformer"} <= set(idle_optimizers(["Add", "Mul"]))
-    assert "GeluFusionL2" not in idle_optimizers(["Erf", "Mul"])
-    assert "QDQSelectorActionTransformer" not in idle_optimizers(["DequantizeLinear"])
-    assert "AttentionFusion" in idle_optimizers(["LayerNormalization"])
-    assert "AttentionFusion" not in idle_optimizers(["LayerNormalization", "Softmax"])
+    assert {"GeluFusionL2", "QDQSelectorActionTransformer"} <= idle_of("Add", "Mul")
+    assert "GeluFusionL2" not in idle_of("Erf", "Mul")
+    assert "QDQSelectorActionTransformer" not in idle_of("DequantizeLinear")
+    assert "AttentionFusion" in idle_of("LayerNormalization")
+    assert "AttentionFusion" not in idle_of("LayerNormalization", "Softmax")
+    assert "LayerNormFusionL1" in idle_of("ReduceMean", "Mul")
+    assert "LayerNormFusionL1" not in idle_of("ReduceMean", "Pow")
+    assert "MatMulAddFusion" in idle_of("MatMul", "Add", pairs={("Add", "MatMul")})
+    assert "MatMulAddFusion" not in idle_of("MatMul", "Add", pairs={("MatMul", "Add")})
+
+
+def test_pairs_of_operators_are_seen_through_views():
+    x, w, b = pd.Variable([None, 4]), pd.Variable([4, 6]), pd.Variable([6])
+    row = pd.reshape(pd.transpose(pd.reshape(x @ w, [-1, 2, 3]), [0, 2, 1]), [-1, 6])
+    program_of = lowered(lambda: ([x], row + b), False)
+    assert ("MatMul", "Add") in program_of.pairs and ("Add", "MatMul") not in program_of.pairs
+    assert "MatMulAddFusion" not in idle_optimizers(program_of)
+
+
+def test_few_matches_among_thousands_do_not_count():
+    program_of = Lowered(onnx.ModelProto(), {}, op_types={"MatMul", "Add"})
+    program_of.sites = dict.fromkeys(map(str, range(5000)))
+    for count, is_idle in ((4, True), (5, False)):
+        program_of.pairs["MatMul", "Add"] = count
+        assert ("MatMulAddFusion" in idle_optimizers(program_of)) is is_idle
+
+
+def test_constants_are_folded_where_an_operator_reads_nothing_else():
+    x, big = pd.Variable([None, 40, 40]), np.ones((40, 40), np.float32)
+    cases = (pd.exp(x), False), (x * pd.exp(pd.constant(big)), True), (pd.constant(1.0), True)
+    for y, folds in cases:
+        idle = idle_optimizers(lowered(lambda y=y: ([x], y), False))
+        assert ("ConstantFolding" not in idle) is folds
 
 
 def test_sums_and_layer_normalizations_stay_apart_on_a_cpu(tmp_path):
     x, z = pd.Variable([2, 5, 8]), pd.Variable([2, 5, 8])
     y, _, _ = apply("LayerNormalization", x + z, np.ones(8, np.float32), outputs=3)
     program_of = lowered(lambda: ([x, z], y), False)
-    idle = idle_optimizers(program_of.op_types)
-    assert unwanted_optimizers(program_of.op_types, "cuda:0") == idle
-    without = unwanted_optimizers(program_of.op_types, "cpu")
+    idle = idle_optimizers(program_of)
+    assert unwanted_optimizers(program_of, "cuda:0") == idle
+    without = unwanted_optimizers(program_of, "cpu")
     fused, apart = (
         {node.op_type for node in optimized(program_of, names, tmp_path).node}
         for names in (idle, without)

@@ -58,6 +58,13 @@ def test_values_at_hand_are_targets(tmp_path):
         np.testing.assert_array_equal((v * 1.0).numpy(), np.ones(3))
 
 
+def test_a_misspelt_name_gets_a_hint(tmp_path):
+    save_file({"fc.weight": np.ones(2, "f")}, tmp_path / "w")
+    v = pd.Variable("fc.W", data=np.zeros(2))
+    with pytest.raises(pd.GraphError, match=r"fc.weight is only in the file, perhaps as fc.W"):
+        pd.load(tmp_path / "w", v)
+
+
 @pytest.fixture
 def misfit(tmp_path):
     """A file that lacks `a`, has `d` besides, and other shapes of `b` and a `c` in float16."""

@@ -86,6 +86,40 @@ def test_random_masks_follow_the_session(tmp_path):
     assert len(set(costs)) == 3 and state["random_seed"][0, 1] == 4
 
 
+@pytest.mark.parametrize("seed", [0, 7, -(2**40)])
+def test_random_masks_of_a_seed(seed, tmp_path):
+    """A step of any session draws what a fresh session of this seed does."""
+    x, label, cost, step = network(pd.SGDOptimizer(0.1), rate=0.5)
+    images, labels = batch(0)
+    session = pd.Session(seed=seed)
+    values = [pd.eval(v) for v in pd.trainable_variables()]
+    pd.export_step(tmp_path / "step.onnx", step, [cost], seed=seed)
+    history, state = drive(tmp_path / "step.onnx", lambda _: {"x": images, "label": labels}, 3)
+    for v, value in zip(pd.trainable_variables(), values, strict=True):
+        session.set(v, value)
+    feeds = {x: images, label: labels}
+    costs = [float(session.eval([step, cost], feeds)[1]) for _ in range(3)]
+    assert np.allclose([float(h[0]) for h in history], costs, rtol=1e-5)
+    assert state["random_seed"].tolist() == [[seed, 3]]
+
+
+@pytest.mark.parametrize(
+    "seed, error, words",
+    [
+        (True, TypeError, "a seed is a whole number, not True"),
+        (1.5, TypeError, "a seed is a whole number, not 1.5"),
+        ("7", TypeError, "a seed is a whole number, not '7'"),
+        (2**63, ValueError, f"a seed is an int64, which {2**63} does not fit"),
+    ],
+)
+def test_what_is_no_seed(seed, error, words):
+    *_, cost, step = network(pd.SGDOptimizer(0.1))
+    with pytest.raises(error, match=f"export_step: {words}"):
+        pd.export_step(None, step, [cost], seed=seed)
+    with pytest.raises(error, match=f"export: {words}"):
+        pd.export_onnx(None, cost, seed=seed)
+
+
 def test_the_file_says_what_is_what(tmp_path):
     _, _, cost, step = network(pd.MomentumOptimizer(0.1))
     pd.export_step(tmp_path / "step.onnx", step, [cost])

@@ -349,3 +349,115 @@ def test_an_opset_that_is_not_known_yet():
 def test_a_size_of_minus_one_is_not_known():
     model = changed(model_of(17, X, "float[2,3] y", "y = Relu(x)"), size("input", -1))
     assert pd.import_onnx(model).inputs["x"][0] == (None, 3)
+
+
+# ---- what is there twice, and sizes that are none
+
+
+def file_of(nodes, *, inputs=("x",), opsets=(("", 21),), functions=(), tensors=()):
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [value(name, TensorProto.FLOAT, [2, 3]) for name in inputs],
+        [value("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.asarray(a), name) for name, a in dict(tensors).items()],
+    )
+    imports = [helper.make_opsetid(*o) for o in opsets]
+    return helper.make_model(graph, opset_imports=imports, functions=list(functions))
+
+
+def function_of(*nodes, opsets=(("", 21),)):
+    imports = [helper.make_opsetid(*o) for o in opsets]
+    return helper.make_function("own", "F", ["a"], ["b"], nodes, imports)
+
+
+def node(op_type, inputs, outputs, **attributes):
+    return helper.make_node(op_type, inputs.split(), outputs.split(), **attributes)
+
+
+CALL, OWN = node("F", "x", "y", domain="own"), (("", 21), ("own", 1))
+BRANCH = helper.make_graph(
+    [node("Relu", "x", "o"), node("Neg", "x", "o")],
+    "branch",
+    [],
+    [helper.make_tensor_value_info("o", TensorProto.FLOAT, None)],
+)
+TWICE = {
+    "nodes": (file_of([node("Relu", "x", "y"), node("Neg", "x", "y")]), "'y' is given twice"),
+    "outputs of a node": (
+        file_of([node("Split", "x", "y y", axis=0, num_outputs=2)]),
+        "'y' is given twice",
+    ),
+    "a node and an input": (
+        file_of([node("Relu", "x", "x"), node("Neg", "x", "y")]),
+        "'x' is given twice",
+    ),
+    "a node and a tensor": (
+        file_of([node("Relu", "x", "w"), node("Neg", "w", "y")], tensors={"w": np.ones(3, "f")}),
+        "'w' is given twice",
+    ),
+    "in a branch": (
+        file_of([node("If", "c", "y", then_branch=BRANCH, else_branch=BRANCH)],
+                tensors={"c": np.array(True)}),
+        "'o' is given twice",
+    ),
+    "in a function": (
+        file_of([CALL], opsets=OWN,
+                functions=[function_of(node("Relu", "a", "b"), node("Neg", "a", "b"))]),
+        "function 'F': the value 'b' is given twice",
+    ),
+    "inputs": (file_of([node("Relu", "x", "y")], inputs="xx"), "two inputs have the name 'x'"),
+    "opsets": (
+        file_of([node("Relu", "x", "y")], opsets=(("", 21), ("ai.onnx", 13))),
+        "the model has two opsets, 21 and 13 of 'ONNX'",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("model, message", TWICE.values(), ids=TWICE)
+def test_what_is_there_twice(model, message):
+    with pytest.raises(pd.DamagedModel, match=message):
+        pd.import_onnx(model)
+
+
+@pytest.mark.parametrize("version", [0, 6, 99])
+def test_the_opset_of_a_function_is_known(version):
+    body = function_of(node("Relu", "a", "b"), opsets=(("", version),))
+    with pytest.raises(pd.ModelError, match=f"the function 'F' has opset {version};"):
+        built(file_of([CALL], opsets=OWN, functions=[body]))
+
+
+def sizes(*values):
+    return {"s": np.array(values, np.int64), "axis": np.array([1])}
+
+
+def weights(gates):
+    w, r = (np.ones((1, gates, n), np.float32) for n in (3, 4))
+    return {"w": w, "r": r, "axis": np.array([1])}
+
+
+NEGATIVE = {
+    "Split": (node("Split", "x s", "y z", axis=1), sizes(-1, 4), r"not negative, \[-1, 4\]"),
+    "TopK": (node("TopK", "x s", "y i"), sizes(-1), r"not negative, \[-1\]"),
+    "Expand": (node("Expand", "x s", "y"), sizes(-2, 3), r"not negative, \[-2, 3\]"),
+    "Reshape": (node("Reshape", "x s", "y"), sizes(-2, -3), r"not negative, \[-2, -3\]"),
+    "Tile": (node("Tile", "x s", "y"), sizes(-1, 1), "negative"),
+    "ConstantOfShape": (node("ConstantOfShape", "s", "y"), sizes(-1, 3), "negative"),
+    "LSTM": (
+        node("LSTM", "t w r", "y", hidden_size=-4),
+        weights(16),
+        "hidden_size is -4, the recurrent weights are of 4 units",
+    ),
+    "GRU": (
+        node("GRU", "t w r", "y", hidden_size=5),
+        weights(12),
+        "hidden_size is 5, the recurrent weights are of 4 units",
+    ),
+}
+
+
+@pytest.mark.parametrize("operator, tensors, message", NEGATIVE.values(), ids=NEGATIVE)
+def test_sizes_that_are_none(operator, tensors, message):
+    with pytest.raises(pd.ModelError, match=rf"node 'y', {operator.op_type}: .*{message}"):
+        built(file_of([node("Unsqueeze", "x axis", "t"), operator], tensors=tensors))

@@ -357,6 +357,35 @@ def test_one_number_may_be_a_weight(rng):
     checked(model, {"x": normal(rng, 4, 1)}, ["w", "b"])
 
 
+def test_gates_that_are_cut_by_the_size_of_a_value(rng):
+    """A recurrence whose stored gates are put into ONNX's order, as PyTorch's exporter does."""
+    tensors = {
+        **{name: normal(rng, 9, 3) for name in "wr"},
+        **{name: normal(rng, 9) for name in ("b", "rb")},
+    }
+    nodes = [
+        ("Constant", "", "zero", {"value_ints": [0]}),
+        ("Constant", "", "two", {"value_ints": [2]}),
+        ("Constant", "", "all", {"value_ints": [99]}),
+        ("Transpose", "x", "steps", {"perm": [1, 0, 2]}),
+        ("Shape", "x", "sizes", {"start": 2}),
+    ]
+    for name in "wrb":  # exchange the first gate with the two others
+        nodes += [
+            ("Slice", f"{name} zero sizes zero", f"{name}1"),
+            ("Slice", f"{name} sizes all zero", f"{name}2"),
+            ("Concat", f"{name}2 {name}1", f"{name}3", {"axis": 0}),
+        ]
+    nodes += [
+        ("Concat", "b3 rb", "both", {"axis": 0}),
+        *(("Unsqueeze", f"{n} zero", f"{n}4") for n in ("w3", "r3", "both")),
+        ("GRU", "steps w34 r34 both4", "h last", {"hidden_size": 3}),
+        ("Squeeze", "last zero", "y"),
+    ]
+    model = model_of(nodes, tensors, {"x": ("float32", [2, 5, 3])}, "y")
+    checked(model, {"x": normal(rng, 2, 5, 3)}, ["w", "r", "b", "rb"])
+
+
 # ---- what PyTorch trains is what is trained here
 
 

@@ -338,6 +338,48 @@ def test_callbacks_end_a_training_and_see_its_numbers():
     assert costs == history.cost
 
 
+WATCHES = {
+    "StopEarly": lambda name: pd.training.StopEarly(name, patience=50),
+    "ReduceRate": lambda name: pd.training.ReduceRate(0.5, name, patience=50),
+    "Observe": lambda name: Seen(pd.schedules.ReduceOnPlateau(0.02), name),
+}
+
+
+class Seen(pd.training.Observe):
+    best = None
+
+    def see(self, name, value):
+        super().see(name, value)
+        self.best, self.watched = min(value, self.best or value), name
+
+
+@pytest.mark.parametrize("name", ["cost", "accuracy", "val_cost", "val_accuracy"])
+@pytest.mark.parametrize("make", WATCHES.values(), ids=WATCHES)
+def test_callbacks_watch_what_the_history_has(make, name):
+    x, y = samples()
+    watch = make(name)
+    history = Network(rate=0.3).fit(
+        *(x, y),
+        optimizer=pd.AdamOptimizer(0.02),
+        loss=pd.nn.SoftmaxCrossEntropy(),
+        validation_split=0.4,
+        metrics="accuracy",
+        epochs=4,
+        callbacks=[watch],
+    )
+    best = max if "accuracy" in name and not isinstance(watch, Seen) else min
+    assert watch.best == best(history[name])
+    assert watch.watched == name.replace("val_", "test/")
+
+
+@pytest.mark.parametrize("name", ["val_cost", "val_f1", "val_"])
+def test_a_number_of_tests_that_there_are_not(name):
+    x, y = samples()
+    options = {"optimizer": pd.SGDOptimizer(0.1), "loss": pd.nn.SoftmaxCrossEntropy()}
+    with pytest.raises(pd.GraphError, match=f"StopEarly: there is no '{name}' at the end"):
+        Network().fit(x, y, callbacks=[pd.training.StopEarly(name)], **options)
+
+
 @pytest.mark.parametrize("kind", [Network, Stepping])
 def test_a_callback_may_test_on_other_data(kind):
     x, y = samples()

@@ -223,6 +223,41 @@ def test_an_lstm_learns_where_its_sequences_end(rng):
     assert np.mean(losses[-10:]) < 0.1 * np.mean(losses[:10])
 
 
+@pytest.mark.parametrize("kind", ["int64", "uint8"])
+@pytest.mark.parametrize("length", [7, -1])
+@pytest.mark.parametrize("layer", [pd.nn.RNN, pd.nn.GRU, pd.nn.LSTM])
+def test_lengths_beyond_the_padding(layer, length, kind, rng):
+    if length < 0 and kind == "uint8":
+        return
+    values, wrong = rng.standard_normal((3, 6, F)).astype("f"), np.array([2, length, 6], kind)
+    words = rf": {length} in row 1 is outside 0 … 6"
+    x, sizes = pd.Variable([None, None, F]), pd.Variable([None], dtype=kind, name="lengths")
+    options = {"bidirectional": True}
+    y, _ = layer(H, **options)(x, lengths=sizes)
+    step = pd.SGDOptimizer(0.1).minimize(pd.reduce_mean(y))
+    for target in (y, step):
+        with pytest.raises(pd.OutOfRange, match=f"^lengths{words}"):
+            pd.eval(target, {x: values, sizes: wrong})
+    fed = {x: values[None], sizes: wrong[None]}
+    with pytest.raises(pd.OutOfRange, match=f"^step 0: lengths{words}"):
+        pd.run_steps([step], fed)
+    with pytest.raises(pd.OutOfRange, match=words):
+        layer(H, **options)(pd.constant(values), lengths=wrong)[0].eval()
+    with pd.guard(), pytest.raises(pd.OutOfRange, match=words):
+        layer(H, **options)(pd.to_variable(values), lengths=wrong)[0].numpy()
+
+
+@pytest.mark.parametrize("lengths", [[1, 2], [1, 2, 3, 4]])
+@pytest.mark.parametrize("layer", [pd.nn.RNN, pd.nn.GRU, pd.nn.LSTM])
+def test_a_length_for_each_sequence(layer, lengths):
+    words = f"3 sequences, but {len(lengths)} lengths"
+    values = np.ones((3, 6, F), "f")
+    with pytest.raises(pd.ShapeError, match=words):
+        layer(H)(values, lengths=np.array(lengths))
+    with pd.guard(), pytest.raises(pd.ShapeError, match=words):
+        layer(H)(pd.to_variable(values), lengths=pd.to_variable(np.array(lengths)))
+
+
 def test_errors_of_recurrent_layers():
     x = pd.Variable([None, None, F])
     with pytest.raises(

@@ -6,7 +6,7 @@ import numpy as np
 
 from pd_core import ops
 
-from .case import case, distinct, fixed, normal
+from .case import between, case, distinct, fixed, normal
 
 
 def _gelu(x, approximate=False):
@@ -109,7 +109,7 @@ CASES = [
         "ReluGrad",
         ops.relu_grad,
         lambda y, dy: np.where(y > 0, dy, 0),
-        [distinct(3, 4), normal(3, 4)],
+        [between(0.1, 1, 3, 4), normal(3, 4)],
         batch=(0, 1),
     ),
 ]

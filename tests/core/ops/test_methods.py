@@ -1,10 +1,20 @@
 """Operators and methods of Variables, beside the ops of the same meaning and NumPy."""
 
+import inspect
+import typing
+
 import numpy as np
 import pytest
 
 import pd_core as pd
+from pd_core.graph.method import Method, provided
 
+OPS = {
+    name: method
+    for kind in pd.Variable.__mro__
+    for name, method in vars(kind).items()
+    if isinstance(method, Method)
+}
 F = np.array([[0.5, -2.5, 3.0], [1.5, 0.25, -1.0]], "float32")
 G = np.array([7, -8, 9], "int64")
 B = np.array([True, False, True])
@@ -83,11 +93,22 @@ def test_methods_of_values_at_hand():
 def test_methods_have_a_docstring():
     assert pd.Variable.sum.__doc__ == "Call `pd.reduce_sum` with it as the first argument."
     f = pd.Variable([2, 3])
-    for name in dir(pd.Variable):
-        method = vars(pd.Variable).get(name)
-        if type(method).__name__ == "Method":
-            assert hasattr(pd, method.op), name
-            assert callable(getattr(f, name)), name
+    for name, method in OPS.items():
+        assert hasattr(pd, method.op), name
+        assert callable(getattr(f, name)), name
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_type_checkers_see_the_signature_of_the_op(name):
+    """That of the protocol behind a method, which is written out, and of the function."""
+    (protocol,) = typing.get_args(OPS[name].__orig_class__)
+    told, function = (inspect.signature(f) for f in (protocol.__call__, provided[OPS[name].op]))
+    parameters = [
+        [(p.name, p.kind, p.default) for p in s.parameters.values()] for s in (told, function)
+    ]
+    assert parameters[0][1:] == parameters[1][1:]
+    kinds = {"Variable": pd.Variable, "tuple[Variable, Variable]": tuple[pd.Variable, pd.Variable]}
+    assert kinds[told.return_annotation] == function.return_annotation
 
 
 TYPES = [

@@ -111,3 +111,61 @@ def test_lengths_that_nobody_fed_are_not_asked_for():
     x, _, _ = sequences("x")
     z, (b,), _ = sequences("z")
     assert len(pd.eval(pd.add(x, z), {x: rows(3), z: rows(3), b: [3]})) == 3
+
+
+VERBS = {
+    "sum": lambda s, v: s.sum(v),
+    "mean": lambda s, v: s.mean(v),
+    "max": lambda s, v: s.max(v),
+    "first": lambda s, v: s.first(v),
+    "last": lambda s, v: s.last(v),
+    "pad": lambda s, v: s.pad(v),
+    "softmax": lambda s, v: s.softmax(v),
+    "scan": lambda s, v: s.scan(lambda state, x: (state + x, x), s.zeros(2), v)[0],
+}
+AT_HAND = "the lengths add up to {}, the values are 3 rows"
+# How values and lengths come: {name: (a function of arrays that computes a verb, words)}
+WAYS = {}
+
+
+def way(words):
+    return lambda function: WAYS.update({function.__name__: (function, words)})
+
+
+@way("'lengths' adds up to {}, x: .* has 3 rows")
+def feeds(verb, values, lengths):
+    """The size of the values has no name in common with the lengths."""
+    x = pd.Variable([None, 2], name="x")
+    counts = pd.Variable([None], dtype="int64", name="lengths")
+    return pd.eval(verb(pd.Segments(counts), x * 1.0), {x: values, counts: lengths})
+
+
+@way(AT_HAND)
+def constants(verb, values, lengths):
+    return verb(pd.Segments(np.array(lengths)), pd.constant(values)).eval()
+
+
+@way(AT_HAND)
+def dynamic(verb, values, lengths):
+    with pd.guard():
+        return verb(pd.Segments(np.array(lengths)), pd.to_variable(values) * 1.0).numpy()
+
+
+@way(AT_HAND)
+def dynamic_variables(verb, values, lengths):
+    with pd.guard():
+        segments = pd.Segments(pd.to_variable(np.array(lengths)))
+        return verb(segments, pd.to_variable(values)).numpy()
+
+
+@pytest.mark.parametrize("verb", VERBS.values(), ids=VERBS)
+@pytest.mark.parametrize("compute, words", WAYS.values(), ids=WAYS)
+def test_lengths_add_up_however_they_come(compute, words, verb):
+    values = np.arange(6, dtype=np.float32).reshape(3, 2)
+    assert np.isfinite(compute(verb, values, [1, 0, 2])).all()
+    for wrong in ([1, 1], [1, 3], [], [2, 2**40]):
+        wrong = np.array(wrong, np.int64)
+        with pytest.raises(pd.ShapeError, match=words.format(wrong.sum())):
+            compute(verb, values, wrong)
+    with pytest.raises(pd.ShapeError, match="negative"):
+        compute(verb, values, [-1, 4])

@@ -2,7 +2,6 @@
 
 import gc
 import threading
-import time
 import warnings
 import weakref
 from types import SimpleNamespace
@@ -398,18 +397,19 @@ def test_a_replay_keeps_other_threads_from_drawing():
         second = pd.eval(u)
         expected = [pd.eval(u).tolist() for _ in range(6)]
     session = pd.Session(seed=3)
-    inside, found = threading.Event(), []
+    inside, trying, found = threading.Event(), threading.Event(), []
 
     def work(k):
         if k:
             inside.wait(10)
+            trying.set()
             found.extend(session.eval(u).tolist() for _ in range(6))
             return
         assert session.eval(u).tolist() == first.tolist()
         assert session.eval(u).tolist() == second.tolist()
         with session.replay(begun):
             inside.set()
-            time.sleep(0.05)
+            trying.wait(10)
             assert session.eval(u).tolist() == second.tolist()
 
     in_threads(work, range(2))

@@ -7,7 +7,6 @@ import stat
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 
@@ -144,7 +143,7 @@ def test_files_have_the_mode_of_the_umask(home, url, umask):
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """Sends CONTENT in twenty pieces, with pauses."""
+    """Sends CONTENT in two pieces, the second when `go` is set."""
 
     def log_message(self, *args):
         pass
@@ -154,16 +153,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("Content-Length", str(len(CONTENT)))
         self.end_headers()
-        for start in range(0, len(CONTENT), len(CONTENT) // 20):
-            self.wfile.write(CONTENT[start : start + len(CONTENT) // 20])
-            time.sleep(0.05)
+        self.wfile.write(CONTENT[:1000])
+        self.server.go.wait(60)
+        self.wfile.write(CONTENT[1000:])
 
 
 DOWNLOAD = """
-import sys
+import logging, sys
 from pd_v2.dataset import common
-print("ready", flush=True)
-sys.stdin.readline()
+logging.basicConfig(level=logging.INFO)
 print(common.download(sys.argv[1], "digits", sys.argv[2] or None))
 """
 
@@ -172,37 +170,38 @@ print(common.download(sys.argv[1], "digits", sys.argv[2] or None))
 def test_of_two_processes_one_downloads_and_the_other_waits(home, server, md5):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     environment["PD_DATASET_HOME"] = str(home)
+    server.go = threading.Event()
+    read, write = os.pipe()
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", DOWNLOAD, server.url, md5],
-            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=write,
             env=environment,
             text=True,
         )
         for _ in range(2)
     ]
-    for process in processes:
-        assert process.stdout.readline() == "ready\n"
-    for process in processes:
-        process.stdin.write("\n")
-        process.stdin.flush()
-    path = home / "digits" / "data.bin"
-    assert [process.communicate()[0] for process in processes] == [f"{path}\n"] * 2
+    os.close(write)
+    with open(read) as log:
+        assert any("is being downloaded by another process" in line for line in log)
+        server.go.set()
+        path = home / "digits" / "data.bin"
+        assert [process.communicate()[0] for process in processes] == [f"{path}\n"] * 2
     assert path.read_bytes() == CONTENT and server.asked == ["/data.bin"]
     assert [p.name for p in path.parent.iterdir()] == ["data.bin"]
 
 
 def test_the_lock_of_a_killed_process_holds_nobody_up(home, url):
     program = (
-        "import sys, time; from pd_v2.dataset.lock import locked\n"
-        "with locked(sys.argv[1]): print('ready', flush=True); time.sleep(600)"
+        "import sys; from pd_v2.dataset.lock import locked\n"
+        "with locked(sys.argv[1]): print('ready', flush=True); sys.stdin.read()"
     )
     (home / "digits").mkdir()
     path = str(home / "digits" / "source.bin")
     process = subprocess.Popen(
         [sys.executable, "-c", program, path],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )

@@ -223,16 +223,17 @@ def test_the_bar_counts_what_is_there_already(tmp_path, serve, capsys):
 
 
 def test_a_process_killed_at_any_moment_leaves_no_half_file(tmp_path):
-    """A server that is slow, a client that is killed, again and again."""
+    """A server that waits, a client that is killed, again and again."""
     program = textwrap.dedent(
         """
-        import http.client, io, sys, time, urllib.request
+        import http.client, io, sys, urllib.request
         from pd_v2.dataset.transfer import transfer
 
         class Slow(io.BytesIO):
             status, headers = 200, {"Content-Length": "400000"}
             def read(self, size):
-                time.sleep(0.002)
+                print("read", flush=True)
+                sys.stdin.readline()
                 return super().read(20000)
 
         def urlopen(request, timeout):
@@ -243,22 +244,23 @@ def test_a_process_killed_at_any_moment_leaves_no_half_file(tmp_path):
             return answer
 
         urllib.request.urlopen = urlopen
-        print("ready", flush=True)
         transfer("http://host/data", sys.argv[1], sys.argv[2])
         """
     )
     content = b"x" * 400000
     md5 = hashlib.md5(content).hexdigest()
     path = tmp_path / "data"
-    for delay in (0.0, 0.01, 0.02, 0.04):
+    for reads in (1, 3, 7, 16):
         process = subprocess.Popen(
             [sys.executable, "-c", program, str(path), md5],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         )
         with process:
-            process.stdout.readline()
-            time.sleep(delay)
+            process.stdin.write(b"\n" * (reads - 1))
+            process.stdin.flush()
+            assert process.stdout.read(5 * reads) == b"read\n" * reads
             process.kill()
         assert not path.exists() or path.read_bytes() == content

@@ -93,6 +93,19 @@ def one_path():
     return generation(results=1)
 
 
+def generation_with_rows():
+    """Words, the states that gave them, and rows and a sequence that each step sees whole."""
+    beside, whole = L.fc(row(), 4, name="beside"), rows("whole")
+
+    def step(static, seen, word):
+        h = L.fc([word, static, L.memory(name="h", size=4, boot_layer=beside)], 4, name="h")
+        others = L.addto(static, name="same"), L.addto([seen, L.expand(h, seen)], name="attended")
+        return L.fc(h, 9, A.Softmax()), h, *others
+
+    inputs = [L.StaticInput(beside), L.StaticInput(whole), L.GeneratedInput(9, "words", 3)]
+    return L.beam_search(step, inputs, bos_id=2, eos_id=1, beam_size=3, max_length=6)
+
+
 def units():
     lstm = N.lstmemory_group(L.fc(rows(), 12), reverse=True, lstm_bias_attr=Param())
     gru = N.gru_group(L.fc(lstm, 9), memory_boot=None, naive=True, gru_bias_attr=Param())
@@ -151,8 +164,23 @@ def nested():
     return L.recurrent_group(outer, x, name="outer")
 
 
-VALUES = [labelling, translation, generation, one_path, units, boots, pad_of_rows, nested]
-FIELDS = {labelling: ["id", "value"], generation: ["id", "prob"], one_path: ["id"]}
+VALUES = [
+    labelling,
+    translation,
+    generation,
+    one_path,
+    generation_with_rows,
+    units,
+    boots,
+    pad_of_rows,
+    nested,
+]
+FIELDS = {
+    labelling: ["id", "value"],
+    generation: ["id", "prob"],
+    generation_with_rows: ["id", "value"],
+    one_path: ["id"],
+}
 
 
 @pytest.mark.parametrize("make", VALUES, ids=lambda f: f.__name__)

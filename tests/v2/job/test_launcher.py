@@ -137,7 +137,7 @@ def test_one_rank_ends_all(options, part, message, tmp_path):
 
 
 TERMINATED = """
-import os, signal, time
+import os, signal
 import paddle.v2 as paddle
 x = paddle.layer.data(name='x', type=paddle.data_type.dense_vector(1))
 cost = paddle.layer.sum_cost(paddle.layer.fc(x, 1))
@@ -145,7 +145,6 @@ trainer = paddle.trainer.SGD(cost, paddle.parameters.create(cost), paddle.optimi
 
 def handler(event):
     if isinstance(event, paddle.event.EndIteration):
-        time.sleep(0.005)
         if event.batch_id == 2 and os.environ['PADDLE_INIT_TRAINER_ID'] == '0':
             os.kill(os.getppid(), signal.SIGTERM)  # mpiexec
 

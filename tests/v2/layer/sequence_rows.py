@@ -299,6 +299,12 @@ EXPAND = [
         2,
     ),
     SequenceRow(
+        "expand sequences of a step",
+        {"z": Data(3, lengths=lambda batch: [[1] for _ in batch]), "x": X},
+        lambda z, x: L.expand(input=z, expand_as=x, name="y"),
+        lambda v: [[p[0]] * len(x) for p, x in zip(v["z"], v["x"], strict=True)],
+    ),
+    SequenceRow(
         "expand from sequence",
         {"z": Data(3, lengths=lambda batch: [[1] * len(subs) for subs in batch]), "x": NESTED},
         lambda z, x: L.expand(
@@ -350,6 +356,18 @@ STEPS = [
         {"x": X, "z": Data(3, lengths=turned)},
         lambda x, z: L.seq_concat(a=x, b=z, name="y"),
         lambda v: [np.concatenate(pair) for pair in zip(v["x"], v["z"], strict=True)],
+    ),
+    SequenceRow(
+        "seq_concat of nested",
+        {"x": NESTED, "z": Data(3, lengths=turned)},
+        lambda x, z: L.seq_concat(a=x, b=z, name="y"),
+        lambda v: [np.concatenate([undivided(s), p]) for s, p in zip(v["x"], v["z"], strict=True)],
+    ),
+    SequenceRow(
+        "seq_reshape of nested",
+        {"x": Data(3, 2, lengths=lambda batch: [[*subs, sum(subs)] for subs in batch])},
+        lambda x: L.seq_reshape(input=x, reshape_size=2, name="y"),
+        lambda v: [undivided(s).reshape(-1, 2) for s in v["x"]],
     ),
     SequenceRow(
         "seq_reshape to shorter rows",

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .sequence_rows import NESTED, SCORE, A, Data, L, SequenceRow, X
+from .sequence_rows import NESTED, SCORE, A, Data, L, SequenceRow, X, undivided
 
 
 def one_each(batch):
@@ -99,6 +99,15 @@ def block_row(name, size, block, stride, pad):
 
 
 SLICES = [
+    SequenceRow(
+        "sub_seq of nested",
+        {"x": NESTED, "offsets": ID, "sizes": ID},
+        lambda x, offsets, sizes: L.sub_seq(input=x, offsets=offsets, sizes=sizes, name="y"),
+        lambda v: [
+            undivided(s)[o[0] : o[0] + n[0]]
+            for s, o, n in zip(v["x"], v["offsets"], v["sizes"], strict=True)
+        ],
+    ),
     SequenceRow(
         "sub_seq",
         {"x": X, "offsets": ID, "sizes": ID},

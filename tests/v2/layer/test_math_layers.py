@@ -300,6 +300,8 @@ def test_sampling_id_draws_by_the_probabilities():
     assert (pd.eval(drawn, {x: rows}) != ids).any()
     sure = pd.eval(drawn, {x: np.eye(3, dtype=np.float32)})
     assert sure.tolist() == [0, 1, 2]
+    rest = pd.eval(drawn, {x: np.array([[0, 0, 0], [2, 1, 0], [0, 3, 0]], np.float32)})
+    assert rest.tolist() == [2, 0, 1]  # what is left of 1 belongs to the last column
     assert pd.eval(drawn, {x: rows[:0]}).shape == (0,)
     assert drawn.size == 3
 

@@ -24,8 +24,6 @@ MISTAKES = [
     (lambda n, **_: L.pooling(input=n, stride=2, agg_level="seq"),
      "a stride is for TO_NO_SEQUENCE only"),
     (lambda z, **_: L.expand(input=z, expand_as=z), "expand layer .* 'z' has no sequences"),
-    (lambda x, **_: L.expand(input=x, expand_as=x),
-     "'x' is a sequence, not a row for each sample"),
     (lambda x, z, **_: L.expand(input=z, expand_as=x, expand_level="seq"),
      "'x' has sequences of rows, none in"),
     (lambda n, z, **_: L.expand(input=z, expand_as=n, expand_level="seq"),
@@ -34,7 +32,6 @@ MISTAKES = [
      "expand_level is one of ExpandLevel"),
     (lambda x, one, **_: L.seq_concat(a=x, b=one), "'x' is 3 wide, 'one' 1"),
     (lambda x, z, **_: L.seq_concat(a=x, b=z), "'z' has no sequences"),
-    (lambda x, n, **_: L.seq_concat(a=x, b=n), "'n' has sequences in sequences, not of rows"),
     (lambda x, w, **_: L.seq_concat(a=x, b=w), "'w' holds ids"),
     (lambda z, **_: L.seq_reshape(input=z, reshape_size=2),
      "'z' is 3 wide, which is not rows of 2"),
@@ -101,6 +98,14 @@ def test_rows_that_do_not_divide_when_it_runs(net):
     fed = dict(zip(x.inputs, [np.zeros((4, 3)), [1, 3]], strict=True))
     with pytest.raises(pd.BackendError, match="Reshape"):
         pd.eval(y, fed)
+
+
+def test_steps_that_are_not_a_row_for_each_sample_when_it_runs(net):
+    x, one = net["x"], net["one"]
+    y = L.expand(input=x, expand_as=one)
+    lengths = {x.inputs[1]: [1, 2], one: np.zeros((3, 1)), one.inputs[1]: [2, 1]}
+    with pytest.raises(pd.BackendError, match=r"the elements of \[3, 3\] do not fit \[2, 3\]"):
+        pd.eval(y, {x: np.zeros((3, 3)), **lengths})
 
 
 def test_sequences_that_differ_when_it_runs(net):

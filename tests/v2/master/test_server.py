@@ -1,11 +1,14 @@
 """Masters as servers: clients that wait, masters that are away, killed, or asked nonsense."""
 
 import http.client
+import inspect
+import json
 import os
 import re
 import signal
 import socket
 import sqlite3
+import struct
 import subprocess
 import sys
 import threading
@@ -17,6 +20,7 @@ from pd_v2 import master
 from pd_v2.__main__ import main
 from pd_v2.master.connection import connect
 from pd_v2.master.journal import read_journal
+from pd_v2.master.ledger import OPERATIONS
 from pd_v2.recordio.chunks import write_records
 
 from .test_master import within
@@ -210,14 +214,75 @@ def request(served, path, body, kind="application/json", method="POST"):
         (("/settings", "{"), 400, "Expecting property name"),
         (("/settings", "[]"), 400, "the arguments are no JSON object"),
         (("/lease", "{}"), 400, "missing 4 required positional arguments"),
-        (("/renew", '{"leases": [[1]]}'), 500, "Error binding parameter"),
+        (("/renew", '{"leases": [[1]]}'), 400, "Error binding parameter"),
         (("/settings", "{}", "application/json", "GET"), 501, "Unsupported method"),
     ],
 )
 def test_requests_of_strangers(served, capfd, request_, status, message):
-
     code, text = request(served, *request_)
     assert code == status and re.search(message, text)
+    assert capfd.readouterr().err.count("\n") == ("binding" in message)
+
+
+ODD = [
+    None,
+    -1,
+    2**63,
+    2**70,
+    1.5,
+    float("nan"),
+    "",
+    "\ud800",
+    "a\0b\nc",
+    [[["x"]]],
+    {"a": 1},
+    True,
+]
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_arguments_of_strangers(served, capfd, name):
+    names = [key for key in inspect.signature(OPERATIONS[name]).parameters if key != "self"]
+    for value in ODD:
+        code, _ = request(served, f"/{name}", json.dumps(dict.fromkeys(names, value)))
+        assert code in (200, 400), value
+        assert capfd.readouterr().err.count("\n") <= 1
+    for body in (b"", b"{", b"[" * 10**5, b'{"a":' * 10**4, b"\xff\xfe", b"NaN", b'{"self": 1}'):
+        code, _ = request(served, f"/{name}", body)
+        assert code == 400, body
+        assert capfd.readouterr().err.count("\n") <= 1
+
+
+@pytest.mark.parametrize("resets", [False, True])
+def test_what_is_no_request(served, capfd, resets):
+    for sent in (
+        b"\x00\x01\xff\n\n",
+        b"POST /x HTTP/9.9\r\n\r\n",
+        b"POST /x HTTP/1.1\r\n" + b"A: b\r\n" * 500 + b"\r\n",
+        b"POST /" + b"a" * 70000 + b" HTTP/1.1\r\n\r\n",
+        b"POST /settings HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{",
+    ):
+        with socket.create_connection(served.server.server_address) as link:
+            link.sendall(sent)
+            if resets:
+                link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            else:
+                link.shutdown(socket.SHUT_WR)
+                assert b"Traceback" not in link.recv(1000)
+    assert request(served, "/settings", "{}")[0] == 200
+    assert capfd.readouterr().err == ""
+
+
+def test_a_mistake_of_the_master_is_one_line(served, capfd, monkeypatch):
+    def fails(ledger):
+        raise KeyError("first\nsecond\x1b[2J")
+
+    monkeypatch.setitem(OPERATIONS, "settings", fails)
+    code, text = request(served, "/settings", "{}")
+    assert code == 500 and "KeyError" in text
+    said = capfd.readouterr().err
+    assert said.count("\n") == 1 and "\x1b" not in said
+    assert re.search(r"master: /settings: KeyError: .* \(test_server.py:\d+\)$", said)
 
 
 def test_the_command_prints_a_journal(files, served, capsys):

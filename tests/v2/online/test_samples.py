@@ -13,6 +13,7 @@ from pd_v2.online.samples import SampleCheck
 
 TYPES = {
     "dense": T.dense_vector(4),
+    "one": T.dense_vector(1),
     "id": T.integer_value(10),
     "ids": T.integer_value_sequence(10),
     "nested": T.integer_value_sub_sequence(10),
@@ -29,8 +30,9 @@ def checks(name):
 
 
 ACCEPTED = [
-    ("dense", [[1, 2.5, -3e9, True]]),
-    ("dense", [7]),  # for all columns
+    ("dense", [[1, 2.5, -3e9, 0]]),
+    ("one", [7]),
+    ("one", [[7]]),
     ("id", [9]),
     ("ids", [[]]),
     ("ids", [[0, 9, 3]]),
@@ -49,13 +51,30 @@ def test_samples_that_fit(name, sample):
 
 
 REFUSED = [
+    ("dense", [7], "data layer 'dense': expected 4 numbers, got 1"),
+    ("dense", [[7]], "data layer 'dense': expected 4 numbers, got 1"),
+    ("dense", [[]], "data layer 'dense'.*expected 4 numbers, got 0"),
+    ("one", [[1, 2]], "data layer 'one'.*expected 1 numbers, got 2"),
+    ("steps", [[1, 2, 3]], "data layer 'steps': expected 2 numbers, got 1"),
+    ("steps", [[[1, 2], [3]]], "data layer 'steps'.*expected 2 numbers, got 1"),
+    ("dense", [[1, 2, 3, False]], "data layer 'dense': true and false are no numbers"),
+    ("one", [True], "data layer 'one': true and false are no numbers"),
+    ("id", [True], "data layer 'id': true and false are no numbers"),
+    ("ids", [[1, False]], "data layer 'ids': true and false are no numbers"),
+    ("nested", [[[1], [True]]], "data layer 'nested': true and false are no numbers"),
+    ("steps", [[[1, True]]], "data layer 'steps': true and false are no numbers"),
+    ("binary", [[3, True]], "data layer 'binary': true and false are no numbers"),
+    ("sparse", [[[3, True]]], "data layer 'sparse': true and false are no numbers"),
+    ("sparse", [[[True, 1.0]]], "data layer 'sparse': true and false are no numbers"),
+    ("sparse_steps", [[[[3, True]], []]], "data layer 'sparse_steps': true and false"),
     ("dense", {"dense": [1, 2, 3, 4]}, "a sample is a list of its fields, not a dict"),
     ("dense", "text", "a sample is a list of its fields, not a str"),
     ("dense", None, "a sample is a list of its fields, not a NoneType"),
     ("dense", [], "a sample has 1 fields, this one has 0"),
     ("dense", [[1, 2, 3, 4], 0], "a sample has 1 fields, this one has 2"),
     ("dense", [[1, 2, 3]], "data layer 'dense'.*expected 4 numbers, got 3"),
-    ("dense", [["1", "2", "3", "4"]], "data layer 'dense'.*expected 4 numbers"),
+    ("dense", [["1", "2", "3", "4"]], "a layer is fed numbers, not the text '1'$"),
+    ("dense", [[1, 2, 3, "4" * 10**6]], "a layer is fed numbers, not the text '4{20}'$"),
     ("dense", [None], "data layer 'dense'.*expected 4 numbers"),
     ("dense", [[1, 2, 3, [4]]], "data layer 'dense'.*expected 4 numbers"),
     ("dense", [[[1, 2], [3, 4]]], "data layer 'dense': a vector is a flat list"),
@@ -65,9 +84,10 @@ REFUSED = [
     ("id", [10], "data layer 'id'.*an integer from 0 to 9, got 10"),
     ("id", [-1], "data layer 'id'.*an integer from 0 to 9, got -1"),
     ("id", [1.0], "data layer 'id'.*an integer from 0 to 9, got 1.0"),
-    ("id", ["3"], "data layer 'id'.*an integer from 0 to 9"),
+    ("id", ["3"], "a layer is fed numbers, not the text '3'"),
     ("ids", [3], "expected a sequence with a step per element, got 3"),
-    ("ids", ["12"], "an integer from 0 to 9"),
+    ("ids", ["12"], "a layer is fed numbers, not the text '12'"),
+    ("nested", [[[1], ["2"]]], "a layer is fed numbers, not the text '2'"),
     ("nested", [[1, 2]], "expected a sequence with a step per element, got 1"),
     ("steps", [[[1, 2], [3, 4, 5]]], "data layer 'steps'.*step 1: expected 2 numbers, got 3"),
     ("binary", [[10]], "entry 0: expected a column from 0 to 9, got 10"),
@@ -96,9 +116,15 @@ def test_deep_nesting_is_refused(rng):
             feeder([sample] * 3)
 
 
+FEEDINGS = [
+    *((None, 2), (["x", "b", "a"], 3), ({"a": 3, "b": 0}, 4)),
+    *(({"a": -3, "b": 0}, 3), ({"a": -1, "b": 1}, 2)),
+]
+
+
 def test_fields_are_those_of_feeding():
     types = [("a", TYPES["id"]), ("b", TYPES["id"])]
-    for feeding, fields in ((None, 2), (["x", "b", "a"], 3), ({"a": 3, "b": 0}, 4)):
+    for feeding, fields in FEEDINGS:
         check = SampleCheck(DataFeeder(types, feeding), feeding)
         check([1] * fields)
         for count in (fields - 1, fields + 1):

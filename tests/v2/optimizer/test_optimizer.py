@@ -203,6 +203,19 @@ def test_an_l1_penalty_needs_momentum_0():
         stepped(Momentum(momentum=0.9), decay_rate_l1=0.1)
 
 
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("l1, l2", [(-0.4, 0.0), (-0.4, 0.3), (-0.4, -0.3), (0.05, -0.3)])
+def test_rates_below_0_are_no_penalties(name, l1, l2):
+    """An L2 below 0 remains in the formula, if there is no L1; one above 0 follows the step."""
+    settings = {"decay_rate": l2, "decay_rate_l1": l1}
+    found = stepped(METHODS[name][0](learning_rate=0.1), MANY, **settings)
+    follows = l1 > 0 or l2 > 0
+    expected = by_hand(name, MANY, decay=0.0 if follows else l2)
+    if follows:
+        expected = by_hand(name, MANY, decay=max(l2, 0.0), l1=max(l1, 1e-300))
+    np.testing.assert_allclose(found, expected, rtol=5e-5, atol=1e-7)
+
+
 def momentum_by_hand(rate=0.1, k=0.0, decay=0.0, limit=np.inf, multiplier=1.0):
     gradients = np.clip(GRADIENTS, -limit, limit)
     return by_hand("momentum", gradients, rate, multiplier, k, decay)
@@ -228,6 +241,7 @@ def adam_by_hand(rate=0.1, beta1=0.9, beta2=0.999, epsilon=1e-8):
         ({"decay_rate": 0.0}, {"k": 0.9, "decay": 0.01, "limit": 0.6}),
         ({"gradient_clipping_threshold": 0.3}, {"k": 0.9, "decay": 0.01, "limit": 0.3}),
         ({"gradient_clipping_threshold": 0.0}, {"k": 0.9, "decay": 0.01, "limit": 0.6}),
+        ({"gradient_clipping_threshold": -1.0}, {"k": 0.9, "decay": 0.01, "limit": 0.6}),
     ],
     ids=lambda v: next(iter(v.items())).__repr__(),
 )

@@ -1,5 +1,6 @@
 """Readers made from readers, in the consumer's own thread."""
 
+import math
 import random
 
 import numpy as np
@@ -35,6 +36,16 @@ def test_shuffle_stays_within_its_window():
     ]
     assert shuffled[:10] != list(range(10))
     assert shuffled[20:] != list(range(20, 25))
+
+
+@pytest.mark.parametrize("size, window", [(3.0, 3), (2.5, 3), (0.5, 1), (1e9, 10), (math.inf, 10)])
+def test_shuffle_takes_any_number_for_its_window(size, window):
+    """A window is full as soon as it has no less samples."""
+    shuffled = []
+    for buf_size in (size, window):
+        random.seed(7)
+        shuffled.append(list(reader.shuffle(counting(10), buf_size)()))
+    assert shuffled[0] == shuffled[1]
 
 
 def test_shuffle_draws_from_the_random_module():
@@ -89,6 +100,7 @@ def test_firstn_takes_no_more_than_it_gives():
     assert list(reader.firstn(lambda: source, 3)()) == [0, 1, 2]
     assert next(source) == 3
     assert list(reader.firstn(counting(2), 5)()) == [0, 1]
+    assert list(reader.firstn(counting(5), 2.0)()) == [0, 1]
 
 
 @pytest.mark.parametrize(
@@ -99,6 +111,8 @@ def test_firstn_takes_no_more_than_it_gives():
         (lambda: reader.compose(counting(1), 3), TypeError, "compose: a reader .* got int$"),
         (lambda: reader.map_readers(3, counting(1)), TypeError, "map_readers: func .* got int"),
         (lambda: reader.firstn(counting(1), -1), ValueError, "firstn: n must not .* got -1"),
+        (lambda: reader.firstn(counting(1), None), TypeError, "firstn: n must .* got None"),
+        (lambda: reader.shuffle(counting(1), "4"), TypeError, "shuffle: buf_size must .* got '4'"),
         (lambda: reader.buffered(None, 1), TypeError, "buffered: a reader is .* got NoneType"),
     ],
 )

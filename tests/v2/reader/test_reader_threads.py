@@ -123,19 +123,19 @@ def second_is_ready_first():
 
 @pytest.mark.parametrize("order", [True, False])
 def test_xmap_reads_ahead_no_further_than_its_buffers(order):
-    read = []
+    asked, ahead = [], []
 
     def source():
         for i in range(100):
-            read.append(i)
+            ahead.append(i + 1 - len(asked))
             yield i
 
     mapped = reader.xmap_readers(str, source, 3, 2, order)()
-    next(mapped)
-    wait_until(lambda: len(read) == 9)  # 2 * 2 + 3 on their way, 1 delivered, 1 in hand
-    time.sleep(0.05)
-    assert len(read) == 9
-    assert len(list(mapped)) == 99
+    for i in range(100):
+        asked.append(i)
+        next(mapped)
+        wait_until(lambda: len(ahead) >= min(100, len(asked) + 8))
+    assert max(ahead) == 8  # 2 * 2 + 3 on their way, and 1 in hand
 
 
 def test_xmap_order_waits_for_the_slow_sample():

@@ -119,6 +119,16 @@ def test_a_star_import_gives_the_names_of_v1(module):
         assert name in dir(trainer_config_helpers)
 
 
+def test_functions_of_layers_are_in_a_module():
+    names = {}
+    exec("from pd_v2.trainer_config_helpers import *", names)
+    x = L.data(name="x", type=T.dense_vector(2))
+    y = names["layer_math"].square(x) + 1.0
+    assert pd.eval(y, {x: np.float32([[3, -2]])}).tolist() == [[10, 5]]
+    for name in part("layer_math").__all__:
+        assert getattr(part("layer_math"), name) is getattr(paddle.op, name)
+
+
 @pytest.mark.parametrize(
     ("module", "today", "ending", "renamed", "only_v2"),
     [

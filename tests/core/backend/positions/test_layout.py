@@ -151,3 +151,26 @@ def test_second_derivatives_are_those_of_plain_images():
         for x, y in zip(a, b, strict=True):
             scale = max(1e-3, np.abs(x).max())
             np.testing.assert_allclose(y / scale, x / scale, atol=1e-3)
+
+
+@pytest.mark.parametrize("options", [(2, 2), (3, 2, 1), (3, 1)], ids=str)
+@pytest.mark.parametrize("ties", ["first", "all"])
+def test_nan_in_a_window_is_its_maximum(options, ties):
+    rng = np.random.default_rng(0)
+    x = pd.Variable([None, 16, 20, 20])
+
+    def network(x):
+        y = conv(x, 16)
+        return pd.max_pool(y + 0.0 * pd.log(y + 2.5), *options, ties=ties)
+
+    assert "MaxPool" not in operators(network, exact=False)
+    y = network(x)
+    scale = rng.normal(size=y.shape[1:]).astype("float32")
+    slope = pd.gradients(pd.reduce_sum(y * scale), [x])[0]
+    feeds = {x: rng.normal(size=(N, 16, 20, 20)).astype("float32")}
+    found, wanted = (
+        pd.Session(exact_convolutions=e).eval([y, slope], feeds) for e in (False, True)
+    )
+    assert 0.05 < np.isnan(found[0]).mean() < 0.95
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)

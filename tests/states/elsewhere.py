@@ -1,0 +1,84 @@
+"""Classes whose state has tests of its own: it takes files, processes, or a whole training."""
+
+_OF_MODULES = {
+    "tests/core/distributed/test_table.py": {
+        "pd_core.distributed.table": "ShardedTable",
+    },
+    "tests/core/nn/test_containers.py": {
+        "pd_core.nn.containers": "LayerDict LayerList Sequential",
+    },
+    "tests/core/nn/test_fit_resume.py": {
+        "pd_core.nn.fit_steps": "ModuleStep SourceData StaticStep",
+        "pd_core.nn.history": "Recorder",
+        "pd_core.nn.kept_update": "KeptUpdate",
+    },
+    "tests/core/nn/test_held.py": {
+        "pd_core.nn.layer": "Layer",
+        "pd_core.nn.module": "Module",
+    },
+    "tests/core/nn/test_losses.py": {
+        "pd_core.nn.losses": "CrossEntropy NLL SoftmaxCrossEntropy",
+    },
+    "tests/core/optimizers/test_states.py": {
+        "pd_core.optimizers.base": "Optimizer",
+    },
+    "tests/core/training/metrics/test_base.py": {
+        "pd_core.training.metrics.base": "Metric",
+        "pd_core.training.metrics.classification": "ClassMetric",
+        "pd_core.training.metrics.mean": "MeanMetric",
+        "pd_core.training.metrics.ranking": "RankingMetric",
+        "pd_core.training.metrics.text": "BLEU",
+    },
+    "tests/core/training/test_positions.py": {
+        "pd_core.training.positions": "Reread",
+    },
+    "tests/core/training/test_checkpoint_damage.py": {
+        "pd_core.training.average": "Average",
+        "pd_core.training.control": "Monitor Observe ReduceRate StopEarly Watch",
+        "pd_core.training.data": "Data",
+        "pd_core.training.evaluate": "Evaluate TestEvery",
+        "pd_core.training.item": "RunnerItem",
+        "pd_core.training.items": "Counter Device",
+        "pd_core.training.log": "Log",
+        "pd_core.training.progress": "Progress",
+        "pd_core.training.saving": "Resume SaveEvery",
+        "pd_core.training.steps": "Forward ForwardBackward Step TrainStep Update",
+    },
+    "tests/core/tuning/test_low_rank.py": {
+        "pd_core.tuning.low_rank": "LoRA",
+    },
+    "tests/v2/runner/test_checkpoint.py": {
+        "pd_v2.evaluator.base": "Accumulator LastBatch NoTally Printing Sums",
+        "pd_v2.evaluator.detection": "Detections",
+        "pd_v2.evaluator.ranking": "Histogram Pairs",
+        "pd_v2.runner.checkpoint": "CallState Checkpoint",
+        "pd_v2.runner.items": "BackwardEvent Data Device Forward "
+        "ForwardBackward PassEvents TrainNetwork Update",
+        "pd_v2.runner.job_items": "EndWithFirst",
+        "pd_v2.runner.job_step": "JobStep",
+        "pd_v2.runner.step": "NetworkStep",
+    },
+    "tests/v2/reader/test_reader_positions.py": {
+        "pd_v2.reader.iterators": "ReaderIterator Sources Stream",
+        "pd_v2.reader.prefetch": "PrefetchIterator",
+    },
+    "tests/v2/optimizer/test_updater.py": {
+        "pd_v2.optimizer.average": "Window",
+        "pd_v2.optimizer.updater": "Updater",
+    },
+    "tests/v2/master/test_positions.py": {
+        "pd_v2.master.records": "Records",
+    },
+    "tests/v2/test_parameters.py": {
+        "pd_v2.parameters": "Parameters",
+    },
+    "tests/v2/test_namings.py": {
+        "pd_v2.config_base": "Layer MixedLayerType",
+        "pd_v2.layer.group": "Memory",
+        "pd_v2.layer.printing": "Print",
+    },
+}
+ELSEWHERE = {
+    path: [f"{module}.{name}" for module, names in modules.items() for name in names.split()]
+    for path, modules in _OF_MODULES.items()
+}
