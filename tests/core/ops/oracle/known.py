@@ -59,12 +59,14 @@ NO_MEASURE = {
         "binary_cross_entropy|kl_divergence|target_losses|class_losses", (EXTREMES,)
     ),
     "integers in place of probabilities": Match(
-        "binary_cross_entropy|kl_divergence|target_losses|class_losses", (), (*INTEGERS, "bool")
+        "binary_cross|sigmoid_cross|kl_div|target_losses|class_losses|metric_losses",
+        (),
+        (*INTEGERS, "bool"),
     ),
     "bits of bools": Match("(Xor|And|Or|Not)-bits", (), INTEGERS),
     "a reference with sizes of its own": Match(
         "Slice|full|zeros|ones|permutation|GatherND|ScatterND|index_|Tile-run|pad-modes"
-        "|Conv-pads=same|DFT|Reshape",
+        "|Conv-pads=same|DFT|Reshape|interpolate-scaled",
         SIZES,
         (),
         ("value", "late error", "gradient"),
