@@ -12,12 +12,12 @@ import sys
 from collections import Counter
 
 from tests.core.ops.oracle.runner import outcomes
-from tests.core.ops.oracle.trials import trials
+from tests.core.ops.oracle.trials import BESIDE, trials
 from tests.core.ops.oracle.verdict import verdict
 
 from .plan import BAD, Plan, Row
 
-QUICK = 600  # trials
+QUICK = 300  # trials
 _NAMES = {"value": "silent difference", "gradient": "silent difference", "type": "wrong error"}
 _NAMES |= {"raw error": "wrong error", "late error": "wrong error"}
 
@@ -29,7 +29,8 @@ def run(plan: Plan) -> list[Row]:
     rows: dict[str, Row] = {}
     for number, (outcome, text) in outcomes(chosen.tolist()).items():
         trial = every[number]
-        row = rows.setdefault(trial.kind, Row("oracle", trial.kind))
+        kind = "types of labels" if trial.kind.endswith(BESIDE) else trial.kind
+        row = rows.setdefault(kind, Row("oracle", kind))
         name = _NAMES.get(outcome, outcome)
         row.add(name, f"{trial}: {text}" if name in BAD else "")
     return [rows[kind] for kind in sorted(rows)]

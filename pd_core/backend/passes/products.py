@@ -10,7 +10,7 @@ import numpy as np
 from ... import ops
 from ...graph.node import Node, apply, refined
 from ...graph.rewrite import is_output_of
-from ...graph.variable import Inputs, constant
+from ...graph.variable import Inputs
 from .context import Context, Outputs
 
 
@@ -33,14 +33,32 @@ def _product(a, b):
     if a.rank == 1 or b.rank == 1:
         return _of_vectors(a, b)
     if 0 in (*a.dims, *b.dims):
-        return ops.reduce_sum(a, -1, keep_dim=True) * ops.reduce_sum(b, -2, keep_dim=True)
+        return _nothing(a, b)
     y = _aligned(a, b, inner) if a.dims[:-2] != b.dims[:-2] and b.rank > 2 else None
     if isinstance(inner, int) or a.rank == b.rank == 2:
         return y
-    if not is_output_of(a, "Transpose") and not is_output_of(b, "Transpose"):
+    if not _is_turned(a) and not _is_turned(b):
         return y
-    y = apply("MatMul", a, b) if y is None else y
-    return ops.where(ops.equal(ops.size_of(a, a.rank - 1), 0), constant(0, y.dtype), y)
+    # a branch: to choose between elements would take longer than many of these products
+    return ops.cond(
+        ops.size_of(a, a.rank - 1) > 0,
+        lambda: apply("MatMul", _again(a), _again(b)) if y is None else y,
+        lambda: _nothing(a, b),
+    )
+
+
+def _nothing(a, b):
+    """The product over no elements: zeros in its shape."""
+    return ops.reduce_sum(a, -1, keep_dim=True) * ops.reduce_sum(b, -2, keep_dim=True)
+
+
+def _again(x):
+    """A transposition once more, inside of a branch, where it is one kernel with the product."""
+    return apply("Transpose", x.node.inputs[0], **x.node.attributes) if _is_turned(x) else x
+
+
+def _is_turned(x):
+    return is_output_of(x, "Transpose")
 
 
 def _of_vectors(a, b):
@@ -60,17 +78,21 @@ def _aligned(a, b, inner):
         stacks = [ops.minimum(s, 1) for s in stacks]
     matrix = np.array([1, 1])
     x, y = (
-        ops.expand(v, ops.concat([s, matrix])) if other.rank > 2 and _repeats(v, other) else v
+        ops.expand(v, ops.concat([s, matrix])) if _repeats(v, other, inner) else v
         for v, other, s in ((a, b, stacks[1]), (b, a, stacks[0]))
     )
     return None if (x, y) == (a, b) else apply("MatMul", x, y)
 
 
-def _repeats(x, other):
-    """Whether a stack beside another may have an axis of one where that has none, or several."""
+def _repeats(x, other, inner):
+    """Whether x is repeated along an axis of another stack, and that may go wrong.
+
+    Over no elements it does; else only where the other stack has none.
+    """
     return any(
-        k > x.rank - 2 or (x.dims[-2 - k] == 1 and other.dims[-2 - k] != 1)
-        for k in range(1, other.rank - 1)
+        (k > x.rank or x.dims[-k] == 1) and other.dims[-k] != 1
+        for k in range(3, other.rank + 1)
+        if not (isinstance(inner, int) and isinstance(other.dims[-k], int))
     )
 
 

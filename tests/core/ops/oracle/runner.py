@@ -7,7 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from .trials import trials
 from .verdict import verdict
 
-SECONDS = 20  # for a trial, after which it hangs
+SECONDS = 60  # for a trial, after which it hangs
+_START = 300  # for a process to import what it needs, on a busy machine
+_READY = "ready"
 _SPAWN = multiprocessing.get_context("spawn")
 
 
@@ -41,6 +43,8 @@ class _Worker:
         self.process = _SPAWN.Process(target=_serve, args=(other, judge), daemon=True)
         self.process.start()
         other.close()
+        if not self.pipe.poll(_START) or self.pipe.recv() != _READY:
+            raise RuntimeError("a process for trials does not start")
 
     def ask(self, number):
         """(outcome, text) of a trial."""
@@ -63,6 +67,7 @@ class _Worker:
 def _serve(pipe, judge):
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the runtime's own messages
     every = trials()
+    pipe.send(_READY)
     while True:
         try:
             number = pipe.recv()
