@@ -148,6 +148,25 @@ class Merging:
         return None
 
 
+def _always_fits(view):
+    """Whether a view has as many elements as its input, whatever the sizes are at run time.
+
+    Any other one is computed: it refuses sizes that a view of it might take, at its own line.
+    """
+    before, after = view.inputs[0].dims, view.outputs[0].dims
+    if view.op_type in ("Unsqueeze", "Flatten") or _elements(before) == _elements(after):
+        return True
+    shape = view.inputs[1].value if view.op_type == "Reshape" else None
+    if shape is None or not (shape < 0).any() or (shape == 0).any():
+        return False
+    return _elements(before)[0] % prod(shape[shape > 0].tolist()) == 0
+
+
+def _elements(dims):
+    """The product of sizes: that of the numbers, and the names."""
+    return prod([d for d in dims if isinstance(d, int)]), sorted(d for d in dims if type(d) is str)
+
+
 def _is_small(x):
     return x is not None and x.value is not None and x.value.nbytes <= _SMALL
 

@@ -204,7 +204,15 @@ def _check_reshape(node):
     x, target = node.inputs
     if target.value is not None and (target.value < -1).any():
         raise ShapeError(f"a size is not negative, {target.value.tolist()}")
-    if target.value is None or not x.is_static:
+    if target.value is None:
+        return
+    if not x.is_static:
+        part, count = (
+            int(np.prod([d for d in x.dims if isinstance(d, int)])),
+            int(target.value.prod()),
+        )
+        if (target.value > 0).all() and (count % part if part else count):
+            raise ShapeError(f"no multiple of {part} elements fills {target.value.tolist()}")
         return
     # a 0 copies the size of the input, unless `allowzero`
     copied = range(0 if node.attributes.get("allowzero") else x.rank)

@@ -17,6 +17,7 @@ from pd_v2.python2.shims import (
     files,
     formatting,
     printing,
+    raising,
     sequences,
     text,
 )
@@ -53,6 +54,7 @@ _NAMES = {
     "_py2_divide": arithmetic.divide,
     "_py2_divide_in_place": arithmetic.divide_in_place,
     "_py2_fill": formatting.format_percent,
+    "_py2_raised": raising.raised,
     "_py2_text": text.as_text,
     "StandardError": Exception,
     "apply": _apply,

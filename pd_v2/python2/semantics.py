@@ -15,7 +15,10 @@ _COMPARISONS = {ast.Lt: "less", ast.LtE: "at_most", ast.Gt: "more", ast.GtE: "at
 _CONVERSIONS = {"float", "int", "long", "str"}
 
 # Special methods that Python 3 does not call, or treats otherwise.
-_OLD_METHODS = {"__cmp__", "__div__", "__eq__", "__idiv__", "__nonzero__", "__rdiv__", "next"}
+_OLD_METHODS = {
+    *("__cmp__", "__delslice__", "__div__", "__eq__", "__getslice__", "__idiv__", "__nonzero__"),
+    *("__rdiv__", "__setslice__", "next"),
+}
 
 # In Python 3 a keyword of the class statement.
 _METACLASS = "__metaclass__"
@@ -42,7 +45,7 @@ class _Transformer(ast.NodeTransformer):
 
     def visit_BinOp(self, node):
         self.generic_visit(node)
-        if isinstance(node.op, ast.Mod) and _is_text(node.left):
+        if isinstance(node.op, ast.Mod) and _may_be_template(node):
             return _call(node, "fill", node.left, node.right)
         if self.true_division or not isinstance(node.op, ast.Div):
             return node
@@ -201,6 +204,12 @@ def _assigns(statement, name):
 
 def _is_text(node):
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def _may_be_template(node):
+    """Return whether `a % b` may format b otherwise than Python 3 does."""
+    plain = isinstance(node.right, ast.Constant) and type(node.right.value) is int
+    return _is_text(node.left) or not (plain or isinstance(node.left, ast.Constant))
 
 
 def _is_float(node):

@@ -11,8 +11,10 @@ from fissix.pgen2.parse import ParseError
 from fissix.pgen2.tokenize import TokenError
 from fissix.refactor import RefactoringTool
 
-_OWN_FIXERS = ("except_target", "byte_strings", "tuple_parameters")
-_FISSIX_FIXERS = ("exec", "ne", "numliterals", "paren", "print", "raise", "repr", "throw")
+_OWN_FIXERS = (
+    *("except_target", "byte_strings", "new_keywords", "raise_parts", "tuple_parameters"),
+)
+_FISSIX_FIXERS = ("exec", "ne", "numliterals", "paren", "print", "repr")
 
 
 @functools.cache

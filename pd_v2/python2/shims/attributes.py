@@ -110,6 +110,18 @@ def _message(error):
     return str(error.args[0]) if len(error.args) == 1 else ""
 
 
+def _slice(name):
+    """Return the lookup of `__getslice__` and the like: of a class, a function of the object."""
+
+    def function(obj):
+        method = getattr(obj, name)
+        if isinstance(obj, type):
+            return lambda self, i, j, *value: method(self, slice(max(i, 0), max(j, 0)), *value)
+        return lambda i, j, *value: method(slice(max(i, 0), max(j, 0)), *value)
+
+    return _computed(function, lambda obj: hasattr(obj, name))
+
+
 def _next(obj):
     return lambda: next(obj)
 
@@ -125,6 +137,9 @@ ATTRIBUTES = {
     "iterkeys": _computed(_iterated("keys"), _is_mapping),
     "itervalues": _computed(_iterated("values"), _is_mapping),
     "iteritems": _computed(_iterated("items"), _is_mapping),
+    "__delslice__": _slice("__delitem__"),
+    "__getslice__": _slice("__getitem__"),
+    "__setslice__": _slice("__setitem__"),
     "viewkeys": _renamed("keys"),
     "viewvalues": _renamed("values"),
     "viewitems": _renamed("items"),

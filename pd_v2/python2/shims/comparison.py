@@ -4,6 +4,8 @@ import builtins
 import functools
 import operator
 
+from pd_v2.python2.shims.text import as_text
+
 _OPERATORS = {
     "less": operator.lt,
     "at_most": operator.le,
@@ -47,6 +49,7 @@ def _cmp_unordered(a, b):
 
 
 def _rank(value):
+    value = as_text(value)  # a string of any type is a str
     if value is None:
         return (0, "")
     return (1, "") if isinstance(value, int | float) else (2, type(value).__name__)

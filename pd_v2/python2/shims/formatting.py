@@ -20,11 +20,15 @@ def convert(kind, value):
 
 
 def format_percent(template, values):
-    """`template % values` for a string as template."""
+    """`template % values`, which is no template unless it is a string."""
+    if not isinstance(template, str):
+        return template % values
     if isinstance(values, tuple):
         return template % tuple(map(_for_text, values))
     if type(values) is dict:
         return template % {key: _for_text(value) for key, value in values.items()}
+    if isinstance(values, dict):
+        return template % _Named(values)
     return template % _for_text(values)
 
 
@@ -55,6 +59,22 @@ class _Float(float):
         if width is None:
             return float.__format__(self, spec)
         return format(str(self), spec if width[1] or not spec else ">" + spec)
+
+
+class _Named:
+    """The values of a subclass of dict, which may compute them, by name."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __getitem__(self, name):
+        return _for_text(self.values[name])
+
+    def __str__(self):
+        return str(self.values)
+
+    def __repr__(self):
+        return repr(self.values)
 
 
 class _Element:

@@ -4,9 +4,13 @@ import builtins
 import functools
 import itertools
 
+from pd_v2.python2.shims.text import Binary, as_bytes, printed
+
 
 def map_list(function, *sequences):
     """`map(...)`: returns a list; shorter sequences are padded with None."""
+    if function is str:
+        function = printed
     if len(sequences) == 1:
         return list(sequences[0]) if function is None else list(builtins.map(function, *sequences))
     rows = itertools.zip_longest(*sequences)
@@ -18,6 +22,8 @@ def filter_list(function, sequence):
     kept = [item for item in sequence if (item if function is None else function(item))]
     if isinstance(sequence, str):
         return "".join(kept)
+    if isinstance(sequence, Binary):
+        return Binary(b"".join(map(as_bytes, kept)))
     return tuple(kept) if isinstance(sequence, tuple) else kept
 
 

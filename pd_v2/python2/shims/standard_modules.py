@@ -6,7 +6,7 @@ import sys
 
 from pd_v2.python2.shims.arithmetic import divide, hash_fixed
 from pd_v2.python2.shims.files import File
-from pd_v2.python2.shims.text import as_text
+from pd_v2.python2.shims.text import as_text, printed
 from pd_v2.python2.shims.types import is_numpy_int
 from pd_v2.python2.shims.views import overrides
 from pd_v2.reader import shuffling
@@ -40,6 +40,7 @@ def _time(time):
 @overrides("itertools")
 def _itertools(itertools):
     def imap(function, *sequences):
+        function = printed if function is str else function
         rows = zip(*sequences, strict=False)
         return rows if function is None else itertools.starmap(function, rows)
 

@@ -44,8 +44,8 @@ class unicode(metaclass=_Kind):
     kinds = (str,)
 
     def __new__(cls, value="", encoding=None, errors="strict"):
-        if encoding is not None:
-            return decode(value, encoding, errors)
+        if encoding is not None or errors != "strict":
+            return decode(value, encoding or "ascii", errors)
         to_unicode = getattr(value, "__unicode__", None)
         return to_unicode() if to_unicode else printed(value)
 

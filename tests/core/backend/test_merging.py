@@ -125,6 +125,31 @@ def test_a_view_that_may_fail_stays():
         pd.eval([y], {x: np.zeros(3, np.float32)})
 
 
+SHAPES = ([-1], [-1, 2], [-1, 3], [-1, 4], [6], [2, 6], [2, -1, 3])
+
+
+@pytest.mark.parametrize("dims", [[None], [None, 2], [None, 6]], ids=str)
+@pytest.mark.parametrize("inner", SHAPES, ids=str)
+@pytest.mark.parametrize("outer", SHAPES, ids=str)
+def test_a_view_refuses_what_numpy_refuses_below_another_view(dims, inner, outer):
+    x = pd.Variable(dims)
+    try:
+        y = pd.reshape(pd.reshape(x, inner), outer)
+    except pd.ShapeError:  # at once
+        y = None
+    for rows in (1, 2, 4, 6):
+        array = np.arange(rows * np.prod([d or 1 for d in dims]), dtype=np.float32)
+        array = array.reshape([d or rows for d in dims])
+        try:
+            want = array.reshape(inner).reshape(outer)
+        except ValueError:
+            if y is not None:
+                with pytest.raises(pd.BackendError, match="do not fit"):
+                    pd.eval(y, {x: array})
+        else:
+            np.testing.assert_array_equal(pd.eval(y, {x: array}), want)
+
+
 def test_a_zero_in_a_shape_means_the_size_of_the_view():
     x = pd.Variable([2, 6])
     y = apply("Reshape", pd.reshape(x, [4, 3]), np.array([0, -1]))

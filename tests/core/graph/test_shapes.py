@@ -177,6 +177,8 @@ MOVING = [
     (lambda: pd.reshape(f32(2, 3), [4, 2]), SHAPE, r"reshape: 6 elements do not fill \[4, 2\]"),
     (lambda: pd.reshape(f32(2, 3), [4, -1]), SHAPE, r"reshape: 6 elements do not fill \[4, -1\]"),
     (lambda: pd.reshape(f32(2, 3), [2, 3, 0]), SHAPE, "reshape: 6 elements do not fill"),
+    (lambda: pd.reshape(f32(None, 4), [2, 3]), SHAPE, r"reshape: no multiple of 4 .* \[2, 3\]"),
+    (lambda: pd.reshape(f32(None, 0), [2]), SHAPE, r"reshape: no multiple of 0 .* \[2\]"),
     (lambda: pd.reshape(f32(2, 3), [-1, -1]), SHAPE, "reshape: .* multiple -1 dimensions"),
     (lambda: pd.reshape(f32(2, 3), [1.5, -1]), DTYPE, "reshape: cannot take float64 values"),
     (lambda: pd.reshape(f32(2, 3), [None, 3]), DTYPE, "reshape: cannot take object values"),
@@ -337,9 +339,32 @@ ANY = [
         "apply: .*output size 2",
     ),
 ]
+
+
+def recurrent(op_type, gates, hidden_size):
+    """An operator whose recurrent weights are of 5 units."""
+    weights = f32(1, gates * 5, 3), f32(1, gates * 5, 5)
+    return pd.apply(op_type, f32(4, 2, 3), *weights, outputs=2, hidden_size=hidden_size)
+
+
+RECURRENT = [
+    *(
+        (
+            lambda o=o, g=g: recurrent(o, g, 4),
+            SHAPE,
+            rf"apply: hidden_size is 4, .* of 5 units\n  node   {o},",
+        )
+        for o, g in {"LSTM": 4, "GRU": 3, "RNN": 1}.items()
+    ),
+    (
+        lambda: pd.apply("TopK", f32(3), [-1], outputs=2),
+        SHAPE,
+        r"apply: a size is not negative, \[-1\]",
+    ),
+]
 REFUSED = [
     *(*MATHS, *MATRICES, *CONVOLUTION, *POOLING, *MOVING),
-    *(*INDICES, *REDUCING, *RESIZING, *COSTS, *MODES, *ANY),
+    *(*INDICES, *REDUCING, *RESIZING, *COSTS, *MODES, *ANY, *RECURRENT),
 ]
 
 

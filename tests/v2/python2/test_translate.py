@@ -74,6 +74,7 @@ def test_translated_text_is_only_what_has_to_change():
 def test_lines_keep_their_numbers():
     source = (
         "print 1, \\\n  2\n\ndef f((a,\n       b), c):\n    x = '''\n'''\n    return a\n"
+        "try: raise E, \\\n  (1,\n   2), \\\n t\nexcept F: g.throw(E,\n  3)\n"
         "try: f((1, 2), 3)\nexcept E, (d,\n  e): exec '1'\nlast = `1`\n"
     )
     tree = parse(source, "f").tree

@@ -1,0 +1,26 @@
+"""The error that `raise` with several parts raises."""
+
+
+def raised(kind, value=None, traceback=None):
+    """`raise kind, value, traceback`: value is an argument, a tuple of them, or the error."""
+    while isinstance(kind, tuple) and kind:
+        kind = kind[0]
+    error = _error(kind, value)
+    return error if traceback is None else error.with_traceback(traceback)
+
+
+def _error(kind, value):
+    if isinstance(kind, BaseException):
+        if value is not None:
+            raise TypeError("instance exception may not have a separate value")
+        return kind
+    if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+        name = type(kind).__name__
+        raise TypeError(
+            f"exceptions must be old-style classes or derived from BaseException, not {name}"
+        )
+    if isinstance(value, kind):
+        return value
+    if value is None:
+        return kind()
+    return kind(*value) if isinstance(value, tuple) else kind(value)
