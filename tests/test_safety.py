@@ -281,6 +281,7 @@ NEITHER = [
 
 def source(tmp_path, monkeypatch, text):
     """A file of a package with this text."""
+    monkeypatch.setattr("tests.rooms.ROOT", tmp_path)
     monkeypatch.setattr("tests.test_house.ROOT", tmp_path)
     path = tmp_path / "pd_core" / "file.py"
     path.parent.mkdir()

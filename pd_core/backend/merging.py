@@ -125,8 +125,17 @@ class Merging:
         dims = x.dims[slice(node.attributes.get("start", 0), node.attributes.get("end"))]
         if all(isinstance(d, int) for d in dims):
             return self._folded(node.outputs[0], np.array(dims, np.int64))
+        if self._unknown(dims):
+            return None
         results = first.setdefault(("Shape", dims), node.outputs)
         return None if results is node.outputs else results
+
+    def _unknown(self, dims):
+        """How many names of sizes are not those of feeds.
+
+        In a graph that was recorded, two values may have one such name, and other sizes.
+        """
+        return sum(isinstance(d, str) and d not in self._sizes for d in dims)
 
     def _view(self, node, inputs):
         """The input itself if it has that shape, or None; a view of a view is read past that one.
@@ -134,7 +143,7 @@ class Merging:
         Also a reshaping of a constant to sizes that are known.
         """
         y, x = node.outputs[0], inputs[0]
-        if x.dims == y.dims:
+        if x.dims == y.dims and self._unknown(x.dims) < 2:
             return (x,)
         if _is_small(x) and y.is_static:
             return self._folded(y, x.value.reshape(y.dims))
@@ -142,7 +151,7 @@ class Merging:
             return None
         if x.node is not None and x.node.op_type in _VIEWS and _always_fits(x.node):
             below = self._of(self.inputs(x.node)[0])
-            if below.dims == y.dims:
+            if below.dims == y.dims and self._unknown(y.dims) < 2:
                 return (below,)
             self.reads[node] = (below, inputs[1])
         return None
@@ -169,18 +178,6 @@ def _elements(dims):
 
 def _is_small(x):
     return x is not None and x.value is not None and x.value.nbytes <= _SMALL
-
-
-def _always_fits(node):
-    """Whether a view cannot fail when it runs; one that can has to be where its error is told."""
-    x, y = node.inputs[0], node.outputs[0]
-    if node.op_type != "Reshape":
-        return sum(isinstance(d, str) for d in x.dims) == sum(isinstance(d, str) for d in y.dims)
-    shape = node.inputs[1].value
-    if shape is None or (shape == 0).any():
-        return False
-    sizes, least = prod(shape[shape > 0].tolist()), prod(d for d in x.dims if isinstance(d, int))
-    return least % sizes == 0 if (shape < 0).any() else x.is_static
 
 
 def _is_absolute(node, shape):

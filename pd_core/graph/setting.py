@@ -6,6 +6,7 @@ from weakref import WeakSet, ref
 import numpy as np
 from numpy.typing import DTypeLike
 
+from .recording import not_recording
 from .variable import Variable, constant
 
 
@@ -49,4 +50,5 @@ class Setting:
 
 def setting_constant(v: Variable) -> Variable:
     """Return a constant with the number that the Variable of a Setting stands for now."""
-    return constant(np.array(v.setting.value), v.dtype)
+    with not_recording():  # inside `pd.guard()` it would be a leaf
+        return constant(np.array(v.setting.value), v.dtype)

@@ -16,7 +16,7 @@ from ..graph.variable import Variable, describe
 from .calls import Call, Outgrown
 from .failures import failure
 from .feeds import Feeds, feed_array, variable
-from .index_errors import is_index_error
+from .index_errors import kind_of_index_error
 from .programs import Program, ProgramCache, build_graph
 from .step import Step, changes_of, computed_changes
 from .structure import Structure
@@ -66,8 +66,10 @@ def _failure(error, session, flat, stacks, training):
     updates = [t for t in flat if isinstance(t, Update)]
     fetches = [t for t in flat if isinstance(t, Variable)]
     training = bool(updates) if training is None else training
-    unplaced = BackendError(error.text)  # its line is that of the loop over the steps
-    for k, fed in enumerate(_each_step(stacks) if is_index_error(error) else ()):
+    # without its line, which is that of the loop over the steps, and without its number, which
+    # does not say whose it is
+    unplaced = BackendError(kind_of_index_error(error) or error.text)
+    for k, fed in enumerate(_each_step(stacks) if kind_of_index_error(error) else ()):
         found = failure(unplaced, session, True, fetches, updates, NO_SEAM, fed, training)
         if found is not unplaced:
             return OutOfRange(f"step {k}: {found}")

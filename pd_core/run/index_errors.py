@@ -32,6 +32,12 @@ def is_index_error(error: BackendError) -> bool:
     return _OUTSIDE.search(error.text) is not None
 
 
+def kind_of_index_error(error: BackendError) -> str | None:
+    """Return the words for an index outside of what it chooses from; None of another error."""
+    words = _OUTSIDE.search(error.text)
+    return None if words is None else words[0]
+
+
 def explained(error: BackendError, nodes: Iterable[Node], compute: Compute) -> BackendError:
     """Return an OutOfRange that names the value, its row and the range.
 

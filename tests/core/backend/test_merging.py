@@ -17,7 +17,8 @@ SEEDS = range(40)
 
 def written(targets, feeds, updates=(), exported=False):
     """The operators of a program, by type."""
-    graph = program.build(targets, updates, feeds, False, {})
+    sizes = {d: 3 for v in feeds for d in v.dims if isinstance(d, str)}
+    graph = program.build(targets, updates, feeds, False, sizes)
     model = lower(graph if exported else for_device(graph, CPU)).model
     return Counter(node.op_type for node in model.graph.node)
 
@@ -92,6 +93,17 @@ def test_sizes_are_asked_once():
     wide = pd.Variable([None, 5])
     both = [apply("Shape", x + 1.0), apply("Shape", wide + 1.0)]
     assert written(both, [x, wide])["Shape"] == 2
+
+
+def test_rows_that_are_picked_have_sizes_of_their_own():
+    """A recorded graph gives the sizes of two results of one type one name."""
+    x = np.arange(24, dtype="float32").reshape(6, 4)
+    with pd.guard():
+        for count in (1, 4, 2):
+            mask = pd.to_variable(np.arange(6) < count)
+            rows = [apply("Compress", pd.to_variable(x), m, axis=0) for m in (mask, ~mask)]
+            sizes = [apply("Shape", r) for r in rows]
+            assert [int(s[0]) for s in sizes] == [r.numpy().shape[0] for r in rows]
 
 
 def test_known_sizes_are_constants():

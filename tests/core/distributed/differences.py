@@ -206,6 +206,25 @@ KINDS = {
         r"ExponentialDecay\(rate=0.1, decay=0.8, every=1.0, staircase=False\); rank 0 has",
     ),
     "own rate": (lambda: {"make": own_rate}, 0, r"learning_rate=2.0; rank 0 does not"),
+    "kind of schedule": (
+        lambda: settings(
+            "learning_rate",
+            pd.schedules.ExponentialDecay(0.1, 0.9),
+            pd.schedules.ReduceOnPlateau(0.1),
+        ),
+        0,
+        r"rank 1 has AdamOptimizer: learning_rate=ReduceOnPlateau\(.*ExponentialDecay\(",
+    ),
+    "kind of clip": (
+        lambda: settings("clip", pd.ClipGlobalNorm(0.1), pd.ClipNorm(0.1)),
+        0,
+        r"clip=ClipNorm\(limit=0.1\); rank 0 has .*clip=ClipGlobalNorm\(limit=0.1\)",
+    ),
+    "optimizer": (
+        lambda: {"make": (lambda _: pd.LionOptimizer(0.01)) if second() else adam},
+        0,
+        "rank 1 has LionOptimizer.*; rank 0 has AdamOptimizer",
+    ),
     "operator": (
         lambda: {"make": adam, "act": pd.relu if second() else pd.tanh},
         0,
@@ -228,8 +247,6 @@ KINDS = {
 }
 # What values inside pd.guard() are computed from may be another program on each rank.
 LEFT_OUT = {("dynamic", "operator"), ("dynamic", "factor")}
-# A static update has the rate of its minimize().
-LEFT_OUT |= {(way, "changed rate") for way in ("static", "fit", "runner")}
 CASES = {
     f"{way.__name__}-{kind}": (way, kind)
     for way in WAYS

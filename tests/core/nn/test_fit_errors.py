@@ -52,10 +52,10 @@ WRONG = {
     "lengths": ((X, Y[1:]), {}, pd.ShapeError, r"of samples: x \(20, 3\), y \(19, 1\)"),
     "several lengths": (((X, X[1:]), Y), {}, pd.ShapeError, r"x\[0\] \(20, 3\), x\[1\] \(19, 3\)"),
     "shape of y": (
-        (X, Y[:, 0]),
+        (X, np.hstack([Y, Y])),
         {},
         pd.ShapeError,
-        r"MSE: .*\[\?, 1\] for targets float32\[\?\]",
+        r"MSE: .*\[\?, 1\] for targets float32\[\?, 2\]",
     ),
     "ragged": (([[1.0], [1.0, 2.0]], Y[:2]), {}, pd.ShapeError, "fit: x is no array: .*inhomogen"),
     "strings": ((X, [["a"]] * 20), {}, pd.DTypeError, "fit: y holds <U1 values, which are no num"),

@@ -36,10 +36,16 @@ def close(got, want, rtol):
         np.testing.assert_allclose(got, want, rtol=rtol, atol=rtol * scale)
 
 
-def fits(variable, array):
-    """Check that a value has the dtype, rank and sizes that were announced."""
+def fits(variable, array, sizes=None):
+    """Check that a value has the dtype, rank and sizes that were announced.
+
+    `sizes` are those of names so far: where two axes have one name they have one size.
+    """
     assert array.dtype == variable.dtype
     assert array.ndim == variable.rank
+    for name, size in zip(variable.dims, array.shape, strict=True):
+        if sizes is not None and isinstance(name, str):
+            assert sizes.setdefault(name, size) == size, f"{variable!r} came out as {array.shape}"
     for announced, size in zip(variable.shape, array.shape, strict=True):
         assert announced in (None, size), f"{variable!r} came out as {array.shape}"
 
@@ -52,8 +58,9 @@ def test_value(row, batch, rng, device):
     results = build(row, inputs)
     feeds = dict(zip(inputs, arrays, strict=True))
     got = run(pd.Session(device), results, feeds, row.training)
+    sizes = {d: n for x, a in feeds.items() for d, n in zip(x.dims, a.shape, strict=True)}
     for y, value, wanted in zip(results, got, row.expected(arrays), strict=True):
-        fits(y, value)
+        fits(y, value, sizes)
         assert value.shape == np.shape(wanted)
         close(value, wanted, row.rtol)
 
