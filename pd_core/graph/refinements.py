@@ -73,10 +73,9 @@ def _same_shape(node):
 @refinement("DFT")
 def _dft(node):
     """ONNX takes the axis to have the length of the signal, whatever a Variable says."""
-    x, length, *axis = (*node.inputs, None)[:3] if len(node.inputs) > 1 else (node.inputs[0], None)
+    x, length, axis = (*node.inputs, None, None)[:3]
     if length is None or length.value is not None:
         return None
-    axis = axis[0] if axis else None
     last = node.attributes.get("axis", 1 if node.opset < 20 else -2) if axis is None else axis.value
     parts = 1 if node.attributes.get("inverse") and node.attributes.get("onesided") else 2
     changed = range(x.rank) if last is None else (int(last) % x.rank,)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -82,13 +83,15 @@ def parameter(spec: Bias, default_name: str, shape: Sequence[int]) -> Variable:
     if isinstance(spec, str):
         return get_variable(spec, shape)
     name = spec.get("name", default_name) if isinstance(spec, dict) else default_name
-    shared = names().variables.get(f"{current_namespace()}{name}")
+    there = names().variables.get(f"{current_namespace()}{name}")
+    shared = None if there is None else ref(there)  # a conflict collects what is not in use
+    del there
     try:
         v = _created(spec, default_name, shape)
     except NameConflict as error:
         error.hint = LAYER_HINT
         raise
-    if v is not shared:
+    if shared is None or v is not shared():
         on_failure(_forget_value, v)
     return v
 

@@ -243,7 +243,7 @@ KINDS = {
     "assign": (lambda: turned(assign), TURN, "set on rank 1 outside of the common steps"),
     "slot": (lambda: turned(slot), TURN, r"net.dense.[WB]/m: rank 0: .*; rank 1: "),
     "drift": (lambda: turned(drift), EVERY, r"net.dense.[WB]: rank 0: .*; rank 1: "),
-    "changed rate": (lambda: turned(rate), TURN, "learning_rate.*0.05"),
+    "changed rate": (lambda: turned(rate), TURN, r"learning_rate.*0.05|Mul\(.*variable .*Mul\("),
 }
 # What values inside pd.guard() are computed from may be another program on each rank.
 LEFT_OUT = {("dynamic", "operator"), ("dynamic", "factor")}

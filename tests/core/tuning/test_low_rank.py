@@ -137,7 +137,9 @@ def test_adapters_alone_are_saved_and_loaded(tmp_path):
             pd.lora(f, rank=3).load(path)
     with pd.fresh():
         adapters = pd.lora(pd.import_onnx(proto), rank=2, target="W1")
-        with pytest.raises(pd.ModelError, match=r"(?s)adapters of other weights: .*unexpected W2\.lora_A"):
+        with pytest.raises(
+            pd.ModelError, match=r"(?s)adapters of other weights: .*unexpected W2\.lora_A"
+        ):
             adapters.load(path)
     with pd.fresh(), pytest.raises(pd.ModelError, match=r"has alpha 2\.0, not 4\.0"):
         pd.lora(pd.import_onnx(proto), rank=2, alpha=4).load(path)
