@@ -23,6 +23,8 @@ EXPECTED = (
     # platforms
     "root may write",
     "no (fork|forkserver) on this platform",
+    # rows of the tables of ops that are not for every way of running them
+    "ties=.all. needs known sizes",
 )
 
 

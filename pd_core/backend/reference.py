@@ -102,6 +102,8 @@ class ReferenceProgram:
     def __init__(self, graph: Graph, seam: Seam):
         self.parts = parts(graph, seam)
         self.evaluators = [evaluator(part.lowered.model) for part in self.parts]
+        for part in self.parts:
+            del part.lowered  # it knows variables of the graph, which is freed without it
         self.fetched = len(graph.fetches)
         self.seam = range(len(seam))  # slots
         self.lengths: list[Length] = []
