@@ -540,7 +540,7 @@ def test_a_condition_with_an_axis_of_one_element():
 
 
 @pytest.mark.parametrize("nested", [False, True])
-def test_branches_are_closed_without_a_walk_over_what_is_before_them(nested, monkeypatch):
+def test_a_branch_looks_at_its_own_nodes(nested, monkeypatch):
     walked = []
 
     def counted(*arguments, **options):
