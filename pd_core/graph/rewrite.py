@@ -120,7 +120,8 @@ def close(
 
     `bodies` and `formals` map a body's name to its output Variables and its formals. What a body
     does not compute itself becomes a captured value, one list for all bodies. A node belongs to the
-    body if it depends on a formal or if `inside(node)` is true; the others run before it.
+    body if it depends on a formal or if `inside(node)` is true; the others run before it. All
+    that reads a node inside is inside too.
     """
     own = {key: _body_nodes(outputs, formals[key], inside) for key, outputs in bodies.items()}
     captures = []
@@ -140,8 +141,13 @@ def close(
 
 def _body_nodes(outputs, formals, inside):
     """The nodes behind outputs that belong to a body."""
-    reached, own = set(formals), []
-    for node in ancestors(outputs, stop=reached):
+    reached, own, select = set(formals), [], None
+    if inside is not None and not formals:
+        # nothing behind a node outside is inside, and that may be all of a large graph
+        def select(node):
+            return node.inputs if inside(node) else ()
+
+    for node in ancestors(outputs, stop=reached, select=select):
         if (inside is not None and inside(node)) or not reached.isdisjoint(node.inputs):
             reached.update(node.outputs)
             own.append(node)

@@ -181,6 +181,152 @@ def translation(words=30000, width=512):
     return layer.classification_cost(scores, next_word), adam, samples
 
 
+def convolutions(x, widths, sizes, strides=None, frozen=False):
+    """Add convolutions with ReLU as SSD's; frozen ones are not trained."""
+    weight, bias = detector_attributes() if not frozen else [attr.Param(is_static=True)] * 2
+    for width, size, stride in zip(widths, sizes, strides or [1] * len(sizes), strict=True):
+        x = layer.img_conv(
+            x,
+            filter_size=size,
+            num_filters=width,
+            num_channels=x.num_filters or 3,
+            stride=stride,
+            padding=size // 2,
+            bias_attr=bias,
+            param_attr=weight,
+            act=activation.Relu(),
+        )
+    return x
+
+
+def detector_attributes():
+    return attr.Param(l2_rate=0.002), attr.Param(l2_rate=0.0, learning_rate=2.0)
+
+
+def pooled(x, size=2, stride=2, padding=0):
+    kind = paddle.pooling.CudnnMax()
+    return layer.img_pool(x, pool_size=size, stride=stride, padding=padding, pool_type=kind)
+
+
+def detector_maps(image):
+    """Return the six feature maps that predict boxes; the first is not normalised yet."""
+    x = pooled(convolutions(image, [64] * 2, [3] * 2, frozen=True))
+    x = pooled(convolutions(x, [128] * 2, [3] * 2, frozen=True))
+    x = pooled(convolutions(x, [256] * 3, [3] * 3))
+    conv4 = convolutions(x, [512] * 3, [3] * 3)
+    x = pooled(convolutions(pooled(conv4), [512] * 3, [3] * 3), 3, 1, 1)
+    maps = [conv4, convolutions(x, [1024] * 2, [3, 1])]
+    for widths in ([256, 512], [128, 256], [128, 256]):
+        maps.append(convolutions(maps[-1], widths, [1, 3], [1, 2]))
+    last = layer.img_pool(maps[-1], pool_size=3, stride=1, pool_type=paddle.pooling.Avg())
+    return [*maps, last]
+
+
+def detector(size=300, classes=21):
+    """SSD on VGG-16 with the precision of its detections."""
+    image = layer.data("image", data_type.dense_vector(3 * size * size), height=size, width=size)
+    boxes = layer.data("boxes", data_type.dense_vector_sequence(6))
+    weight, bias = detector_attributes()
+    places, scores, priors = [], [], []
+    for x, least in zip(detector_maps(image), (30, 60, 114, 168, 222, 276), strict=True):
+        ratios, largest = ([2.0], []) if least == 30 else ([2.0, 3.0], [least + 54])
+        priors.append(layer.priorbox(x, image, ratios, [0.1, 0.1, 0.2, 0.2], [least], largest))
+        if least == 30:
+            scale = attr.Param(initial_mean=20, initial_std=0)
+            x = layer.cross_channel_norm(x, param_attr=scale)
+        for heads, values in ((places, 4), (scores, classes)):
+            head = layer.img_conv(
+                x,
+                filter_size=3,
+                num_filters=values * (2 * len(ratios) + 1 + len(largest)),
+                padding=1,
+                bias_attr=bias,
+                param_attr=weight,
+                act=activation.Identity(),
+            )
+            heads.append(head)
+    prior = layer.concat(priors)
+    found = layer.detection_output(places, scores, prior, classes)
+    cost = layer.multibox_loss(places, scores, prior, boxes, classes)
+    paddle.evaluator.detection_map(found, boxes, name="precision")
+    objects = [[[k % classes, 0.1, 0.2, 0.5, 0.7, 0], [3, 0.4, 0.1, 0.9, 0.6, 0]] for k in (1, 2)]
+    samples = [(rng.normal(size=3 * size * size).astype("float32"), each) for each in objects]
+    return cost, momentum, samples[:1], found
+
+
+def halved(x):
+    """Halve the variance of a sum of two."""
+    return layer.slope_intercept(x, slope=math.sqrt(0.5))
+
+
+def linear(x, width, rate=1.0, bias=True):
+    weight = attr.Param(initial_std=x.size**-0.5, learning_rate=rate)
+    act = activation.Linear()
+    return layer.fc(x, width, act=act, param_attr=weight, bias_attr=bias)
+
+
+def mixed(width, parts, act=None):
+    return layer.mixed(width, parts, act=act or activation.Linear())
+
+
+def gated(x, width, start=None, rate=1.0, dropped=0.2):
+    """Convolve three words at a time; half of the results are gates of the others."""
+    words = layer.context_projection(layer.dropout(x, dropped), context_len=3, context_start=start)
+    both = linear(mixed(3 * x.size, words), 2 * width, rate, False)
+    values = mixed(width, layer.identity_projection(both, size=width, offset=0))
+    gates = layer.identity_projection(both, size=width, offset=width)
+    gates = mixed(width, gates, activation.Sigmoid())
+    return mixed(width, layer.dotmul_operator(values, gates))
+
+
+def attend(state, word, encoded, summed):
+    parts = [layer.full_matrix_projection(state), layer.identity_projection(word)]
+    summary = halved(layer.mixed(word.size, parts, bias_attr=True))
+    products = layer.dot_prod(layer.expand(summary, encoded), encoded)
+    weights = layer.fc(products, 1, act=activation.SequenceSoftmax(), bias_attr=False)
+    scaled = layer.scaling(weight=weights, input=summed)
+    read = layer.pooling(scaled, pooling_type=paddle.pooling.Sum())
+    return halved(layer.addto([linear(read, state.size), state]))
+
+
+def convolutional_translation(words=30000, positions=200, width=256, encoders=5, decoders=3):
+    """conv_seq2seq as its page trains it: words and positions, gated blocks, attention."""
+
+    def embedded(name, words, dropped=0.2):
+        kinds = (name, words), (f"{name}_position", positions + 1)
+        read = [layer.data(n, data_type.integer_value_sequence(size)) for n, size in kinds]
+        table = attr.Param(initial_std=0.1)
+        tables = [layer.embedding(each, width, param_attr=table) for each in read]
+        return layer.addto(tables, layer_attr=attr.Extra(drop_rate=dropped))
+
+    rate = 1 / (2 * decoders)
+    source = embedded("source", words)
+    x = linear(source, width, rate)
+    for _ in range(encoders):
+        sides = layer.identity_projection(x), layer.identity_projection(gated(x, width, rate=rate))
+        x = halved(mixed(width, [*sides]))
+    encoded = linear(x, width, rate)
+    summed = halved(layer.addto([encoded, source]))
+    target = embedded("target", words + 1)
+    x = linear(target, width)
+    static = [layer.StaticInput(encoded), layer.StaticInput(summed)]
+    for _ in range(decoders):
+        state = gated(x, width, 0)
+        read = layer.recurrent_group(attend, [state, target, *static])
+        x = halved(layer.addto([read, x]))
+    x = layer.fc(x, width, act=activation.Linear(), layer_attr=attr.Extra(drop_rate=0.2))
+    weight = attr.Param(initial_std=(0.8 / width) ** 0.5)
+    scores = layer.fc(x, words, act=activation.Softmax(), param_attr=weight)
+    next_word = layer.data("next_word", data_type.integer_value_sequence(words))
+    padding, samples = 2 * decoders, []
+    for _ in range(4):
+        a, b = ids(words, 5, 35), ids(words, 5, 35)
+        before = [words] * padding + [0, *b]
+        places = [positions] * padding + [*range(len(b) + 1)]
+        samples.append((a, [*range(len(a))], before, places, [*b, 1] + [1] * padding))
+    return layer.classification_cost(scores, next_word), adam, samples
+
+
 def image_network(size, classes, network, count):
     return lambda: (
         classifier(size, classes, network),
@@ -196,6 +342,8 @@ NETWORKS = {
     "VGG-16, 1 picture of 224 x 224": image_network(224, 102, vgg_16, 1),
     "ResNet-50, 1 picture of 224 x 224": image_network(224, 102, resnet_50, 1),
     "ResNet-110, 16 pictures of 32 x 32": image_network(32, 10, resnet_110, 16),
+    "SSD, 1 picture of 300 x 300": detector,
+    "conv_seq2seq, 30,000 words": convolutional_translation,
 }
 
 
@@ -203,10 +351,10 @@ def measure(name):
     """Print the row of one network; this runs in a new process."""
     paddle.init(use_gpu=False, trainer_count=1, seed=1)
     clock.mark("init")
-    cost, method, samples = NETWORKS[name]()
+    cost, method, samples, *extra = NETWORKS[name]()
     parameters = paddle.parameters.create(cost)
     clock.mark("describe")
-    trainer = paddle.trainer.SGD(cost, parameters, method())
+    trainer = paddle.trainer.SGD(cost, parameters, method(), extra_layers=extra or None)
     clock.mark("SGD")
 
     def handler(event):

@@ -537,3 +537,35 @@ def test_a_condition_with_an_axis_of_one_element():
     x = pd.Variable([1])
     (y,) = pd.while_loop(lambda v: v < 5.0, lambda v: [v + 2.0], [x])
     assert pd.eval(y, {x: [0.0]}) == [6.0]
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_branch_looks_at_its_own_nodes(nested, monkeypatch):
+    walked = []
+
+    def counted(*arguments, **options):
+        found = ancestors(*arguments, **options)
+        walked.append(len(found))
+        return found
+
+    def longest(depth):
+        x = pd.Variable([])
+        y = x
+        for _ in range(depth):
+            y = pd.sin(y) + 1.0
+        walked.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr("pd_core.graph.rewrite.ancestors", counted)
+            other = (lambda: pd.cond(x > 9.0, lambda: y * x, lambda: y - x)) if nested else None
+            z = pd.cond(x > 0.0, lambda: pd.exp(y) * 3.0 + x, other or (lambda: y * x))
+        return x, z, max(walked)
+
+    x, z, short = longest(3)
+    assert longest(300)[2] == short < 10
+    for value in (-0.5, 0.5):
+        y = value
+        for _ in range(3):
+            y = np.sin(y) + 1.0
+        truth = np.exp(y) * 3.0 + value if value > 0 else (y - value if nested else y * value)
+        found = pd.eval(z, {x: f32(value)})
+        assert found == pytest.approx(truth, rel=1e-5)
