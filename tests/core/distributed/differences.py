@@ -136,6 +136,11 @@ def turned(change):
     return {"make": adam, "turn": turn}
 
 
+def in_halves(y):
+    """The hyperbolic tangent of a product in float16."""
+    return pd.autocast(pd.tanh(y))
+
+
 def own_rate(net):
     weight = net.parameters()[0]
     weight.learning_rate = 2.0 if second() else 1.0
@@ -220,6 +225,11 @@ KINDS = {
         0,
         r"clip=ClipNorm\(limit=0.1\); rank 0 has .*clip=ClipGlobalNorm\(limit=0.1\)",
     ),
+    "halves": (
+        lambda: {"make": adam, "act": in_halves if second() else pd.tanh},
+        0,
+        r"rank 1 has Cast\(.*rank 0 has MatMul\(",
+    ),
     "optimizer": (
         lambda: {"make": (lambda _: pd.LionOptimizer(0.01)) if second() else adam},
         0,
@@ -246,7 +256,7 @@ KINDS = {
     "changed rate": (lambda: turned(rate), TURN, r"learning_rate.*0.05|Mul\(.*variable .*Mul\("),
 }
 # What values inside pd.guard() are computed from may be another program on each rank.
-LEFT_OUT = {("dynamic", "operator"), ("dynamic", "factor")}
+LEFT_OUT = {("dynamic", "operator"), ("dynamic", "factor"), ("dynamic", "halves")}
 CASES = {
     f"{way.__name__}-{kind}": (way, kind)
     for way in WAYS
