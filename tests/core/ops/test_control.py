@@ -249,7 +249,7 @@ def test_while_loop_stops_at_max_steps():
 def test_cond_runs_one_branch():
     x = pd.Variable([None, 2])
     p = pd.Variable([1], dtype="bool", trainable=False)
-    y = pd.cond(p, lambda: x + 1.0, lambda: pd.reshape(x, [7]))  # the other fails for 8 elements
+    y = pd.cond(p, lambda: x + 1.0, lambda: pd.reshape(x, [14]))  # the other fails for 8 elements
     assert pd.eval(y, feeds={x: ones(4, 2), p: [True]}).sum() == 16.0
 
 
