@@ -279,7 +279,7 @@ SUBJECTS: dict[str, Subject] = {
     "batches of paddle.trainer": (_trainer, 5_000, 250_000),
     "ragged batches": (_ragged, 500, 10_000),
     "sessions": (_sessions, 50, 1_000),
-    "programs": (_programs, 20, 1_000),
+    "programs": (_programs, 100, 1_000),  # beside the 16 that stay, with their threads
     "a search over networks": (searched, 40, 300),
     "readers, left half-read": (_readers, 100, 5_000),
     "checkpoints": (_checkpoints, 50, 3_000),
