@@ -34,7 +34,7 @@ _FOLDED: Mapping[str, Callable[..., Any]] = {
 
 
 class Merging:
-    """What stands for each variable of a graph, and the operators that remain of it.
+    """A plan for a program: the replacement of each variable, and the remaining operators.
 
     `same` maps a variable to the equal one that is computed, and `reads` a node to its inputs if
     they differ otherwise from those that it has. `sizes` are run-time sizes seen so far.
@@ -77,7 +77,7 @@ class Merging:
         return remaining
 
     def _of(self, x):
-        """What stands for a variable; equal small constants are one."""
+        """The replacement of a variable; equal small constants have one."""
         found = self.same.get(x)
         if found is None:
             found = x

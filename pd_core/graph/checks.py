@@ -207,10 +207,8 @@ def _check_reshape(node):
     if target.value is None:
         return
     if not x.is_static:
-        part, count = (
-            int(np.prod([d for d in x.dims if isinstance(d, int)])),
-            int(target.value.prod()),
-        )
+        part = int(np.prod([d for d in x.dims if isinstance(d, int)]))
+        count = int(target.value.prod())
         if (target.value > 0).all() and (count % part if part else count):
             raise ShapeError(f"no multiple of {part} elements fills {target.value.tolist()}")
         return

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from contextvars import ContextVar, Token
 from functools import wraps
-from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 Journal = list[tuple[Callable[..., Any], tuple[Any, ...]]]
@@ -32,12 +31,7 @@ class Whole:
         self._token: Token | None = _journal.set([]) if journal is None else None
         self._mark = 0 if journal is None else len(journal)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
         if kind is not None:
             journal = _journal.get()
             while journal is not None and len(journal) > self._mark:

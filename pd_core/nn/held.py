@@ -1,4 +1,4 @@
-"""What a layer holds in lists, tuples and dicts: the layers and variables in them, by name."""
+"""Containers of layers: the layers and variables in lists, tuples and dicts, by name."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -55,16 +55,14 @@ def _held(name, value, inside) -> Iterator[tuple[tuple, Any]]:
         if not isinstance(x, (Part, Variable)):
             for keys, part in _held(name, x, (*inside, value)):
                 yield (key, *keys), part
-        elif isinstance(x, Part) or x.is_persistent:
-            if is_unordered:
-                kind = type(value).__name__
-                raise TypeError(
-                    f"{name}: {_what(x)} is in a {kind}, where it has no name\n"
-                    "  hint: keep layers and parameters in a list, a tuple or a dict"
-                )
-            yield (key,), x
-        else:
-            yield (key,), x
+            continue
+        if is_unordered and (isinstance(x, Part) or x.is_persistent):
+            kind = type(value).__name__
+            raise TypeError(
+                f"{name}: {_what(x)} is in a {kind}, where it has no name\n"
+                "  hint: keep layers and parameters in a list, a tuple or a dict"
+            )
+        yield (key,), x
 
 
 def _text(name, key, part):

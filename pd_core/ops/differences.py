@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Difference(NamedTuple):
-    """What some functions give for some samples, where NumPy has something else."""
+    """A class of results that differ from NumPy's: functions, samples and the reason."""
 
     functions: str
     samples: str

@@ -68,8 +68,9 @@ def _failure(error, session, flat, stacks, training):
     training = bool(updates) if training is None else training
     # without its line, which is that of the loop over the steps, and without its number, which
     # does not say whose it is
-    unplaced = BackendError(kind_of_index_error(error) or error.text)
-    for k, fed in enumerate(_each_step(stacks) if kind_of_index_error(error) else ()):
+    kind = kind_of_index_error(error)
+    unplaced = BackendError(kind or error.text)
+    for k, fed in enumerate(_each_step(stacks) if kind else ()):
         found = failure(unplaced, session, True, fetches, updates, NO_SEAM, fed, training)
         if found is not unplaced:
             return OutOfRange(f"step {k}: {found}")

@@ -29,7 +29,7 @@ _SAME_ORDER = frozenset({"Cast", "Flatten", "Identity", "Reshape", "Squeeze", "U
 
 def is_index_error(error: BackendError) -> bool:
     """Return whether an operator has met an index outside of what it chooses from."""
-    return _OUTSIDE.search(error.text) is not None
+    return kind_of_index_error(error) is not None
 
 
 def kind_of_index_error(error: BackendError) -> str | None:
@@ -77,7 +77,7 @@ def _by_kernel(error):
 
 @dataclass(frozen=True)
 class _Index:
-    """What an index is a copy of.
+    """The source of an index, which copies its elements.
 
     `from_zero` if it must not be negative: losses and tables replace a negative index by one that
     no kernel takes. `ignored` is a value that may stand anywhere, `column` the one that it is in
@@ -91,7 +91,7 @@ class _Index:
 
 
 def _indices(node: Node) -> Iterator[_Index]:
-    """What the index of a node is made of; of several parts the one that is at fault is found."""
+    """The sources of the index of a node: of a concatenation those of its parts."""
     index = node.inputs[1]
     if node.op_type in _ALONG_AN_AXIS:
         yield from _parts(_Index(index))

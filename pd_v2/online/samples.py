@@ -51,7 +51,7 @@ class SampleCheck:
 
 
 def _problem(field, levels, width):
-    """What is wrong with a field that a feeder takes: a bool, or a vector of another length."""
+    """The mistake in a field that a feeder would take: a bool, or a vector of another length."""
     rows, leaves = [field], [field]
     for _ in range(levels):
         rows = list(chain.from_iterable(rows))

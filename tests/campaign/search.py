@@ -13,7 +13,7 @@ RECENT = 16  # programs that stay for others of their structure, with their thre
 
 
 class Candidate:
-    """What a search chooses at random, the data that all are trained on, and their costs."""
+    """The random choices of a search, the training data and the costs."""
 
     def __init__(self, rng: np.random.Generator):
         self.widths = [int(n) for n in rng.integers(1, 40, size=rng.integers(1, 4))]

@@ -28,9 +28,7 @@ def reduced(node: Node, inputs: Inputs, context: Context) -> Outputs:
 
     def exact():
         y = _kept(node, inputs)[0]
-        # without numbers below zero no sum is NaN by itself
-        has_nan = apply("IsNaN", apply("ReduceSum", apply("Relu", x), *axes, **node.attributes))
-        return [_nan_where(has_nan, y)]
+        return [_nan_where(_has_nan(x, *axes, **node.attributes), y)]
 
     return _exact_if_nan(node, inputs, context, exact)
 
@@ -40,8 +38,7 @@ def global_max_pool(node: Node, inputs: Inputs, context: Context) -> Outputs:
     (x,) = inputs
 
     def exact():
-        axes = np.arange(2, x.rank)
-        has_nan = apply("IsNaN", apply("ReduceSum", apply("Relu", x), axes, keepdims=1))
+        has_nan = _has_nan(x, np.arange(2, x.rank), keepdims=1)
         return [_nan_where(has_nan, _kept(node, inputs)[0])]
 
     return _exact_if_nan(node, inputs, context, exact)
@@ -169,6 +166,11 @@ def _total(x, context):
     if x.rank > 1 and (elements is None or elements > _FEW):
         x = apply("ReduceSum", x, np.arange((x.rank + 1) // 2, x.rank), keepdims=0)
     return apply("ReduceSum", x, keepdims=0)
+
+
+def _has_nan(x, *axes, **attributes):
+    """Where there is a NaN along axes: without numbers below zero no sum is NaN by itself."""
+    return apply("IsNaN", apply("ReduceSum", apply("Relu", x), *axes, **attributes))
 
 
 def _nan_where(mask, y):

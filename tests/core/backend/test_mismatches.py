@@ -1,4 +1,4 @@
-"""What the runtime says, in words: nothing of its files, functions and status codes."""
+"""Messages of the runtime without its files, functions and status codes."""
 
 import numpy as np
 import pytest

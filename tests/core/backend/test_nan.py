@@ -88,7 +88,7 @@ def test_sums_that_overflow_are_no_nan():
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_gradient_of_a_reduction_is_nan_with_it(dtype):
-    """As of torch.amax in PyTorch 2.13; of others equal elements share it."""
+    """The gradient of torch.amax in PyTorch 2.13; equal numbers share it."""
     x = pd.Variable([None, None], dtype=dtype)
     slope = pd.gradients(pd.reduce_sum(pd.reduce_max(x, 1)), [x])[0]
     for array in samples(dtype, [1, 2, 7, 33]):

@@ -14,15 +14,19 @@ A, L, T = paddle.activation, paddle.layer, paddle.data_type
 EOS = 1
 
 
-def generator(words=20, beam_size=3, max_length=10, results=None):
-    """A decoder with one memory that starts from the sample."""
+def generator(words=20, beam_size=3, max_length=10, results=None, more=None):
+    """A decoder with one memory that starts from the sample.
+
+    Its step returns the layers of `more(static, word, h)` besides the probabilities.
+    """
     x = L.data(name="x", type=T.dense_vector(8))
     encoded = L.fc(input=x, size=6, name="encoded")
 
     def step(static, word):
         m = L.memory(name="h", size=6, boot_layer=encoded)
         h = L.fc(input=[static, word, m], size=6, name="h")
-        return L.fc(input=h, size=words, act=A.Softmax(), name="p")
+        p = L.fc(input=h, size=words, act=A.Softmax(), name="p")
+        return p if more is None else (p, *more(static, word, h))
 
     return L.beam_search(
         step=step,

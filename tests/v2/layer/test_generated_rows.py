@@ -10,30 +10,17 @@ from pd_v2.data_feeder import DataFeeder, feed_dict
 from pd_v2.topology import Topology
 
 from .test_generate import CASES, EOS, searched
+from .test_generate import generator as decoder
 from .test_group import A, L, T, filled, packed
 
 
 def generator(words, beam_size, max_length, results):
     """The decoder of `test_generate`, which also returns its state and its input."""
-    x = L.data(name="x", type=T.dense_vector(8))
-    encoded = L.fc(input=x, size=6, name="encoded")
 
-    def step(static, word):
-        m = L.memory(name="h", size=6, boot_layer=encoded)
-        h = L.fc(input=[static, word, m], size=6, name="h")
-        p = L.fc(input=h, size=words, act=A.Softmax(), name="p")
-        return p, h, L.addto(word, name="word"), L.slope_intercept(static, slope=2.0, name="same")
+    def more(static, word, h):
+        return h, L.addto(word, name="word"), L.slope_intercept(static, slope=2.0, name="same")
 
-    return L.beam_search(
-        step=step,
-        input=[L.StaticInput(encoded), L.GeneratedInput(words, "words", 7)],
-        bos_id=0,
-        eos_id=EOS,
-        beam_size=beam_size,
-        max_length=max_length,
-        name="g",
-        num_results_per_sample=results,
-    )
+    return decoder(words, beam_size, max_length, results, more)
 
 
 def along(values, x, words):
