@@ -4,10 +4,6 @@ from . import distributed, nn, training, tuning
 from .backend.devices import devices, register_devices
 from .backend.fallbacks import fallbacks
 from .dynamic import Placeholder, guard, no_grad, to_variable
-from .files.atomic import atomic_write
-from .files.export import export_onnx
-from .files.parameters import load, save
-from .files.training_export import export_step
 from .gradients import gradients, hessian, hessian_vector_product, jacobian, jvp, recompute
 from .graph.errors import (
     BackendError,
@@ -39,10 +35,12 @@ from .graph.names import adopt, clear_names, current_namespace, fresh_names
 from .graph.namespace import get_variable, namespace, persistent_variables, trainable_variables
 from .graph.update import Update, assign, effects
 from .graph.variable import Variable, constant
-from .importing import ImportedModel, import_onnx
-from .nn import functional as layer
-from .nn.functional import conv2d, embedding, fc, gru, lstm, simple_rnn, softmax
-from .nn.graph_summary import summary
+from .layers import functional as layer
+from .layers.functional import conv2d, embedding, fc, gru, lstm, simple_rnn, softmax
+from .layers.graph_summary import summary
+from .onnx.exporting.export import export_onnx
+from .onnx.exporting.training_export import export_step
+from .onnx.importing import ImportedModel, import_onnx
 from .ops import (
     BeamExpansion,
     PaddedSegments,
@@ -325,6 +323,7 @@ from .optimizers.regularizers import L1, L2, ClipElements, ClipGlobalNorm, ClipN
 from .run.evaluation import eval, run_steps, stats, subgraph, variable_initializers
 from .run.freeing import clear_programs
 from .run.numerics import check_numerics
+from .run.parameters import load, save
 from .run.profiling import profile
 from .run.session import (
     Session,
@@ -334,10 +333,11 @@ from .run.session import (
     reset,
     use_device,
 )
+from .storage.atomic import atomic_write
 from .training import metrics
-from .tuning.fake_quantization import prepare_qat
-from .tuning.low_rank import lora
-from .tuning.tuned_file import export_tuned
+from .training.tuning.fake_quantization import prepare_qat
+from .training.tuning.low_rank import lora
+from .training.tuning.tuned_file import export_tuned
 from .version import __version__
 
 # For type checkers, to which an import alone is private.

@@ -2,7 +2,7 @@
 
 import sys
 
-from .tuning.commands import main
+from .commands import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -11,7 +11,7 @@ import shutil
 import numpy as np
 
 from pd_core import atomic_write
-from pd_core.files.partial import partial_path
+from pd_core.storage.partial import partial_path
 from pd_v2.files import archive
 from pd_v2.files.images import pixels
 from pd_v2.files.text import lines, to_bytes

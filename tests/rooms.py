@@ -18,18 +18,21 @@ ROW = re.compile(r"^\| `pd_core/(\w+)/` \| (.*) \| (.*) \|$", re.MULTILINE)
 ROOMS = (
     "version",
     "graph",
+    "storage",
     "ops",
     "backend",
     "gradients",
-    "importing",
     "run",
     "optimizers",
     "dynamic",
-    "files",
+    "onnx",
     "distributed",
+    "layers",
     "training",
+    # what users see of them
     "nn",
     "tuning",
+    "commands",
     "__main__",
     "",
 )

@@ -50,7 +50,7 @@ ORDER = (
 EXTENSIONS = (
     *("pd_core", "pd_core.graph.node", "pd_core.graph.site", "pd_core.graph.update"),
     *("pd_core.graph.errors", "pd_core.graph.handlers", "pd_core.graph.names"),
-    *("pd_core.graph.whole", "pd_core.files.partial"),
+    *("pd_core.graph.whole", "pd_core.storage.partial"),
     *("pd_core.training", "pd_core.training.checkpoint", "pd_core.training.evaluate"),
     *("pd_core.training.generators", "pd_core.training.positions"),
     *("pd_core.run.states", "pd_core.run.undo"),  # with which states are checked and taken back
@@ -73,7 +73,7 @@ PLAIN = {
 }
 FILES = {
     *("pd_core.DamagedFile", "pd_core.atomic_write"),
-    *("pd_core.files.partial.partial_path", "pd_core.files.partial.stem"),
+    *("pd_core.storage.partial.partial_path", "pd_core.storage.partial.stem"),
 }
 POSITIONS = ("pd_core.training.generators", "pd_core.training.positions")
 # Imported when it is called: some datasets come with trained parameters.

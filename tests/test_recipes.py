@@ -162,25 +162,25 @@ def test_passes_are_listed():
 
 
 def layer_classes():
-    """Yield (file name from the root, name) of the layers in pd_core/nn."""
-    for path in python_files("pd_core/nn"):
+    """Yield (file name from the root, name) of the layers in pd_core/layers."""
+    for path in python_files("pd_core/layers"):
         for node in tree(path).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                thing = getattr(import_module(f"pd_core.nn.{path.stem}"), node.name)
+                thing = getattr(import_module(f"pd_core.layers.{path.stem}"), node.name)
                 if issubclass(thing, nn.Layer):
                     yield str(path.relative_to(ROOT)), node.name
 
 
 def test_layers_are_names_of_nn():
     check_none(
-        f"{file}: {name} is not imported in pd_core/nn/__init__.py, or not in its __all__"
+        f"{file}: {name} is not imported in pd_core/nn.py, or not in its __all__"
         for file, name in layer_classes()
         if name not in nn.__all__ or not hasattr(nn, name)
     )
 
 
 def test_layers_are_compared():
-    files = python_files("tests/core/nn")
+    files = python_files("tests/core/layers")
     tested = attributes(files, "nn", "pd.nn")
     tested |= {n.value for f in files for n in ast.walk(tree(f)) if isinstance(n, ast.Constant)}
     check_none(

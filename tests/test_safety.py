@@ -87,7 +87,7 @@ RUNS = {
     "pd_v2.master.supervisor: subprocess": "python -m pd_v2 master",
     "pd_v2.reader.pipe: subprocess": "the command that the program gives to PipeReader",
     # libraries
-    "pd_core.files.folders: ctypes": "renameat2 of the C library, which Python lacks",
+    "pd_core.storage.folders: ctypes": "renameat2 of the C library, which Python lacks",
 }
 
 # What opens a file with a mode, and where the mode is among its arguments.
@@ -108,14 +108,14 @@ WRITERS = {
     *("tempfile.NamedTemporaryFile", "tempfile.TemporaryDirectory", "tempfile.mktemp"),
     *("tensorboardX.event_file_writer.EventsWriter", "sqlite3.connect"),
 }
-FOLDERS = {"pd_core.files.folders.atomic_folder"}
+FOLDERS = {"pd_core.storage.folders.atomic_folder"}
 READING = {"os.O_RDONLY", "os.O_NOFOLLOW", "os.O_NONBLOCK", "os.O_CLOEXEC", "os.O_DIRECTORY"}
 RENAMED = "in a folder that is renamed when it is complete"
 WRITES = {
     # the writers themselves
-    "pd_core.files.atomic: builtins.open(path, 'wb')": "a device or pipe, which has no old content",
-    "pd_core.files.atomic: os.fdopen(os.open(partial, flags, mode), 'wb')": "the writer itself",
-    "pd_core.files.atomic: os.open(partial, flags, mode)": "the writer itself",
+    "pd_core.storage.atomic: builtins.open(path, 'wb')": "a device or pipe, with no old content",
+    "pd_core.storage.atomic: os.fdopen(os.open(partial, flags, mode), 'wb')": "the writer itself",
+    "pd_core.storage.atomic: os.open(partial, flags, mode)": "the writer itself",
     "pd_core.distributed.table_files: .write_bytes(text)": "in a folder of atomic_folder",
     "pd_v2.files.archive: builtins.open(path, 'wb')": RENAMED,
     "pd_v2.image: builtins.open(os.path.join(folder, f'batch_{number}'), 'wb')": RENAMED,
@@ -275,7 +275,7 @@ NEITHER = [
     *("session.eval(x)", "import re; re.compile(x)", "import pickle; pickle.dump(x, f)"),
     *("open(p)", "open(p, 'rb')", "path.open()", "archive.open(member)", "error.code"),
     "import os; os.open(p, os.O_RDONLY)",
-    "from pd_core.files.folders import atomic_folder\nwith atomic_folder(p) as f: f.write_text(t)",
+    "from pd_core.storage.folders import atomic_folder as a\nwith a(p) as f: f.write_text(t)",
 ]
 
 

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from ..files.atomic import atomic_write
-from ..files.folders import atomic_folder
 from ..graph.errors import ARRAY_ERRORS, DamagedFile, GraphError, ShapeError
 from ..graph.names import names
 from ..graph.variable import static
 from ..run.session import Session
 from ..run.undo import Undo
+from ..storage.atomic import atomic_write
+from ..storage.folders import atomic_folder
 
 _FORMAT, _VERSION = "pd.table", 1
 _MANIFEST = "table.json"

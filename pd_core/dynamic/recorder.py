@@ -12,12 +12,12 @@ from ..graph.arrays import as_array
 from ..graph.errors import NotComputed
 from ..graph.nested import variables_in
 from ..graph.node import Node, refined, typed
-from ..graph.recorded import Form, Recorded, form, type_key
 from ..graph.recording import as_number
 from ..graph.site import user_site
 from ..graph.variable import Variable, constant
 from ..run.exchange import draw_seed
 from .placeholder import Placeholder
+from .recorded import Form, Recorded, form, type_key
 from .recorded_types import checked_types, leaf_dims, with_hash
 from .state import State
 from .templates import find, key_of, remember

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..graph.recorded import Form, Recorded, type_key
 from ..graph.variable import Variable
 from ..ops.mode import mode
+from .recorded import Form, Recorded, type_key
 
 _PLAIN = {int, float, bool, str, type(None), type, np.dtype}
 _LARGEST = 64  # elements of a constant

@@ -9,10 +9,10 @@ from typing import Any
 from ..gradients import zeros
 from ..graph.errors import GraphError, NotComputed
 from ..graph.node import Node
-from ..graph.recorded import Recorded, type_key
 from ..graph.site import site_text
 from ..graph.variable import Variable, describe
 from ..run.structure import STATE, Structure
+from .recorded import Recorded, type_key
 
 _SERIAL = attrgetter("serial")
 

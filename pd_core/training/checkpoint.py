@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 import onnxruntime
 
-from ..files.folders import atomic_folder
-from ..files.tensors import read_tensors, tensor_bytes
-from ..files.tree import TreeReader, TreeWriter
 from ..graph.errors import DamagedFile, GraphError
 from ..graph.site import is_internal, warn
 from ..run.states import STATE_ERRORS
 from ..run.undo import Undo
+from ..storage.folders import atomic_folder
+from ..storage.tensors import read_tensors, tensor_bytes
+from ..storage.tree import TreeReader, TreeWriter
 from .context import RunnerContext
 from .generators import generators_state, set_generators
 from .item import RunnerItem

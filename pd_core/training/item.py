@@ -4,8 +4,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from ..files.tree import copied
 from ..graph.handlers import check_takes
+from ..storage.tree import copied
 from .context import RunnerContext
 
 _ARGUMENTS = {

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from ..distributed import barrier
-from ..files.folders import lock_folder, remove_folder, remove_leftovers
 from ..graph.errors import DamagedFile, GraphError
 from ..graph.site import warn
 from ..run.undo import Undo
+from ..storage.folders import lock_folder, remove_folder, remove_leftovers
 from .checkpoint import (
     Checkpoint,
     CheckpointWarning,

@@ -4,7 +4,7 @@ import logging
 import os
 from contextlib import contextmanager, suppress
 
-from pd_core.files.partial import stem
+from pd_core.storage.partial import stem
 
 try:
     import fcntl

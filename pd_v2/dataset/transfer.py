@@ -17,7 +17,7 @@ import uuid
 
 from tqdm import tqdm
 
-from pd_core.files.partial import stem
+from pd_core.storage.partial import stem
 from pd_v2.dataset.lock import locked
 from pd_v2.files.limits import limit, raise_hint
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import onnx
 
-from pd_core.files.tensors import read_tensors
+from pd_core.storage.tensors import read_tensors
 from pd_core.training.checkpoint import newest_checkpoint
 from pd_v2.parameters import Parameters
 

@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from pd_core.files import folders
+from pd_core.storage import folders
 
 from .kills import check
 from .plan import Plan, Row

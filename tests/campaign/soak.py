@@ -19,7 +19,7 @@ import numpy as np
 
 import pd_core as pd
 import pd_v2 as paddle
-from pd_core.files.folders import remove_folder
+from pd_core.storage.folders import remove_folder
 from pd_core.training.checkpoint import Checkpoint, checkpoint_name, write_checkpoint
 from pd_v2 import build
 

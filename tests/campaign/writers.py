@@ -16,9 +16,9 @@ import onnx
 from onnx import numpy_helper
 
 import pd_core as pd
-from pd_core.files.folders import remove_folder, remove_leftovers
-from pd_core.files.tensors import read_tensors, write_tensors
 from pd_core.graph.initializers import Constant
+from pd_core.storage.folders import remove_folder, remove_leftovers
+from pd_core.storage.tensors import read_tensors, write_tensors
 from pd_core.training.checkpoint import (
     Checkpoint,
     checkpoint_name,

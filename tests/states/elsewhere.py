@@ -4,20 +4,20 @@ _OF_MODULES = {
     "tests/core/distributed/test_table.py": {
         "pd_core.distributed.table": "ShardedTable",
     },
-    "tests/core/nn/test_containers.py": {
-        "pd_core.nn.containers": "LayerDict LayerList Sequential",
+    "tests/core/layers/test_containers.py": {
+        "pd_core.layers.containers": "LayerDict LayerList Sequential",
     },
-    "tests/core/nn/test_fit_resume.py": {
-        "pd_core.nn.fit_steps": "ModuleStep SourceData StaticStep",
-        "pd_core.nn.history": "Recorder",
-        "pd_core.nn.kept_update": "KeptUpdate",
+    "tests/core/training/fit/test_fit_resume.py": {
+        "pd_core.training.fit.steps": "ModuleStep SourceData StaticStep",
+        "pd_core.training.fit.history": "Recorder",
+        "pd_core.training.fit.kept_update": "KeptUpdate",
     },
-    "tests/core/nn/test_held.py": {
-        "pd_core.nn.layer": "Layer",
-        "pd_core.nn.module": "Module",
+    "tests/core/layers/test_held.py": {
+        "pd_core.layers.layer": "Layer",
+        "pd_core.training.module": "Module",
     },
-    "tests/core/nn/test_losses.py": {
-        "pd_core.nn.losses": "CrossEntropy NLL SoftmaxCrossEntropy",
+    "tests/core/layers/test_losses.py": {
+        "pd_core.layers.losses": "CrossEntropy NLL SoftmaxCrossEntropy",
     },
     "tests/core/optimizers/test_states.py": {
         "pd_core.optimizers.base": "Optimizer",
@@ -44,8 +44,8 @@ _OF_MODULES = {
         "pd_core.training.saving": "Resume SaveEvery",
         "pd_core.training.steps": "Forward ForwardBackward Step TrainStep Update",
     },
-    "tests/core/tuning/test_low_rank.py": {
-        "pd_core.tuning.low_rank": "LoRA",
+    "tests/core/training/tuning/test_low_rank.py": {
+        "pd_core.training.tuning.low_rank": "LoRA",
     },
     "tests/v2/runner/test_checkpoint.py": {
         "pd_v2.evaluator.base": "Accumulator LastBatch NoTally Printing Sums",

@@ -13,7 +13,7 @@ from pd_core.graph import names as naming
 from pd_core.optimizers.base import Optimizer
 from pd_core.training import metrics
 
-from ..core.nn import test_reference as layers
+from ..core.layers import test_reference as layers
 from ..core.training.metrics import test_base as metric_rows
 
 WIDTH = 3

@@ -10,7 +10,7 @@ from html import escape
 from importlib import resources
 from string import Template
 
-from ...files.atomic import atomic_write
+from ...storage.atomic import atomic_write
 from .charts import KINDS, TIME, Chart, charts_of
 from .curves import Curve
 from .markup import NOTHING, number, plain, setting, sparkline, swatch, table

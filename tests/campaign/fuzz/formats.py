@@ -15,7 +15,7 @@ from PIL import Image
 
 import pd_core as pd
 from pd_core.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from pd_core.tuning.arrays import read_arrays
+from pd_core.training.tuning.arrays import read_arrays
 from pd_v2 import build
 from pd_v2.dataset import voc2012
 from pd_v2.described.errors import UnknownLayer

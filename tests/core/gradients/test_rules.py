@@ -8,7 +8,7 @@ import pytest
 
 import pd_core as pd
 
-from ..importing.test_import import arrays_of, model_of
+from ..onnx.importing.test_import import arrays_of, model_of
 
 STEP = 5e-3
 ROWS = [

@@ -12,12 +12,12 @@ import pd_core as pd
 from pd_core.graph.attached import Attached
 from pd_core.graph.layers import layer_of, layers_of
 from pd_core.graph.misfits import Misfits, listed
-from pd_core.graph.multiply_adds import multiply_adds
 from pd_core.graph.names import checked_text, fresh_names, names, remember_sizes
 from pd_core.graph.nested import mapped, variables_in
 from pd_core.graph.node import ancestors
 from pd_core.graph.site import warn
 from pd_core.graph.whole import Whole, on_failure
+from pd_core.layers.multiply_adds import multiply_adds
 
 # ---- values that are attached to a Variable
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import pd_core as pd
-from pd_core.files.tensors import tensor_bytes
 from pd_core.run.undo import Undo
+from pd_core.storage.tensors import tensor_bytes
 from pd_core.training import (
     ArrayReader,
     Checkpoint,

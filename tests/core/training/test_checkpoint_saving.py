@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import pd_core as pd
-from pd_core.files import folders
+from pd_core.storage import folders
 from pd_core.training import (
     ArrayReader,
     CheckpointWarning,

@@ -7,6 +7,7 @@ import pytest
 
 import pd_core as pd
 from pd_core import training
+from pd_core.training.fit.history import Recorder
 from pd_core.training.ranks import Ranks, job, on_first, rows_of
 
 Pair = namedtuple("Pair", ["x", "y"])
@@ -146,7 +147,7 @@ def test_one_process_after_two_with_own_batches(tmp_path):
 
 
 def test_history_of_a_checkpoint_is_checked():
-    recorder = pd.nn.history.Recorder()
+    recorder = Recorder()
     recorder.check({"cost": [1.0, 2]})
     with pytest.raises((TypeError, ValueError)):
         recorder.check({"cost": 3})

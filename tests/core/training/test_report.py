@@ -20,7 +20,7 @@ from pd_core.training.report.markup import number, plain
 from pd_core.training.report.runs import read_runs
 from pd_core.training.summaries import histogram_summary, scalar_summary, settings_summaries
 
-from ..files.runtimes.browser import Browser, executable, served
+from ..onnx.exporting.runtimes.browser import Browser, executable, served
 
 # ---- curves
 

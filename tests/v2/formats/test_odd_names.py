@@ -11,7 +11,7 @@ from pd_v2 import build
 from pd_v2.formats.parameter_file import ParameterFileError, write_tar
 from pd_v2.formats.proto import ParameterConfig
 from pd_v2.recordio.chunks import read_records, write_records
-from tests.core.files.test_odd_names import NAMES
+from tests.core.run.test_odd_names import NAMES
 
 REFUSED = [*(name for name in NAMES if "\0" in name), "a.protobuf", ".protobuf"]
 HELD = [*(n for n in NAMES if n not in REFUSED), "a" * 99, "a" * 100, "a" * 101, "protobuf"]

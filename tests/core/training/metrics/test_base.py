@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from pd_core.files.tree import TreeReader, TreeWriter
+from pd_core.storage.tree import TreeReader, TreeWriter
 from pd_core.training import metrics as m
 
 SIZE = 60

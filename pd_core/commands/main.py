@@ -1,0 +1,84 @@
+"""`python -m pd_core`: the command line."""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+
+import onnx
+import onnxruntime
+
+from ..graph.errors import BackendError, DamagedFile, ExportError, FeedError, GraphError, ModelError
+from ..run.session import fresh
+from ..version import __version__
+from . import artifacts, check, export, finetune, info, train_step
+
+PROGRAM = "python -m pd_core"
+_COMMANDS = (info, check, train_step, artifacts, finetune, export)
+_MISTAKES = (
+    *(BackendError, DamagedFile, ExportError, FeedError, GraphError, ModelError),
+    *(OSError, TypeError, ValueError),
+)
+_EPILOG = """\
+examples:
+  python -m pd_core info model.onnx
+  python -m pd_core check model.onnx
+  python -m pd_core finetune model.onnx data.npz -o tuned.onnx --loss cross-entropy --epochs 3
+  python -m pd_core finetune model.onnx data.npz -o tuned.onnx --lora 8 --target '*attn*'
+  python -m pd_core finetune model.onnx data.npz -o tuned.onnx --qat --lr 1e-4
+  python -m pd_core train-step model.onnx -o step.onnx --loss mse --optimizer adamw
+  python -m pd_core artifacts model.onnx -o folder --loss cross-entropy
+  python -m pd_core export model.onnx state.npz -o tuned.onnx
+
+data.npz has one array for each input of the model, by its name, and one called `label`; the first
+axis is the samples: numpy.savez("data.npz", images=images, label=labels). Each command has a
+--help of its own.
+
+exit codes: 0 done, 1 `check` found a parameter without a gradient, 2 a mistake, told in one line
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; return its exit code. A mistake is one line on stderr, and the code 2."""
+    options = _parser().parse_args(argv)
+    run: Callable[[argparse.Namespace], int] = options.run
+    try:
+        with fresh(seed=getattr(options, "seed", 0)):
+            return run(options)
+    except _MISTAKES as error:
+        print(f"{PROGRAM} {options.command}: error: {_in_one_line(error)}", file=sys.stderr)
+        return 2
+
+
+def _in_one_line(error):
+    """Return the text of an error in one line: its first one, and its hint if there is one."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    lines = str(error).splitlines() or [type(error).__name__]
+    hints = [line.strip() for line in lines[1:] if line.strip().startswith("hint:")]
+    return " ".join([lines[0], *(f"({hint})" for hint in hints)])
+
+
+def _parser():
+    parser = argparse.ArgumentParser(
+        prog=PROGRAM,
+        description="Inspect, train and fine-tune ONNX models on stock ONNX Runtime.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=_EPILOG,
+    )
+    parser.add_argument("--version", action="version", version=_versions())
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for module in _COMMANDS:
+        text = module.__doc__ or ""
+        command = commands.add_parser(
+            module.NAME,
+            help=text.splitlines()[0],
+            description=text,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module.add_options(command)
+        command.set_defaults(run=module.run)
+    return parser
+
+
+def _versions():
+    return f"pd {__version__}, onnx {onnx.__version__}, onnxruntime {onnxruntime.__version__}"

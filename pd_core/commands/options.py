@@ -1,0 +1,169 @@
+"""Options that several commands have, and what they ask for."""
+
+import argparse
+from typing import Any
+
+from ..onnx.importing import ImportedModel, import_onnx
+from ..optimizers.adam_variants import NAdamOptimizer, RAdamOptimizer
+from ..optimizers.adaptive import (
+    AdaDeltaOptimizer,
+    AdaGradOptimizer,
+    AdamaxOptimizer,
+    AdamWOptimizer,
+    RMSPropOptimizer,
+)
+from ..optimizers.base import AdamOptimizer, MomentumOptimizer, Optimizer, SGDOptimizer
+from ..optimizers.decoupled import LAMBOptimizer, LionOptimizer
+from ..training.tuning.fake_quantization import prepare_qat
+from ..training.tuning.low_rank import LoRA, lora
+from ..training.tuning.objectives import LOSSES, Objective, objective
+
+OPTIMIZERS: dict[str, Any] = {
+    "sgd": SGDOptimizer,
+    "momentum": MomentumOptimizer,
+    "adam": AdamOptimizer,
+    "adamw": AdamWOptimizer,
+    "adamax": AdamaxOptimizer,
+    "adagrad": AdaGradOptimizer,
+    "adadelta": AdaDeltaOptimizer,
+    "rmsprop": RMSPropOptimizer,
+    "nadam": NAdamOptimizer,
+    "radam": RAdamOptimizer,
+    "lion": LionOptimizer,
+    "lamb": LAMBOptimizer,
+}
+_DECOUPLED = ("adamw", "lion", "lamb")  # those with a weight decay of their own
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """Add the model, and which of its tensors are trained."""
+    parser.add_argument("model", metavar="MODEL", help="an ONNX file")
+    parser.add_argument(
+        "--freeze",
+        nargs="+",
+        default=[],
+        metavar="PATTERN",
+        help="do not train the parameters of these names, such as 'encoder.*'; `info` lists them",
+    )
+    parser.add_argument(
+        "--train",
+        nargs="+",
+        default=[],
+        metavar="PATTERN",
+        help="train stored tensors that `info` lists as not trained, or that --freeze matches",
+    )
+
+
+def add_objective(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the loss and of the optimizer."""
+    parser.add_argument(
+        "--loss",
+        choices=LOSSES,
+        default="cross-entropy",
+        help="mean over the batch; cross-entropy takes scores and indices of classes "
+        "(default: %(default)s)",
+    )
+    parser.add_argument("--output", metavar="NAME", help="the tensor that the loss reads")
+    parser.add_argument(
+        "--label",
+        default="label",
+        metavar="NAME",
+        help="the name of the label, in the data and in the step (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--class-axis",
+        type=int,
+        default=1,
+        metavar="AXIS",
+        help="the axis of the scores; -1 for language models [N, T, C] (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--any-batch", action="store_true", help="free a batch size that the file fixes"
+    )
+    parser.add_argument(
+        "--eval-mode",
+        action="store_true",
+        help="keep dropout off, and batch normalisation with its stored statistics",
+    )
+    parser.add_argument("--optimizer", choices=OPTIMIZERS, default="adam")
+    parser.add_argument(
+        "--lr",
+        type=float,
+        default=1e-3,
+        metavar="RATE",
+        help="learning rate (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--weight-decay",
+        type=float,
+        metavar="DECAY",
+        help="decoupled, of adamw, lion and lamb (default: that of the optimizer)",
+    )
+
+
+def add_adaptation(parser: argparse.ArgumentParser) -> None:
+    """Add the options of adapters and of quantisation."""
+    parser.add_argument("--lora", type=int, metavar="RANK", help="train adapters of this rank")
+    parser.add_argument(
+        "--alpha", type=float, help="adapters count alpha / RANK times (default: RANK)"
+    )
+    parser.add_argument(
+        "--target",
+        nargs="+",
+        metavar="PATTERN",
+        help="the matrices with adapters (default: all)",
+    )
+    parser.add_argument("--qat", action="store_true", help="train for 8-bit integers")
+
+
+def adapt(options: argparse.Namespace, f: ImportedModel) -> LoRA | None:
+    """Adapt a model as the options ask for; return its adapters, if it has any."""
+    adapters = None
+    if options.lora is not None:
+        adapters = lora(f, options.lora, options.alpha, options.target or "*")
+        if options.train:
+            f.unfreeze(*options.train)
+        print(adapters.summary())
+    for name in ("alpha", "target"):
+        if options.lora is None and getattr(options, name) is not None:
+            raise ValueError(f"--{name} is for adapters: it needs --lora RANK")
+    if options.qat:
+        prepare_qat(f)
+    return adapters
+
+
+def model_of(options: argparse.Namespace, training: bool = False) -> ImportedModel:
+    """Import the model that the options ask for."""
+    return import_onnx(
+        options.model, trainable=options.train or True, training=training, frozen=options.freeze
+    )
+
+
+def objective_of(options: argparse.Namespace, f: ImportedModel) -> Objective:
+    """Build the objective that the options ask for, and print what it compares."""
+    task = objective(
+        *(f, options.loss, options.output, options.label, options.class_axis, options.any_batch)
+    )
+    slots = ", ".join(map(describe_slot, [*task.inputs.values(), task.label]))
+    print(f"{options.loss} of {task.output.name} against {task.label.name}; feeds: {slots}")
+    return task
+
+
+def describe_slot(v: Any) -> str:
+    """Describe a feed slot: name, element type, shape with the names of the file."""
+    sizes = ["?" if str(d).startswith("?") else str(d) for d in v.dims]
+    return f"{v.name} {v.dtype}[{', '.join(sizes)}]"
+
+
+def optimizer_of(options: argparse.Namespace) -> Optimizer:
+    """Return the optimizer that the options ask for."""
+    if options.lr <= 0:
+        raise ValueError(f"--lr is positive, not {options.lr}")
+    settings: dict[str, Any] = {}
+    if options.weight_decay is not None:
+        if options.optimizer not in _DECOUPLED:
+            listed = ", ".join(_DECOUPLED)
+            raise ValueError(f"--weight-decay is for {listed}, not for {options.optimizer}")
+        settings["weight_decay"] = options.weight_decay
+    optimizer: Optimizer = OPTIMIZERS[options.optimizer](options.lr, name="optimizer", **settings)
+    return optimizer

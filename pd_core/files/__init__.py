@@ -1,1 +1,0 @@
-"""Files: export of ONNX models and training steps, and atomic writes."""

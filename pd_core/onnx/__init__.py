@@ -1,0 +1,1 @@
+"""ONNX files: import of models of any origin, export of models and of training steps."""

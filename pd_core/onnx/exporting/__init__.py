@@ -1,0 +1,1 @@
+"""Export of graphs as ONNX models, and of whole training steps."""

@@ -1,0 +1,157 @@
+"""Loops and branches of a file, built as our own."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ... import ops
+from ...graph.errors import ModelError
+from ...graph.loop import loop_node
+from ...graph.node import apply
+from ...graph.rewrite import close
+from ...graph.variable import Variable, constant, describe, fresh_dim
+from .protocol import GraphReader, Value
+from .versions import Operator
+
+_END = np.iinfo(np.int64).min  # of a slice with step -1 down to the first element
+
+
+def branch(reader: GraphReader, op: Operator) -> Sequence[Value]:
+    """Build an If; of a constant condition only the branch that runs."""
+    condition = op.inputs[0]
+    bodies = [op.attributes[key] for key in ("then_branch", "else_branch")]
+    if condition.value is not None:
+        return reader.body(bodies[0 if condition.value.all() else 1], (), inside=False)
+    both: list[Sequence[Variable]] = []
+
+    def first():
+        both.extend(_match_ranks([reader.body(body, ()) for body in bodies], op.declared))
+        return both[0]
+
+    return ops.cond(condition, first, lambda: both[1])
+
+
+def _match_ranks(results, declared):
+    """Return the outputs of both branches, brought to one rank where their ranks differ."""
+    if any(isinstance(y, list) for branch in results for y in branch):
+        raise ModelError("a branch gives a sequence, which has a known length only outside")
+    if len(results[0]) != len(results[1]):
+        raise ModelError(f"its branches give {len(results[0])} and {len(results[1])} values")
+    pairs = []
+    for k, (a, b) in enumerate(zip(*results, strict=True)):
+        rank = len(declared) if declared is not None and k == 0 else min(a.rank, b.rank)
+        pairs.append((a, b) if a.rank == b.rank else _with_rank(rank, a, b))
+    return [list(outputs) for outputs in zip(*pairs, strict=True)]
+
+
+def _with_rank(rank, a, b):
+    """Bring two values to one rank.
+
+    Exporters write `squeeze` as a branch on whether a size is 1, and go on with the squeezed value;
+    if it is not 1, the Squeeze fails when it runs.
+    """
+    longer, shorter = (a, b) if a.rank > b.rank else (b, a)
+    axes = _extra_axes(longer.dims, shorter.dims)
+    if axes is None or rank not in (a.rank, b.rank):
+        raise ModelError(
+            f"its branches give {describe(a)} and {describe(b)}, and which one runs is not known\n"
+            "  hint: known sizes of the inputs, or a constant, may settle the condition"
+        )
+    if rank == longer.rank:
+        matched = {shorter: ops.unsqueeze(shorter, axes)}
+    else:
+        matched = {longer: apply("Squeeze", longer, np.array(axes, np.int64), known=shorter.dims)}
+    return matched.get(a, a), matched.get(b, b)
+
+
+def _extra_axes(longer, shorter):
+    """Return the axes to squeeze so that the longer dims become the shorter ones, or None."""
+    axes, rest = [], list(shorter)
+    for k, d in enumerate(longer):
+        if rest and d == rest[0]:
+            rest.pop(0)
+        elif d == 1 or isinstance(d, str):
+            axes.append(k)
+        else:
+            return None
+    return None if rest else axes
+
+
+def scan(reader: GraphReader, op: Operator) -> list[Variable]:
+    """Build a Scan along any axes and in any directions."""
+    a, count = op.attributes, op.attributes["num_scan_inputs"]
+    states, xs = op.inputs[: len(op.inputs) - count], op.inputs[len(op.inputs) - count :]
+    axes = a.get("scan_input_axes") or [0] * count
+    backward = a.get("scan_input_directions") or [0] * count
+    xs = [_reversed(_axis_first(x, k), r) for x, k, r in zip(xs, axes, backward, strict=True)]
+
+    def step(states, slices):
+        outputs = reader.body(a["body"], [*states, *slices])
+        return outputs[: len(states)], outputs[len(states) :]
+
+    final, ys = ops.scan(step, states, xs)
+    axes = a.get("scan_output_axes") or [0] * len(ys)
+    backward = a.get("scan_output_directions") or [0] * len(ys)
+    ys = [_first_to(_reversed(y, r), k) for y, k, r in zip(ys, axes, backward, strict=True)]
+    return [*final, *ys]
+
+
+def _reversed(x, backward):
+    return ops.slice(x, [-1], [_END], [0], [-1]) if backward else x
+
+
+def _axis_first(x, axis):
+    """Move an axis to the front."""
+    axis %= x.rank
+    return ops.transpose(x, [axis, *(k for k in range(x.rank) if k != axis)]) if axis else x
+
+
+def _first_to(x, axis):
+    """Move the first axis to another position."""
+    axis %= x.rank
+    order = list(range(1, x.rank))
+    order.insert(axis, 0)
+    return ops.transpose(x, order) if axis else x
+
+
+def loop(reader: GraphReader, op: Operator) -> list[Variable]:
+    """Build a Loop, with states whose sizes may change from step to step."""
+    limit, condition, *init = op.inputs
+    if any(isinstance(x, list) for x in init):
+        raise ModelError("its state is a sequence, which has a known length only outside of loops")
+    dims = [x.dims for x in init]
+    while True:
+        blocks, captures, new, ys = _body(reader, op, init, dims)
+        widened = [_widened(d, y.dims) for d, y in zip(dims, new, strict=True)]
+        if widened == dims:
+            break
+        dims = widened
+    types = [(d, x.dtype) for d, x in zip(dims, init, strict=True)]
+    types += [((fresh_dim(), *y.dims), y.dtype) for y in ys]
+    condition = constant(True) if condition is None else condition
+    return list(loop_node(limit, condition, init, captures, blocks["body"], types))
+
+
+def _body(reader, op, init, dims):
+    """Read the body for states of these dims: (blocks, captures, new states, stacked outputs)."""
+    number, going = Variable.of((), np.int64, "step"), Variable.of((), np.bool_, "going")
+    states = [Variable.of(d, x.dtype, "state") for d, x in zip(dims, init, strict=True)]
+    condition, *rest = reader.body(op.attributes["body"], [number, going, *states])
+    new, ys = rest[: len(states)], rest[len(states) :]
+    if any(isinstance(y, list) for y in rest):
+        raise ModelError("its body gives a sequence, which has a known length only outside")
+    bodies, formals = {"body": [condition, *rest]}, {"body": [number, going, *states]}
+    blocks, captures = close(bodies, formals)
+    return blocks, captures, new, ys
+
+
+def _widened(dims, after):
+    """Return dims that hold before and after a step; sizes that change are unknown."""
+    if len(dims) != len(after):
+        raise ModelError(f"a state of rank {len(dims)} has rank {len(after)} after a step")
+    return tuple(
+        d if d == e or isinstance(d, str) else fresh_dim() for d, e in zip(dims, after, strict=True)
+    )
+
+
+readers = {"If": branch, "Loop": loop, "Scan": scan}

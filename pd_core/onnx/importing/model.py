@@ -1,0 +1,228 @@
+"""ONNX models of any origin as functions of Variables."""
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from onnx import ModelProto
+
+from ...graph.errors import DamagedModel, DTypeError, ModelError, ShapeError
+from ...graph.names import remember_sizes
+from ...graph.variable import Operand, Variable, constant, describe, format_dims
+from ...graph.whole import Whole
+from .loading import (
+    check_functions,
+    check_names,
+    declared,
+    hoisted,
+    inferred_dims,
+    loaded,
+    opsets_of,
+    reported,
+    size_names,
+)
+from .reader import File, Operands, Reader
+from .sizes import FOLD_LIMIT
+from .stored import StoredTensors
+
+
+def import_onnx(
+    model: str | os.PathLike | bytes | ModelProto,
+    trainable: bool | str | Sequence[str] = True,
+    training: bool = False,
+    frozen: str | Sequence[str] = (),
+    fold_limit: int = FOLD_LIMIT,
+) -> "ImportedModel":
+    """Import an ONNX model (a path, bytes, or a ModelProto) as a function of Variables.
+
+    Stored tensors that are weights by their use become parameters with the file's names, below
+    the current namespace; `summary()` of the result shows the decision on each of them.
+    `trainable` and `frozen` override it: names or patterns (`"encoder.*"`) of tensors to train or
+    not to train; `trainable` wins where both match, and `trainable=False` freezes all.
+    With `training`, BatchNormalization and Dropout are in training mode during a training step;
+    operators that the file has in training mode always are.
+
+    Opsets from 7 on are supported, with external tensors, functions, loops and branches, and
+    sequences whose length is known. Constant expressions of up to `fold_limit` elements are folded.
+    ModelError for anything else in the file, DamagedFile for what contradicts itself or ONNX.
+    """
+    proto, folder, origin = loaded(model)
+    with reported(origin), Whole():
+        return ImportedModel(proto, folder, origin, trainable, training, frozen, fold_limit)
+
+
+class ImportedModel:
+    """A model as a function: each call `f(x)` builds its graph anew on Variables.
+
+    `parameters` are the Variables of its parameters by the file's names, `inputs` the (dims, dtype)
+    of its inputs by name, `outputs` the names of its outputs. `model` is the file, with all stored
+    tensors in one place; their data may be in other files in `folder`.
+
+    `reparametrized` has functions of stored tensors by the name that nodes read: later calls use
+    their results. `operands`, if it is no None, is a function of each node of the outermost graph
+    and its inputs; later calls use the inputs that it returns.
+    """
+
+    def __init__(
+        self,
+        model: ModelProto,
+        folder: str | None,
+        origin: str,
+        trainable: bool | str | Sequence[str],
+        training: bool,
+        frozen: str | Sequence[str],
+        fold_limit: int,
+    ):
+        check_names(model.graph)
+        check_functions(model.functions)
+        model = hoisted(model)
+        self.model, self.folder = model, folder
+        self.graph, self.origin = model.graph, origin
+        self.reparametrized: dict[str, Callable[[Variable], Variable]] = {}
+        self.operands: Operands | None = None
+        self.opsets = opsets_of(model)
+        self.functions = {(f.domain, f.name): f for f in model.functions}
+        self.file: dict[str, Any] = {
+            "folder": folder,
+            "training": training,
+            "fold_limit": fold_limit,
+        }
+        if self.graph.sparse_initializer:
+            raise ModelError("the model stores sparse tensors, which are not imported")
+        self.stored = StoredTensors(self.graph, self.functions, folder, trainable, frozen)
+        self.parameters = self.stored.parameters
+        self.inputs = {
+            i.name: declared(i) for i in self.graph.input if i.name not in self.stored.values
+        }
+        self.outputs = tuple(y.name for y in self.graph.output)
+        computed = {y for node in self.graph.node for y in node.output}
+        for y in self.outputs:
+            if y not in computed and y not in self.inputs and y not in self.stored.values:
+                raise DamagedModel(f"the output {y!r} is computed by no node")
+        self.inferred = inferred_dims(model)
+        self.reader: Reader | None = None
+        self.sizes: dict[str, str] = {}
+
+    def __call__(
+        self,
+        *inputs: Operand,
+        output: str | Sequence[str] | None = None,
+        last_layers: int | None = None,
+        **named: Operand,
+    ) -> Variable | tuple[Variable, ...]:
+        """Build the outputs for inputs in the file's order or by name; a tuple if several.
+
+        `output` is the name of a tensor, or a list of names, at which the model is cut; with
+        last_layers=-k it is cut before its last k operators. ModelError for inputs that are missing
+        or unknown, ShapeError and DTypeError for inputs that do not fit the file's types.
+        """
+        values = self._bind(inputs, named)
+        names = self._output_names(output, last_layers)
+        exact = all(x.dims == self.inputs[n][0] for n, x in values.items())
+        sizes = frozenset(d for x in values.values() for d in x.dims)
+        stored = self.stored.values
+        changed = {name: f(stored[name]) for name, f in self.reparametrized.items()}
+        self.reader = Reader(
+            self.graph.node,
+            self.opsets,
+            {**stored, **changed, **values},
+            File(
+                self.functions,
+                input_sizes=sizes,
+                statistics=self.stored.statistics,
+                operands=self.operands,
+                **self.file,
+            ),
+            declared=self.inferred if exact else _ranks(self.inferred),
+            named=True,
+        )
+        self.sizes = {}
+        self._name_sizes(self.graph.input, values)
+        outputs = [self.tensor(name) for name in names]
+        several = isinstance(output, (list, tuple)) or len(outputs) > 1
+        return tuple(outputs) if several else outputs[0]
+
+    def tensor(self, name: str) -> Variable:
+        """Return a tensor of the model by its name in the file, for the inputs of the last call.
+
+        ModelError before the first call, and for an unknown name.
+        """
+        if self.reader is None:
+            raise ModelError(f"tensor({name!r}): call the model first")
+        known = {y for node in self.graph.node for y in node.output}
+        if name not in known and name not in self.reader.values:
+            raise ModelError(f"the model has no tensor {name!r}; its outputs are {self.outputs}")
+        with reported(self.origin):
+            value: Any = self.reader.outputs([name])[0]
+        self._name_sizes((*self.graph.output, *self.graph.value_info), {name: value})
+        return value
+
+    def freeze(self, *patterns: str) -> None:
+        """Stop training the parameters of these names or patterns; all without patterns."""
+        self.stored.freeze(patterns)
+
+    def unfreeze(self, *patterns: str) -> None:
+        """Train the parameters of these names or patterns; all but statistics without patterns."""
+        self.stored.unfreeze(patterns)
+
+    def summary(self) -> str:
+        """Return a table of the stored tensors with more than one float, and of all parameters.
+
+        The columns are name, shape, dtype, use, and whether it is trained, or why not; then totals.
+        """
+        return self.stored.summary()
+
+    def _name_sizes(self, infos, values):
+        """Keep the names that the file gives to dimensions, for exports."""
+        for name, sizes in size_names(infos).items():
+            dims = getattr(values.get(name), "dims", ())
+            if len(dims) == len(sizes):
+                remember_sizes(zip(dims, sizes, strict=True), self.sizes)
+
+    def _output_names(self, output, last_layers):
+        """Return the names of the tensors at which the model is cut."""
+        if output is not None and last_layers is not None:
+            raise ModelError("output= and last_layers= cut the model in two places")
+        if output is not None:
+            return list(output) if isinstance(output, (list, tuple)) else [output]
+        if last_layers is None:
+            return self.outputs
+        count = len(self.graph.node)
+        if not -count < last_layers < 0:
+            raise ModelError(f"last_layers is between -{count - 1} and -1, not {last_layers}")
+        return [self.graph.node[last_layers - 1].output[0]]
+
+    def _bind(self, inputs, named):
+        """Return the inputs by name, as Variables."""
+        if len(inputs) > len(self.inputs):
+            raise ModelError(f"{len(inputs)} inputs for {list(self.inputs)}")
+        values = dict(zip(self.inputs, inputs, strict=False))
+        for name, x in named.items():
+            if name not in self.inputs or name in values:
+                raise ModelError(f"{name!r} is no input that is left; there is {list(self.inputs)}")
+            values[name] = x
+        missing = [name for name in self.inputs if name not in values]
+        if missing:
+            raise ModelError(f"the model needs its inputs {missing} too")
+        return {name: self._checked(name, constant(x)) for name, x in values.items()}
+
+    def _checked(self, name, x):
+        """Check an input against the type in the file; return it."""
+        dims, dtype = self.inputs[name]
+        if x.dtype != dtype:
+            raise DTypeError(f"input {name!r} is {dtype}, not {describe(x)}")
+        if dims is None:
+            return x
+        pairs = list(zip(dims, x.dims, strict=False))
+        if len(dims) != x.rank or any(d != e for d, e in pairs if _both_known(d, e)):
+            raise ShapeError(f"input {name!r} is {format_dims(d or '?' for d in dims)}, not {x!r}")
+        return x
+
+
+def _ranks(inferred):
+    """Keep only the ranks of inferred dims, which hold for inputs of other sizes too."""
+    return {name: (None,) * len(dims) for name, dims in inferred.items()}
+
+
+def _both_known(d, e):
+    return isinstance(d, int) and isinstance(e, int)

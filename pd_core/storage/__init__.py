@@ -1,0 +1,1 @@
+"""What is written and read without a graph: atomic files, folders, tensors, nested states."""

@@ -1,0 +1,1 @@
+"""`fit`, `evaluate` and `predict` of modules, on the items of a Runner."""

@@ -1,0 +1,88 @@
+"""Evaluation of a module over batches, by calls in evaluation mode."""
+
+from typing import Any
+
+import numpy as np
+
+from ...dynamic import guard, no_grad
+from ...graph.errors import ShapeError
+from ...graph.nested import mapped, variables_in
+from ...graph.variable import Variable
+from ...layers.layer import Layer
+from ..ranks import Ranks
+from .data import Source
+from .modes import modes_kept
+from .objective import Objective
+
+
+def evaluated(
+    module: Layer, objective: Objective, source: Source, ranks: Ranks | None = None
+) -> dict[str, float]:
+    """Return the mean `cost` over all samples, and the metrics by name.
+
+    They are those of all `ranks`, of which each takes its part.
+    """
+    tallies, total, samples = objective.tallies(), 0.0, 0
+    with modes_kept(module):
+        module.eval()
+        for batch in source:
+            arrays, size = (batch, len(batch[0])) if ranks is None else ranks.part(batch)
+            targets = arrays[source.targets]
+            with guard(), no_grad():
+                outputs = list(variables_in(module(*arrays[source.inputs])))
+                cost = float(objective.cost(outputs, targets, None))
+                for tally in tallies if size else ():
+                    prediction, label = objective.pair(outputs, targets)
+                    tally.receive([prediction.numpy(), label])
+            total += cost * size if size else 0.0
+            samples += size
+    if ranks is not None:
+        sums, samples = ranks.joined_test({"cost": total}, samples, tallies)
+        total = sums.get("cost", 0.0)
+    if not samples:
+        raise ValueError(f"{source.who}: the reader gives no batches")
+    results = {"cost": total / samples}
+    for tally in tallies:
+        results.update(tally.results())
+    return results
+
+
+def predicted(module: Layer, source: Source, ranks: Ranks | None = None) -> Any:
+    """Return the outputs for all samples, arrays in the nesting of the module's output.
+
+    Each of the `ranks` computes its rows of each batch, and all get all.
+    """
+    with modes_kept(module):
+        module.eval()
+        batches = [_outputs(module, arrays, ranks) for arrays in source]
+    if ranks is not None:
+        every = zip(*ranks.gather(batches), strict=True)
+        batches = [part for parts in every for part in parts if part is not None]
+    if not batches:
+        raise ValueError(f"{source.who}: the reader gives no batches")
+    return _concatenated(batches)
+
+
+def _outputs(module, batch, ranks):
+    """The outputs for a batch, or for this rank's rows of it; None for no rows."""
+    arrays, size = (batch, len(batch[0])) if ranks is None else ranks.part(batch)
+    outputs = mapped(Variable.numpy, module(*arrays))
+    return outputs if size else None
+
+
+def _concatenated(parts):
+    """Outputs of batches one after the other, along the first axis."""
+    first = parts[0]
+    if isinstance(first, dict):
+        return {key: _concatenated([part[key] for part in parts]) for key in first}
+    if isinstance(first, (tuple, list)):
+        make = getattr(type(first), "_make", type(first))
+        return make([_concatenated(columns) for columns in zip(*parts, strict=True)])
+    if not isinstance(first, np.ndarray):
+        return first
+    if not first.ndim or len({part.shape[1:] for part in parts}) > 1:
+        shapes = " and ".join(sorted({str(part.shape) for part in parts}))
+        raise ShapeError(
+            f"predict: outputs of batches have shapes {shapes}, which are no samples of one array"
+        )
+    return np.concatenate(parts)

@@ -1,0 +1,117 @@
+"""Training of a module by a Runner: what `Module.fit` does."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...graph.recording import not_recording
+from ...layers.layer import Layer
+from ...optimizers.base import Optimizer
+from .. import Counter, Device, Progress, RunnerItem, TestEvery, runner_of
+from .arrays import checked
+from .data import Source, array_source, source_of
+from .history import History, Recorder
+from .kept_update import KeptUpdate
+from .modes import modes_kept
+from .objective import Objective
+from .steps import ModuleStep, SourceData, StaticStep
+
+
+def training_sources(
+    x: Any, y: Any, validation_split: float, validation_data: Any, **options: Any
+) -> tuple[Source, Source | None]:
+    """Return the batches of a training, and of its validation if there is one.
+
+    The options are `batch_size`, `shuffle`, `seed`, `sample_weight` and `class_weight`.
+    """
+    validation, plain = None, {"batch_size": options["batch_size"]}
+    if validation_data is not None:
+        if validation_split:
+            raise TypeError("fit: takes validation_split or validation_data, not both")
+        is_pair = isinstance(validation_data, tuple) and len(validation_data) == 2
+        xv, yv = validation_data if is_pair else (validation_data, None)
+        validation = source_of("fit: validation_data", xv, yv, **plain)
+    elif validation_split:
+        rows = _split(x, y, validation_split)
+        validation = array_source("fit: validation_split", x, y, rows=slice(rows, None), **plain)
+        options["rows"] = slice(rows)
+    return source_of("fit", x, y, is_weighted=True, **options), validation
+
+
+def _split(x, y, share):
+    """The number of samples that are left for training: Keras's floor(n (1 - share))."""
+    if y is None:
+        raise TypeError("fit: validation_split is for arrays x and y, not for a reader")
+    if not 0 < share < 1:
+        raise ValueError(f"fit: validation_split is within (0, 1), not {share}")
+    samples = len(next(iter(checked("fit", {"x": x, "y": y}).values())))
+    rows = int(samples * (1 - share))
+    if rows in (0, samples):
+        raise ValueError(
+            f"fit: validation_split={share} of {samples} samples leaves {rows} for training"
+        )
+    return rows
+
+
+def shown(callbacks: Sequence[RunnerItem], verbose: bool | None) -> list[RunnerItem]:
+    """Return the callbacks and a Progress around them, which None shows in a terminal only."""
+    if isinstance(callbacks, RunnerItem):
+        raise TypeError(f"fit: callbacks are a list of items, not {callbacks!r}")
+    if verbose is False or any(isinstance(item, Progress) for item in callbacks):
+        return list(callbacks)
+    return [Progress(disable=False if verbose else None), *callbacks]
+
+
+def fit(
+    module: Layer,
+    forward: Callable[..., Any],
+    objective: Objective,
+    optimizer: Optimizer | None,
+    training: Source,
+    validation: Source | None,
+    callbacks: Sequence[RunnerItem],
+    epochs: int,
+    split: bool,
+) -> History:
+    """Train a module in training mode, and return to its modes; `forward` builds it statically.
+
+    With `split` the batches are those of all ranks of a job together.
+    """
+    is_stepping = hasattr(module, "train_one_batch")
+    objective.check("fit", needs_loss=not is_stepping or validation is not None)
+    if is_stepping and optimizer is not None:
+        raise TypeError(
+            f"fit: {type(module).__name__}.train_one_batch has an optimizer of its own, "
+            f"{type(optimizer).__name__} is one too many"
+        )
+    if not is_stepping and not isinstance(optimizer, Optimizer):
+        raise TypeError(
+            f"fit: needs an optimizer, such as optimizer=pd.AdamOptimizer(), not {optimizer!r}"
+        )
+    with modes_kept(module), not_recording():  # inside a guard, too
+        if not module.training:
+            module.train()
+        step: ModuleStep | StaticStep
+        inner: list[RunnerItem] = []
+        if optimizer is None:
+            step = ModuleStep(module, objective, training)
+        else:
+            update = KeptUpdate(optimizer)
+            step = StaticStep(forward, objective, training, update)
+            inner.append(update)
+        if step.evaluate is not None:
+            inner.append(step.evaluate)
+        recorder = Recorder()
+        if validation is not None:
+            inner.append(TestEvery(passes=1, reader=validation, on_result=recorder.validated))
+        items = [
+            Device(),
+            Counter(),
+            SourceData(training, split),
+            *callbacks,
+            step,
+            *inner,
+            recorder,
+        ]
+        with runner_of(items) as runner:
+            runner.run(epochs)
+        return recorder.history

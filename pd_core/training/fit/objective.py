@@ -1,0 +1,91 @@
+"""Objectives of `Module.fit` and `Module.evaluate`: a loss, and metrics."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from ... import ops
+from ...graph.errors import ShapeError
+from ...graph.variable import Operand, Variable, describe
+from .. import Evaluate
+from ..evaluate import Tallies
+from ..metrics import Metric
+
+Loss = Callable[..., Variable]  # (*outputs, *targets) -> cost, a Layer or a function
+Metrics = str | Metric | Sequence[str | Metric]
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A loss, or None, and metrics of one output and one target."""
+
+    loss: Loss | None
+    metrics: Metrics
+
+    def check(self, who: str, needs_loss: bool = True) -> None:
+        """Check loss and metrics before data are read; TypeError or ValueError names them."""
+        if self.loss is None and needs_loss:
+            raise TypeError(f"{who}: needs a loss, such as loss=pd.nn.SoftmaxCrossEntropy()")
+        if self.loss is not None and not callable(self.loss):
+            raise TypeError(
+                f"{who}: a loss is a layer or a function (output, y) -> cost, not {self.loss!r}"
+            )
+        self.evaluate()
+
+    def evaluate(self, prediction: Any = None, label: Any = None) -> Evaluate | None:
+        """Return the ring of the metrics; None if there are none."""
+        is_empty = not isinstance(self.metrics, (str, Metric)) and not list(self.metrics)
+        return None if is_empty else Evaluate(prediction, label, self.metrics)
+
+    def tallies(self) -> list[Tallies]:
+        """Return new tallies of the metrics."""
+        evaluate = self.evaluate()
+        return [] if evaluate is None else [evaluate.begin_test()]
+
+    def cost(
+        self, outputs: Sequence[Variable], targets: Sequence[Operand], weight: Variable | None
+    ) -> Variable:
+        """Return the cost, a scalar: the mean of a loss that gives one for each sample.
+
+        With weights w of n samples it is sum(w loss) / n, Keras's "sum_over_batch_size".
+        """
+        assert self.loss is not None
+        if weight is None:
+            cost = self.loss(*outputs, *targets)
+            return ops.reduce_mean(cost) if cost.rank else cost
+        with _unreduced(self.loss):
+            losses = self.loss(*outputs, *targets)
+        missing = losses.rank - weight.rank
+        if not losses.rank or missing < 0:
+            raise ShapeError(
+                f"fit: weights {describe(weight)} for a loss {describe(losses)}\n"
+                "  hint: a loss with weights has an element for each sample, reduction='none'"
+            )
+        if missing:
+            weight = ops.unsqueeze(weight, list(range(weight.rank, losses.rank)))
+        return ops.reduce_mean(losses * weight)
+
+    def pair(self, outputs: Sequence[Any], targets: Sequence[Any]) -> tuple[Any, Any]:
+        """Return what metrics compare; TypeError unless there is one output and one target."""
+        if len(outputs) != 1 or len(targets) != 1:
+            raise TypeError(
+                f"metrics are for one output and one y, there are {len(outputs)} and {len(targets)}"
+            )
+        return outputs[0], targets[0]
+
+
+@contextmanager
+def _unreduced(loss: Any) -> Iterator[None]:
+    """Let a loss of ours return one for each sample in a `with`."""
+    reduction = getattr(loss, "reduction", None)
+    if reduction is None:
+        yield
+        return
+    if getattr(loss, "weight", None) is not None or getattr(loss, "ignore_index", None) is not None:
+        raise ValueError(f"fit: {loss!r} has weights or an ignore_index of its own")
+    loss.reduction = "none"
+    try:
+        yield
+    finally:
+        loss.reduction = reduction

@@ -1,0 +1,1 @@
+"""Fine-tuning of ONNX models: objectives, training on arrays, adapters, quantisation, artifacts."""
