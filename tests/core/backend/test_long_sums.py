@@ -158,3 +158,24 @@ def test_known_sizes_need_no_branches():
     x = pd.Variable("x", shape=[32, 1, 512, 512])
     found = operators(pd.reduce_mean(x, [0, 2, 3]), x, {})
     assert not {"If", "Loop", "ReduceMean"} & {*found}
+
+
+@pytest.mark.parametrize("columns", [0, 1, 3, 17])
+def test_computed_lengths_around_the_limits(columns, rng):
+    """The length of what a mask selects is known at run time only."""
+    x, mask = pd.Variable([None, columns] if columns else [None]), pd.Variable([None], dtype="bool")
+    total = pd.reduce_sum(x[mask], 0)
+    block = (1 << 16) // max(columns, 1)
+    for limit in (long_sums.ROW, 1 << 10, 1 << 8, block):
+        for size in (limit - 1, limit, limit + 1):
+            a = rng.uniform(0.5, 1, (size, columns) if columns else size).astype(np.float32)
+            y = pd.eval(total, {x: a, mask: np.ones(size, bool)})
+            np.testing.assert_allclose(y, a.sum(0, dtype=float), 1e-6)
+
+
+@pytest.mark.parametrize("size", [65521, 65537])  # primes: no stages of equal length
+def test_one_block_needs_no_loop(size):
+    x = pd.Variable([size])
+    assert ("Loop" in operators(pd.reduce_sum(x), x, {})) == (size > 1 << 16)
+    a = np.full(size, 0.1, np.float32)
+    np.testing.assert_allclose(pd.eval(pd.reduce_sum(x), {x: a}), a.sum(dtype=float), 1e-6)
