@@ -4,7 +4,15 @@ from . import distributed, nn, training, tuning
 from .backend.devices import devices, register_devices
 from .backend.fallbacks import fallbacks
 from .dynamic import Placeholder, guard, no_grad, to_variable
-from .gradients import gradients, hessian, hessian_vector_product, jacobian, jvp, recompute
+from .gradients import (
+    custom_gradient,
+    gradients,
+    hessian,
+    hessian_vector_product,
+    jacobian,
+    jvp,
+    recompute,
+)
 from .graph.errors import (
     BackendError,
     DamagedFile,
@@ -364,7 +372,8 @@ __all__ = [
     "constant_initializer", "contrastive_loss", "conv", "conv2d", "conv_transpose", "cos", "cosh",
     "cosine_embedding_loss", "count_nonzero", "crf_decode", "crf_loss", "cross_entropy",
     "cross_entropy_over_beam", "ctc_loss", "cum_prod", "cum_sum", "current_namespace",
-    "decode_boxes", "default_session", "depth_to_space", "det", "detect_objects", "devices", "dft",
+    "custom_gradient", "decode_boxes", "default_session", "depth_to_space", "det",
+    "detect_objects", "devices", "dft",
     "diagonal", "dice_loss", "distributed", "div", "dropout", "effects", "einsum", "elu",
     "embedding", "encode_boxes", "equal", "erf", "eval", "exp", "expand", "expand_like", "expm1",
     "exponential_random", "export_onnx", "export_step", "export_tuned", "eye", "fallbacks", "fc",

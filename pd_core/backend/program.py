@@ -15,6 +15,7 @@ from ..graph.rewrite import rewrite
 from ..graph.setting import setting_constant
 from ..graph.site import site_text
 from ..graph.variable import Dim, Variable, constant
+from ..ops.mode import SEGMENTS
 from .base import Graph, Seam
 from .passes import ALWAYS, EXPORT, WEBGPU
 from .passes.context import Context, Pass, apply_passes
@@ -122,11 +123,11 @@ def _resolve_modes(targets, slots, training, is_step, forms, kernels, constants)
         if node.op_type == "OnnxForm":
             results, form = len(node.outputs), form_of(node)
             return form(node, inputs[results:]) if form else inputs[:results]
-        if node.op_type == "Recompute":
+        if node.op_type in SEGMENTS:
             return inputs[: len(node.outputs)]
         return inputs[:1] if node.op_type in identity else None
 
-    only = {"ModeSwitch", "OnnxForm", "Recompute", *identity}
+    only = {"ModeSwitch", "OnnxForm", *SEGMENTS, *identity}
     stop, alone = set(slots), set()
     if kernels:
         alone = read_alone(ancestors(targets, stop, select), targets)

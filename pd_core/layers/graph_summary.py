@@ -14,6 +14,7 @@ from ..graph.layers import layers_of, parameters_of
 from ..graph.node import Block, Node, ancestors
 from ..graph.update import effects
 from ..graph.variable import Variable, static
+from ..ops.mode import SEGMENTS
 from ..run.session import Session, default_session
 from .multiply_adds import multiply_adds
 from .summary import table
@@ -100,8 +101,7 @@ def summary(
     for v in wanted:
         if not isinstance(v, Variable):
             raise TypeError(f"summary: takes Variables, not {v!r}")
-    # the mark of a segment that is computed again is no operator of its own
-    order = [n for n in ancestors(wanted, select=_inference) if n.op_type != "Recompute"]
+    order = [n for n in ancestors(wanted, select=_inference) if n.op_type not in SEGMENTS]
     known = dict(sizes or {})
     values = _feed_values(order, wanted, feeds or {}, known)
     _evaluate_sizes(order, values, known, session or default_session())

@@ -17,6 +17,7 @@ from ..graph.rewrite import is_output_of
 from ..graph.update import Assignment, effects
 from ..graph.variable import Inputs, Variable
 from .math import cast
+from .mode import SEGMENTS
 
 _Targets = TypeVar("_Targets", Variable, Sequence[Variable])
 
@@ -54,7 +55,7 @@ def autocast(targets: _Targets, dtype: DTypeLike | str = "float16") -> _Targets:
     order = ancestors([*stored, *wanted])
     _check_dtype(dtype, order)
     new: dict[Variable, Variable] = {}
-    borders = {x for node in order if node.op_type == "Recompute" for x in node.inputs}
+    borders = {x for node in order if node.op_type in SEGMENTS for x in node.inputs}
     for node in order:
         inputs = tuple([new.get(x, x) for x in node.inputs])
         with in_place_of(node):

@@ -11,6 +11,10 @@ from ..graph.recording import recorder
 from ..graph.update import Assignment
 from ..graph.variable import Operand, Variable, constant
 
+# Composites around a part of the graph, whose outputs they take first: marks for the backward pass,
+# which programs leave out.
+SEGMENTS = frozenset({"Recompute", "CustomGradient"})
+
 _mode: ContextVar[bool | None] = ContextVar("pd_core.mode", default=None)
 
 
