@@ -2,5 +2,6 @@
 
 from .guard import guard, no_grad, to_variable
 from .placeholder import Placeholder
+from .switch import disable_dynamic, enable_dynamic
 
-__all__ = ["Placeholder", "guard", "no_grad", "to_variable"]
+__all__ = ["Placeholder", "disable_dynamic", "enable_dynamic", "guard", "no_grad", "to_variable"]

@@ -116,7 +116,7 @@ def _force(v: Variable) -> Any:
         if not v.is_recorded:
             raise NotComputed(
                 f"{v!r} has no value: it was built outside of pd.guard()\n"
-                "  hint: eval() computes it"
+                "  hint: eval() computes it; after pd.enable_dynamic() values are at hand"
             )
         current_state().force([v])
     return v.held

@@ -1,0 +1,51 @@
+"""Values at hand without a `with`, for notebooks and scripts."""
+
+from ..graph.errors import GraphError
+from ..graph.recording import recorder
+from ..run.session import on_reset
+from .guard import guard
+
+_enabled: list[guard] = []
+
+
+def enable_dynamic(device: str | None = None, immediate: bool = False) -> None:
+    """Have values at hand from here on, as inside `with pd.guard(device, immediate):`.
+
+    For notebooks and scripts; `disable_dynamic()` ends it. A second call replaces the device and
+    `immediate`. `pd.reset()` keeps it on, with the new session. It holds for the thread that calls
+    it. GraphError inside `with pd.guard():`.
+    """
+    _check("enable_dynamic")
+    disable_dynamic()
+    new = guard(device, immediate)
+    new.__enter__()
+    _enabled.append(new)
+
+
+def disable_dynamic() -> None:
+    """End what `enable_dynamic()` began: what is built from here on is a static graph.
+
+    Without effect if it was not called. GraphError inside `with pd.guard():`.
+    """
+    _check("disable_dynamic")
+    if _enabled:
+        _enabled.pop().__exit__(None)
+
+
+def _check(who):
+    current = recorder()
+    own = _enabled[-1].entered[-1] if _enabled else None
+    if current is not None and current is not own:
+        raise GraphError(
+            f"{who}: called inside `with pd.guard():`\n"
+            "  hint: the `with` says where values are at hand; call it before or after"
+        )
+
+
+@on_reset
+def _renew():
+    """Go on with the new default session."""
+    if _enabled:
+        old = _enabled.pop()
+        old.__exit__(RuntimeError)  # the session of its values is gone: nothing is stored
+        enable_dynamic(immediate=old.immediate)

@@ -1,0 +1,99 @@
+"""Values at hand without a `with`: `enable_dynamic` and back."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import pd_core as pd
+
+ONES = np.ones((1, 3), np.float32)
+
+
+@pytest.fixture(autouse=True)
+def afterwards():
+    yield
+    pd.disable_dynamic()
+
+
+def test_values_are_at_hand_until_it_is_disabled():
+    pd.enable_dynamic()
+    b = pd.to_variable(ONES)
+    np.testing.assert_array_equal((b + 1).numpy(), ONES + 1)
+    pd.disable_dynamic()
+    pd.disable_dynamic()  # without effect
+    with pytest.raises(pd.NotComputed, match="enable_dynamic"):
+        (pd.constant(ONES) + 1).numpy()
+
+
+def test_training_is_that_of_a_guard():
+    def losses():
+        pd.reset(seed=0)
+        net, optimizer = pd.nn.FC(2, name="net"), pd.SGDOptimizer(0.1)
+        for _ in range(3):
+            loss = pd.reduce_mean(pd.square(net(ONES)))
+            loss.backward()
+            optimizer.minimize(loss)
+            net.clear_gradients()
+            yield float(loss)
+
+    with pd.guard():
+        expected = [*losses()]
+    pd.enable_dynamic()
+    assert [*losses()] == expected
+
+
+def test_a_cell_may_run_again():
+    """A layer of the same name takes the place of the former one."""
+    pd.enable_dynamic()
+    found = []
+    for _ in range(2):
+        pd.reset(seed=0)
+        for _ in range(2):
+            net = pd.nn.FC(2, name="net")
+            found.append(net(ONES).numpy())
+    for y in found[1:]:
+        np.testing.assert_array_equal(y, found[0])
+
+
+def test_reset_goes_on_with_the_new_session():
+    pd.enable_dynamic()
+    old = pd.default_session()
+    pd.reset(seed=0)
+    assert pd.default_session() is not old
+    w = pd.Variable("w", data=ONES)
+    (w * 2.0).numpy()
+    assert pd.default_session().has(w)
+    assert not old.has(w)
+
+
+def test_static_graphs_are_evaluated_as_well():
+    pd.enable_dynamic()
+    net, x = pd.nn.FC(2), pd.Variable([None, 3])
+    at_hand = net(ONES).numpy()
+    np.testing.assert_array_equal(pd.eval(net(x), {x: ONES}), at_hand)
+    pd.disable_dynamic()
+    np.testing.assert_array_equal(pd.eval(net(x), {x: ONES}), at_hand)
+
+
+def test_a_guard_inside_has_its_own_values():
+    pd.enable_dynamic()
+    with pd.guard():
+        for function in (pd.enable_dynamic, pd.disable_dynamic):
+            with pytest.raises(pd.GraphError, match=f"{function.__name__}: called inside"):
+                function()
+        assert (pd.to_variable(ONES) + 1).numpy()[0, 0] == 2
+    assert (pd.to_variable(ONES) + 1).numpy()[0, 0] == 2
+
+
+def test_other_threads_build_static_graphs():
+    pd.enable_dynamic()
+    found = []
+
+    def build():
+        found.append((pd.constant(ONES) + 1).is_recorded)
+
+    thread = threading.Thread(target=build)
+    thread.start()
+    thread.join()
+    assert found == [False]
