@@ -189,6 +189,7 @@ from .reduce import (
 from .rows import ifelse
 from .sampled import hierarchical_sigmoid, nce_loss, random_classes
 from .sampling import affine_grid, grid_sample
+from .segment import segment_max, segment_mean, segment_min, segment_softmax, segment_sum
 from .sequence.chunked_scan import pack_chunks, pad_chunks, scan_bounded
 from .sequence.padded import PaddedSegments
 from .sequence.parts import (
@@ -202,12 +203,12 @@ from .sequence.parts import (
 from .sequence.segments import (
     Segments,
     pack_rows,
+    packed_arg_max,
+    packed_max,
+    packed_sum,
     pad_rows,
     permute_rows,
     repeat_rows,
-    segment_arg_max,
-    segment_max,
-    segment_sum,
 )
 from .sequence.unroll import State, Step, unroll
 from .shape import (
@@ -250,5 +251,5 @@ GRADIENT_OPS = {
     *("avg_pool_grad", "binary_cross_entropy_grad", "conv_filter_grad", "conv_input_grad"),
     *("permute_rows", "log_probability_grad", "max_pool_grad", "max_pool_pick", "normal_cdf"),
     *("normal_pdf", "pack_chunks", "pack_rows", "pad_chunks", "pad_rows", "relu_grad"),
-    *("repeat_rows", "segment_arg_max", "segment_max", "segment_sum", "softmax_grad"),
+    *("repeat_rows", "packed_arg_max", "packed_max", "packed_sum", "softmax_grad"),
 }

@@ -52,7 +52,7 @@ def segment_sum(node: Node, dy: Variable) -> Gradients:
 @gradient("RepeatRows")
 def repeat_rows(node: Node, dy: Variable) -> Gradients:
     _, index, owner = node.inputs
-    return [ops.segment_sum(dy, index, owner, node.attributes["holes"]), None, None]
+    return [ops.packed_sum(dy, index, owner, node.attributes["holes"]), None, None]
 
 
 zero("SegmentArgMax")
@@ -62,7 +62,7 @@ zero("SegmentArgMax")
 def segment_max(node: Node, dy: Variable) -> Gradients:
     """To the first row that holds the maximum."""
     x, index, owner, position, _ = node.inputs
-    first = ops.repeat_rows(ops.cast(ops.segment_arg_max(x, index), np.float32), index, owner)
+    first = ops.repeat_rows(ops.cast(ops.packed_arg_max(x, index), np.float32), index, owner)
     row = ops.cast(position, np.float32)
     row = ops.reshape(row, [-1] + [1] * (x.rank - 1)) if x.rank > 1 else row
     dx = ops.cast(ops.equal(row, first), x.dtype) * ops.repeat_rows(dy, index, owner)

@@ -148,7 +148,7 @@ class Segments:
 
     def sum(self, values: Variable) -> Variable:
         """Sum each sequence, [B, ...]; zero for an empty one."""
-        return segment_sum(self.fitting(values), self._padded[0], self.owner)
+        return packed_sum(self.fitting(values), self._padded[0], self.owner)
 
     def weighted_sum(self, weights: Operand, values: Variable) -> Variable:
         """Sum the values [T, D] times weights [T, 1] of each sequence, [B, D]."""
@@ -168,7 +168,7 @@ class Segments:
         The gradient goes to the first maximum.
         """
         values = self.only_tokens(self.fitting(values))
-        return segment_max(values, self._padded[0], self.owner, self.position, self.lengths)
+        return packed_max(values, self._padded[0], self.owner, self.position, self.lengths)
 
     def mean(self, values: Variable) -> Variable:
         """Average each sequence, [B, ...]; zero for an empty one."""
@@ -315,7 +315,7 @@ def permute_rows(values: Operand, index: Variable, back: Variable) -> Variable:
 
 
 @op
-def segment_sum(values: Operand, index: Variable, owner: Variable, holes: bool = False) -> Variable:
+def packed_sum(values: Operand, index: Variable, owner: Variable, holes: bool = False) -> Variable:
     """Sum the rows of values [T, ...] at each row of index [B, L], T for none: [B, ...].
 
     `owner` [T] is the inverse; with `holes` it may be B, for a row that is in no sum.
@@ -337,7 +337,7 @@ def repeat_rows(rows: Operand, index: Variable, owner: Variable, holes: bool = F
 
 
 @op
-def segment_max(
+def packed_max(
     values: Operand, index: Variable, owner: Variable, position: Variable, lengths: Variable
 ) -> Variable:
     """Return the maxima of the rows at each row of index [B, L], zero where lengths [B] are 0."""
@@ -348,7 +348,7 @@ def segment_max(
 
 
 @op
-def segment_arg_max(values: Operand, index: Variable) -> Variable:
+def packed_arg_max(values: Operand, index: Variable) -> Variable:
     """Return the steps of the first maxima of the rows at index [B, L], int64; 0 where none are."""
     values = _with_rows(values)
     types = [((index.dims[0], *values.dims[1:]), np.dtype(np.int64))]

@@ -17,6 +17,7 @@ from . import (
     pool,
     random,
     reduce,
+    segment,
     sequence,
     sequence_parts,
     shape,
@@ -27,7 +28,7 @@ from . import (
 
 FAMILIES = (
     *(math, activation, matrix, shape, arrangement, index, order, reduce, statistics),
-    *(conv, pool, image, norm, loss, random, mode, signal),
+    *(segment, conv, pool, image, norm, loss, random, mode, signal),
     *(sequence, sequence_parts, cells, attention, structured),
 )
 CASES = [row for family in FAMILIES for row in family.CASES]

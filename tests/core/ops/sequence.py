@@ -114,14 +114,14 @@ ROWS = [
     ),
     case(
         "SegmentSum",
-        lambda x, index, owner: ops.segment_sum(x, index, owner),
+        lambda x, index, owner: ops.packed_sum(x, index, owner),
         lambda x, index, owner: _gathered(x, index).sum(1),
         [normal(5, 2), GRID, fixed(OWNER, "int64")],
         label="rows",
     ),
     case(
         "SegmentSum",
-        lambda x, index, owner: ops.segment_sum(x, index, owner, holes=True),
+        lambda x, index, owner: ops.packed_sum(x, index, owner, holes=True),
         lambda x, index, owner: _gathered(x, index).sum(1),
         [normal(5, 2), fixed([[1, 5], [5, 2]], "int64"), fixed([2, 0, 1, 2, 2], "int64")],
         label="holes",
@@ -142,7 +142,7 @@ ROWS = [
     ),
     case(
         "SegmentMax",
-        lambda x, *where: ops.segment_max(x, *where),
+        lambda x, *where: ops.packed_max(x, *where),
         lambda x, index, *_: _gathered(x, index, -np.inf).max(1),
         [
             distinct(5, 2),
@@ -155,7 +155,7 @@ ROWS = [
     ),
     case(
         "SegmentArgMax",
-        lambda x, index: ops.segment_arg_max(x, index),
+        lambda x, index: ops.packed_arg_max(x, index),
         lambda x, index: _gathered(x, index, -np.inf).argmax(1),
         [distinct(5, 2), GRID],
         smooth=False,
