@@ -1,0 +1,171 @@
+"""Distributions beside PyTorch's: log-probabilities, moments, divergences, gradients, draws."""
+
+import numpy as np
+import pytest
+
+import pd_core as pd
+from pd_core import distributions as d
+
+torch = pytest.importorskip("torch")
+TD = torch.distributions
+
+A = np.array([[0.3, -1.2, 2.0]])
+B = np.array([[0.7], [1.9]])
+P = np.array([0.2, 0.5, 0.9])
+MIXED = pd.Variable([2]), pd.Variable([2], dtype="float64")
+Z = np.array([[0.1, -2.0, 1.0, 0.4], [3.0, 0.0, 0.5, -1.0]])
+
+# name: (ours, PyTorch's, parameters, values)
+ROWS = {
+    "normal": (d.Normal, TD.Normal, {"loc": A, "scale": B}, np.linspace(-2, 3, 6).reshape(2, 3)),
+    "log_normal": (d.LogNormal, TD.LogNormal, {"loc": A, "scale": B}, np.array([0.1, 1, 7])),
+    "uniform": (d.Uniform, TD.Uniform, {"low": A, "high": A + B}, A + 0.5),
+    "exponential": (d.Exponential, TD.Exponential, {"rate": B}, np.array([0.1, 1, 7])),
+    "laplace": (d.Laplace, TD.Laplace, {"loc": A, "scale": B}, np.array([-3, 0.2, 7])),
+    "bernoulli": (d.Bernoulli, TD.Bernoulli, {"probs": P}, np.array([[0.0], [1.0]])),
+    "bernoulli_logits": (d.Bernoulli, TD.Bernoulli, {"logits": A}, np.array([[0.0], [1.0]])),
+    "categorical": (d.Categorical, TD.Categorical, {"probs": np.exp(Z)}, np.array([[3], [0]])),
+    "categorical_logits": (d.Categorical, TD.Categorical, {"logits": Z}, np.array([2, 0])),
+}
+
+
+def build(name, dims):
+    ours, theirs, arrays, value = ROWS[name]
+    v = {
+        k: pd.Variable(
+            [None if dims == "unknown" and a.shape[0] > 1 else len(a), *a.shape[1:]],
+            dtype="float64",
+        )
+        for k, a in arrays.items()
+    }
+    t = {k: torch.tensor(a, requires_grad=True) for k, a in arrays.items()}
+    feeds = {v[k]: a for k, a in arrays.items()}
+    return ours(**v), theirs(**t, validate_args=False), v, t, feeds, value
+
+
+def compare(y, expected, v, t, feeds):
+    """Values, and gradients of the sum in all parameters."""
+    slopes = pd.gradients(pd.reduce_sum(y), list(v.values()))
+    total = expected.sum()
+    if total.requires_grad:
+        theirs = torch.autograd.grad(total, list(t.values()), allow_unused=True, retain_graph=True)
+    else:
+        theirs = [None] * len(slopes)
+    value = pd.eval(y, feeds)
+    found = [None if g is None else pd.eval(g, feeds) for g in slopes]
+    np.testing.assert_allclose(value, expected.detach(), rtol=1e-6, atol=1e-7)
+    for (name, x), g, other in zip(v.items(), found, theirs, strict=True):
+        expected_slope = np.zeros(feeds[x].shape) if other is None else other.numpy()
+        g = np.zeros(feeds[x].shape) if g is None else g
+        np.testing.assert_allclose(g, expected_slope, rtol=1e-5, atol=1e-7, err_msg=name)
+
+
+@pytest.mark.parametrize("dims", ["known", "unknown"])
+@pytest.mark.parametrize("name", ROWS)
+def test_log_probabilities_moments_and_entropy(name, dims):
+    p, q, v, t, feeds, value = build(name, dims)
+    compare(p.log_prob(value), q.log_prob(torch.tensor(value)), v, t, feeds)
+    compare(p.entropy(), q.entropy(), v, t, feeds)
+    if "categorical" in name:
+        for moment in ("mean", "variance"):
+            with pytest.raises(pd.GraphError, match="Categorical has no"):
+                getattr(p, moment)
+    else:
+        for moment in ("mean", "variance", "stddev"):
+            compare(getattr(p, moment), getattr(q, moment), v, t, feeds)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_divergences(name):
+    p, q, _, _, feeds, _ = build(name, "known")
+    p2, _, v2, t2, _, _ = build(name, "known")
+    other = {k: a + 0.05 if k != "low" else a - 0.3 for k, a in ROWS[name][2].items()}
+    feeds2 = {v2[k]: a for k, a in other.items()}
+    with torch.no_grad():
+        for k, a in other.items():
+            t2[k].copy_(torch.tensor(a))
+    q2 = ROWS[name][1](**t2, validate_args=False)
+    y = d.kl_divergence(p, p2)
+    expected = TD.kl_divergence(q, q2)
+    np.testing.assert_allclose(pd.eval(y, feeds | feeds2), expected.detach(), rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("sizes", [(), (20000,)], ids=str)
+@pytest.mark.parametrize("name", ROWS)
+def test_draws_have_the_shape_and_the_moments(name, sizes):
+    for dims in ("known", "unknown"):
+        p, q, _, _, feeds, _ = build(name, dims)
+        y = pd.eval(p.sample(sizes), feeds)
+        assert y.shape == tuple(q.sample(sizes).shape)
+        if sizes and "categorical" in name:
+            for k in range(4):
+                np.testing.assert_allclose((y == k).mean(0), q.probs[:, k].detach(), atol=0.02)
+        elif sizes:
+            error = 6 * q.stddev.detach().numpy() / np.sqrt(sizes[0])
+            assert (abs(y.mean(0) - q.mean.detach().numpy()) < error + 1e-7).all()
+            if name != "log_normal":  # whose fourth moment is too large for this many draws
+                np.testing.assert_allclose(y.var(0), q.variance.detach(), rtol=0.1)
+
+
+@pytest.mark.parametrize("name", ["normal", "log_normal", "uniform", "exponential", "laplace"])
+def test_gradients_reach_parameters_through_draws(name):
+    """The slope of the mean of draws is that of the mean."""
+    p, _, v, _, feeds, _ = build(name, "known")
+    drawn = pd.gradients(pd.reduce_sum(pd.reduce_mean(p.rsample((20000,)), 0)), list(v.values()))
+    exact = pd.gradients(pd.reduce_sum(p.mean), list(v.values()))
+    for g, e in zip(drawn, exact, strict=True):
+        expected = 0.0 if e is None else pd.eval(e, feeds)
+        tolerance = 0.6 if name == "log_normal" else 0.05
+        np.testing.assert_allclose(pd.eval(g, feeds), expected, rtol=tolerance, atol=0.06)
+    assert pd.gradients(pd.reduce_sum(p.sample((3,))), list(v.values()))[0] is None
+
+
+def test_impossible_values():
+    assert pd.eval(d.Uniform(0.0, 1.0).log_prob([-0.1, 1.0])).tolist() == [-np.inf] * 2
+    assert pd.eval(d.Exponential(1.0).log_prob(-1.0)) == -np.inf
+    sure = d.Categorical(probs=[0.0, 1.0])
+    assert pd.eval(sure.entropy()) == 0
+    assert pd.eval(d.kl_divergence(sure, d.Categorical(probs=[0.5, 0.5]))) == np.float32(np.log(2))
+    assert pd.eval(sure.log_prob([0, 1])).tolist() == [-np.inf, 0]
+    with pytest.raises(pd.OutOfRange, match="2"):
+        pd.eval(sure.log_prob(pd.Variable("k", data=np.int64([0, 2]))))
+
+
+def test_a_policy_learns_by_its_log_probabilities():
+    """REINFORCE on a bandit of three arms, of which the last one pays."""
+    pd.reset(seed=0)
+    logits = pd.get_variable("logits", [3], initializer=pd.zero_initializer())
+    optimizer = pd.SGDOptimizer(0.5)
+    with pd.guard():
+        for _ in range(60):
+            policy = d.Categorical(logits=logits)
+            arm = policy.sample((8,))
+            reward = pd.stop_gradient(pd.cast(pd.equal(arm, 2), "float32") - 0.3)
+            loss = -pd.reduce_mean(policy.log_prob(arm) * reward)
+            loss.backward()
+            optimizer.minimize(loss)
+            logits.clear_gradient()
+        assert policy.probs.numpy()[2] > 0.9
+
+
+@pytest.mark.parametrize(
+    ("build", "error", "message"),
+    [
+        (lambda: d.Normal(np.ones(2), np.ones(3)), pd.ShapeError, "Normal: the parameters do not"),
+        (lambda: d.Normal(*MIXED), pd.DTypeError, "Normal: the parameters"),
+        (lambda: d.Bernoulli(), TypeError, "Bernoulli: takes probs or logits"),
+        (lambda: d.Categorical(P, P), TypeError, "Categorical: takes probs or logits"),
+        (lambda: d.Categorical(logits=1.0), pd.ShapeError, "takes .*classes"),
+        (lambda: d.Categorical(P).log_prob([0.5]), pd.DTypeError, "classes are integers"),
+        (lambda: d.Bernoulli(P).rsample(), pd.GraphError, "Bernoulli has no rsample"),
+        (lambda: d.kl_divergence(d.Bernoulli(P), d.Categorical(P)), pd.GraphError, "no formula"),
+    ],
+)
+def test_misuse(build, error, message):
+    with pytest.raises(error, match=message):
+        build()
+
+
+def test_what_it_shows():
+    x = pd.Variable("x", shape=[3])
+    assert repr(d.Exponential(x)) == "Exponential(rate=x)"
