@@ -408,7 +408,7 @@ def _floats(who, **parameters):
         raise error(f"{who}: the parameters do not fit each other: {text}")
     if len(values) == 1 or len({v.dims for v in values}) == 1:
         return values
-    dims = broadcast_dims(*(v.dims for v in values))
+    dims: Any = broadcast_dims(*(v.dims for v in values))
     shape = list(dims) if all(isinstance(d, int) for d in dims) else shape_of(sum(values))
     return [refined(expand(v, shape), dims) for v in values]
 

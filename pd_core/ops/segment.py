@@ -80,7 +80,9 @@ def _extreme(x, ids, count, which):
     return refined(m.where(taken, y, constant(0, x.dtype)), start.dims)
 
 
-def _checked(x, ids, count, floats=False):
+def _checked(
+    x: Operand, ids: Operand, count: int | Variable, floats: bool = False
+) -> tuple[Variable, Variable]:
     """Rows and the segments of them, which must be within the count."""
     x, ids = constant(x), constant(ids)
     if x.rank == 0 or ids.rank != 1 or _differ(x.dims[0], ids.dims[0]):
