@@ -102,7 +102,7 @@ def functions_called(row):
 
 # Ops of functions, and of boxes: their tests are beside the tables.
 WITHOUT_ROWS = {"cond", "for_loop", "ifelse", "rnn", "scan", "while_loop", "while_op"}
-WITHOUT_ROWS |= {"beam_search", "unroll", "vmap"}
+WITHOUT_ROWS |= {"beam_search", "odeint", "unroll", "vmap"}
 WITHOUT_ROWS |= {f.__name__ for f in vars(detection).values() if inspect.isfunction(f)}
 
 

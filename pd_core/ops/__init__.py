@@ -168,6 +168,7 @@ from .norm import (
     local_response_norm,
     rms_norm,
 )
+from .ode import odeint
 from .order import arg_min, argsort, sort, top_k, unique
 from .pool import adaptive_avg_pool, adaptive_max_pool, global_avg_pool, global_max_pool
 from .random import bernoulli, dropout, gaussian_random, uniform_random
