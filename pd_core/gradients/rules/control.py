@@ -26,6 +26,9 @@ from ...graph.variable import Variable, fresh_dim
 from ..engine import gradients
 from ..registry import Gradients, gradient
 
+# Operators whose results have sizes that depend on the values that they read.
+_SIZED_BY_DATA = {"Compress", "Loop", "NonMaxSuppression", "NonZero", "Unique"}
+
 
 @gradient("Scan")
 def scan(node: Node, *dys: Variable | None) -> Gradients:
@@ -64,7 +67,11 @@ class Loop:
         self.counter = formals[0] if first else self.slices[0]
         self.outer = dict(zip(self.block.captured, node.captures, strict=True))
         inside = ancestors(self.block.outputs, stop=set(self.block.inputs))
-        self.values = {*formals, *(y for inner in inside for y in inner.outputs)}
+        varying = _varying_sizes(self.block.inputs, inside)
+        # the values of the body that may be stacked: those of one size in all steps
+        values = {*formals, *(y for inner in inside for y in inner.outputs)}
+        self.values = {v for v in values if varying.isdisjoint(v.dims)}
+        self.varying = varying
         self.stacked: dict[
             Variable, Variable
         ] = {}  # variable of the body -> the outer Variable with all its steps
@@ -140,9 +147,9 @@ class _Step:
         """A function that gives the sum over all steps, after `run`."""
         if g is None:
             return lambda: None
-        if self.loop.node.op_type == "Loop":
-            return self._accumulated(g, like)
         node = g.node
+        if self.loop.node.op_type == "Loop" or (node is not None and self._varies(node)):
+            return self._accumulated(g, like)
         if node is not None and node.op_type == "Add" and _all_shaped(node.inputs, g):
             a, b = (self.total(x, like) for x in node.inputs)
             return lambda: a() + b()
@@ -153,6 +160,12 @@ class _Step:
             x = self._steps(node.inputs[0])
             return lambda: _sum_of_steps(x(), node)
         return self._accumulated(g, like)
+
+    def _varies(self, node):
+        """Whether what an operator reads has another size in each step."""
+        read = [x for x in node.inputs if x is not None]
+        read += [x for v in read if v.node is not None for x in v.node.inputs if x is not None]
+        return any(not self.loop.varying.isdisjoint(x.dims) for x in read)
 
     def _steps(self, v):
         """All steps of a value that either body computes."""
@@ -204,6 +217,34 @@ def _built(function, g):
         return function()
     with in_place_of(Place(current_place()[0], g.node.site)):
         return function()
+
+
+def _varying_sizes(known, nodes):
+    """The names of sizes that may differ from step to step: those of what data determine.
+
+    A loop inside stacks a value for each of its steps, and may make another number of them each
+    time. Such values are not stacked, but computed again by the backward loop.
+    """
+    fixed = {d for v in known for d in v.dims}
+    varying: set = set()
+    for node in nodes:
+        read = {d for x in node.inputs if x is not None for d in x.dims}
+        by_data = node.op_type in _SIZED_BY_DATA and not _is_counted(node)
+        if by_data or not varying.isdisjoint(read):
+            sizes = {d for y in node.outputs for d in y.dims if not isinstance(d, int)}
+            varying |= sizes - (read - varying) - fixed
+    return varying
+
+
+def _is_counted(node):
+    """Whether a Loop makes a number of steps that is known."""
+    limit, body = node.inputs[0], node.blocks.get("body")
+    return (
+        body is not None
+        and limit is not None
+        and limit.value is not None
+        and (body.outputs[0] is body.formals[1])
+    )
 
 
 def _read(outputs, own, forward):
