@@ -31,3 +31,21 @@ def test_of_a_run():
     sizes = pd.Variable([2], dtype="int64")
     with pytest.raises(pd.BackendError, match=r"^Expand: .*\n  node   Expand, built at .*py:\d+"):
         pd.eval(pd.expand(x, sizes), {x: np.ones((2, 3)), sizes: [4, 4]})
+
+
+MEETINGS = {
+    r"^Reshape: the elements of \[2, 2\] do not fit \[4, 2\]\n": lambda x, y: pd.reshape(y, [4, 2]),
+    r"^Concat: sizes 4 and 2 of axis 0 must be equal\n": lambda x, y: pd.concat([x, y], 1),
+    r"^Add: sizes (4 and 2|2 and 4) must be equal, or one of them 1\n": lambda x, y: x + y,
+}
+
+
+@pytest.mark.parametrize("message", MEETINGS)
+def test_sizes_that_meet_in_a_run(message):
+    """Four rows, and those that are picked when it runs: two of them do not fit."""
+    x, picked = pd.Variable([None, 2]), pd.Variable([None], dtype="int64")
+    y = MEETINGS[message](x, pd.gather(x, pd.reshape(pd.nonzero(picked > 0), [-1])))
+    a = np.ones((4, 2), np.float32)
+    pd.eval(y, {x: a, picked: [1, 1, 1, 1]})
+    with pytest.raises(pd.BackendError, match=message + r"(?s:.*)built at .*py:\d+"):
+        pd.eval(y, {x: a, picked: [1, 0, 1, 0]})
