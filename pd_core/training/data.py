@@ -291,6 +291,11 @@ class Data(RunnerItem):
             )
         for part in [state, *state.get("ranks", ())]:
             entries("Data", part, _KINDS, optional=("read", "ranks", "before"))
+            between = (
+                part["reader"] is not None if part["position"] is not None else part.get("read")
+            )
+            if between:
+                raise GraphError("Resume: the place in the data is both in a pass and between two")
         own = self._part(state)
         if own is None and not all(part.get("read") for part in state.get("ranks", [state])):
             raise GraphError("Resume: the place in the data is one of as many ranks alone")
@@ -305,10 +310,12 @@ class Data(RunnerItem):
     def undoing(self) -> Callable[[], Any]:
         reader: Any = self.reader
         state = reader.state() if hasattr(reader, "state") else None
+        before = self._iterator, self._resumed, self._samples, self._first
 
         def undo() -> None:
-            self._close()
-            self._resumed = None
+            if self._iterator is not before[0]:
+                self._close()
+            self._iterator, self._resumed, self._samples, self._first = before
             if state is not None:
                 reader.restore(state)
 

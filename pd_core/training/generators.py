@@ -10,6 +10,7 @@ import numpy as np
 
 _ENCODED_INTS = np.dtype("<u4")  # of Mersenne Twister's state
 _MOST_WORDS = 624
+_NUMPY_KEYS = {"bit_generator", "state", "has_gauss", "gauss"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +78,13 @@ def _decoded(state: dict[str, Any]) -> Generators:
     words = state["random"]
     if words is not None:
         version, text, gauss = words
+        if not (gauss is None or isinstance(gauss, float)):  # which `random` takes as it is
+            raise TypeError(f"random has no number {gauss!r}")
         words = version, tuple(_array(text, _ENCODED_INTS).tolist()), gauss
     numpy = _with_arrays(state["numpy"])
+    # numpy takes a state without its half of the last two normal numbers
+    if numpy is not None and numpy.keys() != _NUMPY_KEYS:
+        raise ValueError(f"numpy.random has the entries {_NUMPY_KEYS}, not {numpy.keys()}")
     if numpy is not None and not 0 <= numpy["state"].get("pos", 0) <= _MOST_WORDS:
         # numpy would read behind its words
         raise ValueError(f"numpy.random has no word {numpy['state']['pos']}")

@@ -107,7 +107,13 @@ class Step(RunnerItem):
     kinds: Mapping[str, Kind] = {"sums": by_name(number), "samples": integer}
 
     def check(self, state: Mapping[str, Any]) -> None:
-        entries(type(self).__name__, state, self.kinds)
+        found = entries(type(self).__name__, state, self.kinds)
+        if found["samples"] and "cost" not in found["sums"]:
+            names = ", ".join(found["sums"]) or "none"
+            raise GraphError(
+                f"{type(self).__name__}: the sums of {found['samples']} samples lack the cost, "
+                f"there are {names}"
+            )
 
     def restore(self, state: Mapping[str, Any]) -> None:
         found = entries(type(self).__name__, state, self.kinds)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import pd_core as pd
+from pd_core.run.states import array, each, entries, number, text
 
 from .. import build
 from ..config_base import Layer
@@ -76,11 +77,12 @@ class Accumulator:
 
     def restore(self, state):
         """Go back to a `state`; GraphError, and no change, if it has other evaluators."""
-        names, own = [one["evaluator"] for one in state], [e.name for e in self.evaluators]
+        states = each(lambda one: entries("evaluator", one, _KINDS))(state)
+        names, own = [one["evaluator"] for one in states], [e.name for e in self.evaluators]
         if names != own:
             raise pd.GraphError(f"there are the evaluators {own}, in the state {names}")
         tallies = Accumulator(self.evaluators, self.prints).tallies
-        for tally, one in zip(tallies, state, strict=True):
+        for tally, one in zip(tallies, states, strict=True):
             tally.restore(one["tally"])
         self.tallies = tallies
 
@@ -152,9 +154,10 @@ class Sums:
 
     def restore(self, state):
         """Go back to a `state`."""
-        if len(state) != len(self.sums):
-            raise ValueError(f"there are {len(self.sums)} sums, in the state {len(state)}")
-        self.sums = [x if isinstance(x, np.ndarray) else np.float64(x) for x in state]
+        sums = each(lambda x: numbers(x) if np.ndim(x) else np.float64(number(x)))(state)
+        if len(sums) != len(self.sums):
+            raise ValueError(f"there are {len(self.sums)} sums, in the state {len(sums)}")
+        self.sums = sums
 
 
 class NoTally:
@@ -171,7 +174,9 @@ class NoTally:
         """Return that there is nothing to keep."""
 
     def restore(self, state):
-        """Take what `state` returned: nothing."""
+        """Take what `state` returned: nothing; ValueError for anything else."""
+        if state is not None:
+            raise ValueError(f"there is nothing to keep, in the state {state!r}")
 
 
 class Printing(NoTally):
@@ -183,6 +188,16 @@ class Printing(NoTally):
     def update(self, *arrays):
         """Write one batch."""
         self._write(*arrays)
+
+
+_KINDS = {"evaluator": text, "tally": lambda state: state}
+
+
+def numbers(value, rank=None):
+    """Return an array of real numbers from a state, of this rank if it is given; else TypeError."""
+    if array(value).dtype.kind not in "fiu" or rank not in (None, value.ndim):
+        raise TypeError(f"not {'' if rank is None else f'{rank}-D '}real numbers")
+    return value
 
 
 def share(part, whole):

@@ -3,8 +3,9 @@
 import numpy as np
 
 import pd_core as pd
+from pd_core.run.states import each, entries, integer
 
-from .base import check_rows, declare, evaluator, sequences_of
+from .base import check_rows, declare, evaluator, numbers, sequences_of
 
 _TYPES = "11point", "Integral"
 
@@ -113,8 +114,10 @@ class Detections:
 
     def restore(self, state):
         """Go back to a `state`."""
-        self._boxes = {int(c): int(n) for c, n in state["boxes"]}
-        self._judgements = {int(c): [array.reshape(-1, 2)] for c, array in state["judgements"]}
+        kinds = {"boxes": each(_pair_with(integer)), "judgements": each(_pair_with(_judgements))}
+        found = entries("detection_map", state, kinds)
+        self._boxes = dict(found["boxes"])
+        self._judgements = {c: [rows] for c, rows in found["judgements"]}
 
     def _average_precision(self, judged, count):
         right = judged[np.argsort(-judged[:, 0], kind="stable"), 1]
@@ -124,6 +127,23 @@ class Detections:
             return np.sum(precision * np.diff(recall, prepend=0.0))
         best = [precision[recall >= k / 10].max(initial=0.0) for k in range(11)]
         return np.mean(best)
+
+
+def _pair_with(kind):
+    """Return a function for pairs of a class and what is of a kind."""
+
+    def pair(value):
+        c, of_class = value
+        return integer(c), kind(of_class)
+
+    return pair
+
+
+def _judgements(value):
+    rows = numbers(value, 2)
+    if rows.shape[1] != 2:
+        raise ValueError(f"a row is a score and whether it is right, not {rows.shape[1]} numbers")
+    return rows
 
 
 def _overlaps(a, b):

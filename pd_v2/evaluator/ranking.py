@@ -3,6 +3,7 @@
 import numpy as np
 
 import pd_core as pd
+from pd_core.run.states import each, entries
 
 from ..warning import warn
 from .base import (
@@ -15,6 +16,7 @@ from .base import (
     evaluator,
     ids_of,
     last_column,
+    numbers,
     of_steps,
 )
 
@@ -130,10 +132,12 @@ class Histogram:
 
     def restore(self, state):
         """Go back to a `state`."""
-        bins, counts = state["bins"].astype(np.int64), state["counts"].astype(np.float64)
-        if bins.ndim != 1 or counts.shape != (2, len(bins)):
+        found = entries("auc", state, {"bins": lambda x: numbers(x, 1), "counts": numbers})
+        bins, counts = found["bins"], found["counts"]
+        if counts.shape != (2, len(bins)):
             raise ValueError(f"{list(bins.shape)} bins with weights of shape {list(counts.shape)}")
-        self._bins, self._counts = bins, counts
+        self._bins, self._counts = bins.astype(np.int64), counts.astype(np.float64)
+        self._pending, self._waiting = [], 0
 
 
 @of_steps
@@ -194,9 +198,11 @@ class Pairs:
 
     def restore(self, state):
         """Go back to a `state`."""
-        if state and (len(state) != 4 or len({column.shape for column in state}) != 1):
-            raise ValueError(f"there are 4 columns, in the state {len(state)}")
-        self._batches = [tuple(state)] if state else []
+        columns = each(lambda column: numbers(column, 1))(state)
+        if columns and (len(columns) != 4 or len(set(map(len, columns))) != 1):
+            rows = [len(column) for column in columns]
+            raise ValueError(f"there are 4 columns of as many rows, in the state of {rows}")
+        self._batches = [tuple(columns)] if columns else []
 
 
 def _pairs(scores, label, query, weights):

@@ -122,8 +122,13 @@ class _Shuffled(ReaderIterator):
         return {**self._beginning, "given": self._count - length_hint(self._window)}
 
     def _restore(self, state):
+        known, entries = positions.traits(self._reader), state.keys() - {"of", "source"}
+        draws = {"generators"} if known.draws or known.draws_ahead else set()
+        order = {"order"} if known.draws_ahead or not known.draws else set()
+        if entries and entries != {"given"} | draws | order:
+            raise positions.other_reader(self._reader, "a place in a window", state)
         self._samples = positions.restored(self._reader, state["source"], self._discard)
-        if "given" not in state:
+        if not entries:
             return
         if "generators" in state:
             set_generators(state["generators"], but=positions.draws_ahead(self._samples))

@@ -26,6 +26,8 @@ def restored(subject):
 
 def copied(subject):
     """A copy takes the same steps and shares nothing, or there is an error that says why."""
+    if subject.copy is None:
+        return None
     for copier in (copy.deepcopy, lambda thing: pickle.loads(pickle.dumps(thing))):
         thing = subject.make()
         run(subject, thing, FIRST)
@@ -51,7 +53,7 @@ def unharmed(subject, count):
     before = mutable(subject.save(other))
     for what, bad in several(damaged(state), count):
         try:
-            subject.load(other, bad)
+            subject.load(other, bad())
         except CLEAR as error:
             if not str(error):
                 return f"{what}: an error without words"

@@ -1,7 +1,8 @@
 """Damaged states: at each key of a tree something is missing, renamed, or of another kind."""
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,17 +32,17 @@ def others(value: Any) -> Iterator[tuple[str, Any]]:
         yield "another container", [value] if isinstance(value, dict) else {"0": value}
 
 
-def damaged(tree: Any) -> Iterator[tuple[str, Any]]:
-    """Yield (what was done where, a damaged copy of a tree)."""
-    yield "no state", None
-    yield "a list", [tree]
+def damaged(tree: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Yield (what was done where, a function that returns a damaged copy of a tree)."""
+    yield "no state", lambda: None
+    yield "a list", lambda: [mutable(tree)]
     for path in paths(tree):
         where = "/".join(map(str, path))
         if isinstance(_at(tree, path[:-1]), dict):
-            yield f"{where} is deleted", _changed(tree, path, delete=True)
-            yield f"{where} is renamed", _changed(tree, path, rename=True)
+            yield f"{where} is deleted", partial(_changed, tree, path, delete=True)
+            yield f"{where} is renamed", partial(_changed, tree, path, rename=True)
         for what, value in others(_at(tree, path)):
-            yield f"{where} is {what}", _changed(tree, path, value)
+            yield f"{where} is {what}", partial(_changed, tree, path, value)
 
 
 def _at(tree, path):

@@ -29,37 +29,19 @@ _OF_MODULES = {
         "pd_core.training.metrics.ranking": "RankingMetric",
         "pd_core.training.metrics.text": "BLEU",
     },
-    "tests/core/training/test_positions.py": {
-        "pd_core.training.positions": "Reread",
-    },
     "tests/core/training/test_checkpoint_damage.py": {
-        "pd_core.training.average": "Average",
-        "pd_core.training.control": "Monitor Observe ReduceRate StopEarly Watch",
-        "pd_core.training.data": "Data",
-        "pd_core.training.evaluate": "Evaluate TestEvery",
-        "pd_core.training.item": "RunnerItem",
-        "pd_core.training.items": "Counter Device",
-        "pd_core.training.log": "Log",
-        "pd_core.training.progress": "Progress",
-        "pd_core.training.saving": "Resume SaveEvery",
-        "pd_core.training.steps": "Forward ForwardBackward Step TrainStep Update",
-    },
-    "tests/core/training/tuning/test_low_rank.py": {
-        "pd_core.training.tuning.low_rank": "LoRA",
+        "pd_core.training.control": "Watch",
+        "pd_core.training.steps": "Step",
     },
     "tests/v2/runner/test_checkpoint.py": {
-        "pd_v2.evaluator.base": "Accumulator LastBatch NoTally Printing Sums",
-        "pd_v2.evaluator.detection": "Detections",
-        "pd_v2.evaluator.ranking": "Histogram Pairs",
+        "pd_v2.evaluator.base": "LastBatch",
         "pd_v2.runner.checkpoint": "CallState Checkpoint",
-        "pd_v2.runner.items": "BackwardEvent Data Device Forward "
-        "ForwardBackward PassEvents TrainNetwork Update",
-        "pd_v2.runner.job_items": "EndWithFirst",
+        "pd_v2.runner.items": "Data Device ForwardBackward TrainNetwork",
         "pd_v2.runner.job_step": "JobStep",
         "pd_v2.runner.step": "NetworkStep",
     },
     "tests/v2/reader/test_reader_positions.py": {
-        "pd_v2.reader.iterators": "ReaderIterator Sources Stream",
+        "pd_v2.reader.iterators": "ReaderIterator Sources",
         "pd_v2.reader.prefetch": "PrefetchIterator",
     },
     "tests/v2/optimizer/test_updater.py": {

@@ -8,6 +8,7 @@ from types import ModuleType
 
 import pd_core
 import pd_v2
+from pd_core.training import RunnerItem
 
 ROOT = Path(__file__).resolve().parents[2]
 PAIRS = (
@@ -48,6 +49,8 @@ def has_state(kind: type) -> bool:
     ours = [k for k in kind.__mro__ if k.__module__.startswith(("pd_core.", "pd_v2."))]
     methods = {name for k in ours for name in vars(k) if callable(getattr(k, name))}
     is_protocol = getattr(kind, "_is_protocol", False)
+    if issubclass(kind, RunnerItem) and kind.state is RunnerItem.state:
+        return False
     pairs = any(a in methods and b in methods for a, b in PAIRS)
     dataclass = hasattr(kind, "__dataclass_fields__") or hasattr(kind, "_fields")
     return not is_protocol and (pairs or (not dataclass and any(m in methods for m in LONE)))

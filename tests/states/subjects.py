@@ -27,10 +27,12 @@ class Subject:
     step: Callable[[Any, int], Any]
     save: Callable[[Any], Any] = lambda thing: thing.state()
     load: Callable[[Any, Any], Any] = lambda thing, state: thing.restore(state)
-    copy: Callable[[Any, Callable], Any] = lambda thing, copier: copier(thing)
+    # of what is not copied None
+    copy: Callable[[Any, Callable], Any] | None = lambda thing, copier: copier(thing)
     set: Callable[[Any, str, Any], Any] = setattr
     settings: dict[str, Any] = field(default_factory=dict)  # other values of public attributes
-    takes: Callable[[str], bool] = lambda what: False  # whether a state may be so
+    takes: Callable[[str], Any] = lambda what: False  # whether a state may be so
+    damages: int = 8  # of all that are possible, evenly spread
 
 
 class World:

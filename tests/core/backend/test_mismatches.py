@@ -35,7 +35,9 @@ def test_of_a_run():
 
 MEETINGS = {
     r"^Reshape: the elements of \[2, 2\] do not fit \[4, 2\]\n": lambda x, y: pd.reshape(y, [4, 2]),
-    r"^Concat: sizes (4 and 2|2 and 4) of axis 0 must be equal\n": lambda x, y: pd.concat([x, y], 1),
+    r"^Concat: sizes (4 and 2|2 and 4) of axis 0 must be equal\n": lambda x, y: pd.concat(
+        [x, y], 1
+    ),
     r"^Add: sizes (4 and 2|2 and 4) must be equal, or one of them 1\n": lambda x, y: x + y,
 }
 

@@ -66,6 +66,18 @@ def test_one_generator_may_be_left_out():
     np.testing.assert_array_equal(np.random.get_state()[1], here)
 
 
+def test_a_part_of_a_state_is_refused():
+    """`random` takes any object for its second number, NumPy a state without one."""
+    state = through_json(generators_state())
+    version, words, _ = state["random"]
+    with pytest.raises(TypeError, match=r"^random has no number 'text'$"):
+        set_generators({**state, "random": [version, words, "text"]})
+    part = {key: value for key, value in state["numpy"].items() if key != "gauss"}
+    with pytest.raises(ValueError, match=r"^numpy.random has the entries .*, not .*"):
+        set_generators({**state, "numpy": part})
+    assert through_json(generators_state()) == state
+
+
 def test_states_differ_where_something_was_drawn():
     state = generators_state()
     assert state == generators_state()

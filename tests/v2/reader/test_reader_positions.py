@@ -369,6 +369,16 @@ def test_a_position_of_another_reader_is_an_error():
             go_on(other, text)
 
 
+@pytest.mark.parametrize("entry", ["given", "order"])
+def test_a_part_of_a_place_in_a_window_is_refused(entry):
+    """Without the number of those that were given, a window would be left out."""
+    text, _ = checkpoint(reader.shuffle(listed, 3), 2)
+    state = json.loads(text)
+    del state["items"][entry]
+    with pytest.raises(ValueError, match="expected a place in a window, got a state of"):
+        go_on(reader.shuffle(listed, 3), json.dumps(state))
+
+
 @pytest.mark.parametrize("source", EACH.values(), ids=EACH)
 def test_a_position_needs_to_be_asked_for_in_time(source):
     """Remembering it costs something."""
