@@ -18,23 +18,25 @@ def test_runs_with_changing_sizes(seed):
     w = pd.Variable("w", data=f32(1.0))
     two, total, none = x * 2.0 + w, pd.reduce_sum(y) * c, pd.cast(x > 1e9, "bool")
     more = pd.assign(w, w + c)
-    held, expected, kept = f32(1.0), [], []
+    held, expected, kept, fed = f32(1.0), [], [], []
     x_size, y_size = 3, 1
     for k in range(40):
         if rng.random() < 0.3:
             x_size, y_size = rng.choice(SIZES, 2)
-        a, b, n = rng.random(2 * x_size).astype(f32)[::2], rng.random(y_size), f32(k % 5)
+        a, b, n = rng.random(2 * x_size).astype(f32), rng.random(y_size), f32(k % 5)
+        a = a[::2] if rng.random() < 0.3 else a[:x_size]
         steps = rng.random() < 0.5
         found = pd.eval([two, total, none, x, *([more] if steps else [])], {x: a, y: b, c: n})
         expected.append([a * 2 + held, b.astype(f32).sum() * n, np.zeros(x_size, bool), a.copy()])
         kept.append(found[:4])
         a[:] = -1.0  # what was fed is the caller's again
+        fed.append(a)
         held = held + n if steps else held
     for found, want in zip(kept, expected, strict=True):
         for one, other in zip(found, want, strict=True):
             assert one.shape == np.shape(other)
             np.testing.assert_allclose(one, other, rtol=1e-5)
-    assert w.val() == held
+    assert w.val() == held and all((a == -1.0).all() for a in fed)
 
 
 def test_results_are_the_callers():

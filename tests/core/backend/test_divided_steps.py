@@ -105,8 +105,10 @@ def test_a_step_with_every_pause(device, row_sparse, exchanged, twins):
             if exchanged is None:
                 cost, _ = session.eval([model.cost, model.update], feeds)
             else:
-                with session.exchanging(InParts(exchanged)):
+                exchange = InParts(exchanged)
+                with session.exchanging(exchange):
                     cost, _ = session.eval([model.cost, model.update], feeds)
+                assert exchange.early == 0  # ranks would meet in two exchanges at once
             expected = model.by_numpy(ids, y, 2, 1.0 if exchanged is None else 3.0)
             np.testing.assert_allclose(cost, expected, rtol=1e-4)
             for name, w in model.variables.items():
@@ -146,6 +148,21 @@ def test_an_exchange_of_values_that_the_backward_pass_reads():
     with pd.default_session().exchanging(lambda g: {k: 10.0 * a for k, a in g.items()}):
         pd.eval(update, {x: [1.0, 2.0, 3.0]})
     assert (w.val(), v.val()) == (2.0 - 10 * 6 * 5, 5.0 - 10 * 6 * 2)
+
+
+class Replacing(pd.SGDOptimizer):
+    """The new parameter is the gradient itself."""
+
+    def rule(self, w, g, slots, rate, step):
+        return g, {}
+
+
+def test_an_update_that_is_the_exchanged_value():
+    x, w = pd.Variable([2]), pd.Variable("w", data=np.ones(2, f32))
+    update = Replacing(1.0).minimize(pd.reduce_sum(x * w))
+    with pd.default_session().exchanging(lambda g: {k: a + 1.0 for k, a in g.items()}):
+        pd.eval(update, {x: [3.0, 4.0]})
+    assert w.val().tolist() == [4.0, 5.0]
 
 
 def test_row_writes_beside_what_reads_the_table():

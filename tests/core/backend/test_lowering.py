@@ -8,6 +8,7 @@ import pd_core as pd
 from pd_core.backend.lowering import lower
 from pd_core.backend.program import build
 from pd_core.graph.node import apply
+from pd_core.graph.rewrite import substitute
 
 f32 = np.float32
 
@@ -90,6 +91,15 @@ def test_a_body_of_two_nodes_has_names_of_its_own():
         np.testing.assert_allclose(one, other, rtol=1e-6)
     given = names(lowered.model.graph)
     assert len(given) == len(set(given))
+
+
+def test_a_loop_with_another_value_from_outside():
+    """The second loop has the body of the first."""
+    xs, w = pd.Variable("xs", shape=[3]), pd.Variable("w", shape=[])
+    last, _ = pd.scan(lambda s, x: (s * w + x, None), pd.constant(f32(0)), xs)
+    (other,) = substitute([last], {w: w * 2.0})
+    found = values(written([last, other], [xs, w]), [f32([1, 2, 3]), f32(0.5)])
+    assert [float(a) for a in found] == [1 * 0.25 + 2 * 0.5 + 3, 1 + 2 + 3]
 
 
 def test_stored_values_become_initializers():

@@ -369,7 +369,7 @@ def test_a_position_of_another_reader_is_an_error():
             go_on(other, text)
 
 
-@pytest.mark.parametrize("entry", ["given", "order"])
+@pytest.mark.parametrize("entry", ["given", "generators"])
 def test_a_part_of_a_place_in_a_window_is_refused(entry):
     """Without the number of those that were given, a window would be left out."""
     text, _ = checkpoint(reader.shuffle(listed, 3), 2)
