@@ -1,17 +1,35 @@
 """The runtime of a device, by its name."""
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 from .devices import cuda_devices
 from .ort import OrtBackend
 from .reference import ReferenceBackend
 
+# name -> function that makes a backend; all other names are devices of ONNX Runtime
+_backends: dict[str, Callable[[], Any]] = {}
+
+
+def register_backend(make: type) -> type:
+    """Let sessions run on a backend by the name that is its `device`; return the class.
+
+    ValueError if the name is taken.
+    """
+    name = make.device
+    if name == "auto" or _backends.setdefault(name, make) is not make:
+        raise ValueError(f"register_backend: {name!r} is a backend already")
+    return make
+
+
+register_backend(ReferenceBackend)
+
 
 def named_backend(device: str, exact: bool | None) -> Any:
     """Return the runtime of a device as `Session` names it; `exact` is that of convolutions."""
-    if device == "reference":
-        return ReferenceBackend()
+    if device in _backends:
+        return _backends[device]()
     if device == "auto":
         cuda = cuda_devices()
         if not cuda:

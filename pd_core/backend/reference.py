@@ -1,10 +1,11 @@
-"""ONNX's reference evaluator as a backend: slow, the ground truth of the tests."""
+"""Runtimes that take models and arrays; ONNX's evaluator, the ground truth of the tests."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
+from onnx import ModelProto
 
 from ..graph.errors import BackendError
 from ..graph.variable import Variable, static
@@ -15,12 +16,26 @@ from .parts import parts
 from .passes.forms import NO_FORMS
 
 
+class Runnable(Protocol):
+    """A model in a runtime."""
+
+    def run(self, names: list[str], inputs: dict[str, np.ndarray]) -> Sequence[np.ndarray]:
+        """Return the outputs of these names."""
+
+
 class ReferenceBackend:
-    """Run the models of the other backends in numpy."""
+    """Run the models of the other backends in numpy; of values and stages all is here.
+
+    A subclass runs them in another runtime, where values are arrays on the host: see `opened`.
+    """
 
     device = "reference"
     layouts = ()
     kernels = NO_FORMS
+
+    def opened(self, model: ModelProto) -> Runnable:
+        """Return a model in the runtime; the operators of its file are ONNX's."""
+        return evaluator(model)
 
     def values(self) -> "HostValues":
         """Return an empty set of values."""
@@ -32,7 +47,7 @@ class ReferenceBackend:
 
     def compile(self, graph: Graph, seam: Seam = NO_SEAM) -> "ReferenceProgram":
         """Return an evaluator of the graph."""
-        return ReferenceProgram(graph, seam)
+        return ReferenceProgram(graph, seam, self)
 
     def sites(
         self, graph: Graph, seam: Seam = NO_SEAM
@@ -99,9 +114,13 @@ class HostValues:
 class ReferenceProgram:
     """A compiled graph: an evaluator for each of its stages."""
 
-    def __init__(self, graph: Graph, seam: Seam):
+    def __init__(self, graph: Graph, seam: Seam, backend: ReferenceBackend):
+        self.name = backend.device
         self.parts = parts(graph, seam)
-        self.evaluators = [evaluator(part.lowered.model) for part in self.parts]
+        try:
+            self.evaluators = [backend.opened(part.lowered.model) for part in self.parts]
+        except Exception as error:
+            raise BackendError(f"{self.name}: {error}") from error
         for part in self.parts:
             del part.lowered  # it knows variables of the graph, which is freed without it
         self.fetched = len(graph.fetches)
@@ -156,7 +175,7 @@ class ReferenceExecutable:
             try:
                 out = iter(self.program.evaluators[number].run(names, inputs))
             except Exception as error:
-                raise BackendError(f"reference evaluator: {error}") from error
+                raise BackendError(f"{self.program.name}: {error}") from error
             for k, _ in part.fetches:
                 fetched[k] = np.asarray(next(out))
             for k, _ in part.hands:
