@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 import pd_core as pd
-from pd_core import nn, ops
+from pd_core import nn, ops, training
+from pd_core.layers.parameter import activations
 from pd_core.ops import detection
 from pd_core.optimizers.base import Optimizer
+from pd_core.training import RunnerItem
 from pd_v2 import layer
 from pd_v2.described import network
 
@@ -114,6 +116,44 @@ def test_op_functions_have_rows():
     )
 
 
+def names_of_the_reference():
+    """The names that have a place on a page of docs/api, by page."""
+    pages = (ROOT / "docs" / "api").glob("*.md")
+    return {p.name: re.findall(r"{auto\w+} pd_core\.([\w.]+)", p.read_text()) for p in pages}
+
+
+def test_public_names_are_in_the_reference():
+    documented = {name for names in names_of_the_reference().values() for name in names}
+    public = {name for name in pd.__all__ if not inspect.ismodule(getattr(pd, name))}
+    public |= {f"nn.{name}" for name in nn.__all__}
+    public |= {f"training.{name}" for name in training.__all__}
+    check_none(
+        f"{name} has no place on a page of docs/api"
+        for name in public - documented - {"__version__"}
+    )
+
+
+# It has half the width of its input.
+NOT_AN_ACT = {"glu"}
+
+
+def test_activations_are_taken_by_layers():
+    names = names_of_the_reference()["activations.md"]
+    required = {
+        name: [
+            p
+            for p in inspect.signature(getattr(pd, name)).parameters.values()
+            if p.default is p.empty
+        ]
+        for name in names
+    }
+    check_none(
+        f'{name} is not in `activations` of pd_core/layers/parameter.py, so act="{name}" is refused'
+        for name, parameters in required.items()
+        if len(parameters) == 1 and name not in {*activations, *NOT_AN_ACT}
+    )
+
+
 # ---- an optimizer
 
 
@@ -190,6 +230,41 @@ def test_layers_are_compared():
     )
 
 
+# ---- a RunnerItem with state
+
+
+def items():
+    """Yield (file name, class) of the items in pd_core/training that no other one is based on."""
+    found = {}
+    for path in (ROOT / "pd_core" / "training").glob("*.py"):
+        module = import_module(f"pd_core.training.{path.stem}")
+        for name, thing in vars(module).items():
+            own = inspect.isclass(thing) and thing.__module__ == module.__name__
+            if own and issubclass(thing, RunnerItem) and name[0] != "_":
+                found[thing] = path.name
+    bases = {base for thing in found for base in thing.__mro__[1:]}
+    return [(file, thing) for thing, file in found.items() if thing not in bases]
+
+
+def test_items_are_names_of_training():
+    check_none(
+        f"{file}: {thing.__name__} is not imported in pd_core/training/__init__.py, or not in its "
+        "__all__"
+        for file, thing in items()
+        if getattr(training, thing.__name__, None) is not thing
+        or thing.__name__ not in training.__all__
+    )
+
+
+def test_items_with_state_have_rows():
+    rows = attributes([ROOT / "tests" / "states" / "items.py"], "training")
+    check_none(
+        f"{file}: {thing.__name__} has a state and no row of ITEMS in tests/states/items.py"
+        for file, thing in items()
+        if thing.state is not RunnerItem.state and thing.__name__ not in rows
+    )
+
+
 # ---- a layer of paddle.v2
 
 
@@ -239,6 +314,29 @@ def test_layers_have_rows():
 
 
 # ---- the page itself
+
+
+def additions():
+    """Yield (file, line) of what the diffs of the page add."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    file = None
+    for line in text.splitlines():
+        if line.startswith("+++ "):
+            file = line.split()[1].rstrip(",")
+        elif line.startswith("```"):
+            file = file if line == "```diff" else None
+        elif line.startswith("+") and line.strip("+. "):
+            yield file, line[1:].strip()
+
+
+def test_diffs_of_the_recipes_are_in_the_tree():
+    found = list(additions())
+    assert len(found) > 120
+    check_none(
+        f"CONTRIBUTING.md: the diff has a line that is not in {file}: {line}"
+        for file, line in found
+        if line not in (ROOT / file).read_text(encoding="utf-8")
+    )
 
 
 def test_files_of_the_recipes_exist():
