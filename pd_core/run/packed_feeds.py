@@ -14,6 +14,8 @@ class PackedFeeds:
     Lengths must add up to the number of rows that they divide. Where the program combines rows of
     two feeds (`equal` are pairs of sizes that it requires to be equal), both must be divided into
     the same sequences. Sub-sequences may be combined with sequences that are not divided further.
+    Rows that are combined with as many rows of a constant do not meet those of another feed there:
+    a number says nothing about sequences.
     """
 
     def __init__(self, fed: Iterable[Variable], equal: Iterable[tuple[Dim, Dim]]):
@@ -21,7 +23,7 @@ class PackedFeeds:
         counted = {v.dims[0]: v for v in fed if v.rank and v.dims[0] in self.lengths}
         self.sums = [(self.lengths[size], v) for size, v in counted.items()]
         self.pairs: list[tuple[list[Variable], list[Variable]]] = []
-        for group in _groups(equal):
+        for group in _groups((a, b) for a, b in equal if isinstance(a, str) and isinstance(b, str)):
             first, *others = [d for d in group if d in self.lengths] or [None]
             self.pairs += [(self._chain(first), self._chain(d)) for d in others]
 

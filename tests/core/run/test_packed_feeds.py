@@ -86,6 +86,17 @@ def test_sequences_that_meet_parts():
         pd.eval(y, {**fed, a: [3, 1, 0]})
 
 
+def test_rows_of_a_constant_are_no_sequences():
+    """Two feeds have as many rows as it by chance, and are summed up apart."""
+    x, (a,), (segments,) = sequences("x")
+    z, (b,), (others,) = sequences("z")
+    c, fed = np.arange(3, dtype=np.float32), {x: rows(3), z: rows(3), a: [1, 2], b: [2, 1]}
+    apart = pd.reduce_sum(segments.softmax(x) * c) + pd.reduce_sum(others.softmax(z) * c)
+    np.testing.assert_allclose(pd.eval(apart, fed), (0 + 0.5 + 1.0) + (0 + 0.5 + 2.0))
+    with pytest.raises(pd.ShapeError, match="rows of different sequences meet"):
+        pd.eval(pd.reduce_sum((x + z) * c), fed)
+
+
 def test_parts_that_meet_are_divided_alike():
     x, lengths, _ = sequences("x", 2)
     z, others, _ = sequences("z", 2)
