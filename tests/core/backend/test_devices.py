@@ -9,6 +9,7 @@ import pytest
 import pd_core as pd
 from pd_core.backend import devices, program
 from pd_core.backend.devices import Device
+from pd_core.backend.fallbacks import count_fallbacks
 from pd_core.graph.node import ancestors
 
 CPU = "CPUExecutionProvider"
@@ -168,6 +169,30 @@ def test_training_on_a_reported_device_is_the_same(other):
     assert name == "other:cpu"
     fallen = pd.fallbacks(other)  # its kernels are the CPU's
     assert fallen["MatMul"] >= 2 and fallen["Tanh"] == 1
+    assert pd.fallbacks("cpu") == {}
+
+
+def test_operators_of_other_providers_have_not_fallen_back(other):
+    """Those of a device itself are not counted, nor are those of the CPU as a device."""
+
+    class Opened:
+        """A session with an operator on the device, and two on the CPU."""
+
+        def get_provider_graph_assignment_info(self):
+            kinds = {"OtherExecutionProvider": ["Conv"], CPU: ["NonZero", "NonZero"]}
+            return [
+                SimpleNamespace(
+                    ep_name=name,
+                    get_nodes=lambda found=found: [SimpleNamespace(op_type=o) for o in found],
+                )
+                for name, found in kinds.items()
+            ]
+
+    before = pd.fallbacks(other)
+    count_fallbacks("other:cpu", Opened())
+    count_fallbacks("cpu", Opened())
+    after = pd.fallbacks(other)
+    assert after.pop("NonZero") == before.pop("NonZero", 0) + 2 and after == before
     assert pd.fallbacks("cpu") == {}
 
 

@@ -215,3 +215,13 @@ def test_large_fillings_are_not_kept_for_later():
     small = pd.Variable([4, 4])
     c, d = (apply("Expand", np.float32(1.0), np.array([4, 4])) * small for _ in range(2))
     assert written([c, d], [small])["Mul"] == 1
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -1e20, 3e9])
+def test_floats_that_no_integer_holds_are_cast_by_the_runtime(value):
+    """A constant gives what a feed gives; NumPy may give another integer, and warns."""
+    array = np.array([value, 1.5], np.float32)
+    x = pd.Variable([2])
+    fed, folded = pd.cast(x, "int32"), pd.cast(pd.constant(array), "int32")
+    both = pd.eval([fed, folded + pd.cast(x * 0.0 == 1.0, "int32")], {x: array})
+    np.testing.assert_array_equal(*both)
