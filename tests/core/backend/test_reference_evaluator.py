@@ -183,10 +183,10 @@ def test_padding_is_less_than_any_integer(dtype):
 
 def test_no_index_is_in_the_padding():
     """Where nothing is more than the padding, it is that of the first pixel of a window."""
-    x = np.full((1, 1, 2, 2), -inf, f32)
-    node = helper.make_node("MaxPool", ["x"], ["y", "i"], kernel_shape=[2, 2], pads=[1, 1, 0, 0])
+    x, over_a_row = np.full((1, 1, 3, 1), -inf, f32), {"kernel_shape": [2, 1], "dilations": [2, 1]}
+    node = helper.make_node("MaxPool", ["x"], ["y", "i"], **over_a_row, pads=[1, 0, 0, 0])
     y, index = evaluator(model([node], {"x": x}, ["y", "i"])).run(None, {"x": x})
-    assert (y == -inf).all() and index.ravel().tolist() == [0, 0, 0, 0]
+    assert (y == -inf).all() and index.ravel().tolist() == [1, 0]  # rows -1 and 1, 0 and 2
 
 
 def test_a_window_without_indices(rng):

@@ -458,7 +458,7 @@ def ended(action, folder):
 def test_a_process_that_is_terminated(tmp_path):
     assert ended(TERM, tmp_path) == 143
     assert names(tmp_path) == ["batch-00001"]
-    assert ended(f"{TERM}; {TERM}; time.sleep(60)", tmp_path / "twice") == -signal.SIGTERM
+    assert ended(f"{TERM}; {TERM}; signal.pause()", tmp_path / "twice") == -signal.SIGTERM
     assert names(tmp_path / "twice") == []
 
 
