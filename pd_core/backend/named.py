@@ -2,17 +2,19 @@
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from .devices import cuda_devices
 from .ort import OrtBackend
 from .reference import ReferenceBackend
 
+_Made = TypeVar("_Made", bound=type[Any])
+
 # name -> function that makes a backend; all other names are devices of ONNX Runtime
 _backends: dict[str, Callable[[], Any]] = {}
 
 
-def register_backend(make: type) -> type:
+def register_backend(make: _Made) -> _Made:
     """Let sessions run on a backend by the name that is its `device`; return the class.
 
     ValueError if the name is taken.

@@ -19,7 +19,7 @@ from .passes.forms import NO_FORMS
 class Runnable(Protocol):
     """A model in a runtime."""
 
-    def run(self, names: list[str], inputs: dict[str, np.ndarray]) -> Sequence[np.ndarray]:
+    def run(self, names: list[str], inputs: dict[str, Any], /) -> Any:
         """Return the outputs of these names."""
 
 
