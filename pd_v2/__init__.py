@@ -1,34 +1,14 @@
 """The 2017 `paddle.v2` API on ONNX Runtime: same names, shapes, numbers and checkpoints."""
 
+# isort: skip_file
+# fmt: off
 from . import search_path  # before anything else is imported
 
 # isort: split
 from . import (
-    activation,
-    attr,
-    build,
-    config_base,
-    data_feeder,
-    data_type,
-    dataset,
-    evaluator,
-    event,
-    image,
-    inference,
-    layer,
-    master,
-    minibatch,
-    networks,
-    op,
-    optimizer,
-    parameters,
-    plot,
-    pooling,
-    reader,
-    runner,
-    settings,
-    topology,
-    trainer,
+    activation, attr, build, config_base, data_feeder, data_type, dataset, evaluator, event, image,
+    inference, layer, master, minibatch, networks, op, optimizer, parameters, plot, pooling, reader,
+    runner, settings, topology, trainer,
 )
 from .inference import infer
 from .minibatch import batch

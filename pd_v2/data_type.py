@@ -4,31 +4,13 @@ import operator
 from enum import IntEnum
 
 __all__ = [
-    "DataType",
-    "InputType",
-    "SequenceType",
-    "dense_array",
-    "dense_slot",
-    "dense_vector",
-    "dense_vector_sequence",
-    "dense_vector_sub_sequence",
-    "index_slot",
-    "integer_sequence",
-    "integer_value",
-    "integer_value_sequence",
-    "integer_value_sub_sequence",
-    "sparse_binary_vector",
-    "sparse_binary_vector_sequence",
-    "sparse_binary_vector_sub_sequence",
-    "sparse_float_vector",
-    "sparse_float_vector_sequence",
-    "sparse_float_vector_sub_sequence",
-    "sparse_non_value_slot",
-    "sparse_value_slot",
-    "sparse_vector",
-    "sparse_vector_sequence",
-    "sparse_vector_sub_sequence",
-]
+    "DataType", "InputType", "SequenceType", "dense_array", "dense_slot", "dense_vector",
+    "dense_vector_sequence", "dense_vector_sub_sequence", "index_slot", "integer_sequence",
+    "integer_value", "integer_value_sequence", "integer_value_sub_sequence", "sparse_binary_vector",
+    "sparse_binary_vector_sequence", "sparse_binary_vector_sub_sequence", "sparse_float_vector",
+    "sparse_float_vector_sequence", "sparse_float_vector_sub_sequence", "sparse_non_value_slot",
+    "sparse_value_slot", "sparse_vector", "sparse_vector_sequence", "sparse_vector_sub_sequence",
+]  # fmt: skip
 
 
 class SequenceType(IntEnum):

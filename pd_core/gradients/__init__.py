@@ -8,18 +8,7 @@ from .recompute import recompute
 from .registry import elementwise, gradient, gradient_rules, reasons, undefined, zero, zeros
 
 __all__ = [
-    "custom_gradient",
-    "elementwise",
-    "gradient",
-    "gradient_rules",
-    "gradients",
-    "hessian",
-    "hessian_vector_product",
-    "jacobian",
-    "jvp",
-    "reasons",
-    "recompute",
-    "undefined",
-    "zero",
+    "custom_gradient", "elementwise", "gradient", "gradient_rules", "gradients", "hessian",
+    "hessian_vector_product", "jacobian", "jvp", "reasons", "recompute", "undefined", "zero",
     "zeros",
-]
+]  # fmt: skip

@@ -1,49 +1,16 @@
 """Op functions by family: each adds one or a few nodes to the graph; none creates parameters."""
 
+# isort: skip_file
+# fmt: off
 from . import face
 from .activation import (
-    celu,
-    elu,
-    gelu,
-    glu,
-    hard_sigmoid,
-    hard_swish,
-    hard_tanh,
-    leaky_relu,
-    mish,
-    normal_cdf,
-    normal_pdf,
-    prelu,
-    relu,
-    relu6,
-    relu_grad,
-    selu,
-    sigmoid,
-    silu,
-    softplus,
-    softsign,
-    tanh,
+    celu, elu, gelu, glu, hard_sigmoid, hard_swish, hard_tanh, leaky_relu, mish, normal_cdf,
+    normal_pdf, prelu, relu, relu6, relu_grad, selu, sigmoid, silu, softplus, softsign, tanh,
     tanhshrink,
 )
 from .arrangement import (
-    chunk,
-    diagonal,
-    eye,
-    flip,
-    full,
-    linspace,
-    meshgrid,
-    move_axis,
-    ones,
-    repeat,
-    roll,
-    stack,
-    swap_axes,
-    tile,
-    tril,
-    triu,
-    unstack,
-    zeros,
+    chunk, diagonal, eye, flip, full, linspace, meshgrid, move_axis, ones, repeat, roll, stack,
+    swap_axes, tile, tril, triu, unstack, zeros,
 )
 from .attention import attention, rotary_embedding
 from .beam import beam_search
@@ -51,122 +18,36 @@ from .beam_cost import BeamExpansion, cross_entropy_over_beam
 from .blocks import rnn, while_op
 from .control import cond, for_loop, scan, while_loop
 from .conv import (
-    avg_pool,
-    avg_pool_grad,
-    conv,
-    conv_filter_grad,
-    conv_input_grad,
-    conv_transpose,
-    max_pool,
-    max_pool_grad,
-    max_pool_pick,
-    pool2d,
+    avg_pool, avg_pool_grad, conv, conv_filter_grad, conv_input_grad, conv_transpose, max_pool,
+    max_pool_grad, max_pool_pick, pool2d,
 )
 from .detection import (
-    box_overlaps,
-    decode_boxes,
-    detect_objects,
-    encode_boxes,
-    match_boxes,
-    multibox_loss,
-    non_max_suppression,
-    prior_boxes,
+    box_overlaps, decode_boxes, detect_objects, encode_boxes, match_boxes, multibox_loss,
+    non_max_suppression, prior_boxes,
 )
 from .draws import categorical, exponential_random, multinomial, permutation, randint
 from .image import im2col, interpolate, roi_max_pool
 from .index import gather, gather_elements, gather_nd, nonzero, one_hot, scatter, scatter_add
 from .indexing import index_add, index_update, scatter_nd
 from .loss import (
-    binary_cross_entropy,
-    binary_cross_entropy_grad,
-    classification_error,
-    cross_entropy,
-    huber_loss,
-    kl_divergence,
-    label_weights,
-    log_probability,
-    log_probability_grad,
-    negative_log_likelihood,
-    sigmoid_cross_entropy,
-    softmax_cross_entropy,
-    square_error,
+    binary_cross_entropy, binary_cross_entropy_grad, classification_error, cross_entropy,
+    huber_loss, kl_divergence, label_weights, log_probability, log_probability_grad,
+    negative_log_likelihood, sigmoid_cross_entropy, softmax_cross_entropy, square_error,
 )
 from .mapping import vmap
 from .math import (
-    abs,
-    acos,
-    acosh,
-    add,
-    asin,
-    asinh,
-    atan,
-    atan2,
-    atanh,
-    bitwise_and,
-    bitwise_not,
-    bitwise_or,
-    bitwise_xor,
-    cast,
-    ceil,
-    clip,
-    cos,
-    cosh,
-    div,
-    equal,
-    erf,
-    exp,
-    expm1,
-    floor,
-    floor_div,
-    fmod,
-    greater_equal,
-    greater_than,
-    identity,
-    is_close,
-    is_finite,
-    is_inf,
-    is_nan,
-    lerp,
-    less_equal,
-    less_than,
-    log,
-    log1p,
-    log2,
-    log10,
-    logical_and,
-    logical_not,
-    logical_or,
-    logical_xor,
-    maximum,
-    minimum,
-    mod,
-    mul,
-    neg,
-    pow,
-    reciprocal,
-    round,
-    rsqrt,
-    sign,
-    sin,
-    sinh,
-    sqrt,
-    square,
-    sub,
-    tan,
-    trunc,
-    where,
+    abs, acos, acosh, add, asin, asinh, atan, atan2, atanh, bitwise_and, bitwise_not, bitwise_or,
+    bitwise_xor, cast, ceil, clip, cos, cosh, div, equal, erf, exp, expm1, floor, floor_div, fmod,
+    greater_equal, greater_than, identity, is_close, is_finite, is_inf, is_nan, lerp, less_equal,
+    less_than, log, log1p, log2, log10, logical_and, logical_not, logical_or, logical_xor, maximum,
+    minimum, mod, mul, neg, pow, reciprocal, round, rsqrt, sign, sin, sinh, sqrt, square, sub, tan,
+    trunc, where,
 )
 from .matrix import det, einsum, matmul
 from .metric_loss import contrastive_loss, cosine_embedding_loss, margin_ranking_loss, triplet_loss
 from .mode import clip_gradient, mode_switch, scale_gradient, stop_gradient, straight_through
 from .norm import (
-    batch_norm,
-    group_norm,
-    instance_norm,
-    l2_normalize,
-    layer_norm,
-    local_response_norm,
-    rms_norm,
+    batch_norm, group_norm, instance_norm, l2_normalize, layer_norm, local_response_norm, rms_norm,
 )
 from .ode import odeint
 from .order import arg_min, argsort, sort, top_k, unique
@@ -176,16 +57,8 @@ from .ranking import lambda_rank, ndcg, sequence_ranks
 from .ranks import sum_over_ranks
 from .recurrent import gru_cell, gru_cell_reset_after, lstm_cell
 from .reduce import (
-    arg_max,
-    cum_sum,
-    log_softmax,
-    reduce_max,
-    reduce_mean,
-    reduce_min,
-    reduce_prod,
-    reduce_sum,
-    softmax,
-    softmax_grad,
+    arg_max, cum_sum, log_softmax, reduce_max, reduce_mean, reduce_min, reduce_prod, reduce_sum,
+    softmax, softmax_grad,
 )
 from .rows import ifelse
 from .sampled import hierarchical_sigmoid, nce_loss, random_classes
@@ -194,58 +67,25 @@ from .segment import segment_max, segment_mean, segment_min, segment_softmax, se
 from .sequence.chunked_scan import pack_chunks, pad_chunks, scan_bounded
 from .sequence.padded import PaddedSegments
 from .sequence.parts import (
-    sequence_concat,
-    sequence_context,
-    sequence_overhang,
-    sequence_slice,
-    sequence_top_k,
+    sequence_concat, sequence_context, sequence_overhang, sequence_slice, sequence_top_k,
     sequence_windows,
 )
 from .sequence.segments import (
-    Segments,
-    pack_rows,
-    packed_arg_max,
-    packed_max,
-    packed_sum,
-    pad_rows,
-    permute_rows,
+    Segments, pack_rows, packed_arg_max, packed_max, packed_sum, pad_rows, permute_rows,
     repeat_rows,
 )
 from .sequence.unroll import State, Step, unroll
 from .shape import (
-    arange,
-    concat,
-    depth_to_space,
-    expand,
-    expand_like,
-    flatten,
-    matrix_transpose,
-    ones_like,
-    pad,
-    reshape,
-    reshape_like,
-    shape_of,
-    size,
-    size_of,
-    slice,
-    space_to_depth,
-    split,
-    squeeze,
-    transpose,
-    unsqueeze,
-    zeros_like,
+    arange, concat, depth_to_space, expand, expand_like, flatten, matrix_transpose, ones_like, pad,
+    reshape, reshape_like, shape_of, size, size_of, slice, space_to_depth, split, squeeze,
+    transpose, unsqueeze, zeros_like,
 )
 from .signal import dft
 from .sparse import SparseRows
 from .statistics import count_nonzero, cum_prod, logsumexp, norm, reduce_all, reduce_any, std, var
 from .structured import crf_decode, crf_loss, ctc_loss
 from .target_loss import (
-    dice_loss,
-    focal_loss,
-    gaussian_nll_loss,
-    hinge_loss,
-    l1_loss,
-    poisson_nll_loss,
+    dice_loss, focal_loss, gaussian_nll_loss, hinge_loss, l1_loss, poisson_nll_loss,
 )
 
 GRADIENT_OPS = {

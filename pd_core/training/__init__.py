@@ -1,14 +1,12 @@
 """Long trainings: runners and their items, checkpoints, metrics, logs."""
 
+# isort: skip_file
+# fmt: off
 from . import metrics
 from .average import Average
 from .batches import ArrayReader
 from .checkpoint import (
-    Checkpoint,
-    CheckpointWarning,
-    newest_checkpoint,
-    read_checkpoint,
-    write_checkpoint,
+    Checkpoint, CheckpointWarning, newest_checkpoint, read_checkpoint, write_checkpoint,
 )
 from .context import RunnerContext
 from .control import Observe, ReduceRate, StopEarly
@@ -24,35 +22,9 @@ from .saving import Resume, SaveEvery
 from .steps import Forward, ForwardBackward, Step, TrainStep, Update
 
 __all__ = [
-    "ArrayReader",
-    "Average",
-    "Checkpoint",
-    "CheckpointWarning",
-    "Counter",
-    "Data",
-    "Device",
-    "Evaluate",
-    "Forward",
-    "ForwardBackward",
-    "Log",
-    "LogWarning",
-    "Observe",
-    "Progress",
-    "ReduceRate",
-    "Resume",
-    "Runner",
-    "RunnerContext",
-    "RunnerItem",
-    "SaveEvery",
-    "Step",
-    "StopEarly",
-    "TestEvery",
-    "TestResult",
-    "TrainStep",
-    "Update",
-    "newest_checkpoint",
-    "read_checkpoint",
-    "runner_of",
-    "write_checkpoint",
-    "write_report",
+    "ArrayReader", "Average", "Checkpoint", "CheckpointWarning", "Counter", "Data", "Device",
+    "Evaluate", "Forward", "ForwardBackward", "Log", "LogWarning", "Observe", "Progress",
+    "ReduceRate", "Resume", "Runner", "RunnerContext", "RunnerItem", "SaveEvery", "Step",
+    "StopEarly", "TestEvery", "TestResult", "TrainStep", "Update", "newest_checkpoint",
+    "read_checkpoint", "runner_of", "write_checkpoint", "write_report",
 ]

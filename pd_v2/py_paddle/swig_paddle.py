@@ -11,21 +11,10 @@ from ..training.gradient_machine import (
 )
 
 __all__ = [
-    "PARAMETER_GRADIENT",
-    "PARAMETER_VALUE",
-    "PASS_TEST",
-    "PASS_TRAIN",
-    "Arguments",
-    "GradientMachine",
-    "IVector",
-    "Matrix",
-    "Vector",
-    "getTrainerCount",
-    "initPaddle",
-    "isGpuVersion",
-    "isUsingGpu",
-    "setUseGpu",
-]
+    "PARAMETER_GRADIENT", "PARAMETER_VALUE", "PASS_TEST", "PASS_TRAIN", "Arguments",
+    "GradientMachine", "IVector", "Matrix", "Vector", "getTrainerCount", "initPaddle",
+    "isGpuVersion", "isUsingGpu", "setUseGpu",
+]  # fmt: skip
 
 
 def initPaddle(*options):

@@ -17,17 +17,9 @@ from pd_v2.reader.protocol import require_reader, whole_number, wrapping
 from pd_v2.reader.threads import buffered, xmap_readers
 
 __all__ = [
-    "ComposeNotAligned",
-    "PipeReader",
-    "buffered",
-    "chain",
-    "compose",
-    "firstn",
-    "map_readers",
-    "pipe_reader",
-    "shuffle",
-    "xmap_readers",
-]
+    "ComposeNotAligned", "PipeReader", "buffered", "chain", "compose", "firstn", "map_readers",
+    "pipe_reader", "shuffle", "xmap_readers",
+]  # fmt: skip
 
 _MISSING = object()
 

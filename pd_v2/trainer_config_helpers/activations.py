@@ -3,25 +3,12 @@
 from .. import activation
 
 __all__ = [
-    "AbsActivation",
-    "BReluActivation",
-    "BaseActivation",
-    "ExpActivation",
-    "IdentityActivation",
-    "LinearActivation",
-    "LogActivation",
-    "ReciprocalActivation",
-    "ReluActivation",
-    "STanhActivation",
-    "SequenceSoftmaxActivation",
-    "SigmoidActivation",
-    "SoftReluActivation",
-    "SoftSignActivation",
-    "SoftmaxActivation",
-    "SqrtActivation",
-    "SquareActivation",
+    "AbsActivation", "BReluActivation", "BaseActivation", "ExpActivation", "IdentityActivation",
+    "LinearActivation", "LogActivation", "ReciprocalActivation", "ReluActivation",
+    "STanhActivation", "SequenceSoftmaxActivation", "SigmoidActivation", "SoftReluActivation",
+    "SoftSignActivation", "SoftmaxActivation", "SqrtActivation", "SquareActivation",
     "TanhActivation",
-]
+]  # fmt: skip
 
 AbsActivation = activation.Abs
 BReluActivation = activation.BRelu

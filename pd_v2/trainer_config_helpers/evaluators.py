@@ -6,22 +6,12 @@
 from .. import evaluator
 
 __all__ = [
-    "auc_evaluator",
-    "chunk_evaluator",
-    "classification_error_evaluator",
-    "classification_error_printer_evaluator",
-    "column_sum_evaluator",
-    "ctc_error_evaluator",
-    "detection_map_evaluator",
-    "gradient_printer_evaluator",
-    "maxframe_printer_evaluator",
-    "maxid_printer_evaluator",
-    "pnpair_evaluator",
-    "precision_recall_evaluator",
-    "seqtext_printer_evaluator",
-    "sum_evaluator",
-    "value_printer_evaluator",
-]
+    "auc_evaluator", "chunk_evaluator", "classification_error_evaluator",
+    "classification_error_printer_evaluator", "column_sum_evaluator", "ctc_error_evaluator",
+    "detection_map_evaluator", "gradient_printer_evaluator", "maxframe_printer_evaluator",
+    "maxid_printer_evaluator", "pnpair_evaluator", "precision_recall_evaluator",
+    "seqtext_printer_evaluator", "sum_evaluator", "value_printer_evaluator",
+]  # fmt: skip
 
 auc_evaluator = evaluator.auc
 chunk_evaluator = evaluator.chunk

@@ -1,24 +1,8 @@
 """Gradient rules, keyed by ONNX operator: a file for each family."""
 
+# isort: skip_file
+# fmt: off
 from . import (
-    activation,
-    attention,
-    control,
-    conv,
-    image,
-    index,
-    loss,
-    math,
-    matrix,
-    norm,
-    ranks,
-    recurrent,
-    reduce,
-    region,
-    sampling,
-    selection,
-    sequence,
-    shape,
-    signal,
-    verdicts,
+    activation, attention, control, conv, image, index, loss, math, matrix, norm, ranks, recurrent,
+    reduce, region, sampling, selection, sequence, shape, signal, verdicts,
 )

@@ -9,25 +9,8 @@ from .regression import R2, MeanAbsoluteError, MeanSquaredError, RootMeanSquared
 from .text import BLEU, Perplexity
 
 __all__ = [
-    "AUC",
-    "BLEU",
-    "F1",
-    "METRICS",
-    "R2",
-    "Accuracy",
-    "AveragePrecision",
-    "ClassMetric",
-    "ConfusionMatrix",
-    "Mean",
-    "MeanAbsoluteError",
-    "MeanMetric",
-    "MeanSquaredError",
-    "Metric",
-    "Perplexity",
-    "Precision",
-    "RankingMetric",
-    "Recall",
-    "RootMeanSquaredError",
-    "TopK",
+    "AUC", "BLEU", "F1", "METRICS", "R2", "Accuracy", "AveragePrecision", "ClassMetric",
+    "ConfusionMatrix", "Mean", "MeanAbsoluteError", "MeanMetric", "MeanSquaredError", "Metric",
+    "Perplexity", "Precision", "RankingMetric", "Recall", "RootMeanSquaredError", "TopK",
     "metric_by_name",
-]
+]  # fmt: skip
