@@ -1,16 +1,17 @@
 """AdaFactor, whose state is much smaller than its parameters."""
 
+from dataclasses import dataclass
+
 from .. import ops
 from ..graph.errors import GraphError
 from ..graph.variable import Dims, Variable
 from .base import LearningRate, Optimizer
-from .groups import Groups
-from .regularizers import Clip, Penalty
-from .tracing import Counters, Rate, Slots
+from .tracing import Changed, Counters, Rate, Slots
 
 _EPSILON = 2.0**-23  # of float32
 
 
+@dataclass(eq=False, repr=False)
 class AdaFactorOptimizer(Optimizer):
     """Steps by running means of squares, of which rows and columns are kept alone.
 
@@ -23,27 +24,16 @@ class AdaFactorOptimizer(Optimizer):
     its squares. `row_sparse` parameters are refused.
     """
 
+    learning_rate: LearningRate = 0.01
+    beta2_decay: float = -0.8
+    least_scale: float = 1e-3
+    clip_threshold: float = 1.0
+    weight_decay: float = 0.0
+
     counters = {"steps": 0.0}
     group_settings = (*Optimizer.group_settings, "weight_decay")
     adjustable = ("weight_decay",)
     uses_norms = True
-
-    def __init__(
-        self,
-        learning_rate: LearningRate = 0.01,
-        beta2_decay: float = -0.8,
-        least_scale: float = 1e-3,
-        clip_threshold: float = 1.0,
-        weight_decay: float = 0.0,
-        regularizer: Penalty | None = None,
-        clip: Clip | None = None,
-        name: str | None = None,
-        groups: Groups = (),
-        accumulate: int = 1,
-    ):
-        super().__init__(learning_rate, regularizer, clip, name, groups, accumulate)
-        self.beta2_decay, self.least_scale = beta2_decay, least_scale
-        self.clip_threshold, self.weight_decay = clip_threshold, weight_decay
 
     def slots_of(self, w: Variable) -> dict[str, tuple[float, Dims]]:
         """Return the means of rows [..., N, 1] and columns [..., 1, M], or all squares."""
@@ -60,9 +50,7 @@ class AdaFactorOptimizer(Optimizer):
     def advance(self, counters: Counters) -> dict[str, Variable]:
         return {"steps": counters["steps"] + 1.0}
 
-    def rule(
-        self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters
-    ) -> tuple[Variable, dict[str, Variable]]:
+    def rule(self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters) -> Changed:
         steps, squares = step["steps"], ops.square(g)
         share = ops.pow(steps, self.beta2_decay)
         if "squares" in slots:

@@ -1,15 +1,15 @@
 """Adam with Nesterov's momentum, and with a rectified learning rate."""
 
 import math
+from dataclasses import dataclass
 
 from .. import ops
 from ..graph.variable import Variable
 from .base import AdamOptimizer, LearningRate
-from .groups import Groups
-from .regularizers import Clip, Penalty
-from .tracing import Counters, Rate, Slots
+from .tracing import Changed, Counters, Rate, Slots
 
 
+@dataclass(eq=False, repr=False)
 class NAdamOptimizer(AdamOptimizer):
     """Adam with Nesterov's momentum (Dozat 2016).
 
@@ -19,25 +19,10 @@ class NAdamOptimizer(AdamOptimizer):
                  / (sqrt(v / (1 - beta2^t)) + epsilon)
     """
 
-    counters = {"steps": 0.0, "product": 1.0, "weight2": 0.0}
+    learning_rate: LearningRate = 0.002
+    momentum_decay: float = 0.004
 
-    def __init__(
-        self,
-        learning_rate: LearningRate = 0.002,
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-        epsilon: float = 1e-8,
-        momentum_decay: float = 0.004,
-        regularizer: Penalty | None = None,
-        clip: Clip | None = None,
-        name: str | None = None,
-        groups: Groups = (),
-        accumulate: int = 1,
-    ):
-        super().__init__(
-            learning_rate, beta1, beta2, epsilon, regularizer, clip, name, groups, accumulate
-        )
-        self.momentum_decay = momentum_decay
+    counters = {"steps": 0.0, "product": 1.0, "weight2": 0.0}
 
     def advance(self, counters: Counters) -> dict[str, Variable]:
         steps = counters["steps"] + 1.0
@@ -51,9 +36,7 @@ class NAdamOptimizer(AdamOptimizer):
         power = ops.exp(steps * (math.log(0.96) * self.momentum_decay))
         return (1.0 - power * 0.5) * self.beta1
 
-    def rule(
-        self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters
-    ) -> tuple[Variable, dict[str, Variable]]:
+    def rule(self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters) -> Changed:
         m = slots["m"] * self.beta1 + g * (1.0 - self.beta1)
         v = slots["v"] * self.beta2 + ops.square(g) * (1.0 - self.beta2)
         now, following = self._mu(step["steps"]), self._mu(step["steps"] + 1.0)
@@ -63,6 +46,7 @@ class NAdamOptimizer(AdamOptimizer):
         return w - change / (ops.sqrt(v / step["weight2"]) + self.epsilon), {"m": m, "v": v}
 
 
+@dataclass(eq=False, repr=False)
 class RAdamOptimizer(AdamOptimizer):
     """Adam with a rectified learning rate (Liu et al. 2020, algorithm 2).
 
@@ -81,9 +65,7 @@ class RAdamOptimizer(AdamOptimizer):
         length = counters["length"] * b + (1.0 - b) + weight2 * (2.0 * b)
         return {**super().advance(counters), "length": length}
 
-    def rule(
-        self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters
-    ) -> tuple[Variable, dict[str, Variable]]:
+    def rule(self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters) -> Changed:
         m = slots["m"] * self.beta1 + g * (1.0 - self.beta1)
         v = slots["v"] * self.beta2 + ops.square(g) * (1.0 - self.beta2)
         limit = (1.0 + self.beta2) / (1.0 - self.beta2)  # rho_inf

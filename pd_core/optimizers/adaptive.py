@@ -1,13 +1,12 @@
 """Optimizers that scale each element of the gradient by a running mean of its squares."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from .. import ops
 from ..graph.variable import MaybeNone, Variable
 from .base import AdamOptimizer, LearningRate, Optimizer
-from .groups import Groups
-from .regularizers import Clip, Penalty
-from .tracing import Counters, Rate, Slots
+from .tracing import Changed, Counters, Rate, Slots
 
 
 def adagrad(
@@ -92,76 +91,44 @@ def adamax(
     return w - m * rate / u, m, u
 
 
+@dataclass(eq=False, repr=False)
 class AdaGradOptimizer(Optimizer):
     """AdaGrad (Duchi et al. 2011)."""
 
+    learning_rate: LearningRate = 0.01
+    epsilon: float = 1e-6
+
     slots = {"squares": 0.0}
 
-    def __init__(
-        self,
-        learning_rate: LearningRate = 0.01,
-        epsilon: float = 1e-6,
-        regularizer: Penalty | None = None,
-        clip: Clip | None = None,
-        name: str | None = None,
-        groups: Groups = (),
-        accumulate: int = 1,
-    ):
-        super().__init__(learning_rate, regularizer, clip, name, groups, accumulate)
-        self.epsilon = epsilon
-
-    def rule(
-        self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters
-    ) -> tuple[Variable, dict[str, Variable]]:
+    def rule(self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters) -> Changed:
         w, squares = adagrad(w, g, rate, slots["squares"], self.epsilon)
         return w, {"squares": squares}
 
 
+@dataclass(eq=False, repr=False)
 class DecayedAdaGradOptimizer(Optimizer):
     """AdaGrad with a running mean of squared gradients instead of their sum."""
 
+    learning_rate: LearningRate = 0.01
+    decay: float = 0.95
+    epsilon: float = 1e-6
+
     slots = {"squares": 0.0}
 
-    def __init__(
-        self,
-        learning_rate: LearningRate = 0.01,
-        decay: float = 0.95,
-        epsilon: float = 1e-6,
-        regularizer: Penalty | None = None,
-        clip: Clip | None = None,
-        name: str | None = None,
-        groups: Groups = (),
-        accumulate: int = 1,
-    ):
-        super().__init__(learning_rate, regularizer, clip, name, groups, accumulate)
-        self.decay, self.epsilon = decay, epsilon
-
-    def rule(
-        self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters
-    ) -> tuple[Variable, dict[str, Variable]]:
+    def rule(self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters) -> Changed:
         w, squares = decayed_adagrad(w, g, rate, slots["squares"], self.decay, self.epsilon)
         return w, {"squares": squares}
 
 
+@dataclass(eq=False, repr=False)
 class RMSPropOptimizer(Optimizer):
     """RMSProp (Hinton 2012), optionally with momentum and centred (Graves 2013)."""
 
-    def __init__(
-        self,
-        learning_rate: LearningRate = 0.01,
-        decay: float = 0.99,
-        epsilon: float = 1e-8,
-        momentum: float = 0.0,
-        centered: bool = False,
-        regularizer: Penalty | None = None,
-        clip: Clip | None = None,
-        name: str | None = None,
-        groups: Groups = (),
-        accumulate: int = 1,
-    ):
-        super().__init__(learning_rate, regularizer, clip, name, groups, accumulate)
-        self.decay, self.epsilon = decay, epsilon
-        self.momentum, self.centered = momentum, centered
+    learning_rate: LearningRate = 0.01
+    decay: float = 0.99
+    epsilon: float = 1e-8
+    momentum: float = 0.0
+    centered: bool = False
 
     @property
     def slots(self) -> dict[str, float]:  # type: ignore[override]
@@ -169,101 +136,67 @@ class RMSPropOptimizer(Optimizer):
         used = {"squares": True, "mean": self.centered, "velocity": bool(self.momentum)}
         return {slot: 0.0 for slot, is_used in used.items() if is_used}
 
-    def rule(
-        self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters
-    ) -> tuple[Variable, dict[str, Variable]]:
-        w, squares, mean, velocity = rmsprop(
-            w,
-            g,
-            rate,
-            slots["squares"],
-            slots.get("mean"),
-            slots.get("velocity"),
-            self.decay,
-            self.momentum,
-            self.epsilon,
-            self.centered,
-        )
+    def rule(self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters) -> Changed:
+        means = slots["squares"], slots.get("mean"), slots.get("velocity")
+        settings = self.decay, self.momentum, self.epsilon
+        w, squares, mean, velocity = rmsprop(w, g, rate, *means, *settings, centered=self.centered)
         after: dict[str, Any] = {"squares": squares, "mean": mean, "velocity": velocity}
         return w, {name: after[name] for name in slots}
 
 
+@dataclass(eq=False, repr=False)
 class AdaDeltaOptimizer(Optimizer):
     """AdaDelta (Zeiler 2012)."""
 
+    learning_rate: LearningRate = 1.0
+    decay: float = 0.95
+    epsilon: float = 1e-6
+
     slots = {"squares": 0.0, "changes": 0.0}
 
-    def __init__(
-        self,
-        learning_rate: LearningRate = 1.0,
-        decay: float = 0.95,
-        epsilon: float = 1e-6,
-        regularizer: Penalty | None = None,
-        clip: Clip | None = None,
-        name: str | None = None,
-        groups: Groups = (),
-        accumulate: int = 1,
-    ):
-        super().__init__(learning_rate, regularizer, clip, name, groups, accumulate)
-        self.decay, self.epsilon = decay, epsilon
-
-    def rule(
-        self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters
-    ) -> tuple[Variable, dict[str, Variable]]:
+    def rule(self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters) -> Changed:
         s, e = slots["squares"], slots["changes"]
         w, s, e = adadelta(w, g, rate, s, e, self.decay, self.epsilon)
         return w, {"squares": s, "changes": e}
 
 
+@dataclass(eq=False, repr=False)
 class AdamWOptimizer(AdamOptimizer):
     """Adam with decoupled weight decay: w := w - learning rate * decay * w, then Adam's step.
 
     (Loshchilov & Hutter 2019, algorithm 2.)
     """
 
+    weight_decay: float = 0.01
+    _: KW_ONLY
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+
     group_settings = (*Optimizer.group_settings, "weight_decay")
     adjustable = ("weight_decay",)
 
-    def __init__(
-        self, learning_rate: LearningRate = 0.001, weight_decay: float = 0.01, **settings: Any
-    ):
-        super().__init__(learning_rate, **settings)
-        self.weight_decay = weight_decay
-
-    def rule(
-        self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters
-    ) -> tuple[Variable, dict[str, Variable]]:
+    def rule(self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters) -> Changed:
         decayed = w * (1.0 - rate * self.weight_decay)
         return super().rule(decayed, g, slots, rate, step)
 
 
+@dataclass(eq=False, repr=False)
 class AdamaxOptimizer(Optimizer):
     """Adamax (Kingma & Ba 2015, section 7.1)."""
+
+    learning_rate: LearningRate = 0.002
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
 
     slots = {"m": 0.0, "u": 0.0}
     counters = {"weight": 0.0}  # 1 - beta1^t, as a running sum
 
-    def __init__(
-        self,
-        learning_rate: LearningRate = 0.002,
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-        epsilon: float = 1e-8,
-        regularizer: Penalty | None = None,
-        clip: Clip | None = None,
-        name: str | None = None,
-        groups: Groups = (),
-        accumulate: int = 1,
-    ):
-        super().__init__(learning_rate, regularizer, clip, name, groups, accumulate)
-        self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
-
     def advance(self, counters: Counters) -> dict[str, Variable]:
         return {"weight": counters["weight"] * self.beta1 + (1.0 - self.beta1)}
 
-    def rule(
-        self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters
-    ) -> tuple[Variable, dict[str, Variable]]:
+    def rule(self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters) -> Changed:
         rate = 1.0 / step["weight"] * rate
         settings = self.beta1, self.beta2, self.epsilon
         w, m, u = adamax(w, g, rate, slots["m"], slots["u"], *settings)

@@ -5,7 +5,8 @@ parameters; slots and counters belong to the resulting Update, which lists them.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,7 +25,7 @@ from .groups import Group, Groups, check_rate, parameter_groups
 from .regularizers import Clip, Penalty
 from .row_sparse import Gradient, gradients_by_rows
 from .settings import Settings, live_names
-from .tracing import Counters, Rate, Slots, variant
+from .tracing import Changed, Counters, Rate, Slots, variant
 
 LearningRate = Rate | Callable[[Variable], Variable]  # a number, a scalar or a schedule
 
@@ -66,6 +67,27 @@ def adam(
     return w - m * rate / (ops.sqrt(v) + epsilon), m, v
 
 
+class _SettableGroups:
+    """The setting `groups`, dicts that are read as Groups; their numbers may be set at any time."""
+
+    def __get__(self, optimizer: Any, owner: type | None = None) -> tuple[Group, ...]:
+        if optimizer is None:
+            return ()  # the default
+        own = vars(optimizer)
+        if "_inherited" in own:
+            own["_groups"] = own["_inherited"].groups(own["_groups"])
+        return own["_groups"]
+
+    def __set__(self, optimizer: Any, groups: Groups | tuple[Group, ...]) -> None:
+        new = parameter_groups(type(optimizer).__name__, groups, optimizer.group_settings)
+        optimizer.settings.check(optimizer, "groups", new)
+        for k, group in enumerate(new):
+            for name, value in group.settings:
+                optimizer.settings.change(("groups", k, name), value)
+        vars(optimizer)["_groups"] = new
+
+
+@dataclass(eq=False, repr=False)
 class Optimizer:
     """Base of all optimizers: hyper-parameters, and `minimize`, which builds the update.
 
@@ -87,36 +109,30 @@ class Optimizer:
     it after the first time. Other settings are a part of updates of static graphs: while there is
     one, setting them is an AttributeError.
 
-    A subclass defines `slots` and `rule`, and `counters` and `advance` if it has any. To its rule
-    `adjustable` settings are numbers or scalar Variables, as the rate is.
+    A subclass is a dataclass whose fields are its settings. It defines `slots` and `rule`, and
+    `counters` and `advance` if it has any. To its rule `adjustable` settings are numbers or scalar
+    Variables, as the rate is.
     """
 
-    slots: Mapping[str, float] = {}  # state for each parameter, of its shape: initial values
-    counters: Mapping[str, float] = {}  # scalars of the whole update: initial values
-    group_settings: Sequence[str] = ("learning_rate", "regularizer")
-    adjustable: Sequence[str] = ()  # its other settings whose numbers may change between steps
-    uses_norms: bool = False  # whether the rule has norms over all elements of a parameter
-    adds: bool = False  # whether a step is w - c g, with c that depends on neither
-    _groups: tuple[Group, ...]
+    learning_rate: LearningRate
+    _: KW_ONLY
+    name: str | None = None
+    regularizer: Penalty | None = None
+    clip: Clip | None = None
+    groups: _SettableGroups = _SettableGroups()
+    accumulate: int = 1
+
+    slots: ClassVar[Mapping[str, float]] = {}  # initial values of the state of a parameter
+    counters: ClassVar[Mapping[str, float]] = {}  # scalars of the whole update: initial values
+    group_settings: ClassVar[Sequence[str]] = ("learning_rate", "regularizer")
+    adjustable: ClassVar[Sequence[str]] = ()  # other settings whose numbers may change
+    uses_norms: ClassVar[bool] = False  # whether the rule has norms over all of a parameter
+    adds: ClassVar[bool] = False  # whether a step is w - c g, with c that depends on neither
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "rule" in vars(cls):  # what is true of the rule of a base is not of this one
             cls.adds = vars(cls).get("adds", False)
-
-    def __init__(
-        self,
-        learning_rate: LearningRate,
-        regularizer: Penalty | None = None,
-        clip: Clip | None = None,
-        name: str | None = None,
-        groups: Groups = (),
-        accumulate: int = 1,
-    ):
-        self.learning_rate, self.name = learning_rate, name
-        self.regularizer, self.clip = regularizer, clip
-        self.groups = groups
-        self.accumulate = accumulate
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "learning_rate":
@@ -142,26 +158,7 @@ class Optimizer:
         """A scalar that multiplies all learning rates, see `scaled`."""
         return vars(self).get("_rate_factor")
 
-    @property
-    def groups(self) -> tuple[Group, ...]:
-        """The groups of parameters; their numbers may be set between steps."""
-        inherited = vars(self).get("_inherited")
-        if inherited is not None:
-            self._groups = inherited.groups(self._groups)
-        return self._groups
-
-    @groups.setter
-    def groups(self, groups: Groups | tuple[Group, ...]) -> None:
-        new = parameter_groups(type(self).__name__, groups, self.group_settings)
-        self.settings.check(self, "groups", new)
-        for k, group in enumerate(new):
-            for name, value in group.settings:
-                self.settings.change(("groups", k, name), value)
-        self._groups = new
-
-    def rule(
-        self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters
-    ) -> tuple[Variable, dict[str, Variable]]:
+    def rule(self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters) -> Changed:
         """Return (new w, new values of the slots) for a gradient; `step` are the new counters."""
         raise TypeError(f"{type(self).__name__} defines no rule")
 
@@ -297,87 +294,55 @@ def parameters_of(costs: list[Variable], own: Iterable[Assignment]) -> list[Vari
     return parameters
 
 
+@dataclass(eq=False, repr=False)
 class SGDOptimizer(Optimizer):
     """Stochastic gradient descent."""
 
+    learning_rate: LearningRate = 0.01
+
     adds = True
 
-    def __init__(
-        self,
-        learning_rate: LearningRate = 0.01,
-        regularizer: Penalty | None = None,
-        clip: Clip | None = None,
-        name: str | None = None,
-        groups: Groups = (),
-        accumulate: int = 1,
-    ):
-        super().__init__(learning_rate, regularizer, clip, name, groups, accumulate)
-
-    def rule(
-        self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters
-    ) -> tuple[Variable, dict[str, Variable]]:
+    def rule(self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters) -> Changed:
         return sgd(w, g, rate), {}
 
 
+@dataclass(eq=False, repr=False)
 class MomentumOptimizer(Optimizer):
     """Gradient descent with momentum, Nesterov's on request."""
+
+    learning_rate: LearningRate = 0.01
+    momentum: float = 0.9
+    nesterov: bool = False
 
     slots = {"velocity": 0.0}
     adjustable = ("momentum",)
 
-    def __init__(
-        self,
-        learning_rate: LearningRate = 0.01,
-        momentum: float = 0.9,
-        nesterov: bool = False,
-        regularizer: Penalty | None = None,
-        clip: Clip | None = None,
-        name: str | None = None,
-        groups: Groups = (),
-        accumulate: int = 1,
-    ):
-        super().__init__(learning_rate, regularizer, clip, name, groups, accumulate)
-        self.momentum, self.nesterov = momentum, nesterov
-
-    def rule(
-        self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters
-    ) -> tuple[Variable, dict[str, Variable]]:
+    def rule(self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters) -> Changed:
         w, velocity = momentum(w, g, rate, slots["velocity"], self.momentum, self.nesterov)
         return w, {"velocity": velocity}
 
 
+@dataclass(eq=False, repr=False)
 class AdamOptimizer(Optimizer):
     """Adam (Kingma & Ba 2015, algorithm 1), w - rate m' / (sqrt(v') + epsilon), as in PyTorch.
 
     m' and v' are corrected for their bias. The step count is the update's, not each variable's.
     """
 
+    learning_rate: LearningRate = 0.001
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+
     slots = {"m": 0.0, "v": 0.0}
     # 1 - beta^t as running sums: in float32 the difference of 1 and 0.999^t would lose digits
     counters = {"weight1": 0.0, "weight2": 0.0}
-
-    def __init__(
-        self,
-        learning_rate: LearningRate = 0.001,
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-        epsilon: float = 1e-8,
-        regularizer: Penalty | None = None,
-        clip: Clip | None = None,
-        name: str | None = None,
-        groups: Groups = (),
-        accumulate: int = 1,
-    ):
-        super().__init__(learning_rate, regularizer, clip, name, groups, accumulate)
-        self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
 
     def advance(self, counters: Counters) -> dict[str, Variable]:
         betas = {"weight1": self.beta1, "weight2": self.beta2}
         return {name: counters[name] * beta + (1.0 - beta) for name, beta in betas.items()}
 
-    def rule(
-        self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters
-    ) -> tuple[Variable, dict[str, Variable]]:
+    def rule(self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters) -> Changed:
         epsilon = ops.sqrt(step["weight2"]) * self.epsilon  # as it is added to the corrected v
         rate = corrected(rate, step)
         w, m, v = adam(w, g, rate, slots["m"], slots["v"], self.beta1, self.beta2, epsilon)

@@ -1,13 +1,14 @@
 """Optimizers with a weight decay of their own, apart from the gradient."""
 
+from dataclasses import dataclass
+
 from .. import ops
 from ..graph.variable import Variable
 from .base import AdamOptimizer, LearningRate, Optimizer
-from .groups import Groups
-from .regularizers import Clip, Penalty
-from .tracing import Counters, Rate, Slots
+from .tracing import Changed, Counters, Rate, Slots
 
 
+@dataclass(eq=False, repr=False)
 class LionOptimizer(Optimizer):
     """Steps of one size along the sign of the momentum (Chen et al. 2023, algorithm 2).
 
@@ -15,33 +16,22 @@ class LionOptimizer(Optimizer):
     10 times smaller than Adam's, and the weight decay as many times larger.
     """
 
+    learning_rate: LearningRate = 1e-4
+    beta1: float = 0.9
+    beta2: float = 0.99
+    weight_decay: float = 0.0
+
     slots = {"m": 0.0}
     group_settings = (*Optimizer.group_settings, "weight_decay")
     adjustable = ("weight_decay",)
 
-    def __init__(
-        self,
-        learning_rate: LearningRate = 1e-4,
-        beta1: float = 0.9,
-        beta2: float = 0.99,
-        weight_decay: float = 0.0,
-        regularizer: Penalty | None = None,
-        clip: Clip | None = None,
-        name: str | None = None,
-        groups: Groups = (),
-        accumulate: int = 1,
-    ):
-        super().__init__(learning_rate, regularizer, clip, name, groups, accumulate)
-        self.beta1, self.beta2, self.weight_decay = beta1, beta2, weight_decay
-
-    def rule(
-        self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters
-    ) -> tuple[Variable, dict[str, Variable]]:
+    def rule(self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters) -> Changed:
         direction = ops.sign(slots["m"] * self.beta1 + g * (1.0 - self.beta1))
         m = slots["m"] * self.beta2 + g * (1.0 - self.beta2)
         return w * (1.0 - rate * self.weight_decay) - direction * rate, {"m": m}
 
 
+@dataclass(eq=False, repr=False)
 class LAMBOptimizer(AdamOptimizer):
     """Adam's direction, scaled for each parameter to its own norm (You et al. 2020, algorithm 2).
 
@@ -50,31 +40,14 @@ class LAMBOptimizer(AdamOptimizer):
     Of a `row_sparse` variable the norms are those of the gathered rows.
     """
 
+    epsilon: float = 1e-6
+    weight_decay: float = 0.0
+
     group_settings = (*Optimizer.group_settings, "weight_decay")
     adjustable = ("weight_decay",)
     uses_norms = True
 
-    def __init__(
-        self,
-        learning_rate: LearningRate = 0.001,
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-        epsilon: float = 1e-6,
-        weight_decay: float = 0.0,
-        regularizer: Penalty | None = None,
-        clip: Clip | None = None,
-        name: str | None = None,
-        groups: Groups = (),
-        accumulate: int = 1,
-    ):
-        super().__init__(
-            learning_rate, beta1, beta2, epsilon, regularizer, clip, name, groups, accumulate
-        )
-        self.weight_decay = weight_decay
-
-    def rule(
-        self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters
-    ) -> tuple[Variable, dict[str, Variable]]:
+    def rule(self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters) -> Changed:
         m = slots["m"] * self.beta1 + g * (1.0 - self.beta1)
         v = slots["v"] * self.beta2 + ops.square(g) * (1.0 - self.beta2)
         corrected = m / step["weight1"] / (ops.sqrt(v / step["weight2"]) + self.epsilon)

@@ -1,7 +1,7 @@
 """Tracing of an optimizer's rule over parameters into the assignments of a step."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -23,6 +23,7 @@ from .settings import Place, Settings
 Rate = float | Variable  # the learning rate of one step
 Slots = Mapping[str, Variable]  # the state of one parameter, by slot
 Counters = Mapping[str, Variable]  # the scalar state of an update
+Changed = tuple[Variable, dict[str, Variable]]  # a new parameter, and its new slots
 
 
 class TraceableOptimizer(Protocol):
@@ -31,12 +32,12 @@ class TraceableOptimizer(Protocol):
     learning_rate: Any  # a number, a scalar Variable or a schedule
     regularizer: Penalty | None
     clip: Clip | None
-    slots: Mapping[str, float]
-    counters: Mapping[str, float]
     accumulate: int
-    uses_norms: bool
-    adds: bool
-    adjustable: Sequence[str]
+    slots: ClassVar[Mapping[str, float]]
+    counters: ClassVar[Mapping[str, float]]
+    uses_norms: ClassVar[bool]
+    adds: ClassVar[bool]
+    adjustable: ClassVar[Sequence[str]]
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -56,9 +57,7 @@ class TraceableOptimizer(Protocol):
     def advance(self, counters: Counters) -> dict[str, Variable]:
         """Return the counters after one more step."""
 
-    def rule(
-        self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters
-    ) -> tuple[Variable, dict[str, Variable]]:
+    def rule(self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters) -> Changed:
         """Return (new w, new values of the slots)."""
 
 
