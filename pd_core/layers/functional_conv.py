@@ -3,6 +3,10 @@
 The padding of a convolution may also be "same" or "valid", see `pd.conv`.
 """
 
+from collections.abc import Callable
+from inspect import signature
+from typing import Concatenate, ParamSpec
+
 from .. import ops
 from ..graph.checks import per_axis
 from ..graph.errors import ShapeError
@@ -15,10 +19,11 @@ from .parameter import Activation, Bias, Parameter, Sizes, activation, layer_nam
 # What an input with this number of spatial axes is called.
 INPUTS = {1: "sequences [N, C, L]", 2: "images [N, C, H, W]", 3: "volumes [N, C, D, H, W]"}
 
+_Arguments = ParamSpec("_Arguments")
 
-@op
-@whole
-def conv1d(
+
+def _conv(
+    n: int,
     x: Operand,
     num_filters: int,
     filter_size: Sizes,
@@ -30,52 +35,17 @@ def conv1d(
     W: Parameter = None,
     B: Bias = None,
 ) -> Variable:
-    """Convolutional layer, act(conv(x, W) + b), of sequences [N, C, L]."""
-    geometry = (stride, padding, dilation, groups)
-    return _conv(1, x, num_filters, filter_size, geometry, act, W, B)
+    """Convolutional layer, act(conv(x, W) + b), of {inputs}."""
+    x, function = constant(x), activation(act)
+    channels = _channels(x, n, num_filters, groups)
+    name = layer_name(f"conv{n}d_", W)
+    w = parameter(W, f"{name}.W", [num_filters, channels // groups, *per_axis(filter_size, n)])
+    b = None if B is False else parameter(B, f"{name}.B", [num_filters])
+    return function(ops.conv(x, w, b, stride, padding, dilation, groups))
 
 
-@op
-@whole
-def conv2d(
-    x: Operand,
-    num_filters: int,
-    filter_size: Sizes,
-    stride: Sizes = 1,
-    padding: Padding = 0,
-    dilation: Sizes = 1,
-    groups: int = 1,
-    act: Activation = None,
-    W: Parameter = None,
-    B: Bias = None,
-) -> Variable:
-    """Convolutional layer, act(conv(x, W) + b), of images [N, C, H, W]."""
-    geometry = (stride, padding, dilation, groups)
-    return _conv(2, x, num_filters, filter_size, geometry, act, W, B)
-
-
-@op
-@whole
-def conv3d(
-    x: Operand,
-    num_filters: int,
-    filter_size: Sizes,
-    stride: Sizes = 1,
-    padding: Padding = 0,
-    dilation: Sizes = 1,
-    groups: int = 1,
-    act: Activation = None,
-    W: Parameter = None,
-    B: Bias = None,
-) -> Variable:
-    """Convolutional layer, act(conv(x, W) + b), of volumes [N, C, D, H, W]."""
-    geometry = (stride, padding, dilation, groups)
-    return _conv(3, x, num_filters, filter_size, geometry, act, W, B)
-
-
-@op
-@whole
-def conv_transpose1d(
+def _conv_transpose(
+    n: int,
     x: Operand,
     num_filters: int,
     filter_size: Sizes,
@@ -88,82 +58,19 @@ def conv_transpose1d(
     W: Parameter = None,
     B: Bias = None,
 ) -> Variable:
-    """Transposed convolutional layer of sequences [N, C, L]; W is [C, num_filters/groups, K].
-
-    The other arguments are those of `conv_transpose2d`.
-    """
-    geometry = (stride, padding, dilation, groups, output_padding)
-    return _conv_transpose(1, x, num_filters, filter_size, geometry, act, W, B)
-
-
-@op
-@whole
-def conv_transpose2d(
-    x: Operand,
-    num_filters: int,
-    filter_size: Sizes,
-    stride: Sizes = 1,
-    padding: Sizes = 0,
-    output_padding: Sizes = 0,
-    dilation: Sizes = 1,
-    groups: int = 1,
-    act: Activation = None,
-    W: Parameter = None,
-    B: Bias = None,
-) -> Variable:
-    """Transposed convolutional layer of images [N, C, H, W]; W is [C, num_filters/groups, K, K].
+    """Transposed convolutional layer of {inputs}; W is [C, num_filters / groups, *filter_size].
 
     `padding` crops the result, and `output_padding` lengthens it at the end of each axis.
     """
-    geometry = (stride, padding, dilation, groups, output_padding)
-    return _conv_transpose(2, x, num_filters, filter_size, geometry, act, W, B)
-
-
-@op
-@whole
-def conv_transpose3d(
-    x: Operand,
-    num_filters: int,
-    filter_size: Sizes,
-    stride: Sizes = 1,
-    padding: Sizes = 0,
-    output_padding: Sizes = 0,
-    dilation: Sizes = 1,
-    groups: int = 1,
-    act: Activation = None,
-    W: Parameter = None,
-    B: Bias = None,
-) -> Variable:
-    """Transposed convolutional layer of volumes [N, C, D, H, W]; W is [C, num_filters/groups, *K].
-
-    The other arguments are those of `conv_transpose2d`.
-    """
-    geometry = (stride, padding, dilation, groups, output_padding)
-    return _conv_transpose(3, x, num_filters, filter_size, geometry, act, W, B)
-
-
-def _conv_transpose(n, x, num_filters, filter_size, geometry, act, W, B):
-    """Convolve over n spatial axes; `geometry` is that of `ops.conv_transpose`."""
-    x, function, groups = constant(x), activation(act), geometry[3]
+    x, function = constant(x), activation(act)
     channels = _channels(x, n, num_filters, groups)
     if num_filters % groups:
         raise ShapeError(f"{num_filters} filters do not split into {groups} groups")
     name = layer_name(f"conv_transpose{n}d_", W)
-    window = per_axis(filter_size, n)
-    w = parameter(W, f"{name}.W", [channels, num_filters // groups, *window])
+    w = parameter(W, f"{name}.W", [channels, num_filters // groups, *per_axis(filter_size, n)])
     b = None if B is False else parameter(B, f"{name}.B", [num_filters])
+    geometry = (stride, padding, dilation, groups, output_padding)
     return function(ops.conv_transpose(x, w, b, *geometry))
-
-
-def _conv(n, x, num_filters, filter_size, geometry, act, W, B):
-    """Convolve over n spatial axes; `geometry` is stride, padding, dilation and groups."""
-    x, function, groups = constant(x), activation(act), geometry[3]
-    channels = _channels(x, n, num_filters, groups)
-    name = layer_name(f"conv{n}d_", W)
-    window = per_axis(filter_size, n)
-    w = parameter(W, f"{name}.W", [num_filters, channels // groups, *window])
-    b = None if B is False else parameter(B, f"{name}.B", [num_filters])
-    return function(ops.conv(x, w, b, *geometry))
 
 
 def _channels(x, n, num_filters, groups):
@@ -175,3 +82,24 @@ def _channels(x, n, num_filters, groups):
     if x.dims[1] % groups:
         raise ShapeError(f"{x.dims[1]} channels do not split into {groups} groups")
     return x.dims[1]
+
+
+def _of_rank(
+    n: int, function: Callable[Concatenate[int, _Arguments], Variable]
+) -> Callable[_Arguments, Variable]:
+    """Return a layer over n spatial axes."""
+
+    def layer(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> Variable:
+        return function(n, *args, **kwargs)
+
+    layer.__name__ = layer.__qualname__ = f"{function.__name__[1:]}{n}d"
+    layer.__doc__ = str(function.__doc__).format(inputs=INPUTS[n])
+    own = signature(function)
+    vars(layer)["__signature__"] = own.replace(parameters=[*own.parameters.values()][1:])
+    return op(whole(layer))
+
+
+conv1d, conv2d, conv3d = _of_rank(1, _conv), _of_rank(2, _conv), _of_rank(3, _conv)
+conv_transpose1d = _of_rank(1, _conv_transpose)
+conv_transpose2d = _of_rank(2, _conv_transpose)
+conv_transpose3d = _of_rank(3, _conv_transpose)
