@@ -18,7 +18,7 @@ from .layer.mixed import identity_projection, mixed
 from .layer.reshape import repeat
 
 __all__ = [
-    *("abs", "exp", "log", "reciprocal", "relu", "sigmoid", "softmax", "sqrt", "square", "tanh"),
+    *("abs", "exp", "log", "reciprocal", "relu", "sigmoid", "softmax", "sqrt", "square", "tanh")
 ]
 
 

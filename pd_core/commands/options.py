@@ -108,10 +108,7 @@ def add_adaptation(parser: argparse.ArgumentParser) -> None:
         "--alpha", type=float, help="adapters count alpha / RANK times (default: RANK)"
     )
     parser.add_argument(
-        "--target",
-        nargs="+",
-        metavar="PATTERN",
-        help="the matrices with adapters (default: all)",
+        "--target", nargs="+", metavar="PATTERN", help="the matrices with adapters (default: all)"
     )
     parser.add_argument("--qat", action="store_true", help="train for 8-bit integers")
 

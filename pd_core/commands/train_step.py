@@ -43,9 +43,7 @@ def run(options: argparse.Namespace) -> int:
     step = training_step(task, optimizer_of(options))
     inputs = [*task.inputs.values(), task.label]
     model = export_step(
-        *(options.o, step, [task.cost], inputs),
-        initial=options.initial,
-        portable=options.portable,
+        *(options.o, step, [task.cost], inputs), initial=options.initial, portable=options.portable
     )
     nodes = len(model.graph.node)
     print(f"{options.o}: {nodes} operators; {len(task.parameters())} parameters are trained")

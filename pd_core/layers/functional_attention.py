@@ -73,12 +73,7 @@ def split_heads(x: Variable, heads: int) -> Variable:
 
 
 def attend(
-    q: Variable,
-    k: Variable,
-    v: Variable,
-    mask: Operand | None,
-    causal: bool,
-    dropout: float,
+    q: Variable, k: Variable, v: Variable, mask: Operand | None, causal: bool, dropout: float
 ) -> Variable:
     """Return `ops.attention` of split heads, joined again: [B, T, width]."""
     if mask is not None and constant(mask).rank == 3:

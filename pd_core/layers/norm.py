@@ -86,11 +86,7 @@ class _AxisNorm(_Norm):
     """Base of the normalisations over the last axes."""
 
     def __init__(
-        self,
-        axis: int = -1,
-        epsilon: float = 1e-5,
-        affine: bool = True,
-        name: str | None = None,
+        self, axis: int = -1, epsilon: float = 1e-5, affine: bool = True, name: str | None = None
     ) -> None:
         super().__init__(epsilon, affine, name)
         self.axis = axis
@@ -129,11 +125,7 @@ class GroupNorm(_Norm):
     """
 
     def __init__(
-        self,
-        groups: int,
-        epsilon: float = 1e-5,
-        affine: bool = True,
-        name: str | None = None,
+        self, groups: int, epsilon: float = 1e-5, affine: bool = True, name: str | None = None
     ) -> None:
         super().__init__(epsilon, affine, name)
         self.groups = groups

@@ -12,9 +12,7 @@ from .control import as_list, restructure, scan
 
 
 def vmap(
-    function: Callable[..., Any],
-    in_axes: int | Sequence[int | None] | None = 0,
-    out_axes: int = 0,
+    function: Callable[..., Any], in_axes: int | Sequence[int | None] | None = 0, out_axes: int = 0
 ) -> Callable[..., Any]:
     """Return a function that applies another to each example of a batch and stacks the results.
 

@@ -46,9 +46,7 @@ class in_mode:
 
 @op
 def mode_switch(
-    training: Operand,
-    inference: Operand,
-    effects: Sequence[tuple[Variable, Variable]] = (),
+    training: Operand, inference: Operand, effects: Sequence[tuple[Variable, Variable]] = ()
 ) -> Variable:
     """Return `training` in a training step, `inference` otherwise; the other one is not computed.
 

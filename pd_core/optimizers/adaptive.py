@@ -54,13 +54,7 @@ def rmsprop(
 
 
 def adadelta(
-    w: Variable,
-    g: Variable,
-    rate: Rate,
-    s: Variable,
-    e: Variable,
-    decay: float,
-    epsilon: float,
+    w: Variable, g: Variable, rate: Rate, s: Variable, e: Variable, decay: float, epsilon: float
 ) -> tuple[Variable, Variable, Variable]:
     """s := d s + (1-d) g²; u = g sqrt((e + eps) / (s + eps)); e := d e + (1-d) u².
 

@@ -158,14 +158,7 @@ def pnpair(input, label, query_id, weight=None, name=None):
     check_rows("pnpair", scores)
     ids = [ids_of("pnpair", x) for x in (label, query_id)]
     check_weight("pnpair", weight)
-    declare(
-        "pnpair",
-        "pnpair",
-        name,
-        layers,
-        (last_column(scores), *ids, *_weights(weight)),
-        Pairs,
-    )
+    declare("pnpair", "pnpair", name, layers, (last_column(scores), *ids, *_weights(weight)), Pairs)
 
 
 class Pairs:

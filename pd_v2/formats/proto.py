@@ -132,11 +132,7 @@ TrainerConfig: 1 model_config:ModelConfig; 2 data_config:DataConfig;
 
 _Field = descriptor_pb2.FieldDescriptorProto
 
-_LABELS = {
-    "": _Field.LABEL_OPTIONAL,
-    "!": _Field.LABEL_REQUIRED,
-    "*": _Field.LABEL_REPEATED,
-}
+_LABELS = {"": _Field.LABEL_OPTIONAL, "!": _Field.LABEL_REQUIRED, "*": _Field.LABEL_REPEATED}
 
 _SCALARS = {
     "bool": _Field.TYPE_BOOL,

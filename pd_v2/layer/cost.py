@@ -30,13 +30,7 @@ def _classification_cost(scope, input, label, weight=None, name=None, coeff=1.0,
 
 
 def classification_cost(
-    input,
-    label,
-    weight=None,
-    name=None,
-    evaluator=classification_error,
-    layer_attr=None,
-    coeff=1.0,
+    input, label, weight=None, name=None, evaluator=classification_error, layer_attr=None, coeff=1.0
 ):
     """Cross-entropy of a softmax layer, -ln p[label], with the error rate as a metric.
 

@@ -187,14 +187,7 @@ class Generator(Group):
 
 
 def beam_search(
-    step,
-    input,
-    bos_id,
-    eos_id,
-    beam_size,
-    max_length=500,
-    name=None,
-    num_results_per_sample=None,
+    step, input, bos_id, eos_id, beam_size, max_length=500, name=None, num_results_per_sample=None
 ):
     """Generate the most probable sequences of words from `bos_id` to `eos_id`, by beam search.
 

@@ -124,13 +124,7 @@ def _over(axes, x, pool, include_pad=False):
 
 @layer("spp", "spp")
 def spp(
-    scope,
-    input,
-    name=None,
-    num_channels=None,
-    pool_type=None,
-    pyramid_height=None,
-    layer_attr=None,
+    scope, input, name=None, num_channels=None, pool_type=None, pyramid_height=None, layer_attr=None
 ):
     """Spatial pyramid pooling (He et al. 2014): level l pools 2^l x 2^l bins that tile the image.
 

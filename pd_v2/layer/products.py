@@ -51,10 +51,7 @@ def out_prod(scope, input1, input2, name=None, layer_attr=None):
 
 
 @layer(
-    "convex_comb",
-    "linear_comb_layer",
-    inputs=("weights", "vectors"),
-    rows=("weights", "vectors"),
+    "convex_comb", "linear_comb_layer", inputs=("weights", "vectors"), rows=("weights", "vectors")
 )
 def linear_comb(scope, weights, vectors, size=None, name=None, layer_attr=None):
     """Weighted sum of w_i v_i: a row of `vectors` holds a vector v_i of `size` for each weight."""

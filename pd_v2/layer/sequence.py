@@ -97,12 +97,7 @@ def _index_of_max(sequences, x):
 
 @layer("seqlastins", "last_seq")
 def last_seq(
-    scope,
-    input,
-    name=None,
-    agg_level=AggregateLevel.TO_NO_SEQUENCE,
-    stride=-1,
-    layer_attr=None,
+    scope, input, name=None, agg_level=AggregateLevel.TO_NO_SEQUENCE, stride=-1, layer_attr=None
 ):
     """Last step of each sequence, zeros for an empty one; levels and stride as in `pooling`."""
     if input.reverse:
@@ -112,12 +107,7 @@ def last_seq(
 
 @layer("seqlastins", "first_seq", label="seqfirstins")
 def first_seq(
-    scope,
-    input,
-    name=None,
-    agg_level=AggregateLevel.TO_NO_SEQUENCE,
-    stride=-1,
-    layer_attr=None,
+    scope, input, name=None, agg_level=AggregateLevel.TO_NO_SEQUENCE, stride=-1, layer_attr=None
 ):
     """First step of each sequence, zeros for an empty one; levels and stride as in `pooling`.
 
@@ -201,14 +191,7 @@ def _rows_of_samples(x, sequences):
     return refined(pd.reshape(x, shape), (sequences.lengths.dims[0], *x.dims[1:]))
 
 
-@layer(
-    "seqconcat",
-    "seqconcat",
-    Linear,
-    inputs=("a", "b"),
-    supports=_EXTRA,
-    rows=("a", "b"),
-)
+@layer("seqconcat", "seqconcat", Linear, inputs=("a", "b"), supports=_EXTRA, rows=("a", "b"))
 def seq_concat(scope, a, b, act=None, name=None, layer_attr=None, bias_attr=None):
     """act of the steps of a followed by those of b, in each sample; no bias by default.
 

@@ -35,12 +35,7 @@ class Connection:
         """Ask for a task of a pass; see `Ledger.lease`."""
         self._release_returned()
         answer = self.link.call(
-            "lease",
-            seconds,
-            dataset=dataset,
-            pass_id=pass_id,
-            process=self.process,
-            worker=worker,
+            "lease", seconds, dataset=dataset, pass_id=pass_id, process=self.process, worker=worker
         )
         return self._hold(answer, seconds)
 

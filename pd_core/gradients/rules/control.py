@@ -11,16 +11,7 @@ from typing import Any
 
 from ... import ops
 from ...graph.loop import scan_node
-from ...graph.node import (
-    Block,
-    Node,
-    Place,
-    ancestors,
-    apply,
-    control,
-    current_place,
-    in_place_of,
-)
+from ...graph.node import Block, Node, Place, ancestors, apply, control, current_place, in_place_of
 from ...graph.rewrite import close, is_matrix_transposed, substitute
 from ...graph.variable import Variable, fresh_dim
 from ..engine import gradients

@@ -52,12 +52,7 @@ def instance_normalization(
 
 @expression("BatchNormalization")
 def batch_normalization(
-    a: Attributes,
-    x: Variable,
-    scale: Variable,
-    shift: Variable,
-    mean: Variable,
-    variance: Variable,
+    a: Attributes, x: Variable, scale: Variable, shift: Variable, mean: Variable, variance: Variable
 ) -> Variable | list[Variable]:
     """Normalise by the running statistics; in training by those of the batch, and update them."""
     epsilon = a.get("epsilon", 1e-5)

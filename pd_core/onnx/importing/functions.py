@@ -11,11 +11,7 @@ from .versions import attribute_value
 
 
 def function_of(
-    op_type: str,
-    version: int,
-    inputs: Sequence[Variable | None],
-    attributes: dict,
-    outputs: int,
+    op_type: str, version: int, inputs: Sequence[Variable | None], attributes: dict, outputs: int
 ) -> tuple[FunctionProto, dict] | None:
     """Return the body of an operator and its attributes with defaults; None if ONNX has no body.
 

@@ -284,12 +284,7 @@ def _applied(op, known):
 
 def _node(op, known):
     return apply(
-        op.op_type,
-        *op.inputs,
-        outputs=op.outputs,
-        known=known,
-        opset=op.version,
-        **op.attributes,
+        op.op_type, *op.inputs, outputs=op.outputs, known=known, opset=op.version, **op.attributes
     )
 
 

@@ -7,14 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from onnx import (
-    AttributeProto,
-    TensorProto,
-    checker,
-    external_data_helper,
-    helper,
-    numpy_helper,
-)
+from onnx import AttributeProto, TensorProto, checker, external_data_helper, helper, numpy_helper
 
 from ... import ops
 from ...graph.arrays import as_array

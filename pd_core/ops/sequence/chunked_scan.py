@@ -26,11 +26,7 @@ CHUNKS = 3  # each is a loop of its own in the graph
 
 @op
 def scan_bounded(
-    sequences: Segments,
-    step: Callable,
-    init: Operands,
-    inputs: Operands,
-    reverse: bool = False,
+    sequences: Segments, step: Callable, init: Operands, inputs: Operands, reverse: bool = False
 ) -> Results:
     """Return the outputs of `sequences.scan` for a step whose states stay finite on any input.
 
