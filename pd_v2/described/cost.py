@@ -1,28 +1,6 @@
 """Costs, and the layers that decode for them."""
 
-from ..layer import (
-    BeamInput,
-    crf,
-    crf_decoding,
-    cross_entropy_cost,
-    cross_entropy_over_beam,
-    cross_entropy_with_selfnorm_cost,
-    ctc,
-    detection_output,
-    hsigmoid,
-    huber_classification_cost,
-    huber_regression_cost,
-    lambda_cost,
-    multi_binary_label_cross_entropy_cost,
-    multibox_loss,
-    nce,
-    priorbox,
-    rank_cost,
-    smooth_l1_cost,
-    square_error_cost,
-    sum_cost,
-    warp_ctc,
-)
+from .. import layer
 from .options import bias, built_by, first_input_list, options, weighted, weights
 
 _COST = ("input", "label", "weight")
@@ -41,8 +19,8 @@ def _of_classes(function, *after, **own):
 
 
 def _over_beam(config, inputs):
-    beams = [BeamInput(*part) for part in zip(*[iter(inputs)] * 3, strict=True)]
-    return cross_entropy_over_beam(beams, **options(config))
+    beams = [layer.BeamInput(*part) for part in zip(*[iter(inputs)] * 3, strict=True)]
+    return layer.cross_entropy_over_beam(beams, **options(config))
 
 
 def _maps(kind, inputs, maps):
@@ -59,7 +37,7 @@ def _fields(conf, *names):
 def _boxes(config, inputs):
     conf = config.inputs[0].multibox_loss_conf
     priors, label, *maps = inputs
-    return multibox_loss(
+    return layer.multibox_loss(
         priorbox=priors,
         label=label,
         **_maps(config.type, maps, conf.input_num),
@@ -71,7 +49,7 @@ def _boxes(config, inputs):
 def _detected(config, inputs):
     conf = config.inputs[0].detection_output_conf
     priors, *maps = inputs
-    return detection_output(
+    return layer.detection_output(
         priorbox=priors,
         **_maps(config.type, maps, conf.input_num),
         **_fields(conf, "nms_threshold", "nms_top_k", "keep_top_k", "confidence_threshold"),
@@ -82,25 +60,27 @@ def _detected(config, inputs):
 _PRIORS = ("aspect_ratio", "variance", "min_size", "max_size")
 
 LAYERS = {
-    "crf": built_by(crf, *_COST, base=weighted, size="size", coeff="coeff"),
-    "crf_decoding": built_by(crf_decoding, "input", "label", base=weighted, size="size"),
+    "crf": built_by(layer.crf, *_COST, base=weighted, size="size", coeff="coeff"),
+    "crf_decoding": built_by(layer.crf_decoding, "input", "label", base=weighted, size="size"),
     "cross_entropy_over_beam": _over_beam,
-    "ctc": built_by(ctc, "input", "label", size="size", norm_by_times="norm_by_times"),
+    "ctc": built_by(layer.ctc, "input", "label", size="size", norm_by_times="norm_by_times"),
     "detection_output": _detected,
-    "hsigmoid": _of_classes(hsigmoid, "label"),
-    "huber_classification": built_by(huber_classification_cost, "input", "label", coeff="coeff"),
+    "hsigmoid": _of_classes(layer.hsigmoid, "label"),
+    "huber_classification": built_by(
+        layer.huber_classification_cost, "input", "label", coeff="coeff"
+    ),
     "huber_regression": built_by(
-        huber_regression_cost, "input", "label", delta="delta", coeff="coeff"
+        layer.huber_regression_cost, "input", "label", delta="delta", coeff="coeff"
     ),
     "lambda_cost": built_by(
-        lambda_cost, "input", "score", NDCG_num="NDCG_num", max_sort_size="max_sort_size"
+        layer.lambda_cost, "input", "score", NDCG_num="NDCG_num", max_sort_size="max_sort_size"
     ),
-    "multi-class-cross-entropy": built_by(cross_entropy_cost, *_COST, coeff="coeff"),
+    "multi-class-cross-entropy": built_by(layer.cross_entropy_cost, *_COST, coeff="coeff"),
     "multi_binary_label_cross_entropy": built_by(
-        multi_binary_label_cross_entropy_cost, "input", "label", coeff="coeff"
+        layer.multi_binary_label_cross_entropy_cost, "input", "label", coeff="coeff"
     ),
     "multi_class_cross_entropy_with_selfnorm": built_by(
-        cross_entropy_with_selfnorm_cost,
+        layer.cross_entropy_with_selfnorm_cost,
         "input",
         "label",
         coeff="coeff",
@@ -108,23 +88,23 @@ LAYERS = {
     ),
     "multibox_loss": _boxes,
     "nce": _of_classes(
-        nce,
+        layer.nce,
         "label",
         "weight",
         num_neg_samples="num_neg_samples",
         neg_distribution=lambda config: list(config.neg_sampling_dist) or None,
     ),
     "priorbox": built_by(
-        priorbox,
+        layer.priorbox,
         "input",
         "image",
         **{field: first_input_list(f"priorbox_conf.{field}") for field in _PRIORS},
     ),
-    "rank-cost": built_by(rank_cost, "left", "right", "label", "weight", coeff="coeff"),
-    "smooth_l1": built_by(smooth_l1_cost, "input", "label", coeff="coeff"),
-    "square_error": built_by(square_error_cost, *_COST, coeff="coeff"),
-    "sum_cost": built_by(sum_cost, "input"),
+    "rank-cost": built_by(layer.rank_cost, "left", "right", "label", "weight", coeff="coeff"),
+    "smooth_l1": built_by(layer.smooth_l1_cost, "input", "label", coeff="coeff"),
+    "square_error": built_by(layer.square_error_cost, *_COST, coeff="coeff"),
+    "sum_cost": built_by(layer.sum_cost, "input"),
     "warp_ctc": built_by(
-        warp_ctc, "input", "label", size="size", blank="blank", norm_by_times="norm_by_times"
+        layer.warp_ctc, "input", "label", size="size", blank="blank", norm_by_times="norm_by_times"
     ),
 }

@@ -1,27 +1,12 @@
 """Layers that multiply by a matrix, and elementwise layers."""
 
-from ..layer import (
-    addto,
-    clip,
-    factorization_machine,
-    fc,
-    interpolation,
-    power,
-    prelu,
-    row_l2_norm,
-    scale_shift,
-    scaling,
-    selective_fc,
-    slope_intercept,
-    sum_to_one_norm,
-    tensor,
-)
+from .. import layer
 from .options import acted, bias, biased, built_by, first_input, learned, weight, weighted
 
 
 def _selective(config, inputs):
     *inputs, select = inputs
-    return selective_fc(
+    return layer.selective_fc(
         inputs,
         config.size,
         select,
@@ -34,7 +19,7 @@ def _selective(config, inputs):
 
 def _interpolated(config, inputs):
     weight, *inputs = inputs
-    return built_by(interpolation, "weight", "input")(config, [weight, inputs])
+    return built_by(layer.interpolation, "weight", "input")(config, [weight, inputs])
 
 
 def _machine(config):
@@ -42,22 +27,24 @@ def _machine(config):
 
 
 LAYERS = {
-    "addto": built_by(addto, as_list="input", base=biased),
+    "addto": built_by(layer.addto, as_list="input", base=biased),
     "clip": built_by(
-        clip, "input", min=first_input("clip_conf.min"), max=first_input("clip_conf.max")
+        layer.clip, "input", min=first_input("clip_conf.min"), max=first_input("clip_conf.max")
     ),
     "factorization_machine": built_by(
-        factorization_machine, "input", base=_machine, factor_size="factor_size"
+        layer.factorization_machine, "input", base=_machine, factor_size="factor_size"
     ),
-    "fc": built_by(fc, as_list="input", base=learned, size="size"),
+    "fc": built_by(layer.fc, as_list="input", base=learned, size="size"),
     "interpolation": _interpolated,
-    "power": built_by(power, "weight", "input"),
-    "prelu": built_by(prelu, "input", base=weighted, partial_sum="partial_sum"),
-    "row_l2_norm": built_by(row_l2_norm, "input"),
-    "scale_shift": built_by(scale_shift, "input", base=weighted, bias_attr=bias),
-    "scaling": built_by(scaling, "weight", "input"),
+    "power": built_by(layer.power, "weight", "input"),
+    "prelu": built_by(layer.prelu, "input", base=weighted, partial_sum="partial_sum"),
+    "row_l2_norm": built_by(layer.row_l2_norm, "input"),
+    "scale_shift": built_by(layer.scale_shift, "input", base=weighted, bias_attr=bias),
+    "scaling": built_by(layer.scaling, "weight", "input"),
     "selective_fc": _selective,
-    "slope_intercept": built_by(slope_intercept, "input", slope="slope", intercept="intercept"),
-    "sum_to_one_norm": built_by(sum_to_one_norm, "input"),
-    "tensor": built_by(tensor, "a", "b", base=learned, size="size"),
+    "slope_intercept": built_by(
+        layer.slope_intercept, "input", slope="slope", intercept="intercept"
+    ),
+    "sum_to_one_norm": built_by(layer.sum_to_one_norm, "input"),
+    "tensor": built_by(layer.tensor, "a", "b", base=learned, size="size"),
 }

@@ -1,23 +1,6 @@
 """Layers of images."""
 
-from ..layer import (
-    batch_norm,
-    bilinear_interp,
-    block_expand,
-    crop,
-    cross_channel_norm,
-    img_cmrnorm,
-    img_conv,
-    img_conv3d,
-    img_pool,
-    img_pool3d,
-    maxout,
-    pad,
-    roi_pool,
-    scale_sub_region,
-    spp,
-    switch_order,
-)
+from .. import layer
 from ..pooling import Avg, CudnnAvg, CudnnMax, Max, MaxWithMask
 from .options import (
     act,
@@ -43,7 +26,7 @@ _POOLING = {
 def _conv(config, inputs):
     conf = config.inputs[0].conv_conf
     sizes = ("filter_size", "stride", "padding", "dilation")
-    return img_conv(
+    return layer.img_conv(
         *inputs,
         num_filters=config.num_filters,
         num_channels=conf.channels,
@@ -58,7 +41,7 @@ def _conv(config, inputs):
 
 def _conv3d(config, inputs):
     conf = config.inputs[0].conv_conf
-    return img_conv3d(
+    return layer.img_conv3d(
         *inputs,
         num_filters=config.num_filters,
         num_channels=conf.channels,
@@ -78,11 +61,11 @@ def _axes(conf, field, last=""):
 def _pool(config, inputs):
     conf = config.inputs[0].pool_conf
     own = {"exclude_mode": conf.exclude_mode} if conf.HasField("exclude_mode") else {}
-    return _pooled(img_pool, 2, config, inputs, **own)
+    return _pooled(layer.img_pool, 2, config, inputs, **own)
 
 
 def _pool3d(config, inputs):
-    return _pooled(img_pool3d, 3, config, inputs)
+    return _pooled(layer.img_pool3d, 3, config, inputs)
 
 
 def _pooled(function, rank, config, inputs, **own):
@@ -121,7 +104,7 @@ def _batch_norm(config, inputs):
     own = {"param_attr": weight(config.inputs[0]), "bias_attr": bias(config)}
     if config.HasField("use_global_stats"):
         own["use_global_stats"] = config.use_global_stats
-    return batch_norm(
+    return layer.batch_norm(
         inputs[0],
         act=act(config.active_type),
         img3D=conf.HasField("img_size_z"),
@@ -138,11 +121,13 @@ def _norm(config, inputs):
     conf = config.inputs[0].norm_conf
     if conf.norm_type == "cross-channel-norm":
         _set_channels(inputs[0], conf)
-        return cross_channel_norm(*inputs, **options(config, param_attr=weight(config.inputs[0])))
+        return layer.cross_channel_norm(
+            *inputs, **options(config, param_attr=weight(config.inputs[0]))
+        )
     if conf.norm_type != "cmrnorm-projection":
         raise ValueError(f"there is no norm {conf.norm_type!r} here")
     sizes = {"size": conf.size, "scale": conf.scale * conf.size, "power": conf.pow}
-    return img_cmrnorm(*inputs, num_channels=conf.channels, **sizes, **options(config))
+    return layer.img_cmrnorm(*inputs, num_channels=conf.channels, **sizes, **options(config))
 
 
 def _set_channels(x, conf):
@@ -172,21 +157,21 @@ LAYERS = {
     "bilinear_interp": _of_image(
         "bilinear_interp_conf",
         built_by(
-            bilinear_interp,
+            layer.bilinear_interp,
             "input",
             out_size_x=first_input("bilinear_interp_conf.out_size_x"),
             out_size_y=first_input("bilinear_interp_conf.out_size_y"),
         ),
     ),
     "blockexpand": built_by(
-        block_expand,
+        layer.block_expand,
         "input",
         num_channels=first_input("block_expand_conf.channels"),
         **{field: first_input(f"block_expand_conf.{field}") for field in _BLOCKS},
     ),
     "conv3d": _conv3d,
     "crop": built_by(
-        crop,
+        layer.crop,
         as_list="input",
         offset=lambda config: list(config.offset),
         axis="axis",
@@ -199,7 +184,7 @@ LAYERS = {
     "exconv": _conv,
     "exconvt": _conv,
     "maxout": built_by(
-        maxout,
+        layer.maxout,
         "input",
         groups=first_input(f"{_MAXOUT}.groups"),
         num_channels=first_input(f"{_MAXOUT}.image_conf.channels"),
@@ -208,7 +193,7 @@ LAYERS = {
     "pad": _of_image(
         "pad_conf",
         built_by(
-            pad,
+            layer.pad,
             "input",
             **{f: first_input_list(f"pad_conf.{f}") for f in ("pad_c", "pad_h", "pad_w")},
         ),
@@ -216,7 +201,7 @@ LAYERS = {
     "pool": _pool,
     "pool3d": _pool3d,
     "roi_pool": built_by(
-        roi_pool,
+        layer.roi_pool,
         "input",
         "rois",
         num_channels=lambda config: config.size // _cells(config.inputs[0].roi_pool_conf),
@@ -228,18 +213,21 @@ LAYERS = {
     "scale_sub_region": _of_image(
         "scale_sub_region_conf",
         built_by(
-            scale_sub_region, "input", "indices", value=first_input("scale_sub_region_conf.value")
+            layer.scale_sub_region,
+            "input",
+            "indices",
+            value=first_input("scale_sub_region_conf.value"),
         ),
     ),
     "spp": built_by(
-        spp,
+        layer.spp,
         "input",
         num_channels=first_input(f"{_SPP}.image_conf.channels"),
         pool_type=lambda config: _kind_of_pooling(config.inputs[0].spp_conf),
         pyramid_height=first_input(f"{_SPP}.pyramid_height"),
     ),
     "switch_order": built_by(
-        switch_order,
+        layer.switch_order,
         "input",
         base=acted,
         reshape_axis=lambda config: len(config.reshape_conf.height_axis),

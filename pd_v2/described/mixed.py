@@ -1,36 +1,22 @@
 """Mixed layers and concatenations, with their projections and operators."""
 
-from ..layer import (
-    concat,
-    context_projection,
-    conv_operator,
-    conv_projection,
-    dotmul_operator,
-    dotmul_projection,
-    full_matrix_projection,
-    identity_projection,
-    mixed,
-    scaling_projection,
-    slice_projection,
-    table_projection,
-    trans_full_matrix_projection,
-)
+from .. import layer
 from .options import acted, biased, built_by, weight
 
 _SIZED = {
-    "fc": full_matrix_projection,
-    "table": table_projection,
-    "trans_fc": trans_full_matrix_projection,
+    "fc": layer.full_matrix_projection,
+    "table": layer.table_projection,
+    "trans_fc": layer.trans_full_matrix_projection,
 }
-_ELEMENTWISE = {"dot_mul": dotmul_projection, "scaling": scaling_projection}
+_ELEMENTWISE = {"dot_mul": layer.dotmul_projection, "scaling": layer.scaling_projection}
 
 
 def _mixed(config, inputs):
-    return mixed(config.size, _items(config, inputs), **biased(config))
+    return layer.mixed(config.size, _items(config, inputs), **biased(config))
 
 
 def _concat(config, inputs):
-    return concat(_items(config, inputs), **biased(config))
+    return layer.concat(_items(config, inputs), **biased(config))
 
 
 def _items(config, inputs):
@@ -62,28 +48,30 @@ def _projection(slot, x):
 
 
 def _columns(slot, conf, x):
-    return identity_projection(x, offset=conf.offset, size=conf.output_size)
+    return layer.identity_projection(x, offset=conf.offset, size=conf.output_size)
 
 
 def _context(slot, conf, x):
     attr = weight(slot) if conf.trainable_padding else False
-    return context_projection(x, conf.context_length, conf.context_start, attr)
+    return layer.context_projection(x, conf.context_length, conf.context_start, attr)
 
 
 def _slices(slot, conf, x):
     pixels = x.size // x.num_filters
-    return slice_projection(x, [(s.start // pixels, s.end // pixels) for s in conf.slices])
+    return layer.slice_projection(x, [(s.start // pixels, s.end // pixels) for s in conf.slices])
 
 
 def _convolved(slot, conf, x):
-    return conv_projection(x, param_attr=weight(slot), groups=conf.conv_conf.groups, **_conv(conf))
+    return layer.conv_projection(
+        x, param_attr=weight(slot), groups=conf.conv_conf.groups, **_conv(conf)
+    )
 
 
 _OTHERS = {
     "context": _context,
     "conv": _convolved,
     "convt": _convolved,
-    "identity": lambda slot, conf, x: identity_projection(x),
+    "identity": lambda slot, conf, x: layer.identity_projection(x),
     "identity_offset": _columns,
     "slice": _slices,
 }
@@ -91,9 +79,9 @@ _OTHERS = {
 
 def _operator(conf, inputs):
     if conf.type == "dot_mul":
-        return dotmul_operator(*inputs, scale=conf.dotmul_scale)
+        return layer.dotmul_operator(*inputs, scale=conf.dotmul_scale)
     if conf.type in ("conv", "convt"):
-        return conv_operator(*inputs, **_conv(conf))
+        return layer.conv_operator(*inputs, **_conv(conf))
     raise ValueError(f"there is no operator {conf.type!r} here")
 
 
@@ -107,7 +95,7 @@ def _conv(conf):
 
 
 LAYERS = {
-    "concat": built_by(concat, as_list="input", base=acted),
+    "concat": built_by(layer.concat, as_list="input", base=acted),
     "concat2": _concat,
     "mixed": _mixed,
 }

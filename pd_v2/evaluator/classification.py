@@ -4,24 +4,11 @@ import numpy as np
 
 import pd_core as pd
 
-from .base import (
-    Sums,
-    by_role,
-    check_layers,
-    check_rows,
-    check_weight,
-    declare,
-    evaluator,
-    f1_score,
-    ids_of,
-    of_steps,
-    sequences_of,
-    share,
-)
+from . import base
 
 
-@of_steps
-@evaluator
+@base.of_steps
+@base.evaluator
 def classification_error(input, label, name=None, weight=None, top_k=None, threshold=None):
     """Error rate: the share of rows whose label is not among the `top_k` (1) largest columns.
 
@@ -30,33 +17,33 @@ def classification_error(input, label, name=None, weight=None, top_k=None, thres
     are on, and so are those of the input from the threshold on.
     """
     who = "classification_error"
-    input, label, weight = by_role(who, ("input", "label", "weight"), input, label, weight)
+    input, label, weight = base.by_role(who, ("input", "label", "weight"), input, label, weight)
     wrong = row_errors(who, input, label, top_k or 1, 0.5 if threshold is None else threshold)
-    check_weight(who, weight)
+    base.check_weight(who, weight)
     rows = pd.ones_like(wrong) if weight is None else weight
-    declare(
+    base.declare(
         "classification_error",
         "classification_error",
         name,
         [input, label, weight],
         (pd.reduce_sum(wrong * rows), pd.reduce_sum(rows)),
-        lambda: Sums(2, lambda wrong, rows: {"": share(wrong, rows)}),
+        lambda: base.Sums(2, lambda wrong, rows: {"": base.share(wrong, rows)}),
         top_k=top_k,
         classification_threshold=threshold,
     )
 
 
-@evaluator
+@base.evaluator
 def seq_classification_error(input, label, name=None):
     """Sequence error rate: the share of sequences with any row classified wrongly.
 
     2017 had it in its configuration only, without a function.
     """
     who = "seq_classification_error"
-    input, label = by_role(who, ("input", "label"), input, label)
-    sequences = sequences_of(who, input)
+    input, label = base.by_role(who, ("input", "label"), input, label)
+    sequences = base.sequences_of(who, input)
     wrong = sequences.max(row_errors(who, input, label, 1, 0.5))
-    declare(
+    base.declare(
         who,
         who,
         name,
@@ -65,7 +52,7 @@ def seq_classification_error(input, label, name=None):
             pd.reduce_sum(pd.cast(wrong > 0.0, "float32")),
             pd.cast(pd.reduce_sum(pd.ones_like(sequences.lengths)), "float32"),
         ),
-        lambda: Sums(2, lambda wrong, count: {"": share(wrong, count)}),
+        lambda: base.Sums(2, lambda wrong, count: {"": base.share(wrong, count)}),
     )
 
 
@@ -87,8 +74,8 @@ def _differ(a, b):
 
 
 def _check(who, input, label):
-    check_rows(who, input)
-    check_layers(who, label)
+    base.check_rows(who, input)
+    base.check_layers(who, label)
     if not label.holds_ids and label.size != input.size:
         raise pd.ShapeError(
             f"{who}: {input.name!r} is {input.size} wide, its label {label.name!r} {label.size}"
@@ -114,8 +101,8 @@ def _outside_top(who, rows, label, k):
     return pd.cast(pd.reduce_sum(before, [1], keep_dim=True) >= float(k), "float32")
 
 
-@of_steps
-@evaluator
+@base.of_steps
+@base.evaluator
 def precision_recall(input, label, positive_label=None, weight=None, name=None):
     """Precision, recall and F1 score of classification by the largest column.
 
@@ -128,9 +115,9 @@ def precision_recall(input, label, positive_label=None, weight=None, name=None):
     on; then there are `micro-average-recall` and `-F1-score` too.
     """
     who = "precision_recall"
-    input, label, weight = by_role(who, ("input", "label", "weight"), input, label, weight)
+    input, label, weight = base.by_role(who, ("input", "label", "weight"), input, label, weight)
     _check(who, input, label)
-    check_weight(who, weight)
+    base.check_weight(who, weight)
     size, sparse = input.size, label.sparse is not None
     counts = _sparse_counts if sparse else _counts
     positive = None if positive_label == -1 else positive_label
@@ -138,20 +125,20 @@ def precision_recall(input, label, positive_label=None, weight=None, name=None):
         raise ValueError(
             f"{who}: the positive label {positive_label!r} is none of the {size} classes"
         )
-    declare(
+    base.declare(
         "precision_recall",
         "precision_recall",
         name,
         [input, label, weight],
         counts(input, label, None if weight is None else pd.reshape(weight, [-1])),
-        lambda: Sums(3, lambda *counts: _precision_recall(counts, size, positive, sparse)),
+        lambda: base.Sums(3, lambda *counts: _precision_recall(counts, size, positive, sparse)),
         positive_label=positive_label,
     )
 
 
 def _counts(input, label, weight):
     """Return the weights of true positives, false positives and false negatives by class."""
-    label, predicted = ids_of("precision_recall", label), pd.arg_max(input, 1)
+    label, predicted = base.ids_of("precision_recall", label), pd.arg_max(input, 1)
     right = pd.cast(pd.equal(predicted, label), "float32")
     wrong = 1.0 - right
     if weight is not None:
@@ -191,7 +178,7 @@ def _scores(prefix, precision, recall, name_of_recall):
     return {
         f"{prefix}precision": precision,
         f"{prefix}{name_of_recall}": recall,
-        f"{prefix}F1-score": f1_score(precision, recall),
+        f"{prefix}F1-score": base.f1_score(precision, recall),
     }
 
 

@@ -6,17 +6,7 @@ import numpy as np
 
 import pd_core as pd
 
-from .base import (
-    Printing,
-    by_role,
-    check_layers,
-    check_rows,
-    check_weight,
-    declare,
-    evaluator,
-    sequences_of,
-    split,
-)
+from . import base
 from .classification import row_errors
 
 _LEVELS = "sequence pos", "sub-sequence pos"
@@ -27,7 +17,7 @@ def log(text):
     logging.getLogger("paddle").info(text)
 
 
-@evaluator
+@base.evaluator
 def value_printer(input, name=None):
     """Print the values or ids of a layer, or of a list of layers, and the starts of sequences."""
     layers = _as_tuple("value_printer", input)
@@ -40,12 +30,12 @@ def value_printer(input, name=None):
     _declare("value_printer", "value_printer", name, layers, fetches, write)
 
 
-@evaluator
+@base.evaluator
 def gradient_printer(input, name=None):
     """Print the gradient of a layer, or of a list of layers, in training."""
     layers = _as_tuple("gradient_printer", input)
     for x in layers:
-        check_rows("gradient_printer", x)
+        base.check_rows("gradient_printer", x)
 
     def write(*gradients):
         for x, gradient in zip(layers, gradients, strict=bool(gradients)):
@@ -54,12 +44,12 @@ def gradient_printer(input, name=None):
     _declare("gradient_printer", "gradient_printer", name, layers, (), write, gradients=layers)
 
 
-@evaluator
+@base.evaluator
 def maxid_printer(input, num_results=None, name=None):
     """Print the columns and values of the `num_results` (1) largest elements of each row."""
     layers = _as_tuple("maxid_printer", input)
     for x in layers:
-        check_rows("maxid_printer", x)
+        base.check_rows("maxid_printer", x)
     count = num_results or 1
 
     def write(*values):
@@ -70,36 +60,36 @@ def maxid_printer(input, num_results=None, name=None):
     _declare("max_id_printer", "maxid_printer", name, layers, layers, write, num_results)
 
 
-@evaluator
+@base.evaluator
 def maxframe_printer(input, num_results=None, name=None):
     """Print the steps and values of the `num_results` (1) largest numbers of each sequence."""
     layers = _as_tuple("maxframe_printer", input)
     for x in layers:
-        check_rows("maxframe_printer", x)
+        base.check_rows("maxframe_printer", x)
         if x.size != 1:
             raise pd.ShapeError(f"maxframe_printer: {x.name!r} is {x.size} wide, not 1")
     count = num_results or 1
-    fetches = [v for x in layers for v in (x, sequences_of("maxframe_printer", x).lengths)]
+    fetches = [v for x in layers for v in (x, base.sequences_of("maxframe_printer", x).lengths)]
 
     def write(*arrays):
         for x, values, lengths in zip(layers, arrays[::2], arrays[1::2], strict=True):
-            frames = split(values[:, 0], lengths)
+            frames = base.split(values[:, 0], lengths)
             text = "".join(f"{_largest(f, count)}total {len(f)} frames\n" for f in frames)
             log(f"layer={x.full_name} sequence max frames:\n{text}")
 
     _declare("max_frame_printer", "maxframe_printer", name, layers, fetches, write, num_results)
 
 
-@evaluator
+@base.evaluator
 def classification_error_printer(input, label, threshold=0.5, name=None):
     """Print the error of each row, as classification_error counts it.
 
     A third layer, after a list of two, is a weight that multiplies the errors.
     """
     kind = "classification_error_printer"
-    input, label, weight = by_role(kind, ("input", "label", "weight"), input, label)
+    input, label, weight = base.by_role(kind, ("input", "label", "weight"), input, label)
     errors = row_errors(kind, input, label, 1, threshold)
-    check_weight(kind, weight)
+    base.check_weight(kind, weight)
     errors = errors if weight is None else errors * weight
     lengths = () if input.sequences is None else (input.sequences.lengths,)
 
@@ -114,13 +104,13 @@ def classification_error_printer(input, label, threshold=0.5, name=None):
 
 
 def _declare(kind, function, name, inputs, fetches, write, num_results=None, threshold=None, **own):
-    return declare(
+    return base.declare(
         kind,
         function,
         name,
         inputs,
         fetches,
-        lambda: Printing(write),
+        lambda: base.Printing(write),
         prints=True,
         num_results=num_results,
         classification_threshold=threshold,
@@ -131,7 +121,7 @@ def _declare(kind, function, name, inputs, fetches, write, num_results=None, thr
 def _as_tuple(who, input):
     """Return a layer or a list of layers as a tuple."""
     layers = tuple(input) if isinstance(input, (list, tuple)) else (input,)
-    check_layers(who, *layers)
+    base.check_layers(who, *layers)
     return layers
 
 

@@ -6,19 +6,7 @@ import pd_core as pd
 from pd_core.run.states import each, entries
 
 from ..warning import warn
-from .base import (
-    Sums,
-    by_role,
-    check_layers,
-    check_rows,
-    check_weight,
-    declare,
-    evaluator,
-    ids_of,
-    last_column,
-    numbers,
-    of_steps,
-)
+from . import base
 
 _BINS = 2**24 - 1
 _MERGE_AT = 2**20
@@ -26,8 +14,8 @@ _FARTHEST = np.float32(2**38)  # its bin still fits an int64
 _ROUNDING = 1e-6  # ORT 1.31: a sigmoid may be 1.0000001
 
 
-@of_steps
-@evaluator
+@base.of_steps
+@base.evaluator
 def auc(input, label, name=None, weight=None):
     """Area under the ROC curve (AUC) of the last column, with labels 0 and not 0.
 
@@ -37,27 +25,27 @@ def auc(input, label, name=None, weight=None):
     Of a list of two layers the second is the label, and `label` the weight. As in 2017 the metric
     is 0, with a warning, where the scores or the weight are ids.
     """
-    scores, label, weight = by_role("auc", ("input", "label", "weight"), input, label, weight)
+    scores, label, weight = base.by_role("auc", ("input", "label", "weight"), input, label, weight)
     if _without_values("auc", scores, weight):
         _declare_zero("last-column-auc", "auc", name, [scores, label, weight])
         return
-    check_rows("auc", scores)
-    check_weight("auc", weight)
-    declare(
+    base.check_rows("auc", scores)
+    base.check_weight("auc", weight)
+    base.declare(
         "last-column-auc",
         "auc",
         name,
         [scores, label, weight],
-        (last_column(scores), _single("auc", label), *_weights(weight)),
+        (base.last_column(scores), _single("auc", label), *_weights(weight)),
         Histogram,
     )
 
 
 def _single(who, label):
     """Return a label as [rows]: ids, or one number per row, of which the integer part counts."""
-    check_layers(who, label)
+    base.check_layers(who, label)
     if label.dtype.kind == "i" or label.ids is not None:
-        return ids_of(who, label)
+        return base.ids_of(who, label)
     if label.size != 1:
         raise pd.ShapeError(f"{who}: the label {label.name!r} is {label.size} wide, not 1")
     return pd.reshape(label, [-1])
@@ -76,7 +64,7 @@ def _without_values(who, scores, weight):
 
 
 def _declare_zero(kind, function, name, layers):
-    declare(kind, function, name, layers, (), lambda: Sums(0, lambda: {"": 0.0}))
+    base.declare(kind, function, name, layers, (), lambda: base.Sums(0, lambda: {"": 0.0}))
 
 
 def _weights(weight):
@@ -132,7 +120,9 @@ class Histogram:
 
     def restore(self, state):
         """Go back to a `state`."""
-        found = entries("auc", state, {"bins": lambda x: numbers(x, 1), "counts": numbers})
+        found = entries(
+            "auc", state, {"bins": lambda x: base.numbers(x, 1), "counts": base.numbers}
+        )
         bins, counts = found["bins"], found["counts"]
         if counts.shape != (2, len(bins)):
             raise ValueError(f"{list(bins.shape)} bins with weights of shape {list(counts.shape)}")
@@ -140,8 +130,8 @@ class Histogram:
         self._pending, self._waiting = [], 0
 
 
-@of_steps
-@evaluator
+@base.of_steps
+@base.evaluator
 def pnpair(input, label, query_id, weight=None, name=None):
     """The number of correctly ordered pairs of rows over that of wrongly ordered ones.
 
@@ -150,15 +140,17 @@ def pnpair(input, label, query_id, weight=None, name=None):
     number of right ones.
     """
     roles = "input", "label", "query_id", "weight"
-    layers = by_role("pnpair", roles, input, label, query_id, weight)
+    layers = base.by_role("pnpair", roles, input, label, query_id, weight)
     scores, label, query_id, weight = layers
     if _without_values("pnpair", scores, weight):
         _declare_zero("pnpair", "pnpair", name, layers)
         return
-    check_rows("pnpair", scores)
-    ids = [ids_of("pnpair", x) for x in (label, query_id)]
-    check_weight("pnpair", weight)
-    declare("pnpair", "pnpair", name, layers, (last_column(scores), *ids, *_weights(weight)), Pairs)
+    base.check_rows("pnpair", scores)
+    ids = [base.ids_of("pnpair", x) for x in (label, query_id)]
+    base.check_weight("pnpair", weight)
+    base.declare(
+        "pnpair", "pnpair", name, layers, (base.last_column(scores), *ids, *_weights(weight)), Pairs
+    )
 
 
 class Pairs:
@@ -191,7 +183,7 @@ class Pairs:
 
     def restore(self, state):
         """Go back to a `state`."""
-        columns = each(lambda column: numbers(column, 1))(state)
+        columns = each(lambda column: base.numbers(column, 1))(state)
         if columns and (len(columns) != 4 or len(set(map(len, columns))) != 1):
             rows = [len(column) for column in columns]
             raise ValueError(f"there are 4 columns of as many rows, in the state of {rows}")

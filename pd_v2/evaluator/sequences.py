@@ -4,24 +4,13 @@ import numpy as np
 
 import pd_core as pd
 
-from .base import (
-    Sums,
-    by_role,
-    check_rows,
-    declare,
-    evaluator,
-    f1_score,
-    ids_of,
-    sequences_of,
-    share,
-    split,
-)
+from . import base
 
 # The tags of a chunk type in each scheme: begin, inside, end, single.
 _SCHEMES = {"plain": "", "IOB": "BI", "IOE": "IE", "IOBES": "BIES"}
 
 
-@evaluator
+@base.evaluator
 def chunk(input, label, chunk_scheme, num_chunk_types, name=None, excluded_chunk_types=None):
     """Chunking `precision`, `recall` and `F1-score` of sequences of ids, input against label.
 
@@ -32,19 +21,19 @@ def chunk(input, label, chunk_scheme, num_chunk_types, name=None, excluded_chunk
     if chunk_scheme not in _SCHEMES:
         names = ", ".join(_SCHEMES)
         raise ValueError(f"chunk: a chunk scheme is one of {names}, not {chunk_scheme!r}")
-    input, label = by_role("chunk", ("input", "label"), input, label)
-    predicted, true = (ids_of("chunk", x) for x in (input, label))
-    sequences_of("chunk", input)
-    lengths = sequences_of("chunk", label).lengths
+    input, label = base.by_role("chunk", ("input", "label"), input, label)
+    predicted, true = (base.ids_of("chunk", x) for x in (input, label))
+    base.sequences_of("chunk", input)
+    lengths = base.sequences_of("chunk", label).lengths
     excluded = list(excluded_chunk_types or ())
     chunks = Chunks(_SCHEMES[chunk_scheme], num_chunk_types, excluded)
-    declare(
+    base.declare(
         "chunk",
         "chunk",
         name,
         [input, label],
         (predicted, true, lengths),
-        lambda: Sums(3, _chunk_scores, chunks.counts),
+        lambda: base.Sums(3, _chunk_scores, chunks.counts),
         chunk_scheme=chunk_scheme,
         num_chunk_types=num_chunk_types,
         excluded_chunk_types=excluded,
@@ -52,8 +41,8 @@ def chunk(input, label, chunk_scheme, num_chunk_types, name=None, excluded_chunk
 
 
 def _chunk_scores(right, predicted, true):
-    precision, recall = share(right, predicted), share(right, true)
-    return {"precision": precision, "recall": recall, "F1-score": f1_score(precision, recall)}
+    precision, recall = base.share(right, predicted), base.share(right, true)
+    return {"precision": precision, "recall": recall, "F1-score": base.f1_score(precision, recall)}
 
 
 class Chunks:
@@ -97,7 +86,7 @@ class Chunks:
         return np.isin(tags, [k for k, tag in enumerate(self._tags) if tag in names])
 
 
-@evaluator
+@base.evaluator
 def ctc_error(input, label, name=None):
     """Edit distance of CTC's best paths to the labels, as means over sequences.
 
@@ -106,36 +95,36 @@ def ctc_error(input, label, name=None):
     each, divided by the longer of path and label; `sequence_error` is the share of sequences with
     any edit.
     """
-    input, label = by_role("ctc_error", ("input", "label"), input, label)
-    check_rows("ctc_error", input)
-    labels = ids_of("ctc_error", label)
-    lengths = [sequences_of("ctc_error", x).lengths for x in (input, label)]
+    input, label = base.by_role("ctc_error", ("input", "label"), input, label)
+    base.check_rows("ctc_error", input)
+    labels = base.ids_of("ctc_error", label)
+    lengths = [base.sequences_of("ctc_error", x).lengths for x in (input, label)]
     blank = input.size - 1
-    declare(
+    base.declare(
         "ctc_edit_distance",
         "ctc_error",
         name,
         [input, label],
         (pd.arg_max(input, 1), lengths[0], labels, lengths[1]),
-        lambda: Sums(5, _ctc_scores, lambda *arrays: _ctc_sums(blank, *arrays)),
+        lambda: base.Sums(5, _ctc_scores, lambda *arrays: _ctc_sums(blank, *arrays)),
     )
 
 
 def _ctc_scores(deleted, inserted, substituted, wrong, count):
     kinds = deleted, inserted, substituted
     return {
-        "error": share(np.sum(kinds), count),
-        "deletion_error": share(deleted, count),
-        "insertion_error": share(inserted, count),
-        "substitution_error": share(substituted, count),
-        "sequence_error": share(wrong, count),
+        "error": base.share(np.sum(kinds), count),
+        "deletion_error": base.share(deleted, count),
+        "insertion_error": base.share(inserted, count),
+        "substitution_error": base.share(substituted, count),
+        "sequence_error": base.share(wrong, count),
     }
 
 
 def _ctc_sums(blank, best, steps, label, lengths):
     """Return sums over sequences: of each kind of edits over the length, of those with edits."""
     rates = np.zeros((len(lengths), 3))
-    paths, labels = split(best, steps), split(label, lengths)
+    paths, labels = base.split(best, steps), base.split(label, lengths)
     for k, (path, true) in enumerate(zip(paths, labels, strict=True)):
         predicted = collapse(path, blank)
         rates[k] = np.array(edits(true, predicted)) / max(len(true), len(predicted), 1)

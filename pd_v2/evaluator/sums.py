@@ -2,51 +2,40 @@
 
 import pd_core as pd
 
-from .base import (
-    Sums,
-    by_role,
-    check_rows,
-    check_weight,
-    declare,
-    evaluator,
-    ids_of,
-    last_column,
-    of_steps,
-    share,
-)
+from . import base
 
 
-@of_steps
-@evaluator
+@base.of_steps
+@base.evaluator
 def sum(input, name=None, weight=None):
     """Mean over rows, weighted, of the sum of a row's elements, or of its id."""
-    input, weight = by_role("sum", ("input", "weight"), input, weight)
+    input, weight = base.by_role("sum", ("input", "weight"), input, weight)
     if input.dtype.kind == "i":
-        rows = pd.cast(ids_of("sum", input), "float64")
+        rows = pd.cast(base.ids_of("sum", input), "float64")
     else:
         rows = pd.reduce_sum(input, [1])
     _declare("sum", "sum", name, input, rows, weight)
 
 
-@of_steps
-@evaluator
+@base.of_steps
+@base.evaluator
 def column_sum(input, name=None, weight=None):
     """Mean of the last column, weighted."""
-    input, weight = by_role("column_sum", ("input", "weight"), input, weight)
-    check_rows("column_sum", input)
-    _declare("last-column-sum", "column_sum", name, input, last_column(input), weight)
+    input, weight = base.by_role("column_sum", ("input", "weight"), input, weight)
+    base.check_rows("column_sum", input)
+    _declare("last-column-sum", "column_sum", name, input, base.last_column(input), weight)
 
 
 def _declare(kind, function, name, input, rows, weight):
-    check_weight(function, weight)
+    base.check_weight(function, weight)
     scale = pd.ones_like(rows)
     if weight is not None:
         scale = pd.cast(pd.reshape(weight, [-1]), rows.dtype)
-    declare(
+    base.declare(
         kind,
         function,
         name,
         [input, weight],
         (pd.reduce_sum(rows * scale), pd.reduce_sum(scale)),
-        lambda: Sums(2, lambda total, rows: {"": share(total, rows)}),
+        lambda: base.Sums(2, lambda total, rows: {"": base.share(total, rows)}),
     )
