@@ -13,15 +13,7 @@ import argparse
 import os
 
 from ..training.tuning.artifacts import generate_artifacts
-from .options import (
-    adapt,
-    add_adaptation,
-    add_model,
-    add_objective,
-    model_of,
-    objective_of,
-    optimizer_of,
-)
+from .options import add_adaptation, add_model, add_objective, prepared
 
 NAME = "artifacts"
 
@@ -37,9 +29,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write the files."""
-    f = model_of(options, training=not options.eval_mode)
-    adapt(options, f)
-    task = objective_of(options, f)
-    for path in generate_artifacts(options.o, task, optimizer_of(options), options.portable):
+    _, _, task, optimizer = prepared(options)
+    for path in generate_artifacts(options.o, task, optimizer, options.portable):
         print(f"{path}: {os.path.getsize(path):,} bytes")
     return 0

@@ -20,7 +20,7 @@ from ..training.checkpoint import is_checkpoint, newest_checkpoint, read_checkpo
 from ..training.tuning.arrays import read_arrays
 from ..training.tuning.fake_quantization import FakeQuantization
 from ..training.tuning.tuned_file import export_tuned
-from .options import adapt, add_adaptation, add_model, model_of
+from .options import adapted, add_adaptation, add_model, model_of
 
 NAME = "export"
 
@@ -38,7 +38,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Write the model with the values."""
     f = model_of(options)
-    adapters = adapt(options, f)
+    adapters = adapted(options, f)
     stored = dict(f.parameters)
     if adapters is not None:
         stored |= {v.name: v for v in adapters.parameters()}

@@ -20,15 +20,7 @@ from ..training.item import Following
 from ..training.tuning.arrays import columns, read_arrays, split
 from ..training.tuning.finetuning import finetune
 from ..training.tuning.tuned_file import export_tuned
-from .options import (
-    adapt,
-    add_adaptation,
-    add_model,
-    add_objective,
-    model_of,
-    objective_of,
-    optimizer_of,
-)
+from .options import add_adaptation, add_model, add_objective, prepared
 
 NAME = "finetune"
 
@@ -64,14 +56,12 @@ def run(options: argparse.Namespace) -> int:
     """Train, and write the model."""
     if options.adapters is not None and options.lora is None:
         raise ValueError("--adapters is for adapters: it needs --lora RANK")
-    f = model_of(options, training=not options.eval_mode)
-    adapters = adapt(options, f)
-    task = objective_of(options, f)
+    f, adapters, task, optimizer = prepared(options)
     arrays, validation = _data(options, task)
     history = finetune(
         task,
         arrays,
-        optimizer_of(options),
+        optimizer,
         epochs=options.epochs,
         batch_size=options.batch_size,
         validation=validation,

@@ -18,7 +18,7 @@ from ..training.tuning.fake_quantization import prepare_qat
 from ..training.tuning.low_rank import LoRA, lora
 from ..training.tuning.objectives import LOSSES, Objective, objective
 
-OPTIMIZERS: dict[str, Any] = {
+OPTIMIZERS: dict[str, type[Any]] = {
     "sgd": SGDOptimizer,
     "momentum": MomentumOptimizer,
     "adam": AdamOptimizer,
@@ -113,7 +113,7 @@ def add_adaptation(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--qat", action="store_true", help="train for 8-bit integers")
 
 
-def adapt(options: argparse.Namespace, f: ImportedModel) -> LoRA | None:
+def adapted(options: argparse.Namespace, f: ImportedModel) -> LoRA | None:
     """Adapt a model as the options ask for; return its adapters, if it has any."""
     adapters = None
     if options.lora is not None:
@@ -136,7 +136,7 @@ def model_of(options: argparse.Namespace, training: bool = False) -> ImportedMod
     )
 
 
-def objective_of(options: argparse.Namespace, f: ImportedModel) -> Objective:
+def _objective(options: argparse.Namespace, f: ImportedModel) -> Objective:
     """Build the objective that the options ask for, and print what it compares."""
     task = objective(
         *(f, options.loss, options.output, options.label, options.class_axis, options.any_batch)
@@ -152,7 +152,7 @@ def describe_slot(v: Any) -> str:
     return f"{v.name} {v.dtype}[{', '.join(sizes)}]"
 
 
-def optimizer_of(options: argparse.Namespace) -> Optimizer:
+def _optimizer(options: argparse.Namespace) -> Optimizer:
     """Return the optimizer that the options ask for."""
     if options.lr <= 0:
         raise ValueError(f"--lr is positive, not {options.lr}")
@@ -162,5 +162,13 @@ def optimizer_of(options: argparse.Namespace) -> Optimizer:
             listed = ", ".join(_DECOUPLED)
             raise ValueError(f"--weight-decay is for {listed}, not for {options.optimizer}")
         settings["weight_decay"] = options.weight_decay
-    optimizer: Optimizer = OPTIMIZERS[options.optimizer](options.lr, name="optimizer", **settings)
-    return optimizer
+    return OPTIMIZERS[options.optimizer](options.lr, name="optimizer", **settings)
+
+
+def prepared(
+    options: argparse.Namespace,
+) -> tuple[ImportedModel, LoRA | None, Objective, Optimizer]:
+    """Return the model to train, its adapters or None, the objective and the optimizer."""
+    f = model_of(options, training=not options.eval_mode)
+    adapters = adapted(options, f)
+    return f, adapters, _objective(options, f), _optimizer(options)

@@ -12,15 +12,7 @@ import argparse
 
 from ..onnx.exporting.training_export import export_step
 from ..training.tuning.artifacts import training_step
-from .options import (
-    adapt,
-    add_adaptation,
-    add_model,
-    add_objective,
-    model_of,
-    objective_of,
-    optimizer_of,
-)
+from .options import add_adaptation, add_model, add_objective, prepared
 
 NAME = "train-step"
 
@@ -37,10 +29,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write the step."""
-    f = model_of(options, training=not options.eval_mode)
-    adapt(options, f)
-    task = objective_of(options, f)
-    step = training_step(task, optimizer_of(options))
+    _, _, task, optimizer = prepared(options)
+    step = training_step(task, optimizer)
     inputs = [*task.inputs.values(), task.label]
     model = export_step(
         *(options.o, step, [task.cost], inputs), initial=options.initial, portable=options.portable

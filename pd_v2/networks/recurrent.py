@@ -21,11 +21,10 @@ def simple_lstm(
 ):
     """LSTM with its input projection: `lstm_transform_<name>` to 4 size columns, `lstmemory`."""
     name = name or current().next_name("lstm")
+    attrs = mat_param_attr, False, mixed_layer_attr
     return layers.lstmemory(
         name=name,
-        input=_projection(
-            f"lstm_transform_{name}", input, 4 * size, mat_param_attr, False, mixed_layer_attr
-        ),
+        input=_projection(f"lstm_transform_{name}", input, 4 * size, *attrs),
         reverse=reverse,
         act=act,
         gate_act=gate_act,
@@ -52,16 +51,10 @@ def simple_gru2(
 ):
     """GRU with its input projection: `<name>_transform` to 3 size columns, `grumemory`."""
     name = name or current().next_name("simple_gru2")
+    attrs = mixed_param_attr, mixed_bias_attr, mixed_layer_attr
     return layers.grumemory(
         name=name,
-        input=_projection(
-            f"{name}_transform",
-            input,
-            3 * size,
-            mixed_param_attr,
-            mixed_bias_attr,
-            mixed_layer_attr,
-        ),
+        input=_projection(f"{name}_transform", input, 3 * size, *attrs),
         reverse=reverse,
         bias_attr=gru_bias_attr,
         param_attr=gru_param_attr,
@@ -88,17 +81,11 @@ def simple_gru(
 ):
     """GRU with its input projection, like `simple_gru2`, but as a recurrent group of `gru_step`."""
     name = name or current().next_name("simple_gru")
+    attrs = mixed_param_attr, mixed_bias_param_attr, mixed_layer_attr
     return gru_group(
         name=name,
         size=size,
-        input=_projection(
-            f"{name}_transform",
-            input,
-            3 * size,
-            mixed_param_attr,
-            mixed_bias_param_attr,
-            mixed_layer_attr,
-        ),
+        input=_projection(f"{name}_transform", input, 3 * size, *attrs),
         reverse=reverse,
         gru_bias_attr=gru_bias_attr,
         gru_param_attr=gru_param_attr,
@@ -186,27 +173,7 @@ def lstmemory_group(
     lstm_layer_attr=None,
 ):
     """LSTM as a recurrent group, `<name>_recurrent_group`, whose step is `lstmemory_unit`."""
-    name = name or current().next_name("lstm_group")
-
-    def step(x):
-        return lstmemory_unit(
-            input=x,
-            name=name,
-            size=size,
-            out_memory=out_memory,
-            param_attr=param_attr,
-            act=act,
-            gate_act=gate_act,
-            state_act=state_act,
-            input_proj_bias_attr=input_proj_bias_attr,
-            input_proj_layer_attr=input_proj_layer_attr,
-            lstm_bias_attr=lstm_bias_attr,
-            lstm_layer_attr=lstm_layer_attr,
-        )
-
-    return layers.recurrent_group(
-        name=f"{name}_recurrent_group", step=step, input=input, reverse=reverse
-    )
+    return _group(lstmemory_unit, "lstm_group", dict(locals()))
 
 
 def gru_unit(
@@ -257,24 +224,18 @@ def gru_group(
     naive=False,
 ):
     """GRU as a recurrent group, `<name>_recurrent_group`, whose step is `gru_unit`."""
-    name = name or current().next_name("gru_group")
+    return _group(gru_unit, "gru_group", dict(locals()))
 
-    def step(x):
-        return gru_unit(
-            input=x,
-            memory_boot=memory_boot,
-            name=name,
-            size=size,
-            gru_bias_attr=gru_bias_attr,
-            gru_param_attr=gru_param_attr,
-            act=act,
-            gate_act=gate_act,
-            gru_layer_attr=gru_layer_attr,
-            naive=naive,
-        )
 
+def _group(unit, prefix, arguments):
+    """Return a recurrent group of steps: the arguments of one, and `reverse`."""
+    name = arguments["name"] or current().next_name(prefix)
+    x, reverse = arguments.pop("input"), arguments.pop("reverse")
     return layers.recurrent_group(
-        name=f"{name}_recurrent_group", step=step, input=input, reverse=reverse
+        name=f"{name}_recurrent_group",
+        step=lambda step: unit(**{**arguments, "input": step, "name": name}),
+        input=x,
+        reverse=reverse,
     )
 
 
@@ -312,36 +273,7 @@ def bidirectional_lstm(
     With `return_seq` the result has a row per step; otherwise one per sequence: the last step of
     the forward direction and the first of the backward one.
     """
-    name = name or current().next_name("bidirectional_lstm")
-    forward = simple_lstm(
-        name=f"{name}_fw",
-        input=input,
-        size=size,
-        mat_param_attr=fwd_mat_param_attr,
-        bias_param_attr=fwd_bias_param_attr,
-        inner_param_attr=fwd_inner_param_attr,
-        act=fwd_act,
-        gate_act=fwd_gate_act,
-        state_act=fwd_state_act,
-        mixed_layer_attr=fwd_mixed_layer_attr,
-        lstm_cell_attr=fwd_lstm_cell_attr,
-    )
-    backward = simple_lstm(
-        name=f"{name}_bw",
-        input=input,
-        size=size,
-        reverse=True,
-        mat_param_attr=bwd_mat_param_attr,
-        bias_param_attr=bwd_bias_param_attr,
-        inner_param_attr=bwd_inner_param_attr,
-        act=bwd_act,
-        gate_act=bwd_gate_act,
-        state_act=bwd_state_act,
-        mixed_layer_attr=bwd_mixed_layer_attr,
-        lstm_cell_attr=bwd_lstm_cell_attr,
-    )
-    ends = None if return_seq else (last_seq_attr, first_seq_attr)
-    return _bidirectional(name, forward, backward, ends, concat_act, concat_attr)
+    return _bidirectional(simple_lstm, "bidirectional_lstm", locals())
 
 
 def bidirectional_gru(
@@ -371,45 +303,25 @@ def bidirectional_gru(
     concat_act=None,
 ):
     """Bidirectional `simple_gru2`, concatenated as in `bidirectional_lstm`."""
-    name = name or current().next_name("bidirectional_gru")
-    forward = simple_gru2(
-        name=f"{name}_fw",
-        input=input,
-        size=size,
-        mixed_param_attr=fwd_mixed_param_attr,
-        mixed_bias_attr=fwd_mixed_bias_attr,
-        gru_param_attr=fwd_gru_param_attr,
-        gru_bias_attr=fwd_gru_bias_attr,
-        act=fwd_act,
-        gate_act=fwd_gate_act,
-        mixed_layer_attr=fwd_mixed_layer_attr,
-        gru_cell_attr=fwd_gru_cell_attr,
-    )
-    backward = simple_gru2(
-        name=f"{name}_bw",
-        input=input,
-        size=size,
-        reverse=True,
-        mixed_param_attr=bwd_mixed_param_attr,
-        mixed_bias_attr=bwd_mixed_bias_attr,
-        gru_param_attr=bwd_gru_param_attr,
-        gru_bias_attr=bwd_gru_bias_attr,
-        act=bwd_act,
-        gate_act=bwd_gate_act,
-        mixed_layer_attr=bwd_mixed_layer_attr,
-        gru_cell_attr=bwd_gru_cell_attr,
-    )
-    ends = None if return_seq else (last_seq_attr, first_seq_attr)
-    return _bidirectional(name, forward, backward, ends, concat_act, concat_attr)
+    return _bidirectional(simple_gru2, "bidirectional_gru", locals())
 
 
-def _bidirectional(name, forward, backward, ends, act, attr):
-    """Concatenate both directions, or with the attributes `ends` their last and first steps."""
-    parts = [forward, backward]
-    if ends is not None:
-        last, first = ends
+def _bidirectional(network, prefix, arguments):
+    """Concatenate both directions, or their last and first steps; each has its own arguments."""
+    name = arguments["name"] or current().next_name(prefix)
+
+    def direction(short, reverse):
+        start = f"{short}d_"
+        own = {k.removeprefix(start): v for k, v in arguments.items() if k.startswith(start)}
+        both = {"input": arguments["input"], "size": arguments["size"], "reverse": reverse}
+        return network(name=f"{name}_{short}", **both, **own)
+
+    parts = [direction("fw", False), direction("bw", True)]
+    if not arguments["return_seq"]:
+        last, first = arguments["last_seq_attr"], arguments["first_seq_attr"]
         parts = [
-            layers.last_seq(name=f"{name}_fw_last", input=forward, layer_attr=last),
-            layers.first_seq(name=f"{name}_bw_last", input=backward, layer_attr=first),
+            layers.last_seq(name=f"{name}_fw_last", input=parts[0], layer_attr=last),
+            layers.first_seq(name=f"{name}_bw_last", input=parts[1], layer_attr=first),
         ]
-    return layers.concat(name=name, input=parts, act=act or Linear(), layer_attr=attr)
+    act, attr = arguments["concat_act"] or Linear(), arguments["concat_attr"]
+    return layers.concat(name=name, input=parts, act=act, layer_attr=attr)
