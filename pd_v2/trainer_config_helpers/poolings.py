@@ -1,25 +1,13 @@
 """Poolings under their names of v1: `MaxPooling` is `paddle.pooling.Max`."""
 
 from .. import pooling
+from .renamed import lookup
 
-__all__ = [
-    "AvgPooling",
-    "BasePoolingType",
-    "CudnnAvgInclPadPooling",
-    "CudnnAvgPooling",
-    "CudnnMaxPooling",
-    "MaxPooling",
-    "MaxWithMaskPooling",
-    "SquareRootNPooling",
-    "SumPooling",
-]
+_KINDS = [
+    "Avg", "CudnnAvgInclPad", "CudnnAvg", "CudnnMax", "Max", "MaxWithMask", "SquareRootN",
+    "Sum",
+]  # fmt: skip
+_NAMES = {"BasePoolingType": "BasePool", **{f"{name}Pooling": name for name in _KINDS}}
 
-AvgPooling = pooling.Avg
-BasePoolingType = pooling.BasePool
-CudnnAvgInclPadPooling = pooling.CudnnAvgInclPad
-CudnnAvgPooling = pooling.CudnnAvg
-CudnnMaxPooling = pooling.CudnnMax
-MaxPooling = pooling.Max
-MaxWithMaskPooling = pooling.MaxWithMask
-SquareRootNPooling = pooling.SquareRootN
-SumPooling = pooling.Sum
+__all__ = sorted(_NAMES)
+__getattr__ = lookup(pooling, _NAMES)
