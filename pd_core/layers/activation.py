@@ -1,5 +1,7 @@
 """Activation functions and Flatten as layers, for Sequential."""
 
+from collections.abc import Callable
+
 from .. import ops
 from ..graph.initializers import Constant
 from ..graph.variable import Operand, Variable
@@ -8,12 +10,38 @@ from .layer import Layer
 from .text import arguments
 
 
-class ReLU(Layer):
-    """Rectified linear unit, max(x, 0)."""
+class _Elementwise(Layer):
+    """Base of the functions without arguments."""
+
+    _function: Callable[[Operand], Variable]
 
     def forward(self, x: Operand) -> Variable:
-        """Return max(x, 0)."""
-        return ops.relu(x)
+        """Return the function of each element of x."""
+        return self._function(x)
+
+
+class _AlongAxis(Layer):
+    """Base of the functions along an axis."""
+
+    _function: Callable[[Operand, int], Variable]
+
+    def __init__(self, axis: int = -1, name: str | None = None) -> None:
+        super().__init__(name)
+        self.axis = axis
+
+    def forward(self, x: Operand) -> Variable:
+        """Return the function of x along the axis."""
+        return self._function(x, self.axis)
+
+    def extra(self) -> str:
+        """Return what is not the default."""
+        return arguments(axis=(self.axis, -1))
+
+
+class ReLU(_Elementwise):
+    """Rectified linear unit, max(x, 0)."""
+
+    _function = staticmethod(ops.relu)
 
 
 class LeakyReLU(Layer):
@@ -53,36 +81,28 @@ class PReLU(Layer):
         return arguments(per_channel=(self.per_channel, False))
 
 
-class Sigmoid(Layer):
+class Sigmoid(_Elementwise):
     """Logistic sigmoid, 1 / (1 + e^-x)."""
 
-    def forward(self, x: Operand) -> Variable:
-        """Return 1 / (1 + e^-x)."""
-        return ops.sigmoid(x)
+    _function = staticmethod(ops.sigmoid)
 
 
-class Tanh(Layer):
+class Tanh(_Elementwise):
     """Hyperbolic tangent."""
 
-    def forward(self, x: Operand) -> Variable:
-        """Return tanh(x)."""
-        return ops.tanh(x)
+    _function = staticmethod(ops.tanh)
 
 
-class Softplus(Layer):
+class Softplus(_Elementwise):
     """Smooth ReLU, log(1 + e^x)."""
 
-    def forward(self, x: Operand) -> Variable:
-        """Return log(1 + e^x)."""
-        return ops.softplus(x)
+    _function = staticmethod(ops.softplus)
 
 
-class Softsign(Layer):
+class Softsign(_Elementwise):
     """x / (1 + |x|)."""
 
-    def forward(self, x: Operand) -> Variable:
-        """Return x / (1 + |x|)."""
-        return ops.softsign(x)
+    _function = staticmethod(ops.softsign)
 
 
 class GELU(Layer):
@@ -101,60 +121,46 @@ class GELU(Layer):
         return arguments(approximate=(self.approximate, False))
 
 
-class SiLU(Layer):
+class SiLU(_Elementwise):
     """SiLU or swish, x sigmoid(x)."""
 
-    def forward(self, x: Operand) -> Variable:
-        """Return x sigmoid(x)."""
-        return ops.silu(x)
+    _function = staticmethod(ops.silu)
 
 
-class Mish(Layer):
+class Mish(_Elementwise):
     """Mish, x tanh(softplus(x))."""
 
-    def forward(self, x: Operand) -> Variable:
-        """Return x tanh(softplus(x))."""
-        return ops.mish(x)
+    _function = staticmethod(ops.mish)
 
 
-class SELU(Layer):
+class SELU(_Elementwise):
     """Scaled exponential linear unit (Klambauer et al. 2017)."""
 
-    def forward(self, x: Operand) -> Variable:
-        """Return the scaled exponential linear unit of x."""
-        return ops.selu(x)
+    _function = staticmethod(ops.selu)
 
 
-class ReLU6(Layer):
+class ReLU6(_Elementwise):
     """ReLU limited to 6, min(max(x, 0), 6)."""
 
-    def forward(self, x: Operand) -> Variable:
-        """Return min(max(x, 0), 6)."""
-        return ops.relu6(x)
+    _function = staticmethod(ops.relu6)
 
 
-class HardSigmoid(Layer):
+class HardSigmoid(_Elementwise):
     """Piecewise linear sigmoid, x / 6 + 1/2 limited to [0, 1]."""
 
-    def forward(self, x: Operand) -> Variable:
-        """Return x / 6 + 1/2 limited to [0, 1]."""
-        return ops.hard_sigmoid(x)
+    _function = staticmethod(ops.hard_sigmoid)
 
 
-class HardSwish(Layer):
+class HardSwish(_Elementwise):
     """Hard swish, x hard_sigmoid(x) (Howard et al. 2019)."""
 
-    def forward(self, x: Operand) -> Variable:
-        """Return x hard_sigmoid(x)."""
-        return ops.hard_swish(x)
+    _function = staticmethod(ops.hard_swish)
 
 
-class HardTanh(Layer):
+class HardTanh(_Elementwise):
     """Piecewise linear tanh, x limited to [-1, 1]."""
 
-    def forward(self, x: Operand) -> Variable:
-        """Return x limited to [-1, 1]."""
-        return ops.hard_tanh(x)
+    _function = staticmethod(ops.hard_tanh)
 
 
 class ELU(Layer):
@@ -173,52 +179,22 @@ class ELU(Layer):
         return arguments(alpha=(self.alpha, 1.0))
 
 
-class GLU(Layer):
+class GLU(_AlongAxis):
     """Gated linear unit, a sigmoid(b) of the halves a, b of an axis."""
 
-    def __init__(self, axis: int = -1, name: str | None = None) -> None:
-        super().__init__(name)
-        self.axis = axis
-
-    def forward(self, x: Operand) -> Variable:
-        """Return a sigmoid(b)."""
-        return ops.glu(x, self.axis)
-
-    def extra(self) -> str:
-        """Return what is not the default."""
-        return arguments(axis=(self.axis, -1))
+    _function = staticmethod(ops.glu)
 
 
-class Softmax(Layer):
+class Softmax(_AlongAxis):
     """Softmax along an axis."""
 
-    def __init__(self, axis: int = -1, name: str | None = None) -> None:
-        super().__init__(name)
-        self.axis = axis
-
-    def forward(self, x: Operand) -> Variable:
-        """Return e^x / sum(e^x)."""
-        return ops.softmax(x, self.axis)
-
-    def extra(self) -> str:
-        """Return what is not the default."""
-        return arguments(axis=(self.axis, -1))
+    _function = staticmethod(ops.softmax)
 
 
-class LogSoftmax(Layer):
+class LogSoftmax(_AlongAxis):
     """Logarithm of the softmax along an axis."""
 
-    def __init__(self, axis: int = -1, name: str | None = None) -> None:
-        super().__init__(name)
-        self.axis = axis
-
-    def forward(self, x: Operand) -> Variable:
-        """Return x - log(sum(e^x))."""
-        return ops.log_softmax(x, self.axis)
-
-    def extra(self) -> str:
-        """Return what is not the default."""
-        return arguments(axis=(self.axis, -1))
+    _function = staticmethod(ops.log_softmax)
 
 
 class Flatten(Layer):

@@ -1,5 +1,7 @@
 """Pooling layers: sizes are one number, or one for each spatial axis."""
 
+from collections.abc import Callable
+
 from .. import ops
 from ..graph.errors import ShapeError
 from ..graph.variable import Operand, Variable, constant
@@ -111,36 +113,34 @@ class AvgPool3d(_AvgPool):
     _axes = 3
 
 
-class AdaptiveAvgPool2d(Layer):
+class _AdaptivePool2d(Layer):
+    """Base of the pooling layers whose result has a given size."""
+
+    _pool: Callable[[Operand, Sizes], Variable]
+
+    def __init__(self, size: Sizes, name: str | None = None) -> None:
+        super().__init__(name)
+        self.size = size
+
+    def forward(self, x: Operand) -> Variable:
+        """Return one number for each window."""
+        return self._pool(_checked(self, x, 2), self.size)
+
+    def extra(self) -> str:
+        """Return the size."""
+        return arguments(self.size)
+
+
+class AdaptiveAvgPool2d(_AdaptivePool2d):
     """Means of windows of images [N, C, H, W] that give the size: [N, C, *size]."""
 
-    def __init__(self, size: Sizes, name: str | None = None) -> None:
-        super().__init__(name)
-        self.size = size
-
-    def forward(self, x: Operand) -> Variable:
-        """Return the means."""
-        return ops.adaptive_avg_pool(_checked(self, x, 2), self.size)
-
-    def extra(self) -> str:
-        """Return the size."""
-        return arguments(self.size)
+    _pool = staticmethod(ops.adaptive_avg_pool)
 
 
-class AdaptiveMaxPool2d(Layer):
+class AdaptiveMaxPool2d(_AdaptivePool2d):
     """Maxima of windows of images [N, C, H, W] that give the size: [N, C, *size]."""
 
-    def __init__(self, size: Sizes, name: str | None = None) -> None:
-        super().__init__(name)
-        self.size = size
-
-    def forward(self, x: Operand) -> Variable:
-        """Return the maxima."""
-        return ops.adaptive_max_pool(_checked(self, x, 2), self.size)
-
-    def extra(self) -> str:
-        """Return the size."""
-        return arguments(self.size)
+    _pool = staticmethod(ops.adaptive_max_pool)
 
 
 class GlobalAvgPool2d(Layer):
