@@ -37,23 +37,8 @@ def simple_img_conv_pool(
     pool_layer_attr=None,
 ):
     """Convolution `<name>_conv`, then pooling `<name>_pool`."""
-    name = name or current().next_name("conv_pool")
-    conv = layers.img_conv(
-        name=f"{name}_conv",
-        input=input,
-        filter_size=filter_size,
-        num_filters=num_filters,
-        num_channels=num_channel,
-        act=act,
-        groups=groups,
-        stride=conv_stride,
-        padding=conv_padding,
-        bias_attr=bias_attr,
-        param_attr=param_attr,
-        shared_biases=shared_bias,
-        layer_attr=conv_layer_attr,
-    )
-    return _pool(name, conv, pool_size, pool_type, pool_stride, pool_padding, pool_layer_attr)
+    given = {**locals(), "name": name or current().next_name("conv_pool")}
+    return _pool(_conv(given, act, bias_attr, param_attr), given)
 
 
 def img_conv_bn_pool(
@@ -80,43 +65,40 @@ def img_conv_bn_pool(
     pool_layer_attr=None,
 ):
     """Linear convolution `<name>_conv`, batch norm `<name>_bn`, pooling `<name>_pool`."""
-    name = name or current().next_name("conv_bn_pool")
-    conv = layers.img_conv(
-        name=f"{name}_conv",
-        input=input,
-        filter_size=filter_size,
-        num_filters=num_filters,
-        num_channels=num_channel,
-        act=Linear(),
-        groups=groups,
-        stride=conv_stride,
-        padding=conv_padding,
-        bias_attr=conv_bias_attr,
-        param_attr=conv_param_attr,
-        shared_biases=shared_bias,
-        layer_attr=conv_layer_attr,
-    )
+    given = {**locals(), "name": name or current().next_name("conv_bn_pool")}
     norm = layers.batch_norm(
-        name=f"{name}_bn",
-        input=conv,
+        name=f"{given['name']}_bn",
+        input=_conv(given, Linear(), conv_bias_attr, conv_param_attr),
         act=act,
         bias_attr=bn_bias_attr,
         param_attr=bn_param_attr,
         layer_attr=bn_layer_attr,
     )
-    return _pool(name, norm, pool_size, pool_type, pool_stride, pool_padding, pool_layer_attr)
+    return _pool(norm, given)
 
 
-def _pool(name, x, size, kind, stride, padding, layer_attr):
-    return layers.img_pool(
-        name=f"{name}_pool",
-        input=x,
-        pool_size=size,
-        pool_type=kind,
-        stride=stride,
-        padding=padding,
-        layer_attr=layer_attr,
+def _conv(given, act, bias_attr, param_attr):
+    """Return the convolution of a network that was given these arguments."""
+    same = ("input", "filter_size", "num_filters", "groups")
+    return layers.img_conv(
+        name=f"{given['name']}_conv",
+        num_channels=given["num_channel"],
+        act=act,
+        stride=given["conv_stride"],
+        padding=given["conv_padding"],
+        bias_attr=bias_attr,
+        param_attr=param_attr,
+        shared_biases=given["shared_bias"],
+        layer_attr=given["conv_layer_attr"],
+        **{name: given[name] for name in same},
     )
+
+
+def _pool(x, given):
+    """Return the pooling of a network that was given these arguments."""
+    own = {k: given[f"pool_{k}"] for k in ("stride", "padding", "layer_attr")}
+    sizes = {"pool_size": given["pool_size"], "pool_type": given["pool_type"]}
+    return layers.img_pool(name=f"{given['name']}_pool", input=x, **sizes, **own)
 
 
 def img_conv_group(
