@@ -27,18 +27,6 @@ def multiply_adds(node: Node, sizes: Sizes) -> int | None:
     return formula(node, operands, output)
 
 
-def _conv(node, operands, output):
-    return prod(output) * prod(operands[1][1:])
-
-
-def _conv_transpose(node, operands, output):
-    return prod(operands[0]) * prod(operands[1][1:])
-
-
-def _matmul(node, operands, output):
-    return prod(output) * operands[0][-1]
-
-
 def _gemm(node, operands, output):
     return prod(output) * operands[0][0 if node.attributes.get("transA") else 1]
 
@@ -60,10 +48,10 @@ def _einsum(node, operands, output):
 
 
 _FORMULAS: dict[str, Callable] = {
-    "Conv": _conv,
-    "ConvTranspose": _conv_transpose,
+    "Conv": lambda node, operands, output: prod(output) * prod(operands[1][1:]),
+    "ConvTranspose": lambda node, operands, output: prod(operands[0]) * prod(operands[1][1:]),
     "Einsum": _einsum,
     "Gemm": _gemm,
-    "MatMul": _matmul,
+    "MatMul": lambda node, operands, output: prod(output) * operands[0][-1],
     **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
 }

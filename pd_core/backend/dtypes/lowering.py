@@ -114,22 +114,6 @@ def _in_any_type(node: Node, inputs: Inputs, opset: int, types: Types) -> Output
     return None if y is None else [y]
 
 
-def _det(node, inputs):
-    return matrices.det(*inputs)
-
-
-def _prelu(node, inputs):
-    return double.prelu(*inputs)
-
-
-def _relu(node, inputs):
-    return ops.maximum(inputs[0], constant(0, inputs[0].dtype))
-
-
-def _nonzero(node, inputs):
-    return apply("NonZero", ops.cast(inputs[0], np.bool_))
-
-
 def _nearest(node, inputs):
     nearest = node.attributes.get("mode", "nearest") == "nearest"
     return images.resize(node, inputs) if nearest else None
@@ -172,12 +156,12 @@ SHAPED: dict[str, Callable[[Node, Inputs], Variable | None]] = {
     "LpPool": windows.lp_pool,
     "Resize": images.resize,
     "DFT": spectra.dft,
-    "Det": _det,
+    "Det": lambda node, inputs: matrices.det(*inputs),
 }
 _ALIKE: dict[str, Callable[[Node, Inputs], Variable | None]] = {
-    "NonZero": _nonzero,
-    "PRelu": _prelu,
-    "Relu": _relu,
+    "NonZero": lambda node, inputs: apply("NonZero", ops.cast(inputs[0], np.bool_)),
+    "PRelu": lambda node, inputs: double.prelu(*inputs),
+    "Relu": lambda node, inputs: ops.maximum(inputs[0], constant(0, inputs[0].dtype)),
     "OneHot": _one_hot,
     "DepthToSpace": _depth_to_space,
     "SpaceToDepth": _space_to_depth,

@@ -20,14 +20,6 @@ def on_sequence(reader: GraphReader, op: Operator) -> list[Variable | list]:
     raise ModelError("it does not take a sequence here")
 
 
-def _construct(reader, op):
-    return [list(op.inputs)]
-
-
-def _empty(reader, op):
-    return [[]]
-
-
 def _at(reader, op):
     sequence, position = op.inputs
     return [sequence[_index(position, len(sequence))]]
@@ -44,10 +36,6 @@ def _erase(reader, op):
     sequence, position = op.inputs[0], op.input(1)
     k = len(sequence) - 1 if position is None else _index(position, len(sequence))
     return [sequence[:k] + sequence[k + 1 :]]
-
-
-def _length(reader, op):
-    return [constant(np.int64(len(op.inputs[0])))]
 
 
 def _concat(reader, op):
@@ -95,12 +83,12 @@ def _index(position, count):
 
 
 readers = {
-    "SequenceConstruct": _construct,
-    "SequenceEmpty": _empty,
+    "SequenceConstruct": lambda reader, op: [list(op.inputs)],
+    "SequenceEmpty": lambda reader, op: [[]],
     "SequenceAt": _at,
     "SequenceInsert": _insert,
     "SequenceErase": _erase,
-    "SequenceLength": _length,
+    "SequenceLength": lambda reader, op: [constant(np.int64(len(op.inputs[0])))],
     "SequenceMap": _map,
     "ConcatFromSequence": _concat,
     "SplitToSequence": _split,
