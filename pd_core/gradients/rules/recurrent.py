@@ -16,17 +16,9 @@ from ..registry import Attributes
 
 
 @expression("RNN")
-def rnn(
-    a: Attributes,
-    x: Variable,
-    w: Variable,
-    r: Variable,
-    b: Variable | None = None,
-    lengths: Variable | None = None,
-    h: Variable | None = None,
-) -> list[Variable]:
+def rnn(a: Attributes, *inputs: Variable | None) -> list[Variable]:
     """H = f(x Wᵀ + h Rᵀ + b)."""
-    layer = _Layer(a, x, w, r, b, lengths, 1, ["Tanh"])
+    layer = _Layer(a, 1, ["Tanh"], 1, *inputs)
 
     def cell(k):
         part = layer.part(k)
@@ -38,21 +30,13 @@ def rnn(
 
         return part.projected(part.bias), step
 
-    return layer.outputs([h], cell)
+    return layer.outputs(cell)
 
 
 @expression("GRU")
-def gru(
-    a: Attributes,
-    x: Variable,
-    w: Variable,
-    r: Variable,
-    b: Variable | None = None,
-    lengths: Variable | None = None,
-    h: Variable | None = None,
-) -> list[Variable]:
+def gru(a: Attributes, *inputs: Variable | None) -> list[Variable]:
     """H = (1 - z) n + z h, with the candidate n and the reset gate r (Cho et al. 2014)."""
-    layer = _Layer(a, x, w, r, b, lengths, 3, ["Sigmoid", "Tanh"])
+    layer = _Layer(a, 3, ["Sigmoid", "Tanh"], 1, *inputs)
     sizes = [2 * layer.width, layer.width]
     after = a.get("linear_before_reset", 0)
 
@@ -80,26 +64,17 @@ def gru(
 
         return part.projected(bias), step
 
-    return layer.outputs([h], cell)
+    return layer.outputs(cell)
 
 
 @expression("LSTM")
-def lstm(
-    a: Attributes,
-    x: Variable,
-    w: Variable,
-    r: Variable,
-    b: Variable | None = None,
-    lengths: Variable | None = None,
-    h: Variable | None = None,
-    c: Variable | None = None,
-    p: Variable | None = None,
-) -> list[Variable]:
+def lstm(a: Attributes, *inputs: Variable | None) -> list[Variable]:
     """C = f c + i g, H = o tanh C (Hochreiter & Schmidhuber 1997), peepholes of Gers et al. 2002.
 
     ONNX Runtime does not clip C before it computes H, nor do we.
     """
-    layer = _Layer(a, x, w, r, b, lengths, 4, ["Sigmoid", "Tanh", "Tanh"])
+    p = inputs[7] if len(inputs) > 7 else None  # the peepholes
+    layer = _Layer(a, 4, ["Sigmoid", "Tanh", "Tanh"], 2, *inputs[:7])
     peepholes = [] if p is None else layer.by_direction(p)
     coupled = a.get("input_forget", 0)
 
@@ -121,16 +96,21 @@ def lstm(
 
         return part.projected(part.bias), step
 
-    return layer.outputs([h, c], cell)
+    return layer.outputs(cell)
 
 
 _DIRECTIONS = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}
 
 
 class _Layer:
-    """Base of the three layers: directions, layout, lengths, and the loop."""
+    """Base of the three layers: directions, layout, lengths, and the loop.
 
-    def __init__(self, a, x, w, r, b, lengths, gates, activations):
+    Its inputs are those that the three operators have in common: X, W, R, B, the lengths, then as
+    many initial states as there are states. One that is missing or None is zeros.
+    """
+
+    def __init__(self, a, gates, activations, count, x, w, r, b=None, lengths=None, *states):
+        self.states = [*states, *[None] * (count - len(states))]
         self.width, self.gates, self.clip = a.get("hidden_size", r.dims[-1]), gates, a.get("clip")
         if not isinstance(self.width, int):
             raise NoGradient(f"only layers of known width have a gradient, not R {r!r}")
@@ -151,9 +131,9 @@ class _Layer:
         """Return the weights of the k-th direction."""
         return _Part(self, k)
 
-    def outputs(self, initial, cell):
-        """Return Y, then the final value of each state; an initial state of None is zeros."""
-        runs = [self._run(k, initial, *cell(k)) for k in range(len(self.reversed))]
+    def outputs(self, cell):
+        """Return Y, then the final value of each state."""
+        runs = [self._run(k, *cell(k)) for k in range(len(self.reversed))]
         y = ops.concat([ops.unsqueeze(hidden, 1) for hidden, _ in runs], 1)
         final = [
             ops.concat([ops.unsqueeze(s, 0) for s in states])
@@ -163,9 +143,9 @@ class _Layer:
             return [ops.transpose(y, [2, 0, 1, 3]), *(ops.transpose(s, [1, 0, 2]) for s in final)]
         return [y, *final]
 
-    def _run(self, k, initial, xs, step):
+    def _run(self, k, xs, step):
         """Return the hidden state of all steps, and the final value of each state."""
-        states = [self._zeros() if s is None else self._state(s, k) for s in initial]
+        states = [self._zeros() if s is None else self._state(s, k) for s in self.states]
         if self.mask is None:
 
             def unmasked(states, x):
