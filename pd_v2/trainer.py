@@ -74,6 +74,7 @@ class SGD:
             self.__topology__, parameters, update_equation, check_numerics, is_local=is_local
         )
         self.__gradient_machine__ = self._step.machine
+        self._context = None  # of the training that goes on
 
     def get_topology_proto(self):
         """Return the ModelConfig of the trained network."""
@@ -121,8 +122,12 @@ class SGD:
                 TrainNetwork(step, handler is not default_event_handler, not saving),
                 BackwardEvent(handler, step),
             ]
-            with runner_of(items) as runner:
-                runner.run(num_passes)
+            try:
+                with runner_of(items) as runner:
+                    self._context = runner.context
+                    runner.run(num_passes)
+            finally:
+                self._context = None
 
     def in_thread(self, *args, **kwargs):
         """Start `train` with these arguments in a thread, and return it.
@@ -134,8 +139,14 @@ class SGD:
     @concise
     @deprecated_keywords(reader_dict="feeding")
     def test(self, reader, feeding=None):
-        """Compute cost and metrics over a reader, in inference mode, as a TestResult."""
-        return self._step.test(reader, feeding)
+        """Compute cost and metrics over a reader, in inference mode, as a TestResult.
+
+        In an event handler they are also those of the log and of the progress bar.
+        """
+        result = self._step.test(reader, feeding)
+        if self._context is not None:
+            self._context.test_metrics = {**result.metrics, "cost": result.cost}
+        return result
 
 
 def _check_arguments(reader, handler):

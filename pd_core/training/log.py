@@ -32,7 +32,7 @@ class Log(RunnerItem):
     After each `every` batches: `train/cost` and the other metrics, `learning_rate`,
     `samples_per_second`, and if the item is added inside of a Data the milliseconds of a batch
     `time/reading`, `time/step` and `time/other` (items inside of this one). At the end of a pass
-    `pass/cost` and its other metrics; `test/…` for each test. After each `histograms_every`
+    `train_mean/cost` and its other metrics; `test/…` for each test. After each `histograms_every`
     batches `parameters/…` and `gradients/…`; the step that gives gradients, too, is compiled
     apart. Once, the `graph` of the costs and `context.settings`, which `settings` are added to.
 
@@ -113,7 +113,8 @@ class Log(RunnerItem):
     def on_pass_end(self, following: Following) -> None:
         following()
         context = self.context
-        self.log_scalars(context.batches, {f"pass/{k}": v for k, v in context.pass_metrics.items()})
+        means = {f"train_mean/{name}": value for name, value in context.pass_metrics.items()}
+        self.log_scalars(context.batches, means)
         self._log_test()
         self._flush()
 

@@ -13,6 +13,7 @@ from .item import Following, Initialize, RunnerItem
 _SECONDS = 0.1  # between two drawings
 _FORMAT = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
 _FORMAT_UNKNOWN = "{desc}: {n_fmt} batches [{elapsed}{postfix}]"
+_LONGEST_TIMES = "0:00:00<0:00:00"
 
 
 class Progress(RunnerItem):
@@ -21,7 +22,8 @@ class Progress(RunnerItem):
     It is drawn ten times a second at most, or after each `every` batches, to `file`, by default
     stderr; nothing is printed if that is no terminal, unless `disable=False` asks for it. The
     line of a pass stays when the pass ends, with the means of the pass and the test in it; it ends
-    whenever the training does.
+    whenever the training does. The bar keeps a fifth of the line: numbers that do not fit beside it
+    are left out, and follow in a line of their own at the end of the pass.
 
     While there is a bar, what others print to stdout on a terminal is written above it. What they
     write to stderr, such as warnings, goes next to the bar, which is drawn again below.
@@ -67,12 +69,23 @@ class Progress(RunnerItem):
             following()
             if self._bar is not None:
                 self._end_print()
-                context, numbers = self.context, dict(self.context.pass_metrics)
-                if context.test_metrics is not self._tests:
-                    numbers.update((f"test {k}", v) for k, v in context.test_metrics.items())
-                self._draw(perf_counter(), numbers)
+                left_out = self._draw(perf_counter(), self._of_pass())
+                file = self._bar.fp
+                self._close()
+                if left_out:
+                    print(f"  {', '.join(left_out)}", file=file, flush=True)
         finally:
             self._close()
+
+    def _of_pass(self):
+        """Return the means of the pass, in the order of those of a batch, and its test."""
+        context = self.context
+        order = ["cost", *context.metrics]
+        numbers = _ordered(context.pass_metrics, order)
+        if context.test_metrics is not self._tests:
+            tests = _ordered(context.test_metrics, [*order, *numbers])
+            numbers.update((f"test {name}", value) for name, value in tests.items())
+        return numbers
 
     def _open(self, file):
         context = self.context
@@ -99,10 +112,10 @@ class Progress(RunnerItem):
             sys.stdout = self._above
 
     def _draw(self, now, metrics=None):
-        """Draw the bar with the numbers of the last batch, or with these."""
+        """Draw the bar with the numbers of the last batch, or with these; return what is left out."""
         self._due = now + _SECONDS
         if self._above is not None and not self._above.is_at_line_start:
-            return
+            return []
         context, bar = self.context, self._bar
         numbers = {"cost": context.cost, **context.metrics} if metrics is None else metrics
         words = [f"{name} {value:.4g}" for name, value in numbers.items()]
@@ -112,8 +125,11 @@ class Progress(RunnerItem):
         if bar.total is not None and context.batch_id + 1 > bar.total:
             bar.total = None  # the pass is longer than the one before
             bar.bar_format = _FORMAT_UNKNOWN
-        bar.set_postfix_str(", ".join(words), refresh=False)
+        fitting = words if bar.ncols is None else _fitting(words, _room(bar))
+        more = [] if fitting == words else ["…"]
+        bar.set_postfix_str(", ".join([*fitting, *more]), refresh=False)
         bar.update(context.batch_id + 1 - bar.n)
+        return words[len(fitting) :]
 
     def _close(self):
         """End the line of the bar, and let stdout be as it was."""
@@ -154,6 +170,28 @@ class _Above:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.file, name)
+
+
+def _ordered(numbers, order):
+    """Return numbers by name, first those of an order."""
+    return {name: numbers[name] for name in dict.fromkeys([*order, *numbers]) if name in numbers}
+
+
+def _room(bar):
+    """Return how many columns numbers may have, so that the bar itself keeps a fifth of them."""
+    if bar.total is None:
+        fixed = f"{bar.desc}: {bar.n} batches [{_LONGEST_TIMES}, ]"
+        return bar.ncols - len(fixed)
+    fixed = f"{bar.desc}: 100%|| {bar.total}/{bar.total} [{_LONGEST_TIMES}, ]"
+    return bar.ncols - len(fixed) - bar.ncols // 5
+
+
+def _fitting(words, room):
+    """Return the first of some words, as many as fit into a room with commas and an ellipsis."""
+    count = len(words)
+    while count and len(", ".join([*words[:count], *("…",) * (count < len(words))])) > room:
+        count -= 1
+    return words[:count]
 
 
 def _is_disabled(disable, file):

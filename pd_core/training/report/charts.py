@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from .curves import Point
 from .runs import Run
 
-# Tags `train/error`, `pass/error` and `test/error` are one chart `error`, of three kinds of curves.
-KINDS = ("train", "pass", "test")
+# Tags `train/error`, `train_mean/error` and `test/error` are one chart `error`, of three kinds of
+# curves. `pass/error` is the mean in older logs.
+KINDS = ("train", "train mean", "test")
+_PREFIXES = {"train": "train", "train_mean": "train mean", "pass": "train mean", "test": "test"}
 TIME = "time/"  # shown as bars instead
 
 
@@ -36,9 +38,10 @@ def charts_of(runs: Sequence[Run]) -> list[Chart]:
         for tag, curve in run.curves.items():
             if curve.last is None or tag.startswith(TIME):
                 continue
-            kind, _, rest = tag.partition("/")
-            title = rest if kind in KINDS and rest else tag
-            series = Series(number, kind if title != tag else "", curve.points(), curve.last)
+            prefix, _, rest = tag.partition("/")
+            kind = _PREFIXES.get(prefix, "") if rest else ""
+            title = rest if kind else tag
+            series = Series(number, kind, curve.points(), curve.last)
             charts.setdefault(title, Chart(title)).series.append(series)
     for chart in charts.values():
         chart.series.sort(key=lambda s: (s.run, KINDS.index(s.kind) if s.kind else -1))

@@ -119,7 +119,7 @@ def test_passes_and_tests(tmp_path):
     test = TestEvery(batches=8, reader=lambda: [FEEDS], passes=1)
     costs = train(Log(tmp_path, every=50), passes=2, others=[test])
     means = {k: np.float32(np.mean([costs[b] for b in range(k - 19, k + 1)])) for k in (20, 40)}
-    assert curve(tmp_path, "pass/cost") == pytest.approx(means)
+    assert curve(tmp_path, "train_mean/cost") == pytest.approx(means)
     tests = curve(tmp_path, "test/cost")
     assert list(tests) == [8, 16, 20, 24, 32, 40]
     # the cost before an update is that of a test after the update before
@@ -212,7 +212,7 @@ def test_a_resumed_run_purges_what_it_repeats(tmp_path):
     assert max(curve(killed, "train/cost")) == 24
     train(Log(killed, every=2), passes=2, others=[SaveEvery(10, saves), Resume(saves)])
     assert curve(killed, "train/cost") == curve(whole, "train/cost")
-    assert curve(killed, "pass/cost") == pytest.approx(curve(whole, "pass/cost"))
+    assert curve(killed, "train_mean/cost") == pytest.approx(curve(whole, "train_mean/cost"))
     assert [e.step for e in events(killed, "session_log")] == [0, 21]
 
 
@@ -261,5 +261,5 @@ def test_times_are_those_of_a_log_inside_of_the_data(tmp_path):
     with runner:
         runner.run(1)
     (run,) = read_runs([tmp_path])
-    assert set(run.curves) == {"train/cost", "samples_per_second", "pass/cost"}
+    assert set(run.curves) == {"train/cost", "samples_per_second", "train_mean/cost"}
     assert run.curves["train/cost"].points() == [(1, 2.0), (2, 2.0), (3, 2.0)]

@@ -99,6 +99,38 @@ def test_the_bar_has_the_numbers_of_the_last_batch(clock):
     assert "2 batches" in seen[2] and "cost 0.3333, error 0.25" in seen[2]
 
 
+class Many(RunnerItem):
+    """Six metrics of a batch; those of the pass and of its test come in another order."""
+
+    names = [f"metric_{k}" for k in range(6)]
+
+    def on_batch_begin(self, following):
+        is_over = following()
+        self.context.metrics = dict.fromkeys(self.names, 0.25)
+        return is_over
+
+    def on_pass_end(self, following):
+        following()
+        means = dict.fromkeys([*reversed(self.names), "cost"], 0.5)
+        self.context.pass_metrics.update(means)
+        self.context.test_metrics = dict(means)
+
+
+@pytest.mark.parametrize("columns, bars", [(100, 20), (60, 12), (400, 20)])
+def test_the_bar_keeps_its_width(columns, bars, monkeypatch):
+    monkeypatch.setattr(progress, "_size", lambda file: (columns, 24))
+    screen = Terminal()
+    train(Progress(file=screen, every=1), 2, batches=12, work=Many())
+    drawn = re.findall(r"\r(pass 2[^|]*\|([^|]*)\| \d+/12 \[[^\r\n]*)", screen.getvalue())
+    assert len(drawn) > 10
+    assert all(len(line) <= columns and len(bar) >= bars for line, bar in drawn)
+    last, rest = screen.lines()[-3:-1] if columns < 400 else (screen.lines()[-2], "")
+    shown = re.findall(r"(?:test )?(?:cost|metric_\d)(?= )", last + rest)
+    order = ["cost", *Many.names]
+    assert shown == [*order, *(f"test {name}" for name in order)]
+    assert ("…" in last, "samples/s" in rest) == ((columns < 400,) * 2)
+
+
 def test_it_is_drawn_ten_times_a_second(clock):
     clock.step = 0.001
     screen, few = Terminal(), Terminal()

@@ -15,6 +15,7 @@ from tensorboardX.proto.event_pb2 import Event, SessionLog
 
 import pd_core as pd
 from pd_core.training.report import write_report
+from pd_core.training.report.charts import charts_of
 from pd_core.training.report.curves import MOST_POINTS, Curve
 from pd_core.training.report.markup import number, plain
 from pd_core.training.report.runs import read_runs
@@ -104,6 +105,16 @@ def log(folder, rate=0.1, count=40, **tags):
             events.append((k, histogram_summary("parameters/fc.w", w)))
             events.append((k, histogram_summary("gradients/fc.w", np.array([3.0, 4.0]))))
     write(folder, *events)
+
+
+def test_means_of_training_are_no_tests(tmp_path):
+    """Logs of today, and older ones, which called the mean of a pass `pass`."""
+    log(tmp_path / "new", **{"train_mean/cost": 0.5})
+    log(tmp_path / "old", **{"pass/cost": 0.5})
+    for name in ("new", "old"):
+        (chart, *_) = charts_of(read_runs([tmp_path / name]))
+        assert chart.title == "cost"
+        assert [series.kind for series in chart.series] == ["train", "train mean", "test"]
 
 
 def test_runs_in_folders(tmp_path):
