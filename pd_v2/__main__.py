@@ -13,6 +13,7 @@ import sys
 from importlib import import_module
 
 import pd_core as pd
+from pd_core.commands import ends_with_reader
 from pd_v2.job import joining, workers
 from pd_v2.program_name import print_error, program_name
 from pd_v2.runner import command_line
@@ -42,6 +43,7 @@ _SUBCOMMANDS = {
 }
 
 
+@ends_with_reader
 def main(argv=None):
     """Run a program, or show its translation. Errors of the program are not caught."""
     is_command = argv is None

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ..storage.atomic import check_writable
 from ..training import Log, Progress, Resume, RunnerItem, SaveEvery
 from ..training.item import Following
 from ..training.tuning.arrays import columns, read_arrays, split
@@ -56,6 +57,8 @@ def run(options: argparse.Namespace) -> int:
     """Train, and write the model."""
     if options.adapters is not None and options.lora is None:
         raise ValueError("--adapters is for adapters: it needs --lora RANK")
+    for path in filter(None, (options.o, options.adapters)):
+        check_writable(path)  # before hours of training
     f, adapters, task, optimizer = prepared(options)
     arrays, validation = _data(options, task)
     history = finetune(

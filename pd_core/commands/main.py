@@ -11,6 +11,7 @@ from ..graph.errors import BackendError, DamagedFile, ExportError, FeedError, Gr
 from ..run.session import fresh
 from ..version import __version__
 from . import artifacts, check, export, finetune, info, train_step
+from .pipes import ends_with_reader
 
 PROGRAM = "python -m pd_core"
 _COMMANDS = (info, check, train_step, artifacts, finetune, export)
@@ -37,13 +38,16 @@ exit codes: 0 done, 1 `check` found a parameter without a gradient, 2 a mistake,
 """
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+@ends_with_reader
+def main(argv: Sequence[str] | None = None) -> int | None:
     """Run a command; return its exit code. A mistake is one line on stderr, and the code 2."""
     options = _parser().parse_args(argv)
     run: Callable[[argparse.Namespace], int] = options.run
     try:
         with fresh(seed=getattr(options, "seed", 0)):
             return run(options)
+    except BrokenPipeError:
+        raise
     except _MISTAKES as error:
         print(f"{PROGRAM} {options.command}: error: {_in_one_line(error)}", file=sys.stderr)
         return 2

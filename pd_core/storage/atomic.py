@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import BinaryIO
 
-from .partial import is_partial, partial_path
+from .partial import errors_name, is_partial, partial_path
 
 fcntl: ModuleType | None
 try:
@@ -36,21 +36,40 @@ def atomic_write(path: str | os.PathLike) -> Iterator[BinaryIO]:
     if before is not None and not os.access(path, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
     _remove_leftovers(path)
-    file, partial = _open_partial(path, before)
-    try:
-        with file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-            if fcntl:  # renamed while it is locked, lest another writer remove it as a leftover
+    with errors_name(path):
+        file, partial = _open_partial(path, before)
+        try:
+            with file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+                if fcntl:  # renamed while it is locked, lest another writer remove it as a leftover
+                    os.replace(partial, path)
+            if not fcntl:
                 os.replace(partial, path)
-        if not fcntl:
-            os.replace(partial, path)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.remove(partial)
-        raise
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.remove(partial)
+            raise
     sync_folder(os.path.dirname(path))
+
+
+def check_writable(path: str | os.PathLike) -> None:
+    """Raise the OSError that `atomic_write` would raise at once; write nothing."""
+    path = os.fspath(path)
+    before = _status(path)
+    if before is not None and stat.S_ISDIR(before.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    folder = os.path.dirname(os.path.realpath(path))
+    number = 0
+    if not os.path.exists(folder):
+        number = errno.ENOENT
+    elif not os.path.isdir(folder):
+        number = errno.ENOTDIR
+    elif not os.access(folder if before is None else path, os.W_OK):
+        number = errno.EACCES
+    if number:
+        raise OSError(number, os.strerror(number), path)
 
 
 def _status(path):

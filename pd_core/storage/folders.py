@@ -12,7 +12,7 @@ from pathlib import Path
 from weakref import WeakSet
 
 from .atomic import fcntl, sync_folder
-from .partial import is_partial, partial_path
+from .partial import errors_name, is_partial, partial_path
 
 
 @contextmanager
@@ -26,23 +26,24 @@ def atomic_folder(path: str | os.PathLike) -> Iterator[Path]:
     path = Path(path).resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
     _remove_leftovers(path)
-    folder, lock = _made(path)
-    try:
-        yield folder
-        _sync(folder)
-        if not path.exists():
-            os.rename(folder, path)
-            sync_folder(path.parent)
-        else:
-            if not _exchange(folder, path):
-                _exchange_by_steps(folder, path)
-            sync_folder(path.parent)
+    with errors_name(str(path)):
+        folder, lock = _made(path)
+        try:
+            yield folder
+            _sync(folder)
+            if not path.exists():
+                os.rename(folder, path)
+                sync_folder(path.parent)
+            else:
+                if not _exchange(folder, path):
+                    _exchange_by_steps(folder, path)
+                sync_folder(path.parent)
+                shutil.rmtree(folder, ignore_errors=True)
+        except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    finally:
-        lock.close()
+            raise
+        finally:
+            lock.close()
 
 
 def _made(path):

@@ -3,6 +3,8 @@
 import os
 import re
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import blake2b
 
 _TOKEN_BYTES = 8
@@ -39,3 +41,23 @@ def is_partial(entry: str, path: str | None = None) -> bool:
     start = f".{os.path.basename(stem(path))}."
     token = entry.removeprefix(start).removesuffix(".part")
     return entry == f"{start}{token}.part" and _TOKEN.fullmatch(token) is not None
+
+
+@contextmanager
+def errors_name(path: str) -> Iterator[None]:
+    """Let errors of files in a `with` name this path instead of what is written beside it."""
+    try:
+        yield
+    except OSError as error:
+        names = [_whole(name, path) for name in (error.filename, error.filename2)]
+        if names != [error.filename, error.filename2]:
+            error.filename = names[0]
+            del error.filename2  # where the one would have become the other
+        raise
+
+
+def _whole(name, path):
+    """The name that a file or folder will have, for the name that it has until it is complete."""
+    parts = os.fsdecode(name).split(os.sep) if isinstance(name, (str, bytes, os.PathLike)) else []
+    found = [k for k, part in enumerate(parts) if is_partial(part, path)]
+    return os.sep.join([path, *parts[found[0] + 1 :]]) if found else name

@@ -1,5 +1,6 @@
 """Files written whole: what was there before survives an error and a kill at any moment."""
 
+import errno
 import glob
 import os
 import secrets
@@ -13,6 +14,7 @@ import pytest
 
 import pd_core as pd
 from pd_core import atomic_write
+from pd_core.storage.atomic import check_writable
 
 ROOT = str(Path(__file__).parents[3])
 POSIX = pytest.mark.skipif(os.name != "posix", reason="links, pipes and modes")
@@ -110,8 +112,40 @@ def test_a_folder_is_no_file(tmp_path):
 
 
 def test_a_folder_that_is_not_there(tmp_path):
-    with pytest.raises(FileNotFoundError), atomic_write(tmp_path / "none" / "file"):
+    path = tmp_path / "none" / "file"
+    with pytest.raises(FileNotFoundError, match=f"'{path}'$"), atomic_write(path):
         pass
+
+
+def test_errors_name_the_file_itself(tmp_path, monkeypatch):
+    """Not the hidden one beside it, whose name says nothing."""
+    path = tmp_path / "file"
+
+    def full(*paths):
+        raise OSError(errno.ENOSPC, "No space left on device", paths[0], None, paths[-1])
+
+    with pytest.raises(OSError) as raised, atomic_write(path):
+        monkeypatch.setattr(os, "replace", full)
+    monkeypatch.undo()
+    assert str(raised.value) == f"[Errno {errno.ENOSPC}] No space left on device: '{path}'"
+    with pytest.raises(OSError, match="'other'$"), atomic_write(path):
+        raise OSError(errno.ENOENT, "No such file or directory", "other")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [(".", IsADirectoryError), ("none/x", FileNotFoundError), ("file/x", NotADirectoryError)],
+)
+def test_what_cannot_be_written_is_known_before(tmp_path, name, kind):
+    (tmp_path / "file").write_text("old")
+    with pytest.raises(kind) as raised:
+        check_writable(tmp_path / name)
+    assert raised.value.filename == str(tmp_path / name)
+    with pytest.raises(OSError), atomic_write(tmp_path / name):
+        pass
+    for good in ("file", "new"):
+        check_writable(tmp_path / good)
+    assert os.listdir(tmp_path) == ["file"]
 
 
 # ---- leftovers

@@ -1,5 +1,6 @@
 """Atomic folders: whole or not at all, locks, what killed writers leave behind."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -30,6 +31,20 @@ def write(path, text):
     with atomic_folder(path) as folder:
         (folder / "a").write_text(text)
         (folder / "b").write_text(text)
+
+
+def test_errors_name_the_folder_itself(tmp_path, monkeypatch):
+    path = tmp_path / "saved"
+    with pytest.raises(FileNotFoundError, match=f"'{path}/x/a'$"), atomic_folder(path) as folder:
+        (folder / "x" / "a").write_text("")
+
+    def full(*paths):
+        raise OSError(errno.ENOSPC, "No space left on device", str(paths[0]), None, str(paths[-1]))
+
+    with pytest.raises(OSError, match=f"device: '{path}'$"), atomic_folder(path):
+        monkeypatch.setattr(os, "rename", full)
+    monkeypatch.undo()
+    assert content(tmp_path) == {}
 
 
 def test_a_folder_appears_when_it_is_whole(tmp_path):
