@@ -25,6 +25,8 @@ examples:
   pd-v2 train.py                                  a program with its arguments
   pd-v2 --checkpoint saved --resume train.py      goes on after a kill
   pd-v2 --workers 4 train.py                      on four processes of this machine
+  pd-v2 --workers 4 --checkpoint saved --max-restarts 3 train.py
+                                                  starts again by itself if one is killed
   mpiexec -n 16 --hostfile hosts pd-v2 train.py   on several machines
 
 other commands:
@@ -116,8 +118,8 @@ def _launch(command, leading):
     options = parser.parse_args([*leading, "-"])
     command_line.check(options, parser)
     if options.workers is not None:
-        own = command_line.without(leading, "--workers")
-        return _start_workers(options.workers, [*own, *command], parser)
+        own = command_line.without(command_line.without(leading, "--workers"), "--max-restarts")
+        return _start_workers(options, own, command, parser)
     command_line.apply(options)
     if pd.distributed.is_launched():
         # downloads are for all ranks
@@ -128,11 +130,12 @@ def _launch(command, leading):
     launch(command)
 
 
-def _start_workers(number, argv, parser):
+def _start_workers(options, leading, command, parser):
     if pd.distributed.is_launched():
         parser.error("--workers starts mpiexec, which has started this process already")
+    restarts = options.max_restarts or 0
     try:
-        workers.start(number, argv)
+        return workers.start(options.workers, leading, command, options.checkpoint, restarts)
     except ValueError as error:
         parser.error(str(error))
 

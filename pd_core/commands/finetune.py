@@ -21,7 +21,7 @@ from ..training.item import Following
 from ..training.tuning.arrays import columns, read_arrays, split
 from ..training.tuning.finetuning import finetune
 from ..training.tuning.tuned_file import export_tuned
-from .options import add_adaptation, add_model, add_objective, prepared
+from .options import add_adaptation, add_model, add_objective, count, prepared, seed
 
 NAME = "finetune"
 
@@ -32,9 +32,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", metavar="DATA.npz", help="arrays of the inputs and of the label")
     parser.add_argument("-o", required=True, metavar="TUNED", help="the file to write")
     add_objective(parser)
-    parser.add_argument("--epochs", type=int, default=1, help="(default: %(default)s)")
-    parser.add_argument("--batch-size", type=int, default=32, help="(default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="of order, dropout and adapters")
+    parser.add_argument("--epochs", type=count, default=1, help="(default: %(default)s)")
+    parser.add_argument("--batch-size", type=count, default=32, help="(default: %(default)s)")
+    parser.add_argument("--seed", type=seed, default=0, help="of order, dropout and adapters")
     parser.add_argument(
         "--validation",
         metavar="FRACTION|FILE.npz",
@@ -106,6 +106,8 @@ def _data(options, task):
         held_out = read_arrays(options.validation)
         columns(task, held_out, options.validation)
         return arrays, held_out
+    if not 0 < fraction < 1:
+        raise ValueError(f"--validation: a fraction within (0, 1) or a file, not {fraction}")
     parts: Any = split([arrays[name] for name in names], fraction)
     return tuple([dict(zip(names, part, strict=True)) for part in parts])
 

@@ -49,17 +49,34 @@ def main(argv: Sequence[str] | None = None) -> int | None:
     except BrokenPipeError:
         raise
     except _MISTAKES as error:
-        print(f"{PROGRAM} {options.command}: error: {_in_one_line(error)}", file=sys.stderr)
+        print(
+            f"{PROGRAM} {options.command}: error: {_in_one_line(error, options)}", file=sys.stderr
+        )
         return 2
 
 
-def _in_one_line(error):
-    """Return the text of an error in one line: its first one, and its hint if there is one."""
+def _in_one_line(error, options):
+    """Return the text of an error in one line: its first one, and its hint if there is one.
+
+    It begins with the option that had the value or the file which the error names.
+    """
     if isinstance(error, OSError) and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
+        names = _options_with(options, lambda value: value == error.filename)
+        return " ".join([*names, f"{error.filename}: {error.strerror}"])
     lines = str(error).splitlines() or [type(error).__name__]
     hints = [line.strip() for line in lines[1:] if line.strip().startswith("hint:")]
-    return " ".join([lines[0], *(f"({hint})" for hint in hints)])
+    names = _options_with(options, lambda value: repr(value) in lines[0])
+    return " ".join([*names, lines[0], *(f"({hint})" for hint in hints)])
+
+
+def _options_with(options, fits):
+    """Return the first option with a text that fits, as `--freeze:`, in a list; or none."""
+    for name, value in vars(options).items():
+        values = value if isinstance(value, list) else [value]
+        is_option = name not in ("command", "data", "model", "run", "values")
+        if is_option and any(isinstance(each, str) and fits(each) for each in values):
+            return [f"-{name}:" if len(name) == 1 else f"--{name.replace('_', '-')}:"]
+    return []
 
 
 def _parser():

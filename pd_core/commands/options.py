@@ -1,6 +1,7 @@
 """Options that several commands have, and what they ask for."""
 
 import argparse
+import math
 from typing import Any
 
 from ..onnx.importing import ImportedModel, import_onnx
@@ -33,6 +34,40 @@ OPTIMIZERS: dict[str, type[Any]] = {
     "lamb": LAMBOptimizer,
 }
 _DECOUPLED = ("adamw", "lion", "lamb")  # those with a weight decay of their own
+
+
+def count(text: str) -> int:
+    """Convert a value of an option, a positive integer."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"a positive integer, not {text}")
+    return int(text)
+
+
+def seed(text: str) -> int:
+    """Convert a value of an option, an integer that is not negative."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"an integer from 0 on, not {text}")
+    return int(text)
+
+
+def positive(text: str) -> float:
+    """Convert a value of an option, a number above 0."""
+    return _number(text, "a positive number", lambda x: x > 0)
+
+
+def not_negative(text: str) -> float:
+    """Convert a value of an option, a number from 0 on."""
+    return _number(text, "a number from 0 on", lambda x: x >= 0)
+
+
+def _number(text, what, fits):
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not fits(number):
+        raise argparse.ArgumentTypeError(f"{what}, not {text}")
+    return number
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
@@ -88,14 +123,14 @@ def add_objective(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--optimizer", choices=OPTIMIZERS, default="adam")
     parser.add_argument(
         "--lr",
-        type=float,
+        type=positive,
         default=1e-3,
         metavar="RATE",
         help="learning rate (default: %(default)s)",
     )
     parser.add_argument(
         "--weight-decay",
-        type=float,
+        type=not_negative,
         metavar="DECAY",
         help="decoupled, of adamw, lion and lamb (default: that of the optimizer)",
     )
@@ -103,9 +138,9 @@ def add_objective(parser: argparse.ArgumentParser) -> None:
 
 def add_adaptation(parser: argparse.ArgumentParser) -> None:
     """Add the options of adapters and of quantisation."""
-    parser.add_argument("--lora", type=int, metavar="RANK", help="train adapters of this rank")
+    parser.add_argument("--lora", type=count, metavar="RANK", help="train adapters of this rank")
     parser.add_argument(
-        "--alpha", type=float, help="adapters count alpha / RANK times (default: RANK)"
+        "--alpha", type=positive, help="adapters count alpha / RANK times (default: RANK)"
     )
     parser.add_argument(
         "--target", nargs="+", metavar="PATTERN", help="the matrices with adapters (default: all)"
@@ -154,8 +189,6 @@ def describe_slot(v: Any) -> str:
 
 def _optimizer(options: argparse.Namespace) -> Optimizer:
     """Return the optimizer that the options ask for."""
-    if options.lr <= 0:
-        raise ValueError(f"--lr is positive, not {options.lr}")
     settings: dict[str, Any] = {}
     if options.weight_decay is not None:
         if options.optimizer not in _DECOUPLED:

@@ -32,11 +32,11 @@ def atomic_write(path: str | os.PathLike) -> Iterator[BinaryIO]:
         with open(path, "wb") as file:
             yield file
         return
-    path = os.path.realpath(path)
+    given, path = path, os.path.realpath(path)
     if before is not None and not os.access(path, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
     _remove_leftovers(path)
-    with errors_name(path):
+    with errors_name(given):
         file, partial = _open_partial(path, before)
         try:
             with file:

@@ -59,5 +59,5 @@ def errors_name(path: str) -> Iterator[None]:
 def _whole(name, path):
     """The name that a file or folder will have, for the name that it has until it is complete."""
     parts = os.fsdecode(name).split(os.sep) if isinstance(name, (str, bytes, os.PathLike)) else []
-    found = [k for k, part in enumerate(parts) if is_partial(part, path)]
+    found = [k for k, part in enumerate(parts) if is_partial(part)]
     return os.sep.join([path, *parts[found[0] + 1 :]]) if found else name

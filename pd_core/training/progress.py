@@ -112,7 +112,7 @@ class Progress(RunnerItem):
             sys.stdout = self._above
 
     def _draw(self, now, metrics=None):
-        """Draw the bar with the numbers of the last batch, or with these; return what is left out."""
+        """Draw the bar with the numbers of the last batch, or these; return those left out."""
         self._due = now + _SECONDS
         if self._above is not None and not self._above.is_at_line_start:
             return []

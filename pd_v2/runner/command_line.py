@@ -8,7 +8,7 @@ from pd_v2.runner.checkpoint import Checkpoint
 from pd_v2.runner.options import Options, set_options
 
 # Options with a value, and without.
-VALUES = ("--checkpoint", "--every", "--keep", "--logdir", "--workers")
+VALUES = ("--checkpoint", "--every", "--keep", "--logdir", "--max-restarts", "--workers")
 _HISTOGRAMS_EVERY = 500  # batches
 SWITCHES = ("--resume", "--progress", "--check-numerics", "--all-output", "--own-files")
 
@@ -52,6 +52,13 @@ def add_options(parser):
         "batch; `mpiexec -n N pd-v2 SCRIPT`, on one machine or on many, is the same",
     )
     group.add_argument(
+        "--max-restarts",
+        metavar="N",
+        type=_positive,
+        help="start all processes again if one is killed or fails, N times at most, from the "
+        "newest checkpoint of --checkpoint DIR",
+    )
+    group.add_argument(
         "--all-output",
         action="store_true",
         help="show what all processes print to stdout, not only the first",
@@ -90,9 +97,11 @@ def split(argv):
 def check(arguments, parser):
     """End the process, with a message, if the options do not fit together."""
     if arguments.checkpoint is None:
-        for name in ("every", "keep", "resume"):
-            if getattr(arguments, name):
+        for name in ("every", "keep", "resume", "max-restarts"):
+            if getattr(arguments, name.replace("-", "_")):
                 parser.error(f"--{name} needs --checkpoint DIR")
+    if arguments.max_restarts and arguments.workers is None:
+        parser.error("--max-restarts needs --workers N")
 
 
 def apply(arguments):
@@ -126,7 +135,6 @@ def _items(arguments):
 
 
 def _positive(text):
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} is not a positive number")
-    return number
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+    return int(text)

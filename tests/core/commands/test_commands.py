@@ -172,19 +172,22 @@ def test_every_optimizer_makes_a_step(folder, capsys, name):
 MISTAKES = [
     ("finetune model.onnx nowhere.npz -o t.onnx", "nowhere.npz: No such file or directory"),
     ("info data.npz", "data.npz is no ONNX model"),
-    ("info model.onnx --freeze W9", "model.onnx: 'W9' matches no stored tensor that could be tr"),
-    ("finetune model.onnx data.npz -o t.onnx --lora 2 --target q", "lora: no matrix matches 'q'"),
+    ("info model.onnx --freeze W9", "--freeze: model.onnx: 'W9' matches no stored tensor"),
+    (
+        "finetune model.onnx data.npz -o t.onnx --lora 2 --target q",
+        "--target: lora: no matrix match",
+    ),
     ("finetune model.onnx data.npz -o t.onnx --alpha 2", "--alpha is for adapters: it needs --lo"),
-    ("finetune model.onnx data.npz -o t.onnx --label z", "data.npz has no array 'z' for the label"),
+    ("finetune model.onnx data.npz -o t.onnx --label z", "--label: data.npz has no array 'z'"),
     ("finetune model.onnx data.npz -o t.onnx --resume", "it needs --checkpoint DIR"),
-    ("finetune model.onnx data.npz -o t.onnx --lr 0", "--lr is positive, not 0.0"),
     (
         "finetune model.onnx data.npz -o t.onnx --weight-decay 1",
         "--weight-decay is for adamw, ",
     ),
-    ("finetune model.onnx data.npz -o t.onnx --validation 2", "fraction of the validation is with"),
-    ("finetune model.onnx data.npz -o no/t.onnx", "No such file or directory"),
-    ("train-step model.onnx -o s.onnx --output q", "the model has no tensor 'q'"),
+    ("finetune model.onnx data.npz -o t.onnx --validation 2", "--validation: a fraction within"),
+    ("finetune model.onnx data.npz -o no/t.onnx", "error: -o: no/t.onnx: No such file or dir"),
+    ("finetune model.onnx data.npz -o t.onnx --checkpoint data.npz", "--checkpoint: data.npz: "),
+    ("train-step model.onnx -o s.onnx --output q", "--output: the model has no tensor 'q'"),
     ("export model.onnx . -o t.onnx", "there is no checkpoint in ."),
     ("export model.onnx data.npz -o t.onnx", "data.npz has no value for a parameter of the model"),
 ]
@@ -199,6 +202,27 @@ def test_a_mistake_is_one_line(folder, capsys, command, text):
     assert printed.err.startswith(f"python -m pd_core {name}: error: ")
     assert printed.err.count("\n") == 1
     assert sorted(p.name for p in folder.iterdir()) == ["data.npz", "model.onnx"]
+
+
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        ("--epochs 0", "argument --epochs: a positive integer, not 0"),
+        ("--batch-size x", "argument --batch-size: a positive integer, not x"),
+        ("--seed -1", "argument --seed: "),
+        ("--seed=-1", "argument --seed: an integer from 0 on, not -1"),
+        ("--lr 0", "argument --lr: a positive number, not 0"),
+        ("--lr nan", "argument --lr: a positive number, not nan"),
+        ("--alpha x", "argument --alpha: a positive number, not x"),
+        ("--weight-decay=-1", "argument --weight-decay: a number from 0 on, not -1"),
+        ("--lora 1.5", "argument --lora: a positive integer, not 1.5"),
+        ("--optimizer q", "argument --optimizer: invalid choice: 'q'"),
+    ],
+)
+def test_wrong_values_of_options(option, text, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["finetune", "model.onnx", "data.npz", "-o", "t.onnx", *option.split()])
+    assert text in capsys.readouterr().err
 
 
 def test_help_and_version(capsys, monkeypatch):

@@ -128,7 +128,7 @@ def test_errors_name_the_file_itself(tmp_path, monkeypatch):
         monkeypatch.setattr(os, "replace", full)
     monkeypatch.undo()
     assert str(raised.value) == f"[Errno {errno.ENOSPC}] No space left on device: '{path}'"
-    with pytest.raises(OSError, match="'other'$"), atomic_write(path):
+    with pytest.raises(OSError, match=r"'other'$"), atomic_write(path):
         raise OSError(errno.ENOENT, "No such file or directory", "other")
 
 

@@ -160,6 +160,63 @@ def test_sigterm_writes_a_last_checkpoint(tmp_path):
     assert "Traceback" not in job.stderr
 
 
+KILLED = """
+import os, sys
+import paddle.v2 as paddle
+x = paddle.layer.data(name='x', type=paddle.data_type.dense_vector(1))
+cost = paddle.layer.square_error_cost(paddle.layer.fc(x, 1), x)
+trainer = paddle.trainer.SGD(cost, paddle.parameters.create(cost), paddle.optimizer.Adam())
+mark = os.path.join(sys.argv[1], 'killed')
+
+def handler(event):
+    if isinstance(event, paddle.event.EndIteration) and event.pass_id == 1:
+        if os.environ['PADDLE_INIT_TRAINER_ID'] == '1' and not os.path.exists(mark + KILLS):
+            n = 1 if not os.path.exists(mark + '1') else 2
+            real(mark + str(n))
+            os.kill(os.getpid(), 9)
+    if isinstance(event, paddle.event.EndPass):
+        print event.pass_id, '%.9g' % trainer.test(reader).cost
+
+def real(path):  # files of rank 1 are its own
+    import subprocess
+    subprocess.check_call(['touch', path])
+
+reader = paddle.batch(lambda: iter([([float(k)],) for k in range(12)]), 4)
+trainer.train(reader, 3, handler)
+"""
+
+
+def test_a_killed_worker_ends_with_the_command_to_resume(tmp_path):
+    saved = tmp_path / "sa ved"
+    job = launch(tmp_path, "--checkpoint", saved, script="KILLS = '1'" + KILLED)
+    assert job.returncode == 137 and job.stdout.count("\n") == 1
+    last = job.stderr[job.stderr.index("python -m pd_v2: the job") :]
+    first, command, where = last.splitlines()
+    assert first == "python -m pd_v2: the job ended with exit status 137: a process got signal 9"
+    expected = f"--workers 2 --checkpoint '{saved}' --resume {tmp_path}/train.py {tmp_path}"
+    assert command == f"  hint: python -m pd_v2 {expected}"
+    assert where == f"    goes on from {saved}/batch-00003"
+    (tmp_path / "tmp").rmdir()
+    again = launch(tmp_path, "--checkpoint", saved, "--resume", script="KILLS = '1'" + KILLED)
+    assert again.returncode == 0, again.stderr
+    assert [line.split()[0] for line in again.stdout.splitlines()] == ["1", "2"]
+
+
+def test_restarts_from_the_newest_checkpoint(tmp_path):
+    (tmp_path / "killed").mkdir()
+    whole = launch(tmp_path, script="KILLS = ''" + KILLED)
+    (tmp_path / "killed").rmdir()
+    (tmp_path / "tmp").rmdir()
+    options = ["--checkpoint", tmp_path / "saved", "--max-restarts", "3"]
+    job = launch(tmp_path, *options, script="KILLS = '2'" + KILLED)
+    assert job.returncode == 0, job.stderr
+    told = [line for line in job.stderr.splitlines() if line.startswith("python -m pd_v2: ")]
+    killed = "python -m pd_v2: the job ended with exit status 137: a process got signal 9; restart"
+    where = f"from {tmp_path}/saved/batch-00003"
+    assert told == [f"{killed} {k} of 3 {where}" for k in (1, 2)]
+    assert job.stdout == whole.stdout and job.stdout.count("\n") == 3
+
+
 @pytest.mark.parametrize(
     "ranks, difference",
     [

@@ -46,7 +46,9 @@ def test_options_are_before_the_program(arguments, leading):
         ("--resume train.py", "--resume needs --checkpoint DIR"),
         ("--checkpoint saved --every 0 train.py", "0 is not a positive number"),
         ("--checkpoint saved --keep -1 train.py", "-1 is not a positive number"),
-        ("--checkpoint saved --every x train.py", "argument --every: invalid"),
+        ("--checkpoint saved --every x train.py", "argument --every: x is not a positive number"),
+        ("--workers 2 --max-restarts 3 train.py", "--max-restarts needs --checkpoint DIR"),
+        ("--max-restarts 3 --checkpoint saved train.py", "--max-restarts needs --workers N"),
         ("--checkpoint saved", "there is no program to train with"),
     ],
 )
