@@ -1,6 +1,7 @@
 """Logs of trainings as event files, for TensorBoard and `python -m pd_v2 report`."""
 
 import os
+import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -34,7 +35,8 @@ class Log(RunnerItem):
     `time/reading`, `time/step` and `time/other` (items inside of this one). At the end of a pass
     `train_mean/cost` and its other metrics; `test/…` for each test. After each `histograms_every`
     batches `parameters/…` and `gradients/…`; the step that gives gradients, too, is compiled
-    apart. Once, the `graph` of the costs and `context.settings`, which `settings` are added to.
+    apart. Once, the `graph` of the costs, the name of the script, and
+    `context.settings`, which `settings` are added to.
 
     A training that is resumed appends to the same folder, and hides what its predecessor wrote
     after the checkpoint; one that is not resumed hides all that is there. An item like this one
@@ -193,9 +195,9 @@ class Log(RunnerItem):
         step = context.batches + 1 if context.batches else 0
         start = SessionLog(status=SessionLog.START)
         self._write_event(Event(wall_time=time.time(), step=step, session_log=start))
-        if context.settings:
-            for summary in settings_summaries(context.settings, ["train/cost", "test/cost"]):
-                self._write(step, summary)
+        settings = {"script": os.path.basename(sys.argv[0]), **context.settings}
+        for summary in settings_summaries(settings, ["train/cost", "test/cost"]):
+            self._write(step, summary)
         if self.graph and context.costs:
             graph = graph_def(context.costs).SerializeToString()
             self._write_event(Event(wall_time=time.time(), graph_def=graph))

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from html import escape
 
 import numpy as np
@@ -29,6 +30,24 @@ def plain(value: float) -> str:
         return f"{value:,.0f}"
     mantissa, exponential, exponent = f"{value:.4g}".partition("e")
     return f"{mantissa}e{int(exponent)}" if exponential else mantissa
+
+
+def date(seconds: float) -> str:
+    """Return a date and time of day, here, for seconds since 1970; a dash for 0."""
+    if not seconds:
+        return NOTHING
+    return escape(datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%d %H:%M %Z"))
+
+
+def duration(seconds: float) -> str:
+    """Return a time such as `2 h 05 min`; a dash for 0."""
+    if not seconds:
+        return NOTHING
+    if seconds < 60:
+        return f"{plain(seconds)} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours:,} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
 
 
 def setting(value: str | float | bool | None) -> str:

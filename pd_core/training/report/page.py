@@ -13,7 +13,17 @@ from string import Template
 from ...storage.atomic import atomic_write
 from .charts import KINDS, TIME, Chart, charts_of
 from .curves import Curve
-from .markup import NOTHING, number, plain, setting, sparkline, swatch, table
+from .markup import (
+    NOTHING,
+    date,
+    duration,
+    number,
+    plain,
+    setting,
+    sparkline,
+    swatch,
+    table,
+)
 from .runs import Run, read_runs
 
 _PARTS = ("reading", "step", "other")  # of the time of a batch, in their order
@@ -52,6 +62,7 @@ def page(runs: Sequence[Run]) -> str:
         sections="\n".join(
             f'<section id="{name}"><h2>{heading}</h2>\n{content}</section>'
             for name, heading, content in (
+                ("runs", "Runs", _runs(runs)),
                 ("values", "Final values", _final_values(runs, charts)),
                 ("settings", "Settings", _settings(runs)),
                 ("time", "Time of a batch", _times(runs)),
@@ -164,6 +175,17 @@ def _rounded(value):
 
 
 # ---- tables
+
+
+def _runs(runs):
+    """A table of the runs: their script, when they began, how long they took."""
+    rows = []
+    for name, run in zip(_head(runs), runs, strict=True):
+        steps = [curve.last[0] for curve in run.curves.values() if curve.last]
+        cells = [setting(run.script or None), date(run.began), duration(run.seconds)]
+        rows.append((name, [*cells, number(max(steps) if steps else None)]))
+    head = ["run", "script", "began", "time", "batches"]
+    return table("Script, date and time of the runs", head, rows)
 
 
 def _final_values(runs, charts):

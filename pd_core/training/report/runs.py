@@ -20,24 +20,37 @@ STATISTICS = ("mean", "std", "min", "max", "zeros", "norm")
 
 
 class Run:
-    """The events of one folder: curves, statistics of histograms, settings."""
+    """The events of one folder: curves, statistics of histograms, settings.
+
+    `began` is when the first one was written, in seconds since 1970, and `seconds` how long the
+    training took, without the time between a kill and the next start; 0 where files do not say.
+    `script` is the name of the program.
+    """
 
     def __init__(self, name: str, path: str) -> None:
         self.name, self.path = name, path
         self.curves: dict[str, Curve] = {}  # of scalars, by tag
         self.histograms: dict[str, dict[str, Curve]] = {}  # {tag: {statistic: curve}}
         self.settings: dict[str, Setting] = {}
+        self.script = ""
+        self.began = self.seconds = 0.0
         self.damages: list[str] = []
 
     def read(self, path: str) -> None:
-        """Add the events of a file."""
+        """Add the events of a file, later than those that were added before."""
+        first = last = 0.0
         for event in read_events(path, self._note):
             kind = event.WhichOneof("what")
+            if kind != "file_version":
+                last = event.wall_time or last
+                first = first or last
             if kind == "session_log" and event.session_log.status == event.session_log.START:
                 self._purge(event.step)
             elif kind == "summary":
                 for value in event.summary.value:
                     self._add(event.step, value)
+        self.began = self.began or first
+        self.seconds += max(last - first, 0.0)
 
     def _note(self, damage):
         if len(self.damages) < _MOST_DAMAGES:
@@ -59,6 +72,7 @@ class Run:
                 curves[name].add(step, number)
         elif value.metadata.plugin_data.plugin_name == "hparams":
             self.settings.update(_settings(value.metadata.plugin_data.content))
+            self.script = str(self.settings.pop("script", self.script))
 
     def _purge(self, step):
         """Remove what a run that was resumed at a step computes again."""

@@ -1,6 +1,6 @@
 "use strict";
 const { runs, charts } = JSON.parse(document.getElementById("data").textContent);
-const COLORS = 8, LEFT = 50, RIGHT = 10, TOP = 8, BOTTOM = 22, FEW = 30;
+const COLORS = 8, LEFT = 50, RIGHT = 10, TOP = 8, BOTTOM = 38, FEW = 30;
 const shown = { smoothing: 0, log: false, runs: new Set(), kinds: new Set() }; // the sets: hidden
 
 // JSON has no numbers for these.
@@ -141,6 +141,8 @@ class Chart {
             const x = this.x(steps[k]), anchor = x > width - 30 ? "end" : x < LEFT + 8 ? "start" : "middle";
             svg("text", { x, y: bottom + 17, "text-anchor": anchor }, this.svg).textContent = text;
         });
+        const middle = { x: (LEFT + width - RIGHT) / 2, y: bottom + 33, "text-anchor": "middle" };
+        svg("text", middle, this.svg).textContent = "batches";
     }
 
     line(s, values, name, fits) {

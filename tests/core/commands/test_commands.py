@@ -175,7 +175,7 @@ MISTAKES = [
     ("info model.onnx --freeze W9", "--freeze: model.onnx: 'W9' matches no stored tensor"),
     (
         "finetune model.onnx data.npz -o t.onnx --lora 2 --target q",
-        "--target: lora: no matrix match",
+        "--target: lora: no matrix",
     ),
     ("finetune model.onnx data.npz -o t.onnx --alpha 2", "--alpha is for adapters: it needs --lo"),
     ("finetune model.onnx data.npz -o t.onnx --label z", "--label: data.npz has no array 'z'"),

@@ -17,7 +17,7 @@ import pd_core as pd
 from pd_core.training.report import write_report
 from pd_core.training.report.charts import charts_of
 from pd_core.training.report.curves import MOST_POINTS, Curve
-from pd_core.training.report.markup import number, plain
+from pd_core.training.report.markup import duration, number, plain
 from pd_core.training.report.runs import read_runs
 from pd_core.training.summaries import histogram_summary, scalar_summary, settings_summaries
 
@@ -115,6 +115,32 @@ def test_means_of_training_are_no_tests(tmp_path):
         (chart, *_) = charts_of(read_runs([tmp_path / name]))
         assert chart.title == "cost"
         assert [series.kind for series in chart.series] == ["train", "train mean", "test"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.5, "0.5 s"), (59.0, "59 s"), (61.0, "1 min 01 s"), (7500.0, "2 h 05 min")],
+)
+def test_durations(seconds, text):
+    assert duration(seconds) == text
+
+
+def test_script_date_and_time_of_a_run(tmp_path):
+    """Two starts of a training: 30 s until a kill, and 60 s an hour later."""
+    began = 1_500_000_000.0
+    settings = settings_summaries({"script": "<train>.py", "rate": 0.5}, ["cost"])
+    for start, length in ((began, 30.0), (began + 3600.0, 60.0)):
+        writer = EventsWriter(str(tmp_path / "events"), f".{start}")
+        for k, summary in enumerate([*settings, scalar_summary({"train/cost": 0.25})]):
+            at = start + length * (k == len(settings))
+            writer.write_event(Event(wall_time=at, step=7, summary=summary))
+        writer.close()
+    (run,) = read_runs([tmp_path])
+    assert (run.script, run.settings) == ("<train>.py", {"rate": 0.5})
+    write_report(tmp_path / "page.html", [tmp_path])
+    _, (name, script, date, duration, batches) = section(tmp_path / "page.html", "runs")
+    assert (name, script, duration, batches) == (tmp_path.name, "<train>.py", "1 min 30 s", "7")
+    assert re.fullmatch(r"2017-07-1[34] \d\d:[134][05] \S+", date)  # in the zone of this machine
 
 
 def test_runs_in_folders(tmp_path):

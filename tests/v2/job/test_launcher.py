@@ -87,7 +87,7 @@ def launch(folder, *arguments, script=SCRIPT, **options):
     path.write_text(script)
     jobs.mpiexec()
     own = {"TMPDIR": str(folder / "tmp"), "PYTHONPATH": str(jobs.ROOT), "OMP_NUM_THREADS": "1"}
-    (folder / "tmp").mkdir()
+    (folder / "tmp").mkdir(exist_ok=True)
     return subprocess.run(
         [sys.executable, "-m", "pd_v2", "--workers", "2", *arguments, path, folder],
         env=os.environ | jobs.OWN | own,
@@ -196,7 +196,6 @@ def test_a_killed_worker_ends_with_the_command_to_resume(tmp_path):
     expected = f"--workers 2 --checkpoint '{saved}' --resume {tmp_path}/train.py {tmp_path}"
     assert command == f"  hint: python -m pd_v2 {expected}"
     assert where == f"    goes on from {saved}/batch-00003"
-    (tmp_path / "tmp").rmdir()
     again = launch(tmp_path, "--checkpoint", saved, "--resume", script="KILLS = '1'" + KILLED)
     assert again.returncode == 0, again.stderr
     assert [line.split()[0] for line in again.stdout.splitlines()] == ["1", "2"]
@@ -206,7 +205,6 @@ def test_restarts_from_the_newest_checkpoint(tmp_path):
     (tmp_path / "killed").mkdir()
     whole = launch(tmp_path, script="KILLS = ''" + KILLED)
     (tmp_path / "killed").rmdir()
-    (tmp_path / "tmp").rmdir()
     options = ["--checkpoint", tmp_path / "saved", "--max-restarts", "3"]
     job = launch(tmp_path, *options, script="KILLS = '2'" + KILLED)
     assert job.returncode == 0, job.stderr
