@@ -2,6 +2,8 @@
 
 # isort: skip_file
 # fmt: off
+from typing import TYPE_CHECKING, NoReturn
+
 from . import distributed, nn, training, tuning
 from .backend.devices import devices, register_devices
 from .backend.fallbacks import fallbacks
@@ -24,6 +26,7 @@ from .graph.initializers import Uniform as uniform_initializer
 from .graph.initializers import zero as zero_initializer
 from .graph.names import adopt, clear_names, current_namespace, fresh_names
 from .graph.namespace import get_variable, namespace, persistent_variables, trainable_variables
+from .graph.other_words import missing
 from .graph.update import Update, assign, effects
 from .graph.variable import Variable, constant
 from .layers import functional as layer
@@ -96,8 +99,16 @@ from .training.tuning.low_rank import lora
 from .training.tuning.tuned_file import export_tuned
 from .version import __version__
 
+
+def _absent(name: str) -> NoReturn:
+    """Raise the error for a name that `pd` lacks, which may be one of PyTorch or Keras."""
+    raise missing("pd", name, __all__, {"pd.nn": nn, "pd.training": training})
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _absent
+
 # For type checkers, to which an import alone is private.
-# fmt: off
 __all__ = [
     "L1", "L2", "MSRA", "AdaDeltaOptimizer", "AdaFactorOptimizer", "AdaGradOptimizer",
     "AdamOptimizer", "AdamWOptimizer", "AdamaxOptimizer", "BackendError", "BeamExpansion",

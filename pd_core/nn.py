@@ -2,6 +2,9 @@
 
 # isort: skip_file
 # fmt: off
+from typing import TYPE_CHECKING, NoReturn
+
+from .graph.other_words import missing
 from .layers import functional as functional
 from .layers.activation import (
     ELU, GELU, GLU, SELU, Flatten, HardSigmoid, HardSwish, HardTanh, LeakyReLU, LogSoftmax, Mish,
@@ -27,6 +30,15 @@ from .layers.regularization import Dropout
 from .layers.transformer import TransformerDecoderLayer, TransformerEncoderLayer
 from .training.fit.history import History
 from .training.module import Module
+
+
+def _absent(name: str) -> NoReturn:
+    """Raise the error for a name that `pd.nn` lacks, which may be one of PyTorch or Keras."""
+    raise missing("pd.nn", name, __all__, {})
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _absent
 
 # For type checkers, to which an import alone is private.
 __all__ = [

@@ -5,34 +5,12 @@ import math
 from typing import Any
 
 from ..onnx.importing import ImportedModel, import_onnx
-from ..optimizers.adam_variants import NAdamOptimizer, RAdamOptimizer
-from ..optimizers.adaptive import (
-    AdaDeltaOptimizer,
-    AdaGradOptimizer,
-    AdamaxOptimizer,
-    AdamWOptimizer,
-    RMSPropOptimizer,
-)
-from ..optimizers.base import AdamOptimizer, MomentumOptimizer, Optimizer, SGDOptimizer
-from ..optimizers.decoupled import LAMBOptimizer, LionOptimizer
+from ..optimizers.base import Optimizer
+from ..optimizers.named import OPTIMIZERS
 from ..training.tuning.fake_quantization import prepare_qat
 from ..training.tuning.low_rank import LoRA, lora
 from ..training.tuning.objectives import LOSSES, Objective, objective
 
-OPTIMIZERS: dict[str, type[Any]] = {
-    "sgd": SGDOptimizer,
-    "momentum": MomentumOptimizer,
-    "adam": AdamOptimizer,
-    "adamw": AdamWOptimizer,
-    "adamax": AdamaxOptimizer,
-    "adagrad": AdaGradOptimizer,
-    "adadelta": AdaDeltaOptimizer,
-    "rmsprop": RMSPropOptimizer,
-    "nadam": NAdamOptimizer,
-    "radam": RAdamOptimizer,
-    "lion": LionOptimizer,
-    "lamb": LAMBOptimizer,
-}
 _DECOUPLED = ("adamw", "lion", "lamb")  # those with a weight decay of their own
 
 

@@ -133,6 +133,23 @@ def _known_shape(v, sizes):
         return sizes
 
 
+def _known(v):
+    """The value of a Variable as far as it is known without an evaluation, else None."""
+    if v.value is not None:
+        return v.value
+    if recorder() is not None:
+        return None
+    session = default_session()
+    if v.is_persistent:
+        pending = () if session.recorded is None else session.recorded.pending
+        known = session.has_values and session.has(v) and v not in pending
+        return session.current(v) if known else None
+    try:
+        return session.val(v)
+    except (NotComputed, RuntimeError):  # not fetched yet, or a session that is closed
+        return None
+
+
 def _shown(v):
     try:
         return as_host(_force(v))
@@ -158,6 +175,7 @@ provide(
     clear_gradient=clear_gradient,
     detach=_detach,
     gradient=gradient,
+    known=_known,
     known_shape=_known_shape,
     numpy=_numpy,
     shown=_shown,

@@ -6,6 +6,7 @@ from functools import wraps
 from typing import ParamSpec, TypeVar
 
 from .errors import GraphError
+from .other_words import explained
 from .recording import recorder
 from .site import is_internal, user_site
 
@@ -39,6 +40,8 @@ def op(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]
             if error.op is None:
                 error.op = function.__name__
             raise
+        except TypeError as error:
+            raise explained(function, kwargs, error) from error.__cause__
 
     return call
 
@@ -58,6 +61,8 @@ def _recorded(function, recording, site, args, kwargs):
             if error.op is None:
                 error.op = function.__name__
             return _with_numbers(function, recording, args, kwargs, error)
+        except TypeError as error:
+            raise explained(function, kwargs, error) from error.__cause__
     finally:
         recording.inside, recording.site = False, None
 

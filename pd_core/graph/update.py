@@ -36,6 +36,14 @@ class Update:
         owners = (a.owner for a in self.assignments)
         self.owners = tuple(dict.fromkeys(v for v in owners if v is not None))
 
+    def __repr__(self) -> str:
+        counts = {
+            "parameters": len(self.owners),
+            "other_values": len(self.assignments) - len(self.owners),
+            "initial_values": len(self.initialize),
+        }
+        return f"Update({', '.join(f'{what}={n}' for what, n in counts.items() if n)})"
+
     def including(self, assignments: Iterable["Assignment"]) -> "Update":
         """Return the same update with more assignments."""
         assignments = (*self.assignments, *assignments)

@@ -1,5 +1,6 @@
 """Variables: typed, shaped values of a graph."""
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from hashlib import blake2b
@@ -23,8 +24,9 @@ from .initializers import (
 )
 from .method import Methods, provided
 from .names import register
+from .other_words import VARIABLE, place
 from .recording import as_number, recorder
-from .site import Site, user_site
+from .site import Site, is_internal, user_site
 
 Dim = int | str  # a size, or the name of one that is known only at run time
 Dims = tuple[Dim, ...]
@@ -215,10 +217,16 @@ class Variable(Methods):
     def __repr__(self) -> str:
         text = f"{self.name}: {describe(self)}"
         recording = recorder()
-        in_message = recording is not None and recording.inside
-        if in_message or (self.held is None and not self.is_recorded):
+        if is_internal[sys._getframe(1).f_code.co_filename]:
+            return text  # in a message
+        if (recording is not None and recording.inside) or not provided:
             return text
-        return f"{text}\n{provided['shown'](self)}"
+        at_hand = self.held is not None or self.is_recorded
+        value = provided["shown" if at_hand else "known"](self)
+        return text if value is None else f"{text}\n{value}"
+
+    def _repr_html_(self) -> str:
+        return provided["html"](self)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise TypeError(
@@ -285,6 +293,10 @@ class Variable(Methods):
         NotComputed outside of `pd.guard()`, except for persistent state.
         """
         return provided["numpy"](self)
+
+    def item(self) -> float:
+        """Return the one element as a number, as far as `numpy()` has it."""
+        return self._scalar("number").item()
 
     def backward(self, gradient: Operand | None = None, retain_graph: bool = False) -> None:
         """Add the gradients of this cost to those of everything that it was computed from.
@@ -584,3 +596,6 @@ def _fill(label, data, initializer, dtype):
     if initializer is None:
         return fan_in if dtype.kind == "f" else Constant(0)
     return require_initializer(label, initializer)
+
+
+place(Variable, VARIABLE, settings=("requires_grad",))

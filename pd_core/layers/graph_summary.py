@@ -12,6 +12,7 @@ from .. import ops
 from ..graph.errors import GraphError, ShapeError
 from ..graph.layers import layers_of, parameters_of
 from ..graph.node import Block, Node, ancestors
+from ..graph.shown import html_table
 from ..graph.update import effects
 from ..graph.variable import Variable, static
 from ..ops.mode import SEGMENTS
@@ -57,8 +58,9 @@ class Summary:
         """The sum over the layers, without those where it is unknown."""
         return sum(row.multiply_adds or 0 for row in self.rows)
 
-    def __str__(self) -> str:
-        lines = [
+    def _lines(self):
+        """The rows of the table, and the lines below it."""
+        rows = [
             (
                 row.name,
                 _operators(row.operators),
@@ -70,15 +72,20 @@ class Summary:
         ]
         least = "at least " if any(row.multiply_adds is None for row in self.rows) else ""
         frozen = self.parameters - self.trainable
-        return "\n".join(
-            [
-                *table([_HEADER, *lines], numbers=2),
-                f"parameters: {self.parameters:,}, trainable {self.trainable:,}, "
-                f"not trainable {frozen:,}; {_size(self.parameter_bytes)}",
-                f"multiply-adds: {least}{self.multiply_adds:,}, two FLOPs each",
-                f"activations: {_size(self.activation_bytes)}",
-            ]
-        )
+        return rows, [
+            f"parameters: {self.parameters:,}, trainable {self.trainable:,}, "
+            f"not trainable {frozen:,}; {_size(self.parameter_bytes)}",
+            f"multiply-adds: {least}{self.multiply_adds:,}, two FLOPs each",
+            f"activations: {_size(self.activation_bytes)}",
+        ]
+
+    def __str__(self) -> str:
+        rows, notes = self._lines()
+        return "\n".join([*table([_HEADER, *rows], numbers=2), *notes])
+
+    def _repr_html_(self) -> str:
+        rows, notes = self._lines()
+        return html_table(_HEADER, rows, notes, numbers=2)
 
 
 def summary(

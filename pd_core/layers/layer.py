@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, NoReturn, Self, SupportsIndex, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -13,6 +13,7 @@ from ..graph.initializers import Initializer
 from ..graph.misfits import Misfits
 from ..graph.names import close_prefix, open_prefix
 from ..graph.nested import mapped
+from ..graph.other_words import LAYER, Signature, check_arguments, place
 from ..graph.recording import not_recording, recorder
 from ..graph.site import user_site
 from ..graph.variable import Shape, Variable, as_dim
@@ -49,6 +50,14 @@ class Layer(Structure):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls._is_ours = cls.__module__.startswith("pd_core.")
+
+    if not TYPE_CHECKING:
+        __signature__ = Signature()
+
+        def __new__(cls, *args, **kwargs):
+            if kwargs:
+                check_arguments(cls, kwargs)
+            return object.__new__(cls)
 
     def __init__(self, name: str | None = None) -> None:
         super().__init__(name)
@@ -330,6 +339,9 @@ class Layer(Structure):
             f"a layer, {type(self).__name__}, is neither pickled nor copied without its parameters"
             "\n  hint: save state_dict(), or use copy.deepcopy()"
         )
+
+
+place(Layer, LAYER)
 
 
 def _empty(layer):

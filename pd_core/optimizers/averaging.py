@@ -11,6 +11,7 @@ from ..graph.recording import not_recording
 from ..graph.update import Assignment, Update
 from ..graph.variable import Variable
 from ..graph.whole import on_failure, whole
+from ..graph.shown import with_settings
 from ..run.session import Session, default_session
 from .settings import Built
 from .tracing import state
@@ -38,6 +39,9 @@ class MovingAverage(Built):
         self.averages: dict[Variable, Variable] = {}
         self.weight: Variable | None = None
         self._recording: Update | None = None
+
+    def __repr__(self) -> str:
+        return with_settings(self)
 
     def follow(self, step: Update) -> Update:
         """Return a step that also updates the averages of the trainable variables it changes."""

@@ -6,7 +6,7 @@ parameters; slots and counters belong to the resulting Update, which lists them.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +15,9 @@ from .. import ops
 from ..graph.errors import GraphError
 from ..graph.misfits import Misfits
 from ..graph.node import ancestors
+from ..graph.other_words import OPTIMIZER, Signature, check_arguments, place
 from ..graph.recording import recorder
+from ..graph.shown import with_settings
 from ..graph.update import Assignment, Update, effects
 from ..graph.variable import Dims, Variable
 from ..graph.whole import whole
@@ -133,6 +135,16 @@ class Optimizer:
         super().__init_subclass__(**options)
         if "rule" in vars(cls):  # what is true of the rule of a base is not of this one
             cls.adds = vars(cls).get("adds", False)
+
+    if not TYPE_CHECKING:
+        __signature__ = Signature()
+
+        def __new__(cls, *args, **kwargs):
+            check_arguments(cls, kwargs)
+            return object.__new__(cls)
+
+    def __repr__(self) -> str:
+        return with_settings(self, always=("learning_rate",))
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "learning_rate":
@@ -274,6 +286,9 @@ class Optimizer:
     def update(self, pairs: Sequence[tuple[Variable, Gradient]]) -> Update:
         """Return an Update from (parameter, gradient) pairs; a gradient may be a RowGradient."""
         return states.StaticTracing(self, self.name, default_session()).update(pairs)
+
+
+place(Optimizer, OPTIMIZER, settings=OPTIMIZER)
 
 
 def _check_period(who, value):

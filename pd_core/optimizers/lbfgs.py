@@ -11,6 +11,7 @@ from ..graph.names import names
 from ..graph.recording import recorder
 from ..graph.update import effects
 from ..graph.variable import Variable
+from ..graph.shown import with_settings
 from ..run.session import Session, default_session
 from .base import parameters_of
 from .lbfgs_history import KeptHistory, size_of
@@ -62,6 +63,9 @@ class LBFGSOptimizer:
         self._kept: KeptHistory | None = None
         # cost and var_list of the last step, with their _gradients
         self._graph: tuple[Any, ...] = (None, None, [])
+
+    def __repr__(self) -> str:
+        return with_settings(self)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in ("history_size", "name") and vars(self).get("_kept") is not None:

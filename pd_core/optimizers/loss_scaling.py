@@ -15,6 +15,7 @@ from ..graph.rewrite import is_output_of
 from ..graph.update import Assignment, Update, effects
 from ..graph.variable import Variable
 from ..graph.whole import whole
+from ..graph.shown import with_settings
 from .base import Optimizer, parameters_of
 from .row_sparse import Gradient, RowGradient, gradients_by_rows
 from .settings import Built
@@ -60,6 +61,9 @@ class LossScaler(Built):
         name = name or names().next("loss_scaler_", "")
         self.scale = state(f"{name}/scale", (), np.float32, initial_scale)
         self.good_steps = state(f"{name}/good_steps", (), np.float32)
+
+    def __repr__(self) -> str:
+        return with_settings(self)
 
     @whole
     def minimize(

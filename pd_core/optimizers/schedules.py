@@ -13,6 +13,7 @@ from .. import ops
 from ..graph.names import names
 from ..graph.variable import Variable
 from ..graph.whole import whole
+from ..graph.shown import with_settings
 from ..run.exchange import mean_over_processes
 from ..run.session import Session, default_session
 from .tracing import state
@@ -216,6 +217,9 @@ class ReduceOnPlateau:
         self._best = state(f"{name}/best", (), "float64", worst)
         self._waited = state(f"{name}/waited", (), "int64")
         self._cooling = state(f"{name}/cooling", (), "int64")
+
+    def __repr__(self) -> str:
+        return with_settings(self)
 
     @property
     def rate(self) -> Variable:

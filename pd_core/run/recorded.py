@@ -1,13 +1,15 @@
 """What a session needs of the graph that is recorded in it."""
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 from ..graph.variable import Variable
 
 
 class Recorded(Protocol):
     """What `pd.guard()` has recorded in a session, as its evaluations see it."""
+
+    pending: Mapping[Variable, Any]  # the values that recorded operators are about to store
 
     def clear_programs(self) -> None:
         """Drop all programs."""

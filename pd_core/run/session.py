@@ -78,6 +78,9 @@ class Session(NotCopied):
         self.optimizers: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
         add_session(self)
 
+    def __repr__(self) -> str:
+        return f"Session(device={self.device!r}, seed={self.seed})"
+
     @property
     def device(self) -> str:
         """The name of the device, such as `cpu` or `cuda:0`."""

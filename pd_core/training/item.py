@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..graph.handlers import check_takes
+from ..graph.shown import with_settings
 from ..storage.tree import copied
 from .context import RunnerContext
 
@@ -39,6 +40,9 @@ class RunnerItem:
         for name, arguments in _ARGUMENTS.items():
             if inspect.isfunction(function := vars(cls).get(name)):
                 check_takes(f"{cls.__name__}.{name}", function, "self", *arguments)
+
+    def __repr__(self) -> str:
+        return with_settings(self)
 
     def initialize(self, context: RunnerContext, following: Initialize) -> None:
         """Prepare for what the `with` of the runner contains."""

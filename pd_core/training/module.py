@@ -11,6 +11,7 @@ from ..dynamic import Placeholder, guard, no_grad
 from ..dynamic.state import current_state
 from ..graph.errors import ExportError, GraphError, LoadWarning, NotInitialized
 from ..graph.nested import variables_in
+from ..graph.other_words import says_arguments
 from ..graph.recording import not_recording, recorder
 from ..graph.variable import Variable
 from ..graph.whole import on_failure, whole
@@ -20,6 +21,7 @@ from ..onnx.exporting.export import export_onnx
 from ..ops import identity
 from ..ops.mode import mode
 from ..optimizers.base import Optimizer
+from ..optimizers.named import optimizer_named
 from ..run.parameters import compared
 from ..run.session import default_session
 from ..storage.tensors import write_tensors
@@ -31,7 +33,7 @@ from .fit.fitting import fit, shown, training_sources
 from .fit.history import History
 from .fit.inputs import DeclaredInput, Input, declared
 from .fit.modes import modes_kept
-from .fit.objective import Loss, Metrics, Objective
+from .fit.objective import Loss, Metrics, Objective, loss_named
 from .ranks import job
 
 
@@ -57,9 +59,11 @@ class Module(Layer):
         self._is_compiled = False
         self._inputs: tuple[DeclaredInput, ...] = ()  # of forward
         self._objective = Objective(None, ())  # of the last `fit`
+        self._named: tuple[str, Optimizer] | None = None  # the optimizer that `fit` made of a name
 
     # ---- calls
 
+    @says_arguments
     @whole
     def compile(
         self, inputs: Sequence[Input], is_train: bool = True, use_graph: bool = True
@@ -138,12 +142,13 @@ class Module(Layer):
 
     # ---- training
 
+    @says_arguments
     def fit(
         self,
         x: Any,
         y: Any = None,
         *,
-        optimizer: Optimizer | None = None,
+        optimizer: str | Optimizer | None = None,
         loss: Loss | None = None,
         epochs: int = 1,
         batch_size: int = 32,
@@ -165,7 +170,9 @@ class Module(Layer):
         batches (x, y) or (x, y, weights). `batch_size`, `shuffle` and `seed`, which with the number
         of the epoch determines the order, are for arrays.
 
-        The cost is `loss(*outputs, *targets)`. Parameters are updated by a static graph, which is
+        The cost is `loss(*outputs, *targets)`, or a loss of `pd.nn` by name, such as "mse" or
+        "softmax_cross_entropy"; so may the optimizer be, `"adam"` with its defaults, and the next
+        call with the same name goes on with it. Parameters are updated by a static graph, which is
         built for the shapes of the first batch, and again if another axis than the first changes;
         a reader is called once more for that batch. The optimizer has the same state in all calls,
         and in steps inside `pd.guard()`. A module with `train_one_batch` is called with each batch
@@ -200,10 +207,18 @@ class Module(Layer):
             class_weight=class_weight,
             sample_weight=sample_weight,
         )
-        objective, forward = Objective(loss, metrics), self._static_forward()
+        objective, forward = Objective(loss_named("fit", loss), metrics), self._static_forward()
+        if isinstance(optimizer, str):
+            optimizer = self._optimizer_named(optimizer)
         self._objective = objective
         items = shown(callbacks, verbose)
         return fit(self, forward, objective, optimizer, training, validation, items, epochs, split)
+
+    def _optimizer_named(self, name):
+        """Return the optimizer of a name: that of the last `fit` if it had the same name."""
+        if self._named is None or self._named[0] != name:
+            self._named = name, optimizer_named("fit", name)
+        return self._named[1]
 
     def _static_forward(self) -> Callable[..., Any]:
         """Return a function that builds `forward` on feed slots.
@@ -220,6 +235,7 @@ class Module(Layer):
 
         return build
 
+    @says_arguments
     def evaluate(
         self,
         x: Any,
@@ -237,11 +253,14 @@ class Module(Layer):
         rows of every batch; with `split=False` a rank evaluates its own data alone.
         """
         last = self._objective
-        objective = Objective(loss or last.loss, last.metrics if metrics is None else metrics)
+        objective = Objective(
+            loss_named("evaluate", loss) or last.loss, last.metrics if metrics is None else metrics
+        )
         objective.check("evaluate")
         source = source_of("evaluate", x, y, batch_size=batch_size)
         return evaluated(self, objective, source, job(splits=True) if split else None)
 
+    @says_arguments
     def predict(self, x: Any, *, batch_size: int = 32, split: bool = True) -> Any:
         """Return the output in evaluation mode for all samples, arrays in its nesting.
 

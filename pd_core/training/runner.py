@@ -39,6 +39,9 @@ class Runner:
         self._entered: list[RunnerItem] = []  # whose initialize was called
         self._is_open = False
 
+    def __repr__(self) -> str:
+        return f"Runner({', '.join(map(repr, self.items))})"
+
     def add_item(self, item: RunnerItem) -> Self:
         """Add a ring inside of those that were added before; return the runner."""
         if not isinstance(item, RunnerItem):

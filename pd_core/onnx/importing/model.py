@@ -103,6 +103,12 @@ class ImportedModel:
         self.reader: Reader | None = None
         self.sizes: dict[str, str] = {}
 
+    def __repr__(self) -> str:
+        inputs, outputs = ", ".join(self.inputs), ", ".join(self.outputs)
+        trained = sum(v.trainable for v in self.parameters.values())
+        counts = f"{len(self.parameters)} parameters, {trained} of them trained"
+        return f"ImportedModel({self.origin!r}: {inputs} -> {outputs}; {counts})"
+
     def __call__(
         self,
         *inputs: Operand,

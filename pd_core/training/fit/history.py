@@ -4,9 +4,12 @@ from collections.abc import Iterator, Mapping
 from math import nan
 from typing import Any
 
+from ...graph.shown import html_table
 from ...run.states import by_name, each, entries, number
 from .. import RunnerContext, RunnerItem, TestResult
 from ..item import Following
+
+_SHOWN = 5  # epochs at each end of a table
 
 
 class History(Mapping[str, list[float]]):
@@ -43,6 +46,17 @@ class History(Mapping[str, list[float]]):
     def __repr__(self) -> str:
         last = [f"{name}={values[-1]:.4g}" for name, values in self.items()]
         return f"History({', '.join([f'epochs={self.epochs}', *last])})"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (str(k + 1), *(f"{values[k]:.4g}" for values in self.values()))
+            for k in range(self.epochs)
+        ]
+        left_out = max(len(rows) - 2 * _SHOWN, 0)
+        if left_out:
+            rows[_SHOWN:-_SHOWN] = [("…",) * (1 + len(self))]
+        notes = [f"{left_out} epochs are left out"] if left_out else []
+        return html_table(("epoch", *self), rows, notes, numbers=len(self))
 
 
 class Recorder(RunnerItem):

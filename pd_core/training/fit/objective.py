@@ -8,19 +8,57 @@ from typing import Any
 from ... import ops
 from ...graph.errors import ShapeError
 from ...graph.variable import Operand, Variable, describe
+from ...layers.losses import (
+    L1,
+    MSE,
+    NLL,
+    CrossEntropy,
+    Huber,
+    SigmoidCrossEntropy,
+    SoftmaxCrossEntropy,
+)
 from .. import Evaluate
 from ..evaluate import Tallies
 from ..metrics import Metric
 
-Loss = Callable[..., Variable]  # (*outputs, *targets) -> cost, a Layer or a function
+# (*outputs, *targets) -> cost, a Layer or a function, or a name in LOSSES
+Loss = str | Callable[..., Variable]
 Metrics = str | Metric | Sequence[str | Metric]
+
+LOSSES: dict[str, Callable[[], Callable[..., Variable]]] = {
+    "mse": MSE,
+    "l1": L1,
+    "mae": L1,
+    "huber": Huber,
+    "softmax_cross_entropy": SoftmaxCrossEntropy,
+    "sigmoid_cross_entropy": SigmoidCrossEntropy,
+    "cross_entropy": CrossEntropy,
+    "nll": NLL,
+}
+_ELSEWHERE = {
+    "binary_crossentropy": "sigmoid_cross_entropy, of logits",
+    "categorical_crossentropy": "softmax_cross_entropy of logits, or cross_entropy of probabilities",
+    "mean_absolute_error": "mae",
+    "mean_squared_error": "mse",
+    "sparse_categorical_crossentropy": "softmax_cross_entropy of logits, or cross_entropy of "
+    "probabilities",
+}
+
+
+def loss_named(who: str, loss: Any) -> Any:
+    """Return the loss of a name in LOSSES; ValueError for another name. Others stay as they are."""
+    if not isinstance(loss, str) or loss in LOSSES:
+        return LOSSES[loss]() if isinstance(loss, str) else loss
+    here = _ELSEWHERE.get(loss)
+    listed = f"here it is {here}" if here else f"there are {', '.join(LOSSES)}"
+    raise ValueError(f"{who}: no loss {loss!r}; {listed}")
 
 
 @dataclass(frozen=True)
 class Objective:
     """A loss, or None, and metrics of one output and one target."""
 
-    loss: Loss | None
+    loss: Callable[..., Variable] | None
     metrics: Metrics
 
     def check(self, who: str, needs_loss: bool = True) -> None:

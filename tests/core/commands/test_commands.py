@@ -11,7 +11,7 @@ import pytest
 
 import pd_core as pd
 from pd_core.commands import main
-from pd_core.commands.options import OPTIMIZERS
+from pd_core.optimizers.named import OPTIMIZERS
 
 from ..training.tuning import models
 
