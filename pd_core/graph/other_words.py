@@ -6,8 +6,8 @@ layer or module, `optimizer` an optimizer.
 """
 
 import inspect
-from difflib import get_close_matches
 from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
 from functools import cache, wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -54,17 +54,20 @@ LAYERS = {
     # of Keras, where they are others
     "Activation": "pd.nn.ReLU and others, or act='relu' of a layer",
     "AveragePooling1D": "pd.nn.AvgPool1d", "AveragePooling2D": "pd.nn.AvgPool2d",
-    "AveragePooling3D": "pd.nn.AvgPool3d", "BatchNormalization": "pd.nn.BatchNorm2d, or BatchNorm1d",
+    "AveragePooling3D": "pd.nn.AvgPool3d",
+    "BatchNormalization": "pd.nn.BatchNorm2d, or BatchNorm1d",
     "Bidirectional": "pd.nn.LSTM(hidden, bidirectional=True)", "Concatenate": "pd.concat",
     "Conv1D": "pd.nn.Conv1d", "Conv1DTranspose": "pd.nn.ConvTranspose1d", "Conv2D": "pd.nn.Conv2d",
     "Conv2DTranspose": "pd.nn.ConvTranspose2d", "Conv3D": "pd.nn.Conv3d",
     "Conv3DTranspose": "pd.nn.ConvTranspose3d",
     "Dense": "pd.nn.FC(size), which sees the size of its input in the first call",
     "DepthwiseConv2D": "pd.nn.Conv2d(filters, kernel, groups=filters)",
-    "GlobalAveragePooling2D": "pd.nn.GlobalAvgPool2d", "GlobalMaxPooling2D": "pd.nn.GlobalMaxPool2d",
+    "GlobalAveragePooling2D": "pd.nn.GlobalAvgPool2d",
+    "GlobalMaxPooling2D": "pd.nn.GlobalMaxPool2d",
     "GroupNormalization": "pd.nn.GroupNorm", "LayerNormalization": "pd.nn.LayerNorm",
     "MaxPooling1D": "pd.nn.MaxPool1d", "MaxPooling2D": "pd.nn.MaxPool2d",
-    "MaxPooling3D": "pd.nn.MaxPool3d", "Permute": "pd.transpose", "RMSNormalization": "pd.nn.RMSNorm",
+    "MaxPooling3D": "pd.nn.MaxPool3d", "Permute": "pd.transpose",
+    "RMSNormalization": "pd.nn.RMSNorm",
     "Reshape": "pd.reshape", "SimpleRNN": "pd.nn.RNN", "UpSampling2D": "pd.interpolate",
     "ZeroPadding2D": "pd.pad", "Input": "pd.Placeholder", "Model": "pd.nn.Module",
     "BinaryCrossentropy": "pd.nn.SigmoidCrossEntropy, of logits",
@@ -82,7 +85,6 @@ OPTIMIZERS = {
     "Lamb": "pd.LAMBOptimizer", "Lion": "pd.LionOptimizer", "Nadam": "pd.NAdamOptimizer",
     "LossScaleOptimizer": "pd.LossScaler", "GradScaler": "pd.LossScaler",
     "optim": "pd.AdamOptimizer and its like, names of pd",
-    "optimizers": "pd.AdamOptimizer and its like, names of pd",
     # schedules are what an optimizer gets instead of a number
     "CosineAnnealingLR": "pd.schedules.CosineDecay", "MultiStepLR": "pd.schedules.Piecewise",
     "CosineAnnealingWarmRestarts": "pd.schedules.CosineRestarts",
@@ -100,7 +102,8 @@ FUNCTIONS = {
     "dot": "pd.matmul", "broadcast_to": "pd.expand", "cat": "pd.concat", "concatenate": "pd.concat",
     "clamp": "pd.clip", "cuda": "pd.use_device('cuda:0')", "device": "pd.use_device",
     "cumprod": "pd.cum_prod", "cumsum": "pd.cum_sum", "eq": "pd.equal", "ge": "pd.greater_equal",
-    "gt": "pd.greater_than", "le": "pd.less_equal", "lt": "pd.less_than", "greater": "pd.greater_than",
+    "gt": "pd.greater_than", "le": "pd.less_equal", "lt": "pd.less_than",
+    "greater": "pd.greater_than",
     "less": "pd.less_than", "floor_divide": "pd.floor_div", "divide": "pd.div",
     "multiply": "pd.mul", "subtract": "pd.sub", "negative": "pd.neg", "index_select": "pd.gather",
     "inference_mode": "pd.no_grad", "isclose": "pd.is_close", "isfinite": "pd.is_finite",
@@ -113,20 +116,22 @@ FUNCTIONS = {
     "randn": "pd.gaussian_random", "normal": "pd.gaussian_random", "rand": "pd.uniform_random",
     "randperm": "pd.permutation", "remainder": "pd.mod", "repeat_interleave": "pd.repeat",
     "swapaxes": "pd.swap_axes", "take_along_dim": "pd.gather_elements", "topk": "pd.top_k",
-    "unbind": "pd.unstack", "view": "pd.reshape", "addmm": "pd.matmul",
-    "linear": "pd.fc", "conv1d": "pd.conv", "conv3d": "pd.conv", "conv_transpose2d": "pd.conv_transpose",
+    "unbind": "pd.unstack", "addmm": "pd.matmul",
+    "linear": "pd.fc", "conv1d": "pd.conv", "conv3d": "pd.conv",
+    "conv_transpose2d": "pd.conv_transpose",
     "max_pool1d": "pd.max_pool", "max_pool2d": "pd.max_pool", "max_pool3d": "pd.max_pool",
     "avg_pool1d": "pd.avg_pool", "avg_pool2d": "pd.avg_pool", "avg_pool3d": "pd.avg_pool",
     "adaptive_avg_pool2d": "pd.adaptive_avg_pool", "adaptive_max_pool2d": "pd.adaptive_max_pool",
     "binary_cross_entropy_with_logits": "pd.sigmoid_cross_entropy", "hardtanh": "pd.hard_tanh",
     "hardsigmoid": "pd.hard_sigmoid", "hardswish": "pd.hard_swish", "kl_div": "pd.kl_divergence",
-    "mse_loss": "pd.nn.MSE", "nll_loss": "pd.negative_log_likelihood", "normalize": "pd.l2_normalize",
+    "mse_loss": "pd.nn.MSE", "nll_loss": "pd.negative_log_likelihood",
+    "normalize": "pd.l2_normalize",
     "pixel_shuffle": "pd.depth_to_space", "smooth_l1_loss": "pd.huber_loss",
     "scaled_dot_product_attention": "pd.attention", "triplet_margin_loss": "pd.triplet_loss",
     "clip_grad_norm_": "pd.ClipGlobalNorm, the clip of an optimizer",
     "DataLoader": "pd.training.ArrayReader, or arrays in Module.fit", "utils": "pd.training",
     "compile": "pd.eval, which compiles what it evaluates", "jit": "pd.eval, which compiles",
-    "layers": "pd.nn", "losses": "pd.nn.MSE and its like, names of pd.nn", "models": "pd.nn.Module",
+    "losses": "pd.nn.MSE and its like, names of pd.nn", "models": "pd.nn.Module",
     "callbacks": "pd.training", "EarlyStopping": "pd.training.StopEarly",
     "ModelCheckpoint": "pd.training.SaveEvery", "TensorBoard": "pd.training.Log",
 }
@@ -353,17 +358,23 @@ def place(cls: type, words: Mapping[str, str], settings: Iterable[str] = ()) -> 
             entry = NoSetting(here) if name in settings else Elsewhere(here)
             entry.__set_name__(cls, name)
             setattr(cls, name, entry)
+    cls.__dir__ = _names_of  # type: ignore[assignment]
+
+
+def _names_of(x):
+    """What `dir` lists: nothing that is elsewhere."""
+    return [n for n in object.__dir__(x) if not isinstance(getattr(type(x), n, None), Elsewhere)]
 
 
 # ---- arguments
 
 
-def check_arguments(cls: type, given: Iterable[str]) -> None:
-    """Raise a TypeError that says our word if a class takes no arguments of these names."""
+def check_arguments(cls: type, given: Mapping[str, Any]) -> None:
+    """Raise a TypeError that says our word if a class takes no arguments of the names given."""
     known = _arguments_of(cls)
-    for name in given if known is not None else ():
-        if name not in known:
-            raise TypeError(unknown(cls.__name__, name, known))
+    if known is not None and not known.keys() >= given.keys():
+        name = next(name for name in given if name not in known)
+        raise TypeError(unknown(cls.__name__, name, known))
 
 
 @cache
@@ -376,7 +387,7 @@ def _arguments_of(cls):
             parameters = list(inspect.signature(own).parameters.values())[1:]
             names.update((p.name, None) for p in parameters if p.kind not in _VARIABLE)
             if not any(p.kind == p.VAR_KEYWORD for p in parameters):
-                return tuple(names)
+                return names
             if not base.__module__.startswith("pd_core."):
                 return None
     return None

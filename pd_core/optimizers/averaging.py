@@ -8,10 +8,10 @@ from .. import ops
 from ..graph.errors import GraphError
 from ..graph.names import names
 from ..graph.recording import not_recording
+from ..graph.shown import with_settings
 from ..graph.update import Assignment, Update
 from ..graph.variable import Variable
 from ..graph.whole import on_failure, whole
-from ..graph.shown import with_settings
 from ..run.session import Session, default_session
 from .settings import Built
 from .tracing import state

@@ -9,9 +9,9 @@ from ..gradients import gradients
 from ..graph.errors import GraphError, ShapeError
 from ..graph.names import names
 from ..graph.recording import recorder
+from ..graph.shown import with_settings
 from ..graph.update import effects
 from ..graph.variable import Variable
-from ..graph.shown import with_settings
 from ..run.session import Session, default_session
 from .base import parameters_of
 from .lbfgs_history import KeptHistory, size_of

@@ -12,10 +12,10 @@ from ..graph.names import names
 from ..graph.node import apply
 from ..graph.recording import recorder
 from ..graph.rewrite import is_output_of
+from ..graph.shown import with_settings
 from ..graph.update import Assignment, Update, effects
 from ..graph.variable import Variable
 from ..graph.whole import whole
-from ..graph.shown import with_settings
 from .base import Optimizer, parameters_of
 from .row_sparse import Gradient, RowGradient, gradients_by_rows
 from .settings import Built

@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from .. import ops
 from ..graph.names import names
+from ..graph.shown import with_settings
 from ..graph.variable import Variable
 from ..graph.whole import whole
-from ..graph.shown import with_settings
 from ..run.exchange import mean_over_processes
 from ..run.session import Session, default_session
 from .tracing import state

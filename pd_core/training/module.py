@@ -253,9 +253,8 @@ class Module(Layer):
         rows of every batch; with `split=False` a rank evaluates its own data alone.
         """
         last = self._objective
-        objective = Objective(
-            loss_named("evaluate", loss) or last.loss, last.metrics if metrics is None else metrics
-        )
+        loss = loss_named("evaluate", loss) or last.loss
+        objective = Objective(loss, last.metrics if metrics is None else metrics)
         objective.check("evaluate")
         source = source_of("evaluate", x, y, batch_size=batch_size)
         return evaluated(self, objective, source, job(splits=True) if split else None)

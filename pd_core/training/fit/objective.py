@@ -35,13 +35,13 @@ LOSSES: dict[str, Callable[[], Callable[..., Variable]]] = {
     "cross_entropy": CrossEntropy,
     "nll": NLL,
 }
-_ELSEWHERE = {
+_OF_CLASSES = "softmax_cross_entropy of logits, or cross_entropy of probabilities"
+_ELSEWHERE = {  # names of Keras
     "binary_crossentropy": "sigmoid_cross_entropy, of logits",
-    "categorical_crossentropy": "softmax_cross_entropy of logits, or cross_entropy of probabilities",
+    "categorical_crossentropy": _OF_CLASSES,
     "mean_absolute_error": "mae",
     "mean_squared_error": "mse",
-    "sparse_categorical_crossentropy": "softmax_cross_entropy of logits, or cross_entropy of "
-    "probabilities",
+    "sparse_categorical_crossentropy": _OF_CLASSES,
 }
 
 

@@ -1,11 +1,14 @@
 """Module.fit: the numbers of loops written in PyTorch, modes, histories, weights."""
 
 import copy
+import re
 
 import numpy as np
 import pytest
 
 import pd_core as pd
+from pd_core.optimizers.named import OPTIMIZERS
+from pd_core.training.fit.objective import LOSSES
 
 f32 = np.float32
 
@@ -477,3 +480,23 @@ def test_fit_inside_a_guard():
         outside = Network().fit(x, y, **options).cost
     with pd.fresh(), pd.guard():
         assert Network().fit(x, y, **options).cost == outside
+
+
+def test_loss_and_optimizer_by_name():
+    """They are those of pd.nn and pd, and the optimizer goes on in the next call."""
+    x, y = samples()
+    costs = []
+    for name, options in (
+        ("a", {"loss": "softmax_cross_entropy", "optimizer": "adam"}),
+        ("b", {"loss": pd.nn.SoftmaxCrossEntropy(), "optimizer": pd.AdamOptimizer()}),
+    ):
+        with pd.fresh(seed=1):
+            module = Network(name="net")
+            fits = [module.fit(x, y, epochs=2, **options).cost for _ in range(2)]
+            costs.append((fits, module.evaluate(x, y), name))
+    assert costs[0][:2] == costs[1][:2]
+    layers = {re.sub("(?<=[a-z])(?=[A-Z])", "_", name).lower() for name in pd.nn.__all__}
+    assert set(LOSSES) <= {"mae", *layers}
+    assert set(OPTIMIZERS) == {
+        n.removesuffix("Optimizer").lower() for n in pd.__all__ if n.endswith("Optimizer")
+    } - {"decayedadagrad", "lbfgs"}

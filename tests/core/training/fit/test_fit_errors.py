@@ -26,14 +26,26 @@ Y = X.sum(1, keepdims=True)
 NAN = np.where(np.arange(20)[:, None] < 3, np.nan, Y)
 WRONG = {
     "no loss": ((X, Y), {"loss": None}, TypeError, r"fit: needs a loss, such as loss=pd\.nn"),
-    "a name as loss": ((X, Y), {"loss": "mse"}, TypeError, "a function .* -> cost, not 'mse'"),
+    "no such loss": ((X, Y), {"loss": "mes"}, ValueError, "fit: no loss 'mes'; there are mse, l1"),
+    "a loss of Keras": (
+        (X, Y),
+        {"loss": "mean_squared_error"},
+        ValueError,
+        "fit: no loss 'mean_squared_error'; here it is mse",
+    ),
+    "no such optimizer": (
+        (X, Y),
+        {"optimizer": "Adm"},
+        ValueError,
+        "fit: there is no optimizer 'Adm', but sgd, momentum, adam, ",
+    ),
+    "a number as loss": ((X, Y), {"loss": 3}, TypeError, "a function .* -> cost, not 3"),
     "no optimizer": (
         (X, Y),
         {"optimizer": None},
         TypeError,
         "fit: needs an optimizer, .* not None",
     ),
-    "a name as optimizer": ((X, Y), {"optimizer": "adam"}, TypeError, "optimizer, .* not 'adam'"),
     "metric": ((X, Y), {"metrics": ["acuracy"]}, ValueError, "no metric 'acuracy', but accuracy"),
     "two metrics": ((X, Y), {"metrics": ["mse", "mse"]}, ValueError, "two metrics of one name"),
     "nan": ((X, NAN), {}, ValueError, r"fit: y \(20, 1\) is nan in 3 of 20 samples"),
