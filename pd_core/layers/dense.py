@@ -12,6 +12,8 @@ from .text import arguments
 class FC(Layer):
     """Fully connected layer, act(x W + B), over the last axis of x [..., n]: [..., size].
 
+    It is what PyTorch calls Linear and Keras Dense; n is that of the first x.
+
     Parameters: W [n, size], and B [size] unless `bias` is False.
     """
 

@@ -57,8 +57,9 @@ class _Loss(Layer):
 class SoftmaxCrossEntropy(_Loss):
     """Cross-entropy of logits [..., C] with int labels [...] or [..., 1].
 
-    The arguments, and targets that hold probabilities, are those of `pd.softmax_cross_entropy`.
-    The mean is divided by the weights of the labels; those that are ignored do not count.
+    It is PyTorch's CrossEntropyLoss, with the classes along the last axis. The arguments, and
+    targets that hold probabilities, are those of `pd.softmax_cross_entropy`. The mean is divided by
+    the weights of the labels; those that are ignored do not count.
     """
 
     def __init__(
@@ -159,7 +160,8 @@ class Huber(_Loss):
 class SigmoidCrossEntropy(_Loss):
     """Binary cross-entropy of logits with targets in [0, 1], floats, integers or bools.
 
-    As in all losses of outputs and targets, [N] beside [N, 1] is a column.
+    It is PyTorch's BCEWithLogitsLoss. As in all losses of outputs and targets, [N] beside [N, 1] is
+    a column.
     """
 
     def forward(self, logits: Operand, target: Operand) -> Variable:

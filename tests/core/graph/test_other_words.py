@@ -1,8 +1,10 @@
 """Words of PyTorch and Keras: every entry names what exists, and is asked for where theirs is."""
 
 import inspect
+import pydoc
 import re
 import traceback
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,162 +22,45 @@ from pd_core.graph.other_words import (
     VARIABLE,
 )
 
+
+def words(text):
+    """The words of a text."""
+    return text.split()
+
+
 # Layers of PyTorch 2.13 for which there is neither a layer nor a function here.
-WITHOUT = [
-    "AdaptiveLogSoftmaxWithLoss",
-    "AlphaDropout",
-    "Bilinear",
-    "ChannelShuffle",
-    "CircularPad1d",
-    "CircularPad2d",
-    "CircularPad3d",
-    "CosineSimilarity",
-    "CrossMapLRN2d",
-    "Dropout1d",
-    "Dropout2d",
-    "Dropout3d",
-    "EmbeddingBag",
-    "FeatureAlphaDropout",
-    "Fold",
-    "FractionalMaxPool2d",
-    "FractionalMaxPool3d",
-    "Hardshrink",
-    "HingeEmbeddingLoss",
-    "LPPool1d",
-    "LPPool2d",
-    "LPPool3d",
-    "LazyBatchNorm3d",
-    "LazyInstanceNorm1d",
-    "LazyInstanceNorm3d",
-    "LogSigmoid",
-    "MaxUnpool1d",
-    "MaxUnpool2d",
-    "MaxUnpool3d",
-    "MultiLabelMarginLoss",
-    "MultiLabelSoftMarginLoss",
-    "MultiMarginLoss",
-    "NLLLoss2d",
-    "PairwiseDistance",
-    "ParameterDict",
-    "ParameterList",
-    "RNNBase",
-    "RNNCell",
-    "RNNCellBase",
-    "RReLU",
-    "SoftMarginLoss",
-    "Softmin",
-    "Softshrink",
-    "Threshold",
-    "Transformer",
-    "TripletMarginWithDistanceLoss",
-    "LinearCrossEntropyLoss",
-]
+WITHOUT = words("""
+    AdaptiveLogSoftmaxWithLoss AlphaDropout Bilinear ChannelShuffle CircularPad1d CircularPad2d
+    CircularPad3d CosineSimilarity CrossMapLRN2d Dropout1d Dropout2d Dropout3d EmbeddingBag
+    FeatureAlphaDropout Fold FractionalMaxPool2d FractionalMaxPool3d Hardshrink
+    HingeEmbeddingLoss LPPool1d LPPool2d LPPool3d LazyBatchNorm3d LazyInstanceNorm1d
+    LazyInstanceNorm3d LogSigmoid MaxUnpool1d MaxUnpool2d MaxUnpool3d MultiLabelMarginLoss
+    MultiLabelSoftMarginLoss MultiMarginLoss NLLLoss2d PairwiseDistance ParameterDict
+    ParameterList RNNBase RNNCell RNNCellBase RReLU SoftMarginLoss Softmin Softshrink Threshold
+    Transformer TripletMarginWithDistanceLoss LinearCrossEntropyLoss
+""")
 # Names of Keras 3: layers, losses, optimizers, callbacks, schedules, and of its top level.
-KERAS = [
-    "Activation",
-    "AveragePooling1D",
-    "AveragePooling2D",
-    "AveragePooling3D",
-    "BatchNormalization",
-    "Bidirectional",
-    "Concatenate",
-    "Conv1D",
-    "Conv1DTranspose",
-    "Conv2D",
-    "Conv2DTranspose",
-    "Conv3D",
-    "Conv3DTranspose",
-    "Dense",
-    "DepthwiseConv2D",
-    "GlobalAveragePooling2D",
-    "GlobalMaxPooling2D",
-    "GroupNormalization",
-    "Identity",
-    "Input",
-    "LayerNormalization",
-    "MaxPooling1D",
-    "MaxPooling2D",
-    "MaxPooling3D",
-    "Model",
-    "Permute",
-    "RMSNormalization",
-    "Reshape",
-    "SimpleRNN",
-    "UpSampling2D",
-    "ZeroPadding2D",
-    "BinaryCrossentropy",
-    "CategoricalCrossentropy",
-    "SparseCategoricalCrossentropy",
-    "KLDivergence",
-    "MeanAbsoluteError",
-    "MeanSquaredError",
-    "Adadelta",
-    "Adafactor",
-    "Adagrad",
-    "Adam",
-    "AdamW",
-    "Adamax",
-    "Lamb",
-    "Lion",
-    "LossScaleOptimizer",
-    "Nadam",
-    "RMSprop",
-    "SGD",
-    "EarlyStopping",
-    "ModelCheckpoint",
-    "TensorBoard",
-    "PiecewiseConstantDecay",
-    "callbacks",
-    "losses",
-    "models",
-    "utils",
-]
-KERAS_METHODS = [
-    "add_weight",
-    "build",
-    "call",
-    "compile",
-    "count_params",
-    "evaluate",
-    "fit",
-    "get_weights",
-    "layers",
-    "load_weights",
-    "predict",
-    "save_weights",
-    "set_weights",
-    "trainable_variables",
-    "trainable_weights",
-    "variables",
-    "weights",
-    "apply_gradients",
-    "assign",
-]
-KERAS_ARGUMENTS = [
-    "activation",
-    "beta_1",
-    "beta_2",
-    "bias_initializer",
-    "clipnorm",
-    "data_format",
-    "decay_rate",
-    "dilation_rate",
-    "global_clipnorm",
-    "input_dim",
-    "input_shape",
-    "keepdims",
-    "kernel_initializer",
-    "kernel_size",
-    "num_heads",
-    "output_dim",
-    "output_size",
-    "pool_size",
-    "return_sequences",
-    "strides",
-    "units",
-    "use_bias",
-    "workers",
-]
+KERAS = words("""
+    Activation AveragePooling1D AveragePooling2D AveragePooling3D BatchNormalization
+    Bidirectional Concatenate Conv1D Conv1DTranspose Conv2D Conv2DTranspose Conv3D
+    Conv3DTranspose Dense DepthwiseConv2D GlobalAveragePooling2D GlobalMaxPooling2D
+    GroupNormalization Identity Input LayerNormalization MaxPooling1D MaxPooling2D MaxPooling3D
+    Model Permute RMSNormalization Reshape SimpleRNN UpSampling2D ZeroPadding2D
+    BinaryCrossentropy CategoricalCrossentropy SparseCategoricalCrossentropy KLDivergence
+    MeanAbsoluteError MeanSquaredError Adadelta Adafactor Adagrad Adam AdamW Adamax Lamb Lion
+    LossScaleOptimizer Nadam RMSprop SGD EarlyStopping ModelCheckpoint TensorBoard
+    PiecewiseConstantDecay callbacks losses models utils
+""")
+KERAS_METHODS = words("""
+    add_weight build call compile count_params evaluate fit get_weights layers load_weights
+    predict save_weights set_weights trainable_variables trainable_weights variables weights
+    apply_gradients assign
+""")
+KERAS_ARGUMENTS = words("""
+    activation beta_1 beta_2 bias_initializer clipnorm data_format decay_rate dilation_rate
+    global_clipnorm input_dim input_shape keepdims kernel_initializer kernel_size num_heads
+    output_dim output_size pool_size return_sequences strides units use_bias workers
+""")
 # what people type who remember a part of a name
 PARTS = ["BatchNorm", "DataParallel", "absolute"]
 
@@ -292,35 +177,35 @@ X = np.ones((2, 3), np.float32)
 CALLS = [
     (
         lambda: pd.AdamOptimizer(lr=0.1),
-        "AdamOptimizer: no argument 'lr'; it is called learning_rate",
+        "AdamOptimizer: no argument 'lr'; it is called learning_",
     ),
     (lambda: pd.AdamWOptimizer(lr=0.1), "AdamWOptimizer: no argument 'lr'; it is called learning_"),
     (lambda: pd.AdamOptimizer(epsilom=1), "AdamOptimizer: no argument 'epsilom'; did you mean eps"),
     (lambda: pd.SGDOptimizer(bogus=1), "SGDOptimizer: no argument 'bogus'; it has learning_rate, "),
     (
         lambda: pd.AdamOptimizer(params=[]),
-        "no argument 'params'; the parameters are found from the",
+        "no argument 'params'; the parameters are found from ",
     ),
     (lambda: pd.nn.FC(units=3), "FC: no argument 'units'; it is called size"),
     (lambda: pd.nn.LSTM(units=3), "LSTM: no argument 'units'; it is called hidden"),
     (lambda: pd.nn.FC(3, activation="relu"), "FC: no argument 'activation'; it is called act"),
     (
         lambda: pd.nn.FC(in_features=3),
-        "FC: no argument 'in_features'; sizes are those of the first",
+        "FC: no argument 'in_features'; sizes are those of the f",
     ),
     (
         lambda: pd.nn.Conv2d(3, kernel_size=3),
-        "Conv2d: no argument 'kernel_size'; it is called kernel",
+        "Conv2d: no argument 'kernel_size'; it is called k",
     ),
     (lambda: pd.nn.Dropout(p=0.5), "Dropout: no argument 'p'; it is called rate"),
     (lambda: pd.reduce_sum(X, dim=0), "reduce_sum: no argument 'dim'; it is called axis"),
     (
         lambda: pd.ones([2]).sum(keepdim=True),
-        "reduce_sum: no argument 'keepdim'; it is called keep_",
+        "reduce_sum: no argument 'keepdim'; it is called kee",
     ),
     (
         lambda: pd.layer.fc(X, 3, activation="relu"),
-        "fc: no argument 'activation'; it is called act",
+        "no argument 'activation'; it is called act",
     ),
     (lambda: Net().fit(X, X, lr=0.1), "fit: no argument 'lr'; the optimizer has the learning_rate"),
     (lambda: Net().compile(loss="mse"), "compile: no argument 'loss'; fit(x, y, optimizer=…, loss"),
@@ -397,9 +282,9 @@ def test_users_own_names_come_first():
 
 def test_a_setting_of_theirs_is_not_set_in_vain():
     optimizer, w = pd.AdamOptimizer(), pd.Variable("w", data=X)
-    with pytest.raises(AttributeError, match="AdamOptimizer has no 'lr'; here it is optimizer.lea"):
+    with pytest.raises(AttributeError, match="no 'lr'; here it is optimizer"):
         optimizer.lr = 0.1
-    with pytest.raises(AttributeError, match="Variable has no 'requires_grad'; here it is x.train"):
+    with pytest.raises(AttributeError, match="has no 'requires_grad'; here it is x"):
         w.requires_grad = False
 
 
@@ -427,3 +312,21 @@ def test_tracebacks_end_in_the_line_of_the_user():
         pd.reduce_sum(X, dim=0)
     assert "it is called axis" in "".join(traceback.format_exception(raised.value))
     assert raised.value.__cause__ is None
+
+
+def test_the_page_is_fresh():
+    path = Path(pd.__file__).parents[1] / "docs" / "other_words.md"
+    again = "make it again: python -m pd_core.graph.other_words > docs/other_words.md"
+    assert path.read_text(encoding="utf-8") == other_words.page(), again
+
+
+def test_what_people_look_for_is_found():
+    """In the page of words, and in what `help` prints of our classes."""
+    page = other_words.page()
+    for word in ("BatchNorm", "Linear", "Dense", "CrossEntropyLoss", "lr", "keepdims"):
+        assert f"| `{word}` |" in page
+    assert "Linear" in pydoc.render_doc(pd.nn.FC) and "Dense" in pydoc.render_doc(pd.nn.FC)
+    assert "CrossEntropyLoss" in pydoc.render_doc(pd.nn.SoftmaxCrossEntropy)
+    text = pydoc.plain(pydoc.render_doc(pd.nn.BatchNorm2d))
+    assert "Batch normalisation" in text and "BatchNorm2d(momentum: float = 0.9" in text
+    assert "view = <here it is x.reshape(shape)>" in pydoc.plain(pydoc.render_doc(pd.Variable))

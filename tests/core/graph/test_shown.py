@@ -32,7 +32,8 @@ def of_optimizers():
     lbfgs = pd.LBFGSOptimizer(max_iter=5, name="o")
     yield lbfgs, "LBFGSOptimizer(max_iter=5, max_eval=6, name='o')"
     yield pd.MovingAverage(0.5), "MovingAverage(decay=0.5)"
-    yield schedules.ReduceOnPlateau(0.1, patience=3), "ReduceOnPlateau(rate=0.1, patience=3)"
+    plateau = schedules.ReduceOnPlateau(0.1, patience=3)
+    yield plateau, f"ReduceOnPlateau(rate={plateau.rate.name}, patience=3)"
 
 
 def test_optimizers():

@@ -161,7 +161,7 @@ FIXED = [
     (pd.AdamOptimizer, {}, "beta1", 0.5, r"beta1=0.9 is a part of the update"),
     (pd.AdamOptimizer, {}, "accumulate", 3, r"accumulate=1 is a part"),
     (pd.AdamOptimizer, {}, "name", "adam", r"name=None is a part"),
-    (pd.AdamOptimizer, {}, "lr", 0.5, r"there is no setting 'lr', but learning_rate, name,"),
+    (pd.AdamOptimizer, {}, "rate", 0.5, r"there is no setting 'rate', but learning_rate, name,"),
     (pd.SGDOptimizer, {}, "clip", pd.ClipNorm(1.0), r"clip is None in the update that minimize"),
     (pd.SGDOptimizer, {}, "regularizer", pd.L2(1.0), r"regularizer is None in the update"),
     (pd.SGDOptimizer, {"clip": pd.ClipNorm(1.0)}, "clip", None, r"clip is ClipNorm\(limit=1.0\)"),
