@@ -2,8 +2,6 @@
 
 # isort: skip_file
 # fmt: off
-from typing import TYPE_CHECKING, NoReturn
-
 from . import distributed, nn, training, tuning
 from .backend.devices import devices, register_devices
 from .backend.fallbacks import fallbacks
@@ -26,7 +24,7 @@ from .graph.initializers import Uniform as uniform_initializer
 from .graph.initializers import zero as zero_initializer
 from .graph.names import adopt, clear_names, current_namespace, fresh_names
 from .graph.namespace import get_variable, namespace, persistent_variables, trainable_variables
-from .graph.other_words import missing
+from .graph.other_words import place_names as _place_names
 from .graph.update import Update, assign, effects
 from .graph.variable import Variable, constant
 from .layers import functional as layer
@@ -99,15 +97,6 @@ from .training.tuning.low_rank import lora
 from .training.tuning.tuned_file import export_tuned
 from .version import __version__
 
-
-def _absent(name: str) -> NoReturn:
-    """Raise the error for a name that `pd` lacks, which may be one of PyTorch or Keras."""
-    raise missing("pd", name, __all__, {"pd.nn": nn, "pd.training": training})
-
-
-if not TYPE_CHECKING:
-    __getattr__ = _absent
-
 # For type checkers, to which an import alone is private.
 __all__ = [
     "L1", "L2", "MSRA", "AdaDeltaOptimizer", "AdaFactorOptimizer", "AdaGradOptimizer",
@@ -170,3 +159,5 @@ __all__ = [
     "vmap", "where", "while_loop", "while_op", "zero_initializer", "zeros", "zeros_like",
 ]
 # fmt: on
+
+_place_names(__name__, "pd", {"pd.nn": nn, "pd.training": training})

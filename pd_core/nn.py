@@ -2,9 +2,7 @@
 
 # isort: skip_file
 # fmt: off
-from typing import TYPE_CHECKING, NoReturn
-
-from .graph.other_words import missing
+from .graph.other_words import place_names as _place_names
 from .layers import functional as functional
 from .layers.activation import (
     ELU, GELU, GLU, SELU, Flatten, HardSigmoid, HardSwish, HardTanh, LeakyReLU, LogSoftmax, Mish,
@@ -31,15 +29,6 @@ from .layers.transformer import TransformerDecoderLayer, TransformerEncoderLayer
 from .training.fit.history import History
 from .training.module import Module
 
-
-def _absent(name: str) -> NoReturn:
-    """Raise the error for a name that `pd.nn` lacks, which may be one of PyTorch or Keras."""
-    raise missing("pd.nn", name, __all__, {})
-
-
-if not TYPE_CHECKING:
-    __getattr__ = _absent
-
 # For type checkers, to which an import alone is private.
 __all__ = [
     "ELU", "FC", "GELU", "GLU", "GRU", "L1", "LSTM", "MSE", "NLL", "RNN", "SELU",
@@ -53,3 +42,5 @@ __all__ = [
     "Sequential", "SiLU", "Sigmoid", "SigmoidCrossEntropy", "Softmax", "SoftmaxCrossEntropy",
     "Softplus", "Softsign", "Tanh", "TransformerDecoderLayer", "TransformerEncoderLayer", "Triplet",
 ]
+
+_place_names(__name__, "pd.nn", {})

@@ -6,10 +6,11 @@ layer or module, `optimizer` an optimizer.
 """
 
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from functools import cache, wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NoReturn, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -316,14 +317,24 @@ class MissingName(AttributeError):
         return f"{text}; did you mean {close!r}?" if close else text
 
 
-def missing(who: str, name: str, own: Iterable[str], others: Mapping[str, Any]) -> MissingName:
-    """Return the error for a name that a module lacks, with the names that it and others have."""
-    if name.startswith("__"):
-        return MissingName(who, name, None)
-    here = NAMES.get(name)
-    if here is None:
-        here = next((f"{face}.{name}" for face, m in others.items() if name in m.__all__), None)
-    return MissingName(who, name, here, own)
+def place_names(module: str, who: str, others: Mapping[str, Any]) -> None:
+    """Let a module, `who` to its users, tell our words, and names that `others` have.
+
+    It gets a `__getattr__`, which type checkers do not see: to them nothing else is there.
+    """
+    face: Any = sys.modules[module]
+
+    def absent(name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise MissingName(who, name, None)
+        here = NAMES.get(name)
+        if here is None:
+            here = next(
+                (f"{other}.{name}" for other, m in others.items() if name in m.__all__), None
+            )
+        raise MissingName(who, name, here, face.__all__)
+
+    face.__getattr__ = absent
 
 
 class Elsewhere:
@@ -446,7 +457,7 @@ class Signature:
     def __get__(self, x: Any, cls: type) -> inspect.Signature:
         if x is not None:  # of a call of the object itself
             raise AttributeError("__signature__")
-        own = inspect.signature(cls.__init__)
+        own = inspect.signature(cls.__init__)  # type: ignore[misc]
         return own.replace(parameters=list(own.parameters.values())[1:])
 
 

@@ -7,6 +7,7 @@ from html import escape
 from typing import Any
 
 from .method import provide, provided
+from .other_words import VARIABLE, place
 from .site import site_text
 from .variable import Variable, describe
 
@@ -20,7 +21,7 @@ def with_settings(x: Any, always: Sequence[str] = ()) -> str:
     Those that have their defaults are left out, unless they are `always` shown.
     """
     shown = []
-    for name, default in _defaults(type(x)).items():
+    for name, default in _defaults(x.__class__).items():
         value = getattr(x, name, _MISSING)
         if value is not _MISSING and (name in always or _differs(value, default)):
             shown.append(f"{name}={_text(value)}")
@@ -101,3 +102,4 @@ def _variable_html(v):
 
 
 provide(html=_variable_html)
+place(Variable, VARIABLE, settings=("requires_grad",))

@@ -24,7 +24,6 @@ from .initializers import (
 )
 from .method import Methods, provided
 from .names import register
-from .other_words import VARIABLE, place
 from .recording import as_number, recorder
 from .site import Site, is_internal, user_site
 
@@ -596,6 +595,3 @@ def _fill(label, data, initializer, dtype):
     if initializer is None:
         return fan_in if dtype.kind == "f" else Constant(0)
     return require_initializer(label, initializer)
-
-
-place(Variable, VARIABLE, settings=("requires_grad",))
