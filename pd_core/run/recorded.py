@@ -9,7 +9,9 @@ from ..graph.variable import Variable
 class Recorded(Protocol):
     """What `pd.guard()` has recorded in a session, as its evaluations see it."""
 
-    pending: Mapping[Variable, Any]  # the values that recorded operators are about to store
+    @property
+    def pending(self) -> Mapping[Variable, Any]:
+        """The values that recorded operators are about to store."""
 
     def clear_programs(self) -> None:
         """Drop all programs."""

@@ -208,11 +208,10 @@ class Module(Layer):
             sample_weight=sample_weight,
         )
         objective, forward = Objective(loss_named("fit", loss), metrics), self._static_forward()
-        if isinstance(optimizer, str):
-            optimizer = self._optimizer_named(optimizer)
+        chosen = self._optimizer_named(optimizer) if isinstance(optimizer, str) else optimizer
         self._objective = objective
         items = shown(callbacks, verbose)
-        return fit(self, forward, objective, optimizer, training, validation, items, epochs, split)
+        return fit(self, forward, objective, chosen, training, validation, items, epochs, split)
 
     def _optimizer_named(self, name):
         """Return the optimizer of a name: that of the last `fit` if it had the same name."""
