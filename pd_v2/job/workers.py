@@ -69,20 +69,24 @@ def _run(command, environment):
     sys.stdout.flush()
     sys.stderr.flush()
     ends = _ends_with_parent()
-    process = subprocess.Popen(command, env=environment, preexec_fn=ends)  # noqa: S603  no shell
-    with _handed_on(process) as got:
+    running = []
+    with _handed_on(running) as got:
+        process = subprocess.Popen(command, env=environment, preexec_fn=ends)  # noqa: S603  no shell
+        running.append(process)
+        for number in got:  # that came before
+            process.send_signal(number)
         status = process.wait()
     return (128 - status if status < 0 else status), next(iter(got), None)
 
 
 @contextmanager
-def _handed_on(process):
-    """Hand signals on to a process in a `with`, which gets a list of them."""
+def _handed_on(running):
+    """Hand signals on to the processes of a list in a `with`, which gets a list of the signals."""
     got = []
 
     def hand_on(number, frame):
         got.append(number)
-        if number != signal.SIGINT:  # which a terminal sends to both
+        for process in running if number != signal.SIGINT else ():  # a terminal sends it to both
             process.send_signal(number)
 
     names = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")

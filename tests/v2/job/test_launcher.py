@@ -262,6 +262,72 @@ def test_the_command_that_starts_a_job(place, monkeypatch, tmp_path):
     assert line[:4] == [str(mpiexec), "-n", "3", sys.executable]
 
 
+FAKE = """#!/bin/sh
+[ "$1" = --version ] && exit
+printf '%s\\n' "$*" >> {folder}/calls
+[ $(wc -l < {folder}/calls) -le {failures} ] && {end}
+exit 0
+"""
+
+
+@pytest.fixture
+def fake(tmp_path, monkeypatch):
+    """A function that makes an mpiexec which ends so for some times; it returns its calls."""
+    monkeypatch.setattr(workers.importlib.util, "find_spec", lambda name: name)
+    path = tmp_path / "mpiexec"
+    monkeypatch.setattr(workers.shutil, "which", lambda name, path=None: str(tmp_path / "mpiexec"))
+
+    def make(failures, end):
+        path.write_text(FAKE.format(folder=tmp_path, failures=failures, end=end))
+        path.chmod(0o755)
+        return lambda: (tmp_path / "calls").read_text().splitlines()
+
+    return make
+
+
+ENDS = [("kill -9 $$", 137, ": a process got signal 9"), ("exit 1", 1, "")]
+
+
+@pytest.mark.parametrize(("end", "status", "why"), ENDS)
+def test_restarts_are_counted(end, status, why, fake, tmp_path, capfd):
+    calls = fake(2, end)
+    options, saved = ["--checkpoint", "saved"], str(tmp_path / "saved")
+    assert workers.start(2, options, ["t.py"], saved, 3) == 0
+    first, *others = [call.partition("-m pd_v2 ")[2] for call in calls()]
+    assert first == "--checkpoint saved t.py"
+    assert others == ["--checkpoint saved --resume t.py"] * 2
+    ended = f"python -m pd_v2: the job ended with exit status {status}{why}; restart"
+    begins = "from the beginning: there is no checkpoint"
+    assert capfd.readouterr().err == f"{ended} 1 of 3 {begins}\n{ended} 2 of 3 {begins}\n"
+
+
+def test_a_job_that_fails_again_and_again(fake, tmp_path, capfd):
+    calls = fake(9, "exit 1")
+    assert workers.start(2, ["--resume"], ["a b.py"], str(tmp_path), 2) == 1
+    assert len(calls()) == 3
+    last = capfd.readouterr().err.splitlines()[-3:]
+    assert last == [
+        "python -m pd_v2: the job ended with exit status 1",
+        "  hint: python -m pd_v2 --workers 2 --max-restarts 2 --resume 'a b.py'",
+        "    goes on from the beginning: there is no checkpoint",
+    ]
+
+
+def test_what_is_no_failure_is_not_restarted(fake, tmp_path, capfd):
+    calls = fake(9, "exit 2")
+    assert workers.start(2, [], ["t.py"], str(tmp_path), 2) == 2
+    assert len(calls()) == 1 and capfd.readouterr().err == ""
+    calls = fake(9, "kill -TERM $PPID; exec sleep 60")
+    assert workers.start(2, [], ["t.py"], str(tmp_path), 2) == 128 + 15
+    assert len(calls()) == 2 and "; restart" not in capfd.readouterr().err
+
+
+def test_without_a_checkpoint_a_hint_says_what_saves(fake, capfd):
+    fake(9, "exit 1")
+    assert workers.start(2, [], ["t.py"]) == 1
+    assert "--checkpoint DIR saves what a job has trained" in capfd.readouterr().err
+
+
 def test_no_mpi(monkeypatch, capsys, tmp_path):
     (tmp_path / "train.py").write_text("")
     monkeypatch.chdir(tmp_path)
