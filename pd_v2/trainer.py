@@ -15,8 +15,8 @@ from .optimizer import Optimizer
 from .parameters import Parameters
 from .runner import Counter, Data, runner_of
 from .runner.items import BackwardEvent, PassEvents, TrainNetwork
-from .runner.job_step import network_step
 from .runner.options import current_options
+from .runner.step import NetworkStep
 from .runner.thread import TrainingThread
 from .topology import Topology
 from .warning import warn
@@ -70,7 +70,7 @@ class SGD:
             become_trainer()
         self.__topology__ = Topology(cost, extra_layers)
         self.__optimizer__, self.__parameters__ = update_equation, parameters
-        self._step = network_step(
+        self._step = NetworkStep(
             self.__topology__, parameters, update_equation, check_numerics, is_local=is_local
         )
         self.__gradient_machine__ = self._step.machine
@@ -103,7 +103,7 @@ class SGD:
         and goes on from the newest whole checkpoint if there is one.
         """
         handler = default_event_handler if event_handler is None else event_handler
-        if self._step.has_own_data:
+        if not self._step.is_local and pd.distributed.world_size() > 1:
             share_chunks()
         _check_arguments(reader, handler)
         options = current_options()
@@ -115,7 +115,7 @@ class SGD:
             items = [
                 *saving,
                 Counter(),
-                Data(reader, feeding, tracks=bool(saving)),
+                Data(reader, feeding, tracks=bool(saving), split=step.is_local),
                 *options.items(),
                 PassEvents(handler, step),
                 # a handler may ask gm for a layer for the first time after the first update

@@ -1,6 +1,7 @@
-"""The ring that reads: batches of a reader, of which each rank of a job has its part."""
+"""The item that reads: batches of a reader, of which each rank of a job has its part."""
 
 from collections.abc import Callable, Mapping, Sequence, Sized
+from contextlib import nullcontext
 from typing import Any
 
 from ..graph.errors import GraphError
@@ -74,26 +75,34 @@ class Data(RunnerItem):
         state, self._resumed = self._resumed, None
         self._begin_count()
         if state is None:
-            self._iterator = self._begun()
+            self._iterator = self.begun()
             return
-        self._before = state.get("before")
         with checking("Resume: the place in the data", GraphError):
-            part = self._part(state)
-            if part is None:
-                self._iterator = self._nearby(state)
-                return
-            self._iterator = self._at(part)
-        if part["position"] is not None:
-            set_generators(part["generators"], but=draws_ahead(self._iterator))
+            self._iterator = self.resumed(state)
 
-    def _begun(self):
-        """The iterator of a new pass."""
+    def begun(self) -> Any:
+        """Return the iterator of a new pass."""
         ranks, reader = self.context.ranks, self.reader
         if ranks is not None and self.split:
             set_generators(ranks.on_first(generators_state))
         elif ranks is not None and hasattr(reader, "state"):
             self._before = reader.state()
-        return positioned(reader)
+        return self.opened()
+
+    def opened(self) -> Any:
+        """Return an iterator of the reader, which has a position."""
+        return positioned(self.reader)
+
+    def resumed(self, state: dict[str, Any]) -> Any:
+        """Return the iterator of a pass that goes on at the place of a state."""
+        self._before = state.get("before")
+        part = self._part(state)
+        if part is None:
+            return self._nearby(state)
+        iterator = self._at(part)
+        if part["position"] is not None:
+            set_generators(part["generators"], but=draws_ahead(iterator))
+        return iterator
 
     def _at(self, state):
         """The iterator at the place of a state: in a pass, or at the beginning of the next one."""
@@ -110,12 +119,12 @@ class Data(RunnerItem):
             self._samples, self._first = read["samples"], read["first"]
         if read is None or read["batches"] is None:
             return resumed(self.reader, position)
-        items = read_again(self.reader, position, read, self._measured)
+        items = read_again(self.reader, position, read, self.measured)
         require_length(read, items.count, self._length)
         return items
 
-    def _measured(self, batch):
-        """The feeds of a batch, if there are any, and its number of samples."""
+    def measured(self, batch: Any) -> tuple[Any, int]:
+        """Return the feeds of a batch, or itself if it is none, and its number of samples."""
         if self.inputs is not None or isinstance(batch, Mapping):
             batch = self.feeds(batch)
         return batch, batch_size_of(batch)
@@ -151,50 +160,44 @@ class Data(RunnerItem):
         reader: Any = self.reader
         if state.get("before") is not None:
             reader.restore(state["before"])
-        items = self._begun()
+        items = self.begun()
         while self._samples < done and (batch := next(items, _END)) is not _END:
-            self._samples += self._measured(batch)[1]
+            self._samples += self.measured(batch)[1]
         return items
 
     def on_batch_begin(self, following: Following) -> Any:
-        context, batch = self.context, next(self._iterator, _END)
-        if context.ranks is not None:
-            if not self._take_part(context.ranks, batch):
-                return True
-            with context.ranks.weighing():
-                return following()
-        if batch is _END:
-            return True
-        context.batch = batch
-        if self.inputs is not None or isinstance(batch, Mapping):
-            context.feeds = batch = self.feeds(batch)
-        context.batch_size = size = batch_size_of(batch)
-        if not self._samples:
-            self._note_first(batch)
-        self._samples += size
-        return following()
-
-    def _note_first(self, batch):
-        """Note the first sample of a pass, if batches are read again to find a place in it."""
-        if isinstance(self._iterator, Reread):
-            self._first = first_sample(batch)
-
-    def _take_part(self, ranks, batch):
-        """Set this rank's part of a batch; return False when the pass is over."""
-        context, feeds, size = self.context, batch, None
-        if batch is not _END:
-            feeds, size = self._measured(batch)
+        context, ranks, batch = self.context, self.context.ranks, next(self._iterator, _END)
+        feeds, size = (_END, None) if batch is _END else self.measured(batch)
+        if size is not None:
             if not self._samples:
-                self._note_first(feeds)
+                self._begin_pass(ranks, feeds, size)
             self._samples += size
-        part = self._rows if self.split else self._own
-        own = part(ranks, (batch, feeds), size)
-        if own is None:
-            return False
+        own: Any = batch, feeds
+        if ranks is not None:
+            own = (self._rows if self.split else self._own)(ranks, own, size)
+        elif size is not None:
+            context.batch_size = size
+        if own is None or own[0] is _END:
+            return True
         context.batch, feeds = own
         is_fed = self.inputs is not None or isinstance(context.batch, Mapping)
         context.feeds = feeds if is_fed else None
-        return True
+        with nullcontext() if ranks is None else ranks.weighing():
+            return following()
+
+    def _begin_pass(self, ranks, feeds, size):
+        """Note the first sample of a pass, and compare it with those that other ranks have read."""
+        is_compared = ranks is not None and self.split and self.context.forward is not None
+        is_noted = isinstance(self._iterator, Reread)  # batches are read again to find a place
+        first = self.digest(feeds) if is_compared or is_noted else None
+        if is_noted:
+            self._first = first
+        if is_compared:
+            ranks.compare_first(size, first)
+
+    def digest(self, feeds: Any) -> str | None:
+        """Return what tells the first sample of a batch from others, None for nothing."""
+        return first_sample(feeds)
 
     def _rows(self, ranks, whole, size):
         """This rank's rows of a batch that all have read, and of its feeds; None at the end."""
@@ -208,7 +211,11 @@ class Data(RunnerItem):
         first, end = ranks.bounds(size)
         if first == end and not _takes_empty(forward):
             first, end = 0, 1  # a row that does not count
-        return [rows_of(each, size, slice(first, end)) for each in whole]
+        return [self.rows(each, size, slice(first, end)) for each in whole]
+
+    def rows(self, batch: Any, samples: int, rows: slice) -> Any:
+        """Return some rows of a batch, or of its feeds, of so many samples."""
+        return rows_of(batch, samples, rows)
 
     def _own(self, ranks, own, size):
         """A batch of this rank and its feeds; None if the pass is over on all ranks."""

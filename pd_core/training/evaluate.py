@@ -1,7 +1,7 @@
 """Evaluation of a training: metrics of each batch, tests in between."""
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -11,11 +11,12 @@ from ..graph.errors import GraphError
 from ..graph.handlers import check_takes
 from ..graph.variable import Variable
 from ..optimizers.averaging import MovingAverage
-from .batches import Reader
+from .batches import Reader, batch_size_of
 from .context import RunnerContext
 from .generators import generators_state, set_generators
 from .item import Following, Initialize, RunnerItem
 from .metrics import Metric, metric_by_name
+from .ranks import Ranks
 
 
 class Tallies:
@@ -43,6 +44,40 @@ class Tallies:
     def results(self) -> dict[str, float]:
         """Return the metrics of all batches so far."""
         return {name: float(metric.result()) for name, metric in self.metrics.items()}
+
+
+def tested(
+    batches: Iterable[Any],
+    compute: Callable[[Any], tuple[Mapping[str, float], Sequence[Any]]],
+    tests: Sequence[Any] = (),
+    ranks: Ranks | None = None,
+    who: str = "a test",
+) -> dict[str, float]:
+    """Return the means over the samples of batches, and what `tests`, such as Tallies, have found.
+
+    `compute(batch)` returns the means of numbers over a batch, and arrays for each of the tests. Of
+    all `ranks`, each computes its part, and all get the same.
+    """
+    totals: dict[str, float] = {}
+    samples = 0
+    for batch in batches:
+        part, size = (batch, batch_size_of(batch)) if ranks is None else ranks.part(batch)
+        numbers, arrays = compute(part)
+        if not size:
+            continue
+        samples += size
+        for name, value in numbers.items():
+            totals[name] = totals.get(name, 0.0) + value * size
+        for test, values in zip(tests, arrays, strict=True):
+            test.receive(values)
+    if ranks is not None:
+        totals, samples = ranks.joined_test(totals, samples, tests)
+    if not samples:
+        raise ValueError(f"{who}: the reader gives no batches")
+    means = {name: total / samples for name, total in totals.items()}
+    for test in tests:
+        means.update(test.results())
+    return means
 
 
 class Evaluate(RunnerItem):
@@ -77,7 +112,7 @@ class Evaluate(RunnerItem):
         return Tallies(self.targets, metrics)
 
     def initialize(self, context: RunnerContext, following: Initialize) -> None:
-        if not hasattr(context.forward, "evaluators"):
+        if getattr(context.forward, "evaluators", None) is None:
             raise GraphError("Evaluate: there is no ForwardBackward before it")
         context.forward.evaluators.append(self)
         self._batch, self._pass = self.begin_test(), self.begin_test()

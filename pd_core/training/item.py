@@ -31,8 +31,6 @@ class RunnerItem:
     context: RunnerContext
     # whether only rank 0 of a job has this item: it prints or writes, and has no state
     first_rank_only = False
-    # whether it exchanges batches and numbers with the other ranks itself, for the whole runner
-    meets_ranks = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Check that the methods which a class defines take what a Runner calls them with."""

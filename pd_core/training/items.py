@@ -15,7 +15,8 @@ class Device(RunnerItem):
     """The session whose values the items inside use: by default the one in force.
 
     `device` is a Session, or a device to which the default session moves, see `pd.use_device`. A
-    checkpoint has all values of the session, its seed and its random draws.
+    checkpoint has all values of the session, its seed and its random draws, unless the step saves
+    what it needs of these itself.
     """
 
     def __init__(self, device: str | Session | None = None):
@@ -35,7 +36,9 @@ class Device(RunnerItem):
         with self._stack:
             following()
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any] | None:
+        if getattr(self.context.forward, "saves_values", False):
+            return None
         return self.context.session.state()
 
     def check(self, state: dict[str, Any]) -> None:

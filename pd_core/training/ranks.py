@@ -98,6 +98,17 @@ class Ranks:
         self.samples = self._sizes[world.id]
         return sum(self._sizes.values())
 
+    def compare_first(self, samples: int, digest: str | None) -> None:
+        """Check that all ranks have read the same first batch of a pass: size, first sample."""
+        lines = [f"a batch of {samples} samples", f"a first sample with the digest {digest}"]
+        current().world.meet(BATCH, Description(lines))
+
+    def gather_parts(self, samples: int, part: T | None) -> list[T]:
+        """Return what the ranks have computed for their rows of a batch of so many samples."""
+        sizes, parts = zip(*allgather((samples, part)), strict=True)
+        _check_equal(sizes)
+        return [each for each in parts if each is not None]
+
     def end(self, batches: int) -> None:
         """Meet at the end of a pass of so many batches that all ranks have read."""
         current().world.meet(BATCH, Description([f"a pass of {batches} batches"]))

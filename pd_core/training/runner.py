@@ -61,7 +61,7 @@ class Runner:
         self._is_open = True
         self.context = RunnerContext()
         self.context.runner = self
-        self.context.ranks = ranks = None if any(i.meets_ranks for i in self.items) else job()
+        self.context.ranks = ranks = job()
         self._active = self.items
         if ranks is not None:
             ranks.open()

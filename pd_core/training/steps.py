@@ -1,6 +1,7 @@
 """The rings that compute: costs with their updates, and inference."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,9 @@ from ..graph.update import effects
 from ..graph.variable import Variable
 from ..optimizers.base import Optimizer
 from ..run.states import Kind, by_name, each, entries, integer, number, text
-from .batches import Reader, batch_size_of, reader_of
+from .batches import reader_of
 from .context import RunnerContext
+from .evaluate import tested
 from .item import Following, Initialize, RunnerItem
 
 Cost = Variable | Sequence[Variable]
@@ -42,43 +44,70 @@ class Forward(RunnerItem):
 
 
 class Step(RunnerItem):
-    """Base of the rings that train: the mean of the cost, and of metrics, over a pass."""
+    """Base of the items that train: the numbers of each batch, their means over a pass, and tests.
+
+    A subclass defines `train_batch`, and `test_batch` for tests.
+    """
+
+    # whether a batch without samples of this rank is told apart: `context.ranks.samples` is 0
+    takes_empty = False
+    # whether its state has the values of the session
+    saves_values = False
+    # of Evaluate, which attach themselves; None for a step that gives them no arrays
+    evaluators: list[Any] | None = None
 
     def initialize(self, context: RunnerContext, following: Initialize) -> None:
         self._sums: dict[str, float] = {}
         self._samples = 0
         super().initialize(context, following)
 
-    # whether a batch without samples of this rank is told apart: `context.ranks.samples` is 0
-    takes_empty = False
+    def every_evaluator(self) -> list[Any]:
+        """Return what counts metrics of the arrays of a batch."""
+        return self.evaluators or []
 
-    def joined(
-        self, numbers: Mapping[str, float], evaluators: Sequence[Any] = ()
-    ) -> dict[str, float]:
-        """Return the numbers of a batch over all ranks of a job; join the metrics of evaluators."""
+    # ---- batches
+
+    def on_batch_begin(self, following: Following) -> Any:
         context = self.context
-        if context.ranks is None:
-            return dict(numbers)
-        means, context.batch_size = context.ranks.joined(numbers, evaluators, context.batch_size)
-        return means
+        if following():
+            return True
+        numbers = self.train_batch()
+        if context.ranks is not None:
+            every, own = self.every_evaluator(), context.batch_size
+            numbers, context.batch_size = context.ranks.joined(numbers, every, own)
+        self.count(numbers)
+        context.cost = numbers["cost"]
+        context.metrics = partial(self.batch_metrics, numbers)  # called when they are read
+        context.wants_gradients = False
+        return False
 
-    def tested(
-        self, totals: Mapping[str, float], samples: int, tests: Sequence[Any] = ()
-    ) -> dict[str, float]:
-        """Return the means of a test, of all ranks of a job, from sums; and the metrics."""
-        if self.context.ranks is not None:
-            totals, samples = self.context.ranks.joined_test(totals, samples, tests)
-        if not samples:
-            raise ValueError("a test reader gave no samples")
-        means = {name: total / samples for name, total in totals.items()}
-        for test in tests:
-            means.update(test.results())
-        return means
+    def train_batch(self) -> dict[str, float]:
+        """Take a training step; return its numbers, `cost` among them."""
+        raise NotImplementedError
 
-    def part(self, batch: Any) -> tuple[Any, int]:
-        """Return this rank's part of a batch of a test, and its samples, see `Ranks.part`."""
-        ranks = self.context.ranks
-        return (batch, batch_size_of(batch)) if ranks is None else ranks.part(batch)
+    def batch_metrics(self, numbers: Mapping[str, float]) -> dict[str, float]:
+        """Return the metrics of the last batch, which had these numbers."""
+        found = {name: value for name, value in numbers.items() if name != "cost"}
+        for evaluator in self.every_evaluator():
+            found.update(evaluator.batch_results())
+        return found
+
+    # ---- tests
+
+    def test(self, reader: Any) -> dict[str, float]:
+        """Return `cost` and the metrics over a reader of batches, in inference mode."""
+        tests = [e.begin_test() for e in self.every_evaluator()]
+        return tested(self.test_batches(reader), self.test_batch, tests, self.context.ranks)
+
+    def test_batches(self, reader: Any) -> Iterable[Any]:
+        """Return the batches of a test."""
+        return reader_of(reader)()
+
+    def test_batch(self, batch: Any) -> tuple[Mapping[str, float], Sequence[Any]]:
+        """Return the numbers of a batch of a test, and arrays for each evaluator."""
+        raise NotImplementedError
+
+    # ---- passes
 
     def count(self, numbers: Mapping[str, float]) -> None:
         """Add the numbers of a batch, such as its cost."""
@@ -138,7 +167,7 @@ class ForwardBackward(Step):
 
     def initialize(self, context: RunnerContext, following: Initialize) -> None:
         self.updates: list[Assignments] = []
-        self.evaluators: list[Any] = []  # of Evaluate, which attach themselves
+        self.evaluators = []
         self.inputs: dict[Variable, Callable[[], Any]] = {}
         self._trained: dict[Variable, None] = {}
         self._gradients: dict[str, Variable] | None = None
@@ -173,26 +202,14 @@ class ForwardBackward(Step):
 
     def on_batch_begin(self, following: Following) -> Any:
         self._is_due = True
-        if following():
-            return True
-        if self is self._leader:
-            context, costs = self.context, [step._run() for step in self._steps if step._is_due]
-            cost = costs[0] if len(costs) == 1 else sum(costs)
-            if context.ranks is not None:
-                cost = self.joined({"cost": cost}, self._every_evaluator())["cost"]
-            context.cost = cost
-            context.metrics = self._metrics  # called when they are read
-            context.wants_gradients = False
-            self.count({"cost": cost})
-        return False
+        return super().on_batch_begin(following) if self is self._leader else following()
 
-    def _every_evaluator(self):
+    def train_batch(self) -> dict[str, float]:
+        costs = [step._run() for step in self._steps if step._is_due]
+        return {"cost": costs[0] if len(costs) == 1 else sum(costs)}
+
+    def every_evaluator(self) -> list[Any]:
         return [e for step in self._steps for e in step.evaluators]
-
-    def _metrics(self):
-        """The metrics of the last batch."""
-        every = self._every_evaluator()
-        return {name: value for e in every for name, value in e.batch_results().items()}
 
     def _run(self):
         """Compute the batch; return the cost."""
@@ -236,24 +253,14 @@ class ForwardBackward(Step):
 
     # ---- tests
 
-    def test(self, reader: Reader) -> dict[str, float]:
-        """Return `cost` and the metrics over a reader of batches, in inference mode."""
-        session, data = self.context.session, self.context.data
-        evaluators = self._every_evaluator()
-        tests = [e.begin_test() for e in evaluators]
-        total, samples = 0.0, 0
-        for batch in reader_of(reader)():
-            part, size = self.part(data.feeds(batch))
-            feeds = self.fed(part)
-            targets = [[step._total for step in self._steps], [e.targets for e in evaluators]]
-            costs, arrays = session.eval(targets, feeds, training=False)
-            if not size:
-                continue
-            total += sum([cost.item() for cost in costs]) * size
-            samples += size
-            for test, values in zip(tests, arrays, strict=True):
-                test.receive(values)
-        return self.tested({"cost": total}, samples, tests)
+    def test_batches(self, reader: Any) -> Iterable[Any]:
+        return map(self.context.data.feeds, super().test_batches(reader))
+
+    def test_batch(self, batch: Any) -> tuple[Mapping[str, float], Sequence[Any]]:
+        feeds, costs = self.fed(batch), [step._total for step in self._steps]
+        targets = [costs, [e.targets for e in self.every_evaluator()]]
+        values, arrays = self.context.session.eval(targets, feeds, training=False)
+        return {"cost": sum([cost.item() for cost in values])}, arrays
 
 
 class TrainStep(Step):
@@ -282,30 +289,13 @@ class TrainStep(Step):
         context.parameters.update(self._parameters)
         super().initialize(context, following)
 
-    def on_batch_begin(self, following: Following) -> Any:
-        context = self.context
-        if following():
-            return True
-        numbers = _numbers("TrainStep", _called(self._function, context.batch))
-        numbers = self.joined(numbers)
-        self.count(numbers)
-        context.cost = numbers.pop("cost")
-        context.metrics.update(numbers)
-        return False
+    def train_batch(self) -> dict[str, float]:
+        return _numbers("TrainStep", _called(self._function, self.context.batch))
 
-    def test(self, reader: Reader) -> dict[str, float]:
-        """Return the means of what the function for tests returns over a reader of batches."""
+    def test_batch(self, batch: Any) -> tuple[Mapping[str, float], Sequence[Any]]:
         if self._test is None:
             raise GraphError("TestEvery: TrainStep(function, test=...) says how to test")
-        sums: dict[str, float] = {}
-        samples = 0
-        for batch in reader_of(reader)():
-            part, size = self.part(batch)
-            numbers = _numbers("TrainStep: test", _called(self._test, part))
-            samples += size
-            for name, value in numbers.items() if size else ():
-                sums[name] = sums.get(name, 0.0) + value * size
-        return self.tested(sums, samples)
+        return _numbers("TrainStep: test", _called(self._test, batch)), []
 
 
 def _called(function, batch):

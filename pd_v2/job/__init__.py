@@ -3,7 +3,6 @@
 - `workers`: `pd-v2 --workers 4` starts mpiexec.
 - `joining`: each process joins the job before the program runs.
 - `output`, `private_files`: one rank prints and writes, since all of them run the same program.
-- `ranks`: what each rank computes of a batch.
 
-The training itself is in `pd_v2.runner.job_step`.
+What each rank computes of a batch is in `pd_v2.runner`, on `pd_core.training.ranks`.
 """

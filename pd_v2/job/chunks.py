@@ -7,9 +7,9 @@ import tempfile
 from pathlib import Path
 
 import pd_core as pd
+from pd_core.training.ranks import job, on_first
 
 from .. import master
-from .ranks import from_rank_zero
 
 _started = []
 
@@ -24,7 +24,7 @@ def share_chunks():
         return
     machines = pd.distributed.allgather(platform.node())
     host = "127.0.0.1" if len(set(machines)) == 1 else machines[0]
-    os.environ["PD_MASTER"] = from_rank_zero(lambda: _start(host))
+    os.environ["PD_MASTER"] = on_first(job(), lambda: _start(host))
     os.environ.setdefault("PD_WORKER", f"rank {pd.distributed.rank()}")
 
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import pd_core as pd
 from pd_core.training.generators import generators_state, set_generators
+from pd_core.training.ranks import job, on_first
 
 from ..reader.threads import keep_order
 from .output import HiddenOutput
 from .private_files import PrivateFiles, tolerate_folders
-from .ranks import from_rank_zero
 
 _HASH_SEED = "PYTHONHASHSEED"
 
@@ -58,7 +58,7 @@ def join(all_output=False, own_files=False, shared=()):
     _process.is_joined = True
     os.environ["PADDLE_INIT_TRAINER_ID"] = str(rank)
     os.environ["PADDLE_INIT_NUM_GRADIENT_SERVERS"] = str(ranks)
-    set_generators(from_rank_zero(generators_state))
+    set_generators(on_first(job(), generators_state))
     keep_order()
     if rank and not all_output:
         _process.output = HiddenOutput()

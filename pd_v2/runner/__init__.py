@@ -1,7 +1,8 @@
-"""Runner: trainings, tests and inference put together from rings, see `pd_core.training`."""
+"""Runner: trainings, tests and inference put together from items, see `pd_core.training`."""
 
 from pd_core.training import (
     Counter,
+    Device,
     Evaluate,
     Log,
     Progress,
@@ -17,7 +18,7 @@ from pd_core.training import (
 )
 
 from .checkpoint import Checkpoint
-from .items import Data, Device, Forward, ForwardBackward, Update
+from .items import Data, Forward, ForwardBackward, Update
 
 __all__ = [
     "Checkpoint",

@@ -15,9 +15,7 @@ from pd_core.training.generators import (
     generators_state,
     set_generators,
 )
-
-from ..job.ranks import from_rank_zero
-from .job_items import EndWithFirst
+from pd_core.training.ranks import job, on_first
 
 
 class Checkpoint:
@@ -79,7 +77,7 @@ class Checkpoint:
         self.ended[number:] = [ended]
 
     def _newest(self):
-        found = from_rank_zero(self._read_newest)
+        found = on_first(job(), self._read_newest)
         if found is None:
             return None
         path, content = found
@@ -99,8 +97,6 @@ class Checkpoint:
         return found
 
     def _saving(self):
-        if pd.distributed.rank():
-            return EndWithFirst()
         passes = 1 if self.every_batches is None else None
         return SaveEvery(self.every_batches, self.folder, self.keep, passes, self.on_sigterm)
 

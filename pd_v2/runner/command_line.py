@@ -2,7 +2,6 @@
 
 import argparse
 
-import pd_core as pd
 from pd_v2 import settings
 from pd_v2.runner.checkpoint import Checkpoint
 from pd_v2.runner.options import Options, set_options
@@ -121,9 +120,7 @@ def apply(arguments):
 
 
 def _items(arguments):
-    """Return the rings of a training that show how it goes; in a job those of rank 0."""
-    if pd.distributed.rank():
-        return []
+    """Return the items of a training that show how it goes."""
     from pd_core.training import Log, Progress
 
     items = [Progress()] if arguments.progress else []

@@ -1,11 +1,11 @@
-"""The rings of a network of 2017's layers: its data, its step, and inference."""
+"""The items of a network of 2017's layers: its data, its step, and inference."""
 
-from contextlib import nullcontext
+from zlib import crc32
 
 import pd_core as pd
+from pd_core import training
 from pd_core.run.states import maybe
 from pd_core.training import RunnerItem
-from pd_core.training.checkpoint import checking
 from pd_core.training.generators import (
     check_generators,
     encoded,
@@ -14,87 +14,91 @@ from pd_core.training.generators import (
 )
 
 from .. import event as events
-from ..data_feeder import feed_dict
+from ..job.joining import is_joined
 from ..optimizer import Optimizer
 from ..parameters import Parameters
 from ..reader.protocol import require_reader
 from ..topology import Topology
-from ..training.batches import Batches
+from ..training.batches import Batches, converter
 from ..training.layer_outputs import fields_of
 from ..warning import warn
-from .job_step import runner_step
+from .step import NetworkStep
+
+_HINT = (
+    "  hint: with is_local=True every rank reads all samples, in the same order; is_local=False is "
+    "for readers that give each trainer samples of its own"
+)
 
 
-class Data(RunnerItem):
+class Data(training.Data):
     """The minibatches of a reader, lists of samples, converted for the network inside.
 
     `feeding` maps data layers to fields of a sample. A checkpoint has the place in the data, if it
-    `tracks` that, and the states of Python's and NumPy's global random generators.
+    `tracks` that, and the states of Python's and NumPy's global random generators. With `split` all
+    ranks of a job read the same batches, of which each converts its samples, else batches of their
+    own; by default as the program was started.
     """
 
-    meets_ranks = True  # with the steps of `job_step`
-
-    def __init__(self, reader, feeding=None, tracks=True):
+    def __init__(self, reader, feeding=None, tracks=True, split=None):
         require_reader("Data", reader)
-        self.reader, self.feeding = reader, feeding
+        super().__init__(reader, split=is_joined() if split is None else split)
+        self.feeding = feeding
         # what is read from the network, say, goes on with what comes next
         self._tracks = tracks and not getattr(reader, "unrepeatable", False)
-        self._batches = self._resumed = None
 
     def initialize(self, context, following):
-        context.data = self
-        self._batches = self._resumed = None
         super().initialize(context, following)
-        if context.forward is None:
+        forward = context.forward
+        if forward is None:
             raise pd.GraphError("Data: there is no network\n  hint: add a ForwardBackward")
         if hasattr(self.reader, "attach"):  # one that takes commands for the training
-            self.reader.attach(context, context.forward.feeder(self.feeding), self.feeding)
-        self._convert = context.forward.converter(self.feeding)
+            self.reader.attach(context, forward.topology.feeder(self.feeding), self.feeding)
+        ranks = context.ranks if self.split and forward.takes_empty else None
+        self._convert = converter(forward.topology, self.feeding, ranks)
 
-    def on_pass_begin(self, following):
-        following()
-        state, self._resumed = self._resumed, None
+    def opened(self, position=None):
         number = self.context.pass_id
-        position = None if state is None else state["position"]
-        if position is not None and self.context.forward.has_own_data:
-            self._batches = Batches(self.reader, self._convert, number, self._tracks)
-            self._batches.skip(position["batches"])
-            return
-        resumes = checking("Resume: the place in the data", pd.GraphError)
-        with nullcontext() if position is None else resumes:
-            self._batches = Batches(self.reader, self._convert, number, self._tracks, position)
-        if position is not None:
-            set_generators(state["generators"], but=self._batches.draws_ahead)
+        return Batches(self.reader, self._convert, number, self._tracks, position)
+
+    def resumed(self, state):
+        if state["position"] is None:
+            return self.begun()
+        if self.context.ranks is not None and not self.split:  # the position is that of rank 0
+            batches = self.begun()
+            batches.skip(self.context.batch_id + 1)
+            return batches
+        batches = self.opened(state["position"])
+        set_generators(state["generators"], but=batches.draws_ahead)
+        return batches
+
+    def measured(self, batch):
+        if self.context.ranks is not None:  # else the step names a batch that is no list
+            batch.check()
+        return batch, len(batch)
+
+    def digest(self, feeds):
+        return trace(feeds.samples)
+
+    def rows(self, batch, samples, rows):
+        return batch  # which converts those of this rank
 
     def on_batch_begin(self, following):
-        context = self.context
-        batch = context.forward.admit(next(self._batches, None))
-        if batch is None:
-            return True
-        context.batch = batch
-        return following()
+        try:
+            return super().on_batch_begin(following)
+        except pd.GraphError as error:
+            if "the ranks disagree" in str(error):
+                error.add_note(_HINT)
+            raise
 
     def read_ahead(self):
         """Start to read the next batches, as far as the reader has them buffered."""
-        self._batches.read_ahead()
-
-    def on_pass_end(self, following):
-        self._close()
-        following()
-
-    def finalize(self, following):
-        self._close()
-        following()
-
-    def _close(self):
-        batches, self._batches = self._batches, None
-        if batches is not None:
-            batches.close()
+        self._iterator.read_ahead()
 
     def state(self):
         if self._resumed is not None:  # the pass that it belongs to has not begun again
             return self._resumed
-        position = self._batches.state() if self._batches is not None and self._tracks else None
+        is_placed = self._iterator is not None and self._tracks
+        position = self._iterator.state() if is_placed else None
         return encoded({"position": position, "generators": generators_state()})
 
     def check(self, state):
@@ -104,8 +108,14 @@ class Data(RunnerItem):
 
     def restore(self, state):
         self._resumed = state
-        if state["position"] is None and not self.context.forward.has_own_data:
+        if state["position"] is None and (self.split or self.context.ranks is None):
             set_generators(state["generators"])
+
+
+def trace(samples):
+    """Return a number that tells other samples apart, None if they have no text of their own."""
+    text = repr(samples[0]) if isinstance(samples, list | tuple) else ""
+    return None if " at 0x" in text else crc32(text.encode(errors="surrogatepass"))
 
 
 def _pool(parameters, topology):
@@ -116,15 +126,18 @@ def _pool(parameters, topology):
     return parameters
 
 
-class TrainNetwork(pd.training.Step):
+class TrainNetwork(training.Step):
     """The steps of a NetworkStep; see ForwardBackward.
 
     `keeps_rows` is for handlers that ask for layers of the first batch. With `saves_network` a
     checkpoint has the state of the step; else another item saves it.
     """
 
+    takes_empty = saves_values = True
+
     def __init__(self, step, keeps_rows=False, saves_network=True):
         self.step, self.keeps_rows, self.saves_network = step, keeps_rows, saves_network
+        self.topology = step.topology
 
     def initialize(self, context, following):
         if context.forward is not None:
@@ -133,7 +146,7 @@ class TrainNetwork(pd.training.Step):
                 "  hint: a runner trains one network; several run in turn, pass by pass"
             )
         context.forward = self
-        self.evaluators = []  # Evaluate items inside
+        self.evaluators = []
         super().initialize(context, following)
         self._prepare()
 
@@ -147,57 +160,32 @@ class TrainNetwork(pd.training.Step):
         step.attached = self.evaluators
         self._keeps_rows = self.keeps_rows
 
-    def converter(self, feeding):
-        """Return the function that converts the samples of a batch to feeds, for Data."""
-        return self.step.converter(feeding)
-
-    def feeder(self, feeding):
-        """Return the DataFeeder of the network."""
-        return self.step.feeder(feeding)
-
-    @property
-    def has_own_data(self):
-        """Whether other processes of a job train with it on data of their own."""
-        return self.step.has_own_data
-
-    def admit(self, batch):
-        """Return the batch to train on for one that was read, None for none: the pass ends."""
-        return self.step.admit(batch)
+    def every_evaluator(self):
+        return [self.step, *self.evaluators]
 
     def on_pass_begin(self, following):
-        self.step.start_pass()
         if self.context.batch_id < 0:  # else a resumed training goes on in the middle
             self.step.pass_metrics.reset()
         super().on_pass_begin(following)
 
     def on_batch_begin(self, following):
+        c, keeps_rows = self.context, self._keeps_rows
+        self.step.start_batch(c.batch, c.batch_size, c.ranks, keeps_rows, c.rate_factor)
+        self._keeps_rows = False
+        return super().on_batch_begin(following)
+
+    def train_batch(self):
         context, step = self.context, self.step
-        batch = context.batch
-        feeds = step.start_batch(batch, self._keeps_rows, context.rate_factor)
-        self._keeps_rows, context.batch_size = False, len(batch)
-        if following():
-            return True
         if context.wants_gradients:
             context.gradients = step.gradients()
-            context.wants_gradients = False
         context.data.read_ahead()
-        context.cost = cost = step.run(batch, feeds)
-        context.metrics = self._metrics  # called when they are read
-        self.count({"cost": cost})
-        return False
+        return {"cost": step.run()}
 
     def learning_rate(self):
         """Return the learning rate of the last batch, for logs."""
         rate = self.step.updater.last_rate if self.step.updater is not None else 0.0
         factor = self.context.rate_factor
         return rate if factor is None else rate * factor
-
-    def _metrics(self):
-        """The metrics of the last batch."""
-        metrics = self.step.batch_metrics.metrics()
-        for each in self.evaluators:
-            metrics.update(each.batch_results())
-        return metrics
 
     def on_pass_end(self, following):
         self.step.finish_pass(self.context.pass_id)
@@ -258,7 +246,7 @@ class ForwardBackward(TrainNetwork):
     """
 
     def __init__(self, cost, extra_layers=None, parameters=None):
-        super().__init__(None)
+        self.step, self.keeps_rows, self.saves_network = None, False, True
         self.topology, self.parameters = Topology(cost, extra_layers), parameters
         self._optimizer = None
 
@@ -275,7 +263,9 @@ class ForwardBackward(TrainNetwork):
     def _prepare(self):
         if self.step is None:
             pool = _pool(self.parameters, self.topology)
-            self.step = runner_step(self.topology, pool, self._optimizer, scales_rates=True)
+            self.step = NetworkStep(
+                self.topology, pool, self._optimizer, scales_rates=True, is_local=is_joined()
+            )
         super()._prepare()
 
 
@@ -300,7 +290,7 @@ class Forward(RunnerItem):
     `collect` is a list that gets them: an array for one layer, a list of arrays for several.
     """
 
-    has_own_data = False
+    takes_empty = False  # all rows are computed on all ranks
 
     def __init__(self, output_layer, collect=None, parameters=None):
         self.topology = Topology(output_layer)
@@ -316,38 +306,14 @@ class Forward(RunnerItem):
         outputs = [fields_of(x) for x in topology.outputs]
         self._targets = [x["id"] if x["value"] is None else x["value"] for x in outputs]
 
-    def converter(self, feeding):
-        """Return the function that converts the samples of a batch to feeds, for Data."""
-        feeder, layers = self.feeder(feeding), self.topology.data_layers()
-        return lambda samples: feed_dict(layers, feeder(samples))
-
-    def feeder(self, feeding):
-        """Return the DataFeeder of the network."""
-        return self.topology.feeder(feeding)
-
-    def admit(self, batch):
-        """Return the batch."""
-        return batch
-
     def on_batch_begin(self, following):
-        context = self.context
-        feeds, context.batch_size = context.batch.to_feeds(), len(context.batch)
+        feeds = self.context.batch.to_feeds()
         if following():
             return True
         values = self._session.eval(self._targets, {**self._values, **feeds}, training=False)
         if self.collect is not None:
             self.collect.append(values[0] if len(values) == 1 else values)
         return False
-
-
-class Device(pd.training.Device):
-    """The session whose values the items inside use: by default the one in force.
-
-    A checkpoint has the values of the network with those of its ForwardBackward.
-    """
-
-    def state(self):
-        return None
 
 
 class PassEvents(RunnerItem):
@@ -362,16 +328,16 @@ class PassEvents(RunnerItem):
 
     def on_batch_begin(self, following):
         context = self.context
-        self.handler(events.BeginIteration(context.pass_id, context.batch_id))
+        if context.batch is not None:  # else it is one of other trainers alone
+            self.handler(events.BeginIteration(context.pass_id, context.batch_id))
         return following()
 
     def on_batch_end(self, following):
         result = following()
         context, step = self.context, self.step
-        event = events.EndIteration(
-            context.pass_id, context.batch_id, context.cost, step.batch_metrics, step.machine
-        )
-        self.handler(event)
+        if context.batch is not None:
+            numbers = context.pass_id, context.batch_id, context.cost
+            self.handler(events.EndIteration(*numbers, step.batch_metrics, step.machine))
         return result
 
     def on_pass_end(self, following):
@@ -392,6 +358,8 @@ class BackwardEvent(RunnerItem):
 
     def on_batch_begin(self, following):
         context, step = self.context, self.step
-        with step.gradients_at_hand():
-            self.handler(events.EndForwardBackward(context.pass_id, context.batch_id, step.machine))
+        if context.batch is not None:
+            event = events.EndForwardBackward(context.pass_id, context.batch_id, step.machine)
+            with step.gradients_at_hand():
+                self.handler(event)
         return following()

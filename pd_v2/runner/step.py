@@ -2,34 +2,22 @@
 
 import functools
 import operator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from math import isfinite
-from typing import NamedTuple
 
 import numpy as np
 
 import pd_core as pd
 from pd_core.run.states import array, by_name, entries, integer, maybe, text
+from pd_core.training.ranks import job
 
 from .. import event as events
 from .. import settings
-from ..data_feeder import feed_dict
 from ..evaluator import Accumulator, LastBatch, fetched
 from ..not_finite import NotFiniteWarning, ParameterWatch, first_not_finite, quoted
-from ..training.batches import Batches
+from ..training.batches import Batches, converter
 from ..training.gradient_machine import GradientMachine
 from ..warning import warn
-
-
-class Result(NamedTuple):
-    """Results of a batch or a part of it: the sum of its costs, and fetched arrays.
-
-    `statistics` are those of the evaluators, `arrays` those of what is attached to the step.
-    """
-
-    cost: float
-    statistics: list
-    arrays: list
 
 
 class NetworkStep:
@@ -37,20 +25,34 @@ class NetworkStep:
 
     Without an optimizer, a step computes the costs and the moving statistics, and trains nothing.
     `check_numerics` None leaves it to `paddle.init`; `scales_rates` says that `rate_factor`s may
-    be given. After a step, `batch_metrics` and
-    `pass_metrics` have what the evaluators found.
+    be given. After a step, `batch_metrics` and `pass_metrics` have what the evaluators found.
+
+    All ranks of an MPI job take their steps together. With `is_local` they read the same batches,
+    and each computes its part of the samples; else each reads batches of its own, and those whose
+    pass has ended take part without samples until all have ended. Either way the gradients are
+    added up, and costs and metrics are of the samples of all ranks. Moving statistics are the means
+    over the ranks, by numbers of samples.
     """
 
-    prints = True  # whether evaluators that are printers print
-    has_own_data = False  # whether other processes of a job train with it on data of their own
-
     def __init__(
-        self, topology, parameters, optimizer=None, check_numerics=None, scales_rates=False
+        self,
+        topology,
+        parameters,
+        optimizer=None,
+        check_numerics=None,
+        scales_rates=False,
+        is_local=True,
     ):
+        if pd.distributed.world_size() > 1 and pd.distributed.reduction() != "sum":
+            raise ValueError(
+                'SGD: trainers of 2017 add gradients up, but init(reduce="mean") was called\n'
+                '  hint: pd.distributed.init(reduce="sum"), or start the script by pd-v2'
+            )
         topology.check_fit()
         self.topology, self.parameters, self.optimizer = topology, parameters, optimizer
-        self._inputs = topology.data_layers()
-        self._check_numerics = check_numerics
+        self.is_local, self._check_numerics = is_local, check_numerics
+        # evaluators that are printers print there
+        self._is_first = pd.distributed.rank() == 0
         self._is_warned = False
         self.attached = []  # of Evaluate: `targets`, computed with each step for `receive`
         self._adopt_parameters()
@@ -82,9 +84,12 @@ class NetworkStep:
             self.updater.init(costs, members, topology.configs, self.session, scales_rates)
             update = self.updater.step
         learned = [] if self.updater is None else self.updater.learned
-        self.machine = self._machine(learned)
+        self.machine = GradientMachine(topology, self.parameters, learned)
         self._watch = ParameterWatch(self.machine)
-        self.update = update.including(pd.effects(topology.layers))
+        effects = pd.effects(topology.layers)
+        self.update = update.including(effects)
+        assigned = dict.fromkeys(a.variable for a in effects)
+        self._moving = [v for v in assigned if v.dtype.kind == "f"]
         values = [pd.reduce_sum(x) for x in topology.outputs if not x.holds_ids]
         total = functools.reduce(operator.add, values) if values else pd.constant(np.float32(0.0))
         self.evaluators = [*topology.evaluators, *topology.printers]
@@ -102,19 +107,6 @@ class NetworkStep:
                 "  hint: coeff= of a cost layer scales its gradient"
             )
 
-    def _machine(self, learned):
-        return GradientMachine(self.topology, self.parameters, learned)
-
-    def feeder(self, feeding=None):
-        """Return the DataFeeder of the network."""
-        return self.topology.feeder(feeding)
-
-    def converter(self, feeding=None):
-        """Return the function that converts the samples of a batch to feeds."""
-        feeder = self.feeder(feeding)
-        inputs = self._inputs  # so that the converting thread does not keep the network alive
-        return lambda samples: feed_dict(inputs, feeder(samples))
-
     def settings(self):
         """Return the settings of the optimizer and the size of the network, for logs."""
         sizes = [int(p.config.size) for p in self.topology.parameters]
@@ -130,131 +122,159 @@ class NetworkStep:
     # ---- training
 
     def start_training(self):
-        """Begin to train: schedules and metrics begin anew."""
-        self.batch_metrics = LastBatch(self.evaluators, self.prints)
+        """Begin to train: schedules and metrics begin anew, all ranks from the values of rank 0."""
+        if pd.distributed.world_size() > 1:
+            with self.session:
+                pd.distributed.broadcast(self.variables().values())
+        self.batch_metrics = LastBatch(self.evaluators, self._is_first)
         self.pass_metrics = self.new_metrics()
         self._is_warned = False
         if self.updater is not None:
             self.updater.start()
 
-    def start_pass(self):
-        """Begin a pass: its reader is called next."""
-
-    def admit(self, batch):
-        """Return the batch to train on for one that was read, None for none: the pass ends."""
-        return batch
-
     def new_metrics(self):
         """Return an Accumulator of the evaluators, of no batches."""
         return Accumulator(self.evaluators, prints=False)
 
-    def start_batch(self, batch, keep_rows, rate_factor=None):
-        """Start the step of a batch; return its feeds.
+    def start_batch(self, batch, samples, ranks=None, keep_rows=False, rate_factor=None):
+        """Start the step of a batch, None for one of other ranks; of all `samples` in it.
 
         `keep_rows` copies the tables that are updated in place, for who asks for a layer later.
         """
         self.batch_metrics.reset()
-        feeds = batch.to_feeds()
+        self._batch, self._ranks, self._found = batch, ranks, None
+        self._feeds = None if batch is None else batch.to_feeds()
+        self._rates = {}
         if self.updater is not None:
-            self.updater.start_batch(len(batch))
-            feeds.update(self.updater.feeds(rate_factor))
-        self.machine.begin(feeds, training=True, keep_rows=keep_rows)
-        return feeds
+            self.updater.start_batch(samples)
+            self._rates = self.updater.feeds(rate_factor)
+        if self._feeds is not None:
+            self._feeds.update(self._rates)
+        if batch is not None:
+            shared = ranks if self.is_local else None
+            self.machine.begin(self._feeds, training=True, keep_rows=keep_rows, ranks=shared)
 
-    def run(self, batch, feeds):
-        """Run the step of a batch; return its cost per sample, before the update."""
-        result = self._train(batch, feeds)
-        self._receive(result.arrays)
-        return self._count([result]) / len(batch)
-
-    def _train(self, batch, feeds):
-        """Run the step of a batch; return its Result."""
-        machine = self.machine
-        fetches = machine.fetches
-        targets = [self.update, *self.training_targets, fetches, self._attached_targets()]
-        _, total, statistics, values, arrays = self._eval(targets, feeds, batch)
-        machine.end_step(fetches, values)
-        cost = float(total)
-        if not (isfinite(cost) or self._is_warned):
-            self._warn(cost, batch, feeds)
-        return Result(cost, statistics, arrays)
-
-    def _attached_targets(self):
-        return [e.targets for e in self.attached]
-
-    def _receive(self, arrays):
-        """Give the attached evaluations their arrays of a batch."""
-        for each, of_batch in zip(self.attached, arrays, strict=True):
-            each.receive(of_batch)
-
-    def _count(self, results):
-        """Finish a step with the Results of the parts of its batch; return the sum of the costs."""
+    def run(self):
+        """Run the started step; return its cost per sample of this rank, before the update."""
+        cost, own, arrays = 0.0, None, [None] * len(self.attached)
+        if self._feeds is not None:
+            targets = [self.update, *self.training_targets, [e.targets for e in self.attached]]
+            with self._checking(self._batch):
+                _, total, own, arrays = self.machine.step(targets)
+            total = float(total)
+            if not (isfinite(total) or self._is_warned):
+                self._warn(total)
+            cost = total / self._own_samples()
+        elif self.updater is not None:
+            with self.session:
+                pd.distributed.empty_step(self.update, self._rates)
         if self.updater is not None:
             self.updater.finish_batch()
-        for result in results:
-            self.batch_metrics.update(result.statistics)
-            self.pass_metrics.update(result.statistics)
-        return sum(result.cost for result in results)
+        for each, received in zip([self, *self.attached], [own, *arrays], strict=True):
+            each.receive(received, self._ranks is not None)
+        return cost
+
+    def _own_samples(self):
+        return len(self._batch) if self._ranks is None else self._ranks.samples
 
     def finish_pass(self, pass_id):
         """All batches of a pass were trained on."""
         if self.updater is not None:
             self.updater.finish_pass()
-        self._check_parameters(pass_id)
+        if self._is_first:  # the parameters are the same on all ranks
+            self._check_parameters(pass_id)
+
+    # ---- the evaluators' part of it, as the Runner has it of Evaluate
+
+    def receive(self, statistics, joins=False):
+        """Take the statistics of a step, None for no samples; `joins` if `join` follows."""
+        if joins:
+            self._found = statistics
+        else:
+            self._add([statistics])
+
+    def counted(self):
+        """Return samples, statistics and moving statistics of this rank, None for no samples."""
+        if self._found is None:
+            return None
+        return self._own_samples(), self._found, [self.session.get(v) for v in self._moving]
+
+    def join(self, counted):
+        """Take what all ranks have counted in the last batch."""
+        parts = [part for part in counted if part is not None]
+        total = sum(samples for samples, _, _ in parts)
+        for k, v in enumerate(self._moving):
+            mean = sum(values[k].astype(np.float64) * (n / total) for n, _, values in parts)
+            self.session.set(v, mean.astype(v.dtype))
+        self._add([statistics for _, statistics, _ in parts])
+
+    def _add(self, parts):
+        for statistics in parts:
+            self.batch_metrics.update(statistics)
+            self.pass_metrics.update(statistics)
+
+    def batch_results(self):
+        """Return the metrics of the last batch."""
+        return self.batch_metrics.metrics()
+
+    # ---- tests
 
     def test(self, reader, feeding=None, attached=()):
         """Compute cost and metrics over a reader, in inference mode, as a TestResult.
 
-        `attached` receive the values of their `targets`, too.
+        `attached` receive the values of their `targets`, too. Ranks with batches of their own test
+        alone.
         """
         if not callable(reader):
             raise TypeError(f"test: the reader is a function that gives batches, not {reader!r}")
-        convert = self.converter(feeding)
-        metrics, total, samples = Accumulator(self.evaluators, self.prints), 0.0, 0
-        with Batches(reader, convert) as batches:
-            for batch, results in self._tested(batches, attached):
-                for cost, statistics, arrays in results:
-                    metrics.update(statistics)
+        ranks = job(splits=True) if self.is_local else None
+        metrics, total, samples = Accumulator(self.evaluators, self._is_first), 0.0, 0
+        with Batches(reader, converter(self.topology, feeding, ranks)) as batches:
+            for batch in batches:
+                feeds = batch.to_feeds()
+                batches.read_ahead()
+                self.machine.begin(feeds, training=False, ranks=ranks)
+                own = None if feeds is None else self._test(batch, feeds, attached)
+                parts = [own] if ranks is None else ranks.gather_parts(len(batch), own)
+                for cost, found, arrays in parts:
+                    metrics.update(found)
                     for each, of_batch in zip(attached, arrays, strict=True):
                         each.receive(of_batch)
                     total += cost
                 samples += len(batch)
+            if ranks is not None:
+                ranks.end(batches.count)
         if not samples:
             raise ZeroDivisionError("test: the reader gave no samples")
         return events.TestResult(metrics, total / samples)
 
-    def _tested(self, batches, attached):
-        """Yield each batch with a list of the Results of its parts, in inference mode."""
-        for batch in batches:
-            feeds = batch.to_feeds()
-            batches.read_ahead()
-            yield batch, [self._test(batch, feeds, attached)]
-
     def _test(self, batch, feeds, attached):
-        self.machine.begin(feeds, training=False)
+        """The sum of the costs, statistics, and arrays for what is attached, of a batch."""
         targets = [*self.targets, [e.targets for e in attached]]
-        cost, statistics, arrays = self._eval(targets, feeds, batch, training=False)
-        return Result(float(cost), statistics, arrays)
+        with self._checking(batch):
+            cost, found, arrays = self.session.eval(targets, feeds, training=False)
+        return float(cost), found, arrays
 
-    def _eval(self, targets, feeds, batch, training=None):
-        """Evaluate targets for a batch, checked if it was asked for."""
+    @contextmanager
+    def _checking(self, batch):
+        """Check the values of a batch in a `with`, if it was asked for."""
         checked = self._check_numerics
         if checked is None:
             checked = settings.current().flags.get("check_numerics", False)
         try:
             with pd.check_numerics() if checked else nullcontext():
-                return self.session.eval(targets, feeds, training)
+                yield
         except pd.NumericError as error:
             error.add_note(f"  in {batch.place}")
             raise
 
     # ---- values that are not finite
 
-    def _warn(self, cost, batch, feeds):
+    def _warn(self, cost):
         """Warn, once per training, of a cost that is NaN or infinite."""
-        first = first_not_finite(self.machine, feeds)
+        first = first_not_finite(self.machine, self._feeds)
         names = self._watch.names()
-        lines = [f"train: the cost is {cost} in {batch.place}"]
+        lines = [f"train: the cost is {cost} in {self._batch.place}"]
         lines += [] if first is None else [f"the first value that is not finite: {first}"]
         lines += [f"parameters that are not finite after it: {quoted(names)}"] if names else []
         self._warn_once(lines)
@@ -281,17 +301,24 @@ class NetworkStep:
         return self.parameters.gradients_from(self._gradient_value)
 
     def gradients(self):
-        """Compute {name: gradient} of all trained parameters for the started batch."""
+        """Compute {name: gradient} of all trained parameters for this rank's started batch."""
         found = {} if self.updater is None else self.updater.gradients
+        if self._feeds is None:
+            return {name: self._no_gradient(name) for name in found}
         by_name = {name: self._gradient_of(name) for name in found}
         return dict(zip(by_name, self.machine.gradients(by_name.values()), strict=True))
 
     def _gradient_value(self, name):
         """Return the gradient of a parameter, flat, for the random draws of the coming step."""
-        gradient = self._gradient_of(name)
-        if gradient is None:
-            return np.zeros(int(self.parameters.__param_conf__[name].size), np.float32)
-        return self.machine.gradients([gradient])[0].reshape(-1)
+        gradient = None if self._feeds is None else self._gradient_of(name)
+        value = self._no_gradient(name)
+        if gradient is not None:
+            value = self.machine.gradients([gradient])[0].reshape(-1)
+        is_shared = self._ranks is not None and self.is_local
+        return pd.distributed.allreduce(value) if is_shared else value
+
+    def _no_gradient(self, name):
+        return np.zeros(int(self.parameters.__param_conf__[name].size), np.float32)
 
     def _gradient_of(self, name):
         """Return the gradient of a parameter as a Variable of its shape, or None."""

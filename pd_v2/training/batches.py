@@ -10,12 +10,14 @@ import _thread
 import os
 import weakref
 from collections.abc import Sized
-from itertools import count
 from queue import SimpleQueue
 from time import thread_time
 
+import numpy as np
+
 from pd_core.training.positions import draws_ahead, positioned, reader_name, resumed, skip
 
+from ..data_feeder import feed_dict
 from ..reader.prefetch import available, close
 
 # Waking a thread takes a while, so several batches are converted together if they are fast.
@@ -25,20 +27,36 @@ _FAST_SECONDS = 2e-4  # of CPU time of the thread
 _FEW_CORES = (os.cpu_count() or 1) <= 2
 
 
-class Batch:
-    """The samples of a minibatch, converted on demand.
+def converter(topology, feeding=None, ranks=None):
+    """Return the function that converts the samples of a batch to feeds of a network.
 
-    `total` is the number of samples in the step, where other processes take part in it with others.
+    Of `ranks` that have all read the batch, each converts its own samples: those of the threads of
+    2017's `trainer_count`. Without any it gets None.
     """
+    # the function has no topology: the thread that converts does not keep the network alive
+    feeder, layers = topology.feeder(feeding), topology.data_layers()
+
+    def convert(samples):
+        if ranks is not None:
+            samples = samples if isinstance(samples, list | tuple | np.ndarray) else list(samples)
+            samples = samples[slice(*ranks.bounds(len(samples)))]
+        return (
+            None if ranks is not None and not len(samples) else feed_dict(layers, feeder(samples))
+        )
+
+    return convert
+
+
+class Batch:
+    """The samples of a minibatch, converted on demand."""
 
     place = "a batch"  # for errors
-    total = None
 
     def __init__(self, samples, convert):
         self.samples, self._convert = samples, convert
 
     def __len__(self):
-        return len(self.samples) if self.total is None else self.total
+        return len(self.samples) if isinstance(self.samples, Sized) else 0
 
     def check(self):
         """Raise an error that names the batch if it is no list of samples."""
@@ -99,13 +117,13 @@ class Batches:
     def __init__(self, reader, convert, pass_id=0, tracks=False, state=None):
         self._reader, self._pass_id, self._convert = reader, pass_id, convert
         self._worker, self._tracks, self._position = None, tracks, None
+        self.count = 0 if state is None else state["batches"]  # of batches given out
         if state is None:
-            first, self._samples = 0, positioned(reader) if tracks else iter(reader())
+            self._samples = positioned(reader) if tracks else iter(reader())
         else:
-            first, self._samples = state["batches"], _resumed(reader, state)
-        self._numbers = count(first)
+            self._samples = _resumed(reader, state)
         if tracks:
-            self._mark(first)
+            self._mark()
 
     def __enter__(self):
         return self
@@ -128,20 +146,19 @@ class Batches:
             batch = self._worker.answer()
         else:
             batch = Batch(next(self._samples), self._convert)
-        number = next(self._numbers)
-        batch.place = _Place(number, self._pass_id, self._reader)
+        batch.place = _Place(self.count, self._pass_id, self._reader)
+        self.count += 1
         if self._tracks:
-            self._mark(number + 1)
+            self._mark()
         return batch
 
-    def skip(self, count):
+    def skip(self, number):
         """Leave out batches, as many as the reader has."""
-        for _ in range(count):
-            if next(self, None) is None:
-                return
+        for _ in zip(range(number), self, strict=False):
+            pass
 
-    def _mark(self, number):
-        """Remember the position behind `number` batches.
+    def _mark(self):
+        """Remember the position behind the batches given out.
 
         While the worker reads, it is `given` batches behind where the reader was before that.
         """
@@ -149,7 +166,7 @@ class Batches:
             reader, given = self._position["reader"], self._position["given"] + 1
         else:
             reader, given = self._samples.state(), 0
-        self._position = {"reader": reader, "given": given, "batches": number}
+        self._position = {"reader": reader, "given": given, "batches": self.count}
 
     def state(self):
         """Return the position behind the last batch given out; this works after errors too."""

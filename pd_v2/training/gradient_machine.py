@@ -3,12 +3,14 @@
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
+
 import pd_core as pd
 
 from ..arguments import Matrix, OutputSlot, Vector
 from ..data_feeder import feed_dict
 from ..warning import warn
-from .layer_outputs import as_result, fields_of, variables_of
+from .layer_outputs import FIELDS, as_result, fields_of, variables_of
 
 PARAMETER_VALUE, PARAMETER_GRADIENT = 0, 1
 PASS_TRAIN, PASS_TEST = 0, 1
@@ -36,30 +38,33 @@ class GradientMachine:
         self.session = pool.session
         self.parameters = topology.parameters
         self._requested = {}  # fields of the layers that a handler has asked for, by name
-        self._batch = None  # of the last forward pass
+        self._batch = self._ranks = None  # of the last forward pass
         self._step_batch = None  # of the last training step, and of the gradients
         self._table_copies = {}  # tables before the step, which updates their rows in place
 
     # ---- for the trainer
 
-    @property
-    def fetches(self):
-        """The Variables to fetch with the next step, for the layers that were requested before."""
-        return variables_of(self._requested.values())
+    def begin(self, feeds, training, keep_rows=False, ranks=None):
+        """Start a batch, None for one of which this process has no samples.
 
-    def begin(self, feeds, training, keep_rows=False):
-        """Start a batch; `keep_rows` copies the tables that its step will update in place."""
+        `keep_rows` copies the tables that its step will update in place. `ranks` are those that
+        have the rows of the batch together.
+        """
         self._set_batch(feeds, training)
+        self._ranks = ranks
         if training:
             self._step_batch = self._batch
             tables = [v for v in self.learned if v.row_sparse] if keep_rows else []
             self._table_copies = {v: self.session.get(v) for v in tables}
 
-    def end_step(self, fetches, values):
-        """Store the values that were fetched with the step of the batch."""
-        if self._batch is self._step_batch:
+    def step(self, targets):
+        """Evaluate targets that train on the batch, and the layers that were requested before."""
+        batch, fetches = self._step_batch, variables_of(self._requested.values())
+        *results, values = self.session.eval([*targets, fetches], batch.feeds)
+        if self._batch is batch:
             self._values.update(zip(fetches, values, strict=True))
         self._version = self.session.version
+        return results
 
     def gradients(self, variables):
         """Compute gradients for the batch of the last step, with the same random draws."""
@@ -81,7 +86,8 @@ class GradientMachine:
         """Return {name: {'value', 'id', 'prob'}} of layers for the last batch.
 
         `layerNames` is a name or a list. Rows of sequences are concatenated. A field that a layer
-        does not have is None.
+        does not have is None. In a job whose ranks have read the same batch all ask for the same,
+        and get the rows of all of them, in their order.
         """
         names = [layerNames] if isinstance(layerNames, str) else layerNames
         if not isinstance(names, list) or not all(isinstance(n, str) for n in names):
@@ -89,6 +95,17 @@ class GradientMachine:
         if self._batch is None:
             raise RuntimeError("getLayerOutputs: no batch has been computed yet")
         requested = {name: self._fields(name) for name in names}
+        own = None if self._batch.feeds is None else self._outputs(requested)
+        if self._ranks is None:
+            return own
+        parts = [part for part in self._ranks.gather(own) if part is not None]
+        return {
+            name: {field: _concatenated([part[name][field] for part in parts]) for field in FIELDS}
+            for name in requested
+        }
+
+    def _outputs(self, requested):
+        """The outputs of layers for the samples of this process, from {name: fields}."""
         missing = [v for v in variables_of(requested.values()) if v not in self._values]
         if missing:
             before = self._values_before()
@@ -145,7 +162,7 @@ class GradientMachine:
 
     def _set_batch(self, feeds, training):
         self._batch = _Batch(feeds, training, dict(self.session.draws))
-        self._values, self._version = {}, None
+        self._values, self._version, self._ranks = {}, None, None
 
     def _forward(self, arguments, training, extra_targets=()):
         """Compute {Variable: value} of the outputs, and of extra targets, for a new batch."""
@@ -211,6 +228,10 @@ class MachineParameter:
         if parameterType == PARAMETER_GRADIENT:
             return Vector(self._pool.get_grad(self.config.name))
         raise ValueError(f"getBuf: 0 is the value and 1 the gradient, not {parameterType!r}")
+
+
+def _concatenated(arrays):
+    return None if arrays[0] is None else np.concatenate(arrays)
 
 
 def _output_slot(layer, values):

@@ -36,8 +36,7 @@ _OF_MODULES = {
     "tests/v2/runner/test_checkpoint.py": {
         "pd_v2.evaluator.base": "LastBatch",
         "pd_v2.runner.checkpoint": "CallState Checkpoint",
-        "pd_v2.runner.items": "Data Device ForwardBackward TrainNetwork",
-        "pd_v2.runner.job_step": "JobStep",
+        "pd_v2.runner.items": "Data ForwardBackward TrainNetwork",
         "pd_v2.runner.step": "NetworkStep",
     },
     "tests/v2/reader/test_reader_positions.py": {

@@ -9,6 +9,7 @@ from ...graph.errors import ShapeError
 from ...graph.nested import mapped, variables_in
 from ...graph.variable import Variable
 from ...layers.layer import Layer
+from ..evaluate import tested
 from ..ranks import Ranks
 from .data import Source
 from .modes import modes_kept
@@ -22,29 +23,19 @@ def evaluated(
 
     They are those of all `ranks`, of which each takes its part.
     """
-    tallies, total, samples = objective.tallies(), 0.0, 0
+
+    def compute(batch):
+        targets = batch[source.targets]
+        with guard(), no_grad():
+            outputs = list(variables_in(module(*batch[source.inputs])))
+            cost = float(objective.cost(outputs, targets, None))
+            pairs = [objective.pair(outputs, targets) for _ in tallies]
+            return {"cost": cost}, [[y.numpy(), label] for y, label in pairs]
+
+    tallies = objective.tallies()
     with modes_kept(module):
         module.eval()
-        for batch in source:
-            arrays, size = (batch, len(batch[0])) if ranks is None else ranks.part(batch)
-            targets = arrays[source.targets]
-            with guard(), no_grad():
-                outputs = list(variables_in(module(*arrays[source.inputs])))
-                cost = float(objective.cost(outputs, targets, None))
-                for tally in tallies if size else ():
-                    prediction, label = objective.pair(outputs, targets)
-                    tally.receive([prediction.numpy(), label])
-            total += cost * size if size else 0.0
-            samples += size
-    if ranks is not None:
-        sums, samples = ranks.joined_test({"cost": total}, samples, tallies)
-        total = sums.get("cost", 0.0)
-    if not samples:
-        raise ValueError(f"{source.who}: the reader gives no batches")
-    results = {"cost": total / samples}
-    for tally in tallies:
-        results.update(tally.results())
-    return results
+        return tested(source, compute, tallies, ranks, source.who)
 
 
 def predicted(module: Layer, source: Source, ranks: Ranks | None = None) -> Any:

@@ -1,6 +1,6 @@
 """The rings of `Module.fit`: data, and the step as a static graph or as `train_one_batch`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from ...graph.variable import Variable, as_dim, fresh_dim
 from ...layers.layer import Layer
 from ...run.states import each, integer, maybe
 from .. import Data, ForwardBackward, RunnerContext
-from ..item import Following, Initialize
+from ..item import Initialize
 from ..steps import Step
 from .data import Batch, Source, source_of
 from .evaluation import evaluated
@@ -108,9 +108,8 @@ class StaticStep(ForwardBackward):
             text = f"{names[k]} {arrays[k].shape}, those before had {_text(shapes[k])}"
             raise ShapeError(f"fit: a batch has {text}; no graph is for both:\n{error}") from error
 
-    def test(self, reader: Any) -> dict[str, float]:
-        """Return `cost` and the metrics over a reader, without weights."""
-        return super().test(_tested(reader))
+    def test_batches(self, reader: Any) -> Iterable[Any]:
+        return _tested(reader)
 
     def state(self) -> dict[str, Any]:
         shapes = [[list(shape) for shape in each] for each in self._built_for]
@@ -168,20 +167,17 @@ class ModuleStep(Step):
         self.evaluate = objective.evaluate()
 
     def initialize(self, context: RunnerContext, following: Initialize) -> None:
-        self.evaluators: list[Any] = []  # of Evaluate, which attach themselves
+        self.evaluators = []
         context.forward = self
         context.parameters.update({v.name: v for v in self.module.parameters()})
         super().initialize(context, following)
 
-    def on_batch_begin(self, following: Following) -> Any:
-        context = self.context
-        if following():
-            return True
+    def train_batch(self) -> dict[str, float]:
+        context, ranks = self.context, self.context.ranks
         if "weight" in self.source.names:
             raise TypeError("fit: train_one_batch computes the cost, it takes no weights")
         output, cost = _output_and_cost(self.module(*context.feeds))
-        ranks = context.ranks
-        for evaluator in self.evaluators:
+        for evaluator in self.every_evaluator():
             if output is None:
                 raise TypeError(
                     "fit: metrics need the output: train_one_batch returns (output, cost)"
@@ -191,13 +187,7 @@ class ModuleStep(Step):
             has_none = ranks is not None and ranks.samples == 0  # but rows without a weight
             arrays = None if has_none else [prediction.numpy(), label]
             evaluator.receive(arrays, ranks is not None)
-        context.cost = self.joined({"cost": cost}, self.evaluators)["cost"]
-        self.count({"cost": context.cost})
-        context.metrics = self._metrics  # called when they are read
-        return False
-
-    def _metrics(self):
-        return {name: v for e in self.evaluators for name, v in e.batch_results().items()}
+        return {"cost": cost}
 
     def test(self, reader: Any) -> dict[str, float]:
         """Return `cost` and the metrics over a reader, in evaluation mode."""

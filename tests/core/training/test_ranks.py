@@ -151,14 +151,3 @@ def test_history_of_a_checkpoint_is_checked():
     recorder.check({"cost": [1.0, 2]})
     with pytest.raises((TypeError, ValueError)):
         recorder.check({"cost": 3})
-
-
-def test_items_that_meet_the_ranks_themselves(monkeypatch):
-    class Reading(training.RunnerItem):
-        meets_ranks = True
-
-    monkeypatch.setattr("pd_core.training.runner.job", Second)
-    with training.runner_of([Reading()]) as run:
-        assert run.context.ranks is None
-    with training.runner_of([training.Counter()]) as run:
-        assert run.context.ranks.size == 2

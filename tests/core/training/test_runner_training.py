@@ -291,7 +291,7 @@ def test_errors_of_tests():
         with pytest.raises(ValueError, match="TestEvery: batches is a positive integer"):
             TestEvery(wrong, reader=reader())
     pd.reset(seed=11)
-    with pytest.raises(ValueError, match="a test reader gave no samples"):
+    with pytest.raises(ValueError, match="a test: the reader gives no batches"):
         run(rings(None, TestEvery(reader=[])))
     with pytest.raises(pd.GraphError, match="TestEvery: there is no cost"):
         run([Counter(), Data(reader()), TestEvery(reader=reader())])

@@ -42,20 +42,28 @@ def local(folder=None, seen=Whole):
     return train(paddle.reader.shuffle(programs.rows(), 20), 7, folder, seen)
 
 
-def cluster(folder=None, seen=Whole):
+class StoppingLate(programs.Seen):
+    """Stops the training at its end."""
+
+    def after_pass(self, event):
+        if event.pass_id == 1:
+            raise Stopped
+
+
+def cluster(folder=None, seen=Whole, every=2):
     """Rank 1 has more samples than rank 0."""
     rank = int(os.environ["PADDLE_INIT_TRAINER_ID"])
-    return train(programs.rows(12 + 9 * rank, seed=rank), 4, folder, seen, is_local=False)
+    return train(programs.rows(12 + 9 * rank, seed=rank), 4, folder, seen, every, is_local=False)
 
 
-def train(reader, size, folder, seen, **options):
-    """Train for two passes, with a checkpoint after every second batch."""
+def train(reader, size, folder, seen, every=2, **options):
+    """Train for two passes, with a checkpoint after every so many batches."""
     cost, _, _ = programs.classifier()
     pool = paddle.parameters.create(cost)
     optimizer = paddle.optimizer.Adam(learning_rate=0.02)
     trainer = paddle.trainer.SGD(cost, pool, optimizer, **options)
     handler = seen(trainer, pool)
-    checkpoint = None if folder is None else paddle.Checkpoint(folder, 2)
+    checkpoint = None if folder is None else paddle.Checkpoint(folder, every)
     try:
         trainer.train(paddle.batch(reader, size), 2, handler, checkpoint=checkpoint)
     except Stopped:
@@ -71,6 +79,9 @@ def main(folder):
     np.savez(f"{folder}/whole-{rank}.npz", **programs.run(cluster))
     programs.run(cluster, f"{folder}/cluster", Stopping)
     np.savez(f"{folder}/cluster-{rank}.npz", **programs.run(cluster, f"{folder}/cluster"))
+    # the last checkpoint is one after rank 0 has come to the end of its data
+    programs.run(cluster, f"{folder}/late", StoppingLate, 5)
+    np.savez(f"{folder}/late-{rank}.npz", **programs.run(cluster, f"{folder}/late", Whole, 5))
 
 
 if __name__ == "__main__":

@@ -6,11 +6,10 @@ import sys
 
 import pytest
 
-import pd_core as pd
 from pd_v2 import __main__ as command
 from pd_v2.job import workers
 from pd_v2.runner import command_line
-from pd_v2.runner.job_step import check_same, trace
+from pd_v2.runner.items import trace
 from tests.core.distributed import jobs
 
 SCRIPT = """
@@ -119,7 +118,7 @@ def test_what_a_script_prints_and_writes(tmp_path):
         (
             [],
             {"filter": "s for k, s in enumerate(samples()) if k < 8 - 4 * rank"},
-            "rank 0 has come to a training step, rank 1 has come to allgather()",
+            "rank 0 has come to a training step, rank 1 has come to a batch of a Runner",
         ),
         ([], {"action": "rank and os.kill(os.getpid(), 9)"}, "signal 9"),
     ],
@@ -213,24 +212,6 @@ def test_restarts_from_the_newest_checkpoint(tmp_path):
     where = f"from {tmp_path}/saved/batch-00003"
     assert told == [f"{killed} {k} of 3 {where}" for k in (1, 2)]
     assert job.stdout == whole.stdout and job.stdout.count("\n") == 3
-
-
-@pytest.mark.parametrize(
-    "ranks, difference",
-    [
-        ([(8, None), (8, None), (7, None)], "rank 0 has 8 samples, rank 2 7 samples"),
-        ([None, (8, None)], "rank 0 has no batch left, rank 1 8 samples"),
-        ([(8, 1), (8, 2)], "rank 0 has samples, rank 1 others"),
-        ([(8, None), (8, None)], None),
-    ],
-)
-def test_batches_that_ranks_have_read(ranks, difference):
-    if difference is None:
-        check_same(ranks, "batch 3")
-        return
-    with pytest.raises(pd.GraphError, match="batch 3: the ranks have not read the same: rank") as e:
-        check_same(ranks, "batch 3")
-    assert str(e.value).endswith(difference)
 
 
 def test_samples_are_told_apart_by_their_text():
