@@ -27,13 +27,13 @@ from ..run.session import default_session
 from ..storage.tensors import write_tensors
 from . import RunnerItem
 from .fit import saved
+from .fit.criterion import Criterion, Loss, Metrics, loss_named
 from .fit.data import array_source, is_array, reader_source, source_of
 from .fit.evaluation import evaluated, predicted
 from .fit.fitting import fit, shown, training_sources
 from .fit.history import History
 from .fit.inputs import DeclaredInput, Input, declared
 from .fit.modes import modes_kept
-from .fit.objective import Loss, Metrics, Objective, loss_named
 from .ranks import job
 
 
@@ -58,7 +58,7 @@ class Module(Layer):
         self._use_graph = True
         self._is_compiled = False
         self._inputs: tuple[DeclaredInput, ...] = ()  # of forward
-        self._objective = Objective(None, ())  # of the last `fit`
+        self._criterion = Criterion(None, ())  # of the last `fit`
         self._named: tuple[str, Optimizer] | None = None  # the optimizer that `fit` made of a name
 
     # ---- calls
@@ -207,11 +207,11 @@ class Module(Layer):
             class_weight=class_weight,
             sample_weight=sample_weight,
         )
-        objective, forward = Objective(loss_named("fit", loss), metrics), self._static_forward()
+        criterion, forward = Criterion(loss_named("fit", loss), metrics), self._static_forward()
         chosen = self._optimizer_named(optimizer) if isinstance(optimizer, str) else optimizer
-        self._objective = objective
+        self._criterion = criterion
         items = shown(callbacks, verbose)
-        return fit(self, forward, objective, chosen, training, validation, items, epochs, split)
+        return fit(self, forward, criterion, chosen, training, validation, items, epochs, split)
 
     def _optimizer_named(self, name):
         """Return the optimizer of a name: that of the last `fit` if it had the same name."""
@@ -251,12 +251,12 @@ class Module(Layer):
         unless they are given. In a job all ranks call it with the whole data, and each computes its
         rows of every batch; with `split=False` a rank evaluates its own data alone.
         """
-        last = self._objective
+        last = self._criterion
         loss = loss_named("evaluate", loss) or last.loss
-        objective = Objective(loss, last.metrics if metrics is None else metrics)
-        objective.check("evaluate")
+        criterion = Criterion(loss, last.metrics if metrics is None else metrics)
+        criterion.check("evaluate")
         source = source_of("evaluate", x, y, batch_size=batch_size)
-        return evaluated(self, objective, source, job(splits=True) if split else None)
+        return evaluated(self, criterion, source, job(splits=True) if split else None)
 
     @says_arguments
     def predict(self, x: Any, *, batch_size: int = 32, split: bool = True) -> Any:

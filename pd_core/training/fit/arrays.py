@@ -1,6 +1,6 @@
-"""Arrays that a user gives to `Module.fit`, checked: types, numbers of samples, labels."""
+"""Arrays that a user gives to a training, checked: types, numbers of samples, labels."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,14 +16,17 @@ def is_array(data: Any) -> bool:
     return hasattr(data, "shape") or len(columns(data)) > 1
 
 
-def checked(who: str, parts: Mapping[str, Any]) -> Arrays:
-    """Return the arrays of all parts by name, after a check of their types, lengths and labels."""
+def checked(who: str, parts: Mapping[str, Any], inputs: Container[str] = ("x",)) -> Arrays:
+    """Return the arrays of all parts by name, after a check of their types, lengths and labels.
+
+    Only in `inputs` a sample may be NaN.
+    """
     arrays: Arrays = {}
     for part, data in parts.items():
         given = columns(data)
         for k, column in enumerate(given):
             name = part if len(given) == 1 else f"{part}[{k}]"
-            arrays[name] = _checked_array(who, name, column)
+            arrays[name] = _checked_array(who, name, column, part in inputs)
     sizes = {len(a) for a in arrays.values()}
     shapes = ", ".join(f"{name} {a.shape}" for name, a in arrays.items())
     if len(sizes) > 1:
@@ -39,7 +42,7 @@ def columns(data: Any) -> list[Any]:
     return list(data) if is_several and data else [data]
 
 
-def _checked_array(who, name, data):
+def _checked_array(who, name, data, is_input):
     try:
         array = np.asarray(data)
     except ValueError as error:
@@ -51,7 +54,7 @@ def _checked_array(who, name, data):
             f"{who}: {name} is the number {array}, the samples are along the first axis of arrays\n"
             f"{_HINT}"
         )
-    if name[0] != "x" and array.dtype.kind == "f":
+    if not is_input and array.dtype.kind == "f":
         rows = np.isnan(array).any(tuple(range(1, array.ndim)))
         if rows.any():
             raise ValueError(

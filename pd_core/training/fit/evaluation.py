@@ -11,13 +11,13 @@ from ...graph.variable import Variable
 from ...layers.layer import Layer
 from ..evaluate import tested
 from ..ranks import Ranks
+from .criterion import Criterion
 from .data import Source
 from .modes import modes_kept
-from .objective import Objective
 
 
 def evaluated(
-    module: Layer, objective: Objective, source: Source, ranks: Ranks | None = None
+    module: Layer, criterion: Criterion, source: Source, ranks: Ranks | None = None
 ) -> dict[str, float]:
     """Return the mean `cost` over all samples, and the metrics by name.
 
@@ -28,11 +28,11 @@ def evaluated(
         targets = batch[source.targets]
         with guard(), no_grad():
             outputs = list(variables_in(module(*batch[source.inputs])))
-            cost = float(objective.cost(outputs, targets, None))
-            pairs = [objective.pair(outputs, targets) for _ in tallies]
+            cost = float(criterion.cost(outputs, targets, None))
+            pairs = [criterion.pair(outputs, targets) for _ in tallies]
             return {"cost": cost}, [[y.numpy(), label] for y, label in pairs]
 
-    tallies = objective.tallies()
+    tallies = criterion.tallies()
     with modes_kept(module):
         module.eval()
         return tested(source, compute, tallies, ranks, source.who)

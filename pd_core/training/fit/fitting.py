@@ -6,13 +6,14 @@ from typing import Any
 from ...graph.recording import not_recording
 from ...layers.layer import Layer
 from ...optimizers.base import Optimizer
-from .. import Counter, Device, Progress, RunnerItem, TestEvery, runner_of
+from .. import Counter, Data, Device, Progress, RunnerItem, TestEvery, runner_of
+from ..batches import Reader
 from .arrays import checked
+from .criterion import Criterion
 from .data import Source, array_source, source_of
 from .history import History, Recorder
 from .kept_update import KeptUpdate
 from .modes import modes_kept
-from .objective import Objective
 from .steps import ModuleStep, SourceData, StaticStep
 
 
@@ -64,7 +65,7 @@ def shown(callbacks: Sequence[RunnerItem], verbose: bool | None) -> list[RunnerI
 def fit(
     module: Layer,
     forward: Callable[..., Any],
-    objective: Objective,
+    criterion: Criterion,
     optimizer: Optimizer | None,
     training: Source,
     validation: Source | None,
@@ -77,7 +78,7 @@ def fit(
     With `split` the batches are those of all ranks of a job together.
     """
     is_stepping = hasattr(module, "train_one_batch")
-    objective.check("fit", needs_loss=not is_stepping or validation is not None)
+    criterion.check("fit", needs_loss=not is_stepping or validation is not None)
     if is_stepping and optimizer is not None:
         raise TypeError(
             f"fit: {type(module).__name__}.train_one_batch has an optimizer of its own, "
@@ -93,25 +94,32 @@ def fit(
         step: ModuleStep | StaticStep
         inner: list[RunnerItem] = []
         if optimizer is None:
-            step = ModuleStep(module, objective, training)
+            step = ModuleStep(module, criterion, training)
         else:
             update = KeptUpdate(optimizer)
-            step = StaticStep(forward, objective, training, update)
+            step = StaticStep(forward, criterion, training, update)
             inner.append(update)
         if step.evaluate is not None:
             inner.append(step.evaluate)
-        recorder = Recorder()
-        if validation is not None:
-            inner.append(TestEvery(passes=1, reader=validation, on_result=recorder.validated))
-        items = [
-            Device(),
-            Counter(),
-            SourceData(training, split),
-            *callbacks,
-            step,
-            *inner,
-            recorder,
-        ]
-        with runner_of(items) as runner:
-            runner.run(epochs)
-        return recorder.history
+        return trained(SourceData(training, split), callbacks, [step, *inner], validation, epochs)
+
+
+def trained(
+    data: Data,
+    callbacks: Sequence[RunnerItem],
+    steps: Sequence[RunnerItem],
+    validation: Reader | None,
+    epochs: int,
+) -> History:
+    """Run so many epochs of items, with a validation after each; return the numbers of each.
+
+    `callbacks` are around the `steps`, what trains and what counts metrics.
+    """
+    recorder = Recorder()
+    tests: list[RunnerItem] = []
+    if validation is not None:
+        tests.append(TestEvery(passes=1, reader=validation, on_result=recorder.validated))
+    items = [Device(), Counter(), data, *callbacks, *steps, *tests, recorder]
+    with runner_of(items) as runner:
+        runner.run(epochs)
+    return recorder.history

@@ -13,10 +13,10 @@ from ...run.states import each, integer, maybe
 from .. import Data, ForwardBackward, RunnerContext
 from ..item import Initialize
 from ..steps import Step
+from .criterion import Criterion
 from .data import Batch, Source, source_of
 from .evaluation import evaluated
 from .kept_update import KeptUpdate
-from .objective import Objective
 
 Shape = tuple[int | None, ...]
 
@@ -43,15 +43,15 @@ class StaticStep(ForwardBackward):
     def __init__(
         self,
         forward: Callable[..., Any],
-        objective: Objective,
+        criterion: Criterion,
         source: Source,
         update: KeptUpdate,
     ):
-        self.forward, self.objective, self.source = forward, objective, source
+        self.forward, self.criterion, self.source = forward, criterion, source
         first = source.first()
         self._dtypes = [np.dtype(np.float32) if a.dtype == np.float64 else a.dtype for a in first]
         self._built_for: list[list[Shape]] = []  # the shapes of the graphs so far
-        self.update, self.evaluate = update, objective.evaluate()
+        self.update, self.evaluate = update, criterion.evaluate()
         cost = self._build([(None, *a.shape[1:]) for a in first])
         super().__init__(cost)
 
@@ -72,9 +72,9 @@ class StaticStep(ForwardBackward):
                 "train_one_batch()"
             )
             raise
-        cost = self.objective.cost(outputs, targets, weight)
+        cost = self.criterion.cost(outputs, targets, weight)
         if self.evaluate is not None:
-            self.evaluate.targets = list(self.objective.pair(outputs, targets))
+            self.evaluate.targets = list(self.criterion.pair(outputs, targets))
         self._built_for.append(shapes)
         return cost
 
@@ -162,9 +162,9 @@ def _text(shape):
 class ModuleStep(Step):
     """A training step by a call of a module, `train_one_batch`, for each batch."""
 
-    def __init__(self, module: Layer, objective: Objective, source: Source):
-        self.module, self.objective, self.source = module, objective, source
-        self.evaluate = objective.evaluate()
+    def __init__(self, module: Layer, criterion: Criterion, source: Source):
+        self.module, self.criterion, self.source = module, criterion, source
+        self.evaluate = criterion.evaluate()
 
     def initialize(self, context: RunnerContext, following: Initialize) -> None:
         self.evaluators = []
@@ -183,7 +183,7 @@ class ModuleStep(Step):
                     "fit: metrics need the output: train_one_batch returns (output, cost)"
                 )
             targets = context.feeds[self.source.targets]
-            prediction, label = self.objective.pair(list(variables_in(output)), targets)
+            prediction, label = self.criterion.pair(list(variables_in(output)), targets)
             has_none = ranks is not None and ranks.samples == 0  # but rows without a weight
             arrays = None if has_none else [prediction.numpy(), label]
             evaluator.receive(arrays, ranks is not None)
@@ -191,8 +191,8 @@ class ModuleStep(Step):
 
     def test(self, reader: Any) -> dict[str, float]:
         """Return `cost` and the metrics over a reader, in evaluation mode."""
-        self.objective.check("TestEvery")
-        return evaluated(self.module, self.objective, _tested(reader), self.context.ranks)
+        self.criterion.check("TestEvery")
+        return evaluated(self.module, self.criterion, _tested(reader), self.context.ranks)
 
 
 def _tested(reader):

@@ -2,12 +2,12 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from ...graph.errors import ARRAY_ERRORS, DamagedFile, DTypeError, FeedError, ShapeError
 from ...graph.variable import Variable, describe
+from ..fit.arrays import checked
 from .objectives import Objective
 
 
@@ -46,14 +46,8 @@ def columns(
         raise FeedError(
             f"{origin} has the array {unknown[0]!r}, which is none of {', '.join(slots)}"
         )
-    chosen = [_fitted(origin, v, arrays[name]) for name, v in slots.items()]
-    sizes = {name: len(a) for name, a in zip(slots, chosen, strict=True)}
-    if len(set(sizes.values())) > 1:
-        listed = ", ".join(f"{name} {n}" for name, n in sizes.items())
-        raise ShapeError(f"{origin} has different numbers of samples: {listed}")
-    if not next(iter(sizes.values())):
-        raise ShapeError(f"{origin} has no samples")
-    return chosen
+    found = checked(origin, {name: np.asarray(arrays[name]) for name in slots}, task.inputs)
+    return [_fitted(origin, v, found[name]) for name, v in slots.items()]
 
 
 def split(
@@ -69,8 +63,7 @@ def split(
     return [a[:rows] for a in arrays], [a[rows:] for a in arrays]
 
 
-def _fitted(origin, v: Variable, array: Any) -> np.ndarray:
-    array = np.asarray(array)
+def _fitted(origin: str, v: Variable, array: np.ndarray) -> np.ndarray:
     if v.rank and array.ndim == v.rank + 1 and array.shape[-1] == 1:
         array = array[..., 0]  # labels [N, 1] for [N]
     sizes = zip(array.shape[1:], v.dims[1:], strict=False)

@@ -6,19 +6,9 @@ import numpy as np
 
 from ...graph.errors import ShapeError
 from ...optimizers.base import Optimizer
-from .. import (
-    ArrayReader,
-    Counter,
-    Data,
-    Device,
-    Evaluate,
-    ForwardBackward,
-    RunnerItem,
-    TestEvery,
-    Update,
-    runner_of,
-)
-from ..fit.history import History, Recorder
+from .. import ArrayReader, Data, ForwardBackward, RunnerItem, Update
+from ..fit.fitting import trained
+from ..fit.history import History
 from .arrays import columns
 from .objectives import Objective
 
@@ -38,7 +28,7 @@ def finetune(
     `data` and `validation` are arrays by the names of the model's inputs and of the label, whose
     first axis is the samples; the order of each epoch is another one, which the seed determines.
     The history has `cost`, `accuracy` where the label holds the classes of rows, and the same of
-    the validation after each epoch as `val_...`. `items` are more rings of the Runner, such as
+    the validation after each epoch as `val_...`. `items` are more items of the Runner, such as
     Progress, Log, StopEarly and SaveEvery, see docs/training.md.
 
     If the file fixes the first axis of its inputs, `batch_size` has to be that size, and the last
@@ -52,18 +42,15 @@ def finetune(
     slots = [*task.inputs.values(), task.label]
     arrays = _whole_batches(task, columns(task, data), batch_size)
     reader = ArrayReader(*arrays, batch_size=batch_size, shuffle=True, seed=seed)
-    recorder = Recorder()
-    rings = [Device(), Counter(), Data(reader, inputs=slots), *items]
-    rings += [ForwardBackward(task.cost), Update(optimizer, parameters)]
-    if task.is_classes and task.output.rank == 2:
-        rings.append(Evaluate(task.output, task.label, "accuracy"))
+    tested = None
     if validation is not None:
         held_out = columns(task, validation, "the validation")
         tested = ArrayReader(*_whole_batches(task, held_out, batch_size), batch_size=batch_size)
-        rings.append(TestEvery(passes=1, reader=tested, on_result=recorder.validated))
-    with runner_of([*rings, recorder]) as runner:
-        runner.run(epochs)
-    return recorder.history
+    steps: list[RunnerItem] = [ForwardBackward(task.cost), Update(optimizer, parameters)]
+    evaluate = task.criterion.evaluate(task.output, task.label)
+    if evaluate is not None:
+        steps.append(evaluate)
+    return trained(Data(reader, inputs=slots), items, steps, tested, epochs)
 
 
 def _whole_batches(task, arrays, batch_size):

@@ -1,7 +1,8 @@
 """Objectives of fine-tuning: the loss of an output of an imported model against a label."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from ...graph.rewrite import is_output_of
 from ...graph.variable import Variable, describe, fresh_dim, open_dim
 from ...onnx.importing import ImportedModel
 from ...onnx.importing.loading import size_names
+from ..fit.criterion import Criterion
 
 
 @dataclass
@@ -23,6 +25,7 @@ class Objective:
     output      the output of the model that is compared with it
     cost        the mean loss, a scalar
     is_classes  whether the label holds indices of classes
+    criterion   the loss and the metrics
     """
 
     inputs: dict[str, Variable]
@@ -30,6 +33,7 @@ class Objective:
     output: Variable
     cost: Variable
     is_classes: bool
+    criterion: Criterion = field(default_factory=lambda: Criterion(None, ()))
 
     def parameters(self) -> list[Variable]:
         """Return the parameters behind the cost that are trainable now."""
@@ -75,8 +79,10 @@ def objective(
         del dims[class_axis]
         dtype = np.dtype(np.int64)
     target = Variable.of(dims, dtype, label)
-    losses = _cross_entropy(y, target, class_axis) if is_classes else LOSSES[loss](y, target)
-    return Objective(inputs, target, y, ops.reduce_mean(losses), is_classes)
+    losses = partial(_cross_entropy, axis=class_axis) if is_classes else LOSSES[loss]
+    criterion = Criterion(losses, "accuracy" if is_classes and y.rank == 2 else ())
+    cost = criterion.cost([y], [target], None)
+    return Objective(inputs, target, y, cost, is_classes, criterion)
 
 
 def input_slots(f: ImportedModel, any_batch: bool = False) -> dict[str, Variable]:

@@ -1,4 +1,4 @@
-"""Objectives of `Module.fit` and `Module.evaluate`: a loss, and metrics."""
+"""Criteria of `Module.fit` and `Module.evaluate`: a loss, and metrics."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -55,7 +55,7 @@ def loss_named(who: str, loss: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Objective:
+class Criterion:
     """A loss, or None, and metrics of one output and one target."""
 
     loss: Callable[..., Variable] | None
