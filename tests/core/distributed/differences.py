@@ -87,20 +87,21 @@ class FittedNet(Net, pd.nn.Module):
     pass
 
 
-def fit(make, turn=nothing, act=pd.tanh, factor=1.0):
+def fit(make, turn=nothing, act=pd.tanh, factor=1.0, x=X):
     net = FittedNet(act)
     net.compile([X.shape])
     optimizer = make(net)
     item = Turn(lambda: turn(optimizer, net))
     loss = partial(squared, factor=factor)
-    net.fit(X, Y, optimizer=optimizer, loss=loss, epochs=STEPS, batch_size=6, callbacks=[item])
+    net.fit(x, Y, optimizer=optimizer, loss=loss, epochs=STEPS, batch_size=6, callbacks=[item])
 
 
-def runner(make, turn=nothing, act=pd.tanh, factor=1.0, items=()):
+def runner(make, turn=nothing, act=pd.tanh, factor=1.0, items=(), x=X):
+    reader = training.ArrayReader(x, Y, batch_size=6)
     x, y, net = pd.Variable([None, 3]), pd.Variable([None, 1]), Net(act)
     cost = squared(net(x), y, factor)
     optimizer = make(net)
-    data = training.Data(training.ArrayReader(X, Y, batch_size=6), inputs=[x, y], split=True)
+    data = training.Data(reader, inputs=[x, y], split=True)
     every = [training.Device(), training.Counter(), data, Turn(lambda: turn(optimizer, net))]
     every += [*items, training.ForwardBackward(cost), training.Update(optimizer)]
     with training.runner_of(every) as one:
@@ -253,10 +254,16 @@ KINDS = {
     "assign": (lambda: turned(assign), TURN, "set on rank 1 outside of the common steps"),
     "slot": (lambda: turned(slot), TURN, r"net.dense.[WB]/m: rank 0: .*; rank 1: "),
     "drift": (lambda: turned(drift), EVERY, r"net.dense.[WB]: rank 0: .*; rank 1: "),
+    "data": (
+        lambda: {"make": adam, "x": X + second()},
+        0,
+        "rank 1 has a first sample with the digest .*; rank 0 has a first sample with the digest",
+    ),
     "changed rate": (lambda: turned(rate), TURN, r"learning_rate.*0.05|Mul\(.*variable .*Mul\("),
 }
 # What values inside pd.guard() are computed from may be another program on each rank.
 LEFT_OUT = {("dynamic", "operator"), ("dynamic", "factor"), ("dynamic", "halves")}
+LEFT_OUT |= {("static", "data"), ("dynamic", "data")}  # they read none
 CASES = {
     f"{way.__name__}-{kind}": (way, kind)
     for way in WAYS

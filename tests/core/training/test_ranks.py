@@ -85,6 +85,13 @@ def test_a_batch_has_samples_on_some_rank(monkeypatch):
         Ranks().joined({"cost": 1.0, "n": 1.0}, [], 0)
 
 
+def test_parts_are_of_the_same_batch(monkeypatch):
+    gathered(monkeypatch, (3, None))
+    assert Ranks().gather_parts(3, "own") == ["own"]
+    with pytest.raises(pd.GraphError, match="rank 1 has a batch of 3 samples; rank 0 has a batch"):
+        Ranks().gather_parts(4, "own")
+
+
 def state_of(*others, position=None):
     part = {"position": position, "reader": None, "generators": None}
     return {**part, "ranks": [part, *others], "before": None}

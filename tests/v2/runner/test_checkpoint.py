@@ -94,6 +94,18 @@ def test_without_resume_a_folder_with_checkpoints_is_refused(saved):
     assert names(saved) == before
 
 
+def test_what_a_checkpoint_has(saved):
+    """So that those of earlier versions are read."""
+    parts = read_checkpoint(only(saved, 6)).parts
+    assert list(parts) == ["CallState", "Counter", "Data", "TrainNetwork"]
+    assert parts["CallState"].keys() == {"call", "trainers", "ended"}
+    (trainer,) = parts["CallState"]["trainers"]
+    assert trainer.keys() == {"method", "seed", "draws", "values", "updater"}
+    assert parts["Data"].keys() == {"position", "generators"}
+    assert parts["Data"]["position"].keys() == {"reader", "given", "batches"}
+    assert parts["TrainNetwork"].keys() == {"sums", "samples", "metrics"}
+
+
 def test_an_ended_training_is_left_out(tmp_path):
     events, saved = [], tmp_path
     whole, *_ = run(program, paddle.Checkpoint(tmp_path))
