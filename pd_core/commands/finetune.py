@@ -80,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _items(options):
-    """Return the rings of the training that the options ask for."""
+    """Return the items of the training that the options ask for."""
     items = [Progress(), _Printed()]
     if options.logdir is not None:
         items.append(Log(options.logdir))

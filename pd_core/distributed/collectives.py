@@ -37,7 +37,7 @@ def broadcast(variables: Iterable[Variable] | None = None, root: int = 0) -> Non
         variables = [v for v in persistent_variables() if not v.is_shard]
     every = list(variables)
     lines = [f"root={root}", *(f"{v.name}: {v.dtype}{list(v.dims)}" for v in every)]
-    world.meet(BROADCAST, Description(lines))
+    world.barrier(BROADCAST, Description(lines))
     for v, array in zip(
         every, send_values(world, session, every, root, "broadcast()"), strict=True
     ):
@@ -68,7 +68,7 @@ def allreduce(array: ArrayLike, op: str = "sum") -> np.ndarray:
         raise TypeError(f"allreduce: takes numbers, not {own.dtype}")
     if op == "mean" and own.dtype.kind != "f":
         own = own.astype(np.float64)
-    world.meet(ALLREDUCE, Description([f"op={op}", f"{own.dtype}{list(own.shape)}"]))
+    world.barrier(ALLREDUCE, Description([f"op={op}", f"{own.dtype}{list(own.shape)}"]))
 
     def operation():
         (result,) = Buffer(world, [own.shape], own.dtype).reduce([own], function=_FUNCTIONS[op])
@@ -87,7 +87,7 @@ def allgather(value: T) -> list[T]:
     world = current().world
     if world.size == 1:
         return [value]
-    world.meet(ALLGATHER, Description())
+    world.barrier(ALLGATHER, Description())
     data = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
     every = world.recovering(lambda: world.gather_bytes(data, "allgather()"))
     return [pickle.loads(each) for each in every]  # noqa: S301  the ranks trust each other

@@ -94,7 +94,7 @@ class RankExchange:
         """
         if self.world.size == 1:
             return number
-        weights = self.world.meet(NUMBER, _NUMBER, number).weights
+        weights = self.world.barrier(NUMBER, _NUMBER, number).weights
         every = np.array([weights[i] for i in self.world.ids])
         same = np.isnan(every).all() or (every == every[0]).all()
         return number if same else float(every.sum() / len(every))
@@ -102,7 +102,7 @@ class RankExchange:
     def sum(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Return the sums over the ranks of arrays in the middle of a program."""
         shapes = [f"{a.dtype}{list(a.shape)}" for a in arrays]
-        self.world.meet(SUM, Description(shapes))
+        self.world.barrier(SUM, Description(shapes))
 
         def operation():
             summed = []
@@ -201,7 +201,7 @@ class SessionExchange:
         fed: Mapping[Variable, Any],
         computed: bool,
     ) -> None:
-        """Meet the other ranks before a step: it is the same on all, and so are its variables."""
+        """Wait for the others before a step: it is the same on all ranks, and so are its variables."""
         process, world, session = self.process, self.process.world, self._session()
         plan = self._plans.get(step)
         if plan is None:
@@ -218,7 +218,7 @@ class SessionExchange:
         if every is not None:
             values = plan.comparison.digest(session, self._seen, fed, every)
         weight = np.nan if samples is None else samples
-        self._weights, flags, agree = world.meet(STEP, plan.description, weight, flags, values)
+        self._weights, flags, agree = world.barrier(STEP, plan.description, weight, flags, values)
         if flags & _UNSEEN:
             self._synchronize(plan.comparison, bool(flags & _LATE))
         if not agree or flags & _ALL:
@@ -280,7 +280,7 @@ class SessionExchange:
     def compare(self, variables: Sequence[Variable] | None, what: str) -> None:
         """Check that ranks have the same values of variables, by default of all compared before."""
         world, session = self.process.world, self._session()
-        world.meet(COMPARE, Description([what]))
+        world.barrier(COMPARE, Description([what]))
         if variables is None:
             variables = [v for v in list(self._seen) if v not in self._own]
         session.initialize(variables)

@@ -98,7 +98,7 @@ def init(
         report = Report(world)
         report.begin()
         lines = [str(settings), f"share_cores={share_cores}", f"on_failure={on_failure}"]
-        world.meet(INIT, Description([*lines, *versions()]))
+        world.barrier(INIT, Description([*lines, *versions()]))
         world.separate()
         if share_cores:
             _divide_cores(world)
@@ -166,7 +166,7 @@ def reduction() -> str:
 
 def barrier() -> None:
     """Wait until all ranks have come here."""
-    current().world.meet(BARRIER, Description())
+    current().world.barrier(BARRIER, Description())
 
 
 def versions() -> list[str]:

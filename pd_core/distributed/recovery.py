@@ -67,14 +67,14 @@ class Recovery:
             self.completed, self.last = self.completed + 1, result
         return result
 
-    def end(self, meet: Callable[[], None]) -> None:
+    def end(self, barrier: Callable[[], None]) -> None:
         """Wait until all ranks have come to their ends, and help those that are behind."""
         world = self.world
         while world.size > 1 and world.broken is None:
             met = 1
             if not world.ended:
                 try:
-                    meet()
+                    barrier()
                 except world.mpi.Exception as error:
                     world.keep(error)
                     self._check(error)

@@ -175,7 +175,7 @@ class ShardedTable:
         flat = np.concatenate([np.zeros(0, np.int64), *parts])
         distinct, inverse = np.unique(flat, return_inverse=True)
         wrong = len(distinct) > 0 and not 0 <= distinct[0] <= distinct[-1] < self.height
-        flags = self.meet(world, what, _OUT_OF_RANGE * wrong)
+        flags = self.barrier(world, what, _OUT_OF_RANGE * wrong)
         if wrong:
             bad = distinct[0] if distinct[0] < 0 else distinct[-1]
             raise ValueError(f"{what}: there is no row {bad}, the last one is {self.height - 1}")
@@ -223,10 +223,10 @@ class ShardedTable:
             )
         return process.current().world if process.is_initialized() else World(None, 0.0)
 
-    def meet(self, world: Any, what: str, flags: int = 0) -> int:
+    def barrier(self, world: Any, what: str, flags: int = 0) -> int:
         """Wait until all ranks have come to the same exchange of this table; join their flags."""
         line = f"{what}, float32{list(self.shape)}"
-        return world.meet(TABLE, Description([line]), flags=flags).flags
+        return world.barrier(TABLE, Description([line]), flags=flags).flags
 
 
 @op

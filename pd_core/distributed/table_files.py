@@ -34,7 +34,7 @@ def write_table(table: Any, session: Session, folder: Path) -> None:
     OSError on all ranks if one of them could not.
     """
     world = table.world(session)
-    if table.meet(world, f"save() of {table.name}", _EXISTS * (folder / _MANIFEST).exists()):
+    if table.barrier(world, f"save() of {table.name}", _EXISTS * (folder / _MANIFEST).exists()):
         raise FileExistsError(f"{folder} has a table already, it is not replaced")
     token = np.frombuffer(secrets.token_bytes(8), np.uint8).copy()
     world.recovering(lambda: world.send_from(0, token, "save() of a table"))
@@ -70,7 +70,7 @@ def _on_all_ranks(table, world, folder):
         yield
     except OSError as error:
         failure = error
-    failed = table.meet(world, f"the end of save() of {table.name}", _FAILED * bool(failure))
+    failed = table.barrier(world, f"the end of save() of {table.name}", _FAILED * bool(failure))
     if failure is not None:
         raise failure
     if failed:
@@ -100,7 +100,7 @@ def table_name(folder: Path) -> str:
 def read_table(table: Any, session: Session, folder: Path) -> None:
     """Read the rows of this rank from what other ranks, or this one, have written."""
     world = table.world(session)
-    table.meet(world, f"load() of {table.name}")
+    table.barrier(world, f"load() of {table.name}")
     content = _manifest(folder / _MANIFEST)
     if content["name"] != table.name:
         raise GraphError(f"{folder} has the table {content['name']!r}, this one is {table.name!r}")

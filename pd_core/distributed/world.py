@@ -1,4 +1,4 @@
-"""The ranks of an MPI job: how they meet, wait for each other, and see that they disagree."""
+"""The ranks of an MPI job: how they wait for each other, and see that they disagree."""
 
 import itertools
 import json
@@ -37,7 +37,7 @@ _HEADER_TAG, _LINES_TAG, _ROLL_TAG = 7101, 7102, 7103
 # What a header has: place, digest and size of the description, weight, flags, digest of values
 _PLACE, _DIGEST, _SIZE, _WEIGHT, _FLAGS, _VALUES = range(6)
 # How long a rank asks without a pause for others that compute, and for data that is under way
-_MEET_SECONDS, DATA_SECONDS = 0.002, 1.0
+_BARRIER_SECONDS, DATA_SECONDS = 0.002, 1.0
 _NAP_SECONDS, _ROLL_SECONDS = 0.0002, 5.0
 
 
@@ -61,7 +61,7 @@ class Description:
         self.text = json.dumps([*reasons, pairs]).encode()
 
 
-class Meeting(NamedTuple):
+class BarrierResult(NamedTuple):
     """What the ranks have told each other: weights by their `ids`, and the union of their flags.
 
     `agree` says whether all had the same digest of values.
@@ -115,14 +115,14 @@ class World:
         """
         return self.recovery.run(operation)
 
-    def meet(
+    def barrier(
         self,
         kind: int,
         description: Description,
         weight: float = np.nan,
         flags: int = 0,
         values: int = 0,
-    ) -> Meeting:
+    ) -> BarrierResult:
         """Wait until all ranks have come to the same point.
 
         `description` is that of what is exchanged there, the same on all ranks; `values` a digest
@@ -130,7 +130,7 @@ class World:
         TimeoutError names those that have not come.
         """
         if self.size == 1:
-            return Meeting({self.id: weight}, flags, True)
+            return BarrierResult({self.id: weight}, flags, True)
         ids, headers = self.recovering(
             lambda: (self.ids, self._headers(kind, description, weight, flags, values))
         )
@@ -150,7 +150,7 @@ class World:
             sizes = dict(zip(ids, headers[:, _SIZE].tolist(), strict=True))
             raise GraphError(self._difference(_NAMES[kind], description, sizes))
         weights = np.ascontiguousarray(headers[:, _WEIGHT]).view(np.float64).tolist()
-        return Meeting(
+        return BarrierResult(
             dict(zip(ids, weights, strict=True)),
             int(np.bitwise_or.reduce(headers[:, _FLAGS])),
             not (headers[:, _VALUES] != headers[0, _VALUES]).any(),
@@ -281,7 +281,10 @@ class World:
         return [r for r, request in zip(others, receiving, strict=True) if not is_done(request)]
 
     def poll(
-        self, is_done: Callable[[], bool], limit: float | None = None, spin: float = _MEET_SECONDS
+        self,
+        is_done: Callable[[], bool],
+        limit: float | None = None,
+        spin: float = _BARRIER_SECONDS,
     ) -> bool:
         """Wait until something is done; return False after `limit` seconds, by default `timeout`.
 

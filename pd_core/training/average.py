@@ -1,4 +1,4 @@
-"""The ring that averages parameters."""
+"""The callback that averages parameters."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,4 +1,4 @@
-"""The rings that watch a number: stop when it gets no better, or reduce the learning rate."""
+"""The callbacks that watch a number: stop when it gets no better, or reduce the learning rate."""
 
 import math
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The item that reads: batches of a reader, of which each rank of a job has its part."""
+"""The callback that reads: batches of a reader, of which each rank of a job has its part."""
 
 from collections.abc import Callable, Mapping, Sequence, Sized
 from contextlib import nullcontext
@@ -114,7 +114,7 @@ class Data(RunnerItem):
                     # rank 0's data are not those of this one
                     between = {key: value for key, value in between.items() if key != "data"}
                 reader.restore(between)
-            return positioned(self.reader)
+            return self.opened()
         if read is not None:
             self._samples, self._first = read["samples"], read["first"]
         if read is None or read["batches"] is None:
@@ -223,7 +223,7 @@ class Data(RunnerItem):
         if forward is None:  # each rank computes alone
             ranks.samples = size
         else:
-            total = ranks.meet(size)
+            total = ranks.all_reduce_size(size)
         if total is None:
             return None
         self.context.batch_size = total

@@ -71,7 +71,7 @@ def tested(
         for test, values in zip(tests, arrays, strict=True):
             test.receive(values)
     if ranks is not None:
-        totals, samples = ranks.joined_test(totals, samples, tests)
+        totals, samples = ranks.all_reduce_test(totals, samples, tests)
     if not samples:
         raise ValueError(f"{who}: the reader gives no batches")
     means = {name: total / samples for name, total in totals.items()}

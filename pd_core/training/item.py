@@ -1,4 +1,4 @@
-"""Items of a Runner: the rings that are around each other."""
+"""Items of a Runner: callbacks, each around those after it."""
 
 import inspect
 from collections.abc import Callable
@@ -26,7 +26,7 @@ Initialize = Callable[[RunnerContext], None]
 
 
 class RunnerItem:
-    """One ring of a Runner. A method that is not defined only calls the ring inside."""
+    """One callback of a Runner. A method that is not defined only calls the item inside."""
 
     context: RunnerContext
     # whether only rank 0 of a job has this item: it prints or writes, and has no state

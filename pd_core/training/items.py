@@ -1,4 +1,4 @@
-"""The rings around a step: where it runs, what is counted."""
+"""The callbacks around a step: where it runs, what is counted."""
 
 from collections.abc import Callable
 from contextlib import ExitStack

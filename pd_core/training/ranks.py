@@ -40,7 +40,7 @@ class Ranks:
         self.samples: int | None = None
         self.splits = splits
         self.signals = 0  # that this rank got
-        self.joined_signals: int | None = None  # that any rank got, as of the last batch
+        self.all_signals: int | None = None  # that any rank got, as of the last batch
         self._sizes: dict[int, int] | None = None  # of the parts, by the `ids` of their ranks
         self._handler: Any = None
 
@@ -84,14 +84,14 @@ class Ranks:
         self._sizes = dict(zip(world.ids, np.diff([0, *ends]).tolist(), strict=True))
         self.samples = self._sizes[world.id]
 
-    def meet(self, samples: int | None) -> int | None:
+    def all_reduce_size(self, samples: int | None) -> int | None:
         """Note a batch of this rank alone, None at the end of its pass.
 
         Returns the number of samples of all ranks; None if the pass is over on all of them.
         """
         weight = NO_BATCH if samples is None else float(samples)
         world = current().world
-        weights = world.meet(BATCH, _NEXT, weight).weights
+        weights = world.barrier(BATCH, _NEXT, weight).weights
         if all(w == NO_BATCH for w in weights.values()):
             return None
         self._sizes = {i: int(max(w, 0)) for i, w in weights.items()}
@@ -101,7 +101,7 @@ class Ranks:
     def compare_first(self, samples: int, digest: str | None) -> None:
         """Check that all ranks have read the same first batch of a pass: size, first sample."""
         lines = [f"a batch of {samples} samples", f"a first sample with the digest {digest}"]
-        current().world.meet(BATCH, Description(lines))
+        current().world.barrier(BATCH, Description(lines))
 
     def gather_parts(self, samples: int, part: T | None) -> list[T]:
         """Return what the ranks have computed for their rows of a batch of so many samples."""
@@ -110,8 +110,8 @@ class Ranks:
         return [each for each in parts if each is not None]
 
     def end(self, batches: int) -> None:
-        """Meet at the end of a pass of so many batches that all ranks have read."""
-        current().world.meet(BATCH, Description([f"a pass of {batches} batches"]))
+        """Wait for the others at the end of a pass of so many batches that all ranks have read."""
+        current().world.barrier(BATCH, Description([f"a pass of {batches} batches"]))
 
     @contextmanager
     def weighing(self) -> Iterator[None]:
@@ -125,7 +125,7 @@ class Ranks:
 
     # ---- numbers
 
-    def joined(
+    def all_reduce(
         self, numbers: Mapping[str, float], evaluators: Sequence[Any], samples: int
     ) -> tuple[dict[str, float], int]:
         """Return the means of numbers over the samples of a batch on all ranks, and their number.
@@ -139,7 +139,7 @@ class Ranks:
             world, total = current().world, sum(parts.values())
             place = Description([f"a batch of {total} samples"])
             flags = self.signals | (_LOST if tuple(parts) != world.ids else 0)
-            costs, signals, _ = world.meet(BATCH, place, numbers["cost"], flags)
+            costs, signals, _ = world.barrier(BATCH, place, numbers["cost"], flags)
             if signals & _LOST:  # some ranks may know other sizes than the rest
                 every, sizes = map(list, zip(*allgather((dict(numbers), own)), strict=True))
             else:
@@ -155,10 +155,10 @@ class Ranks:
             signals = int(np.bitwise_or.reduce(each_signals))
             for evaluator, sums in zip(evaluators, zip(*each_counted, strict=True), strict=True):
                 evaluator.join(sums)
-        self.joined_signals = signals
+        self.all_signals = signals
         return _means(every, sizes), sum(sizes)
 
-    def joined_test(
+    def all_reduce_test(
         self, totals: Mapping[str, float], samples: int, tests: Sequence[Any]
     ) -> tuple[dict[str, float], int]:
         """Return the sums of a test over all ranks, and its samples; `tests` join their metrics."""
@@ -224,12 +224,12 @@ class Ranks:
         """Raise KeyboardInterrupt, once, if a rank got Ctrl-C."""
         if self.has_got(INTERRUPTED):
             self.signals &= ~INTERRUPTED
-            self.joined_signals = None
+            self.all_signals = None
             raise KeyboardInterrupt
 
     def has_got(self, which: int) -> bool:
         """Whether a rank got a signal: any as of the last batch, else this one."""
-        got = self.signals if self.joined_signals is None else self.joined_signals
+        got = self.signals if self.all_signals is None else self.all_signals
         return bool(got & which)
 
 

@@ -1,7 +1,7 @@
-"""Runner: a training, test or inference as rings around each other.
+"""Runner: a training, test or inference as callbacks around each other.
 
-Every item is a ring: it is called with `following`, which calls the ring inside, and may do its
-part before, after or instead. Without the ring that updates, a training is a test; without the
+Every item is a callback: it is called with `following`, which calls the items inside, and may do
+its part before, after or instead. Without the one that updates, a training is a test; without the
 cost, it is inference.
 """
 
@@ -20,7 +20,7 @@ from .tables import save_checkpoint
 
 
 class Runner:
-    """Rings that are run together, the first one added outside.
+    """Items that are run together, the first one added outside.
 
         with runner:
             runner.run(num_passes=10)
@@ -43,7 +43,7 @@ class Runner:
         return f"Runner({', '.join(map(repr, self.items))})"
 
     def add_item(self, item: RunnerItem) -> Self:
-        """Add a ring inside of those that were added before; return the runner."""
+        """Add an item inside of those that were added before; return the runner."""
         if not isinstance(item, RunnerItem):
             raise TypeError(f"add_item: a RunnerItem, not {item!r}")
         if self._is_open:
@@ -219,4 +219,4 @@ def runner_of(items: Iterable[RunnerItem]) -> Runner:
 
 
 def _nothing():
-    """The innermost ring."""
+    """The innermost item."""

@@ -1,4 +1,4 @@
-"""The rings that write checkpoints and go on from them."""
+"""The callbacks that write checkpoints and go on from them."""
 
 import os
 import signal

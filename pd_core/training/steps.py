@@ -1,4 +1,4 @@
-"""The rings that compute: costs with their updates, and inference."""
+"""The callbacks that compute: costs with their updates, and inference."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -54,7 +54,7 @@ class Step(RunnerItem):
     # whether its state has the values of the session
     saves_values = False
     # of Evaluate, which attach themselves; None for a step that gives them no arrays
-    evaluators: list[Any] | None = None
+    evaluators: Any = None
 
     def initialize(self, context: RunnerContext, following: Initialize) -> None:
         self._sums: dict[str, float] = {}
@@ -74,7 +74,7 @@ class Step(RunnerItem):
         numbers = self.train_batch()
         if context.ranks is not None:
             every, own = self.every_evaluator(), context.batch_size
-            numbers, context.batch_size = context.ranks.joined(numbers, every, own)
+            numbers, context.batch_size = context.ranks.all_reduce(numbers, every, own)
         self.count(numbers)
         context.cost = numbers["cost"]
         context.metrics = partial(self.batch_metrics, numbers)  # called when they are read

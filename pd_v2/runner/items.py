@@ -157,7 +157,6 @@ class TrainNetwork(training.Step):
         context.parameters.update({v.name: v for v in step.machine.learned})
         context.settings.update(step.settings())
         step.start_training()
-        step.attached = self.evaluators
         self._keeps_rows = self.keeps_rows
 
     def every_evaluator(self):
@@ -179,7 +178,7 @@ class TrainNetwork(training.Step):
         if context.wants_gradients:
             context.gradients = step.gradients()
         context.data.read_ahead()
-        return {"cost": step.run()}
+        return {"cost": step.run(self.evaluators)}
 
     def learning_rate(self):
         """Return the learning rate of the last batch, for logs."""

@@ -10,7 +10,7 @@ from .checkpoint import Checkpoint
 class Options:
     """What every call of `SGD.train` does besides what the program says.
 
-    `items` returns the rings to put around the training.
+    `items` returns the items to put around the training.
     """
 
     checkpoint: Checkpoint | None = None

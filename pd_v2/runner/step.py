@@ -54,7 +54,6 @@ class NetworkStep:
         # evaluators that are printers print there
         self._is_first = pd.distributed.rank() == 0
         self._is_warned = False
-        self.attached = []  # of Evaluate: `targets`, computed with each step for `receive`
         self._adopt_parameters()
         self._build(scales_rates)
         self._warn_of_no_costs()
@@ -154,11 +153,14 @@ class NetworkStep:
             shared = ranks if self.is_local else None
             self.machine.begin(self._feeds, training=True, keep_rows=keep_rows, ranks=shared)
 
-    def run(self):
-        """Run the started step; return its cost per sample of this rank, before the update."""
-        cost, own, arrays = 0.0, None, [None] * len(self.attached)
+    def run(self, attached=()):
+        """Run the started step; return its cost per sample of this rank, before the update.
+
+        `attached`, of Evaluate, receive the values of their `targets`.
+        """
+        cost, own, arrays = 0.0, None, [None] * len(attached)
         if self._feeds is not None:
-            targets = [self.update, *self.training_targets, [e.targets for e in self.attached]]
+            targets = [self.update, *self.training_targets, [e.targets for e in attached]]
             with self._checking(self._batch):
                 _, total, own, arrays = self.machine.step(targets)
             total = float(total)
@@ -170,7 +172,7 @@ class NetworkStep:
                 pd.distributed.empty_step(self.update, self._rates)
         if self.updater is not None:
             self.updater.finish_batch()
-        for each, received in zip([self, *self.attached], [own, *arrays], strict=True):
+        for each, received in zip([self, *attached], [own, *arrays], strict=True):
             each.receive(received, self._ranks is not None)
         return cost
 

@@ -72,7 +72,7 @@ class Criterion:
         self.evaluate()
 
     def evaluate(self, prediction: Any = None, label: Any = None) -> Evaluate | None:
-        """Return the ring of the metrics; None if there are none."""
+        """Return the callback that counts the metrics; None if there are none."""
         is_empty = not isinstance(self.metrics, (str, Metric)) and not list(self.metrics)
         return None if is_empty else Evaluate(prediction, label, self.metrics)
 

@@ -1,4 +1,4 @@
-"""The rings of `Module.fit`: data, and the step as a static graph or as `train_one_batch`."""
+"""The callbacks of `Module.fit`: data, and the step as a static graph or as `train_one_batch`."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any

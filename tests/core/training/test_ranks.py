@@ -47,7 +47,7 @@ class Second(Ranks):
 
     rank, size, is_first = 1, 2, False
 
-    def meet(self, samples):
+    def all_reduce_size(self, samples):
         self.samples = samples or 0
         return 4
 
@@ -68,21 +68,21 @@ def gathered(monkeypatch, other):
 
 def test_numbers_are_weighted_by_samples(monkeypatch):
     gathered(monkeypatch, (0, 1, {"cost": 4.0, "n": 2.0}, [], None))
-    assert Ranks().joined({"cost": 1.0, "n": 1.0}, [], 2) == ({"cost": 2.0, "n": 4 / 3}, 3)
+    assert Ranks().all_reduce({"cost": 1.0, "n": 1.0}, [], 2) == ({"cost": 2.0, "n": 4 / 3}, 3)
     gathered(monkeypatch, (0, 0, {"cost": np.nan, "n": 2.0}, [], None))
-    assert Ranks().joined({"cost": 1.0, "n": 1.0}, [], 2) == ({"cost": 1.0, "n": 1.0}, 2)
+    assert Ranks().all_reduce({"cost": 1.0, "n": 1.0}, [], 2) == ({"cost": 1.0, "n": 1.0}, 2)
 
 
 def test_numbers_are_the_same_on_all_ranks(monkeypatch):
     gathered(monkeypatch, (0, 2, {"cost": 1.0}, [], None))
     with pytest.raises(pd.GraphError, match="there is no 'n' on all of them"):
-        Ranks().joined({"cost": 1.0, "n": 1.0}, [], 2)
+        Ranks().all_reduce({"cost": 1.0, "n": 1.0}, [], 2)
 
 
 def test_a_batch_has_samples_on_some_rank(monkeypatch):
     gathered(monkeypatch, (0, 0, {"cost": 1.0, "n": 1.0}, [], None))
     with pytest.raises(pd.GraphError, match="a batch has no samples on any rank"):
-        Ranks().joined({"cost": 1.0, "n": 1.0}, [], 0)
+        Ranks().all_reduce({"cost": 1.0, "n": 1.0}, [], 0)
 
 
 def test_parts_are_of_the_same_batch(monkeypatch):

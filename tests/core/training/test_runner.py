@@ -1,4 +1,4 @@
-"""Runner: the order of its rings, how passes end, what is finalized after errors."""
+"""Runner: the order of its callbacks, how passes end, what is finalized after errors."""
 
 import numpy as np
 import pytest
@@ -208,8 +208,8 @@ WHERE = ["pass begin", "batch begin", "batch end", "pass end"]
 @pytest.mark.parametrize("error", [Boom, KeyboardInterrupt, SystemExit, GeneratorExit])
 @pytest.mark.parametrize("where", WHERE)
 def test_all_are_finalized_after_an_error(where, error, log):
-    rings = [Log(log, "A"), Log(log, "B", fails={where: error("x")}), Log(log, "C")]
-    with pytest.raises(error, match="x"), runner_of([Counter(), *rings]) as runner:
+    callbacks = [Log(log, "A"), Log(log, "B", fails={where: error("x")}), Log(log, "C")]
+    with pytest.raises(error, match="x"), runner_of([Counter(), *callbacks]) as runner:
         runner.run(1)
     assert finalized(log) == ["A", "B", "C"]
     with runner_of([Log(log)]) as runner:  # nothing is left behind
@@ -222,7 +222,7 @@ def test_what_was_initialized_is_finalized(log):
     with pytest.raises(Boom, match="x"), runner:
         pass
     assert finalized(log) == ["A"]
-    failing.fails = {"initialize": Boom("y")}  # when the rings inside are initialized
+    failing.fails = {"initialize": Boom("y")}  # when the callbacks inside are initialized
     with pytest.raises(Boom, match="y"), runner:
         pass
     assert finalized(log) == ["A", "A", "B", "C"]
@@ -232,20 +232,20 @@ def test_what_was_initialized_is_finalized(log):
 
 
 def test_errors_of_finalizers_are_notes_of_the_first_one(log):
-    rings = [
+    callbacks = [
         Log(log, "A", fails={"finalize": Boom("a")}),
         Log(log, "B", fails={"after finalize": Boom("b")}),
         Log(log, "C", fails={"batch end": ValueError("first")}),
     ]
-    with pytest.raises(ValueError, match="first") as caught, runner_of(rings) as runner:
+    with pytest.raises(ValueError, match="first") as caught, runner_of(callbacks) as runner:
         runner.run_one_pass()
     assert finalized(log) == ["A", "B", "C"]
     assert caught.value.__notes__ == [f"  then, in finalize: Boom({x!r})" for x in "ab"]
 
 
 def test_an_error_of_a_finalizer_is_raised(log):
-    rings = [Log(log, x, fails={"finalize": Boom(x)}) for x in "ABC"]
-    with pytest.raises(Boom, match="A") as caught, runner_of(rings):
+    callbacks = [Log(log, x, fails={"finalize": Boom(x)}) for x in "ABC"]
+    with pytest.raises(Boom, match="A") as caught, runner_of(callbacks):
         pass
     assert finalized(log) == ["A", "B", "C"]
     assert caught.value.__notes__ == [f"  then, in finalize: Boom({x!r})" for x in "BC"]
@@ -253,9 +253,9 @@ def test_an_error_of_a_finalizer_is_raised(log):
 
 @pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit])
 def test_an_interrupt_of_a_finalizer_comes_first(interrupt, log):
-    rings = [Log(log, "A", fails={"finalize": Boom("a")})]
-    rings.append(Log(log, "B", fails={"finalize": interrupt()}))
-    with pytest.raises(interrupt) as caught, runner_of(rings):
+    callbacks = [Log(log, "A", fails={"finalize": Boom("a")})]
+    callbacks.append(Log(log, "B", fails={"finalize": interrupt()}))
+    with pytest.raises(interrupt) as caught, runner_of(callbacks):
         pass
     assert caught.value.__notes__ == ["  then, in finalize: Boom('a')"]
 

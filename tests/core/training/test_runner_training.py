@@ -1,4 +1,4 @@
-"""Trainings by rings against plain loops: costs, updates in turn, tests, metrics, rates."""
+"""Trainings by callbacks against plain loops: costs, updates in turn, tests, metrics, rates."""
 
 import random
 
@@ -41,7 +41,7 @@ def reader(batch_size=4, **settings):
     return ArrayReader(FEATURES, LABELS, batch_size=batch_size, **settings)
 
 
-def rings(optimizer=None, *more, dropout=0.5):
+def callbacks(optimizer=None, *more, dropout=0.5):
     x, y, _scores, cost = classifier(dropout)
     update = Update(optimizer or pd.AdamOptimizer(0.01))
     return [Device(), Counter(), Data(reader(), [x, y]), ForwardBackward(cost), update, *more]
@@ -70,7 +70,7 @@ class Each(RunnerItem):
 
 def test_a_training_is_a_plain_loop():
     costs = []
-    state, context = train(lambda: rings(None, Each(lambda c: costs.append(c.cost))))
+    state, context = train(lambda: callbacks(None, Each(lambda c: costs.append(c.cost))))
     pd.reset(seed=11)
     x, y, _, cost = classifier(0.5)
     step, expected = pd.AdamOptimizer(0.01).minimize(cost), []
@@ -93,8 +93,8 @@ def test_several_costs_are_summed():
         penalty = pd.square(scores) * 0.01  # of each element
         costs = [cost, penalty] if several else cost + pd.reduce_sum(penalty)
         data = Data(reader(), [x, y])
-        rings = [Device(), Counter(), data, ForwardBackward(costs)]
-        return [*rings, Update(pd.SGDOptimizer(0.1))]
+        callbacks = [Device(), Counter(), data, ForwardBackward(costs)]
+        return [*callbacks, Update(pd.SGDOptimizer(0.1))]
 
     (one, _), (other, _) = train(lambda: build(True)), train(lambda: build(False))
     for name, array in one["values"].items():
@@ -103,7 +103,7 @@ def test_several_costs_are_summed():
 
 def test_without_an_update_only_statistics_change():
     pd.reset(seed=11)
-    items = rings(dropout=0.0)
+    items = callbacks(dropout=0.0)
     with runner_of(items[:4]) as runner:
         session = runner.context.session
         before = {v: session.get(v) for v in pd.persistent_variables()}
@@ -198,8 +198,8 @@ def test_gradients_on_request():
             self.context.gradients = {}
             return following()
 
-    state, _ = train(lambda: rings(pd.SGDOptimizer(0.1), Wants()), passes=1)
-    same, _ = train(lambda: rings(pd.SGDOptimizer(0.1)), passes=1)
+    state, _ = train(lambda: callbacks(pd.SGDOptimizer(0.1), Wants()), passes=1)
+    same, _ = train(lambda: callbacks(pd.SGDOptimizer(0.1)), passes=1)
     assert_same_state(state, same)
     assert [bool(g) for g in found] == [False, True, False, False]
     pd.reset(seed=11)
@@ -292,7 +292,7 @@ def test_errors_of_tests():
             TestEvery(wrong, reader=reader())
     pd.reset(seed=11)
     with pytest.raises(ValueError, match="a test: the reader gives no batches"):
-        run(rings(None, TestEvery(reader=[])))
+        run(callbacks(None, TestEvery(reader=[])))
     with pytest.raises(pd.GraphError, match="TestEvery: there is no cost"):
         run([Counter(), Data(reader()), TestEvery(reader=reader())])
     with pytest.raises(pd.GraphError, match=r"TestEvery: TrainStep\(function, test=...\)"):
