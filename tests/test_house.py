@@ -52,7 +52,7 @@ EXTENSIONS = (
     *("pd_core.commands", "pd_core.graph.errors", "pd_core.graph.handlers", "pd_core.graph.names"),
     *("pd_core.graph.whole", "pd_core.storage.partial"),
     *("pd_core.training", "pd_core.training.checkpoint", "pd_core.training.evaluate"),
-    *("pd_core.training.generators", "pd_core.training.positions"),
+    *("pd_core.training.generators", "pd_core.training.positions", "pd_core.training.ranks"),
     *("pd_core.run.states", "pd_core.run.undo"),  # with which states are checked and taken back
     "pd_core.ops.mode",  # with which a generator is built for inference alone
 )

@@ -201,7 +201,7 @@ class SessionExchange:
         fed: Mapping[Variable, Any],
         computed: bool,
     ) -> None:
-        """Wait for the others before a step: it is the same on all ranks, and so are its variables."""
+        """Wait for the others before a step, which is the same everywhere, as are its variables."""
         process, world, session = self.process, self.process.world, self._session()
         plan = self._plans.get(step)
         if plan is None:

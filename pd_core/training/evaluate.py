@@ -70,6 +70,17 @@ def tested(
             totals[name] = totals.get(name, 0.0) + value * size
         for test, values in zip(tests, arrays, strict=True):
             test.receive(values)
+    return means_of(totals, samples, tests, ranks, who)
+
+
+def means_of(
+    totals: Mapping[str, float],
+    samples: int,
+    tests: Sequence[Any] = (),
+    ranks: Ranks | None = None,
+    who: str = "a test",
+) -> dict[str, float]:
+    """Return the means of a test, of all ranks, from sums over samples; and what `tests` found."""
     if ranks is not None:
         totals, samples = ranks.all_reduce_test(totals, samples, tests)
     if not samples:

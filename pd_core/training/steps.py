@@ -1,5 +1,6 @@
 """The callbacks that compute: costs with their updates, and inference."""
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -15,9 +16,9 @@ from ..graph.update import effects
 from ..graph.variable import Variable
 from ..optimizers.base import Optimizer
 from ..run.states import Kind, by_name, each, entries, integer, number, text
-from .batches import reader_of
+from .batches import batch_size_of, reader_of
 from .context import RunnerContext
-from .evaluate import tested
+from .evaluate import means_of, tested
 from .item import Following, Initialize, RunnerItem
 
 Cost = Variable | Sequence[Variable]
@@ -46,7 +47,8 @@ class Forward(RunnerItem):
 class Step(RunnerItem):
     """Base of the items that train: the numbers of each batch, their means over a pass, and tests.
 
-    A subclass defines `train_batch`, and `test_batch` for tests.
+    A subclass defines `train_batch`, and `test_batch` for tests; in a job this base makes of their
+    numbers those of all ranks.
     """
 
     # whether a batch without samples of this rank is told apart: `context.ranks.samples` is 0
@@ -83,7 +85,7 @@ class Step(RunnerItem):
 
     def train_batch(self) -> dict[str, float]:
         """Take a training step; return its numbers, `cost` among them."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not define train_batch()")
 
     def batch_metrics(self, numbers: Mapping[str, float]) -> dict[str, float]:
         """Return the metrics of the last batch, which had these numbers."""
@@ -105,7 +107,7 @@ class Step(RunnerItem):
 
     def test_batch(self, batch: Any) -> tuple[Mapping[str, float], Sequence[Any]]:
         """Return the numbers of a batch of a test, and arrays for each evaluator."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not define test_batch()")
 
     # ---- passes
 
@@ -147,6 +149,37 @@ class Step(RunnerItem):
     def restore(self, state: Mapping[str, Any]) -> None:
         found = entries(type(self).__name__, state, self.kinds)
         self._sums, self._samples = found["sums"], found["samples"]
+
+    # ---- names of 0.2.0, for one more release
+
+    def joined(
+        self, numbers: Mapping[str, float], evaluators: Sequence[Any] = ()
+    ) -> dict[str, float]:
+        """Return the numbers of a batch over all ranks of a job; deprecated for `train_batch`."""
+        _warn_of("joined", "train_batch")
+        ranks, context = self.context.ranks, self.context
+        if ranks is None:
+            return dict(numbers)
+        means, context.batch_size = ranks.all_reduce(numbers, evaluators, context.batch_size)
+        return means
+
+    def part(self, batch: Any) -> tuple[Any, int]:
+        """Return this rank's part of a batch of a test; deprecated for `test_batch`."""
+        _warn_of("part", "test_batch")
+        ranks = self.context.ranks
+        return (batch, batch_size_of(batch)) if ranks is None else ranks.part(batch)
+
+    def tested(
+        self, totals: Mapping[str, float], samples: int, tests: Sequence[Any] = ()
+    ) -> dict[str, float]:
+        """Return the means of a test, from its sums; deprecated for `test_batch`."""
+        _warn_of("tested", "test_batch")
+        return means_of(totals, samples, tests, self.context.ranks)
+
+
+def _warn_of(name, new):
+    message = f"Step.{name}() is deprecated\n  hint: a Step defines {new}(), see its docs"
+    warnings.warn(message, DeprecationWarning, stacklevel=3)
 
 
 class ForwardBackward(Step):

@@ -478,3 +478,36 @@ def test_a_reduced_rate_reaches_the_update(rate, outside):
     factors = [1.0, 1.0, 0.5, 0.25]
     expected = -np.array(plain) * factors
     np.testing.assert_allclose(np.diff(values), expected, rtol=1e-4)
+
+
+def test_steps_with_the_methods_of_the_last_release():
+    """A step that is on_batch_begin and test itself, as all of them were in 0.2.0."""
+
+    class Own(pd.training.Step):
+        def initialize(self, context, following):
+            context.forward = self
+            super().initialize(context, following)
+
+        def on_batch_begin(self, following):
+            if following():
+                return True
+            numbers = self.joined({"cost": float(self.context.batch[0].sum())})
+            self.count(numbers)
+            self.context.cost = numbers["cost"]
+            return False
+
+        def test(self, reader):
+            totals = [self.part(batch) for batch in reader]
+            cost = sum(float(batch[0].sum()) for batch, _ in totals)
+            return self.tested({"cost": cost}, sum(size for _, size in totals))
+
+    batches, results = [(np.ones(2),), (np.ones(4),)], []
+    every = TestEvery(passes=1, reader=batches, on_result=lambda _, result: results.append(result))
+    items = [Device(), Counter(), Data(batches), Own(), every]
+    with (
+        pytest.warns(DeprecationWarning, match=r"Step\.(joined|part|tested)\(\) is deprecated"),
+        runner_of(items) as runner,
+    ):
+        context = runner.run()
+    assert context.pass_metrics["cost"] == pytest.approx(20 / 6)
+    assert results[0].cost == 1.0
