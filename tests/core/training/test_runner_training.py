@@ -480,6 +480,47 @@ def test_a_reduced_rate_reaches_the_update(rate, outside):
     np.testing.assert_allclose(np.diff(values), expected, rtol=1e-4)
 
 
+def test_a_step_of_ones_own():
+    """Its numbers and metrics are means over the samples of a pass, and of a test."""
+
+    class Own(pd.training.Step):
+        def initialize(self, context, following):
+            context.forward, self.evaluators = self, []
+            super().initialize(context, following)
+
+        def train_batch(self):
+            (rows,) = self.context.batch
+            for evaluator in self.every_evaluator():
+                evaluator.receive([rows, rows + 1])
+            return {"cost": rows.mean(), "n": len(rows)}
+
+        def test_batch(self, batch):
+            return {"cost": 2 * batch[0].mean()}, [[batch[0], batch[0] + 2]]
+
+    batches, tests = [(np.array([[1.0]]),), (np.array([[4.0], [6.0]]),)], []
+    every = TestEvery(passes=1, reader=batches, on_result=lambda _, result: tests.append(result))
+    metrics = Evaluate(None, None, pd.metrics.MeanSquaredError())
+    with runner_of([Device(), Counter(), Data(batches), Own(), metrics, every]) as runner:
+        context = runner.run()
+    assert context.metrics == {"n": 2, "mse": 1.0}
+    assert context.pass_metrics == pytest.approx({"cost": 11 / 3, "n": 5 / 3, "mse": 1.0})
+    assert (tests[0].cost, tests[0].metrics) == (pytest.approx(22 / 3), {"mse": 4.0})
+
+
+def test_a_step_says_what_it_does_not_define():
+    class Bare(pd.training.Step):
+        def initialize(self, context, following):
+            context.forward = self
+            super().initialize(context, following)
+
+    items = [Device(), Counter(), Data([(np.ones(2),)]), Bare()]
+    with runner_of(items) as runner:
+        with pytest.raises(NotImplementedError, match=r"Bare does not define train_batch\(\)"):
+            runner.run()
+        with pytest.raises(NotImplementedError, match=r"Bare does not define test_batch\(\)"):
+            runner.context.forward.test([(np.ones(2),)])
+
+
 def test_steps_with_the_methods_of_the_last_release():
     """A step that is on_batch_begin and test itself, as all of them were in 0.2.0."""
 
