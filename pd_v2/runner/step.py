@@ -51,8 +51,7 @@ class NetworkStep:
         topology.check_fit()
         self.topology, self.parameters, self.optimizer = topology, parameters, optimizer
         self.is_local, self._check_numerics = is_local, check_numerics
-        # evaluators that are printers print there
-        self._is_first = pd.distributed.rank() == 0
+        self._is_first = pd.distributed.rank() == 0  # where evaluators that are printers print
         self._is_warned = False
         self._adopt_parameters()
         self._build(scales_rates)
