@@ -8,7 +8,7 @@ import pytest
 
 import pd_core as pd
 from pd_core.optimizers.named import OPTIMIZERS
-from pd_core.training.fit.objective import LOSSES
+from pd_core.training.fit.criterion import LOSSES
 
 f32 = np.float32
 
