@@ -84,9 +84,9 @@ from .optimizers.loss_scaling import LossScaler
 from .optimizers.regularizers import L1, L2, ClipElements, ClipGlobalNorm, ClipNorm
 from .run.evaluation import eval, run_steps, stats, subgraph, variable_initializers
 from .run.freeing import clear_programs
-from .run.numerics import check_numerics
+from .run.numerics.checking import check_numerics
 from .run.parameters import load, save
-from .run.profiling import profile
+from .run.profiling.profile import profile
 from .run.session import (
     Session, default_session, fresh, on_reset, reset, use_device,
 )

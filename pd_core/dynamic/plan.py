@@ -9,7 +9,7 @@ import numpy as np
 from ..backend.base import NO_SEAM
 from ..graph.update import Update
 from ..graph.variable import Variable
-from ..run.profiling import current_profile
+from ..run.profiling.profile import current_profile
 from ..run.programs import program_cache
 from ..run.session import Session
 from ..run.structure import Structure

@@ -15,8 +15,8 @@ from ..graph.recording import not_recording
 from ..graph.update import Assignment, Update
 from ..graph.variable import Variable
 from ..run.index_errors import explained, is_index_error
-from ..run.numerics import check, is_checking
-from ..run.profiling import current_profile, measured
+from ..run.numerics.checking import check, is_checking
+from ..run.profiling.profile import current_profile, measured
 from ..run.programs import build_graph
 from ..run.session import Session
 from ..run.step import Step

@@ -26,8 +26,8 @@ from .exchange import Exchange, Gradients, draw_seed, local_update, shared_excha
 from .failures import failure
 from .feeds import Feeds, check_persistent, feed_array, feed_arrays
 from .freeing import Garbage, add_session
-from .numerics import check, is_checking
-from .profiling import current_profile, measured
+from .numerics.checking import check, is_checking
+from .profiling.profile import current_profile, measured
 from .recorded import Recorded
 from .restoring import NotCopied, first_value, restorable, state_of, without_shards
 from .step import Step, StepCache, recorded_values, step_key

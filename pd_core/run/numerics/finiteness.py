@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from onnx import TensorProto, numpy_helper
 
-from .. import ops
-from ..backend.base import NO_SEAM, Seam
-from ..graph.names import fresh_names
-from ..graph.node import Node, ancestors, apply
-from ..graph.rewrite import is_output_of
-from ..graph.variable import Inputs, Variable
+from ... import ops
+from ...backend.base import NO_SEAM, Seam
+from ...graph.names import fresh_names
+from ...graph.node import Node, ancestors, apply
+from ...graph.rewrite import is_output_of
+from ...graph.variable import Inputs, Variable
 
 # They read no element, or look for those that are not finite.
 _HARMLESS = {"IsInf", "IsNaN", "Shape", "Size"}

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from ..backend.base import NO_SEAM, Backend, Graph, Seam
-from ..backend.ort import OrtBackend, session
-from ..graph.recording import not_recording
-from ..graph.site import Site
-from ..graph.update import Update
-from ..graph.variable import Variable
+from ...backend.base import NO_SEAM, Backend, Graph, Seam
+from ...backend.ort import OrtBackend, session
+from ...graph.recording import not_recording
+from ...graph.site import Site
+from ...graph.update import Update
+from ...graph.variable import Variable
+from ..programs import Program, ProgramCache
+from ..structure import Structure
 from .kernels import Evaluation, Run, add_kernels, read_recorded
 from .origins import origins_of, with_origins
-from .programs import Program, ProgramCache
-from .structure import Structure
 
 _numbers = count()  # of programs
 

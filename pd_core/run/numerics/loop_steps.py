@@ -4,9 +4,9 @@ from collections.abc import Callable, Collection, Iterator
 
 import numpy as np
 
-from ..graph.node import Node
-from ..graph.site import site_text
-from ..graph.variable import Variable
+from ...graph.node import Node
+from ...graph.site import site_text
+from ...graph.variable import Variable
 
 Arrays = dict[Variable, np.ndarray]
 Compute = Callable[[list[Variable]], list[np.ndarray]]

@@ -12,9 +12,9 @@ import pytest
 
 import pd_core as pd
 import pd_v2 as paddle
-from pd_core.run.kernels import Kernel, Recorded, Run, add_kernels
-from pd_core.run.profile_report import OUTSIDE
-from pd_core.run.timed_sessions import TimedSession
+from pd_core.run.profiling.kernels import Kernel, Recorded, Run, add_kernels
+from pd_core.run.profiling.report import OUTSIDE
+from pd_core.run.profiling.timed import TimedSession
 
 f32 = np.float32
 THIS = __file__

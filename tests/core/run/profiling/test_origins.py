@@ -10,7 +10,7 @@ import pytest
 import pd_core as pd
 from pd_core.gradients import engine, gradient, gradient_rules
 from pd_core.graph import node as nodes
-from pd_core.run import timed_sessions
+from pd_core.run.profiling import timed
 
 f32 = np.float32
 
@@ -87,7 +87,7 @@ def truth(monkeypatch):
     for name in ("add", "total", "result"):
         method = truth.watch(getattr(engine.Adjoints, name), lambda self, x, *rest: x.node)
         monkeypatch.setattr(engine.Adjoints, name, method)
-    construct, origins_of = nodes.Node.__init__, timed_sessions.origins_of
+    construct, origins_of = nodes.Node.__init__, timed.origins_of
 
     def constructed(self, *args, **kwargs):
         construct(self, *args, **kwargs)
@@ -99,7 +99,7 @@ def truth(monkeypatch):
         return origins
 
     monkeypatch.setattr(nodes.Node, "__init__", constructed)
-    monkeypatch.setattr(timed_sessions, "origins_of", checked)
+    monkeypatch.setattr(timed, "origins_of", checked)
     return truth
 
 

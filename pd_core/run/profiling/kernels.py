@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ..graph.site import Site
+from ...graph.site import Site
 from .origins import Origin
 
 _SUFFIX = "_kernel_time"

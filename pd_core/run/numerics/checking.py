@@ -8,16 +8,16 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..backend.base import NO_SEAM, Backend, SeamExchange
-from ..graph.errors import BackendError
-from ..graph.update import Update
-from ..graph.variable import Variable
-from .exchange import Exchange
-from .failures import located
+from ...backend.base import NO_SEAM, Backend, SeamExchange
+from ...graph.errors import BackendError
+from ...graph.update import Update
+from ...graph.variable import Variable
+from ..exchange import Exchange
+from ..failures import located
+from ..step import Step, StepCache, changes_of, step_key
 from .finiteness import Found, Values, flags
 from .loop_steps import Body
-from .numeric_report import Place, exchange_error, report
-from .step import Step, StepCache, changes_of, step_key
+from .report import Place, exchange_error, report
 
 Arrays = dict[Variable, np.ndarray]
 

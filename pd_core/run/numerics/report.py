@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..graph.errors import NumericError
-from ..graph.node import Node
-from ..graph.site import site_text
-from ..graph.variable import Variable, format_dims
+from ...graph.errors import NumericError
+from ...graph.node import Node
+from ...graph.site import site_text
+from ...graph.variable import Variable, format_dims
 from .finiteness import Found, Values
 
 Compute = Callable[[list[Variable]], list[np.ndarray]]

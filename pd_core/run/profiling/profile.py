@@ -10,13 +10,13 @@ from time import perf_counter_ns
 from typing import Any, ParamSpec, Self, TypeVar
 from weakref import WeakKeyDictionary
 
-from ..backend.base import Backend
-from ..graph.update import Update
+from ...backend.base import Backend
+from ...graph.update import Update
+from ..programs import ProgramCache
+from ..step import StepCache
 from .kernels import Evaluation
-from .profile_report import Report
-from .programs import ProgramCache
-from .step import StepCache
-from .timed_sessions import TimedBackend, TimedPrograms, TimedSession
+from .report import Report
+from .timed import TimedBackend, TimedPrograms, TimedSession
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -7,12 +7,12 @@ the gradients is the update, and all else is the forward pass.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..graph.layers import captured, layer_of, layers_of, parameters_of
-from ..graph.node import Block, Node, Place, ancestors, in_place_of, new_node
-from ..graph.rewrite import rewrite
-from ..graph.site import GradientSite, Site
-from ..graph.update import Update
-from ..graph.variable import Variable
+from ...graph.layers import captured, layer_of, layers_of, parameters_of
+from ...graph.node import Block, Node, Place, ancestors, in_place_of, new_node
+from ...graph.rewrite import rewrite
+from ...graph.site import GradientSite, Site
+from ...graph.update import Update
+from ...graph.variable import Variable
 
 FORWARD, BACKWARD, UPDATE = "forward", "backward", "update"
 

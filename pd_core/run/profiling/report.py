@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ..graph.site import Site, site_text
+from ...graph.site import Site, site_text
 from .kernels import Evaluation, Kernel
 
 By = Literal["layer", "operator", "node"]

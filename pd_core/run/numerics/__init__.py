@@ -1,0 +1,1 @@
+"""Searches for NaN and infinite values: `pd.check_numerics()`."""

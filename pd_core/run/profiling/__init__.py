@@ -1,0 +1,1 @@
+"""Times of evaluations by layer and operator: `pd.profile()`."""
