@@ -67,7 +67,7 @@ def _parameters(machine):
     """Yield (description, array) of parameters, without tables that are updated by rows."""
     for p in machine.parameters:
         if not p.variable.row_sparse:
-            before = machine.session.before(p.variable)
+            before = machine.session.store.before(p.variable)
             value = machine.session.get(p.variable) if before is None else before
             yield f"parameter {p.config.name!r}", value
 

@@ -130,14 +130,16 @@ WRITES = {
     "EventsWriter(os.path.join(self.logdir, 'events'), suffix)": "a log; half a record is skipped",
     "pd_v2.evaluator.text: .open('a', encoding='utf-8')": "a log of results",
     "pd_v2.evaluator.text: .write_text('', encoding='utf-8')": "a log of results, emptied",
-    "pd_core.run.profiling.report: builtins.open(path, 'w', encoding='utf-8')": "a trace, made again",
+    "pd_core.run.profiling.report: "
+    "builtins.open(path, 'w', encoding='utf-8')": "a trace, made again",
     "pd_v2.dataset.uci_housing: "
     ".savefig(os.path.join('image', 'ranges.png'), bbox_inches='tight')": "a picture, drawn again",
     "pd_v2.plot.plot: .savefig(path)": "a picture, drawn again",
     "pd_v2.plot.plot: .savefig(png, format='png')": "a buffer in memory",
     # temporary files, for their process alone
     "pd_core.distributed.reports: tempfile.mkstemp(prefix='pd-job-')": "an empty file",
-    "pd_core.run.profiling.profile: tempfile.TemporaryDirectory(prefix='pd_profile_')": "of one block",
+    "pd_core.run.profiling.profile: "
+    "tempfile.TemporaryDirectory(prefix='pd_profile_')": "of one block",
     "pd_v2.job.chunks: tempfile."
     "TemporaryDirectory(prefix='pd-v2-master-', ignore_cleanup_errors=True)": "samples of one job",
     "pd_v2.job.private_files: tempfile.mkdtemp(prefix='pd-v2-rank-')": "what one rank writes",

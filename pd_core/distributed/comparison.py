@@ -78,35 +78,35 @@ class Comparison:
         In every so many steps it has a part of each variable, in the first one if all are `seen`.
         """
         self._left -= 1
-        if self._left and not self._feeds and session.touched.count == self._count:
+        if self._left and not self._feeds and session.store.touched.count == self._count:
             return 0
         found = 0
         for v in _alive(self._feeds):
             found = digest_of(fed[v], found)
-        if session.touched.count != self._count:
+        if session.store.touched.count != self._count:
             found = self._changes(session, seen, found)
         if not self._left:
             number, self._number, self._left = self._number, self._number + 1, every
             if number or all(v in seen for v in self.states):
                 for v in self.common:
-                    found = crc32(_part(session.current(v, copy=False), number), found)
+                    found = crc32(_part(session.store.current(v, copy=False), number), found)
         return found
 
     def _changes(self, session, seen, found):
         """A digest of what has changed outside of the common steps, and of values from the host."""
         for k, v in enumerate(self.common):
-            changed, stored = session.touched.since(v)
+            changed, stored = session.store.touched.since(v)
             if changed > seen.get(v, changed):
                 found = crc32(b"%d" % k, found)
                 if stored > seen[v]:
-                    found = digest_of(session.current(v, copy=False), found)
+                    found = digest_of(session.store.current(v, copy=False), found)
         return found
 
     def agreed(
         self, session: Session, seen: MutableMapping[Variable, int], every: int | None = None
     ) -> None:
         """Note that all ranks have the same values; with `every` count so many steps from here."""
-        count = session.touched.count
+        count = session.store.touched.count
         if count != self._count:
             seen.update(dict.fromkeys(self.states, count))
             self._count = count
@@ -126,9 +126,9 @@ class Comparison:
 
 def entry_of(session: Session, seen: Seen, variable: Variable) -> Entry:
     """Return the Entry of a persistent variable."""
-    changed, _ = session.touched.since(variable)
+    changed, _ = session.store.touched.since(variable)
     is_set = changed > seen.get(variable, changed)
-    return Entry(variable.name, session.current(variable, copy=False), variable.site, is_set)
+    return Entry(variable.name, session.store.current(variable, copy=False), variable.site, is_set)
 
 
 def digest_of(array: np.ndarray, before: int = 0) -> int:

@@ -11,8 +11,9 @@ from ..graph.update import Update
 from ..graph.variable import static
 from ..run.exchange import Exchange
 from ..run.feeds import Feeds, feed_arrays
+from ..run.host_inputs import supply_nothing
+from ..run.request import Request
 from ..run.session import default_session
-from ..run.supplied import supply_nothing
 from ..run.targets import computed_variables
 from .process import current
 
@@ -38,7 +39,7 @@ def empty_step(update: Update | Sequence[Update], feeds: Feeds | None = None) ->
         if not u.gradients:
             raise GraphError("empty_step: an update without gradients, which is no training step")
     session, process = default_session(), current()
-    if session.has_own_exchange:
+    if session.observers.exchange is not None:
         raise GraphError(
             "empty_step: inside session.exchanging() the ranks exchange nothing themselves"
         )
@@ -59,7 +60,7 @@ def empty_step(update: Update | Sequence[Update], feeds: Feeds | None = None) ->
     for w, gradient in exchange.gradients.items():
         fed.update(_zeros(w, gradient))
     with part.without_batch(updates):
-        session.apply(bare, fed)
+        session.evaluate(Request([], bare, fed, True, computed=True))
 
 
 def _without_effects(update):

@@ -253,8 +253,8 @@ class SessionExchange:
         """
         world, session = self.process.world, self._session()
         what, states = "the initial values of a training step", comparison.states
-        session.initialize(states)
-        digests = [digest_of(session.current(v, copy=False)) for v in states]
+        session.store.initialize(states)
+        digests = [digest_of(session.store.current(v, copy=False)) for v in states]
         own = np.array([digests, [v in self._seen for v in states]], np.int64)
         every = world.recovering(lambda: world.gather(own.reshape(-1), what))
         every = every.reshape(-1, *own.shape)
@@ -270,7 +270,7 @@ class SessionExchange:
         sent = send_values(world, session, differing, 0, what)
         for v, array in zip(differing, sent, strict=True):
             session.set(v, array)
-        self._seen.update(dict.fromkeys(states, session.touched.count))
+        self._seen.update(dict.fromkeys(states, session.store.touched.count))
 
     def _compare(self, comparison, fed):
         """Check that ranks have the same values in a step."""
@@ -283,7 +283,7 @@ class SessionExchange:
         world.barrier(COMPARE, Description([what]))
         if variables is None:
             variables = [v for v in list(self._seen) if v not in self._own]
-        session.initialize(variables)
+        session.store.initialize(variables)
         entries = {v.name: entry_of(session, self._seen, v) for v in variables}
         self._raise(what, differences(world, entries, what))
 

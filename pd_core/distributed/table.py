@@ -17,8 +17,8 @@ from ..graph.op import op
 from ..graph.recording import not_recording, recorder
 from ..graph.variable import Operand, Variable, constant, fresh_dim, static
 from ..graph.whole import whole
+from ..run.host_inputs import supply_by
 from ..run.session import Session, default_session
-from ..run.supplied import supply_by
 from . import process
 from .table_draws import RowInitializer, distribution
 from .table_files import read_table, write_table
@@ -216,7 +216,7 @@ class ShardedTable:
                 f"{self!r} was created for {self.ranks} ranks, and there are "
                 f"{process.world_size()}\n  hint: init() comes before a table, shutdown() after it"
             )
-        if session.has_own_exchange:
+        if session.observers.exchange is not None:
             raise GraphError(
                 f"{self!r}: inside exchanging() its gradients would not reach the ranks that own "
                 "the rows"

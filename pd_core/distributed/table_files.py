@@ -38,8 +38,8 @@ def write_table(table: Any, session: Session, folder: Path) -> None:
         raise FileExistsError(f"{folder} has a table already, it is not replaced")
     token = np.frombuffer(secrets.token_bytes(8), np.uint8).copy()
     world.recovering(lambda: world.send_from(0, token, "save() of a table"))
-    session.initialize([table.shard])
-    parts = [v for v in session.stored() if v.table is table]
+    session.store.initialize([table.shard])
+    parts = [v for v in session.store.variables() if v.table is table]
     content = {
         "format": _FORMAT,
         "version": _VERSION,
@@ -123,7 +123,7 @@ def read_table(table: Any, session: Session, folder: Path) -> None:
     with Undo(session):
         for name, v in known.items():
             session.set(v, arrays.pop(name), copy=False)
-        session.waiting_rows.update(arrays)
+        session.store.waiting_rows.update(arrays)
 
 
 def _own_rows(table, files, v):

@@ -11,6 +11,7 @@ from ..graph.recording import recorder
 from ..graph.update import Update
 from ..graph.variable import Operand, Variable, static
 from ..optimizers.row_sparse import RowGradient, gradients_by_rows
+from ..run.exchange import exchanges
 from .plan import Plan, Targets
 from .state import State, current_state
 from .trace import Trace, label
@@ -27,12 +28,12 @@ def backward(loss: Variable, gradient: Operand | None = None, retain_graph: bool
     anything else needs it.
     """
     state, recording = current_state(), recorder()
-    with state.session.exclusive():
+    with state.session.lock:
         state.settle()
         check_tracked("backward", [loss])
         seeds = [] if gradient is None else [_seed(loss, gradient)]
         step = BackwardPass(state, loss, seeds, retain_graph)
-        now = recording is None or recording.immediate or state.session.is_exchanging
+        now = recording is None or recording.immediate or exchanges(state.session)
         if now or seeds or retain_graph or step.adds:
             step.run()
         else:

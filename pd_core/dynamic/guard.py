@@ -141,9 +141,10 @@ def _known(v):
         return None
     session = default_session()
     if v.is_persistent:
-        pending = () if session.recorded is None else session.recorded.pending
-        known = session.has_values and session.has(v) and v not in pending
-        return session.current(v) if known else None
+        store = session.store
+        pending = () if store.recorded is None else store.recorded.pending
+        known = not store.is_empty and store.has(v) and v not in pending
+        return store.current(v) if known else None
     try:
         return session.val(v)
     except (NotComputed, RuntimeError):  # not fetched yet, or a session that is closed

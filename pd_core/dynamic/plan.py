@@ -1,16 +1,16 @@
-"""Plans: programs for recorded graphs, found by structure and run on the leaves of a trace."""
+"""Plans: programs for recorded graphs, and how they are run on the leaves of a trace."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from weakref import ref
 
 import numpy as np
 
 from ..backend.base import NO_SEAM
 from ..graph.update import Update
 from ..graph.variable import Variable
-from ..run.profiling.profile import current_profile
-from ..run.programs import program_cache
+from ..run.compiler import Compiler
+from ..run.program import Program
+from ..run.programs import Source
 from ..run.session import Session
 from ..run.structure import Structure
 from .trace import Trace
@@ -28,7 +28,7 @@ class Plan:
 
     def __init__(
         self,
-        session: Session,
+        compiler: Compiler,
         trace: Trace,
         targets: Targets,
         structure: Structure | None,
@@ -42,41 +42,23 @@ class Plan:
         structure = structure or Structure(fetches, updates, NO_SEAM, (), False)
         places = {v: k for k, v in enumerate(trace.leaves)}
         streams = {s: k for k, s in enumerate(trace.draws)}
-        profile = current_profile()
-        cache = program_cache(session.backend) if profile is None else profile.programs([update])
         fed = {v: np.asarray(v.held) for v in structure.leaves if v.held is not None}
-        program = cache.get(structure, fed)
-        self.compiled = program is None
-        if program is None:
-            whole = fetches, updates, NO_SEAM
-            program = cache.compile(session.backend, structure, whole, fed, False)
-        self.program = program
+        source = Source(structure, fetches, updates, NO_SEAM, fed, False, [update])
+        compiled, is_new = compiler.find(source)
+        self.program = Program(compiled, structure, dict(updates), is_new)
+        self.updated = self.program.updated
+        self.knows_lines = is_new  # of what it runs on for the first time
         used = structure.leaves
-        self.fed = [places[leaves.get(used[k], used[k])] for k in program.fed]
-        states, updated = ([used[k] for k in ks] for ks in (program.states, program.updated))
-        self.states, self.updated = list(map(ref, states)), list(map(ref, updated))
-        draws = [structure.draws[k] for k in program.draws]
+        self.fed = [places[leaves.get(used[k], used[k])] for k in compiled.fed]
         # a stream that only the update draws from is the session's
-        self.draws = [streams.get(s, s) for s in draws]
-        self.recorded = [s in streams for s in draws]
-        self.operators = program.operators
-        self.executable = None
-        if program.compiled is not None:
-            self.executable = program.compiled.bind(states, updated)
-        self.constants = [(ref(v), new.value) for v, new in updates if new.value is not None]
-        self.initialized = False
-        self.covered: set[tuple] = set()  # shapes of feeds that the program is right for
+        self.draws = [streams.get(s, s) for s in self.program.draws]
+        self.recorded = [s in streams for s in self.program.draws]
 
     def covers(self, trace: Trace) -> bool:
         """Return whether the program is right for the leaves of a trace."""
-        if not self.program.lengths:
+        if not self.program.compiled.lengths:
             return True
-        shapes = tuple([np.shape(trace.leaves[k].held) for k in self.fed])
-        if shapes not in self.covered:
-            if not self.program.covers(shapes):
-                return False
-            self.covered.add(shapes)
-        return True
+        return self.program.covers([trace.leaves[k].held for k in self.fed])
 
     def run(self, session: Session, trace: Trace) -> list[Any]:
         """Return the values of the fetches on the leaves of a trace; store the updates."""
@@ -86,6 +68,6 @@ class Plan:
             trace.draws[s] if recorded else s
             for s, recorded in zip(self.draws, self.recorded, strict=True)
         ]
-        values = session.run_recorded(self, arrays, draws)
-        self.compiled = False
+        values = self.program.run(session.store, arrays, draws, keep=True)
+        self.knows_lines = False
         return values

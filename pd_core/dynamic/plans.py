@@ -1,9 +1,8 @@
 """The plans of a session: found by name and structure, made where there is none, and run."""
 
-from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
-from itertools import count
 from typing import Any
 from weakref import ref
 
@@ -14,12 +13,13 @@ from ..graph.errors import BackendError, GraphError
 from ..graph.recording import not_recording
 from ..graph.update import Assignment, Update
 from ..graph.variable import Variable
+from ..run.compiler import Compiler
+from ..run.failures import located
 from ..run.index_errors import explained, is_index_error
-from ..run.numerics.checking import check, is_checking
-from ..run.profiling.profile import current_profile, measured
-from ..run.programs import build_graph
+from ..run.observer import Observer
+from ..run.programs import Source
+from ..run.request import Request
 from ..run.session import Session
-from ..run.step import Step
 from ..run.structure import Structure
 from .plan import Plan, Targets
 from .sizes import Numbered, numbers_of
@@ -28,35 +28,39 @@ from .trace import Trace
 Of = Callable[[Variable], Variable]
 Make = Callable[[Of], Targets]
 
-_MOST = 256
-_numbers = count()
-
 
 class BySizes:
     """In the place of a plan: there is one for each combination of sizes."""
 
-    states = updated = ()
+    updated = ()
+
+
+class RecordedRequest(Request):
+    """The evaluation of a trace, for observers; its targets are built for those that ask."""
+
+    recorded = True
+
+    def __init__(self, trace: Trace, build: Callable[[], Targets]) -> None:
+        super().__init__([], [], {}, False)
+        self._trace, self._build = trace, build
+
+    def targets(self) -> tuple[Sequence[Variable], Sequence[Update]]:
+        """Return the fetches, and the assignments as an update."""
+        self._trace.check()
+        fetches, updates, *_ = self._build()
+        return fetches, [Update([Assignment(v, value) for v, value in updates])]
 
 
 class Plans:
     """Plans by what they compute and by the structure of the graph that they compute it for.
 
-    A plan is dropped with the first of its persistent variables. Those without any are for values
-    that are fed; beyond a limit the least recently used is dropped.
+    They are in the cache of the compiler. A plan is dropped with the first of its persistent
+    variables.
     """
 
     def __init__(self, session: Session) -> None:
         self._session: Any = ref(session)
-        self._plans: OrderedDict[tuple, Any] = OrderedDict()  # a Plan or BySizes
-        # numbers of structures: a long key is hashed once in an evaluation
-        self._structures: dict[tuple, int] = {}
 
-    def clear(self) -> None:
-        """Drop all plans."""
-        self._plans.clear()
-        self._structures.clear()
-
-    @measured
     def evaluate(
         self,
         name: tuple,
@@ -71,46 +75,67 @@ class Plans:
         `before()` is called when there is a plan, before it runs.
         """
         session = self._session()
-        if session.check_numerics or is_checking():
-            self._check(session, trace, make)
-        plan = self._plan(name, trace, make)
-        if not plan.covers(trace):
-            plan = self._plan(name, trace, make, anew=True)
+        if session.observers.sees_recorded(session):
+            return self._observed(session, name, trace, make, before)
+        plan = self._plan(session.compiler, name, trace, make)
         if before is not None:
             before()
+        return plan, self._run(session, plan, trace, make)
+
+    def _observed(
+        self,
+        session: Session,
+        name: tuple,
+        trace: Trace,
+        make: Make | None,
+        before: Callable[[], None] | None,
+    ) -> tuple[Plan, list]:
+        """The same where observers take part."""
+        request = RecordedRequest(trace, lambda: self._targets(trace, make)[0])
+        with ExitStack() as stack:
+            observers: list[Observer] = session.observers.start(session, request, stack)
+            plan = self._plan(request.compiler or session.compiler, name, trace, make)
+            session.store.start(plan.program)
+            for observer in observers:
+                observer.before(plan.program, {})
+            if before is not None:
+                before()
+            request.results = self._run(session, plan, trace, make)
+            return plan, request.results
+
+    def _run(self, session: Session, plan: Plan, trace: Trace, make: Make | None) -> list:
+        """The values of a plan on a trace."""
+        knows_lines = plan.knows_lines
         try:
-            return plan, plan.run(session, trace)
+            return plan.run(session, trace)
         except BackendError as error:
             failed = error
-            if not plan.compiled and error.place is not None:
+            if not knows_lines and error.place is not None:
                 failed = self._located(error, session, trace, make)
             if is_index_error(failed):
                 failed = explained(failed, trace.order, partial(_computed, session))
             raise failed from error.__cause__
 
-    def _plan(self, name, trace, make, anew=False):
-        """The plan of a name for a trace; another one in its place if it is made `anew`."""
-        structure = self._structures.get(trace.key)
-        if structure is None:
-            structure = self._structures[trace.key] = next(_numbers)
-        key: tuple = (name, structure, tuple(map(ref, trace.states)))
-        profile = current_profile()
-        plans = self._plans if profile is None else profile.plans_of(self)
-        plan = plans.get(key)
-        if plan is None or (anew and type(plan) is not BySizes):
+    def _plan(self, compiler: Compiler, name: tuple, trace: Trace, make: Make | None) -> Plan:
+        """The plan of a name for a trace, which covers its leaves."""
+        cache = compiler.cache
+        key: tuple = ("plan", name, cache.number(trace.key), tuple(map(ref, trace.states)))
+        plan = cache.get(key)
+        if plan is None:
             trace.check()
             targets, leaves = self._targets(trace, make)
             if leaves is not None:
-                _put(plans, key, BySizes(), trace)
+                cache.add(key, BySizes(), trace.states)
                 key = (*key, numbers_of(trace))
-            return self._add(plans, key, trace, targets, leaves)
-        plans.move_to_end(key)
+            return self._add(compiler, key, trace, targets, leaves)
         if type(plan) is BySizes:
             key = (*key, numbers_of(trace))
-            plan = plans.get(key)
-            if plan is None or anew:
-                return self._add(plans, key, trace, *self._numbered(trace, make))
-            plans.move_to_end(key)
+            plan = cache.get(key)
+            if plan is None or not plan.covers(trace):
+                return self._add(compiler, key, trace, *self._numbered(trace, make))
+        elif not plan.covers(trace):
+            trace.check()
+            return self._add(compiler, key, trace, *self._targets(trace, make))
         return plan
 
     def _targets(self, trace, make):
@@ -130,26 +155,23 @@ class Plans:
             graph = Numbered(trace)
             return make(graph.of), graph.leaves
 
-    def _add(self, plans, key, trace, targets, leaves):
+    def _add(
+        self,
+        compiler: Compiler,
+        key: tuple,
+        trace: Trace,
+        targets: Targets,
+        leaves: Mapping[Variable, Variable] | None,
+    ) -> Plan:
+        """A new plan, which the cache holds until one of its variables is freed."""
         structure = trace if targets[0] is trace.fetches else None
         with not_recording():
-            plan = Plan(self._session(), trace, targets, structure, leaves or {})
-        _put(plans, key, plan, trace)
-        while len(plans) > _MOST:
-            plans.popitem(last=False)
-        if len(self._structures) > 2 * len(plans) + _MOST // 4:
-            used = {number for _, number, *_ in list(plans)}
-            for key in [k for k, number in self._structures.items() if number not in used]:
-                del self._structures[key]
+            plan = Plan(compiler, trace, targets, structure, leaves or {})
+        program = plan.program
+        variables = dict.fromkeys([v() for v in (*program.states, *program.updated)])
+        of = [v for v in (*trace.states, *variables) if v is not None]
+        compiler.cache.add(key, plan, dict.fromkeys(of))
         return plan
-
-    def _check(self, session, trace, make):
-        """Look for values that are not finite, in a program of its own."""
-        trace.check()
-        (fetches, updates, *_), _ = self._targets(trace, make)
-        assignments = [Assignment(v, value) for v, value in updates]
-        with not_recording():
-            check(session, fetches, [Update(assignments)], {}, False)
 
     def _located(self, error, session, trace, make):
         """An error with the line that recorded what failed.
@@ -160,26 +182,8 @@ class Plans:
         with not_recording():
             structure = Structure(fetches, updates, NO_SEAM, (), False) if make else trace
             fed = {v: np.asarray(v.held) for v in structure.leaves if v.held is not None}
-            whole = fetches, updates, NO_SEAM, fed, False, session.backend, structure.constants
-            graph, values = build_graph(*whole)
-            stage, index = error.place
-            operator, site = session.backend.sites(graph, values)[stage][index]
-        return BackendError(error.text, operator, site, error.place)
-
-
-def _put(plans, key, plan, trace):
-    """Add a plan until one of its variables is freed, at any point of any thread."""
-    drop = partial(_drop, ref(plans), key)
-    references = [*map(ref, trace.states), *plan.states, *plan.updated]
-    variables = dict.fromkeys(r() for r in references)
-    plan.watched = [ref(v, drop) for v in variables if v is not None]
-    plans[key] = plan
-
-
-def _drop(plans, key, _):
-    owner = plans()
-    if owner is not None:
-        owner.pop(key, None)
+            source = Source(structure, fetches, updates, NO_SEAM, fed, False)
+            return located(error, session.backend, source)
 
 
 def _itself(v):
@@ -194,6 +198,6 @@ def _computed(session, variables):
     leaves = Structure(variables, [], NO_SEAM, (), False).leaves
     fed = {v: np.asarray(v.held) for v in leaves if v.held is not None}
     try:
-        return session.peek(Step(session.backend, variables, [], fed, False), fed)
+        return session.compiler.new(Request(variables, [], fed, False)).peek(session.store, fed)
     except BackendError:  # its own index is found first
         return None

@@ -278,7 +278,7 @@ class Recorder:
     def draw(self, stream: int) -> tuple[int, int, int]:
         """Return (stream, place in it, seed) of the next random draw."""
         session = self.state.session
-        with session.exclusive():  # two threads never take the same
+        with session.lock:  # two threads never take the same
             place = session.draws[stream]
             session.draws[stream] = place + 1
         return stream, place, draw_seed(session.seed)

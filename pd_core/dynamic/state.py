@@ -53,10 +53,6 @@ class State:
             raise RuntimeError("the session of these values was dropped")
         return session
 
-    def clear_programs(self) -> None:
-        """Drop all programs."""
-        self.plans.clear()
-
     # ---- persistent variables
 
     def read(self, v: Variable) -> Variable:
@@ -82,11 +78,11 @@ class State:
 
     def keep(self, read: Variable) -> None:
         """Make a read a value of its own, which is no more the current one."""
-        with self.session.exclusive():
+        with self.session.lock:
             v: Any = read.source
             if read.held is None:
-                self.session.initialize([v])
-                read.__dict__["held"] = self.session.current(v)
+                self.session.store.initialize([v])
+                read.__dict__["held"] = self.session.store.current(v)
             if self.reads.get(v) is read:
                 self.reads.pop(v)
 
@@ -101,7 +97,7 @@ class State:
     def settle(self) -> None:
         """Compute the backward pass that waits for a minimize(), if there is one."""
         if self.waiting is not None:
-            with self.session.exclusive():
+            with self.session.lock:
                 step, self.waiting = self.waiting, None
                 if step is not None:
                     step.run()
@@ -118,16 +114,12 @@ class State:
         self.pending.pop(v, None)
         read = self._in_use(v)
         if read is not None:
-            self.session.initialize([v])
-            read.__dict__["held"] = self.session.current(v)
+            self.session.store.initialize([v])
+            read.__dict__["held"] = self.session.store.current(v)
 
     def forget(self, v: Variable) -> None:
         """Leave out what would be stored in a variable that is taken back."""
         self.pending.pop(v, None)
-
-    def lost_values(self) -> None:
-        """Forget the plans, which know that their variables had values."""
-        self.plans = Plans(self.session)
 
     def _in_use(self, v):
         """The read of a variable that is about to change, if it is in use; current no more."""
@@ -153,13 +145,13 @@ class State:
             if v is not None:
                 read = self._in_use(v)
                 if read is not None:
-                    read.__dict__["held"] = self.session.release(v)
+                    read.__dict__["held"] = self.session.store.release(v)
 
     # ---- computing
 
     def force(self, targets: Sequence[Variable]) -> None:
         """Compute targets, and what else of their graph somebody holds."""
-        with self.session.exclusive():
+        with self.session.lock:
             self.settle()
             targets = [v for v in targets if v.held is None]
             if not targets:
@@ -223,11 +215,12 @@ class State:
 
 def state_of(session: Session) -> State:
     """Return the recorded part of a session."""
-    if not isinstance(session.recorded, State):
-        with session.exclusive():  # one for threads that begin at the same time
-            if not isinstance(session.recorded, State):
-                session.recorded = State(session)
-    return session.recorded
+    store = session.store
+    if not isinstance(store.recorded, State):
+        with store.lock:  # one for threads that begin at the same time
+            if not isinstance(store.recorded, State):
+                store.recorded = State(session)
+    return store.recorded
 
 
 def current_state() -> State:

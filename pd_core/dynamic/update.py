@@ -15,6 +15,8 @@ from ..graph.variable import Variable, fresh_dim
 from ..optimizers.kept import KeptTracing, kept_tracing
 from ..optimizers.loss_scaling import LossScaler
 from ..optimizers.row_sparse import RowGradient, added, gradients_by_rows
+from ..run.exchange import exchanges
+from ..run.request import Request
 from .backward import BackwardPass, Gradient, as_host, backward, check_tracked
 from .state import State
 from .trace import Trace, label
@@ -33,7 +35,7 @@ def minimize(
     for v in var_list or ():
         if not isinstance(v, Variable) or not v.is_persistent:
             raise GraphError(f"minimize: var_list takes parameters, not {v!r}")
-    with state.session.exclusive():
+    with state.session.lock:
         if isinstance(optimizer, LossScaler):
             state.settle()
             _scaled_step(state, optimizer, costs, var_list, retain_graph)
@@ -41,7 +43,7 @@ def minimize(
         kept, waiting = kept_tracing(optimizer, state.session), state.waiting
         if waiting is not None:
             alone = len(costs) == 1 and costs[0] is waiting.loss
-            if alone and not state.session.is_exchanging:
+            if alone and not exchanges(state.session):
                 wanted = waiting.parameters if var_list is None else var_list
                 if _fused_backward(state, kept, waiting, wanted):
                     return
@@ -49,7 +51,7 @@ def minimize(
         if all("parameters" in c.__dict__ for c in costs):
             reached = [w for c in costs for w in c.__dict__["parameters"]]
             _step(state, kept, reached if var_list is None else var_list)
-        elif state.session.is_exchanging:
+        elif exchanges(state.session):
             _exchanged_step(state, kept, costs, var_list, retain_graph)
         else:
             _fused_step(state, kept, costs, var_list, retain_graph)
@@ -72,7 +74,7 @@ def _exchanged_step(state, kept, costs, var_list, retain_graph):
 def _scaled_step(state, scaler: LossScaler, costs, var_list, retain_graph):
     """Take a step with the gradients of the scaled costs, if these are finite."""
     session = state.session
-    if session.is_exchanging:
+    if exchanges(session):
         raise GraphError(
             "LossScaler: the steps of several processes inside pd.guard() have no common scale\n"
             "  hint: minimize() of a static graph does"
@@ -97,7 +99,8 @@ def _scaled_step(state, scaler: LossScaler, costs, var_list, retain_graph):
         state.gradients = gradients
     with not_recording():
         flag = Variable.of((), np.dtype(np.bool_), "finite")
-        session.apply([Update(scaler.adjusted(flag))], {flag: np.array(finite)})
+        update, fed = Update(scaler.adjusted(flag)), {flag: np.array(finite)}
+        session.evaluate(Request([], [update], fed, True, computed=True))
 
 
 def _fused_backward(state, kept, step: BackwardPass, wanted: Sequence[Variable]) -> bool:
@@ -146,7 +149,8 @@ def _step(state, kept, parameters):
             template = updates[key] = _template(kept, pairs)
     slots, update = template
     arrays = [a for _, g in pairs for a in ((g.values,) if g.rows is None else (g.rows, g.values))]
-    state.session.apply([update], dict(zip(slots, arrays, strict=True)))
+    fed = dict(zip(slots, arrays, strict=True))
+    state.session.evaluate(Request([], [update], fed, True, computed=True))
 
 
 def _own(w):

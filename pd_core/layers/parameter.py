@@ -99,11 +99,11 @@ def parameter(spec: Bias, default_name: str, shape: Sequence[int]) -> Variable:
 def _forget_value(v):
     """Take back the first value of a parameter, which it gets at once inside `pd.guard()`."""
     session = default_session()
-    with session.exclusive():
-        if session.recorded is not None:
-            session.recorded.forget(v)
+    with session.lock:
+        if session.store.recorded is not None:
+            session.store.recorded.forget(v)
         if session.has(v):
-            session.put_back({v: None})
+            session.store.put_back({v: None})
 
 
 def _created(spec, default_name, shape):

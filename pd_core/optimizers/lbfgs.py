@@ -12,6 +12,7 @@ from ..graph.recording import recorder
 from ..graph.shown import with_settings
 from ..graph.update import effects
 from ..graph.variable import Variable
+from ..run.exchange import exchanges
 from ..run.session import Session, default_session
 from .base import parameters_of
 from .lbfgs_history import KeptHistory, size_of
@@ -90,7 +91,7 @@ class LBFGSOptimizer:
         parameters are what they were.
         """
         session = session or default_session()
-        if session.is_exchanging:
+        if exchanges(session):
             raise GraphError(
                 "LBFGSOptimizer: there is no exchange with other ranks within its steps"
             )

@@ -240,7 +240,7 @@ class ReduceOnPlateau:
         """Take the next number into account; return the rate from now on."""
         session = session or default_session()
         number = float(number)
-        if not session.has_own_exchange:
+        if session.observers.exchange is None:
             number = mean_over_processes(number)
         rate = float(session.get(self.rate))
         best = float(session.get(self._best))

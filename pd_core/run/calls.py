@@ -9,7 +9,9 @@ import numpy as np
 from ..graph.update import Update
 from ..graph.variable import Variable
 from .feeds import Feeds, feed_array
-from .step import Step
+from .program import Program
+from .request import Request
+from .values import Values
 
 
 class Outgrown(Exception):
@@ -17,41 +19,32 @@ class Outgrown(Exception):
 
 
 class Call:
-    """An evaluation of certain targets, with arrays for certain variables.
+    """A call of `eval` with certain targets and arrays for certain variables, and its program.
 
-    `places` are the indices of the targets in the fetches, None for Updates. It `repeats` if the
-    step depends on its feeds and stored values alone.
+    `places` are the indices of the targets in the fetches, None for Updates.
     """
 
-    def __init__(
-        self,
-        step: Step,
-        flat: Sequence[Variable | Update],
-        fetches: Sequence[Variable],
-        fed: Sequence[Variable],
-    ):
-        self.step = step
-        self.run: Any = None if step.executable is None else step.executable.run
-        self.repeats = self.run is not None
-        self.repeats = self.repeats and not (step.constants or step.redrawn or step.held)
-        numbers = {v: k for k, v in enumerate(fetches)}
+    def __init__(self, program: Program, flat: Sequence[Variable | Update], request: Request):
+        self.program = program
+        numbers = {v: k for k, v in enumerate(request.fetches)}
         self.places = [numbers[t] if isinstance(t, Variable) else None for t in flat]
         # references to Variables, which the targets keep alive
-        self.owners: list[Any] = [ref(w) for u in flat if isinstance(u, Update) for w in u.owners]
+        self.owners: list[Any] = [ref(w) for u in request.updates for w in u.owners]
         self.frozen = [w().trainable for w in self.owners]
         self.kept: list[tuple[int, Any]] = [
-            (k, ref(v)) for k, v in enumerate(fetches) if not v.is_persistent
+            (k, ref(v)) for k, v in enumerate(request.fetches) if not v.is_persistent
         ]
-        self.fed: list[tuple[Any, np.dtype]] = [(ref(v), v.dtype) for v in fed]
+        self.fed: list[tuple[Any, np.dtype]] = [(ref(v), v.dtype) for v in request.fed]
         self.shapes: set[tuple] = set()  # of arrays that fit
-        number = {v: k for k, v in enumerate(fed)}
-        self.order = [number[v] for v in step.fed] if self.repeats else []
+        number = {v: k for k, v in enumerate(request.fed)}
+        self.order = [number[v] for v in program.inputs.fed]
 
-    def fits(self) -> bool:
-        """Return whether it repeats, and the same parameters are trained as in the first call."""
-        if not self.repeats or self.step.is_outdated:
-            return False
-        return self.frozen == [w().trainable for w in self.owners]
+    def run(self, values: Values, feeds: Feeds) -> list[Any]:
+        """Return the values of the targets, None for Updates."""
+        results = self.program.run(values, self.arrays(feeds))
+        for k, v in self.kept:
+            values.fetched[v()] = results[k]
+        return [None if k is None else results[k] for k in self.places]
 
     def arrays(self, feeds: Feeds) -> list[np.ndarray]:
         """Return the arrays that the program reads.
@@ -65,28 +58,10 @@ class Call:
             if type(a) is not np.ndarray or a.dtype is not dtype or not a.flags.c_contiguous:
                 arrays[k] = feed_array(v(), a)
         shapes = tuple([a.shape for a in arrays])
-        if shapes not in self.shapes:
-            for k, (v, _) in enumerate(self.fed):
-                feed_array(v(), arrays[k])
-            self._check(arrays)
+        if shapes not in self.shapes or self.program.inputs.packed.lengths:
+            fed = {v(): feed_array(v(), a) for (v, _), a in zip(self.fed, arrays, strict=True)}
+            if not self.program.takes(fed):
+                raise Outgrown
+            self.program.inputs.arrays(fed)
             self.shapes.add(shapes)
-        elif self.step.packed.lengths:
-            self._check(arrays)
         return [arrays[k] for k in self.order]
-
-    def _check(self, arrays):
-        fed = {v(): a for (v, _), a in zip(self.fed, arrays, strict=True)}
-        if not self.step.covers(fed):
-            raise Outgrown
-        self.step.check(fed)
-
-
-def call_key(
-    flat: Sequence[Variable | Update], feeds: Feeds | None, training: bool | None
-) -> tuple | None:
-    """Return the key of a call in a StepCache; None if it feeds names, which may change."""
-    fed = tuple(feeds) if feeds else ()
-    for v in fed:
-        if not isinstance(v, Variable):
-            return None
-    return tuple(map(ref, flat)), tuple(map(ref, fed)), (), training

@@ -54,5 +54,5 @@ provide(
     val=lambda v: default_session().val(v),
     eval=eval,
     initializer=lambda v: Update(initialize=[v]),
-    redraw=lambda v, initializer: default_session().redraw(v, initializer),
+    redraw=lambda v, initializer: default_session().store.redraw(v, initializer),
 )

@@ -1,6 +1,6 @@
 """Exchange of gradients between the backward pass and the update."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
@@ -111,28 +111,33 @@ class ProcessExchange(Protocol):
         """Return the mean over the processes of a number, with the same bits on all of them."""
 
 
-_process: list[ProcessExchange] = []
+process: list[ProcessExchange] = []  # of all sessions without one of their own
 _local: WeakKeyDictionary[Update, Update] = WeakKeyDictionary()
 
 
 def use_exchange(exchange: ProcessExchange | None) -> None:
     """Set the exchange of all sessions without one of their own; None removes it."""
-    _process[:] = [] if exchange is None else [exchange]
+    process[:] = [] if exchange is None else [exchange]
 
 
 def shared_exchange(session: Any) -> SharedExchange | None:
     """Return the part of a session in the exchange between processes, None if there is none."""
-    return _process[0].of(session) if _process else None
+    return process[0].of(session) if process else None
+
+
+def exchanges(session: Any) -> bool:
+    """Return whether gradients of a session are exchanged before the updates."""
+    return session.observers.exchange is not None or shared_exchange(session) is not None
 
 
 def draw_seed(seed: int) -> int:
     """Return the seed of random draws in this process, for that of a session."""
-    return _process[0].draw_seed(seed) if _process else seed
+    return process[0].draw_seed(seed) if process else seed
 
 
 def mean_over_processes(number: float) -> float:
     """Return the mean of a number that all processes have come to, so that they decide alike."""
-    return _process[0].mean(number) if _process else number
+    return process[0].mean(number) if process else number
 
 
 def local_update(update: Update) -> Update:
@@ -145,11 +150,11 @@ def local_update(update: Update) -> Update:
     return _local[update]
 
 
-def _as_tuple(gradient):
+def _as_tuple(gradient: Any) -> tuple:
     return gradient if isinstance(gradient, tuple) else (gradient,)
 
 
-def _restructure(gradient, arrays):
+def _restructure(gradient: Any, arrays: Iterator[Any]) -> Any:
     """The next array, or a tuple of the next ones where the gradient is a tuple of Variables."""
     if not isinstance(gradient, tuple):
         return next(arrays)

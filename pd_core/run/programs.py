@@ -1,10 +1,11 @@
-"""Compiled programs, cached by structure; the sessions of a device share one cache."""
+"""Compiled graphs, cached by structure; the sessions of a device share one cache."""
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from math import prod
 from threading import Lock
 from types import MappingProxyType
+from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -13,12 +14,13 @@ from ..backend import program
 from ..backend.base import Backend, Graph, Seam
 from ..backend.passes.forms import NO_FORMS
 from ..graph.node import ancestors
+from ..graph.update import Update
 from ..graph.variable import Dim, Variable
 from .garbage import rare_collections
 from .structure import Structure
 
 
-class Program:
+class Compiled:
     """A compiled graph; feeds, states and sizes are indices into the lists of a `Structure`.
 
     `sizes` are those that it was compiled for, and `lengths` what it has taken for short: a number
@@ -37,10 +39,10 @@ class Program:
         self.equal = [tuple((d, size.get(d)) for d in pair) for pair in graph.equal]
         self.operators = len(ancestors(graph.outputs))
         self.bytes = graph.bytes
-        self.compiled = backend.compile(graph, seam) if graph.outputs else None
+        self.graph = backend.compile(graph, seam) if graph.outputs else None
         self.sizes = {size[d]: n for d, n in graph.sizes.items() if d in size}
         at = {d: (k, axis) for k, v in enumerate(graph.fed) for axis, d in enumerate(v.dims)}
-        lengths = self.compiled.lengths if self.compiled is not None else ()
+        lengths = self.graph.lengths if self.graph is not None else ()
         self.lengths = [(known, [at[d] for d in dims], most) for known, dims, most in lengths]
 
     def covers(self, shapes: Sequence[tuple[int, ...]]) -> bool:
@@ -62,11 +64,11 @@ class ProgramCache:
 
     def __init__(self, limit: int = 16, limit_bytes: int = 1 << 28, few: int = 4):
         self.limit, self.limit_bytes, self.few = limit, limit_bytes, few
-        self._programs: WeakValueDictionary[tuple, Program] = WeakValueDictionary()
-        self._recent: OrderedDict[tuple, Program] = OrderedDict()
+        self._programs: WeakValueDictionary[tuple, Compiled] = WeakValueDictionary()
+        self._recent: OrderedDict[tuple, Compiled] = OrderedDict()
         self._lock = Lock()
 
-    def get(self, structure: Structure, fed: Mapping[Variable, np.ndarray]) -> Program | None:
+    def get(self, structure: Structure, fed: Mapping[Variable, np.ndarray]) -> Compiled | None:
         """Return the program of a structure that covers feeds; None if there is none yet."""
         with self._lock:
             program = self._programs.get(structure.key)
@@ -79,13 +81,13 @@ class ProgramCache:
             self._use(structure.key, program)
             return program
 
-    def add(self, structure: Structure, compiled: Program) -> None:
+    def add(self, structure: Structure, compiled: Compiled) -> None:
         """Add the program of a structure."""
         with self._lock:
             self._programs[structure.key] = compiled
             self._use(structure.key, compiled)
 
-    def _use(self, key, program):
+    def _use(self, key: tuple, program: Compiled) -> None:
         self._recent[key] = program
         self._recent.move_to_end(key)
         total = sum(p.bytes for p in self._recent.values())
@@ -94,31 +96,64 @@ class ProgramCache:
         ):
             total -= self._recent.popitem(last=False)[1].bytes
 
-    def compile(
-        self,
-        backend: Backend,
-        structure: Structure,
-        targets: tuple[Sequence[Variable], Sequence[tuple[Variable, Variable]], Seam],
-        fed: dict[Variable, np.ndarray],
-        training: bool,
-    ) -> Program:
-        """Add the program of a structure: of fetches, updates and a seam, for feeds like these.
-
-        If there is one already, the new one covers its feeds too.
-        """
+    def least(self, structure: Structure) -> dict[str, int]:
+        """Return the sizes that another program of a structure has to cover."""
         before = self._programs.get(structure.key)
-        least = {} if before is None else {structure.sizes[k]: n for k, n in before.sizes.items()}
-        with rare_collections():
-            graph, seam = build_graph(*targets, fed, training, backend, structure.constants, least)
-            program = Program(backend, graph, seam, structure)
-        self.add(structure, program)
-        return program
+        return {} if before is None else {structure.sizes[k]: n for k, n in before.sizes.items()}
 
     def clear(self) -> None:
         """Drop all programs; steps keep theirs, and no other step finds them."""
         with self._lock:
             self._programs.clear()
             self._recent.clear()
+
+
+class Source(NamedTuple):
+    """What a program is compiled from: fetches, updates and a seam, for feeds like these.
+
+    `targets` are the Updates among them, `least` sizes that it has to cover at the least.
+    """
+
+    structure: Structure
+    fetches: Sequence[Variable]
+    updates: Sequence[tuple[Variable, Variable]]
+    seam: Seam
+    fed: dict[Variable, np.ndarray]
+    training: bool
+    targets: Sequence[Update] = ()
+    least: Mapping[str, int] = MappingProxyType({})
+
+    def graph(self, backend: Backend) -> tuple[Graph, Seam]:
+        """Return the graph to compile, and what the values of the seam have become in it.
+
+        The shapes of the fed arrays are hints for the choice of lowerings. Constants of the
+        Structure take the place of settings.
+        """
+        sizes = {
+            d: max(n, self.least.get(d, 0))
+            for v, a in self.fed.items()
+            for d, n in zip(v.dims, a.shape, strict=True)
+            if isinstance(d, str)
+        }
+        kernels = NO_FORMS if self.training or self.updates else backend.kernels
+        return program.build_step(
+            self.fetches,
+            self.updates,
+            self.seam,
+            list(self.fed),
+            self.training,
+            sizes,
+            backend.layouts,
+            kernels,
+            self.structure.constants,
+        )
+
+
+def compiled(backend: Backend, source: Source) -> Compiled:
+    """Return a program for a backend."""
+    with rare_collections():
+        graph, seam = source.graph(backend)
+        return Compiled(backend, graph, seam, source.structure)
 
 
 _caches: dict[tuple, ProgramCache] = {}
@@ -133,31 +168,3 @@ def clear_program_caches() -> None:
 def program_cache(backend: Backend) -> ProgramCache:
     """Return the cache that all sessions on a device share, if they compile alike."""
     return _caches.setdefault((backend.device, backend.layouts), ProgramCache())
-
-
-def build_graph(
-    fetches: Sequence[Variable],
-    updates: Sequence[tuple[Variable, Variable]],
-    seam: Seam,
-    fed: dict[Variable, np.ndarray],
-    training: bool,
-    backend: Backend,
-    constants: Mapping[Variable, Variable] | None = None,
-    least: Mapping[str, int] = MappingProxyType({}),
-) -> tuple[Graph, Seam]:
-    """Return the graph to compile, and what the values `seam` have become in it.
-
-    The shapes of the fed arrays are hints for the choice of lowerings, sizes that are at `least` as
-    large as those. `constants` are those of the Structure, in the place of settings.
-    """
-    sizes = {
-        d: max(n, least.get(d, 0))
-        for v, a in fed.items()
-        for d, n in zip(v.dims, a.shape, strict=True)
-        if isinstance(d, str)
-    }
-    kernels = NO_FORMS if training or updates else backend.kernels
-    layouts, feeds = backend.layouts, list(fed)
-    return program.build_step(
-        fetches, updates, seam, feeds, training, sizes, layouts, kernels, constants
-    )

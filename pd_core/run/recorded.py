@@ -13,9 +13,6 @@ class Recorded(Protocol):
     def pending(self) -> Mapping[Variable, Any]:
         """The values that recorded operators are about to store."""
 
-    def clear_programs(self) -> None:
-        """Drop all programs."""
-
     def flush(self) -> None:
         """Store what recorded operators assign, such as moving statistics."""
 
@@ -30,6 +27,3 @@ class Recorded(Protocol):
 
     def forget(self, variable: Variable) -> None:
         """Leave out what recorded operators assign to a variable that is taken back."""
-
-    def lost_values(self) -> None:
-        """Forget which variables have values: some lost theirs."""

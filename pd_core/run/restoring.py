@@ -38,14 +38,14 @@ def state_of(
     return {**state, "tables": tables} if tables else state
 
 
-def first_value(session: Any, v: Variable) -> np.ndarray:
+def first_value(store: Any, v: Variable) -> np.ndarray:
     """Return the value that was restored for a variable of this name, else its initial value."""
-    for waiting in (session.waiting, session.waiting_rows):
+    for waiting in (store.waiting, store.waiting_rows):
         if v.name in waiting:
             value = fitting(v, waiting[v.name])
             del waiting[v.name]
             return value
-    return initial_value(session.seed, v, v.fill)
+    return initial_value(store.seed, v, v.fill)
 
 
 def restorable(

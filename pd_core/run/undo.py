@@ -15,19 +15,19 @@ class Journal:
     Values are not copied: the buffers of a value that is replaced belong to the journal alone.
     """
 
-    def __init__(self, session: Any):
-        self.session = session
+    def __init__(self, store: Any):
+        self.store = store
         self.values: dict[Variable, Any] = {}
-        self._seed, self._draws = session.seed, Counter(session.draws)
-        self._waiting = dict(session.waiting), dict(session.waiting_rows)
+        self._seed, self._draws = store.seed, Counter(store.draws)
+        self._waiting = dict(store.waiting), dict(store.waiting_rows)
 
     def undo(self) -> None:
         """Put everything back."""
-        session = self.session
-        with session.exclusive():
-            session.seed, session.draws = self._seed, self._draws
-            session.waiting, session.waiting_rows = self._waiting
-            session.put_back(self.values)
+        store = self.store
+        with store.lock:
+            store.seed, store.draws = self._seed, self._draws
+            store.waiting, store.waiting_rows = self._waiting
+            store.put_back(self.values)
 
 
 class Undo:
@@ -38,18 +38,18 @@ class Undo:
     """
 
     def __init__(self, *sessions: Any):
-        self._sessions = list(dict.fromkeys(sessions))
+        self._stores = [session.store for session in dict.fromkeys(sessions)]
         self._journals: list[Journal] = []
         self._functions: list[Callable[[], Any]] = []
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            for session in self._sessions:
-                stack.enter_context(session.exclusive())
-                journal = Journal(session)
-                session.journals.append(journal)
-                stack.callback(session.journals.remove, journal)
+            for store in self._stores:
+                stack.enter_context(store.lock)
+                journal = Journal(store)
+                store.journals.append(journal)
+                stack.callback(store.journals.remove, journal)
                 self._journals.append(journal)
             self._stack = stack.pop_all()
         return self

@@ -69,7 +69,7 @@ def load_tables(path: Path, ranks: Ranks | None) -> None:
 
 def _sharded() -> list[Any]:
     """The tables with rows on several ranks, in an order that all of them have."""
-    tables = {v.table.name: v.table for v in default_session().stored() if v.is_shard}
+    tables = {v.table.name: v.table for v in default_session().store.variables() if v.is_shard}
     return [tables[name] for name in sorted(tables)]
 
 

@@ -63,7 +63,7 @@ class GradientMachine:
         *results, values = self.session.eval([*targets, fetches], batch.feeds)
         if self._batch is batch:
             self._values.update(zip(fetches, values, strict=True))
-        self._version = self.session.version
+        self._version = self.session.store.version
         return results
 
     def gradients(self, variables):
@@ -193,8 +193,8 @@ class GradientMachine:
         if self._version is None:
             return {}
         before = dict(self._table_copies)
-        if self._version == self.session.version:
-            values = {v: self.session.before(v) for v in self.learned if v not in before}
+        if self._version == self.session.store.version:
+            values = {v: self.session.store.before(v) for v in self.learned if v not in before}
             before.update({v: value for v, value in values.items() if value is not None})
         return before
 

@@ -52,6 +52,6 @@ def test_a_sweep_keeps_the_parameters_alone(kind):
     assert set(session.values()) == bound == set(pd.persistent_variables())
     size = sum(array.nbytes for array in session.values().values())
     assert size == 4 * (1000 * 100 + 100 + 1)
-    assert len(session._steps) == 0
+    assert len(session.compiler.cache) == 0
     for name, value in values.items():
         np.testing.assert_array_equal(pool[name], value)

@@ -15,8 +15,8 @@ from ...graph.errors import ExportError
 from ...graph.site import site_text
 from ...graph.update import Update
 from ...graph.variable import Variable
+from ...run.changes import changes_of
 from ...run.session import Session, default_session
-from ...run.step import changes_of
 from .export import build_graph, check_and_write, checked_seed, dimension_names
 
 

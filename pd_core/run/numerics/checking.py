@@ -4,24 +4,31 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from ...backend.base import NO_SEAM, Backend, SeamExchange
+from ...backend.base import NO_SEAM, SeamExchange
 from ...graph.errors import BackendError
-from ...graph.update import Update
+from ...graph.node import Node
+from ...graph.recording import not_recording
 from ...graph.variable import Variable
+from ..changes import changes_of, recorded_values
+from ..compiler import Compiler
 from ..exchange import Exchange
 from ..failures import located
-from ..step import Step, StepCache, changes_of, step_key
-from .finiteness import Found, Values, flags
+from ..observer import Observer
+from ..program import Program
+from ..programs import Source
+from ..request import Request
+from ..structure import Structure
+from .finiteness import FloatValues, Found, flags
 from .loop_steps import Body
-from .report import Place, exchange_error, report
+from .report import Compute, Place, exchange_error, report
 
 Arrays = dict[Variable, np.ndarray]
 
-_checks: ContextVar[bool] = ContextVar("pd_core.check_numerics", default=False)
+checking: ContextVar[bool] = ContextVar("pd_core.check_numerics", default=False)
 
 
 @contextmanager
@@ -38,36 +45,24 @@ def check_numerics() -> Iterator[None]:
     that a training step would store, and a fetched scalar of +inf. What only the unselected side of
     a `where` holds does not count either. A `Session` has a switch for all of its evaluations.
     """
-    token = _checks.set(True)
+    token = checking.set(True)
     try:
         yield
     finally:
-        _checks.reset(token)
+        checking.reset(token)
 
 
-def is_checking() -> bool:
-    """Return whether this thread is inside of `check_numerics`."""
-    return _checks.get()
-
-
-class Evaluating(Protocol):
-    """What a check needs of a session."""
-
-    backend: Backend
-    checks: StepCache
-
-    def peek(self, step: Step, fed: Arrays) -> list[np.ndarray]:
-        """Return the fetches of a step without updates; no random number counts as drawn."""
-
-
-class Flags(Step):
-    """The step that tells which of some values are not finite.
+class Flags:
+    """A program that tells which of some values are not finite.
 
     `suspects` are the indices of those that were not once before: it also says why.
     """
 
-    def __init__(self, backend: Backend, values: Values, suspects: Sequence[int], fed: Arrays):
-        super().__init__(backend, [flags(values.all, suspects)], [], fed, values.training)
+    def __init__(
+        self, compiler: Compiler, values: FloatValues, suspects: Sequence[int], fed: Arrays
+    ):
+        request = Request([flags(values.all, suspects)], [], fed, values.training)
+        self.program = compiler.new(request)
         self.suspects, self.rules = suspects, values.rules
 
     def unseen(self, vector: np.ndarray) -> list[int]:
@@ -85,76 +80,98 @@ class Flags(Step):
 class Search:
     """The search for the first value that is not finite, with a program that may be kept.
 
-    `build()` returns the Values, again and again: a program that is kept must not hold them.
+    `build()` returns the FloatValues, again and again: a program that is kept must not hold them.
     """
 
     def __init__(
         self,
-        session: Evaluating,
-        build: Callable[[], Values],
+        session: Any,
+        build: Callable[[], FloatValues],
         fed: Arrays,
-        step: Flags | None = None,
+        known: Flags | None = None,
     ):
         self.session, self.build, self.fed = session, build, fed
-        self.step = self._compiled(()) if step is None else step
+        self.flags = self._compiled(()) if known is None else known
 
-    def _compiled(self, suspects):
-        return Flags(self.session.backend, self.build(), suspects, self.fed)
+    def _compiled(self, suspects: Sequence[int]) -> Flags:
+        return Flags(self.session.compiler, self.build(), suspects, self.fed)
 
     def fault(self, fed: Arrays) -> tuple[int, Found] | None:
         """Return the index of the first faulty value, and all findings; None if all are right."""
         vector = self._run(fed)
-        unseen = self.step.unseen(vector)
+        unseen = self.flags.unseen(vector)
         if unseen:
-            self.step = self._compiled((*self.step.suspects, *unseen))
+            self.flags = self._compiled((*self.flags.suspects, *unseen))
             vector = self._run(fed)
-        found = self.step.found(vector)
-        fault = self.step.rules.first_fault(found)
+        found = self.flags.found(vector)
+        fault = self.flags.rules.first_fault(found)
         return None if fault is None else (fault, found)
 
-    def _run(self, fed):
+    def _run(self, fed: Arrays) -> np.ndarray:
+        program = self.flags.program
         try:
             with np.errstate(all="ignore"):  # sums; the reference evaluator is NumPy, which warns
-                (vector,) = self.session.peek(self.step, fed)
+                (vector,) = program.peek(self.session.store, fed)
         except BackendError as error:
-            if self.step.compiled or error.place is None:
+            if program.is_new or error.place is None:
                 raise
             values = self.build()
-            target, backend = flags(values.all, self.step.suspects), self.session.backend
-            raise located(error, backend, [target], [], NO_SEAM, fed, values.training) from error
+            target, training = [flags(values.all, self.flags.suspects)], values.training
+            structure = Structure(target, [], NO_SEAM, fed, training)
+            source = Source(structure, target, [], NO_SEAM, fed, training)
+            raise located(error, self.session.backend, source) from error
         return vector
 
 
-def check(
-    session: Evaluating,
-    fetches: Sequence[Variable],
-    updates: Sequence[Update],
-    fed: Arrays,
-    training: bool,
-    exchange: Exchange | None = None,
-) -> SeamExchange | None:
+class Checking(Observer):
+    """Checks an evaluation before it runs."""
+
+    @staticmethod
+    def takes_part(session: Any, request: Request) -> bool:
+        """Return whether evaluations are checked."""
+        return session.observers.check_numerics or checking.get()
+
+    def before(self, program: Program, fed: Mapping[Variable, Any]) -> None:
+        """Raise a NumericError if it would make a NaN or an infinity."""
+        request = self.request
+        fetches, updates = request.targets()
+        every = dict(fed)
+        if not request.recorded:
+            every.update(recorded_values(fetches, updates, fed))
+        with not_recording():
+            checked = Request(fetches, updates, every, request.training)
+            checked.seam = request.seam
+            request.exchange = check(self.session, checked, request.exchange)
+
+
+def check(session: Any, request: Request, exchange: Any = None) -> SeamExchange | None:
     """Raise a NumericError if this evaluation would make a NaN or an infinity.
 
     What `exchange` returns, and what is computed from it, is checked by the one that is
     returned in its place.
     """
+    fetches, updates, fed, training = (
+        request.fetches,
+        request.updates,
+        request.fed,
+        request.training,
+    )
     new = [v for v in changes_of(updates).values() if v is not None]
     stored = [a.value for u in updates if u.training for a in u.assignments]
-    seam = NO_SEAM if exchange is None else exchange.seam
 
-    def build():
-        return Values(fetches, new, stored, fed, training, seam)
+    def build() -> FloatValues:
+        return FloatValues(fetches, new, stored, fed, training, request.seam)
 
-    key = step_key(fetches, updates, fed, training, seam)
-    step = session.checks.get(key)
-    assert step is None or isinstance(step, Flags)
-    step = None if step is None or step.is_outdated or not step.covers(fed) else step
-    if step is None and not build().all:
+    cache, key = session.compiler.cache, request.key("check")
+    known: Flags | None = cache.get(key)
+    if known is not None and (known.program.is_outdated or not known.program.takes(fed)):
+        known = None
+    if known is None and not build().all:
         return exchange
-    search = Search(session, build, fed, step)
+    search = Search(session, build, fed, known)
     fault = search.fault(fed)
-    if search.step is not step:
-        session.checks.add(key, search.step)
+    if search.flags is not known:
+        cache.add(key, search.flags, request.owners())
     if fault is not None:
         place = _innermost(session, Place(build(), *fault, fed))
         raise report(place, _computing(session, place.fed, training))
@@ -162,7 +179,7 @@ def check(
         return None
 
     def check_rest(exchanged: Mapping[Variable, Any]) -> None:
-        check(session, fetches, updates, {**fed, **exchanged}, training)
+        check(session, Request(fetches, updates, {**fed, **exchanged}, training))
 
     return CheckedExchange(exchange, check_rest)
 
@@ -189,18 +206,18 @@ class CheckedExchange:
         return returned
 
 
-def _computing(session, fed, training):
+def _computing(session: Any, fed: Arrays, training: bool) -> Compute:
     """The function that computes Variables from these feeds."""
 
-    def compute(variables):
-        step = Step(session.backend, variables, [], fed, training)
+    def compute(variables: list[Variable]) -> list[np.ndarray]:
+        program = session.compiler.new(Request(variables, [], fed, training))
         with np.errstate(all="ignore"):
-            return session.peek(step, fed)
+            return program.peek(session.store, fed)
 
     return compute
 
 
-def _innermost(session, place):
+def _innermost(session: Any, place: Place) -> Place:
     """The operator in the body of a loop or branch where the fault of its node begins.
 
     The node itself, where no run of the body has the fault: it begins in what the loop adds up.
@@ -208,19 +225,20 @@ def _innermost(session, place):
     if place.node is None or not place.node.blocks:
         return place
     try:
-        inner = _inside(session, place)
+        inner = _inside(session, place, place.node)
     except BackendError:  # a state whose size changes from step to step cannot be read afterwards
         return place
     return place if inner is None else _innermost(session, inner)
 
 
-def _inside(session, place):
+def _inside(session: Any, place: Place, node: Node) -> Place | None:
     """The first fault in the runs of the body of a node; None if there is none."""
-    training, search = place.values.training, None
+    training = place.values.training
+    search: Search | None = None
     read = set(place.values.all)
-    body = Body(place.node, read, _computing(session, place.fed, training))
+    body = Body(node, read, _computing(session, place.fed, training))
     for where, fed in body.runs():
-        build = partial(Values, body.targets, (), (), fed, training)
+        build = partial(FloatValues, body.targets, (), (), fed, training)
         search = Search(session, build, fed) if search is None else search
         fault = search.fault(fed)
         if fault is not None:

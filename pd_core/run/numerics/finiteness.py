@@ -100,7 +100,7 @@ class Rules:
             k = earlier[0]
 
 
-class Values:
+class FloatValues:
     """The float values that targets are computed from: leaves, then outputs in their order.
 
     `stored` are targets that a training step stores. Nothing behind `fed` belongs to them, and

@@ -9,18 +9,18 @@ from ...graph.errors import NumericError
 from ...graph.node import Node
 from ...graph.site import site_text
 from ...graph.variable import Variable, format_dims
-from .finiteness import Found, Values
+from .finiteness import FloatValues, Found
 
 Compute = Callable[[list[Variable]], list[np.ndarray]]
 
 
 class Place(NamedTuple):
-    """A faulty value: its number among the Values of an evaluation, and its feeds and findings.
+    """A faulty value: its number among those of an evaluation, with its feeds and findings.
 
     `path` are the runs of bodies around it, from the outermost on.
     """
 
-    values: Values
+    values: FloatValues
     number: int
     found: Found
     fed: dict[Variable, np.ndarray]

@@ -1,25 +1,21 @@
 """pd.profile(): evaluations whose kernels are timed, by layer and operator."""
 
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
 from contextvars import ContextVar, Token
-from functools import wraps
+from functools import partial
 from tempfile import TemporaryDirectory
 from threading import get_ident
 from time import perf_counter_ns
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import Any, Self
 from weakref import WeakKeyDictionary
 
 from ...backend.base import Backend
-from ...graph.update import Update
-from ..programs import ProgramCache
-from ..step import StepCache
+from ..compiler import Compiler
+from ..observer import Observer
+from ..programs import Compiled, Source
+from ..request import Request
 from .kernels import Evaluation
 from .report import Report
-from .timed import TimedBackend, TimedPrograms, TimedSession
-
-P = ParamSpec("P")
-R = TypeVar("R")
+from .timed import TimedBackend, TimedSession, compiled_for
 
 
 class profile(Report):
@@ -41,8 +37,7 @@ class profile(Report):
         self._folder: TemporaryDirectory | None = None
         self._open: dict[int, Evaluation] = {}  # by thread
         self._sessions: list[TimedSession] = []
-        self._steps: WeakKeyDictionary[Any, StepCache] = WeakKeyDictionary()
-        self._plans: WeakKeyDictionary[Any, OrderedDict] = WeakKeyDictionary()
+        self._compilers: WeakKeyDictionary[Any, Compiler] = WeakKeyDictionary()
 
     def __enter__(self) -> Self:
         if self._token is not None:
@@ -60,61 +55,64 @@ class profile(Report):
                 session.finish()
         finally:
             self._sessions.clear()
-            self._steps.clear()
-            self._plans.clear()
+            self._compilers.clear()
             self._folder.cleanup()
         self.evaluations.sort(key=lambda e: e.begin)
         self.has_ended = True
         if self._outer is not None:
             self._outer.evaluations += self.evaluations
 
-    def evaluation(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call a function that evaluates; a call inside of another one is a part of that."""
+    def begin(self) -> bool:
+        """Begin an evaluation of this thread; False if it is a part of one that has begun."""
         thread = get_ident()
         if thread in self._open:
-            return function(*args, **kwargs)
-        current = self._open[thread] = Evaluation(thread, perf_counter_ns())
-        try:
-            result = function(*args, **kwargs)
-            current.completed = True
-            return result
-        finally:
-            current.end = perf_counter_ns()
-            del self._open[thread]
-            self.evaluations.append(current)
+            return False
+        self._open[thread] = Evaluation(thread, perf_counter_ns())
+        return True
 
-    def steps_of(self, session: Any) -> StepCache:
-        """Return the steps of a session that are compiled for this profile."""
-        return self._steps.setdefault(session, StepCache())
+    def end(self, completed: bool) -> None:
+        """End the evaluation of this thread."""
+        current = self._open.pop(get_ident())
+        current.end, current.completed = perf_counter_ns(), completed
+        self.evaluations.append(current)
 
-    def plans_of(self, plans: Any) -> OrderedDict:
-        """Return the plans for recorded graphs that are compiled for this profile."""
-        return self._plans.setdefault(plans, OrderedDict())
-
-    def programs(self, updates: Sequence[Update]) -> ProgramCache:
-        """Return what compiles a program for this profile; `updates` are among its targets."""
-        return TimedPrograms(self._timed, updates)
-
-    def _timed(self, backend: Backend) -> TimedBackend:
-        assert self._folder is not None
-        return TimedBackend(backend, self._folder.name, self._sessions, self._current)
+    def compiler_of(self, session: Any) -> Compiler:
+        """Return what compiles the programs of a session for this profile."""
+        if session not in self._compilers:
+            assert self._folder is not None
+            timed = TimedBackend(session.backend, self._folder.name, self._sessions, self._current)
+            make: Any = partial(_compiled, timed)
+            self._compilers[session] = Compiler(session.backend, None, make)
+        return self._compilers[session]
 
     def _current(self) -> Evaluation:
         return self._open[get_ident()]
+
+
+def _compiled(timed: TimedBackend, _: Backend, source: Source) -> Compiled:
+    return compiled_for(timed, source)
 
 
 _profile: ContextVar[profile | None] = ContextVar("pd_core.profile", default=None)
 current_profile = _profile.get  # the one that measures this thread; None without one
 
 
-def measured(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function whose calls are evaluations."""
+class Measuring(Observer):
+    """Measures an evaluation, and gives it the programs of a profile."""
 
-    @wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        current = current_profile()
-        if current is None:
-            return function(*args, **kwargs)
-        return current.evaluation(function, *args, **kwargs)
+    @staticmethod
+    def takes_part(session: Any, request: Request) -> bool:
+        """Return whether a profile measures this thread."""
+        return current_profile() is not None
 
-    return call
+    def start(self) -> None:
+        """Begin to measure."""
+        profile = self._profile = current_profile()
+        assert profile is not None
+        self._is_whole = profile.begin()
+        self.request.compiler = profile.compiler_of(self.session)
+
+    def after(self, results: list[Any] | None) -> None:
+        """End, unless the evaluation is a part of another one."""
+        if self._is_whole and self._profile is not None:
+            self._profile.end(results is not None)

@@ -1,21 +1,16 @@
 """Programs whose sessions record the times of their kernels."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import count
 from time import perf_counter_ns
 from typing import Any
 
-import numpy as np
-
 from ...backend.base import NO_SEAM, Backend, Graph, Seam
 from ...backend.ort import OrtBackend, session
 from ...graph.recording import not_recording
 from ...graph.site import Site
-from ...graph.update import Update
-from ...graph.variable import Variable
-from ..programs import Program, ProgramCache
-from ..structure import Structure
+from ..programs import Compiled, Source, compiled
 from .kernels import Evaluation, Run, add_kernels, read_recorded
 from .origins import origins_of, with_origins
 
@@ -95,40 +90,25 @@ class TimedBackend:
         return program
 
 
-class TimedPrograms(ProgramCache):
-    """Compiler of one program for a profile, with the origins of its operators.
+def compiled_for(timed: TimedBackend, source: Source) -> Compiled:
+    """Return a program with timed sessions, whose operators know where they come from.
 
-    Nothing is found in it: a program of the same structure may have other layers and lines.
+    It is for these targets alone: a program of the same structure may have other layers and lines.
     """
-
-    def __init__(self, timed: Callable[[Backend], TimedBackend], updates: Sequence[Update]):
-        super().__init__()
-        self.timed, self.updates = timed, updates
-
-    def get(self, structure: Structure, fed: Mapping[Variable, np.ndarray]) -> None:
-        return None
-
-    def compile(
-        self,
-        backend: Backend,
-        structure: Structure,
-        targets: tuple[Sequence[Variable], Sequence[tuple[Variable, Variable]], Seam],
-        fed: dict[Variable, np.ndarray],
-        training: bool,
-    ) -> Program:
-        begin, timed = perf_counter_ns(), self.timed(backend)
-        with not_recording():
-            traced = _with_origins(targets, self.updates, set(fed))
-        program = super().compile(timed, structure, traced, fed, training)
-        timed.evaluation().compiling.append((begin, perf_counter_ns()))
-        return program
+    begin = perf_counter_ns()
+    with not_recording():
+        traced = _with_origins(source)
+    program = compiled(timed, traced)
+    timed.evaluation().compiling.append((begin, perf_counter_ns()))
+    return program
 
 
-def _with_origins(targets, updates, fed):
+def _with_origins(source: Source) -> Source:
     """The same fetches, updates and seam, of nodes that know where they come from."""
-    fetches, changes, seam = targets
-    flat = [*fetches, *(new for _, new in changes), *seam]
-    again = iter(with_origins(flat, origins_of(flat, updates, fed), fed))
-    fetches = [next(again) for _ in fetches]
-    changes = [(v, next(again)) for v, _ in changes]
-    return fetches, changes, replace(seam, values=tuple(again))
+    fed = set(source.fed)
+    flat = [*source.fetches, *(new for _, new in source.updates), *source.seam]
+    again = iter(with_origins(flat, origins_of(flat, source.targets, fed), fed))
+    fetches = [next(again) for _ in source.fetches]
+    updates = [(v, next(again)) for v, _ in source.updates]
+    seam = replace(source.seam, values=tuple(again))
+    return source._replace(fetches=fetches, updates=updates, seam=seam)

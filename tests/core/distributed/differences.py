@@ -159,7 +159,7 @@ def assign(_, net):
 
 def slot(*_):
     session = pd.default_session()
-    m = next(v for v in session.stored() if v.name.endswith("/m"))
+    m = next(v for v in session.store.variables() if v.name.endswith("/m"))
     session.set(m, session.get(m) + 1.0)
 
 
@@ -167,7 +167,7 @@ def drift(_, net):
     """Values that change without a trace, as by another arithmetic."""
     weight = net.parameters()[0]
     session = pd.default_session()
-    session._values.set(weight, session.get(weight) * np.float32(1.0 + 2.0**-20))
+    session.store.arrays.set(weight, session.get(weight) * np.float32(1.0 + 2.0**-20))
 
 
 def rate(optimizer, _):

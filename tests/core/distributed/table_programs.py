@@ -264,7 +264,7 @@ def loaded_in_guard():
         before[r::2] = np.load(folder / f"rank-{r}-of-2" / "part-0.npy")
     with pd.guard():
         optimizer.minimize(pd.reduce_mean(pd.square(table.lookup([2, 5]))))
-    (m,) = [v for v in session.stored() if v.name == "adam/table/m"]
+    (m,) = [v for v in session.store.variables() if v.name == "adam/table/m"]
     kept = [k for k in EVERY[rank::size] if k not in (2, 5)]
     np.testing.assert_array_equal(session.get(m)[np.array(kept) // size], before[kept])
     assert before[kept].any()

@@ -4,15 +4,14 @@ import numpy as np
 import pytest
 
 import pd_core as pd
+from pd_core.run.values import Values
 
 
 @pytest.fixture
 def kept(monkeypatch):
     """The variables whose value before a step was kept, in order."""
-    variables, release = [], pd.Session.release
-    monkeypatch.setattr(
-        pd.Session, "release", lambda self, v: variables.append(v) or release(self, v)
-    )
+    variables, release = [], Values.release
+    monkeypatch.setattr(Values, "release", lambda self, v: variables.append(v) or release(self, v))
     return variables
 
 

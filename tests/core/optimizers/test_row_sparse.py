@@ -399,7 +399,7 @@ def test_the_gradient_itself_is_whole():
 
 
 def buffer(w):
-    return pd.default_session()._values.buffers[w]
+    return pd.default_session().store.arrays.buffers[w]
 
 
 def test_tables_and_slots_have_one_buffer_that_stays():

@@ -230,7 +230,7 @@ def test_a_changed_rate_is_a_constant_of_exported_steps():
     from onnx.reference import ReferenceEvaluator
 
     assert ReferenceEvaluator(model).run(None, {"w": np.float32(1.0)}) == [0.875]
-    assert [v.name for v in pd.default_session().stored()] == ["w"]
+    assert [v.name for v in pd.default_session().store.variables()] == ["w"]
 
 
 class SetRate(training.RunnerItem):

@@ -138,4 +138,4 @@ def test_a_freed_target_frees_its_call():
     for _ in range(3):
         session.eval(x * 2, {x: np.ones(1, np.float32)})
     gc.collect()
-    assert len(session.calls) == 0
+    assert len(session.compiler.cache) == 0

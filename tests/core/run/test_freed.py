@@ -34,7 +34,7 @@ def test_dropped_networks_leave_nothing(network, no_programs):
     for width in range(2, 12):
         network(width)
     gc.collect()
-    assert pd.default_session().stored() == [] and pd.persistent_variables() == []
+    assert pd.default_session().store.variables() == [] and pd.persistent_variables() == []
     assert 0 < len(cache._recent) <= cache.limit
     pd.clear_programs()
     assert not cache._recent and not cache._programs

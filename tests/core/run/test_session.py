@@ -4,14 +4,14 @@ import gc
 import threading
 import warnings
 import weakref
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import pd_core as pd
 from pd_core.backend.devices import cuda_devices
-from pd_core.run.step import StepCache
+from pd_core.run.cache import Cache
+from pd_core.run.program import Program
 
 from ...threads import in_threads
 
@@ -84,7 +84,7 @@ def test_parameters_stay_in_two_buffers():
     seen = []
     for _ in range(6):
         session.eval(step)
-        seen.append(session._values.buffers[w][0])
+        seen.append(session.store.arrays.buffers[w][0])
     assert seen[0] is seen[2] is seen[4]
     assert seen[1] is seen[3] is seen[5]
     assert seen[0] is not seen[1]
@@ -95,20 +95,20 @@ def test_the_value_before_a_step_is_kept_until_the_next(device):
     w, b = pd.Variable("w", data=ones(2)), pd.Variable("b", data=ones(2))
     step = pd.MomentumOptimizer(0.5, 0.0).minimize(pd.reduce_sum(w * b), [w])
     with pd.Session(device) as session:
-        assert session.before(w) is None
+        assert session.store.before(w) is None
         session.eval(step)
         session.eval(w + b)
-        assert session.before(w).tolist() == [1.0, 1.0]
+        assert session.store.before(w).tolist() == [1.0, 1.0]
         session.eval(step)
-        assert session.before(w).tolist() == [0.5, 0.5]
-        assert session.before(b) is None
+        assert session.store.before(w).tolist() == [0.5, 0.5]
+        assert session.store.before(b) is None
         session.set(w, [3.0, 3.0])
-        assert session.before(w) is None
+        assert session.store.before(w) is None
         session.eval(step)
-        assert session.before(w).tolist() == [3.0, 3.0]
-        seen = session.before(w)
+        assert session.store.before(w).tolist() == [3.0, 3.0]
+        seen = session.store.before(w)
         seen[:] = 7.0
-        assert session.before(w).tolist() == [3.0, 3.0]
+        assert session.store.before(w).tolist() == [3.0, 3.0]
 
 
 def test_a_step_that_failed_leaves_nothing_before_it():
@@ -118,10 +118,10 @@ def test_a_step_that_failed_leaves_nothing_before_it():
     session.eval(step, {i: [0]})
     with pytest.raises(pd.BackendError):
         session.eval(step, {i: [5]})
-    assert session.before(w) is None
+    assert session.store.before(w) is None
     assert session.get(w).tolist() == [2.0, 2.0]
     session.eval(step, {i: [0]})
-    assert session.before(w).tolist() == [2.0, 2.0]
+    assert session.store.before(w).tolist() == [2.0, 2.0]
 
 
 def test_the_version_tells_whether_values_have_changed():
@@ -129,13 +129,13 @@ def test_the_version_tells_whether_values_have_changed():
     step = pd.MomentumOptimizer(0.5).minimize(pd.reduce_sum(w))
     session = pd.Session()
     session.eval(w * 2.0)
-    seen = session.version
+    seen = session.store.version
     session.eval(w * 2.0)
-    assert session.version == seen
+    assert session.store.version == seen
     for change in (lambda: session.eval(step), lambda: session.set(w, [1.0, 1.0])):
         change()
-        assert session.version > seen
-        seen = session.version
+        assert session.store.version > seen
+        seen = session.store.version
 
 
 def test_with_makes_a_session_the_default():
@@ -164,7 +164,7 @@ def test_a_closed_session_does_nothing():
     for use in (session.eval, session.get, session.val, lambda v: session.set(v, 1.0)):
         with pytest.raises(RuntimeError, match="this session is closed"):
             use(w)
-    for use in (session.values, lambda: session.val(y), lambda: session.initialize([w])):
+    for use in (session.values, lambda: session.val(y), lambda: session.store.initialize([w])):
         with pytest.raises(RuntimeError, match="this session is closed"):
             use()
 
@@ -205,6 +205,8 @@ def test_auto_takes_cuda_without_a_word(monkeypatch):
 
 
 class Fake:
+    device, layouts = "cuda:0", ()
+
     def values(self):
         return {}
 
@@ -264,7 +266,7 @@ def test_cpu_and_cuda_take_the_same_steps(rng):
 
 
 def compiled(session):
-    return len(session._steps)
+    return sum(isinstance(entry, Program) for entry in session.compiler.cache)
 
 
 def test_an_evaluation_is_compiled_once():
@@ -302,12 +304,12 @@ def test_a_graph_that_nobody_holds_is_freed():
         step = pd.SGDOptimizer(0.1).minimize(pd.reduce_sum(y))
         session.eval([y, step])
         assert session.val(y).tolist() == [2.0] * 4
-        return [weakref.ref(v) for v in (y, y.node, step, session._fetched[y])]
+        return [weakref.ref(v) for v in (y, y.node, step, session.store.fetched[y])]
 
     gone = use()
     gc.collect()
     assert [r() for r in gone] == [None] * 4
-    assert len(session._fetched) == 0 and compiled(session) == 0
+    assert len(session.store.fetched) == 0 and compiled(session) == 0
 
 
 def test_a_loop_that_builds_does_not_grow():
@@ -324,19 +326,19 @@ def test_steps_in_use_are_bounded():
     held = [pd.constant(k) for k in range(6)]
 
     def key(v):
-        return (weakref.ref(v),), (), frozenset(), (), False
+        return ("program", weakref.ref(v))
 
-    steps = StepCache(limit=3)
+    cache = Cache(limit=3)
     for v in held[:3]:
-        steps.add(key(v), SimpleNamespace())
-    steps.get(key(held[0]))
-    steps.add(key(held[3]), SimpleNamespace())
-    assert [steps.get(key(v)) is not None for v in held] == [True, False, True, True, False, False]
-    assert len(steps) == 3
+        cache.add(key(v), True, [v])
+    cache.get(key(held[0]))
+    cache.add(key(held[3]), True, [held[3]])
+    assert [cache.get(key(v)) for v in held] == [True, None, True, True, None, None]
+    assert len(cache) == 3
     del held[0], v
-    assert len(steps) == 2
-    steps.add(key(held[-1]), SimpleNamespace())
-    assert len(steps) == 3
+    assert len(cache) == 2
+    cache.add(key(held[-1]), True, held[-1:])
+    assert len(cache) == 3
 
 
 # ---- threads
@@ -382,7 +384,7 @@ def test_a_session_that_is_gone_leaves_nothing_to_watch():
     session = pd.Session()
     y = w * 2.0
     session.eval(y)
-    gone = [weakref.ref(session), weakref.ref(session._steps)]
+    gone = [weakref.ref(session), weakref.ref(session.compiler.cache)]
     del session
     gc.collect()
     assert [r() for r in gone] == [None, None]

@@ -35,7 +35,7 @@ def test_everything_goes_back(device):
             session.set(u, [7, 8])
             session.seed = 4
             session.eval(noise)
-            session.waiting["v"] = np.zeros(3, f32)
+            session.store.waiting["v"] = np.zeros(3, f32)
             stop()
         np.testing.assert_equal(session.state(), before)
         assert not session.has(u) and session.has(w)
@@ -117,7 +117,7 @@ class Until(dict):
 def test_values_are_loaded_all_or_none():
     w, v = (pd.Variable(name, shape=[2], initializer=Constant(1.0)) for name in "wv")
     session = pd.default_session()
-    session.initialize([w, v])
+    session.store.initialize([w, v])
     with pytest.raises(pd.ShapeError, match=r"v: fed an array of \[3\], it is float32\[2\]"):
         session.load_values({w: [5, 6], v: [5, 6, 7]})
     with pytest.raises(Stopped):

@@ -82,7 +82,7 @@ def runner():
     pd.reset(seed=7)
     random.seed(7), np.random.seed(7)
     with runner_of(items()) as opened:
-        pd.default_session().initialize(pd.persistent_variables())
+        pd.default_session().store.initialize(pd.persistent_variables())
         yield opened
 
 
@@ -326,7 +326,7 @@ def refused(checkpoint, others):
     """The text with which other items refuse a checkpoint."""
     pd.reset(seed=7)
     with runner_of(others()) as runner:
-        pd.default_session().initialize(pd.persistent_variables())
+        pd.default_session().store.initialize(pd.persistent_variables())
         return assert_refused(checkpoint, runner, pd.GraphError)
 
 

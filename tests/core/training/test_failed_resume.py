@@ -91,14 +91,20 @@ def resumed(*more, seed=7):
     made = items()
     session, reader = pd.default_session(), made[2].reader
     trained = pd.trainable_variables()
-    session.initialize(trained[:2])  # the others get their first values with the checkpoint
+    session.store.initialize(trained[:2])  # the others get their first values with the checkpoint
     session.set(trained[0], np.ones(trained[0].dims, np.float32))
     values, generators = session.state(), generators_state()
     with pytest.raises(BaseException) as caught, runner_of([*made, *more]) as runner:
         runner.run(2)
     assert_same_state(session.state(), values)
     assert generators_state() == generators and reader.state()["passes"] == 0
-    assert not session.waiting and [session.has(v) for v in trained] == [True, True, False, False]
+    assert not session.store.waiting
+    assert [session.has(v) for v in trained] == [
+        True,
+        True,
+        False,
+        False,
+    ]
     return caught.value
 
 

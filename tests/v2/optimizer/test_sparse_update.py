@@ -370,7 +370,7 @@ def test_gradients_are_whole_and_rows_are_written_in_place():
     expected[5] = slopes(before, batch)[5]
     np.testing.assert_allclose(seen, [expected], rtol=1e-5)
     variable = paddle.build.current().parameters["table"].variable
-    assert pd.default_session()._values.buffers[variable][1] is None
+    assert pd.default_session().store.arrays.buffers[variable][1] is None
 
 
 def test_rows_are_updated_here_says_the_configuration():

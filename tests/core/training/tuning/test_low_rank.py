@@ -52,7 +52,7 @@ def test_the_first_step_is_that_of_the_chain_rule():
     pd.lora(f, rank=2, alpha=1)
     x = pd.Variable("x", shape=[None, 8])
     update = pd.SGDOptimizer(0.5).minimize(pd.reduce_sum(pd.square(f(x))))
-    pd.default_session().initialize(pd.persistent_variables())
+    pd.default_session().store.initialize(pd.persistent_variables())
     before = {v.name: a for v, a in pd.default_session().values().items()}
     assert not before["W.lora_A"].any()  # [2, 3], next to the output
     assert abs(before["W.lora_B"]).max() <= 1 / np.sqrt(8)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import pd_core as pd
-from pd_core.run import supplied
-from pd_core.run.supplied import supply_by
+from pd_core.run import host_inputs, observers
+from pd_core.run.host_inputs import supply_by
 
 
 class Doubled:
@@ -95,7 +95,7 @@ def test_a_graph_without_other_references_is_freed():
 
 
 def test_graphs_without_any_are_not_searched(monkeypatch):
-    monkeypatch.setattr(supplied, "_in_use", [])
-    monkeypatch.setattr(supplied, "Needs", None)
+    monkeypatch.setattr(observers, "in_use", [])
+    monkeypatch.setattr(host_inputs, "Needs", None)
     x = pd.Variable([None])
     np.testing.assert_array_equal(pd.eval(x * 2.0, {x: [1.0]}), [2])

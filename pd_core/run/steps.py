@@ -2,25 +2,28 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
-from weakref import ref
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..backend.base import NO_SEAM, Backend, Seam
+from ..backend.base import Backend
 from ..backend.scanned import scanned
 from ..graph.errors import BackendError, FeedError, OutOfRange, ShapeError
 from ..graph.node import ancestors
 from ..graph.update import Update
 from ..graph.variable import Variable, describe
 from .calls import Call, Outgrown
+from .changes import changes_of, computed_changes
+from .compiler import Compiler
 from .failures import failure
 from .feeds import Feeds, feed_array, variable
 from .index_errors import kind_of_index_error
-from .programs import Program, ProgramCache, build_graph
-from .step import Step, changes_of, computed_changes
-from .structure import Structure
+from .programs import Compiled, Source
+from .request import Request, request_of
 from .targets import Targets, computed_variables, flatten, restructure
+from .values import Values
+
+Stacks = Mapping[Any, np.ndarray]  # by Variable: arrays with a first axis of steps
 
 
 def run_steps(session: Any, targets: Targets, feeds: Feeds, training: bool | None) -> Any:
@@ -33,27 +36,45 @@ def run_steps(session: Any, targets: Targets, feeds: Feeds, training: bool | Non
     flat: list[Variable | Update] = []
     flatten(targets, flat)
     stacks = _stacked_feeds(feeds, lambda: computed_variables(flat))
-    first, *_ = stacks.values()
-    if not session.is_observed():
-        chunk = _chunk(session, flat, stacks, training)
-        if chunk.fits():
+    if not session.observers.is_active(session):
+        steps = session.compiler.call(flat, stacks, training, Steps)
+        steps = steps or _new_steps(session, flat, stacks, training)
+        if steps is not None:
             try:
-                try:
-                    results = session.repeat(chunk, stacks, len(first))
-                except Outgrown:
-                    chunk = _chunk(session, flat, stacks, training, anew=True)
-                    results = session.repeat(chunk, stacks, len(first))
-                return restructure(targets, iter(results))
+                results = _run(steps, session, flat, stacks, training)
             except BackendError as error:
                 raise _failure(error, session, flat, stacks, training) from error.__cause__
-    steps = [_step(session, k, flat, fed, training) for k, fed in enumerate(_each_step(stacks))]
+            return restructure(targets, iter(results))
+    single = [_step(session, k, flat, fed, training) for k, fed in enumerate(_each_step(stacks))]
     stacked = (
-        None if values[0] is None else np.stack(values) for values in zip(*steps, strict=True)
+        None if values[0] is None else np.stack(values) for values in zip(*single, strict=True)
     )
     return restructure(targets, stacked)
 
 
-def _step(session, number, flat, fed, training):
+def _run(
+    steps: "Steps",
+    session: Any,
+    flat: Sequence[Variable | Update],
+    stacks: Stacks,
+    training: bool | None,
+) -> list[Any]:
+    """The values of the targets for all steps."""
+    try:
+        return steps.run(session.store, stacks)
+    except Outgrown:
+        longer = _new_steps(session, flat, stacks, training)
+        assert longer is not None
+        return longer.run(session.store, stacks)
+
+
+def _step(
+    session: Any,
+    number: int,
+    flat: list[Variable | Update],
+    fed: Mapping[Variable, np.ndarray],
+    training: bool | None,
+) -> list[Any]:
     """The values of one step; an index that is outside names the step."""
     try:
         return session.eval(flat, fed, training)
@@ -61,54 +82,65 @@ def _step(session, number, flat, fed, training):
         raise OutOfRange(f"step {number}: {error}") from error.__cause__
 
 
-def _failure(error, session, flat, stacks, training):
+def _failure(
+    error: BackendError,
+    session: Any,
+    flat: Sequence[Variable | Update],
+    stacks: Stacks,
+    training: bool | None,
+) -> BackendError:
     """The error of a program of several steps: an index that is outside names its step."""
-    updates = [t for t in flat if isinstance(t, Update)]
-    fetches = [t for t in flat if isinstance(t, Variable)]
-    training = bool(updates) if training is None else training
     # without its line, which is that of the loop over the steps, and without its number, which
     # does not say whose it is
     kind = kind_of_index_error(error)
     unplaced = BackendError(kind or error.text)
     for k, fed in enumerate(_each_step(stacks) if kind else ()):
-        found = failure(unplaced, session, True, fetches, updates, NO_SEAM, fed, training)
+        found = failure(unplaced, session, request_of(flat, fed, training), True, fed)
         if found is not unplaced:
             return OutOfRange(f"step {k}: {found}")
     return error
 
 
-def _chunk(session, flat, stacks, training, anew=False):
-    """The Chunk of targets and feeds in a session; one that is made `anew` takes its place."""
-    key = (tuple(map(ref, flat)), tuple(map(ref, stacks)), (), training, "steps")
-    chunk = session.calls.get(key)
-    if anew or chunk is None or (chunk.repeats and not chunk.fits()):
-        chunk = _new_chunk(session.backend, flat, next(_each_step(stacks)), training)
-        session.calls.add(key, chunk)
-    return chunk
+def _new_steps(
+    session: Any, flat: Sequence[Variable | Update], stacks: Stacks, training: bool | None
+) -> "Steps | None":
+    """A new program of several steps; None for targets that are evaluated one by one."""
+    compiler, request = session.compiler, request_of(flat, next(_each_step(stacks)), training)
+    one_by_one = request.key("steps one by one")
+    if compiler.cache.get(one_by_one):
+        return None
+    if _is_scannable(request):
+        program = Compiler(session.backend, None, _scanned).new(request)
+        if program.repeats and (program.inputs.fed or program.draws):
+            steps = Steps(program, flat, request)
+            compiler.remember(steps, flat, stacks, training, request)
+            return steps
+    compiler.cache.add(one_by_one, True, request.owners())
+    return None
 
 
-def _new_chunk(backend, flat, fed, training):
-    updates = list(dict.fromkeys(t for t in flat if isinstance(t, Update)))
-    fetches = list(dict.fromkeys(t for t in flat if isinstance(t, Variable)))
-    if not _is_scannable(fetches, updates):
-        return OneByOne()
-    if training is None:
-        training = any(u.training for u in updates)
-    step = Step(backend, fetches, updates, fed, training, programs=ChunkPrograms())
-    return Chunk(step, flat, fetches, list(fed))
-
-
-def _is_scannable(fetches, updates):
+def _is_scannable(request: Request) -> bool:
     """Whether steps depend on each other by computed values alone.
 
     Constants that are stored, variables that are drawn again, and values that other processes take
     part in are seen to between steps.
     """
-    changes = changes_of(updates)
+    changes = changes_of(request.updates)
     if any(new is None or new.value is not None for new in changes.values()):
         return False
-    order = ancestors([*fetches, *(new for _, new in computed_changes(changes))])
+    order = ancestors([*request.fetches, *(new for _, new in computed_changes(changes))])
     return not any(node.op_type == "SumOverRanks" for node in order)
+
+
+def _scanned(backend: Backend, source: Source) -> Compiled:
+    """The program of several steps from the graph of one.
+
+    Errors name the lines of the graph that it is compiled for: nothing shares it.
+    """
+    graph, seam = source.graph(backend)
+    scan = Compiled(backend, scanned(backend.prepared(graph)), seam, source.structure)
+    scan.operators = len(ancestors(graph.outputs))
+    return scan
 
 
 def _stacked_feeds(
@@ -151,67 +183,32 @@ def _stack(v: Variable, value: ArrayLike) -> np.ndarray:
         ) from None
 
 
-def _each_step(arrays: Mapping[Variable, np.ndarray]) -> Iterator[dict[Variable, np.ndarray]]:
+def _each_step(arrays: Stacks) -> Iterator[dict[Any, np.ndarray]]:
     """Yield the feeds of each step."""
     for k in range(len(next(iter(arrays.values())))):
         yield {v: np.asarray(a[k]) for v, a in arrays.items()}
 
 
-class OneByOne:
-    """In the place of a Chunk: targets whose steps are evaluated one by one."""
+class Steps(Call):
+    """A call of `run_steps`: several steps in one run of a program."""
 
-    repeats = False
-
-    def fits(self) -> bool:
-        """Return False."""
-        return False
-
-
-class ChunkPrograms(ProgramCache):
-    """Compiler of the program of several steps from the graph of one.
-
-    It is no cache: an error names the lines of the graph that it was compiled for.
-    """
-
-    def get(self, structure: Structure, fed: Mapping[Variable, np.ndarray]) -> None:
-        return None
-
-    def compile(
-        self,
-        backend: Backend,
-        structure: Structure,
-        targets: tuple[Sequence[Variable], Sequence[tuple[Variable, Variable]], Seam],
-        fed: dict[Variable, np.ndarray],
-        training: bool,
-    ) -> Program:
-        graph, seam = build_graph(*targets, fed, training, backend, structure.constants)
-        program = Program(backend, scanned(backend.prepared(graph)), seam, structure)
-        program.operators = len(ancestors(graph.outputs))
-        return program
-
-
-class Chunk(Call):
-    """An evaluation of several steps in one run of a program."""
-
-    def __init__(
-        self,
-        step: Step,
-        flat: Sequence[Variable | Update],
-        fetches: Sequence[Variable],
-        fed: Sequence[Variable],
-    ):
-        super().__init__(step, flat, fetches, fed)
-        self.repeats = self.repeats and bool(step.fed or step.draws)
+    def run(self, values: Values, feeds: Mapping[Any, Any]) -> list[Any]:
+        """Return the values of the targets for each step, None for Updates."""
+        arrays = self.arrays(feeds)
+        results = self.program.run(values, arrays, steps=len(next(iter(feeds.values()))))
+        for k, v in self.kept:
+            values.fetched[v()] = results[k][-1]
+        return [None if k is None else results[k] for k in self.places]
 
     def arrays(self, feeds: Mapping[Any, Any]) -> list[np.ndarray]:
         """Return the arrays that the program reads; ShapeError where they do not fit each other."""
-        arrays = list(feeds.values())
+        arrays, program = list(feeds.values()), self.program
         shapes = tuple([a.shape[1:] for a in arrays])
-        if shapes not in self.shapes or self.step.packed.lengths:
+        if shapes not in self.shapes or program.inputs.packed.lengths:
             for fed in _each_step(feeds):
                 checked = {v: feed_array(v, a) for v, a in fed.items()}
-                if not self.step.covers(checked):
+                if not program.takes(checked):
                     raise Outgrown
-                self.step.check(checked)
+                program.inputs.arrays(checked)
             self.shapes.add(shapes)
         return [arrays[k] for k in self.order]
