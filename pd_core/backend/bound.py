@@ -67,50 +67,46 @@ class Bound:
         for slot, name in part.given:
             self.binding.bind_ortvalue_input(name, handed[slot])
         if len(self._fetched) < len(part.fetches) or part.hands:
-            self._bind_outputs(keep)
-        self._run()
-        self._collect(handed, fetched, keep)
-
-    def _bind(self, name, array):
-        """Bind a feed; one that is small and has the shape of the last one gets an array."""
-        if not isinstance(array, np.ndarray):
-            self._reshaped(name, None)
-            self.binding.bind_ortvalue_input(name, array)
-            return
-        if self._shapes.get(name) != array.shape:
-            self._reshaped(name, array.shape)
-        elif array.nbytes <= _SMALL and self.device[0] == "cpu":
-            array = self._fed[name] = array.copy()
-        self.binding.bind_cpu_input(name, array)
-
-    def _reshaped(self, name, shape):
-        """Note the new shape of a feed: results may have other shapes too."""
-        self._shapes[name], self._is_steady = shape, False
-        self._fed.pop(name, None)
-        self._fetched.clear()
-
-    def _bind_outputs(self, keep):
-        """Bind fetches to the host or device, and values for later stages to the device."""
-        place = self.device if keep else ("cpu", 0)
-        for _, name in self.part.fetches:
-            if name not in self._fetched:
-                self.binding.bind_output(name, *place)
-        for _, name in self.part.hands:
-            self.binding.bind_output(name, *self.device)
-
-    def _run(self):
+            place = self.device if keep else ("cpu", 0)
+            for _, name in part.fetches:
+                if name not in self._fetched:
+                    self.binding.bind_output(name, *place)
+            for _, name in part.hands:  # values for later stages stay on the device
+                self.binding.bind_output(name, *self.device)
         try:
             self.session.run_with_iobinding(self.binding)
         except Exception:
-            if not self._fetched or self.part.in_place:
+            if not self._fetched or part.in_place:
                 raise
-            # an imported model may declare a size of its feeds that a result does not have
-            self._fetched.clear()
-            self._is_steady = False
-            self._bind_outputs(keep=False)
-            self.session.run_with_iobinding(self.binding)
+            self._run_again()
+        self._collect(handed, fetched, keep)
 
-    def _collect(self, handed, fetched, keep):
+    def _bind(self, name: str, array: Any) -> None:
+        """Bind a feed; one that is small and has the shape of the last one gets an array."""
+        shape = array.shape if isinstance(array, np.ndarray) else None
+        if shape is None or self._shapes.get(name) != shape:
+            self._shapes[name], self._is_steady = shape, False
+            self._fed.pop(name, None)
+            self._fetched.clear()  # results may have other shapes too
+        elif array.nbytes <= _SMALL and self.device[0] == "cpu":
+            array = self._fed[name] = array.copy()
+        if shape is None:
+            self.binding.bind_ortvalue_input(name, array)
+        else:
+            self.binding.bind_cpu_input(name, array)
+
+    def _run_again(self) -> None:
+        """Run without arrays for the results.
+
+        An imported model may declare a size of its feeds that a result does not have.
+        """
+        self._fetched.clear()
+        self._is_steady = False
+        for _, name in self.part.fetches:
+            self.binding.bind_output(name, "cpu")
+        self.session.run_with_iobinding(self.binding)
+
+    def _collect(self, handed: dict[int, Any], fetched: list[Any], keep: bool) -> None:
         part, bound = self.part, self._fetched
         if len(bound) == len(part.fetches) and not part.hands:
             for k, name in part.fetches:
@@ -127,7 +123,7 @@ class Bound:
         for k, _ in part.hands:
             handed[k] = onnxruntime.OrtValue(next(values))
 
-    def _stay(self, name, array):
+    def _stay(self, name: str, array: np.ndarray) -> None:
         """Bind an array for a small result, whose shape follows from those of the feeds."""
         if array.nbytes <= _SMALL:
             bound = self._fetched[name] = np.empty_like(array)

@@ -310,7 +310,7 @@ class OrtExecutable:
         self.updated: list[Any] = [ref(v) for v in updated]
         in_place = {k for part in program.parts if part.in_place for k, _ in part.updates}
         self.swapped = [k for k in range(len(updated)) if k not in in_place]
-        self.phases: dict[tuple[int, ...], _Phase] = {}  # by the ids of the buffers
+        self.phases: dict[tuple[int, ...] | None, _Phase] = {}  # by the ids of the buffers
         self.last: _Phase | None = None  # what ran last
         self.stamp: object = None  # of the values after that
         # OrtValues (None at first), and the buffers of the states and of the updates in them
@@ -330,7 +330,11 @@ class OrtExecutable:
         stay on the device: OrtValues, or arrays on a CPU. Both may be fed.
         """
         keep = keep and self.program.device[0] != "cpu"
-        phase = self._phase(values)
+        last = self.last if self.stamp is values.stamp else None
+        # what is bound after a run that nothing else has changed values since is known from then
+        phase = self.phases.get(last.following) if last is not None else None
+        if phase is None:
+            phase = self.bindings(values, last)
         fetched: list[Any] = [None] * self.program.fetched
         handed: dict[int, Any] = {}
         for number, bound in enumerate(phase.bound):
@@ -362,14 +366,8 @@ class OrtExecutable:
         for k, array in zip(slots, arrays, strict=True):
             handed[k] = onnxruntime.OrtValue.ortvalue_from_numpy(array, kind, int(number or 0))
 
-    def _phase(self, values):
-        """What is bound to the current buffers.
-
-        After a run that nothing else has changed values since, that is known from the last time.
-        """
-        last = self.last if self.stamp is values.stamp else None
-        if last is not None and last.following in self.phases:
-            return self.phases[last.following]
+    def bindings(self, values: OrtValues, last: "_Phase | None") -> "_Phase":
+        """Return what is bound to the current buffers; `last` is what ran before, if known."""
         states, updated = self._pairs(values)
         held = [pair[0] for pair in states] + [updated[k][1] for k in self.swapped]
         key = tuple(map(id, held))

@@ -46,7 +46,7 @@ class Plan:
         source = Source(structure, fetches, updates, NO_SEAM, fed, False, [update])
         compiled, is_new = compiler.find(source)
         self.program = Program(compiled, structure, dict(updates), is_new)
-        self.updated = self.program.updated
+        self.updated, self.lengths = self.program.updated, compiled.lengths
         self.knows_lines = is_new  # of what it runs on for the first time
         used = structure.leaves
         self.fed = [places[leaves.get(used[k], used[k])] for k in compiled.fed]
@@ -56,8 +56,6 @@ class Plan:
 
     def covers(self, trace: Trace) -> bool:
         """Return whether the program is right for the leaves of a trace."""
-        if not self.program.compiled.lengths:
-            return True
         return self.program.covers([trace.leaves[k].held for k in self.fed])
 
     def run(self, session: Session, trace: Trace) -> list[Any]:

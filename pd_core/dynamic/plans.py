@@ -80,7 +80,10 @@ class Plans:
         plan = self._plan(session.compiler, name, trace, make)
         if before is not None:
             before()
-        return plan, self._run(session, plan, trace, make)
+        try:
+            return plan, plan.run(session, trace)
+        except BackendError as error:
+            raise self._explained(error, session, plan, trace, make) from error.__cause__
 
     def _observed(
         self,
@@ -100,21 +103,21 @@ class Plans:
                 observer.before(plan.program, {})
             if before is not None:
                 before()
-            request.results = self._run(session, plan, trace, make)
+            try:
+                request.results = plan.run(session, trace)
+            except BackendError as error:
+                raise self._explained(error, session, plan, trace, make) from error.__cause__
             return plan, request.results
 
-    def _run(self, session: Session, plan: Plan, trace: Trace, make: Make | None) -> list:
-        """The values of a plan on a trace."""
-        knows_lines = plan.knows_lines
-        try:
-            return plan.run(session, trace)
-        except BackendError as error:
-            failed = error
-            if not knows_lines and error.place is not None:
-                failed = self._located(error, session, trace, make)
-            if is_index_error(failed):
-                failed = explained(failed, trace.order, partial(_computed, session))
-            raise failed from error.__cause__
+    def _explained(
+        self, error: BackendError, session: Session, plan: Plan, trace: Trace, make: Make | None
+    ) -> BackendError:
+        """The error of a plan that did not run: with its line, or the index that is outside."""
+        if not plan.knows_lines and error.place is not None:
+            error = self._located(error, session, trace, make)
+        if is_index_error(error):
+            error = explained(error, trace.order, partial(_computed, session))
+        return error
 
     def _plan(self, compiler: Compiler, name: tuple, trace: Trace, make: Make | None) -> Plan:
         """The plan of a name for a trace, which covers its leaves."""
@@ -131,9 +134,9 @@ class Plans:
         if type(plan) is BySizes:
             key = (*key, numbers_of(trace))
             plan = cache.get(key)
-            if plan is None or not plan.covers(trace):
+            if plan is None or (plan.lengths and not plan.covers(trace)):
                 return self._add(compiler, key, trace, *self._numbered(trace, make))
-        elif not plan.covers(trace):
+        elif plan.lengths and not plan.covers(trace):
             trace.check()
             return self._add(compiler, key, trace, *self._targets(trace, make))
         return plan

@@ -35,6 +35,7 @@ class Call:
             (k, ref(v)) for k, v in enumerate(request.fetches) if not v.is_persistent
         ]
         self.fed: list[tuple[Any, np.dtype]] = [(ref(v), v.dtype) for v in request.fed]
+        self.packed = program.inputs.packed
         self.shapes: set[tuple] = set()  # of arrays that fit
         number = {v: k for k, v in enumerate(request.fed)}
         self.order = [number[v] for v in program.inputs.fed]
@@ -58,10 +59,9 @@ class Call:
             if type(a) is not np.ndarray or a.dtype is not dtype or not a.flags.c_contiguous:
                 arrays[k] = feed_array(v(), a)
         shapes = tuple([a.shape for a in arrays])
-        if shapes not in self.shapes or self.program.inputs.packed.lengths:
+        if shapes not in self.shapes or self.packed.lengths:
             fed = {v(): feed_array(v(), a) for (v, _), a in zip(self.fed, arrays, strict=True)}
-            if not self.program.takes(fed):
+            if not self.program.covers(self.program.inputs.arrays(fed)):
                 raise Outgrown
-            self.program.inputs.arrays(fed)
             self.shapes.add(shapes)
         return [arrays[k] for k in self.order]

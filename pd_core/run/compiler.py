@@ -50,9 +50,12 @@ class Compiler:
         for v in feeds or ():
             if not isinstance(v, Variable):
                 return None
-        call = self.cache.get((kind, tuple(map(ref, flat)), tuple(map(ref, feeds or ())), training))
-        if call is None or call.program.is_outdated:
+        key = kind, tuple(map(ref, flat)), tuple(map(ref, feeds or ())), training
+        entry = self.cache.entries.get(key)
+        if entry is None or entry[0].program.is_outdated:
             return None
+        self.cache.entries.move_to_end(key)
+        call = entry[0]
         # whether the same parameters are trained
         return call if call.frozen == [w().trainable for w in call.owners] else None
 
@@ -84,11 +87,18 @@ class Compiler:
     def program(self, request: Request) -> Program:
         """Return the program of a request."""
         key = request.key("program")
-        program = self.cache.get(key)
+        entry = self.cache.entries.get(key)
+        program = None if entry is None else entry[0]
         if program is None or program.is_outdated or not program.takes(request.fed):
-            recorded = recorded_values(request.fetches, request.updates, request.fed)
-            program = self.new(request, recorded)
-            self.cache.add(key, program, request.owners())
+            program = self.prepare(key, request)
+        self.cache.entries.move_to_end(key)
+        return program
+
+    def prepare(self, key: tuple, request: Request) -> Program:
+        """Return a new program of a request, which the cache keeps."""
+        recorded = recorded_values(request.fetches, request.updates, request.fed)
+        program = self.new(request, recorded)
+        self.cache.add(key, program, request.owners())
         return program
 
     def new(

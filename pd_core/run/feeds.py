@@ -53,10 +53,10 @@ def _variables_behind(targets):
     return {v.name: v for v in variables if v is not None}
 
 
-def feed_array(v: Variable, value: ArrayLike) -> np.ndarray:
+def feed_array(v: Variable, value: ArrayLike, lead: int = 0) -> np.ndarray:
     """Return a value as an array of v's dtype and shape; FeedError or ShapeError if it has others.
 
-    An array of that dtype is not copied.
+    An array of that dtype is not copied. It has so many axes before those of v.
     """
     if (
         isinstance(value, np.ndarray)
@@ -66,8 +66,9 @@ def feed_array(v: Variable, value: ArrayLike) -> np.ndarray:
         array = value
     else:
         array = _cast(v, value)
-    if array.ndim != v.rank or any(
-        d != n for d, n in zip(v.dims, array.shape, strict=True) if isinstance(d, int)
+    dims = v.dims
+    if array.ndim != lead + len(dims) or any(
+        d != n for d, n in zip(dims, array.shape[lead:], strict=True) if isinstance(d, int)
     ):
         raise ShapeError(f"{v.name}: fed an array of {list(array.shape)}, it is {describe(v)}")
     return np.ascontiguousarray(array) if array.ndim else array

@@ -38,20 +38,23 @@ class Inputs:
         shapes = tuple([a.shape for a in arrays])
         if shapes not in self._checked:
             sizes: dict[Dim, int] = {}
-            origin: dict[Dim, str] = {}  # the feed of each size
+            origin: dict[Dim, Variable] = {}  # the feed of each size
             for v, shape in zip(self.fed, shapes, strict=True):
                 for d, n in zip(v.dims, shape, strict=True):
                     if sizes.setdefault(d, n) != n:
-                        other = f"{origin[d]} has {sizes[d]}"
+                        other = f"{origin[d]!r} has {sizes[d]}"
                         raise ShapeError(f"feeds disagree: {other}, {v!r} has {n}")
-                    origin.setdefault(d, repr(v))
+                    origin.setdefault(d, v)
             for pair in self.equal:
                 left, right = (d if isinstance(d, int) else sizes.get(d) for d in pair)
                 if left is not None and right is not None and left != right:
-                    feeds = " and ".join(origin[d] for d in pair if d in origin)
+                    feeds = " and ".join(repr(origin[d]) for d in pair if d in origin)
                     unequal = f"sizes {left} and {right} must be equal"
                     raise ShapeError(f"{unequal}, from the feeds {feeds}")
             self._checked.add(shapes)
         if self.packed.lengths:
             self.packed.check({**held, **fed} if held else fed)
         return arrays
+
+
+NO_INPUTS = Inputs((), {}, (), ())

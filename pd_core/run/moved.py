@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar, overload
 
 from ..graph.update import Update
 from ..graph.variable import Variable
@@ -22,8 +22,16 @@ class Part(Generic[T]):
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
-    def __get__(self, session: Any, owner: type | None = None) -> T:
-        found: T = getattr(getattr(session, self.part), self.name)
+    @overload
+    def __get__(self, session: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, session: object, owner: type) -> T: ...
+
+    def __get__(self, session: Any, owner: type) -> Any:
+        if session is None:
+            return self
+        found: Any = getattr(getattr(session, self.part), self.name)
         return found
 
     def __set__(self, session: Any, value: T) -> None:

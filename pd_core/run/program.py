@@ -9,7 +9,7 @@ import numpy as np
 from ..backend.base import SeamExchange
 from ..graph.variable import Variable
 from .draws import initial_value
-from .inputs import Inputs
+from .inputs import NO_INPUTS, Inputs
 from .programs import Compiled
 from .structure import Structure
 from .values import Values
@@ -21,7 +21,7 @@ class Program:
     Holds neither targets nor nodes, and variables weakly, so that a graph without other references
     is freed. `changes` are the new values of variables; those that are constants no graph computes.
     `is_new` if the graph was compiled for these very targets, whose lines errors name then. The
-    `inputs` are None where whoever runs it knows the order of its feeds.
+    `inputs` are empty where whoever runs it knows the order of its feeds.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class Program:
         structure: Structure,
         changes: Mapping[Variable, Variable | None],
         is_new: bool,
-        inputs: Inputs | None = None,
+        inputs: Inputs = NO_INPUTS,
     ):
         leaves = structure.leaves
         states = [leaves[k] for k in compiled.states]
@@ -48,7 +48,7 @@ class Program:
         self.draws: list[Any] = [structure.draws[k] for k in compiled.draws]
         graph = compiled.graph
         self.executable = None if graph is None else graph.bind(states, updated)
-        self._inputs = inputs
+        self.inputs = inputs
         self._covered: set[tuple] = set()  # shapes of feeds that it is right for
         self.started: object = None  # the `Values.epoch` in which all states had a value
         # whether a setting has changed that is a constant of the program
@@ -56,12 +56,6 @@ class Program:
         for v in structure.constants:
             v.setting.steps.add(self)
             self.is_outdated = self.is_outdated or not v.setting.is_constant
-
-    @property
-    def inputs(self) -> Inputs:
-        """The order of its feeds, and their checks."""
-        assert self._inputs is not None
-        return self._inputs
 
     @property
     def repeats(self) -> bool:

@@ -1,7 +1,8 @@
 """Requests: evaluations as they are asked for, before there is a program."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 from weakref import ref
 
 import numpy as np
@@ -15,32 +16,28 @@ from .feeds import variable as fed_variable
 from .targets import computed_variables
 
 
+@dataclass(eq=False)
 class Request:
     """Fetches, updates and feeds to be evaluated together; observers may change them.
 
     `computed` if the gradients of the updates are fed. `seam` are values after which the evaluation
     pauses, which `exchange` replaces. `compiler` makes the program, None for that of the session.
-    With `recorded` it is a graph of `pd.guard()`, which knows the values of what it reads.
+    `results` are those of the fetches, once they are there.
     """
 
-    recorded = False
-
-    def __init__(
-        self,
-        fetches: Sequence[Variable],
-        updates: Sequence[Update],
-        fed: dict[Variable, np.ndarray],
-        training: bool,
-        computed: bool = False,
-    ):
-        self.fetches, self.updates, self.fed, self.training = fetches, updates, fed, training
-        self.computed = computed
-        self.seam: Seam = NO_SEAM
-        self.exchange: SeamExchange | None = None
-        self.compiler: Any = None
-        self.program: Any = None
-        self.is_observed = False
-        self.results: list[Any] | None = None  # of the fetches, once they are there
+    fetches: Sequence[Variable]
+    updates: Sequence[Update]
+    fed: dict[Variable, np.ndarray]
+    training: bool
+    computed: bool = False
+    seam: Seam = NO_SEAM
+    exchange: SeamExchange | None = None
+    compiler: Any = None
+    program: Any = None
+    is_observed: bool = False
+    results: list[Any] | None = None
+    # whether it is a graph of `pd.guard()`, which knows the values of what it reads
+    recorded: ClassVar[bool] = False
 
     def targets(self) -> tuple[Sequence[Variable], Sequence[Update]]:
         """Return the fetches and the updates."""
@@ -51,7 +48,7 @@ class Request:
         fetches, updates, fed = self.fetches, self.updates, self.fed
         frozen = tuple([v.trainable for u in updates for v in u.owners])
         targets = tuple(map(ref, fetches)), tuple(map(ref, updates)), frozenset(map(ref, fed))
-        return kind, *targets, frozen, self.training, len(self.seam) and self.seam.divisions
+        return kind, *targets, frozen, self.training, self.seam.divisions if self.seam.values else 0
 
     def owners(self) -> Iterable[Any]:
         """Return the Variables and Updates that its programs are of."""

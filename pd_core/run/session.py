@@ -113,7 +113,8 @@ class Session(NotCopied, MovedNames):
         Every evaluation of a graph that is not known from an equal call goes through here.
         """
         with self.lock, ExitStack() as stack:
-            self.store.check_open()
+            if self.store.is_closed:
+                self.store.check_open()
             observers: list[Observer] = []
             if self.observers.is_active(self):
                 request.is_observed = True
@@ -144,7 +145,8 @@ class Session(NotCopied, MovedNames):
         between steps, as inside `check_numerics` or `exchanging`, makes them run one by one.
         """
         with self.lock:
-            self.store.check_open()
+            if self.store.is_closed:
+                self.store.check_open()
             return run_steps(self, targets, feeds, training)
 
     @contextmanager

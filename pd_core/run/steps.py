@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from ..backend.base import Backend
 from ..backend.scanned import scanned
@@ -37,11 +36,16 @@ def run_steps(session: Any, targets: Targets, feeds: Feeds, training: bool | Non
     flatten(targets, flat)
     stacks = _stacked_feeds(feeds, lambda: computed_variables(flat))
     if not session.observers.is_active(session):
-        steps = session.compiler.call(flat, stacks, training, Steps)
+        steps: Steps | None = session.compiler.call(flat, stacks, training, Steps)
         steps = steps or _new_steps(session, flat, stacks, training)
         if steps is not None:
             try:
-                results = _run(steps, session, flat, stacks, training)
+                try:
+                    results = steps.run(session.store, stacks)
+                except Outgrown:
+                    steps = _new_steps(session, flat, stacks, training)
+                    assert steps is not None
+                    results = steps.run(session.store, stacks)
             except BackendError as error:
                 raise _failure(error, session, flat, stacks, training) from error.__cause__
             return restructure(targets, iter(results))
@@ -50,22 +54,6 @@ def run_steps(session: Any, targets: Targets, feeds: Feeds, training: bool | Non
         None if values[0] is None else np.stack(values) for values in zip(*single, strict=True)
     )
     return restructure(targets, stacked)
-
-
-def _run(
-    steps: "Steps",
-    session: Any,
-    flat: Sequence[Variable | Update],
-    stacks: Stacks,
-    training: bool | None,
-) -> list[Any]:
-    """The values of the targets for all steps."""
-    try:
-        return steps.run(session.store, stacks)
-    except Outgrown:
-        longer = _new_steps(session, flat, stacks, training)
-        assert longer is not None
-        return longer.run(session.store, stacks)
 
 
 def _step(
@@ -153,10 +141,16 @@ def _stacked_feeds(
     """
     arrays: dict[Variable, np.ndarray] = {}
     for key, value in feeds.items():
-        v = variable(key, targets)
+        v = key if isinstance(key, Variable) else variable(key, targets)
         if v in arrays:
             raise FeedError(f"{v!r} is fed twice, once by its name")
-        arrays[v] = _stack(v, value)
+        try:
+            arrays[v] = feed_array(v, value, lead=1)
+        except ShapeError:
+            raise ShapeError(
+                f"run_steps: {v.name}: fed an array of {list(np.shape(value))}, "
+                f"each step of it is {describe(v)}"
+            ) from None
     if not arrays:
         raise FeedError("run_steps: the feeds say how many steps to run, and nothing is fed")
     first, *others = arrays
@@ -169,18 +163,6 @@ def _stacked_feeds(
     if not len(arrays[first]):
         raise ShapeError(f"run_steps: {first.name} is fed no steps")
     return arrays
-
-
-def _stack(v: Variable, value: ArrayLike) -> np.ndarray:
-    """A value as an array of the dtype of v, with a first axis of steps."""
-    steps = Variable.of(("steps", *v.dims), v.dtype, v.name)
-    try:
-        return feed_array(steps, value)
-    except ShapeError:
-        raise ShapeError(
-            f"run_steps: {v.name}: fed an array of {list(np.shape(value))}, "
-            f"each step of it is {describe(v)}"
-        ) from None
 
 
 def _each_step(arrays: Stacks) -> Iterator[dict[Any, np.ndarray]]:
@@ -204,11 +186,10 @@ class Steps(Call):
         """Return the arrays that the program reads; ShapeError where they do not fit each other."""
         arrays, program = list(feeds.values()), self.program
         shapes = tuple([a.shape[1:] for a in arrays])
-        if shapes not in self.shapes or program.inputs.packed.lengths:
+        if shapes not in self.shapes or self.packed.lengths:
             for fed in _each_step(feeds):
                 checked = {v: feed_array(v, a) for v, a in fed.items()}
-                if not program.takes(checked):
+                if not program.covers(program.inputs.arrays(checked)):
                     raise Outgrown
-                program.inputs.arrays(checked)
             self.shapes.add(shapes)
         return [arrays[k] for k in self.order]

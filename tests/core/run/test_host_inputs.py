@@ -11,6 +11,13 @@ from pd_core.run import host_inputs, observers
 from pd_core.run.host_inputs import supply_by
 
 
+@pytest.fixture(autouse=True)
+def no_host_inputs_later():
+    """Evaluations of other tests need not look for host inputs."""
+    yield
+    host_inputs.in_use.clear()
+
+
 class Doubled:
     """Supplies twice the value of another Variable, and counts its calls."""
 
