@@ -46,7 +46,7 @@ def variable(key: Variable | str, targets: Callable[[], Sequence[Variable]]) -> 
     return reached[key]
 
 
-def _variables_behind(targets):
+def _variables_behind(targets: Sequence[Variable]) -> dict[str, Variable]:
     """{name: variable} of the targets and of all that they depend on."""
     order = ancestors(targets)
     variables = [*targets, *(v for node in order for v in (*node.outputs, *node.inputs))]
@@ -74,7 +74,7 @@ def feed_array(v: Variable, value: ArrayLike, lead: int = 0) -> np.ndarray:
     return np.ascontiguousarray(array) if array.ndim else array
 
 
-def _cast(v, value) -> np.ndarray:
+def _cast(v: Variable, value: ArrayLike) -> np.ndarray:
     """A copy in v's dtype.
 
     Floats do not become ints, not even whole ones: as ids or labels they would be a mistake.

@@ -35,7 +35,7 @@ class Garbage:
             self._new, self._allowed = 0, max(_COLLECT_BYTES, _bytes(values.variables()) // 4)
 
 
-def _bytes(variables):
+def _bytes(variables: Iterable[Variable]) -> int:
     kept = (v for v in variables if v.is_persistent)
     return sum(prod(static(v.dims)) * v.dtype.itemsize for v in kept)
 

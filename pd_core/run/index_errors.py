@@ -9,7 +9,7 @@ import numpy as np
 from ..graph.errors import BackendError, OutOfRange
 from ..graph.node import Node, apply
 from ..graph.recording import not_recording
-from ..graph.variable import Variable
+from ..graph.variable import Dim, Variable
 
 # Arrays for variables, or None where they cannot be computed.
 Compute = Callable[[Sequence[Variable]], Sequence[np.ndarray] | None]
@@ -63,7 +63,7 @@ def explained(error: BackendError, nodes: Iterable[Node], compute: Compute) -> B
     return _by_kernel(error)
 
 
-def _by_kernel(error):
+def _by_kernel(error: BackendError) -> BackendError:
     """An OutOfRange with what the kernel says; the error itself if that is not known."""
     words = _OUTSIDE.search(error.text)
     said = error.text[words.start() :] if words else ""
@@ -129,7 +129,7 @@ def _parts(index: _Index) -> Iterator[_Index]:
     yield index
 
 
-def _outside(node, index, compute):
+def _outside(node: Node, index: _Index, compute: Compute) -> str | None:
     """The first index of a node that is outside, in words; None if there is none."""
     source, data = index.source, node.inputs[0]
     sizes = _sizes(node, data.dims)
@@ -161,7 +161,7 @@ def _outside(node, index, compute):
     return f"{who}: {values[place]}{_row(place, values.shape)} is outside {fits}{more}"
 
 
-def _sizes(node, dims):
+def _sizes(node: Node, dims: Sequence[Dim]) -> list[Dim]:
     """The sizes of the axes that a node's index chooses along."""
     if node.op_type in _BY_ROWS:
         batch = node.attributes.get("batch_dims", 0)
@@ -169,7 +169,7 @@ def _sizes(node, dims):
     return [dims[node.attributes.get("axis", 0)]]
 
 
-def _row(place, shape):
+def _row(place: Sequence[int], shape: Sequence[int]) -> str:
     """A position in words: its row, or all of its axes."""
     if not place:
         return ""

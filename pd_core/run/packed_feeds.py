@@ -24,10 +24,10 @@ class PackedFeeds:
         self.sums = [(self.lengths[size], v) for size, v in counted.items()]
         self.pairs: list[tuple[list[Variable], list[Variable]]] = []
         for group in _groups((a, b) for a, b in equal if isinstance(a, str) and isinstance(b, str)):
-            first, *others = [d for d in group if d in self.lengths] or [None]
-            self.pairs += [(self._chain(first), self._chain(d)) for d in others]
+            divided = [d for d in group if d in self.lengths]
+            self.pairs += [(self._chain(divided[0]), self._chain(d)) for d in divided[1:]]
 
-    def _chain(self, size):
+    def _chain(self, size: Dim) -> list[Variable]:
         """The lengths that add up to `size`, then those of each outer level."""
         levels = []
         while size in self.lengths and self.lengths[size] not in levels:
@@ -52,7 +52,7 @@ class PackedFeeds:
                 _check_same(a[-1], b[-1], *(_rows_per_sample(fed, chain) for chain in (a, b)))
 
 
-def _groups(equal):
+def _groups(equal: Iterable[tuple[Dim, Dim]]) -> Iterable[list[Dim]]:
     """Groups of equal sizes, from pairs of equal sizes."""
     groups: dict[Dim, list[Dim]] = {}
     for a, b in equal:
@@ -63,7 +63,7 @@ def _groups(equal):
     return {id(group): group for group in groups.values()}.values()
 
 
-def _rows_per_sample(fed, chain):
+def _rows_per_sample(fed: Mapping[Variable, np.ndarray], chain: Iterable[Variable]) -> np.ndarray:
     """The number of rows of each sample, through all levels."""
     counts, *outer = (fed[v] for v in chain)
     for lengths in outer:
@@ -72,12 +72,12 @@ def _rows_per_sample(fed, chain):
     return counts
 
 
-def _negative_error(v, lengths):
+def _negative_error(v: Variable, lengths: np.ndarray) -> ShapeError:
     k = int(np.flatnonzero(lengths < 0)[0])
     return ShapeError(f"{v.name!r} has the length {lengths[k]} at {k}, it cannot be negative")
 
 
-def _check_same(a, b, x, y):
+def _check_same(a: Variable, b: Variable, x: np.ndarray, y: np.ndarray) -> None:
     if np.array_equal(x, y):
         return
     if len(x) != len(y):

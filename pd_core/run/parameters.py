@@ -89,7 +89,7 @@ def stored_variables(targets: Iterable[Variable]) -> list[Variable]:
     return list(dict.fromkeys(v for v in sources if v.is_persistent))
 
 
-def _by_name(who, targets):
+def _by_name(who: str, targets: Variable | Sequence[Variable]) -> dict[str, Variable]:
     """{name: variable} of what targets depend on."""
     wanted: list[Any] = list(targets) if isinstance(targets, (list, tuple)) else [targets]
     for v in wanted:

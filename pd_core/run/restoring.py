@@ -72,7 +72,7 @@ def restorable(
     return parts["seed"], parts["draws"], arrays, waiting
 
 
-def _draws(counts):
+def _draws(counts: Any) -> Counter[int]:
     return Counter({int(stream): integer(n) for stream, n in by_name(integer)(counts).items()})
 
 

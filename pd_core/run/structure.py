@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..backend.base import Seam
-from ..graph.node import Node, ancestors
+from ..graph.node import Block, Node, ancestors
 from ..graph.setting import setting_constant
-from ..graph.variable import Variable, is_open
+from ..graph.variable import Dim, Inputs, Variable, is_open
 
 _FED, STATE, _FREE, _CONSTANT, _BODY = range(-5, 0)  # what a leaf is; operators are >= 0
 
@@ -40,7 +40,7 @@ class Structure:
         self._add(ancestors(targets, self._fed, self._selected))
         self._finish(fetches, updates, seam)
 
-    def _begin(self, fed, training):
+    def _begin(self, fed: set[Variable], training: bool) -> None:
         # The walk costs about a microsecond per node, in every evaluation of a new graph: lists
         # where a generator would cost more than what it yields, and one table per kind of number.
         self._fed, self._side = fed, 0 if training else 1
@@ -55,7 +55,12 @@ class Structure:
         self.reads: dict[Variable, Variable] = {}
         self.constants: dict[Variable, Variable] = {}
 
-    def _finish(self, fetches, updates, seam):
+    def _finish(
+        self,
+        fetches: Sequence[Variable],
+        updates: Sequence[tuple[Variable, Variable]],
+        seam: Iterable[Variable],
+    ) -> None:
         self._key.append(tuple([self._number(v) for v in fetches]))
         self._key.append(tuple([(self._number(v), self._number(new)) for v, new in updates]))
         self._key.append(tuple([self._number(v) for v in seam]))
@@ -63,7 +68,7 @@ class Structure:
         self.sizes, self.draws = list(self._sizes), list(self._draws)
         del self._key, self._fed
 
-    def _add(self, order):
+    def _add(self, order: Iterable[Node]) -> None:
         numbers, key, fed = self._numbers, self._key, self._fed
         for node in order:
             inputs = self._selected(node)
@@ -84,7 +89,7 @@ class Structure:
                 if node.domain:
                     key.append(y.dtype.num)
 
-    def _selected(self, node: Node):
+    def _selected(self, node: Node) -> Inputs:
         """The inputs that count: one side of a mode switch, the results of a form."""
         if node.op_type == "ModeSwitch":
             return (node.inputs[self._side],)
@@ -92,7 +97,7 @@ class Structure:
             return node.inputs[: len(node.outputs)]
         return node.inputs
 
-    def _add_block(self, name, block):
+    def _add_block(self, name: str, block: Block) -> None:
         self._key.append((name, len(block.formals), len(block.captured)))
         for v in block.inputs:
             self._count += 1
@@ -101,17 +106,18 @@ class Structure:
         self._add(ancestors(block.outputs, set(block.inputs), self._selected))
         self._key.append(tuple([self._number(v) for v in block.outputs]))
 
-    def _sized(self, dims):
+    def _sized(self, dims: tuple[Dim, ...]) -> tuple:
         """Sizes with places for names: the same for any names in the same places."""
-        sized = []
+        sized: list[Any] = []
         for d in dims:
             if isinstance(d, str):
-                d = (self._sizes.setdefault(d, len(self._sizes)), is_open(d))
-            sized.append(d)
+                sized.append((self._sizes.setdefault(d, len(self._sizes)), is_open(d)))
+            else:
+                sized.append(d)
         self._dims[dims] = tuple(sized)
         return self._dims[dims]
 
-    def _number(self, v):
+    def _number(self, v: Variable) -> int:
         """The number of a variable; what has none yet is a leaf."""
         number = self._numbers.get(v)
         if number is None:
@@ -124,7 +130,7 @@ class Structure:
             self._numbers[v] = number
         return number
 
-    def _leaf(self, v):
+    def _leaf(self, v: Variable) -> int:
         if v.setting is not None and v.setting.is_constant and v not in self._fed:
             self.constants[v] = setting_constant(v)
             return self._constant(self.constants[v])
@@ -135,7 +141,7 @@ class Structure:
         self._key.append((kind, v.dtype.num, self._sized(v.dims)))
         return self._count
 
-    def _constant(self, v):
+    def _constant(self, v: Variable) -> int:
         """Equal constants are one."""
         number = self._constants.get(v.content)
         if number is None:

@@ -81,13 +81,13 @@ class Rules:
                 return k
         return None
 
-    def _passes(self, k, found, passed):
+    def _passes(self, k: int, found: Found, passed: set[int]) -> bool:
         """Whether the infinities of a value come from a mask."""
         if k < self.leaves:
             return k not in found.plus and k not in self.trained
         return k in self.infinite or not passed.isdisjoint(self.inputs[k])
 
-    def _leaves_evaluation(self, k, found):
+    def _leaves_evaluation(self, k: int, found: Found) -> bool:
         """Whether an infinity is stored or returned where none is allowed."""
         return (k in found.infinite and k in self.stored) or (k in found.plus and k in self.scalars)
 
@@ -139,10 +139,10 @@ class FloatValues:
             return node.inputs[:1]
         return node.inputs
 
-    def _is_stored(self, v):
+    def _is_stored(self, v: Variable) -> bool:
         return v.node is None and v.value is None and v not in self._fed
 
-    def _exposed(self, order, targets):
+    def _exposed(self, order: Sequence[Node], targets: Iterable[Variable]) -> set[Variable]:
         """The targets, and what they are computed from otherwise than through a `where`."""
         exposed = set(targets)
         for node in reversed(order):
@@ -150,7 +150,7 @@ class FloatValues:
                 exposed.update(self._read_as_they_are(node))
         return exposed
 
-    def _read_as_they_are(self, node):
+    def _read_as_they_are(self, node: Node) -> Sequence[Any]:
         """The inputs of a node that its output shows as they are."""
         inputs = self.inputs_of(node)
         if node.op_type == "Where":
@@ -158,7 +158,12 @@ class FloatValues:
         fused = _FUSED.get(node.op_type)
         return [x for x in inputs if fused is None or not is_output_of(x, fused)]
 
-    def _rules(self, fetches, stored, exposed):
+    def _rules(
+        self,
+        fetches: Sequence[Variable],
+        stored: Sequence[Variable],
+        exposed: set[Variable],
+    ) -> Rules:
         leaves, nodes = self.all[: self.leaves], {v: v.node for v in self.all[self.leaves :]}
         inputs: list[list[int]] = [[] for _ in leaves]
         inputs += [self._numbers(self.inputs_of(node)) for node in nodes.values()]
@@ -176,7 +181,7 @@ class FloatValues:
     def _numbers(self, variables: Iterable[Variable]) -> list[int]:
         return [self._number[v] for v in variables if v in self._number]
 
-    def _has_infinity(self, node):
+    def _has_infinity(self, node: Node) -> bool:
         """Whether a node has an infinite constant, also in bodies, or may be infinite."""
         attributes = node.attributes.values()
         constants = [x for x in self.inputs_of(node) if x is not None and x not in self._fed]
@@ -192,7 +197,7 @@ class FloatValues:
         )
 
 
-def _independent(order, seam):
+def _independent(order: Sequence[Node], seam: Iterable[Variable]) -> list[Node]:
     """The nodes that do not depend on the seam."""
     later = set(seam)
     for node in order:
@@ -201,7 +206,7 @@ def _independent(order, seam):
     return [node for node in order if later.isdisjoint(node.inputs)]
 
 
-def _is_infinite(value):
+def _is_infinite(value: Any) -> bool:
     array = numpy_helper.to_array(value) if isinstance(value, TensorProto) else np.asarray(value)
     return array.dtype.kind == "f" and bool(np.isinf(array).any())
 
@@ -223,11 +228,11 @@ def flags(values: Sequence[Variable], suspects: Sequence[int]) -> Variable:
         return ops.concat(parts)
 
 
-def _flat(v):
+def _flat(v: Variable) -> Variable:
     flat = v if v.rank == 1 else ops.reshape(v, [-1])
     # a sum of half floats is soon too large for one
     return ops.cast(flat, np.float32) if v.dtype == np.float16 else flat
 
 
-def _sum(v):
+def _sum(v: Variable) -> Variable:
     return ops.cast(ops.reduce_sum(v, keep_dim=True), np.float32)

@@ -30,7 +30,7 @@ class Body:
             if y in read
         ]
 
-    def _branch(self):
+    def _branch(self) -> str:
         (predicate,) = self.compute([self.node.inputs[0]])
         return "then_branch" if predicate.all() else "else_branch"
 
@@ -52,7 +52,7 @@ class Body:
                 {**fixed, **{v: np.asarray(a[k]) for v, a in arrays.items()}},
             )
 
-    def _stacked(self):
+    def _stacked(self) -> tuple[dict[Variable, Variable], bool]:
         """{formal: the Variable with its values of all steps}, and whether the last comes first."""
         node, formals = self.node, self.block.formals
         emitted = dict(zip(self.block.outputs[self.lead :], node.outputs, strict=True))

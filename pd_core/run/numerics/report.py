@@ -63,13 +63,13 @@ def exchange_error(parameter: Variable, gradient: np.ndarray) -> NumericError:
     return NumericError(f"exchanging: {whose} has {_counts(gradient)}")
 
 
-def _leaf(place, index):
+def _leaf(place: Place, index: int) -> str:
     v = place.values.all[index]
     kind = "the feed" if v in place.fed else "the parameter" if v.trainable else "the stored value"
     return f"{kind} {v!r}"
 
 
-def _beginning(place):
+def _beginning(place: Place) -> list[str]:
     """A line on where the infinities of the inputs begin, if there are any."""
     rules, infinite = place.values.rules, place.found.infinite
     inputs = [i for i in rules.inputs[place.number] if i in infinite]
@@ -82,14 +82,14 @@ def _beginning(place):
     return [f"  Inf    from {node.op_type}, built at {site_text(node.site)}"]
 
 
-def _counts(array):
+def _counts(array: np.ndarray) -> str:
     nan, inf = np.isnan(array), np.isinf(array)
     first = np.argwhere(nan | inf)[:1].tolist()
     where = f", the first at {first[0]}" if first and first[0] else ""
     return f"{nan.sum()} NaN and {inf.sum()} Inf of {array.size} elements{where}"
 
 
-def _described(x, array):
+def _described(x: Variable, array: np.ndarray) -> str:
     """Name, type and shape of an array, and the range of its finite elements."""
     text = f"{x.name}: {array.dtype}{format_dims(array.shape)}"
     if array.dtype.kind not in "fiu":

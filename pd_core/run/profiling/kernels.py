@@ -125,7 +125,7 @@ def add_kernels(
         run.kernels = _with_own_times(_kernel(e, offset, origins) for e in record.kernels)
 
 
-def _kernel(event, offset, origins):
+def _kernel(event: dict[str, Any], offset: int, origins: "_Origins") -> Kernel:
     args, duration = event["args"], event["dur"] * 1000
     name = event["name"].removesuffix(_SUFFIX)
     return Kernel(

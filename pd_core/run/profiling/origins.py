@@ -40,7 +40,7 @@ def with_origins(
 ) -> list[Variable]:
     """Return the targets as outputs of the same operators, whose sites are their origins."""
 
-    def again(node, inputs):
+    def again(node: Node, inputs: Sequence[Variable | None]) -> Sequence[Variable]:
         blocks = {
             key: Block(b.formals, b.captured, rewrite(b.outputs, again, b.inputs))
             for key, b in node.blocks.items()
@@ -82,12 +82,12 @@ def origins_of(
     return origins
 
 
-def _phase(node, other):
+def _phase(node: Node, other: str) -> str:
     """The pass of a node: what a gradient rule has added is the backward one."""
     return BACKWARD if isinstance(node.site, GradientSite) else other
 
 
-def _mark(phases, update, stop):
+def _mark(phases: dict[Node, str], update: Update, stop: set[Variable]) -> None:
     """Mark what the new values of an update need besides the gradients."""
     if not update.gradients:
         return
@@ -100,7 +100,13 @@ def _mark(phases, update, stop):
             phases[node] = UPDATE
 
 
-def _add(origins, node, layer, phase, known):
+def _add(
+    origins: dict[Node, Origin],
+    node: Node,
+    layer: str,
+    phase: str,
+    known: Mapping[Variable, Variable],
+) -> None:
     """Add the origins of a node and of those in its bodies."""
     site: Any = node.site
     if isinstance(site, GradientSite):
@@ -113,7 +119,9 @@ def _add(origins, node, layer, phase, known):
             _add(origins, inner, own or layer, _phase(inner, phase), inside)
 
 
-def _layers_of_parameters(forward, layers):
+def _layers_of_parameters(
+    forward: Sequence[Node], layers: Mapping[Node, str]
+) -> dict[Variable, str]:
     """The layer of each parameter: that of the operators that read it, if they have one."""
     read: dict[Variable, set[str]] = {}
     for node in forward:
@@ -122,7 +130,9 @@ def _layers_of_parameters(forward, layers):
     return {v: names.pop() if len(names) == 1 else layer_of(v.name) for v, names in read.items()}
 
 
-def _served(nodes, updates, of_parameters):
+def _served(
+    nodes: Sequence[Node], updates: Sequence[Update], of_parameters: Mapping[Variable, str]
+) -> dict[Node, str]:
     """The layer of each node of an update whose parameters are all of one layer."""
     served: dict[Node, set[str]] = {node: set() for node in nodes}
     for a in (a for update in updates for a in update.assignments):

@@ -130,19 +130,19 @@ class Report:
         with open(path, "w", encoding="utf-8") as file:
             json.dump({"traceEvents": events, "displayTimeUnit": "ms"}, file)
 
-    def _complete(self):
+    def _complete(self) -> list[Evaluation]:
         """The evaluations that did not raise, with all of their kernels."""
         recorded = (e for e in self.evaluations if all(r.kernels is not None for r in e.runs))
         return [e for e in recorded if e.completed]
 
-    def _counted(self):
+    def _counted(self) -> list[Evaluation]:
         """The evaluations that the rows are of: no first ones of programs that ran again."""
         complete = self._complete()
         again = [e.programs for e in complete if not e.compiling]
         warm = set().union(*again)
         return [e for e in complete if not (e.compiling and again and e.programs <= warm)]
 
-    def _others(self):
+    def _others(self) -> str:
         """Text on the evaluations that the table leaves out."""
         programs = sum(len(e.compiling) for e in self.evaluations)
         text = ""
@@ -157,7 +157,7 @@ class Report:
         return text
 
 
-def _key(kernel, by):
+def _key(kernel: Kernel, by: str) -> tuple:
     """The key that groups kernels into rows: the fields of a Row without its numbers."""
     layer = kernel.layer or (_NO_LAYER if kernel.phase else _ADDED)
     if by == "layer":
@@ -168,7 +168,7 @@ def _key(kernel, by):
     return kernel.node, kernel.phase, layer, kernel.operator, line
 
 
-def _label(row, by):
+def _label(row: Row, by: str) -> list[str]:
     if by == "layer":
         return [row.name, row.phase]
     if by == "operator":
@@ -176,16 +176,16 @@ def _label(row, by):
     return [row.name, row.operator, row.phase, row.layer, _line(row.line)]
 
 
-def _line(site):
+def _line(site: Site | None) -> str:
     return f"{os.path.basename(site[0])}:{site[1]}" if site else ""
 
 
-def _numbers(row):
+def _numbers(row: Row) -> list[str]:
     per_call = row.seconds_per_call * 1e6
     return [f"{row.share:.1%}", f"{row.seconds * 1e3:.3f}", str(row.calls), f"{per_call:.1f}"]
 
 
-def _aligned(lines, texts):
+def _aligned(lines: list[list[str]], texts: int) -> Iterator[str]:
     """Lines of cells in columns; the first `texts` of them begin at the left."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
@@ -200,7 +200,7 @@ def _aligned(lines, texts):
 def _events(evaluation: Evaluation, start: int) -> Iterator[dict[str, Any]]:
     """The events of an evaluation and of its parts."""
 
-    def event(name, category, begin, end, **args):
+    def event(name: str, category: str, begin: int, end: int, **args: Any) -> dict[str, Any]:
         times = {"ts": (begin - start) / 1e3, "dur": (end - begin) / 1e3}
         place = {"pid": os.getpid(), "tid": evaluation.thread}
         return {"name": name, "cat": category, "ph": "X", **times, **place, "args": args}
