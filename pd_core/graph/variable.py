@@ -82,7 +82,7 @@ class Variable(Methods):
     clip: GradientFunction | None = None
     row_sparse: bool = False
     table: Any = None  # the ShardedTable of whose rows it has a value for each
-    supplier: Any = None  # what computes its value on the host, see `run.supplied`
+    supplier: Any = None  # what computes its value on the host, see `run.host_inputs`
     counts: Dim | None = None  # of fed sequence lengths: the name of the size that is their sum
     site: Site | None = None
     setting: Any = None  # the Setting that it stands for

@@ -1,6 +1,7 @@
 """The compiler of a session: from what is asked for to the program that runs it."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
 from weakref import ref
 
@@ -19,12 +20,14 @@ from .programs import Compiled, ProgramCache, Source, compiled
 from .request import Request
 from .structure import Structure
 
+NO_LOCK = nullcontext()
+
 
 class Compiler:
     """Programs for requests: those of a cache, or new ones.
 
     `programs` has the compiled graphs that all sessions of a device share, by structure; without it
-    each is compiled, by the function `compile`.
+    each is compiled, by the function `compile`. Whoever evaluates holds the `lock`.
     """
 
     def __init__(
@@ -32,8 +35,10 @@ class Compiler:
         backend: Backend,
         programs: ProgramCache | None,
         compile: Callable[[Backend, Source], Compiled] = compiled,
+        lock: AbstractContextManager = NO_LOCK,
     ):
         self.backend, self.programs, self.compile = backend, programs, compile
+        self.lock = lock
         self.cache = Cache()
 
     def call(
@@ -140,4 +145,5 @@ class Compiler:
 
     def clear(self) -> None:
         """Drop all programs; what is evaluated again is compiled again."""
-        self.cache.clear()
+        with self.lock:
+            self.cache.clear()

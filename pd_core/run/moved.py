@@ -1,12 +1,10 @@
-"""Names of sessions that have moved to their parts."""
+"""Names of sessions that have moved to their parts, each with a DeprecationWarning."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, Generic, Self, TypeVar, overload
 
-from ..graph.update import Update
-from ..graph.variable import Variable
 from .exchange import exchanges
 from .request import Request
 
@@ -29,88 +27,57 @@ class Part(Generic[T]):
     def __get__(self, session: object, owner: type) -> T: ...
 
     def __get__(self, session: Any, owner: type) -> Any:
-        if session is None:
-            return self
-        found: Any = getattr(getattr(session, self.part), self.name)
-        return found
+        return self if session is None else getattr(getattr(session, self.part), self.name)
 
     def __set__(self, session: Any, value: T) -> None:
         setattr(getattr(session, self.part), self.name, value)
 
 
-def _moved(place: str) -> Any:
-    """A property for a name that is somewhere else in a session."""
-    read = attrgetter(place)
+class Moved:
+    """An attribute that is somewhere else in a session, or is made of what is there."""
 
-    class Moved:
-        """The old name."""
+    def __init__(self, place: str, read: Callable[[Any], Any] | None = None):
+        self.place = place
+        self.read: Callable[[Any], Any] = read or attrgetter(place)
 
-        def __set_name__(self, owner: type, name: str) -> None:
-            self.name = name
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
 
-        def __get__(self, session: Any, owner: type | None = None) -> Any:
-            if session is None:
-                return self
-            _warn(self.name, place)
-            return read(session)
-
-    return Moved()
-
-
-def _warn(name: str, place: str) -> None:
-    warnings.warn(
-        f"Session.{name} has moved, it is Session.{place} now", DeprecationWarning, stacklevel=3
-    )
+    def __get__(self, session: Any, owner: type) -> Any:
+        if session is None:
+            return self
+        text = f"Session.{self.name} has moved: it is `session.{self.place}` now"
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        return self.read(session)
 
 
 class MovedNames:
-    """Old names of what sessions consist of, each with a DeprecationWarning."""
+    """The old names."""
 
-    before = _moved("store.before")
-    check_state = _moved("store.check_state")
-    clear_programs = _moved("compiler.clear")
-    current = _moved("store.current")
-    draw_rows = _moved("store.draw_rows")
-    initialize = _moved("store.initialize")
-    put_back = _moved("store.put_back")
-    recorded = _moved("store.recorded")
-    redraw = _moved("store.redraw")
-    release = _moved("store.release")
-    store_setting = _moved("store.store_setting")
-    stored = _moved("store.variables")
-    touched = _moved("store.touched")
-    version = _moved("store.version")
-    waiting = _moved("store.waiting")
-    waiting_rows = _moved("store.waiting_rows")
-
-    @property
-    def has_values(self) -> bool:
-        """Whether any persistent variable has a value."""
-        _warn("has_values", "store.is_empty")
-        return not _parts(self).store.is_empty
-
-    @property
-    def has_own_exchange(self) -> bool:
-        """Whether gradients go to a function of the user."""
-        _warn("has_own_exchange", "observers.exchange")
-        return _parts(self).observers.exchange is not None
-
-    @property
-    def is_exchanging(self) -> bool:
-        """Whether gradients are exchanged before the updates."""
-        _warn("is_exchanging", "observers.exchange")
-        return exchanges(self)
-
-    def exclusive(self) -> Any:
-        """Return the lock of the session."""
-        _warn("exclusive", "lock")
-        return _parts(self).lock
-
-    def apply(self, updates: Sequence[Update], fed: dict[Variable, Any]) -> None:
-        """Evaluate updates from gradients that are computed, and may be on the device."""
-        _warn("apply", "evaluate")
-        _parts(self).evaluate(Request([], updates, fed, True, computed=True))
-
-
-def _parts(session: Any) -> Any:
-    return session
+    apply = Moved(
+        "evaluate",
+        lambda session: (
+            lambda updates, fed: session.evaluate(Request([], updates, fed, True, computed=True))
+        ),
+    )
+    before = Moved("store.before")
+    check_state = Moved("store.restorable")
+    clear_programs = Moved("compiler.clear")
+    current = Moved("store.current")
+    draw_rows = Moved("store.draw_rows")
+    exclusive = Moved("lock", lambda session: lambda: session.lock)
+    has_own_exchange = Moved(
+        "observers.exchange", lambda session: session.observers.exchange is not None
+    )
+    has_values = Moved("store.is_empty", lambda session: not session.store.is_empty)
+    initialize = Moved("store.initialize")
+    is_exchanging = Moved("observers.exchange", exchanges)
+    put_back = Moved("store.put_back")
+    redraw = Moved("store.redraw")
+    release = Moved("store.release")
+    store_setting = Moved("store.store_setting")
+    stored = Moved("store.variables")
+    touched = Moved("store.touched")
+    version = Moved("store.version")
+    waiting = Moved("store.waiting")
+    waiting_rows = Moved("store.waiting_rows")

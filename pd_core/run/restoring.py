@@ -12,6 +12,9 @@ from ..graph.variable import Variable
 from .draws import initial_value
 from .states import array, by_name, each, entries, integer, text
 
+# Seed, draws, {Variable: array} and {name of no variable yet: array}.
+Restorable = tuple[int, Counter[int], dict[Variable, np.ndarray], dict[str, np.ndarray]]
+
 
 class NotCopied:
     """Base of what is neither pickled nor copied, since its values are in ONNX Runtime."""
@@ -48,9 +51,7 @@ def first_value(store: Any, v: Variable) -> np.ndarray:
     return initial_value(store.seed, v, v.fill)
 
 
-def restorable(
-    state: Mapping[str, Any], stored: Sequence[Variable]
-) -> tuple[int, Counter[int], dict[Variable, np.ndarray], dict[str, np.ndarray]]:
+def restorable(state: Mapping[str, Any], stored: Sequence[Variable]) -> Restorable:
     """Return seed, draws, {Variable: array} and {name of no variable yet: array} of a state.
 
     ShapeError if a variable has another shape or dtype, GraphError if it has sharded tables of

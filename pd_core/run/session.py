@@ -64,9 +64,9 @@ class Session(NotCopied, MovedNames):
     ):
         self.backend: Backend = named_backend(device, exact_convolutions)
         self.store = Values(self.backend, seed)
-        self.compiler = Compiler(self.backend, program_cache(self.backend))
+        self.lock = self.store.lock  # while it is held, no other thread evaluates
+        self.compiler = Compiler(self.backend, program_cache(self.backend), lock=self.lock)
         self.observers = Observers(check_numerics)
-        self.lock = self.store.lock
         # the state of optimizers that step inside `pd.guard()`
         self.optimizers: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
         add_session(self)
@@ -102,7 +102,9 @@ class Session(NotCopied, MovedNames):
                     pass  # below, lines of operators are known, and other programs made
             request = request_of(flat, feeds, training)
             arrays: dict[Any, Any] = self.evaluate(request)
-            self.store.fetched.update({v: a for v, a in arrays.items() if not v.is_persistent})
+            for v in flat:
+                if isinstance(v, Variable) and not v.is_persistent:
+                    self.store.fetched[v] = arrays[v]
             if not request.is_observed:
                 self.compiler.learn(flat, feeds, training, request)
             return restructure(targets, (arrays.get(t) for t in flat))
@@ -221,8 +223,9 @@ class Session(NotCopied, MovedNames):
         or dtype; GraphError if there is a sharded table whose rows were not loaded before;
         ValueError if it is no such state.
         """
+        found = self.store.restorable(state)
         with Undo(self):
-            self.store.restore(state)
+            self.store.restore(*found)
 
     def stats(self) -> dict[str, int]:
         """Return counts of the work so far.

@@ -20,7 +20,7 @@ from .exchange import draw_seed
 from .feeds import check_persistent, feed_array
 from .freeing import Garbage
 from .recorded import Recorded
-from .restoring import first_value, restorable, state_of, without_shards
+from .restoring import Restorable, first_value, restorable, state_of, without_shards
 from .touched import Touched
 
 _NAMES = "evaluations", "compiled", "operators", "fed", "fetched", "stored", "read"
@@ -244,13 +244,18 @@ class Values:
             own = {v.name: self.arrays.numpy(v) for v in without_shards(stored)}
             return state_of(self.seed, self.draws, {**self.waiting, **own}, stored)
 
-    def check_state(self, state: Mapping[str, Any]) -> None:
-        """Raise the error that `restore` would raise; change nothing."""
-        restorable(state, self.variables())
+    def restorable(self, state: Mapping[str, Any]) -> Restorable:
+        """Return what `restore` takes of a `state`; the errors of `Session.restore`."""
+        return restorable(state, self.variables())
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Go back to a `state`; an error before anything is changed if it does not fit."""
-        seed, draws, arrays, waiting = restorable(state, self.variables())
+    def restore(
+        self,
+        seed: int,
+        draws: Counter[int],
+        arrays: Mapping[Variable, np.ndarray],
+        waiting: dict[str, np.ndarray],
+    ) -> None:
+        """Go back to a state; `waiting` are the values of variables that do not exist yet."""
         self.check_open()
         self.seed, self.draws, self.waiting = seed, draws, waiting
         for v, array in arrays.items():

@@ -42,7 +42,7 @@ class Device(RunnerItem):
         return self.context.session.state()
 
     def check(self, state: dict[str, Any]) -> None:
-        self.context.session.store.check_state(state)
+        self.context.session.store.restorable(state)
         known = {*state["values"], *state.get("tables", ())}
         lacking = [name for name in self.context.parameters if name not in known]
         if lacking:

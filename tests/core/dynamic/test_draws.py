@@ -71,3 +71,21 @@ def test_second_derivatives_have_the_mask_of_forward():
         mask = y.numpy() / x.numpy() ** 3
         assert np.allclose(g.numpy(), 3 * mask * x.numpy() ** 2, rtol=1e-4)
         assert np.allclose(x.gradient(), 6 * mask * x.numpy(), rtol=1e-4)
+
+
+class Noisy(pd.SGDOptimizer):
+    """Adds a draw to the parameter in each step."""
+
+    def rule(self, w, g, slots, rate, step):
+        return w + pd.uniform_random([2]), {}
+
+
+def test_what_an_optimizer_draws_differs_from_step_to_step():
+    w, optimizer = pd.Variable("w", data=[0.0, 0.0]), Noisy(1.0)
+    values = [w.val()]
+    with pd.guard():
+        for _ in range(3):
+            optimizer.minimize(pd.reduce_sum(w * w))
+            values.append(w.numpy())
+    drawn = np.diff(values, axis=0)
+    assert len(np.unique(drawn)) == drawn.size
