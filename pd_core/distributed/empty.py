@@ -10,11 +10,10 @@ from ..graph.node import ancestors
 from ..graph.update import Update
 from ..graph.variable import static
 from ..run.exchange import Exchange
-from ..run.feeds import Feeds, feed_arrays
+from ..run.feeds import Feeds
 from ..run.host_inputs import supply_nothing
-from ..run.request import Request
+from ..run.request import Request, request_of
 from ..run.session import default_session
-from ..run.targets import computed_variables
 from .process import current
 
 _bare: WeakKeyDictionary[Update, Update] = WeakKeyDictionary()
@@ -50,7 +49,7 @@ def empty_step(update: Update | Sequence[Update], feeds: Feeds | None = None) ->
     if part is None:
         raise GraphError("empty_step: no rank has a batch in this step: there is one rank")
     bare = [_without_effects(u) for u in updates]
-    fed = feed_arrays(feeds or {}, lambda: computed_variables(updates))
+    fed = request_of(updates, feeds, True).fed
     exchange = Exchange(part, bare)
     if any(node.op_type == "SumOverRanks" for node in ancestors(exchange.seam)):
         raise GraphError(

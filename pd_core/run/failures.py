@@ -16,21 +16,17 @@ from .request import Request
 from .structure import Structure
 
 
-def failure(
-    error: BackendError,
-    session: Any,
-    request: Request,
-    knows_lines: bool,
-    fed: dict[Variable, np.ndarray],
-) -> BackendError:
+def failure(error: BackendError, session: Any, request: Request) -> BackendError:
     """Return the error of a program, to be raised: OutOfRange if an index was outside.
 
-    `knows_lines` if the program was compiled for these targets: others have lines of their own.
-    `fed` is all that it read besides stored values.
+    If it was not compiled for these very targets, the error gets their lines.
     """
+    program, fed = request.program, request.fed
+    if program is not None:
+        fed = {**program.inputs.held, **fed}
     fetches, updates, training = request.fetches, request.updates, request.training
     computed = computed_changes(changes_of(updates))
-    if not knows_lines and error.place is not None:
+    if program is not None and not program.is_new and error.place is not None:
         structure = Structure(fetches, computed, request.seam, fed, training)
         source = Source(structure, fetches, computed, request.seam, fed, training)
         error = located(error, session.backend, source)

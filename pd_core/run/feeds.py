@@ -14,24 +14,11 @@ from ..graph.variable import Variable, describe
 Feeds = Mapping[Variable | str, ArrayLike]
 
 
-def feed_arrays(
-    feeds: Feeds, targets: Callable[[], Sequence[Variable]]
-) -> dict[Variable, np.ndarray]:
-    """Return feeds as {Variable: array}.
+def variable(key: Variable | str, targets: Callable[[], Sequence[Variable]]) -> Variable:
+    """Return the variable of a feed's key; FeedError for an unknown name.
 
     A name is that of a registered variable, or of one that the variables `targets()` depend on.
     """
-    arrays: dict[Variable, np.ndarray] = {}
-    for key, value in feeds.items():
-        v = variable(key, targets)
-        if v in arrays:
-            raise FeedError(f"{v!r} is fed twice, once by its name")
-        arrays[v] = feed_array(v, value)
-    return arrays
-
-
-def variable(key: Variable | str, targets: Callable[[], Sequence[Variable]]) -> Variable:
-    """Return the variable of a feed's key, see `feed_arrays`; FeedError for an unknown name."""
     if isinstance(key, Variable):
         return key
     if not isinstance(key, str):

@@ -25,7 +25,6 @@ from .failures import failure
 from .feeds import Feeds
 from .freeing import add_session
 from .moved import MovedNames, Part
-from .observer import Observer
 from .observers import Observers
 from .programs import program_cache
 from .request import Request, request_of
@@ -102,9 +101,7 @@ class Session(NotCopied, MovedNames):
                     pass  # below, lines of operators are known, and other programs made
             request = request_of(flat, feeds, training)
             arrays: dict[Any, Any] = self.evaluate(request)
-            for v in flat:
-                if isinstance(v, Variable) and not v.is_persistent:
-                    self.store.fetched[v] = arrays[v]
+            self.store.show(arrays, flat)
             if not request.is_observed:
                 self.compiler.learn(flat, feeds, training, request)
             return restructure(targets, (arrays.get(t) for t in flat))
@@ -117,10 +114,8 @@ class Session(NotCopied, MovedNames):
         with self.lock, ExitStack() as stack:
             if self.store.is_closed:
                 self.store.check_open()
-            observers: list[Observer] = []
-            if self.observers.is_active(self):
-                request.is_observed = True
-                observers = self.observers.start(self, request, stack)
+            request.is_observed = self.observers.is_active(self)
+            observers = self.observers.start(self, request, stack) if request.is_observed else []
             program = request.program = (request.compiler or self.compiler).program(request)
             if observers:
                 self.store.start(program)
@@ -130,9 +125,7 @@ class Session(NotCopied, MovedNames):
                 arrays = program.inputs.arrays(request.fed)
                 results = program.run(self.store, arrays, exchange=request.exchange)
             except BackendError as error:
-                every = {**program.inputs.held, **request.fed}
-                failed = failure(error, self, request, program.is_new, every)
-                raise failed from error.__cause__
+                raise failure(error, self, request) from error.__cause__
             request.results = results
             return dict(zip(request.fetches, results, strict=True))
 
@@ -147,8 +140,6 @@ class Session(NotCopied, MovedNames):
         between steps, as inside `check_numerics` or `exchanging`, makes them run one by one.
         """
         with self.lock:
-            if self.store.is_closed:
-                self.store.check_open()
             return run_steps(self, targets, feeds, training)
 
     @contextmanager
@@ -173,8 +164,6 @@ class Session(NotCopied, MovedNames):
         `draws` is an earlier copy of the attribute `draws`; other threads wait.
         """
         return self.store.replay(draws)
-
-    # ---- values
 
     def has(self, variable: Variable) -> bool:
         """Return whether a persistent variable has a value already."""

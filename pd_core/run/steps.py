@@ -83,7 +83,7 @@ def _failure(
     kind = kind_of_index_error(error)
     unplaced = BackendError(kind or error.text)
     for k, fed in enumerate(_each_step(stacks) if kind else ()):
-        found = failure(unplaced, session, request_of(flat, fed, training), True, fed)
+        found = failure(unplaced, session, request_of(flat, fed, training))
         if found is not unplaced:
             return OutOfRange(f"step {k}: {found}")
     return error

@@ -201,6 +201,11 @@ class Values:
                 )
             return self.fetched[variable].copy()
 
+    def show(self, arrays: Mapping[Any, np.ndarray], targets: Iterable[Any]) -> None:
+        """Keep what an evaluation of targets has fetched, for `val`."""
+        fetched = [v for v in targets if isinstance(v, Variable) and not v.is_persistent]
+        self.fetched.update({v: arrays[v] for v in fetched})
+
     # ---- all variables
 
     def variables(self) -> list[Variable]:
