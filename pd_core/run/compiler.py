@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from types import MappingProxyType
 from weakref import ref
 
@@ -139,7 +140,7 @@ class Compiler:
         found = programs.get(structure, source.fed)
         if found is not None:
             return found, False
-        found = self.compile(self.backend, source._replace(least=programs.least(structure)))
+        found = self.compile(self.backend, replace(source, least=programs.least(structure)))
         programs.add(structure, found)
         return found, True
 

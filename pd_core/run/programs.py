@@ -2,10 +2,9 @@
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from math import prod
 from threading import Lock
-from types import MappingProxyType
-from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -108,7 +107,8 @@ class ProgramCache:
             self._recent.clear()
 
 
-class Source(NamedTuple):
+@dataclass(frozen=True)
+class Source:
     """What a program is compiled from: fetches, updates and a seam, for feeds like these.
 
     `targets` are the Updates among them, `least` sizes that it has to cover at the least.
@@ -121,7 +121,7 @@ class Source(NamedTuple):
     fed: dict[Variable, np.ndarray]
     training: bool
     targets: Sequence[Update] = ()
-    least: Mapping[str, int] = MappingProxyType({})
+    least: Mapping[str, int] = field(default_factory=dict)
 
     def graph(self, backend: Backend) -> tuple[Graph, Seam]:
         """Return the graph to compile, and what the values of the seam have become in it.

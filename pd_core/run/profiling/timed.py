@@ -111,4 +111,4 @@ def _with_origins(source: Source) -> Source:
     fetches = [next(again) for _ in source.fetches]
     updates = [(v, next(again)) for v, _ in source.updates]
     seam = replace(source.seam, values=tuple(again))
-    return source._replace(fetches=fetches, updates=updates, seam=seam)
+    return replace(source, fetches=fetches, updates=updates, seam=seam)
