@@ -13,7 +13,6 @@ from .changes import changes_of, computed_changes
 from .index_errors import explained, is_index_error
 from .programs import Source
 from .request import Request
-from .structure import Structure
 
 
 def failure(error: BackendError, session: Any, request: Request) -> BackendError:
@@ -27,8 +26,7 @@ def failure(error: BackendError, session: Any, request: Request) -> BackendError
     fetches, updates, training = request.fetches, request.updates, request.training
     computed = computed_changes(changes_of(updates))
     if program is not None and not program.is_new and error.place is not None:
-        structure = Structure(fetches, computed, request.seam, fed, training)
-        source = Source(structure, fetches, computed, request.seam, fed, training)
+        source = Source.of(fetches, computed, request.seam, fed, training)
         error = located(error, session.backend, source)
     if not is_index_error(error):
         return error

@@ -123,6 +123,19 @@ class Source:
     targets: Sequence[Update] = ()
     least: Mapping[str, int] = field(default_factory=dict)
 
+    @classmethod
+    def of(
+        cls,
+        fetches: Sequence[Variable],
+        updates: Sequence[tuple[Variable, Variable]],
+        seam: Seam,
+        fed: dict[Variable, np.ndarray],
+        training: bool,
+    ) -> "Source":
+        """Return it with the structure of these."""
+        structure = Structure(fetches, updates, seam, fed, training)
+        return cls(structure, fetches, updates, seam, fed, training)
+
     def graph(self, backend: Backend) -> tuple[Graph, Seam]:
         """Return the graph to compile, and what the values of the seam have become in it.
 

@@ -21,7 +21,6 @@ from ..observer import Observer
 from ..program import Program
 from ..programs import Source
 from ..request import Request
-from ..structure import Structure
 from .finiteness import FloatValues, Found, flags
 from .loop_steps import Body
 from .report import Compute, Place, exchange_error, report
@@ -117,8 +116,7 @@ class Search:
                 raise
             values = self.build()
             target, training = [flags(values.all, self.flags.suspects)], values.training
-            structure = Structure(target, [], NO_SEAM, fed, training)
-            source = Source(structure, target, [], NO_SEAM, fed, training)
+            source = Source.of(target, [], NO_SEAM, fed, training)
             raise located(error, self.session.backend, source) from error
         return vector
 

@@ -6,12 +6,12 @@ import pytest
 import pd_core as pd
 from pd_core.backend.base import NO_SEAM
 from pd_core.graph.node import ancestors
-from pd_core.run.programs import build_graph
+from pd_core.run.programs import Source
 
 
 def operators(targets, fed, training=False):
     backend = pd.Session().backend
-    graph, _ = build_graph(targets, [], NO_SEAM, fed, training, backend)
+    graph, _ = Source.of(targets, [], NO_SEAM, fed, training).graph(backend)
     return [node.op_type for node in ancestors(graph.outputs)]
 
 

@@ -9,7 +9,7 @@ from pd_core.backend.ort import OrtBackend
 from pd_core.backend.positions import positions
 from pd_core.backend.positions.choice import gain_of
 from pd_core.graph.node import ancestors
-from pd_core.run.programs import build_graph
+from pd_core.run.programs import Source
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def operators(build, shape, training=True):
             slopes = pd.gradients(pd.reduce_mean(y * y), pd.trainable_variables())
             targets = [g for g in slopes if g is not None]
         fed = {image: np.zeros(shape, np.float32)}
-        graph, _ = build_graph(targets, [], NO_SEAM, fed, training, OrtBackend("cpu"))
+        graph, _ = Source.of(targets, [], NO_SEAM, fed, training).graph(OrtBackend("cpu"))
     return [node.op_type for node in ancestors(graph.outputs)]
 
 

@@ -7,7 +7,7 @@ import pd_core as pd
 from pd_core.backend.base import NO_SEAM
 from pd_core.backend.ort import OrtBackend
 from pd_core.graph.node import ancestors
-from pd_core.run.programs import build_graph
+from pd_core.run.programs import Source
 
 N = 6
 
@@ -125,7 +125,7 @@ def operators(network, exact, n=N):
         loss = pd.reduce_mean(network(image) ** 2)
         slopes = [g for g in pd.gradients(loss, pd.trainable_variables()) if g is not None]
     fed = {image: np.zeros((n, 16, 20, 20), np.float32)}
-    graph, _ = build_graph(slopes, [], NO_SEAM, fed, True, OrtBackend("cpu", exact))
+    graph, _ = Source.of(slopes, [], NO_SEAM, fed, True).graph(OrtBackend("cpu", exact))
     return {node.op_type for node in ancestors(graph.outputs)}
 
 
