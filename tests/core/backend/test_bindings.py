@@ -113,7 +113,7 @@ def test_the_value_before_a_step_is_released_whole():
     for k in range(6):
         session.eval(step)
         if k % 2:
-            released.append((k, session.release(w)))
-            assert session.before(w) is None
+            released.append((k, session.store.release(w)))
+            assert session.store.before(w) is None
     assert w.val().tolist() == [6.0] * 3
     assert [(k, np.asarray(a).tolist()) for k, a in released] == [(k, [k] * 3) for k in (1, 3, 5)]
