@@ -111,7 +111,7 @@ def test_a_parameter_that_is_not_finite(x):
     w, m = pd.Variable("w", data=[1.0, -INF]), pd.Variable("m", data=[NAN], trainable=False)
     for v, kind in ((w, "parameter"), (m, "stored value")):
         text = str(failure(pd.reduce_sum(v) * x, {x: [1.0]}))
-        assert text.startswith(f"the {kind} {v!r} is not finite: ")
+        assert text.startswith(f"the {kind} {v.name}: float32[{v.dims[0]}] is not finite: ")
     assert str(failure(w * x, {x: [NAN, 1.0]})).startswith("the feed")  # feeds come first
 
 
