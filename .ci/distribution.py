@@ -1,0 +1,75 @@
+"""The build backend: setuptools', which makes one of two distributions from this tree.
+
+`pd-onnx` is what setup.cfg says; its runtime has CUDA. `pd-onnx-cpu` has the same packages and
+extras, and the runtime for CPUs alone:
+
+    pip install . -C runtime=cpu      # or with PD_RUNTIME=cpu in the environment
+"""
+
+import functools
+import os
+import re
+import sys
+from pathlib import Path
+
+# Before pip looks for packages: it would say that there is no new onnxruntime for an old Python.
+if sys.version_info < (3, 11):  # noqa: UP036
+    sys.exit(f"pd-onnx needs Python 3.11 or later, and this is {sys.version.split()[0]}")
+
+import setuptools
+from setuptools import build_meta
+
+RUNTIMES = "cuda", "cpu"
+FOR_CPUS = "pd-onnx-cpu"
+
+
+def runtime(settings):
+    """Return the runtime by -C, by the environment, or by the name of a source archive."""
+    chosen = settings.pop("runtime", None) or os.environ.get("PD_RUNTIME")
+    if not chosen:
+        info = Path("PKG-INFO")  # at the top of a source archive only
+        text = info.read_text(encoding="utf-8") if info.is_file() else ""
+        chosen = "cpu" if re.search(rf"^Name: {FOR_CPUS}$", text, re.M) else "cuda"
+    if chosen not in RUNTIMES:
+        sys.exit(f"pd-onnx: the runtime {chosen!r} is none of {', '.join(RUNTIMES)}")
+    return chosen
+
+
+class ForCPUs(setuptools.Distribution):
+    """What setup.cfg says, with another name and runtime."""
+
+    def parse_config_files(self, *args, **kwargs):
+        super().parse_config_files(*args, **kwargs)
+        self.metadata.name = FOR_CPUS
+        required = self.install_requires
+        [bare] = [line.partition(";")[0] for line in required if re.match("onnxruntime[>;=]", line)]
+        # in place: the metadata has the same list
+        required[:] = [line for line in required if not line.startswith("onnxruntime")] + [bare]
+
+
+def _build(hook, folder, settings, *rest):
+    """Call a hook of setuptools. It runs `setuptools.setup()`, for want of a setup.py."""
+    settings = dict(settings or {})
+    if runtime(settings) == "cpu":
+        setuptools.setup = functools.partial(setuptools.setup, distclass=ForCPUs)
+    return getattr(build_meta, hook)(folder, settings, *rest)
+
+
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+    return _build("prepare_metadata_for_build_wheel", metadata_directory, config_settings)
+
+
+def prepare_metadata_for_build_editable(metadata_directory, config_settings=None):
+    return _build("prepare_metadata_for_build_editable", metadata_directory, config_settings)
+
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    return _build("build_wheel", wheel_directory, config_settings, metadata_directory)
+
+
+def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
+    return _build("build_editable", wheel_directory, config_settings, metadata_directory)
+
+
+def build_sdist(sdist_directory, config_settings=None):
+    return _build("build_sdist", sdist_directory, config_settings)
