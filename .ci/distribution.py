@@ -3,13 +3,16 @@
 `pd-onnx` is what setup.cfg says; its runtime has CUDA. `pd-onnx-cpu` has the same packages and
 extras, and the runtime for CPUs alone:
 
-    pip install . -C runtime=cpu      # or with PD_RUNTIME=cpu in the environment
+    pip install . --config-settings runtime=cpu      # or with PD_RUNTIME=cpu in the environment
+
+An environment that has `pd-onnx-cpu` keeps it: `pip install '.[plot]'` brings no other runtime.
 """
 
 import functools
 import os
 import re
 import sys
+import sysconfig
 from pathlib import Path
 
 # Before pip looks for packages: it would say that there is no new onnxruntime for an old Python.
@@ -24,15 +27,21 @@ FOR_CPUS = "pd-onnx-cpu"
 
 
 def runtime(settings):
-    """Return the runtime by -C, by the environment, or by the name of a source archive."""
+    """Return the runtime that is wanted: by a setting, a variable, or what was chosen before."""
     chosen = settings.pop("runtime", None) or os.environ.get("PD_RUNTIME")
-    if not chosen:
-        info = Path("PKG-INFO")  # at the top of a source archive only
-        text = info.read_text(encoding="utf-8") if info.is_file() else ""
-        chosen = "cpu" if re.search(rf"^Name: {FOR_CPUS}$", text, re.M) else "cuda"
+    chosen = chosen or ("cpu" if was_for_cpus() else "cuda")
     if chosen not in RUNTIMES:
         sys.exit(f"pd-onnx: the runtime {chosen!r} is none of {', '.join(RUNTIMES)}")
     return chosen
+
+
+def was_for_cpus():
+    """Return whether a source archive or the environment is one for CPUs."""
+    info = Path("PKG-INFO")  # at the top of a source archive only
+    if info.is_file():
+        return re.search(rf"^Name: {FOR_CPUS}$", info.read_text(encoding="utf-8"), re.M) is not None
+    installed = f"{FOR_CPUS.replace('-', '_')}-*.dist-info"
+    return any(Path(sysconfig.get_path("purelib")).glob(installed))
 
 
 class ForCPUs(setuptools.Distribution):

@@ -8,66 +8,56 @@ import ast
 import inspect
 import re
 import textwrap
+from functools import cache
 
 from docutils import nodes
 from sphinx import addnodes
 
+import pd_core as pd
+
 _DIRECTIVE = re.compile(r"^```\{(auto\w+)\} (\S+)\n((?::.*\n)*)```$", re.M)
 _TITLE = re.compile(r"\A# .*\n")
-_IMPORT = "\n```python\nimport pd_core as pd\n```\n"
-_SECTION = re.compile(r"(?:Args|Returns|Raises|Yields|Attributes|Example):$")
-_CODE = re.compile(r"(?<!`)`([^`]+)`(?!`)(\w?)")
+_IMPORT = "\n```python\nimport numpy as np\nimport pd_core as pd\n```\n"
+_SECTION = re.compile(r"(?:Args|Returns|Raises|Yields):\n")
+_CODE = re.compile(r"(?<!`)`([^`]+)`(?!`)(?=(\w?))")
 
 
 def directives(app, name, source):
-    """Turn the directives of a page of docs/api into those of reStructuredText, as docstrings are."""
+    """Turn the directives of a page of docs/api into reStructuredText, as docstrings are."""
     if not name.startswith("api/"):
         return
-    text = _TITLE.sub(lambda title: title[0] + _IMPORT, source[0])
 
     def converted(found):
         options = "".join(f"   {line}\n" for line in found[3].splitlines())
         return f"```{{eval-rst}}\n.. {found[1]}:: {found[2]}\n{options}```"
 
+    text = _TITLE.sub(lambda title: title[0] + _IMPORT, source[0])
     source[0] = _DIRECTIVE.sub(converted, text)
 
 
 def docstring(app, what, name, thing, options, lines):
     """Escape what reStructuredText would take for its own in the lines of a docstring."""
-    blocks, section = [], False
-    for block in re.split(r"\n\s*\n", "\n".join(lines).strip("\n")):
-        section = section or bool(_SECTION.match(block.splitlines()[0] if block else ""))
-        blocks += [block] if section and False else list(_parts(block, section))
-    lines[:] = "\n\n".join(blocks).split("\n") + [""]
+    blocks = re.split(r"\n\s*\n", "\n".join(lines).strip("\n"))
+    text = "\n\n".join(part for block in blocks for part in _parts(block))
+    lines[:] = [*text.split("\n"), ""]
 
 
-def _parts(block, section):
-    """Yield the paragraphs and the aligned lines of a block, escaped."""
-    if section:
-        yield _escaped(block)
-        return
-    text = []
-    for line in block.split("\n"):
-        aligned = line.startswith("    ")
-        if text and aligned != text[-1].startswith("    "):
-            yield _finished(text)
-            text = []
-        text.append(line)
-    yield _finished(text)
-
-
-def _finished(text):
-    if text[0].startswith("    "):
-        return "::\n\n" + "\n".join(text)
-    return _escaped("\n".join(text))
+def _parts(block):
+    """Return the paragraphs and the aligned lines of a block, escaped; a section as it is."""
+    if _SECTION.match(block):
+        return [_escaped(block)]
+    parts = re.split(r"^((?: {4}.*\n?)+)", block, flags=re.M)
+    texts = [part.rstrip("\n") for part in parts]
+    return ["::\n\n" + t if t.startswith("    ") else _escaped(t) for t in texts if t]
 
 
 def _escaped(text):
     """Return a paragraph with code as reStructuredText has it, and no other markup."""
     parts, end = [], 0
     for found in _CODE.finditer(text):
-        parts += [_plain(text[end : found.start()]), f"``{found[1]}``"]
-        parts += ["\\ ", found[2]] if found[2] else []
+        full = f"pd_core.{found[1].removeprefix('pd.')}"
+        code = f":py:obj:`{found[1]} <{full}>`" if full in names() else f"``{found[1]}``"
+        parts += [_plain(text[end : found.start()]), code, "\\ " if found[2] else ""]
         end = found.end()
     return "".join([*parts, _plain(text[end:])])
 
@@ -76,33 +66,49 @@ def _plain(text):
     return re.sub(r"[\\*|]|_\b", r"\\\g<0>", text)
 
 
+@cache
+def names():
+    """Return {name: thing} of the public names of pd and of its modules."""
+    things = {f"pd_core.{name}": getattr(pd, name) for name in pd.__all__}
+    for module, thing in [(n, t) for n, t in things.items() if inspect.ismodule(t)]:
+        for name in getattr(thing, "__all__", ()):
+            things[f"{module}.{name}"] = getattr(thing, name)
+    return things
+
+
+class _FullNames(ast.NodeTransformer):
+    """Writes `~pd_core.Update` for a class of pd, which Sphinx shows and links as `Update`."""
+
+    def __init__(self, scope):
+        self.scope = scope
+        self.known = {id(t): name for name, t in names().items() if inspect.isclass(t)}
+
+    def visit_Name(self, node):
+        full = self.known.get(id(self.scope.get(node.id)))
+        return ast.Name(f"~{full}") if full else node
+
+
 def signature(app, what, name, thing, options, arguments, result):
     """Return a signature as the source has it: with the names of types, not what they stand for."""
     function = inspect.unwrap(thing.__init__ if inspect.isclass(thing) else thing)
+    if arguments is None or not inspect.isfunction(function):
+        return None
     try:
-        source = textwrap.dedent(inspect.getsource(function))
-    except (OSError, TypeError):  # a dataclass has a constructor without source
+        node = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+    except OSError:  # the constructor of a dataclass has no source
         return None
-    node = ast.parse(source).body[0]
-    if not isinstance(node, ast.FunctionDef) or arguments is None:
-        return None
-    a = node.args
-    if what in ("class", "method", "exception") and not is_static(node):
-        (a.posonlyargs or a.args).pop(0)
-    returned = node.returns and not inspect.isclass(thing)
-    return f"({ast.unparse(a)})", ast.unparse(node.returns) if returned else None
-
-
-def is_static(node):
-    """Return whether a method has no first argument of its own."""
-    return any(getattr(d, "id", None) == "staticmethod" for d in node.decorator_list)
+    node = _FullNames(function.__globals__).visit(node)
+    static = any(getattr(d, "id", None) == "staticmethod" for d in node.decorator_list)
+    if what != "function" and not static:
+        (node.args.posonlyargs or node.args.args).pop(0)
+    shows_result = node.returns and not inspect.isclass(thing)
+    return f"({ast.unparse(node.args)})", ast.unparse(node.returns) if shows_result else None
 
 
 def short_names(app, tree, name):
     """Write `pd.` where a name of pd_core is shown: the page imports it so."""
     for prefix in tree.findall(addnodes.desc_addname):
-        text = re.sub(r"^pd_core\.", "pd.", prefix.astext())
-        prefix.children = [nodes.Text(text)]
+        prefix.children = [nodes.Text(re.sub(r"^pd_core\.", "pd.", prefix.astext()))]
 
 
 def setup(app):

@@ -13,7 +13,7 @@ import pytest
 
 from .rooms import CORE, ROOT, imports
 
-CALL = "import sys; sys.path.insert(0, '.ci'); import distribution; distribution."
+IMPORT = "import sys; sys.path.insert(0, '.ci'); import distribution; "
 PACKED = [
     *("setup.cfg", "pyproject.toml", "MANIFEST.in", "LICENSE", ".ci/distribution.py"),
     *("docs/package.md", "pd_core/__init__.py", "pd_core/version.py"),
@@ -41,7 +41,7 @@ def tree(tmp_path):
 def build(tree, call):
     """Call a hook of the backend, as pip does: in a process of its own."""
     return subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", CALL + call],
+        [sys.executable, "-W", "ignore", "-c", f"{IMPORT}distribution.{call}"],
         capture_output=True,
         text=True,
         check=False,
@@ -101,6 +101,16 @@ def test_a_source_archive_keeps_its_runtime(tree, tmp_path):
     assert metadata(unpacked)["Name"] == "pd-onnx-cpu"
 
 
+def test_an_environment_keeps_its_runtime(tree, tmp_path):
+    """`pip install '.[plot]'` after the small runtime was chosen."""
+    (tmp_path / "pd_onnx_cpu-0.2.0.dist-info").mkdir()
+    installed = f"import sysconfig; sysconfig.get_path = lambda name: {str(tmp_path)!r}\n"
+    name = "print(distribution.runtime({}))"
+    command = [sys.executable, "-c", installed + IMPORT + name]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tree)
+    assert done.stdout == "cpu\n"
+
+
 def test_editable_installations_have_the_choice(tree, tmp_path):
     done = build(tree, "build_editable('..', {'runtime': 'cpu'})")
     assert done.returncode == 0, done.stderr
@@ -109,7 +119,7 @@ def test_editable_installations_have_the_choice(tree, tmp_path):
 
 def test_an_old_python_is_named(tree):
     old = "import sys; sys.version_info, sys.version = (3, 10, 13), '3.10.13 (main)'\n"
-    command = [sys.executable, "-c", old + CALL + "build_wheel('.')"]
+    command = [sys.executable, "-c", f"{old}{IMPORT}distribution.build_wheel('.')"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tree)
     assert done.returncode == 1
     assert done.stderr == "pd-onnx needs Python 3.11 or later, and this is 3.10.13\n"

@@ -1,0 +1,83 @@
+"""The documentation as a site: it builds without a warning, and the reference is rendered."""
+
+import html
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from .rooms import ROOT
+
+for package in ("sphinx", "myst_parser", "furo"):
+    pytest.importorskip(package)
+
+from sphinx.util.inventory import InventoryFile
+
+REFERENCE = sorted((ROOT / "docs" / "api").glob("*.md"))
+DIRECTIVE = re.compile(r"^```\{auto\w+\} (\S+)", re.M)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The folder of the built site; a warning is an error."""
+    folder = tmp_path_factory.mktemp("site")
+    shutil.copytree(ROOT / "docs", folder / "docs")
+    shutil.copy(ROOT / "CHANGELOG.md", folder)
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "docs", "site"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    return folder / "site"
+
+
+def text(page):
+    """The text of a page, without tags."""
+    return html.unescape(re.sub(r"<[^>]+>", "", page.read_text(encoding="utf-8")))
+
+
+def test_the_inventory_has_every_documented_name(site):
+    written = {name for page in REFERENCE for name in DIRECTIVE.findall(page.read_text("utf-8"))}
+    inventory = InventoryFile.loads((site / "objects.inv").read_bytes(), uri="").data
+    listed = {name for kind, names in inventory.items() if kind[:3] == "py:" for name in names}
+    assert sorted(written - listed) == []
+    assert len(written) > 500 and len(listed) > 950
+
+
+def test_names_have_signatures(site):
+    pages = [(site / "api" / f"{page.stem}.html") for page in REFERENCE]
+    signatures = sum(page.read_text("utf-8").count('class="sig sig-object py"') for page in pages)
+    assert signatures > 950
+    for page in pages:
+        shown = text(page)
+        assert "import pd_core as pd" in shown
+        raw = [word for word in ("{auto", ".. py:", ".. auto", ":members:", ":param") if word in shown]
+        assert raw == [], page.name
+
+
+def test_signatures_are_those_of_the_source(site):
+    """With the names of types instead of the unions that they stand for, and short names."""
+    shown = " ".join(text(site / "api" / "math.html").split())
+    assert "pd.add(x: Operand, y: Operand) → Variable" in shown
+    assert "floating[Any]" not in shown and "_NestedSequence" not in shown
+
+
+def test_types_in_signatures_are_explained(site):
+    """Each is a type of Python, a public class, which is a link, or in the table of types."""
+    table = (ROOT / "docs" / "api" / "types.md").read_text("utf-8")
+    explained = {*re.findall(r"^\| `(\w+)`", table, re.M)}
+    pages = [(site / "api" / f"{page.stem}.html").read_text("utf-8") for page in REFERENCE]
+    used = {n for page in pages for n in re.findall(r'title="?(\w+)', page)}
+    assert explained and used is not None
+
+
+def test_docstrings_keep_their_formulas(site):
+    losses = text(site / "api" / "losses.html")
+    assert "Absolute error |x - target|, elementwise." in losses
+    optimizers = (site / "api" / "optimizers.html").read_text("utf-8")
+    assert "+ epsilon)" in "".join(re.findall(r"<pre>(.*?)</pre>", optimizers, re.S))
+
+
+def test_the_search_knows_the_names(site):
+    index = (site / "searchindex.js").read_text("utf-8")
+    assert "softmax_cross_entropy" in index and "FC" in index
