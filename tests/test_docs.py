@@ -17,6 +17,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 EXAMPLE = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
 REFERENCE = sorted((ROOT / "docs" / "api").glob("*.md"))
 DOCUMENTED = re.compile(r"^```{auto\w+} (\S+)\n.*?^```\n\n```pycon\n(.*?)^```", re.M | re.S)
+PROGRAMS, SESSIONS = 150, 521  # no fewer: examples in another form than these would not run
 OF_PYTORCH = re.compile(r"^```py\n(.*?)^```", re.M | re.S)
 
 
@@ -164,6 +165,17 @@ def own_names(module):
         for name, thing in vars(module).items()
         if not name.startswith("_") and getattr(thing, "__module__", "") == module.__name__
     ]
+
+
+def test_no_example_is_overlooked():
+    """An example that is written in another form than the others would not run."""
+    pages = [page.read_text(encoding="utf-8") for page in PAGES]
+    programs = sum(len(EXAMPLE.findall(text)) for text in pages)
+    assert programs == sum(text.count("```python\n") for text in pages) >= PROGRAMS
+    references = [page.read_text(encoding="utf-8") for page in REFERENCE]
+    sessions = sum(len(DOCUMENTED.findall(text)) for text in references)
+    assert sessions == sum(text.count("```pycon\n") for text in references) >= SESSIONS
+    assert sessions == sum(text.count("```{auto") for text in references)
 
 
 def test_the_site_has_every_page():

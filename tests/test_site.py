@@ -17,6 +17,15 @@ from sphinx.util.inventory import InventoryFile
 
 REFERENCE = sorted((ROOT / "docs" / "api").glob("*.md"))
 DIRECTIVE = re.compile(r"^```\{auto\w+\} (\S+)", re.M)
+LINK = re.compile(r"<a .*?</a>")
+PARAMETER = re.compile(
+    r'<span class="n"><span class="pre">\w+</span></span><span class="p">(.*?)</em>'
+)
+TYPE = re.compile(r'<span class="pre">([A-Z]\w+)</span>')
+OF_PYTHON = {
+    *("Any", "Callable", "False", "Iterable", "Iterator", "Literal", "Mapping", "None", "Path"),
+    *("Self", "Sequence", "TextIO", "True", "ModelProto", "NodeProto"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -51,24 +60,31 @@ def test_names_have_signatures(site):
     for page in pages:
         shown = text(page)
         assert "import pd_core as pd" in shown
-        raw = [word for word in ("{auto", ".. py:", ".. auto", ":members:", ":param") if word in shown]
+        raw = [
+            word for word in ("{auto", ".. py:", ".. auto", ":members:", ":param") if word in shown
+        ]
         assert raw == [], page.name
 
 
 def test_signatures_are_those_of_the_source(site):
     """With the names of types instead of the unions that they stand for, and short names."""
     shown = " ".join(text(site / "api" / "math.html").split())
-    assert "pd.add(x: Operand, y: Operand) → Variable" in shown
+    assert "pd.add(a: Operand, b: Operand) → Variable" in shown
     assert "floating[Any]" not in shown and "_NestedSequence" not in shown
 
 
 def test_types_in_signatures_are_explained(site):
-    """Each is a type of Python, a public class, which is a link, or in the table of types."""
+    """Each is a type of Python, a class with a link, or in the table of types."""
     table = (ROOT / "docs" / "api" / "types.md").read_text("utf-8")
-    explained = {*re.findall(r"^\| `(\w+)`", table, re.M)}
-    pages = [(site / "api" / f"{page.stem}.html").read_text("utf-8") for page in REFERENCE]
-    used = {n for page in pages for n in re.findall(r'title="?(\w+)', page)}
-    assert explained and used is not None
+    explained = {
+        n for row in re.findall(r"^\| (`.*?) \|", table, re.M) for n in re.findall(r"\w+", row)
+    }
+    used = set()
+    for page in REFERENCE:
+        shown = (site / "api" / f"{page.stem}.html").read_text("utf-8")
+        used |= {n for types in PARAMETER.findall(LINK.sub("", shown)) for n in TYPE.findall(types)}
+    assert {"Operand", "Sequence"} < used
+    assert sorted(used - explained - OF_PYTHON) == []
 
 
 def test_docstrings_keep_their_formulas(site):
