@@ -18,6 +18,7 @@ myst_heading_anchors = 3
 html_theme = "furo"
 html_title = f"pd {release}"
 exclude_patterns = ["package.md"]
+highlight_language = "none"  # indented lines of docstrings are formulas
 autodoc_member_order = "bysource"
 maximum_signature_line_length = 80
 # Pages link to demos and tests, which a reader of the repository has beside them.

@@ -17,7 +17,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 EXAMPLE = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
 REFERENCE = sorted((ROOT / "docs" / "api").glob("*.md"))
 DOCUMENTED = re.compile(r"^```{auto\w+} (\S+)\n.*?^```\n\n```pycon\n(.*?)^```", re.M | re.S)
-PROGRAMS, SESSIONS = 150, 521  # no fewer: examples in another form than these would not run
+PROGRAMS, SESSIONS = 149, 521  # no fewer: examples in another form than these would not run
 OF_PYTORCH = re.compile(r"^```py\n(.*?)^```", re.M | re.S)
 
 

@@ -15,19 +15,49 @@ Activation = Callable[[Variable], Variable]  # an activation function, ours or a
 
 @op
 def tanh(x: Operand) -> Variable:
-    """Hyperbolic tangent."""
+    """Hyperbolic tangent.
+
+    Args:
+        x: floats of any shape.
+
+    Returns:
+        Of the shape and dtype of x.
+
+    Raises:
+        DTypeError: x is no float.
+    """
     return apply("Tanh", x)
 
 
 @op
 def sigmoid(x: Operand) -> Variable:
-    """Logistic sigmoid, 1 / (1 + e^-x)."""
+    """Logistic sigmoid, 1 / (1 + e^-x).
+
+    Args:
+        x: floats of any shape.
+
+    Returns:
+        Of the shape and dtype of x.
+
+    Raises:
+        DTypeError: x is no float.
+    """
     return apply("Sigmoid", x)
 
 
 @op
 def relu(x: Operand) -> Variable:
-    """Rectified linear unit, max(x, 0); the derivative at 0 is 0, and 1 at NaN."""
+    """Rectified linear unit, max(x, 0); the derivative at 0 is 0, and 1 at NaN.
+
+    Args:
+        x: numbers of any shape.
+
+    Returns:
+        Of the shape and dtype of x.
+
+    Raises:
+        DTypeError: x is bool or text.
+    """
     return apply("Relu", x)
 
 
@@ -39,19 +69,49 @@ def relu_grad(y: Variable, dy: Variable) -> Variable:
 
 @op
 def leaky_relu(x: Operand, alpha: float = 0.01) -> Variable:
-    """Leaky ReLU: x where positive, alpha x elsewhere."""
+    """Leaky ReLU: x where positive, alpha x elsewhere.
+
+    Args:
+        x: floats of any shape.
+
+    Returns:
+        Of the shape and dtype of x.
+
+    Raises:
+        DTypeError: x is no float.
+    """
     return apply("LeakyRelu", x, alpha=float(alpha))
 
 
 @op
 def softplus(x: Operand) -> Variable:
-    """Smooth ReLU, log(1 + e^x)."""
+    """Smooth ReLU, log(1 + e^x).
+
+    Args:
+        x: floats of any shape.
+
+    Returns:
+        Of the shape and dtype of x.
+
+    Raises:
+        DTypeError: x is no float.
+    """
     return apply("Softplus", x)
 
 
 @op
 def softsign(x: Operand) -> Variable:
-    """x / (1 + |x|)."""
+    """x / (1 + |x|).
+
+    Args:
+        x: floats of any shape.
+
+    Returns:
+        Of the shape and dtype of x.
+
+    Raises:
+        DTypeError: x is no float.
+    """
     return apply("Softsign", x)
 
 
@@ -61,6 +121,15 @@ def gelu(x: Operand, approximate: bool = False) -> Variable:
 
     `approximate` is the tanh formula of Hendrycks & Gimpel (2016),
     0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
+
+    Args:
+        x: floats of any shape.
+
+    Returns:
+        Of the shape and dtype of x.
+
+    Raises:
+        DTypeError: x is no float.
     """
     return apply("Gelu", x, approximate="tanh" if approximate else "none")
 
@@ -84,27 +153,68 @@ def _of_normal(op_type, x):
 
 @op
 def silu(x: Operand) -> Variable:
-    """SiLU or swish, x sigmoid(x) (Elfwing et al. 2018)."""
+    """SiLU or swish, x sigmoid(x) (Elfwing et al. 2018).
+
+    Args:
+        x: floats of any shape.
+
+    Returns:
+        Of the shape and dtype of x.
+
+    Raises:
+        DTypeError: x is no float.
+    """
     x = constant(x)
     return x * sigmoid(x)
 
 
 @op
 def mish(x: Operand) -> Variable:
-    """Mish, x tanh(softplus(x)) (Misra 2019)."""
+    """Mish, x tanh(softplus(x)) (Misra 2019).
+
+    Args:
+        x: floats of any shape.
+
+    Returns:
+        Of the shape and dtype of x.
+
+    Raises:
+        DTypeError: x is no float.
+    """
     x = constant(x)
     return x * tanh(softplus(x))
 
 
 @op
 def elu(x: Operand, alpha: float = 1.0) -> Variable:
-    """ELU: x where positive, alpha (e^x - 1) elsewhere (Clevert et al. 2016)."""
+    """ELU: x where positive, alpha (e^x - 1) elsewhere (Clevert et al. 2016).
+
+    Args:
+        x: floats of any shape.
+
+    Returns:
+        Of the shape and dtype of x.
+
+    Raises:
+        DTypeError: x is no float.
+    """
     return apply("Elu", x, alpha=float(alpha))
 
 
 @op
 def celu(x: Operand, alpha: float = 1.0) -> Variable:
-    """CELU: x where positive, alpha (e^(x / alpha) - 1) elsewhere (Barron 2017)."""
+    """CELU: x where positive, alpha (e^(x / alpha) - 1) elsewhere (Barron 2017).
+
+    Args:
+        x: floats of any shape.
+        alpha: a positive number.
+
+    Returns:
+        Of the shape and dtype of x.
+
+    Raises:
+        ValueError: alpha is not positive.
+    """
     if alpha <= 0:
         raise ValueError(f"celu: alpha is positive, not {alpha}")
     # not ONNX's Celu, which is for float32 only
@@ -113,19 +223,49 @@ def celu(x: Operand, alpha: float = 1.0) -> Variable:
 
 @op
 def selu(x: Operand) -> Variable:
-    """SELU: 1.0507 x where positive, 1.7581 (e^x - 1) elsewhere (Klambauer et al. 2017)."""
+    """SELU: 1.0507 x where positive, 1.7581 (e^x - 1) elsewhere (Klambauer et al. 2017).
+
+    Args:
+        x: floats of any shape.
+
+    Returns:
+        Of the shape and dtype of x.
+
+    Raises:
+        DTypeError: x is no float.
+    """
     return apply("Selu", x)
 
 
 @op
 def hard_sigmoid(x: Operand, alpha: float = 1 / 6, beta: float = 0.5) -> Variable:
-    """Piecewise linear sigmoid, alpha x + beta limited to [0, 1]; PyTorch's alpha and beta."""
+    """Piecewise linear sigmoid, alpha x + beta limited to [0, 1]; PyTorch's alpha and beta.
+
+    Args:
+        x: floats of any shape.
+
+    Returns:
+        Of the shape and dtype of x.
+
+    Raises:
+        DTypeError: x is no float.
+    """
     return apply("HardSigmoid", x, alpha=float(alpha), beta=float(beta))
 
 
 @op
 def hard_swish(x: Operand) -> Variable:
-    """Hard swish, x hard_sigmoid(x) (Howard et al. 2019)."""
+    """Hard swish, x hard_sigmoid(x) (Howard et al. 2019).
+
+    Args:
+        x: floats of any shape.
+
+    Returns:
+        Of the shape and dtype of x.
+
+    Raises:
+        DTypeError: x is no float.
+    """
     return apply("HardSwish", x)
 
 
@@ -146,6 +286,16 @@ def prelu(x: Operand, slope: Operand) -> Variable:
     """Parametric ReLU: x where positive, slope x elsewhere (He et al. 2015).
 
     `slope` is one number, or [C] with a number for each channel of x [N, C, ...].
+
+    Args:
+        x: floats [N, C, ...].
+        slope: a number, or [C].
+
+    Returns:
+        Of the shape and dtype of x.
+
+    Raises:
+        ShapeError: the slopes do not fit the channels.
     """
     x = constant(x)
     slope = constant(slope, x.dtype)
@@ -159,7 +309,18 @@ def prelu(x: Operand, slope: Operand) -> Variable:
 
 @op
 def glu(x: Operand, axis: int = -1) -> Variable:
-    """Gated linear unit, a sigmoid(b) of the halves a, b of an axis (Dauphin et al. 2017)."""
+    """Gated linear unit, a sigmoid(b) of the halves a, b of an axis (Dauphin et al. 2017).
+
+    Args:
+        x: floats, an even number along the axis.
+
+    Returns:
+        X with half as many along the axis.
+
+    Raises:
+        DTypeError: x is no float.
+        ShapeError: x has no such axis, or one of odd or unknown size.
+    """
     x = constant(x)
     axis = axis_of(x, axis)
     size = x.dims[axis]
@@ -171,5 +332,15 @@ def glu(x: Operand, axis: int = -1) -> Variable:
 
 @op
 def tanhshrink(x: Operand) -> Variable:
-    """x - tanh(x)."""
+    """x - tanh(x).
+
+    Args:
+        x: floats of any shape.
+
+    Returns:
+        Of the shape and dtype of x.
+
+    Raises:
+        DTypeError: x is no float.
+    """
     return m.sub(x, tanh(x))

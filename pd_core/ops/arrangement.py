@@ -36,6 +36,13 @@ def tile(x: Operand, repeats: Operand) -> Variable:
     """Repeat x as a whole, `repeats` times along each axis; an int64 Variable may say how often.
 
     Fewer numbers than axes are for the last ones, as in NumPy.
+
+    Args:
+        x: of any dtype.
+        repeats: an integer for each axis, or an int64 Variable.
+
+    Returns:
+        Of the dtype of x.
     """
     x = constant(x)
     if isinstance(repeats, Variable):
@@ -49,7 +56,18 @@ def tile(x: Operand, repeats: Operand) -> Variable:
 
 @op
 def repeat(x: Operand, count: int, axis: int = 0) -> Variable:
-    """Repeat each slice of an axis `count` times: [a, b] to [a, a, b, b]."""
+    """Repeat each slice of an axis `count` times: [a, b] to [a, a, b, b].
+
+    Args:
+        x: of any dtype.
+        count: an integer.
+
+    Returns:
+        Of the dtype of x.
+
+    Raises:
+        ShapeError: x has no such axis.
+    """
     x = constant(x)
     axis = axis_of(x, axis)
     if isinstance(x.dims[axis], int):
@@ -66,7 +84,17 @@ def repeat(x: Operand, count: int, axis: int = 0) -> Variable:
 
 @op
 def stack(inputs: Sequence[Operand], axis: int = 0) -> Variable:
-    """Join Variables of one shape along a new axis."""
+    """Join Variables of one shape along a new axis.
+
+    Args:
+        inputs: Variables of one shape and dtype.
+
+    Returns:
+        One axis more than the inputs have.
+
+    Raises:
+        ShapeError: there is nothing to stack, the shapes differ, or there is no such axis.
+    """
     parts = [constant(x) for x in inputs]
     if not parts:
         raise ShapeError("there is nothing to stack")
@@ -81,7 +109,17 @@ def stack(inputs: Sequence[Operand], axis: int = 0) -> Variable:
 
 @op
 def unstack(x: Operand, axis: int = 0) -> tuple[Variable, ...]:
-    """Take all slices along an axis of known size, without that axis: the inverse of `stack`."""
+    """Take all slices along an axis of known size, without that axis: the inverse of `stack`.
+
+    Args:
+        x: of any dtype.
+
+    Returns:
+        A list of Variables.
+
+    Raises:
+        ShapeError: x has no such axis, or its size is not known.
+    """
     x = constant(x)
     axis = axis_of(x, axis)
     size = x.dims[axis]
@@ -92,7 +130,17 @@ def unstack(x: Operand, axis: int = 0) -> tuple[Variable, ...]:
 
 @op
 def chunk(x: Operand, count: int, axis: int = 0) -> tuple[Variable, ...]:
-    """Split x into `count` equal pieces along an axis; ShapeError if its size is no multiple."""
+    """Split x into `count` equal pieces along an axis.
+
+    Args:
+        x: of any dtype.
+
+    Returns:
+        A list of `count` Variables.
+
+    Raises:
+        ShapeError: x has no such axis, or its size is no multiple.
+    """
     x = constant(x)
     axis = axis_of(x, axis)
     size = x.dims[axis]
@@ -103,7 +151,18 @@ def chunk(x: Operand, count: int, axis: int = 0) -> tuple[Variable, ...]:
 
 @op
 def flip(x: Operand, axis: Axes | None = None) -> Variable:
-    """Reverse the order of elements along axes, all of them if None."""
+    """Reverse the order of elements along axes, all of them if None.
+
+    Args:
+        x: of any dtype.
+        axis: an axis or several.
+
+    Returns:
+        Of the shape and dtype of x.
+
+    Raises:
+        ShapeError: x has no such axis.
+    """
     x = constant(x)
     axes = axes_of(x, axis)
     n = len(axes)
@@ -115,6 +174,17 @@ def roll(x: Operand, shift: int | Sequence[int], axis: Axes | None = None) -> Va
     """Shift elements along axes; those that leave at the end come in at the beginning.
 
     Without an axis x is rolled as if it were flat. Several shifts are for several axes.
+
+    Args:
+        x: of any dtype.
+        shift: an integer, or one for each axis.
+        axis: an axis or several.
+
+    Returns:
+        Of the shape and dtype of x.
+
+    Raises:
+        ShapeError: x has no such axis.
     """
     x = constant(x)
     if axis is None:
@@ -135,7 +205,19 @@ def roll(x: Operand, shift: int | Sequence[int], axis: Axes | None = None) -> Va
 
 @op
 def move_axis(x: Operand, source: int, destination: int) -> Variable:
-    """Move an axis to another position; the others keep their order."""
+    """Move an axis to another position; the others keep their order.
+
+    Args:
+        x: of any dtype.
+        source: an axis of x.
+        destination: its place in the result.
+
+    Returns:
+        Of the dtype of x.
+
+    Raises:
+        ShapeError: x has no such axis.
+    """
     x = constant(x)
     source, destination = axis_of(x, source), axis_of(x, destination)
     order = [k for k in range(x.rank) if k != source]
@@ -145,7 +227,19 @@ def move_axis(x: Operand, source: int, destination: int) -> Variable:
 
 @op
 def swap_axes(x: Operand, a: int, b: int) -> Variable:
-    """Exchange two axes."""
+    """Exchange two axes.
+
+    Args:
+        x: of any dtype.
+        a: an axis of x.
+        b: an axis of x.
+
+    Returns:
+        Of the dtype of x.
+
+    Raises:
+        ShapeError: x has no such axis.
+    """
     x = constant(x)
     order = list(range(x.rank))
     a, b = axis_of(x, a), axis_of(x, b)
@@ -167,7 +261,17 @@ def tril(x: Operand, k: int = 0) -> Variable:
 
 @op
 def diagonal(x: Operand) -> Variable:
-    """Diagonals of the matrices [..., n, n], of a known n: [..., n]."""
+    """Diagonals of the matrices [..., n, n], of a known n: [..., n].
+
+    Args:
+        x: of any dtype, [..., n, n].
+
+    Returns:
+        [..., n].
+
+    Raises:
+        ShapeError: the matrices are not square, or n is not known.
+    """
     x = constant(x)
     n = x.dims[-1] if x.rank > 1 else None
     if not isinstance(n, int) or x.dims[-2] != n:
@@ -181,6 +285,17 @@ def meshgrid(*inputs: Operand, indexing: str = "ij") -> tuple[Variable, ...]:
     """Coordinates of a grid, from those of each axis: n vectors give n arrays of rank n.
 
     With the indexing "xy" the first two axes are exchanged, as NumPy does by default.
+
+    Args:
+        inputs: vectors.
+        indexing: "ij" or "xy".
+
+    Returns:
+        A list of Variables.
+
+    Raises:
+        ShapeError: an input is no vector.
+        ValueError: the indexing is another one.
     """
     if indexing not in ("ij", "xy"):
         raise ValueError(f'meshgrid: indexing is "ij" or "xy", not {indexing!r}')

@@ -35,6 +35,20 @@ def attention(
     scores. `causal` masks the keys after a query, where the last query has the position of the
     last key. A query that may attend to no key gets zeros. The scale is 1 / sqrt(d) by default;
     `dropout` zeroes weights in a training step.
+
+    Args:
+        q: floats [B, H, T, d].
+        k: floats [B, G, S, d].
+        v: floats [B, G, S, e].
+        mask: bools or numbers that broadcast to [B, H, T, S].
+
+    Returns:
+        [B, H, T, e].
+
+    Raises:
+        GraphError: the mask has more than four axes.
+        ShapeError: the heads do not fit each other, or have no known number and size.
+        ValueError: the dropout is outside [0, 1).
     """
     # Not ONNX's Attention: its gradient computes the forward pass again.
     q, k, v = constant(q), constant(k), constant(v)
@@ -133,6 +147,16 @@ def rotary_embedding(
 
     x is [..., T, d] with even d; feature j < d/2 and feature j + d/2 are rotated by
     position base^(-2j/d). `position` is int [T] or [..., T], by default 0 … T-1.
+
+    Args:
+        x: floats [..., T, d].
+        position: integers [T] or [..., T].
+
+    Returns:
+        Of the shape and dtype of x.
+
+    Raises:
+        ShapeError: d is odd or not known.
     """
     x = constant(x)
     if x.rank < 2 or not isinstance(x.dims[-1], int) or x.dims[-1] % 2:

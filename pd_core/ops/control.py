@@ -64,6 +64,16 @@ def scan(
     `reverse`; the y of all steps are stacked in the order of the inputs. State, inputs and y are
     each a Variable or a list of them; y may be None. A state keeps its shape. Without steps the
     final state is the initial one.
+
+    Args:
+        step: a function (state, slices) -> (new state, outputs).
+        init: the first state: a Variable, a list of them, or None.
+        inputs: Variables with the steps along their first axis.
+
+    Raises:
+        GraphError: there is nothing to scan over, or the step returns no pair, or another number of
+            states.
+        ShapeError: a state does not keep its shape and dtype, or an input has no axis.
     """
     states, xs = as_list(init), as_list(inputs)
     if not xs:
@@ -96,6 +106,15 @@ def while_loop(
 
     `init` is a list of Variables, numbers or arrays, which fixes shapes and dtypes; the number of
     steps may depend on data. Gradients flow through the steps that ran.
+
+    Args:
+        condition: a function of the state that returns a bool of one element.
+        body: a function of the state that returns the new one.
+        max_steps: the number of steps after which it ends, if the condition is still true.
+
+    Raises:
+        GraphError: condition or body returns something else, or another number of states.
+        ShapeError: a state does not keep its shape and dtype.
     """
     states = as_list(init)
     formals = [_formal(s.dims, s.dtype, "state") for s in states]
@@ -117,6 +136,15 @@ def for_loop(count: Operand, body: Callable, init: Values) -> tuple[Results, Res
 
     body(i, state) -> (new state, y) is like the step of `scan`, with the step counter instead of
     a slice. Read an array at i with `gather`; return what is to be stored at i as y.
+
+    Args:
+        count: an integer, or an int64 scalar.
+        body: a function (i, state) -> (new state, outputs).
+        init: the first state: a Variable, a list of them, or None.
+
+    Raises:
+        GraphError: the body returns no pair, or another number of states.
+        ShapeError: a state does not keep its shape and dtype.
     """
     states = as_list(init)
     formals = [_formal(s.dims, s.dtype, "state") for s in states]
@@ -142,6 +170,18 @@ def cond(
 
     Both return a Variable, or lists of the same length. A size in which they differ is known only
     at run time.
+
+    Args:
+        predicate: a bool of one element.
+        true_fn: a function without arguments.
+        false_fn: a function without arguments.
+
+    Returns:
+        What the functions return.
+
+    Raises:
+        GraphError: the condition is no bool of one element, or the functions return different
+            numbers or dtypes.
     """
     predicate = _predicate("cond", predicate)
     results, bodies = {}, {}

@@ -22,6 +22,16 @@ def randint(shape: Operand, low: int, high: int) -> Variable:
     """Random integers of [low, high), int64, at most 2^24 of them, drawn anew in every evaluation.
 
     `shape` is a list of sizes or an int64 Variable.
+
+    Args:
+        shape: sizes, or an int64 Variable.
+
+    Returns:
+        Int64, of this shape.
+
+    Raises:
+        ShapeError: a size is negative.
+        ValueError: there is no integer from low to high, or more than 2^24.
     """
     if not 0 < high - low <= _NUMBERS:
         raise ValueError(f"randint: {low} … {high} are not 1 to {_NUMBERS} integers")
@@ -35,6 +45,15 @@ def exponential_random(
     """Exponential random numbers of the mean `scale`, drawn anew in every evaluation.
 
     `shape` is a list of sizes or an int64 Variable.
+
+    Args:
+        shape: sizes, or an int64 Variable.
+
+    Returns:
+        Of this shape and dtype.
+
+    Raises:
+        ShapeError: a size is negative.
     """
     return m.cast(m.log(1.0 - uniform_random(shape)) * -float(scale), dtype)
 
@@ -44,6 +63,16 @@ def categorical(logits: Operand) -> Variable:
     """Draw a class from each distribution softmax(logits) [..., C]: int64 [...].
 
     Computed as the largest of the logits plus Gumbel noise (Gumbel 1954); -inf is never drawn.
+
+    Args:
+        logits: floats [..., C].
+
+    Returns:
+        Int64 [...].
+
+    Raises:
+        DTypeError: the logits are no floats.
+        ShapeError: they have no axis.
     """
     logits = _floats(logits)
     return arg_max(logits + _gumbel(logits), -1)
@@ -56,6 +85,17 @@ def multinomial(probability: Operand, count: int, replacement: bool = True) -> V
     Rows hold probabilities or other weights, not negative, of any positive sum. Without
     replacement the classes of a row differ, in the order in which they are drawn: each is drawn
     from those that are left (Efraimidis & Spirakis 2006). There must be `count` of positive weight.
+
+    Args:
+        probability: floats [..., C].
+
+    Returns:
+        Int64 [..., count].
+
+    Raises:
+        DTypeError: the weights are no floats.
+        ShapeError: they have no axis, or too few classes for different ones.
+        ValueError: the count is below 1.
     """
     weight = _floats(probability)
     classes = weight.dims[-1]
@@ -80,6 +120,12 @@ def permutation(count: Operand) -> Variable:
 
     Sorts uniform numbers of 24 bits: beyond some thousand elements a few of them are equal, and
     stay in order.
+
+    Args:
+        count: an integer, or an int64 Variable.
+
+    Returns:
+        Int64 [count].
     """
     size = reshape(whole(count), [1])
     if size.value is not None and size.value[0] < 0:

@@ -40,6 +40,18 @@ def interpolate(
     and cubic points have the first and the last pixel at the ends of an axis, where a result of
     one pixel is the first; with align_corners=False the borders of images coincide instead, half a
     pixel further out. With those, `antialias` averages over the pixels between points (a = -0.5).
+
+    Args:
+        x: [N, C, *S]; floats for linear and cubic.
+
+    Returns:
+        [N, C, ...], of the dtype of x.
+
+    Raises:
+        DTypeError: linear or cubic points of integers.
+        GraphError: both or none of sizes and scale are given, or the mode is unknown or has no such
+            option.
+        ShapeError: x has no pixels, or the numbers do not fit its spatial axes.
     """
     x = constant(x)
     if (sizes is None) == (scale is None):
@@ -166,6 +178,18 @@ def roi_max_pool(
     Each row of `regions` is [image, x1, y1, x2, y2, ...], corners inclusive; times `scale` and
     rounded the corners are pixels of x. Cells may overlap; an empty one gives 0. Of equal maxima
     the first, row by row, gets the gradient.
+
+    Args:
+        x: floats [N, C, H, W] of known sizes.
+        regions: floats [R, 5 or more].
+        sizes: a pair of numbers.
+
+    Returns:
+        [R, C, *sizes].
+
+    Raises:
+        DTypeError: x or the regions are no floats.
+        ShapeError: x has unknown sizes, or a region less than five numbers.
     """
     x, regions = constant(x), constant(regions)
     sizes = per_axis(sizes, 2)
@@ -222,6 +246,15 @@ def im2col(
     The rows [N P, C block[0] block[1]] follow the image row by row. The other arguments are pairs
     (y, x); a border of `pads` zeros surrounds the image. Unlike unfold's, the last block of a row
     or column may reach beyond that border, where the strides do not fit: zeros there.
+
+    Args:
+        x: numbers [N, C, H, W] of known C, H and W.
+
+    Returns:
+        ([N P, C block[0] block[1]], P).
+
+    Raises:
+        ShapeError: x has other or unknown sizes.
     """
     x = constant(x)
     if x.rank != 4 or not all(isinstance(d, int) for d in x.dims[1:]):

@@ -18,6 +18,17 @@ def gather(x: Operand, index: Operand, axis: int = 0) -> Variable:
     """Take slices of x along an axis, one for each entry of an index of any rank and integer type.
 
     Negative indices count from the end. One outside -n … n - 1 is an OutOfRange error on a CPU.
+
+    Args:
+        x: of any dtype.
+        index: integers of any shape.
+
+    Returns:
+        The axis of x is replaced by those of the index.
+
+    Raises:
+        DTypeError: the index is no integer.
+        ShapeError: x has no such axis.
     """
     recording = recorder()
     if recording is not None and isinstance(index, (int, np.integer)):
@@ -62,14 +73,39 @@ def chosen(index: Operand, classes: int) -> Variable:
 
 @op
 def gather_elements(x: Operand, index: Operand, axis: int = 0) -> Variable:
-    """Take one element per entry of the index: out[i, j] = x[index[i, j], j] for axis 0."""
+    """Take one element per entry of the index: out[i, j] = x[index[i, j], j] for axis 0.
+
+    Args:
+        x: of any dtype.
+        index: integers, with as many axes as x.
+
+    Returns:
+        Of the shape of the index.
+
+    Raises:
+        DTypeError: the index is no integer.
+        ShapeError: x has no such axis.
+    """
     x = constant(x)
     return apply("GatherElements", x, _index(index), axis=axis_of(x, axis))
 
 
 @op
 def scatter_add(x: Operand, index: Operand, values: Operand, axis: int = 0) -> Variable:
-    """Copy x and add values[i, j] at [index[i, j], j] (for axis 0); duplicates accumulate."""
+    """Copy x and add values[i, j] at [index[i, j], j] (for axis 0); duplicates accumulate.
+
+    Args:
+        x: numbers of any shape.
+        index: integers, with as many axes as x.
+        values: in the shape of the index.
+
+    Returns:
+        Of the shape and dtype of x.
+
+    Raises:
+        DTypeError: the index is no integer.
+        ShapeError: x has no such axis.
+    """
     # ScatterElements, whose CPU kernel is sequential: ScatterND(add) races on duplicates
     x = constant(x)
     at = _index(index)
@@ -84,6 +120,19 @@ def scatter(
 
     With the reduction `add`, `mul`, `max` or `min` the old and the new element are combined
     instead; equal extremes share the gradient evenly.
+
+    Args:
+        x: of any dtype.
+        index: integers, with as many axes as x.
+        values: in the shape of the index.
+        reduction: None, "add", "mul", "max" or "min".
+
+    Returns:
+        Of the shape and dtype of x.
+
+    Raises:
+        DTypeError: the index is no integer.
+        ShapeError: x has no such axis.
     """
     x = constant(x)
     at = _index(index)
@@ -95,6 +144,16 @@ def gather_nd(x: Operand, index: Operand, batch_dims: int = 0) -> Variable:
     """Take x[index[i, 0], index[i, 1], ...] for each row of an integer index [..., k].
 
     The first `batch_dims` axes are batch axes, common to x and index.
+
+    Args:
+        x: of any dtype.
+        index: integers [..., k].
+
+    Returns:
+        [..., *x.shape[k:]].
+
+    Raises:
+        DTypeError: the index is no integer.
     """
     return apply("GatherND", x, _index(index, np.int64), batch_dims=batch_dims)
 
@@ -110,6 +169,17 @@ def one_hot(index: Operand, size: int | Variable, dtype: DTypeLike = "float32") 
     """One-hot vectors of an integer index: [...] -> [..., size].
 
     An index outside 0 … size - 1, such as -1 for none, gives zeros.
+
+    Args:
+        index: integers of any shape.
+        size: how many classes there are.
+
+    Returns:
+        [..., size].
+
+    Raises:
+        DTypeError: the index is no integer.
+        ShapeError: the size is negative.
     """
     index = constant(index)
     if index.dtype.kind not in "iu":

@@ -63,6 +63,17 @@ def index_update(x: Operand, key: Any, value: Operand) -> Variable:
     """Return a copy of x with x[key] set to the value, which is broadcast to its shape.
 
     The key is one of `get_item`. Of elements that are set twice one value is kept, any of them.
+
+    Args:
+        x: of any dtype.
+        key: what stands in brackets, `x[key]`.
+        value: broadcasts to x[key].
+
+    Returns:
+        Of the shape and dtype of x.
+
+    Raises:
+        IndexError: there are more indices than axes, or several `...`.
     """
     return _written(x, key, value, "none")
 
@@ -72,6 +83,17 @@ def index_add(x: Operand, key: Any, value: Operand) -> Variable:
     """Return a copy of x with the value added to x[key]; elements named twice get both.
 
     The key is one of `get_item`, and the value is broadcast to the shape of x[key].
+
+    Args:
+        x: numbers of any shape.
+        key: what stands in brackets, `x[key]`.
+        value: broadcasts to x[key].
+
+    Returns:
+        Of the shape and dtype of x.
+
+    Raises:
+        IndexError: there are more indices than axes, or several `...`.
     """
     return _written(x, key, value, "add")
 
@@ -82,6 +104,18 @@ def scatter_nd(x: Operand, index: Operand, values: Operand, reduction: str = "no
 
     The index is int [..., k], values are [..., *x.shape[k:]].
     With the reduction `add`, `mul`, `max` or `min` the old and the new value are combined instead.
+
+    Args:
+        x: of any dtype.
+        index: integers [..., k].
+        values: [..., *x.shape[k:]].
+        reduction: None, "add", "mul", "max" or "min".
+
+    Returns:
+        Of the shape and dtype of x.
+
+    Raises:
+        ShapeError: the rows of the index have no known length.
     """
     index = cast(whole(index), np.int64)
     if not index.rank or not isinstance(index.dims[-1], int):

@@ -24,6 +24,17 @@ def cross_entropy(probability: Operand, label: Operand, axis: int = -1) -> Varia
     For p = softmax(z) the loss and its gradient are computed in log space, from z, so that p may
     underflow. For higher derivatives where it does, use `softmax_cross_entropy`, which also says
     what `axis` is.
+
+    Args:
+        probability: floats [N, C]; with another `axis`, that of the classes.
+        label: integers [N] or [N, 1], the classes.
+
+    Returns:
+        [N, 1], of the dtype of the probabilities.
+
+    Raises:
+        DTypeError: the labels are no integers.
+        ShapeError: the labels do not fit the rows.
     """
     index, axis = _labels(probability, label, axis)
     return _negative_log_likelihood(log_probability(probability), index, axis)
@@ -48,6 +59,21 @@ def softmax_cross_entropy(
     on a GPU; but a row with the label `ignore_index` has a loss of 0. The loss of a class c is
     multiplied by weight[c]. Label smoothing mixes the target with the uniform distribution over
     all classes, in this proportion (Szegedy et al. 2016).
+
+    Args:
+        logits: floats [N, C]; with another `axis`, that of the classes.
+        label: integers [N] or [N, 1], or floats in the shape of the logits.
+        weight: [C], a factor for each class.
+        ignore_index: a label whose rows cost 0.
+        label_smoothing: within [0, 1].
+
+    Returns:
+        [N, 1], of the dtype of the logits.
+
+    Raises:
+        GraphError: label_smoothing is outside [0, 1], or ignore_index is given with probabilities.
+        DTypeError: the labels are no integers.
+        ShapeError: labels or weights do not fit the logits.
     """
     if not 0 <= label_smoothing <= 1:
         raise GraphError(f"label_smoothing is within [0, 1], not {label_smoothing}")
@@ -82,6 +108,19 @@ def negative_log_likelihood(
     """Return -weight[label] log_p[label] of each row of log-probabilities [N, C], [N, 1].
 
     Labels, [N] or [N, 1], and the other arguments are those of `softmax_cross_entropy`.
+
+    Args:
+        log_probability: floats [N, C]; with another `axis`, that of the classes.
+        label: integers [N] or [N, 1].
+        weight: [C], a factor for each class.
+        ignore_index: a label whose rows cost 0.
+
+    Returns:
+        [N, 1], of the dtype of the log-probabilities.
+
+    Raises:
+        DTypeError: the log-probabilities are no floats, or the labels no integers.
+        ShapeError: labels or weights do not fit the rows.
     """
     log_p = constant(log_probability)
     if log_p.dtype.kind != "f":
@@ -98,6 +137,18 @@ def label_weights(
 
     Without a weight it is 1; with weights [C] a label outside 0 … C-1 is an OutOfRange error on a
     CPU. Weighted means of losses are divided by the sum of these.
+
+    Args:
+        label: integers of any shape.
+        weight: [C], a factor for each class.
+        ignore_index: a label of weight 0.
+
+    Returns:
+        Of the shape of the labels.
+
+    Raises:
+        DTypeError: the labels are no integers.
+        ShapeError: the weights are no vector.
     """
     label, weight = constant(label), None if weight is None else constant(weight)
     if label.dtype.kind not in "iu":
@@ -195,6 +246,16 @@ def binary_cross_entropy(probability: Operand, target: Operand) -> Variable:
 
     For p = sigmoid(z) the loss and its gradient are computed in log space, from z. For higher
     derivatives where p is 0 or 1 in float32, use `sigmoid_cross_entropy`.
+
+    Args:
+        probability: floats of any shape.
+        target: numbers or bools in the shape of the probabilities.
+
+    Returns:
+        Of the shape and dtype of the probabilities.
+
+    Raises:
+        ShapeError: the shapes differ.
     """
     probability, target = pair(probability, target)
     dims = broadcast_dims(probability.dims, target.dims)
@@ -213,7 +274,14 @@ def binary_cross_entropy_grad(probability: Variable, target: Variable, dy: Varia
 
 @op
 def log_probability(probability: Operand) -> Variable:
-    """ln p; for p = softmax(z) it is computed from z as log_softmax."""
+    """ln p; for p = softmax(z) it is computed from z as log_softmax.
+
+    Args:
+        probability: floats of any shape.
+
+    Returns:
+        Of the shape and dtype of the probabilities.
+    """
     probability = constant(probability)
     types = [(probability.dims, probability.dtype)]
     return composite("LogProbability", probability, types=types)
@@ -227,14 +295,36 @@ def log_probability_grad(probability: Variable, dy: Variable) -> Variable:
 
 @op
 def sigmoid_cross_entropy(logits: Operand, target: Operand) -> Variable:
-    """Binary cross-entropy of sigmoid(z), without overflow: softplus(z) - t z."""
+    """Binary cross-entropy of sigmoid(z), without overflow: softplus(z) - t z.
+
+    Args:
+        logits: floats of any shape.
+        target: numbers or bools in the shape of the logits.
+
+    Returns:
+        Of the shape and dtype of the logits.
+
+    Raises:
+        ShapeError: the shapes differ.
+    """
     logits, target = pair(logits, target)
     return softplus(logits) - logits * target
 
 
 @op
 def square_error(x: Operand, target: Operand) -> Variable:
-    """Squared error of each row, the sum of (x - target)^2: [N, D] gives [N, 1]."""
+    """Squared error of each row, the sum of (x - target)^2: [N, D] gives [N, 1].
+
+    Args:
+        x: numbers [N, D].
+        target: numbers [N, D].
+
+    Returns:
+        [N, 1].
+
+    Raises:
+        ShapeError: x has one axis only, or the shapes differ.
+    """
     x, target = pair(x, target)
     if x.rank < 2:
         raise ShapeError(f"takes rows [N, D], not {describe(x)}")
@@ -246,6 +336,18 @@ def huber_loss(x: Operand, target: Operand, delta: float = 1.0) -> Variable:
     """d^2 / 2 up to a distance d = |x - target| of delta, linear beyond (Huber 1964), elementwise.
 
     With delta = 1 it is the smooth L1 loss.
+
+    Args:
+        x: floats of any shape.
+        target: numbers in the shape of x.
+        delta: a positive number.
+
+    Returns:
+        Of the shape and dtype of x.
+
+    Raises:
+        GraphError: delta is not positive.
+        ShapeError: the shapes differ.
     """
     if delta <= 0:
         raise GraphError(f"delta is positive, not {delta}")
@@ -259,6 +361,16 @@ def kl_divergence(log_probability: Operand, target: Operand) -> Variable:
     """KL(target || p) of distributions along the last axis, sum t (ln t - ln p): [..., C] to [...].
 
     The first operand is ln p; target holds probabilities, and t ln t is 0 for t = 0.
+
+    Args:
+        log_probability: floats [..., C].
+        target: floats [..., C], probabilities.
+
+    Returns:
+        [...], without the last axis.
+
+    Raises:
+        ShapeError: the shapes differ.
     """
     log_p, target = pair(log_probability, target)
     terms = target * (m.log(m.where(target > 0.0, target, 1.0)) - log_p)
@@ -270,6 +382,17 @@ def classification_error(probability: Operand, label: Operand) -> Variable:
     """Error rate: the fraction of rows [..., C] whose argmax is not the label, a scalar.
 
     A label outside 0 … C-1 is an OutOfRange error on a CPU.
+
+    Args:
+        probability: numbers [..., C].
+        label: integers [...] or [..., 1].
+
+    Returns:
+        A scalar.
+
+    Raises:
+        DTypeError: the labels are no integers.
+        ShapeError: the labels do not fit the rows.
     """
     index, axis = _labels(probability, label)
     classes = _classes(constant(probability), axis)

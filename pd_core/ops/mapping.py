@@ -22,6 +22,17 @@ def vmap(
     operators that take a batch as well are moved out of it, others are computed for one example
     after the other. So `gradients` of each example can be had; where an op takes batches itself,
     calling it needs less to compile. Gradients flow through it.
+
+    Args:
+        function: a function of one example of each argument.
+        in_axes: an axis, None, or one of these for each argument.
+        out_axes: the axis of the batch in the results.
+
+    Returns:
+        A function of batches.
+
+    Raises:
+        GraphError: no argument has a batch, or there are more or fewer in_axes than arguments.
     """
 
     @wraps(function)

@@ -14,6 +14,14 @@ def matmul(a: Operand, b: Operand) -> Variable:
     """Matrix product [..., n, k] x [..., k, m] -> [..., n, m]; leading axes broadcast.
 
     Integers keep their dtype and wrap around, as those of `*` and `+`.
+
+    Args:
+        a: numbers [..., n, k], or a vector [k].
+        b: numbers [..., k, m], or a vector [k].
+
+    Raises:
+        DTypeError: an operand is bool or text, or the dtypes differ.
+        ShapeError: the inner sizes differ, or the others do not broadcast.
     """
     a, b = (constant(v) for v in match_dtypes(a, b))
     if a.dtype == b.dtype and a.dtype.kind in "iu" and a.dtype.itemsize < 4:  # ONNX has none
@@ -23,11 +31,30 @@ def matmul(a: Operand, b: Operand) -> Variable:
 
 @op
 def det(x: Operand) -> Variable:
-    """Determinants of the matrices [..., n, n]."""
+    """Determinants of the matrices [..., n, n].
+
+    Args:
+        x: floats [..., n, n].
+
+    Returns:
+        [...], of the dtype of x.
+
+    Raises:
+        DTypeError: x is no float.
+        ShapeError: the matrices are not square.
+    """
     return apply("Det", x)
 
 
 @op
 def einsum(equation: str, *inputs: Operand) -> Variable:
-    """Sum of products in Einstein's notation: `"ij,jk->ik"` is the matrix product."""
+    """Sum of products in Einstein's notation: `"ij,jk->ik"` is the matrix product.
+
+    Args:
+        equation: terms of letters with commas between, and the result behind `->`.
+        inputs: Variables or arrays, one for each term.
+
+    Raises:
+        ShapeError: an operand does not fit its term.
+    """
     return apply("Einsum", *inputs, equation=equation)

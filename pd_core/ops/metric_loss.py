@@ -15,6 +15,17 @@ def contrastive_loss(x: Operand, y: Operand, same: Operand, margin: float = 1.0)
     """Contrastive loss of pairs [..., D] at a distance d: [..., 1] (Hadsell et al. 2006).
 
     It is d^2 / 2 where `same` [..., 1] is 1, and max(0, margin - d)^2 / 2 where it is 0.
+
+    Args:
+        x: floats [..., D].
+        y: floats [..., D].
+        same: numbers [..., 1], 1 or 0.
+
+    Returns:
+        [..., 1].
+
+    Raises:
+        ShapeError: the shapes differ.
     """
     a, b = _pair(x, y)
     squares, together = pair(reduce_sum(m.square(a - b), [-1], keep_dim=True), same)
@@ -34,6 +45,19 @@ def triplet_loss(
     """max(0, |anchor - positive| - |anchor - negative| + margin) of rows [..., D]: [..., 1].
 
     The p-norm is taken of the difference + epsilon, as by PyTorch (Balntas et al. 2016).
+
+    Args:
+        anchor: floats [..., D].
+        positive: floats [..., D].
+        negative: floats [..., D].
+        p: the order of the norm, 1 or more.
+
+    Returns:
+        [..., 1].
+
+    Raises:
+        GraphError: p is below 1.
+        ShapeError: the shapes differ.
     """
     if p < 1:
         raise GraphError(f"the order of a norm is 1 or more, not {p}")
@@ -56,6 +80,17 @@ def cosine_embedding_loss(x: Operand, y: Operand, label: Operand, margin: float 
     """Loss of the cosine of pairs [..., D]: [..., 1], PyTorch's.
 
     It is 1 - cos where the label [..., 1] is 1, and max(0, cos - margin) where it is -1.
+
+    Args:
+        x: floats [..., D].
+        y: floats [..., D].
+        label: numbers [..., 1], 1 or -1.
+
+    Returns:
+        [..., 1].
+
+    Raises:
+        ShapeError: the shapes differ.
     """
     a, b = _pair(x, y)
     product, *squares = (
@@ -70,6 +105,17 @@ def cosine_embedding_loss(x: Operand, y: Operand, label: Operand, margin: float 
 def margin_ranking_loss(x: Operand, y: Operand, label: Operand, margin: float = 0.0) -> Variable:
     """max(0, margin - label (x - y)), elementwise: x is to be above y where the label is 1,
     below where it is -1.
+
+    Args:
+        x: floats of any shape.
+        y: floats in this shape.
+        label: numbers in this shape, 1 or -1.
+
+    Returns:
+        Of the shape and dtype of x.
+
+    Raises:
+        ShapeError: the shapes differ.
     """
     a, b = _pair(x, y)
     difference, label = pair(a - b, label)

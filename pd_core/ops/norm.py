@@ -39,6 +39,20 @@ def batch_norm(
     stored statistics in training too, and False by the batch's in inference too. With
     `pd.distributed.init(sync_batch_norm=True)` the batch is that of all ranks, which have as many
     rows each.
+
+    Args:
+        x: floats [N, C, ...].
+        scale: [C].
+        shift: [C].
+        mean: a persistent Variable [C].
+        variance: a persistent Variable [C].
+
+    Returns:
+        Of the shape and dtype of x.
+
+    Raises:
+        ShapeError: C is not known, or an argument has not C elements.
+        TypeError: mean or variance is not a persistent Variable.
     """
     x = constant(x)
     _check_channels(x, scale, shift, mean, variance)
@@ -82,6 +96,17 @@ def layer_norm(
     """Layer normalisation over the axes from `axis` on (Ba et al. 2016).
 
     The result is scale (x - mean) / sqrt(var + epsilon) + shift.
+
+    Args:
+        x: floats of any shape.
+        scale: broadcasts to the normalised axes.
+        shift: broadcasts to the normalised axes.
+
+    Returns:
+        Of the shape and dtype of x.
+
+    Raises:
+        ShapeError: x has no such axis.
     """
     x = constant(x)
     axis = axis_of(x, axis)
@@ -101,6 +126,16 @@ def rms_norm(
     """Root mean square normalisation over the axes from `axis` on (Zhang & Sennrich 2019).
 
     The result is scale x / sqrt(mean(x^2) + epsilon).
+
+    Args:
+        x: floats of any shape.
+        scale: broadcasts to the normalised axes.
+
+    Returns:
+        Of the shape and dtype of x.
+
+    Raises:
+        ShapeError: x has no such axis.
     """
     x = constant(x)
     axis = axis_of(x, axis)
@@ -121,6 +156,17 @@ def group_norm(
     """Normalisation of x [N, C, ...] over groups of C / groups channels (Wu & He 2018).
 
     scale and shift hold C elements.
+
+    Args:
+        x: floats [N, C, ...].
+        scale: [C], or None.
+        shift: [C], or None.
+
+    Returns:
+        Of the shape and dtype of x.
+
+    Raises:
+        ShapeError: C is not known or no multiple of the groups, or an argument has not C elements.
     """
     x = constant(x)
     _check_elements(x, 1)
@@ -148,6 +194,18 @@ def instance_norm(
     """Normalisation of each channel of each image of x [N, C, ...] (Ulyanov et al. 2016).
 
     scale and shift hold C elements.
+
+    Args:
+        x: floats [N, C, ...].
+        scale: [C], or None.
+        shift: [C], or None.
+
+    Returns:
+        Of the shape and dtype of x.
+
+    Raises:
+        ShapeError: x has no axis after the channels, C is not known, or an argument has not C
+            elements.
     """
     x = constant(x)
     _check_channels(x, scale, shift)
@@ -209,6 +267,15 @@ def local_response_norm(
 
     The result is x (k + alpha mean(x^2))^-beta, the mean taken over a window of `size` channels.
     The window of channel c starts at c - (size - 1) // 2; channels beyond the borders are zero.
+
+    Args:
+        x: floats [N, C, ...] of known sizes.
+
+    Returns:
+        Of the shape and dtype of x.
+
+    Raises:
+        ShapeError: a size is not known.
     """
     x = constant(x)
     _check_elements(x, 1)

@@ -11,7 +11,19 @@ from .shape import reshape, size_of
 
 @op
 def arg_min(x: Operand, axis: int = -1, keep_dim: bool = False) -> Variable:
-    """Index of the first minimum along an axis, int64; that of the first NaN if there is one."""
+    """Index of the first minimum along an axis, int64; that of the first NaN if there is one.
+
+    Args:
+        x: numbers or bools of any shape.
+        keep_dim: keep the axis, with size 1.
+
+    Returns:
+        Int64, without this axis.
+
+    Raises:
+        DTypeError: x is text.
+        ShapeError: x has no such axis.
+    """
     return apply("ArgMin", ordered(x), axis=axis, keepdims=int(keep_dim))
 
 
@@ -23,7 +35,14 @@ def top_k(
 
     Of equal elements the earlier comes first; NaN counts as larger than every number. `k` is an int
     or an int64 Variable of one element.
-    Raises ShapeError if the axis is known to have fewer elements.
+
+    Args:
+        x: numbers of any shape.
+        largest: False for the smallest.
+
+    Raises:
+        DTypeError: x is bool or text.
+        ShapeError: the axis is known to have fewer elements, or there is no such axis.
     """
     x = constant(x)
     axis = axis_of(x, axis)
@@ -39,13 +58,37 @@ def top_k(
 
 @op
 def sort(x: Operand, axis: int = -1, descending: bool = False) -> Variable:
-    """Sort along an axis, NaN as the largest number; equal elements keep their order."""
+    """Sort along an axis, NaN as the largest number; equal elements keep their order.
+
+    Args:
+        x: numbers of any shape.
+        descending: begin with the largest.
+
+    Returns:
+        Of the shape and dtype of x.
+
+    Raises:
+        DTypeError: x is bool or text.
+        ShapeError: x has no such axis.
+    """
     return _sorted(x, axis, descending)[0]
 
 
 @op
 def argsort(x: Operand, axis: int = -1, descending: bool = False) -> Variable:
-    """Indices that sort along an axis, int64, as `sort` does; equal elements keep their order."""
+    """Indices that sort along an axis, int64, as `sort` does; equal elements keep their order.
+
+    Args:
+        x: numbers of any shape.
+        descending: begin with the largest.
+
+    Returns:
+        Int64, of the shape of x.
+
+    Raises:
+        DTypeError: x is bool or text.
+        ShapeError: x has no such axis.
+    """
     return _sorted(x, axis, descending)[1]
 
 
@@ -64,6 +107,12 @@ def unique(x: Operand, axis: int | None = None) -> tuple[Variable, Variable, Var
 
     values[inverse] is x, flattened where no axis is given; with an axis whole slices are compared.
     How many there are is known only at run time.
+
+    Args:
+        x: numbers, bools or text of any shape.
+
+    Raises:
+        ShapeError: x has no such axis.
     """
     x = constant(x)
     axis = None if axis is None else axis_of(x, axis)

@@ -15,26 +15,69 @@ def adaptive_avg_pool(x: Operand, size: Sizes) -> Variable:
 
     Window k of an axis of S elements reaches from floor(k S / size) to ceil((k + 1) S / size).
     A size known only at run time can be pooled to 1.
+
+    Args:
+        x: floats [N, C, *S].
+        size: a number, or one for each spatial axis.
+
+    Returns:
+        [N, C, *size].
+
+    Raises:
+        ShapeError: x has no spatial axes, one of unknown size is pooled to more than 1, or a size
+            is below 1.
     """
     return _adaptive_pool(x, size, avg_pool, reduce_mean)
 
 
 @op
 def adaptive_max_pool(x: Operand, size: Sizes) -> Variable:
-    """Maximum pooling of x [N, C, *S] to [N, C, *size], the windows as in adaptive_avg_pool."""
+    """Maximum pooling of x [N, C, *S] to [N, C, *size], the windows as in adaptive_avg_pool.
+
+    Args:
+        x: floats [N, C, *S].
+        size: a number, or one for each spatial axis.
+
+    Returns:
+        [N, C, *size].
+
+    Raises:
+        ShapeError: x has no spatial axes, one of unknown size is pooled to more than 1, or a size
+            is below 1.
+    """
     return _adaptive_pool(x, size, max_pool, reduce_max)
 
 
 @op
 def global_avg_pool(x: Operand) -> Variable:
-    """Mean of each channel of x [N, C, *S], whose sizes may be unknown: [N, C, 1, ...]."""
+    """Mean of each channel of x [N, C, *S], whose sizes may be unknown: [N, C, 1, ...].
+
+    Args:
+        x: floats [N, C, *S].
+
+    Returns:
+        [N, C, 1, ...].
+
+    Raises:
+        ShapeError: x has no spatial axes.
+    """
     x = constant(x)
     return reduce_mean(x, _spatial_axes(x), keep_dim=True)
 
 
 @op
 def global_max_pool(x: Operand) -> Variable:
-    """Maximum of each channel of x [N, C, *S]: [N, C, 1, ...]; gradients as `reduce_max`."""
+    """Maximum of each channel of x [N, C, *S]: [N, C, 1, ...]; gradients as `reduce_max`.
+
+    Args:
+        x: floats [N, C, *S].
+
+    Returns:
+        [N, C, 1, ...].
+
+    Raises:
+        ShapeError: x has no spatial axes.
+    """
     x = constant(x)
     return reduce_max(x, _spatial_axes(x), keep_dim=True)
 

@@ -33,6 +33,15 @@ def uniform_random(
     """Uniform random numbers on [low, high), drawn anew in every evaluation.
 
     `shape` is a list of sizes or an int64 Variable.
+
+    Args:
+        shape: sizes, or an int64 Variable.
+
+    Returns:
+        Of this shape and dtype.
+
+    Raises:
+        ShapeError: a size is negative.
     """
     shape = _shape(shape)
     u = _uniform(shape, _name("uniform_random_"))
@@ -46,6 +55,15 @@ def gaussian_random(
     """Normal random numbers N(mean, std^2), drawn anew in every evaluation (Box & Muller 1958).
 
     `shape` is a list of sizes or an int64 Variable.
+
+    Args:
+        shape: sizes, or an int64 Variable.
+
+    Returns:
+        Of this shape and dtype.
+
+    Raises:
+        ShapeError: a size is negative.
     """
     shape, name = _shape(shape), _name("gaussian_random_")
     radius = m.sqrt(m.log(1.0 - _uniform(shape, name + "/radius")) * -2.0)
@@ -55,7 +73,18 @@ def gaussian_random(
 
 @op
 def bernoulli(x: Operand, probability: float) -> Variable:
-    """Bernoulli draws in the shape and dtype of x: 1 with the given probability, else 0."""
+    """Bernoulli draws in the shape and dtype of x: 1 with the given probability, else 0.
+
+    Args:
+        x: floats of any shape.
+        probability: within [0, 1].
+
+    Returns:
+        Of the shape and dtype of x.
+
+    Raises:
+        ValueError: the probability is outside [0, 1].
+    """
     if not 0 <= probability <= 1:
         raise ValueError(f"bernoulli: a probability is within [0, 1], not {probability}")
     x = constant(x)
@@ -70,6 +99,16 @@ def dropout(x: Operand, rate: float = 0.5, upscale_in_train: bool = True) -> Var
 
     Training divides the elements that are kept by 1 - rate. With upscale_in_train=False it does
     not, and inference multiplies by 1 - rate instead.
+
+    Args:
+        x: floats of any shape.
+        rate: within [0, 1).
+
+    Returns:
+        Of the shape and dtype of x.
+
+    Raises:
+        ValueError: the rate is outside [0, 1).
     """
     x = constant(x)
     if not 0 <= rate < 1:

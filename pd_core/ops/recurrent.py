@@ -27,6 +27,16 @@ def lstm_cell(
     `gates` [B, 4n] are the pre-activations of candidate, input gate, forget gate and output gate,
     side by side, the recurrent part included. `peepholes` are the weights, each [n] or [1, n],
     from the cell state to input, forget and output gate (Gers et al. 2002).
+
+    Args:
+        gates: floats [B, 4n].
+        c: floats [B, n].
+
+    Returns:
+        (h, c), each [B, n].
+
+    Raises:
+        ShapeError: the gates have not four times the columns of c.
     """
     gates, c = constant(gates), constant(c)
     n = _units(c, gates, 4, "gates")
@@ -55,6 +65,18 @@ def gru_cell(
     x [B, 3n] is the input's part of update gate z, reset gate r and candidate, side by side;
     `gates` [n, 2n] and `candidate` [n, n] are the recurrent weights. The new h is
     (1 - z) h + z candidate; papers differ in which of the two z multiplies.
+
+    Args:
+        x: floats [B, 3n].
+        h: floats [B, n].
+        gates: floats [n, 2n].
+        candidate: floats [n, n].
+
+    Returns:
+        [B, n].
+
+    Raises:
+        ShapeError: x has not three times the columns of h.
     """
     x, h = constant(x), constant(h)
     n = _units(h, x, 3, "x")
@@ -71,6 +93,17 @@ def gru_cell_reset_after(x: Operand, recurrent: Operand, h: Operand) -> Variable
     x and `recurrent`, each [B, 3n], are the parts of the input and of h in update gate z, reset
     gate r and candidate, side by side, with their biases; cuDNN's and PyTorch's variant, which
     needs one product a step. The new h is (1 - z) tanh(x + r recurrent) + z h.
+
+    Args:
+        x: floats [B, 3n].
+        recurrent: floats [B, 3n].
+        h: floats [B, n].
+
+    Returns:
+        [B, n].
+
+    Raises:
+        ShapeError: x or recurrent has not three times the columns of h.
     """
     x, recurrent, h = constant(x), constant(recurrent), constant(h)
     n = _units(h, x, 3, "x")

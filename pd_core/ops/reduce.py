@@ -17,6 +17,20 @@ def reduce_sum(
     """Sum over axes, all of them if None; a full reduction gives a scalar, shape ().
 
     Integers wrap around, as those of `+`. Bools and integers of 8 and 16 bits are added as int64.
+
+    Args:
+        x: numbers or bools of any shape.
+        axis: an axis or several.
+        keep_dim: keep the axes, with size 1.
+        axes: another name of `axis`.
+
+    Returns:
+        Without these axes, of the dtype of x.
+
+    Raises:
+        DTypeError: x is text.
+        ShapeError: x has no such axis.
+        TypeError: both axis and axes are given.
     """
     return _reduce("ReduceSum", summable(x), one_of(axis, axes), keep_dim)
 
@@ -25,7 +39,21 @@ def reduce_sum(
 def reduce_mean(
     x: Operand, axis: Axes | None = None, keep_dim: bool = False, *, axes: Axes | None = None
 ) -> Variable:
-    """Mean over axes, all of them if None; of integers and bools it is float32, as of `/`."""
+    """Mean over axes, all of them if None; of integers and bools it is float32, as of `/`.
+
+    Args:
+        x: numbers or bools of any shape.
+        axis: an axis or several.
+        keep_dim: keep the axes, with size 1.
+        axes: another name of `axis`.
+
+    Returns:
+        Without these axes, floats.
+
+    Raises:
+        ShapeError: x has no such axis.
+        TypeError: both axis and axes are given.
+    """
     return _reduce("ReduceMean", fractions(x), one_of(axis, axes), keep_dim)
 
 
@@ -36,6 +64,20 @@ def reduce_max(
     """Maximum over axes, all of them if None; NaN if an element is NaN.
 
     Equal elements share the gradient evenly, as in torch.amax; it is NaN where the maximum is.
+
+    Args:
+        x: numbers or bools of any shape.
+        axis: an axis or several.
+        keep_dim: keep the axes, with size 1.
+        axes: another name of `axis`.
+
+    Returns:
+        Without these axes, of the dtype of x.
+
+    Raises:
+        DTypeError: x is text.
+        ShapeError: x has no such axis.
+        TypeError: both axis and axes are given.
     """
     return _extreme("ReduceMax", x, one_of(axis, axes), keep_dim)
 
@@ -47,6 +89,20 @@ def reduce_min(
     """Minimum over axes, all of them if None; NaN if an element is NaN.
 
     Equal elements share the gradient evenly, as in torch.amin; it is NaN where the minimum is.
+
+    Args:
+        x: numbers or bools of any shape.
+        axis: an axis or several.
+        keep_dim: keep the axes, with size 1.
+        axes: another name of `axis`.
+
+    Returns:
+        Without these axes, of the dtype of x.
+
+    Raises:
+        DTypeError: x is text.
+        ShapeError: x has no such axis.
+        TypeError: both axis and axes are given.
     """
     return _extreme("ReduceMin", x, one_of(axis, axes), keep_dim)
 
@@ -55,19 +111,57 @@ def reduce_min(
 def reduce_prod(
     x: Operand, axis: Axes | None = None, keep_dim: bool = False, *, axes: Axes | None = None
 ) -> Variable:
-    """Product over axes, all of them if None; of integers it has the dtype of `reduce_sum`."""
+    """Product over axes, all of them if None; of integers it has the dtype of `reduce_sum`.
+
+    Args:
+        x: numbers or bools of any shape.
+        axis: an axis or several.
+        keep_dim: keep the axes, with size 1.
+        axes: another name of `axis`.
+
+    Returns:
+        Without these axes.
+
+    Raises:
+        DTypeError: x is text.
+        ShapeError: x has no such axis.
+        TypeError: both axis and axes are given.
+    """
     return _reduce("ReduceProd", summable(x), one_of(axis, axes), keep_dim)
 
 
 @op
 def arg_max(x: Operand, axis: int = -1, keep_dim: bool = False) -> Variable:
-    """Index of the first maximum along an axis, int64; that of the first NaN if there is one."""
+    """Index of the first maximum along an axis, int64; that of the first NaN if there is one.
+
+    Args:
+        x: numbers or bools of any shape.
+        keep_dim: keep the axis, with size 1.
+
+    Returns:
+        Int64, without this axis.
+
+    Raises:
+        DTypeError: x is text.
+        ShapeError: x has no such axis.
+    """
     return apply("ArgMax", ordered(x), axis=axis, keepdims=int(keep_dim))
 
 
 @op
 def cum_sum(x: Operand, axis: int = 0) -> Variable:
-    """Cumulative sum along an axis; of integers it has the dtype of `reduce_sum`."""
+    """Cumulative sum along an axis; of integers it has the dtype of `reduce_sum`.
+
+    Args:
+        x: numbers or bools of any shape.
+
+    Returns:
+        Of the shape of x.
+
+    Raises:
+        DTypeError: x is text.
+        ShapeError: x has no such axis.
+    """
     x = summable(x)
     return apply("CumSum", x, np.int64(axis_of(x, axis)))
 
@@ -86,7 +180,18 @@ def softmax_grad(y: Variable, dy: Variable, axis: int = -1) -> Variable:
 
 @op
 def log_softmax(x: Operand, axis: int = -1) -> Variable:
-    """Logarithm of the softmax along an axis, without underflow."""
+    """Logarithm of the softmax along an axis, without underflow.
+
+    Args:
+        x: floats of any shape.
+
+    Returns:
+        Of the shape and dtype of x.
+
+    Raises:
+        DTypeError: x is no float.
+        ShapeError: x has no such axis.
+    """
     return apply("LogSoftmax", x, axis=axis)
 
 

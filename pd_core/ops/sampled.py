@@ -31,6 +31,17 @@ def random_classes(
     """Draw from 0 … classes - 1, int64, with the probabilities of a distribution [classes].
 
     Uniform if None; a fresh draw in every evaluation. `shape` is as for `uniform_random`.
+
+    Args:
+        shape: sizes, or an int64 Variable.
+        distribution: [classes], which adds up to 1.
+
+    Returns:
+        Int64, of this shape.
+
+    Raises:
+        ShapeError: a size is negative.
+        ValueError: the distribution has another size or sum.
     """
     if distribution is None:
         return m.cast(uniform_random(shape, 0.0, classes), np.int64)
@@ -86,6 +97,22 @@ def nce_loss(
 
     A row may have several labels, or none: the columns of SparseRows, each with a cost of its own.
     A label outside 0 … C-1 is an OutOfRange error on a CPU.
+
+    Args:
+        inputs: floats [N, D], or a list of such.
+        label: integers [N] or [N, 1], or SparseRows.
+        weights: floats [C, D], or a list of such.
+        bias: [C], or None.
+        samples: a positive integer.
+        distribution: [C], which adds up to 1.
+
+    Returns:
+        [N, 1].
+
+    Raises:
+        DTypeError: the labels are no integers.
+        ShapeError: labels, inputs and weights do not fit each other.
+        ValueError: there is no sample, or the distribution has another size or sum.
     """
     several = label if isinstance(label, SparseRows) else None
     labels: Any = label.columns if isinstance(label, SparseRows) else label
@@ -133,6 +160,19 @@ def hierarchical_sigmoid(
     x [D] has t = x · weights[n - 1] + bias[n - 1], clipped to ±40; `inputs` [N, D] and `weights`
     [C - 1, D] may be lists, whose products add up. The int label is [N] or [N, 1]; one outside
     0 … C-1 is an OutOfRange error on a CPU.
+
+    Args:
+        inputs: floats [N, D], or a list of such.
+        label: integers [N] or [N, 1].
+        weights: floats [C - 1, D], or a list of such.
+        bias: [C - 1], or None.
+
+    Returns:
+        [N, 1].
+
+    Raises:
+        DTypeError: the labels are no integers.
+        ShapeError: labels, inputs and weights do not fit each other.
     """
     xs, matrices, label = _checked(inputs, weights, label)
     classes = static(matrices[0].dims)[0] + 1

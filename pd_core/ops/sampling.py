@@ -15,6 +15,16 @@ def affine_grid(theta: Operand, shape: Operand, align_corners: bool = False) -> 
     input of each pixel of the output, where -1 and 1 are the borders of the input; with
     `align_corners` they are the centres of its first and last pixel. [N, 3, 4] and
     [N, C, D, H, W] give [N, D, H, W, 3]. The shape may be an int64 Variable.
+
+    Args:
+        theta: floats [N, 2, 3] or [N, 3, 4].
+        shape: [N, C, H, W] or [N, C, D, H, W], numbers or an int64 Variable.
+
+    Returns:
+        [N, H, W, 2] or [N, D, H, W, 3].
+
+    Raises:
+        ShapeError: theta and shape do not fit each other.
     """
     theta = constant(theta)
     shape = whole(shape)
@@ -37,6 +47,19 @@ def grid_sample(
     [N, C, D, H, W] and [N, A, B, E, 3] give [N, C, A, B, E]. `mode` is linear, nearest, or cubic
     (of images). Beyond the borders there are zeros, the nearest pixel ("border") or the mirrored
     image ("reflection"). Gradients flow to x and, except for nearest, to the points.
+
+    Args:
+        x: floats [N, C, H, W] or [N, C, D, H, W].
+        grid: floats [N, A, B, 2] or [N, A, B, E, 3].
+        mode: "linear", "nearest" or "cubic".
+        padding_mode: "zeros", "border" or "reflection".
+
+    Returns:
+        [N, C, A, B] or [N, C, A, B, E].
+
+    Raises:
+        GraphError: there is no such mode or padding_mode.
+        ShapeError: x and grid do not fit each other.
     """
     x = constant(x)
     grid = constant(grid)

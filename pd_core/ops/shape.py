@@ -40,7 +40,17 @@ def shape_of(x: Operand) -> Variable:
 
 @op
 def size_of(x: Operand, axis: int) -> Variable:
-    """Return the run-time size of one axis, int64[1]."""
+    """Return the run-time size of one axis, int64[1].
+
+    Args:
+        x: of any dtype.
+
+    Returns:
+        Int64 [1].
+
+    Raises:
+        ShapeError: x has no such axis.
+    """
     x = constant(x)
     axis = axis_of(x, axis)
     return apply("Shape", x, start=axis, end=axis + 1)
@@ -67,6 +77,16 @@ def reshape(x: Operand, shape: Operand) -> Variable:
 
     `shape` may be an int64 Variable. With known sizes, -1 keeps the name of an unknown batch size
     where the other sizes hold the elements of a row.
+
+    Args:
+        x: of any dtype.
+        shape: sizes, or an int64 Variable.
+
+    Returns:
+        Of the dtype of x.
+
+    Raises:
+        ShapeError: the sizes do not hold the elements of x.
     """
     if isinstance(shape, Variable):
         return apply("Reshape", x, shape)
@@ -118,20 +138,53 @@ def _with_copied_sizes(x, sizes):
 
 @op
 def expand(x: Operand, shape: Operand) -> Variable:
-    """Broadcast x to a shape, numbers or an int64 Variable."""
+    """Broadcast x to a shape, numbers or an int64 Variable.
+
+    Args:
+        x: of any dtype.
+        shape: sizes, or an int64 Variable.
+
+    Returns:
+        Of the dtype of x.
+
+    Raises:
+        ShapeError: x does not broadcast to the shape.
+    """
     return apply("Expand", x, whole(shape))
 
 
 @op
 def expand_like(x: Operand, ref: Operand) -> Variable:
-    """Broadcast x to the run-time shape of ref."""
+    """Broadcast x to the run-time shape of ref.
+
+    Args:
+        x: of any dtype.
+        ref: a Variable of the shape.
+
+    Returns:
+        Of the dtype of x.
+
+    Raises:
+        ShapeError: x does not broadcast to the shape.
+    """
     ref = constant(ref)
     return apply("Expand", x, _target(ref), known=ref.dims)
 
 
 @op
 def reshape_like(x: Operand, ref: Operand) -> Variable:
-    """Reshape x to the run-time shape of ref."""
+    """Reshape x to the run-time shape of ref.
+
+    Args:
+        x: of any dtype.
+        ref: a Variable with as many elements.
+
+    Returns:
+        Of the dtype of x.
+
+    Raises:
+        ShapeError: the numbers of elements differ.
+    """
     x, ref = constant(x), constant(ref)
     if x.dims == ref.dims:
         return x
@@ -163,7 +216,19 @@ def _target(ref):
 
 @op
 def unsqueeze(x: Operand, axis: Operand | None = None, *, axes: Operand | None = None) -> Variable:
-    """Insert axes of size 1; `axis`, a number or several, are their positions in the result."""
+    """Insert axes of size 1; `axis`, a number or several, are their positions in the result.
+
+    Args:
+        x: of any dtype.
+        axes: another name of `axis`.
+
+    Returns:
+        X with as many axes more.
+
+    Raises:
+        ShapeError: a position is outside the result.
+        TypeError: there is no axis, or both axis and axes are given.
+    """
     axis = one_of(axis, axes)
     if axis is None:
         raise TypeError("unsqueeze: the position of the new axis is missing")
@@ -172,7 +237,20 @@ def unsqueeze(x: Operand, axis: Operand | None = None, *, axes: Operand | None =
 
 @op
 def squeeze(x: Operand, axis: Operand | None = None, *, axes: Operand | None = None) -> Variable:
-    """Remove axes of size 1: these, or all that are known to have it if none is given."""
+    """Remove axes of size 1: these, or all that are known to have it if none is given.
+
+    Args:
+        x: of any dtype.
+        axis: an axis or several.
+        axes: another name of `axis`.
+
+    Returns:
+        X without these axes.
+
+    Raises:
+        ShapeError: x has no such axis, or its size is not 1.
+        TypeError: both axis and axes are given.
+    """
     x, axis = constant(x), one_of(axis, axes)
     if axis is None:
         axis = [k for k, d in enumerate(x.dims) if d == 1]
@@ -183,13 +261,34 @@ def squeeze(x: Operand, axis: Operand | None = None, *, axes: Operand | None = N
 
 @op
 def transpose(x: Operand, order: Sequence[int] | None = None) -> Variable:
-    """Permute the axes; reverse them if no order is given."""
+    """Permute the axes; reverse them if no order is given.
+
+    Args:
+        x: of any dtype.
+        order: the axes of x, as they follow each other in the result.
+
+    Returns:
+        Of the dtype of x.
+
+    Raises:
+        ShapeError: the order is no permutation of the axes.
+    """
     return apply("Transpose", x, perm=None if order is None else [int(k) for k in order])
 
 
 @op
 def matrix_transpose(x: Operand) -> Variable:
-    """Swap the last two axes: transpose each matrix of a stack, `x.mT` of PyTorch."""
+    """Swap the last two axes: transpose each matrix of a stack, `x.mT` of PyTorch.
+
+    Args:
+        x: of any dtype, [..., n, m].
+
+    Returns:
+        [..., m, n].
+
+    Raises:
+        ShapeError: x has less than two axes.
+    """
     x = constant(x)
     if x.rank < 2:
         raise ShapeError(f"{x!r} has no two axes")
@@ -199,7 +298,17 @@ def matrix_transpose(x: Operand) -> Variable:
 
 @op
 def concat(inputs: Sequence[Operand], axis: int = 0) -> Variable:
-    """Join Variables along an axis."""
+    """Join Variables along an axis.
+
+    Args:
+        inputs: Variables of one dtype, whose sizes differ along the axis only.
+
+    Returns:
+        Of the same dtype.
+
+    Raises:
+        ShapeError: there is nothing to join, there is no such axis, or other sizes differ.
+    """
     parts = [constant(x) for x in inputs]
     if not parts:
         raise ShapeError("there is nothing to join")
@@ -213,7 +322,18 @@ def concat(inputs: Sequence[Operand], axis: int = 0) -> Variable:
 
 @op
 def split(x: Operand, sizes: Sequence[int], axis: int = 0) -> tuple[Variable, ...]:
-    """Split x into a tuple of pieces of these sizes along an axis."""
+    """Split x into a tuple of pieces of these sizes along an axis.
+
+    Args:
+        x: of any dtype.
+        sizes: integers that add up to the size of the axis.
+
+    Returns:
+        A tuple of Variables.
+
+    Raises:
+        ShapeError: the sizes do not add up.
+    """
     pieces = apply("Split", x, whole(sizes), outputs=len(sizes), axis=axis)
     return pieces if isinstance(pieces, tuple) else (pieces,)
 
@@ -232,6 +352,20 @@ def slice(
 
     Each argument is a number, or a list or int64 Variable with one for each axis; without axes
     they are for the first ones.
+
+    Args:
+        x: of any dtype.
+        starts: the first index along each axis.
+        ends: the index behind the last one.
+        axis: an axis or several.
+        steps: distances, 1 by default.
+        axes: another name of `axis`.
+
+    Returns:
+        Of the dtype of x.
+
+    Raises:
+        TypeError: both axis and axes are given.
     """
     x = constant(x)
     given = (starts, ends, one_of(axis, axes), steps)
@@ -274,6 +408,19 @@ def pad(
 
     Either may be an int64 Variable. The other modes are numpy's: "edge" repeats the last element,
     "reflect" mirrors x at it, "wrap" begins again at the other end.
+
+    Args:
+        x: numbers or bools of any shape.
+        before: a width for each axis.
+        after: a width for each axis.
+        value: what the border has in the mode constant.
+
+    Returns:
+        Of the dtype of x.
+
+    Raises:
+        GraphError: there is no such mode.
+        ShapeError: a width is negative, or too wide for the mode.
     """
     x = constant(x)
     if mode not in ("constant", "edge", "reflect", "wrap"):
@@ -305,25 +452,68 @@ def depth_to_space(x: Operand, block: int, mode: str = "DCR") -> Variable:
 
     Mode DCR reads the channel axis as (row, column, channel); CRD, PyTorch's order, as
     (channel, row, column).
+
+    Args:
+        x: numbers [N, C, H, W].
+        block: the length b of a block's side.
+        mode: "DCR" or "CRD".
+
+    Returns:
+        [N, C/b^2, H b, W b].
+
+    Raises:
+        ShapeError: x is no image.
     """
     return apply("DepthToSpace", x, blocksize=int(block), mode=mode)
 
 
 @op
 def space_to_depth(x: Operand, block: int) -> Variable:
-    """Pixel unshuffle: move blocks of pixels into channels, the inverse of `depth_to_space`."""
+    """Pixel unshuffle: move blocks of pixels into channels, the inverse of `depth_to_space`.
+
+    Args:
+        x: numbers [N, C, H, W].
+        block: the length b of a block's side.
+
+    Returns:
+        [N, C b^2, H/b, W/b].
+
+    Raises:
+        ShapeError: x is no image, or its sizes are no multiples of b.
+    """
     return apply("SpaceToDepth", x, blocksize=int(block))
 
 
 @op
 def flatten(x: Operand, axis: int = 1) -> Variable:
-    """Flatten to a matrix: the axes before `axis` become its rows, the others its columns."""
+    """Flatten to a matrix: the axes before `axis` become its rows, the others its columns.
+
+    Args:
+        x: of any dtype.
+
+    Returns:
+        A matrix of the dtype of x.
+
+    Raises:
+        ShapeError: x has no such axis.
+    """
     return apply("Flatten", x, axis=axis)
 
 
 @op
 def arange(limit: Operand) -> Variable:
-    """Integers 0 … limit-1, int64; the limit is an integer or an integer Variable."""
+    """Integers 0 … limit-1, int64; the limit is an integer or an integer Variable.
+
+    Args:
+        limit: an integer, or an int64 Variable of one element.
+
+    Returns:
+        Int64 [limit].
+
+    Raises:
+        DTypeError: the limit is no integer.
+        ShapeError: the limit has several elements.
+    """
     limit = limit if isinstance(limit, Variable) else whole(limit)
     if limit.dtype.kind not in "iu":
         raise DTypeError(f"the limit is an integer, not {describe(limit)}")

@@ -18,6 +18,16 @@ def dft(
 
     The axis is cut or zero-padded to `length`. `onesided` returns only the first length // 2 + 1
     frequencies, which determine the others for a real signal. The inverse divides by the length.
+
+    Args:
+        x: floats [..., 1] or [..., 2].
+        length: how many elements are transformed, all by default.
+
+    Returns:
+        [..., 2].
+
+    Raises:
+        ShapeError: x has no such axis.
     """
     x = constant(x)
     length = length if length is None or isinstance(length, Variable) else whole(length)

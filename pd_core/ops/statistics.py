@@ -34,6 +34,18 @@ def logsumexp(x: Operand, axis: Axes | None = None, keep_dim: bool = False) -> V
     """ln(sum e^x) over axes, all of them if None, without overflow.
 
     The sum of nothing but -inf is -inf, with a gradient of 0.
+
+    Args:
+        x: floats of any shape.
+        axis: an axis or several.
+        keep_dim: keep the axes, with size 1.
+
+    Returns:
+        Without these axes, of the dtype of x.
+
+    Raises:
+        DTypeError: x is no float.
+        ShapeError: x has no such axis.
     """
     x = _floats(x)
     axes = axes_of(x, axis)
@@ -52,6 +64,18 @@ def var(
     """Variance over axes, all of them if None: sum (x - mean)^2 / (n - correction).
 
     A correction of 1, the default as in PyTorch, makes it unbiased; NumPy's default is 0.
+
+    Args:
+        x: floats of any shape.
+        axis: an axis or several.
+        keep_dim: keep the axes, with size 1.
+
+    Returns:
+        Without these axes, of the dtype of x.
+
+    Raises:
+        DTypeError: x is no float.
+        ShapeError: x has no such axis.
     """
     x = _floats(x)
     axes = axes_of(x, axis)
@@ -64,7 +88,20 @@ def var(
 def std(
     x: Operand, axis: Axes | None = None, keep_dim: bool = False, correction: float = 1.0
 ) -> Variable:
-    """Standard deviation over axes, the square root of `var`; the derivative at 0 is 0."""
+    """Standard deviation over axes, the square root of `var`; the derivative at 0 is 0.
+
+    Args:
+        x: floats of any shape.
+        axis: an axis or several.
+        keep_dim: keep the axes, with size 1.
+
+    Returns:
+        Without these axes, of the dtype of x.
+
+    Raises:
+        DTypeError: x is no float.
+        ShapeError: x has no such axis.
+    """
     return _root(var(_floats(x), axis, keep_dim, correction))
 
 
@@ -74,6 +111,19 @@ def norm(x: Operand, p: float = 2.0, axis: Axes | None = None, keep_dim: bool = 
 
     p may be inf (the largest |x|), -inf (the smallest) or 0 (the number of elements that are not
     0). The derivative at 0 is 0. Of a matrix this is the Frobenius norm.
+
+    Args:
+        x: floats of any shape.
+        p: a number, inf or -inf.
+        axis: an axis or several.
+        keep_dim: keep the axes, with size 1.
+
+    Returns:
+        Without these axes, of the dtype of x.
+
+    Raises:
+        DTypeError: x is no float.
+        ShapeError: x has no such axis.
     """
     x = _floats(x)
     axes = axes_of(x, axis)
@@ -94,7 +144,18 @@ def norm(x: Operand, p: float = 2.0, axis: Axes | None = None, keep_dim: bool = 
 
 @op
 def cum_prod(x: Operand, axis: int = 0) -> Variable:
-    """Cumulative product along an axis; of integers it has the dtype of `reduce_sum`."""
+    """Cumulative product along an axis; of integers it has the dtype of `reduce_sum`.
+
+    Args:
+        x: numbers or bools of any shape.
+
+    Returns:
+        Of the shape of x.
+
+    Raises:
+        DTypeError: x is text.
+        ShapeError: x has no such axis.
+    """
     x = summable(x)
     first = move_axis(x, axis, 0)
     _, products = scan(
@@ -105,21 +166,59 @@ def cum_prod(x: Operand, axis: int = 0) -> Variable:
 
 @op
 def reduce_any(x: Operand, axis: Axes | None = None, keep_dim: bool = False) -> Variable:
-    """Whether any bool is true, over axes, all of them if None."""
+    """Whether any bool is true, over axes, all of them if None.
+
+    Args:
+        x: bools of any shape.
+        axis: an axis or several.
+        keep_dim: keep the axes, with size 1.
+
+    Returns:
+        Bools, without these axes.
+
+    Raises:
+        DTypeError: x is not bool.
+        ShapeError: x has no such axis.
+    """
     x = constant(x)
     return greater_than(reduce_max(_ones(x), axes_of(x, axis), keep_dim), 0)
 
 
 @op
 def reduce_all(x: Operand, axis: Axes | None = None, keep_dim: bool = False) -> Variable:
-    """Whether all bools are true, over axes, all of them if None."""
+    """Whether all bools are true, over axes, all of them if None.
+
+    Args:
+        x: bools of any shape.
+        axis: an axis or several.
+        keep_dim: keep the axes, with size 1.
+
+    Returns:
+        Bools, without these axes.
+
+    Raises:
+        DTypeError: x is not bool.
+        ShapeError: x has no such axis.
+    """
     x = constant(x)
     return greater_than(reduce_min(_ones(x), axes_of(x, axis), keep_dim), 0)
 
 
 @op
 def count_nonzero(x: Operand, axis: Axes | None = None, keep_dim: bool = False) -> Variable:
-    """Number of elements that are not 0, over axes, all of them if None; int64."""
+    """Number of elements that are not 0, over axes, all of them if None; int64.
+
+    Args:
+        x: numbers or bools of any shape.
+        axis: an axis or several.
+        keep_dim: keep the axes, with size 1.
+
+    Returns:
+        Int64, without these axes.
+
+    Raises:
+        ShapeError: x has no such axis.
+    """
     x = constant(x)
     zero = equal(x, constant(np.zeros((), x.dtype), x.dtype))
     return reduce_sum(cast(logical_not(zero), np.int64), axes_of(x, axis), keep_dim)

@@ -39,6 +39,19 @@ def crf_loss(
     that sum's log-sum-exp over all labelings. `transitions` is [K, K], from row to column; `start`
     and `end` are [K], None for zeros. An empty sequence costs 0. A label outside 0 … K-1 is an
     OutOfRange error on a CPU, here and in `ctc_loss`.
+
+    Args:
+        scores: floats [T, K].
+        labels: integers [T].
+        transitions: floats [K, K].
+        start: [K], or None.
+        end: [K], or None.
+
+    Returns:
+        [B, 1].
+
+    Raises:
+        DTypeError: the labels are no integers.
     """
     chain = _Chain(scores, segments, transitions, start, end)
     score = chain.score(chosen(_labels(labels, "[T]"), chain.labels))
@@ -139,6 +152,18 @@ def ctc_loss(
     `log_probability` [T, C] is the log-softmax over labels and the blank of each step, packed with
     `segments`; int `labels` [L], without blanks, are packed with `label_segments`. A sequence with
     too few steps for its labels and the blanks between equal ones costs 0.
+
+    Args:
+        log_probability: floats [T, C].
+        labels: integers [L].
+        blank: the class of the blank.
+
+    Returns:
+        [B, 1].
+
+    Raises:
+        DTypeError: the labels are no integers.
+        ShapeError: there is no class of the blank's number, or the steps are no floats [T, C].
     """
     steps = _rows("log probabilities", log_probability, "[T, C]")
     labels = chosen(_labels(labels, "[L]"), steps.dims[1])

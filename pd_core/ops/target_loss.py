@@ -13,13 +13,35 @@ from .shape import flatten
 
 @op
 def l1_loss(x: Operand, target: Operand) -> Variable:
-    """Absolute error |x - target|, elementwise."""
+    """Absolute error |x - target|, elementwise.
+
+    Args:
+        x: numbers of any shape.
+        target: numbers in the shape of x.
+
+    Returns:
+        Of the shape and dtype of x.
+
+    Raises:
+        ShapeError: the shapes differ.
+    """
     return m.abs(m.sub(*pair(x, target)))
 
 
 @op
 def hinge_loss(score: Operand, label: Operand, margin: float = 1.0) -> Variable:
-    """max(0, margin - label score), elementwise, for labels -1 and 1 (Cortes & Vapnik 1995)."""
+    """max(0, margin - label score), elementwise, for labels -1 and 1 (Cortes & Vapnik 1995).
+
+    Args:
+        score: floats of any shape.
+        label: -1 or 1, in the shape of the scores.
+
+    Returns:
+        Of the shape and dtype of the scores.
+
+    Raises:
+        ShapeError: the shapes differ.
+    """
     score, label = pair(score, label)
     return relu(margin - label * score)
 
@@ -32,6 +54,16 @@ def poisson_nll_loss(
 
     x is the logarithm of the mean: e^x - target x. With log_input=False it is the mean:
     x - target ln(x + epsilon). The term ln(target!), which has no gradient, is left out.
+
+    Args:
+        x: floats of any shape.
+        target: counts in the shape of x.
+
+    Returns:
+        Of the shape and dtype of x.
+
+    Raises:
+        ShapeError: the shapes differ.
     """
     x, target = pair(x, target)
     if log_input:
@@ -46,6 +78,18 @@ def gaussian_nll_loss(
     """Negative log-likelihood under normal distributions, elementwise (Nix & Weigend 1994).
 
     (ln v + (target - mean)^2 / v) / 2 with v = max(variance, epsilon); the constant is left out.
+
+    Args:
+        mean: floats of any shape.
+        target: numbers in this shape.
+        variance: floats in this shape.
+        epsilon: the least variance that is divided by.
+
+    Returns:
+        Of the shape and dtype of the mean.
+
+    Raises:
+        ShapeError: the shapes differ.
     """
     mean, target = pair(mean, target)
     variance = m.maximum(pair(mean, variance)[1], epsilon)
@@ -60,6 +104,18 @@ def focal_loss(
 
     The binary cross-entropy times (1 - q)^gamma, where q is the probability of the target; targets
     of 1 are weighted by alpha, those of 0 by 1 - alpha, unless it is None.
+
+    Args:
+        logits: floats of any shape.
+        target: numbers within [0, 1], in the shape of the logits.
+        alpha: within [0, 1], or None.
+
+    Returns:
+        Of the shape and dtype of the logits.
+
+    Raises:
+        GraphError: alpha is outside [0, 1].
+        ShapeError: the shapes differ.
     """
     logits, target = pair(logits, target)
     if alpha is not None and not 0 <= alpha <= 1:
@@ -75,6 +131,16 @@ def dice_loss(probability: Operand, target: Operand, smooth: float = 1.0) -> Var
     """1 - (2 sum p t + smooth) / (sum p + sum t + smooth) of each row [N, ...]: [N, 1].
 
     p are probabilities, t targets of the same shape (Milletari et al. 2016).
+
+    Args:
+        probability: floats [N, ...].
+        target: numbers in this shape.
+
+    Returns:
+        [N, 1].
+
+    Raises:
+        ShapeError: the shapes differ, or there is one axis only.
     """
     probability, target = pair(probability, target)
     if probability.rank < 2:

@@ -1,0 +1,337 @@
+"""What docstrings say of arguments and errors: each error that one names is raised."""
+
+import inspect
+import re
+
+import numpy as np
+import pytest
+
+import pd_core as pd
+
+ORDER = "Args", "Returns", "Raises"
+SECTION = re.compile(r"^(Args|Returns|Raises):\n((?: {4}.*\n?)+)", re.M)
+
+
+def f(*shape):
+    """A feed slot of float32."""
+    return pd.Variable(list(shape))
+
+
+def i(*shape):
+    """A feed slot of int64."""
+    return pd.Variable(list(shape), dtype="int64")
+
+
+def b(*shape):
+    """A feed slot of bool."""
+    return pd.Variable(list(shape), dtype="bool")
+
+
+def s(*shape):
+    """A feed slot of text."""
+    return pd.Variable(list(shape), dtype="str")
+
+
+# name, error, a call that raises it
+ROWS = [
+    ("cross_entropy", "DTypeError", lambda: pd.cross_entropy(f(2, 3), f(2))),
+    ("cross_entropy", "ShapeError", lambda: pd.cross_entropy(f(2, 3), i(3))),
+    (
+        "softmax_cross_entropy",
+        "GraphError",
+        lambda: pd.softmax_cross_entropy(f(2, 3), i(2), label_smoothing=2.0),
+    ),
+    ("softmax_cross_entropy", "DTypeError", lambda: pd.softmax_cross_entropy(f(2, 3), f(2))),
+    (
+        "softmax_cross_entropy",
+        "ShapeError",
+        lambda: pd.softmax_cross_entropy(f(2, 3), i(2), weight=f(4)),
+    ),
+    ("negative_log_likelihood", "DTypeError", lambda: pd.negative_log_likelihood(i(2, 3), i(2))),
+    ("negative_log_likelihood", "ShapeError", lambda: pd.negative_log_likelihood(f(2, 3), i(4))),
+    ("sigmoid_cross_entropy", "ShapeError", lambda: pd.sigmoid_cross_entropy(f(2, 3), f(2, 4))),
+    ("binary_cross_entropy", "ShapeError", lambda: pd.binary_cross_entropy(f(2, 3), f(2, 4))),
+    ("square_error", "ShapeError", lambda: pd.square_error(f(3), f(3))),
+    ("huber_loss", "GraphError", lambda: pd.huber_loss(f(2), f(2), delta=0.0)),
+    ("huber_loss", "ShapeError", lambda: pd.huber_loss(f(2, 3), f(2, 4))),
+    ("kl_divergence", "ShapeError", lambda: pd.kl_divergence(f(2, 3), f(2, 4))),
+    ("label_weights", "DTypeError", lambda: pd.label_weights(f(3))),
+    ("label_weights", "ShapeError", lambda: pd.label_weights(i(3), weight=f(2, 2))),
+    ("classification_error", "DTypeError", lambda: pd.classification_error(f(2, 3), f(2))),
+    ("classification_error", "ShapeError", lambda: pd.classification_error(f(2, 3), i(4))),
+    ("l1_loss", "ShapeError", lambda: pd.l1_loss(f(2, 3), f(2, 4))),
+    ("hinge_loss", "ShapeError", lambda: pd.hinge_loss(f(2, 3), f(2, 4))),
+    ("poisson_nll_loss", "ShapeError", lambda: pd.poisson_nll_loss(f(2, 3), f(2, 4))),
+    ("gaussian_nll_loss", "ShapeError", lambda: pd.gaussian_nll_loss(f(2, 3), f(2, 4), f(2, 3))),
+    ("focal_loss", "GraphError", lambda: pd.focal_loss(f(2), f(2), alpha=2.0)),
+    ("focal_loss", "ShapeError", lambda: pd.focal_loss(f(2, 3), f(2, 4))),
+    ("dice_loss", "ShapeError", lambda: pd.dice_loss(f(2, 3), f(2, 4))),
+    ("contrastive_loss", "ShapeError", lambda: pd.contrastive_loss(f(2, 3), f(2, 4), f(2, 1))),
+    ("triplet_loss", "GraphError", lambda: pd.triplet_loss(f(2, 3), f(2, 3), f(2, 3), p=0.5)),
+    ("triplet_loss", "ShapeError", lambda: pd.triplet_loss(f(2, 3), f(2, 4), f(2, 3))),
+    (
+        "cosine_embedding_loss",
+        "ShapeError",
+        lambda: pd.cosine_embedding_loss(f(2, 3), f(2, 4), f(2, 1)),
+    ),
+    (
+        "margin_ranking_loss",
+        "ShapeError",
+        lambda: pd.margin_ranking_loss(f(2, 3), f(2, 4), f(2, 3)),
+    ),
+    ("reduce_sum", "DTypeError", lambda: pd.reduce_sum(s(3))),
+    ("reduce_sum", "ShapeError", lambda: pd.reduce_sum(f(2, 3), axis=5)),
+    ("reduce_sum", "TypeError", lambda: pd.reduce_sum(f(2, 3), axis=1, axes=0)),
+    ("reduce_mean", "ShapeError", lambda: pd.reduce_mean(f(2, 3), axis=5)),
+    ("reduce_mean", "TypeError", lambda: pd.reduce_mean(f(2, 3), axis=1, axes=0)),
+    ("reduce_prod", "DTypeError", lambda: pd.reduce_prod(s(3))),
+    ("reduce_prod", "ShapeError", lambda: pd.reduce_prod(f(2, 3), axis=5)),
+    ("reduce_prod", "TypeError", lambda: pd.reduce_prod(f(2, 3), axis=1, axes=0)),
+    ("reduce_max", "DTypeError", lambda: pd.reduce_max(s(3))),
+    ("reduce_max", "ShapeError", lambda: pd.reduce_max(f(2, 3), axis=5)),
+    ("reduce_max", "TypeError", lambda: pd.reduce_max(f(2, 3), axis=1, axes=0)),
+    ("reduce_min", "DTypeError", lambda: pd.reduce_min(s(3))),
+    ("reduce_min", "ShapeError", lambda: pd.reduce_min(f(2, 3), axis=5)),
+    ("reduce_min", "TypeError", lambda: pd.reduce_min(f(2, 3), axis=1, axes=0)),
+    ("reduce_all", "DTypeError", lambda: pd.reduce_all(i(3))),
+    ("reduce_all", "ShapeError", lambda: pd.reduce_all(b(3), axis=5)),
+    ("reduce_any", "DTypeError", lambda: pd.reduce_any(i(3))),
+    ("reduce_any", "ShapeError", lambda: pd.reduce_any(b(3), axis=5)),
+    ("count_nonzero", "ShapeError", lambda: pd.count_nonzero(f(3), axis=5)),
+    ("logsumexp", "DTypeError", lambda: pd.logsumexp(i(3))),
+    ("logsumexp", "ShapeError", lambda: pd.logsumexp(f(3), axis=5)),
+    ("norm", "DTypeError", lambda: pd.norm(i(3))),
+    ("norm", "ShapeError", lambda: pd.norm(f(3), axis=5)),
+    ("var", "DTypeError", lambda: pd.var(i(3))),
+    ("var", "ShapeError", lambda: pd.var(f(3), axis=5)),
+    ("std", "DTypeError", lambda: pd.std(i(3))),
+    ("std", "ShapeError", lambda: pd.std(f(3), axis=5)),
+    ("cum_sum", "DTypeError", lambda: pd.cum_sum(s(3))),
+    ("cum_sum", "ShapeError", lambda: pd.cum_sum(f(3), axis=5)),
+    ("cum_prod", "DTypeError", lambda: pd.cum_prod(s(3))),
+    ("cum_prod", "ShapeError", lambda: pd.cum_prod(f(3), axis=5)),
+    ("arg_max", "DTypeError", lambda: pd.arg_max(s(3))),
+    ("arg_max", "ShapeError", lambda: pd.arg_max(f(3), axis=5)),
+    ("arg_min", "DTypeError", lambda: pd.arg_min(s(3))),
+    ("arg_min", "ShapeError", lambda: pd.arg_min(f(3), axis=5)),
+    ("log_softmax", "DTypeError", lambda: pd.log_softmax(i(2, 3))),
+    ("log_softmax", "ShapeError", lambda: pd.log_softmax(f(2, 3), axis=5)),
+    ("sort", "DTypeError", lambda: pd.sort(b(3))),
+    ("sort", "ShapeError", lambda: pd.sort(f(3), axis=5)),
+    ("argsort", "DTypeError", lambda: pd.argsort(b(3))),
+    ("argsort", "ShapeError", lambda: pd.argsort(f(3), axis=5)),
+    ("unique", "ShapeError", lambda: pd.unique(f(3), axis=5)),
+    ("matmul", "DTypeError", lambda: pd.matmul(b(2, 3), b(3, 2))),
+    ("matmul", "ShapeError", lambda: pd.matmul(f(2, 3), f(4, 2))),
+    ("det", "DTypeError", lambda: pd.det(b(3, 3))),
+    ("det", "ShapeError", lambda: pd.det(f(3, 4))),
+    ("einsum", "ShapeError", lambda: pd.einsum("ij,jk->ik", f(2, 3), f(4, 2, 2))),
+    ("elu", "DTypeError", lambda: pd.elu(i(2, 3))),
+    ("gelu", "DTypeError", lambda: pd.gelu(i(2, 3))),
+    ("hard_sigmoid", "DTypeError", lambda: pd.hard_sigmoid(i(2, 3))),
+    ("hard_swish", "DTypeError", lambda: pd.hard_swish(i(2, 3))),
+    ("leaky_relu", "DTypeError", lambda: pd.leaky_relu(i(2, 3))),
+    ("mish", "DTypeError", lambda: pd.mish(i(2, 3))),
+    ("selu", "DTypeError", lambda: pd.selu(i(2, 3))),
+    ("sigmoid", "DTypeError", lambda: pd.sigmoid(i(2, 3))),
+    ("silu", "DTypeError", lambda: pd.silu(i(2, 3))),
+    ("softplus", "DTypeError", lambda: pd.softplus(i(2, 3))),
+    ("softsign", "DTypeError", lambda: pd.softsign(i(2, 3))),
+    ("tanh", "DTypeError", lambda: pd.tanh(i(2, 3))),
+    ("tanhshrink", "DTypeError", lambda: pd.tanhshrink(i(2, 3))),
+    ("relu", "DTypeError", lambda: pd.relu(b(2, 3))),
+    ("celu", "ValueError", lambda: pd.celu(f(2), alpha=0.0)),
+    ("glu", "DTypeError", lambda: pd.glu(i(2, 4))),
+    ("glu", "ShapeError", lambda: pd.glu(f(2, 3))),
+    ("prelu", "ShapeError", lambda: pd.prelu(f(2, 3), f(4))),
+    ("arange", "DTypeError", lambda: pd.arange(f())),
+    ("arange", "ShapeError", lambda: pd.arange(i(3))),
+    ("reshape", "ShapeError", lambda: pd.reshape(f(2, 3), [4, 2])),
+    ("reshape_like", "ShapeError", lambda: pd.reshape_like(f(2, 3), f(4, 2))),
+    ("flatten", "ShapeError", lambda: pd.flatten(f(2, 3), axis=9)),
+    ("squeeze", "ShapeError", lambda: pd.squeeze(f(2, 3), axis=9)),
+    ("squeeze", "TypeError", lambda: pd.squeeze(f(1, 3), axis=0, axes=0)),
+    ("unsqueeze", "ShapeError", lambda: pd.unsqueeze(f(2, 3), 9)),
+    ("unsqueeze", "TypeError", lambda: pd.unsqueeze(f(2, 3))),
+    ("transpose", "ShapeError", lambda: pd.transpose(f(2, 3), [0, 0])),
+    ("matrix_transpose", "ShapeError", lambda: pd.matrix_transpose(f(3))),
+    ("concat", "ShapeError", lambda: pd.concat([f(2, 3), f(2, 3)], axis=9)),
+    ("split", "ShapeError", lambda: pd.split(f(2, 6), [1, 2], axis=1)),
+    ("slice", "TypeError", lambda: pd.slice(f(4, 4), [0], [2], axis=0, axes=1)),
+    ("pad", "GraphError", lambda: pd.pad(f(2), [1], [1], mode="mirror")),
+    ("pad", "ShapeError", lambda: pd.pad(f(2), [-1], [0])),
+    ("expand", "ShapeError", lambda: pd.expand(f(2, 3), [4, 4])),
+    ("expand_like", "ShapeError", lambda: pd.expand_like(f(2, 3), f(4, 4))),
+    ("size_of", "ShapeError", lambda: pd.size_of(f(2, 3), 5)),
+    ("depth_to_space", "ShapeError", lambda: pd.depth_to_space(f(3, 4), 2)),
+    ("space_to_depth", "ShapeError", lambda: pd.space_to_depth(f(3, 4), 2)),
+    ("chunk", "ShapeError", lambda: pd.chunk(f(5), 2)),
+    ("stack", "ShapeError", lambda: pd.stack([f(2), f(3)])),
+    ("unstack", "ShapeError", lambda: pd.unstack(f(None, 2))),
+    ("repeat", "ShapeError", lambda: pd.repeat(f(3), 2, axis=4)),
+    ("roll", "ShapeError", lambda: pd.roll(f(3), 1, axis=4)),
+    ("flip", "ShapeError", lambda: pd.flip(f(3), axis=4)),
+    ("move_axis", "ShapeError", lambda: pd.move_axis(f(2, 3), 5, 0)),
+    ("swap_axes", "ShapeError", lambda: pd.swap_axes(f(2, 3), 0, 5)),
+    ("diagonal", "ShapeError", lambda: pd.diagonal(f(3, 4))),
+    ("meshgrid", "ShapeError", lambda: pd.meshgrid(f(2, 2))),
+    ("meshgrid", "ValueError", lambda: pd.meshgrid(f(2), f(3), indexing="yx")),
+    ("top_k", "DTypeError", lambda: pd.top_k(b(3), 1)),
+    ("top_k", "ShapeError", lambda: pd.top_k(f(3), 5)),
+    ("gather", "DTypeError", lambda: pd.gather(f(3), f(2))),
+    ("gather", "ShapeError", lambda: pd.gather(f(3), i(2), axis=4)),
+    ("gather_elements", "DTypeError", lambda: pd.gather_elements(f(2, 3), f(2, 3))),
+    ("gather_elements", "ShapeError", lambda: pd.gather_elements(f(2, 3), i(2, 3), axis=4)),
+    ("gather_nd", "DTypeError", lambda: pd.gather_nd(f(3), f(2, 1))),
+    ("scatter", "DTypeError", lambda: pd.scatter(f(2, 3), f(2, 3), f(2, 3))),
+    ("scatter", "ShapeError", lambda: pd.scatter(f(2, 3), i(2, 3), f(2, 3), axis=4)),
+    ("scatter_add", "DTypeError", lambda: pd.scatter_add(f(2, 3), f(2, 3), f(2, 3))),
+    ("scatter_add", "ShapeError", lambda: pd.scatter_add(f(2, 3), i(2, 3), f(2, 3), axis=4)),
+    ("scatter_nd", "ShapeError", lambda: pd.scatter_nd(f(3), i(2, None), f(2))),
+    ("index_update", "IndexError", lambda: pd.index_update(f(3), (0, 0), 1.0)),
+    ("index_add", "IndexError", lambda: pd.index_add(f(3), (0, 0), 1.0)),
+    ("one_hot", "DTypeError", lambda: pd.one_hot(f(3), 4)),
+    ("one_hot", "ShapeError", lambda: pd.one_hot(i(3), -1)),
+    (
+        "batch_norm",
+        "ShapeError",
+        lambda: pd.batch_norm(
+            f(2, None, 4),
+            f(3),
+            f(3),
+            pd.Variable("m", data=np.zeros(3, "f")),
+            pd.Variable("v", data=np.ones(3, "f")),
+        ),
+    ),
+    (
+        "batch_norm",
+        "TypeError",
+        lambda: pd.batch_norm(f(2, 3, 4), f(3), f(3), f(3), np.ones(3, "f")),
+    ),
+    ("group_norm", "ShapeError", lambda: pd.group_norm(f(2, 5, 4), 2)),
+    ("instance_norm", "ShapeError", lambda: pd.instance_norm(f(2, 5))),
+    ("layer_norm", "ShapeError", lambda: pd.layer_norm(f(2, 5), axis=4)),
+    ("rms_norm", "ShapeError", lambda: pd.rms_norm(f(2, 5), axis=4)),
+    ("local_response_norm", "ShapeError", lambda: pd.local_response_norm(f(2, None, 4, 4), 3)),
+    (
+        "attention",
+        "GraphError",
+        lambda: pd.attention(f(1, 2, 3, 4), f(1, 2, 3, 4), f(1, 2, 3, 4), mask=f(1, 1, 1, 1, 3)),
+    ),
+    ("attention", "ShapeError", lambda: pd.attention(f(2, 3, 4), f(2, 3, 4), f(2, 3, 4))),
+    (
+        "attention",
+        "ValueError",
+        lambda: pd.attention(f(1, 2, 3, 4), f(1, 2, 3, 4), f(1, 2, 3, 4), dropout=1.5),
+    ),
+    ("rotary_embedding", "ShapeError", lambda: pd.rotary_embedding(f(2, 5))),
+    ("dropout", "ValueError", lambda: pd.dropout(f(2), 1.0)),
+    ("bernoulli", "ValueError", lambda: pd.bernoulli(f(2), 2.0)),
+    ("uniform_random", "ShapeError", lambda: pd.uniform_random([-1])),
+    ("gaussian_random", "ShapeError", lambda: pd.gaussian_random([-1])),
+    ("exponential_random", "ShapeError", lambda: pd.exponential_random([-1])),
+    ("randint", "ShapeError", lambda: pd.randint([-1], 0, 5)),
+    ("randint", "ValueError", lambda: pd.randint([2], 5, 5)),
+    ("categorical", "DTypeError", lambda: pd.categorical(i(2, 3))),
+    ("categorical", "ShapeError", lambda: pd.categorical(f())),
+    ("multinomial", "DTypeError", lambda: pd.multinomial(i(2, 3), 1)),
+    ("multinomial", "ShapeError", lambda: pd.multinomial(f(2, 3), 4, replacement=False)),
+    ("multinomial", "ValueError", lambda: pd.multinomial(f(2, 3), 0)),
+    ("random_classes", "ShapeError", lambda: pd.random_classes([-1], 3)),
+    ("random_classes", "ValueError", lambda: pd.random_classes([2], 3, [0.5, 0.6, 0.7])),
+    ("adaptive_avg_pool", "ShapeError", lambda: pd.adaptive_avg_pool(f(1, 2, None, 4), 2)),
+    ("adaptive_max_pool", "ShapeError", lambda: pd.adaptive_max_pool(f(1, 2, None, 4), 2)),
+    ("global_avg_pool", "ShapeError", lambda: pd.global_avg_pool(f(2, 3))),
+    ("global_max_pool", "ShapeError", lambda: pd.global_max_pool(f(2, 3))),
+    ("interpolate", "DTypeError", lambda: pd.interpolate(i(1, 2, 4, 4), 8)),
+    ("interpolate", "GraphError", lambda: pd.interpolate(f(1, 2, 4, 4))),
+    ("interpolate", "ShapeError", lambda: pd.interpolate(f(1, 2, 4, 4), [8, 8, 8])),
+    ("im2col", "ShapeError", lambda: pd.im2col(f(1, 2, None, 4), (2, 2), (1, 1), (0, 0))),
+    ("roi_max_pool", "DTypeError", lambda: pd.roi_max_pool(f(1, 2, 4, 4), i(3, 5), (2, 2))),
+    ("roi_max_pool", "ShapeError", lambda: pd.roi_max_pool(f(1, 2, 4, 4), f(3, 4), (2, 2))),
+    ("affine_grid", "ShapeError", lambda: pd.affine_grid(f(1, 3, 3), [1, 1, 4, 4])),
+    (
+        "grid_sample",
+        "GraphError",
+        lambda: pd.grid_sample(f(1, 2, 4, 4), f(1, 3, 3, 2), mode="square"),
+    ),
+    ("grid_sample", "ShapeError", lambda: pd.grid_sample(f(1, 2, 4, 4), f(1, 3, 3, 3))),
+    ("nce_loss", "DTypeError", lambda: pd.nce_loss(f(2, 4), f(2), f(9, 4))),
+    ("nce_loss", "ShapeError", lambda: pd.nce_loss(f(2, 4), i(2), [f(9, 4), f(9, 4)])),
+    ("nce_loss", "ValueError", lambda: pd.nce_loss(f(2, 4), i(2), f(9, 4), samples=0)),
+    ("hierarchical_sigmoid", "DTypeError", lambda: pd.hierarchical_sigmoid(f(2, 4), f(2), f(8, 4))),
+    (
+        "hierarchical_sigmoid",
+        "ShapeError",
+        lambda: pd.hierarchical_sigmoid(f(2, 4), i(2), [f(8, 4), f(8, 4)]),
+    ),
+    (
+        "crf_loss",
+        "DTypeError",
+        lambda: pd.crf_loss(f(3, 2), f(3), pd.Segments(np.array([2, 1])), f(2, 2)),
+    ),
+    (
+        "ctc_loss",
+        "DTypeError",
+        lambda: pd.ctc_loss(f(2, 3), f(1), pd.Segments(np.array([2])), pd.Segments(np.array([1]))),
+    ),
+    (
+        "ctc_loss",
+        "ShapeError",
+        lambda: pd.ctc_loss(
+            f(2, 3), i(1), pd.Segments(np.array([2])), pd.Segments(np.array([1])), blank=7
+        ),
+    ),
+    ("cond", "GraphError", lambda: pd.cond(f(3), lambda: f(1), lambda: f(1))),
+    ("while_loop", "GraphError", lambda: pd.while_loop(lambda x: x, lambda x: [x], [1.0])),
+    (
+        "while_loop",
+        "ShapeError",
+        lambda: pd.while_loop(lambda x: x < 3.0, lambda x: [pd.concat([x, x])], [np.zeros(2, "f")]),
+    ),
+    ("scan", "GraphError", lambda: pd.scan(lambda s, x: s, f(2), f(3, 2))),
+    ("scan", "ShapeError", lambda: pd.scan(lambda s, x: (pd.concat([s, s]), x), f(2), f(3, 2))),
+    ("for_loop", "GraphError", lambda: pd.for_loop(3, lambda i, s: s, f(2))),
+    ("for_loop", "ShapeError", lambda: pd.for_loop(3, lambda i, s: (pd.concat([s, s]), s), f(2))),
+    ("vmap", "GraphError", lambda: pd.vmap(lambda x: x, in_axes=(0, 0))(f(2, 3))),
+    ("gru_cell", "ShapeError", lambda: pd.gru_cell(f(2, 8), f(2, 3), f(3, 6), f(3, 3))),
+    (
+        "gru_cell_reset_after",
+        "ShapeError",
+        lambda: pd.gru_cell_reset_after(f(2, 8), f(2, 9), f(2, 3)),
+    ),
+    ("lstm_cell", "ShapeError", lambda: pd.lstm_cell(f(2, 8), f(2, 3))),
+    ("dft", "ShapeError", lambda: pd.dft(f(2, 4, 1), axis=7)),
+]
+
+
+def sections(name):
+    """{section: {entry: text}} of the docstring of a public function."""
+    text = inspect.getdoc(getattr(pd, name)) or ""
+    found = SECTION.findall(text)
+    titles = [title for title, _ in found]
+    assert titles == [title for title in ORDER if title in titles], name
+    entries = {title: re.findall(r"^ {4}(\S.*?): ", lines, re.M) for title, lines in found}
+    return {title: set(names) for title, names in entries.items()}
+
+
+FUNCTIONS = [name for name in pd.__all__ if inspect.isfunction(getattr(pd, name))]
+
+
+@pytest.mark.parametrize(("name", "error", "call"), ROWS, ids=[f"{n}-{e}" for n, e, _ in ROWS])
+def test_documented_errors_are_raised(name, error, call):
+    with pytest.raises(Exception) as raised:
+        call()
+    assert type(raised.value).__name__ == error
+
+
+def test_documented_errors_have_rows():
+    documented = {(name, error) for name in FUNCTIONS for error in sections(name).get("Raises", ())}
+    assert documented == {(name, error) for name, error, _ in ROWS}
+    assert len({name for name, _ in documented}) >= 120
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_documented_arguments_exist(name):
+    parameters = inspect.signature(getattr(pd, name)).parameters
+    assert sections(name).get("Args", set()) <= set(parameters)
