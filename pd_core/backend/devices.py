@@ -98,6 +98,15 @@ def register_devices(library_path: str | os.PathLike) -> list[str]:
 
     It is a shared library that implements ONNX Runtime's plugin interface. A library that has none
     of the hardware it is for adds no device; one that cannot be loaded is a PlaceError.
+
+    Args:
+        library_path: a shared library.
+
+    Returns:
+        Names of devices.
+
+    Raises:
+        PlaceError: the library cannot be loaded.
     """
     path = os.path.abspath(os.fspath(library_path))
     with _lock:

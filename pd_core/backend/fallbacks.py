@@ -18,6 +18,15 @@ def fallbacks(device: str) -> dict[str, int]:
     they read and write between the two. It also keeps the arithmetic of shapes on the CPU by its
     own choice: a few `Shape`, `Gather` or `Concat` of integers cost nothing. PlaceError for an
     unknown device, BackendError if ONNX Runtime is older than 1.24, which does not report this.
+
+    Args:
+        device: a name of `pd.devices()`.
+
+    Returns:
+        {operator: number}.
+
+    Raises:
+        PlaceError: there is no such device.
     """
     name = find_device(device).name
     if not _reports():

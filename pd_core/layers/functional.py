@@ -37,7 +37,22 @@ from .parameter import Activation, Bias, Parameter, activation, layer_name, para
 def fc(
     x: Operand, size: int, act: Activation = None, W: Parameter = None, B: Bias = None
 ) -> Variable:
-    """Fully connected layer, act(x W + b), over the last axis of x [..., n]: [..., size]."""
+    """Fully connected layer, act(x W + b), over the last axis of x [..., n]: [..., size].
+
+    Args:
+        x: floats [..., n] of a known n.
+        size: a positive integer.
+        act: a name, a function or None.
+        W: [n, size]: a name, a Variable, an initializer or a dict of settings.
+        B: [size], in the same way, or False.
+
+    Returns:
+        [..., size], of the dtype of x.
+
+    Raises:
+        GraphError: there is no such activation.
+        ShapeError: n is not known, the size is not positive, or a parameter has another shape.
+    """
     x, function = constant(x), activation(act)
     if not x.rank or not isinstance(x.dims[-1], int):
         raise ShapeError(f"takes rows whose width is known when the layer is built, not {x!r}")
@@ -55,7 +70,20 @@ def fc(
 def softmax(
     x: Operand, size: int | None = None, axis: int = -1, W: Parameter = None, B: Bias = None
 ) -> Variable:
-    """Softmax along an axis; with `size`, two or more, of a fully connected layer."""
+    """Softmax along an axis; with `size`, two or more, of a fully connected layer.
+
+    Args:
+        x: floats of any shape; with `size`, [..., n] of a known n.
+        size: the number of classes of a fully connected layer, 2 or more.
+        W: [n, size], as in `fc`.
+        B: [size], as in `fc`.
+
+    Returns:
+        Of the shape of x, or [..., size].
+
+    Raises:
+        ShapeError: the size is below 2, or n is not known.
+    """
     if size is not None and size < 2:
         raise ShapeError(
             f"size is the number of classes of a fully connected layer, not {size}\n"
@@ -92,6 +120,20 @@ def embedding(
 
     With `squeeze`, ids [..., 1] lose that axis. The row of `padding_id` is zero and is not trained.
     An id outside 0 … words - 1 is an OutOfRange error on a CPU.
+
+    Args:
+        x: integers [...], or [..., 1] with `squeeze`.
+        size: (words, width).
+        W: the table: a name, a Variable, an initializer or a dict of settings.
+        padding_id: an id whose row stays zero.
+
+    Returns:
+        Floats [..., width].
+
+    Raises:
+        DTypeError: the ids are no integers.
+        ShapeError: a size is not positive, or the table has another one.
+        ValueError: padding_id is no id of the table.
     """
     x = constant(x)
     if x.dtype.kind not in "iu":

@@ -40,7 +40,20 @@ def simple_rnn(
     R: Parameters = None,
     B: Biases = None,
 ) -> tuple[Variable, Variable]:
-    """Recurrent layers h := act(x W + h R + b) with tanh or relu (Elman 1990): (outputs, h)."""
+    """Recurrent layers h := act(x W + h R + b) with tanh or relu (Elman 1990): (outputs, h).
+
+    Args:
+        x: floats [B, T, F] of a known F.
+        hidden: the number H of units.
+        state: floats [layers directions, B, H], zeros by default.
+        lengths: integers [B].
+
+    Returns:
+        ([B, T, directions H], the last state).
+
+    Raises:
+        ShapeError: x is no batch of sequences.
+    """
     create = _creator("simple_rnn_", W, R, B, num_layers * (1 + bidirectional))
     sizes = (hidden, num_layers, bidirectional, dropout)
     y, (h,) = stacked(rnn_cell(act), create, x, *sizes, state, lengths, B is not False)
@@ -64,6 +77,19 @@ def lstm(
     """LSTM layers (Hochreiter & Schmidhuber 1997): (outputs, (h, c)).
 
     Columns of W, R and B [4 H] are candidate, input gate, forget gate and output gate.
+
+    Args:
+        x: floats [B, T, F] of a known F.
+        hidden: the number H of units.
+        state: (h, c), floats [layers directions, B, H] each, zeros by default.
+        lengths: integers [B].
+
+    Returns:
+        ([B, T, directions H], (h, c)).
+
+    Raises:
+        GraphError: there are more or fewer parameters than layers and directions.
+        ShapeError: x is no batch of sequences.
     """
     create = _creator("lstm_", W, R, B, num_layers * (1 + bidirectional))
     sizes = (hidden, num_layers, bidirectional, dropout)
@@ -89,6 +115,19 @@ def gru(
 
     Columns of W and R are update gate, reset gate and candidate. B [4 H] holds the biases of these
     and of the product with R in the candidate.
+
+    Args:
+        x: floats [B, T, F] of a known F.
+        hidden: the number H of units.
+        state: floats [layers directions, B, H], zeros by default.
+        lengths: integers [B].
+
+    Returns:
+        ([B, T, directions H], the last state).
+
+    Raises:
+        GraphError: there are more or fewer parameters than layers and directions.
+        ShapeError: x is no batch of sequences.
     """
     create = _creator("gru_", W, R, B, num_layers * (1 + bidirectional))
     sizes = (hidden, num_layers, bidirectional, dropout)

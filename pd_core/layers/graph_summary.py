@@ -103,6 +103,15 @@ def summary(
     evaluated, for arrays of zeros where shapes are given. The graph is that of inference.
 
     GraphError for a feed of unknown size, ShapeError for one that does not fit.
+
+    Args:
+        targets: Variables.
+        feeds: {Variable: array or tuple of sizes}.
+        sizes: {name of a size: number}.
+
+    Raises:
+        GraphError: a feed has a size that is not known.
+        TypeError: a target is no Variable.
     """
     wanted: list[Any] = list(targets) if isinstance(targets, (list, tuple)) else [targets]
     for v in wanted:

@@ -271,7 +271,16 @@ def hard_swish(x: Operand) -> Variable:
 
 @op
 def hard_tanh(x: Operand, low: float = -1.0, high: float = 1.0) -> Variable:
-    """Piecewise linear tanh: x limited to [low, high], two numbers."""
+    """Piecewise linear tanh: x limited to [low, high], two numbers.
+
+    Args:
+        x: numbers of any shape.
+        low: a number.
+        high: a number.
+
+    Returns:
+        Of the shape of x.
+    """
     return m.clip(x, low, high)
 
 

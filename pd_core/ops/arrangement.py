@@ -249,13 +249,27 @@ def swap_axes(x: Operand, a: int, b: int) -> Variable:
 
 @op
 def triu(x: Operand, k: int = 0) -> Variable:
-    """Upper triangles of the matrices [..., n, m]: elements below diagonal k become 0."""
+    """Upper triangles of the matrices [..., n, m]: elements below diagonal k become 0.
+
+    Args:
+        x: numbers or bools [..., n, m].
+
+    Returns:
+        Of the shape and dtype of x.
+    """
     return apply("Trilu", x, np.int64(k), upper=1)
 
 
 @op
 def tril(x: Operand, k: int = 0) -> Variable:
-    """Lower triangles of the matrices [..., n, m]: elements above diagonal k become 0."""
+    """Lower triangles of the matrices [..., n, m]: elements above diagonal k become 0.
+
+    Args:
+        x: numbers or bools [..., n, m].
+
+    Returns:
+        Of the shape and dtype of x.
+    """
     return apply("Trilu", x, np.int64(k), upper=0)
 
 
@@ -324,7 +338,18 @@ def all_known(dims: Sequence[object]) -> bool:
 
 @op
 def eye(n: int, m: int | None = None, dtype: DTypeLike = "float32") -> Variable:
-    """Identity matrix [n, n], or [n, m] with ones on its diagonal."""
+    """Identity matrix [n, n], or [n, m] with ones on its diagonal.
+
+    Args:
+        n: an integer.
+        m: an integer, n by default.
+
+    Returns:
+        [n, m].
+
+    Raises:
+        TypeError: a size is no integer that is known when the graph is built.
+    """
     return cast(constant(np.eye(n, m)), dtype)
 
 
@@ -336,17 +361,48 @@ def linspace(start: float, end: float, count: int, dtype: DTypeLike = "float32")
 
 @op
 def full(shape: Operand, value: Operand, dtype: DTypeLike = "float32") -> Variable:
-    """One value in a shape, numbers or an int64 Variable."""
+    """One value in a shape, numbers or an int64 Variable.
+
+    Args:
+        shape: sizes, or an int64 Variable.
+        value: one number, bool or text.
+
+    Returns:
+        Of this shape, and of the dtype of the value if none is given.
+
+    Raises:
+        ShapeError: the shape is no vector.
+    """
     return expand(constant(value, dtype), shape)
 
 
 @op
 def zeros(shape: Operand, dtype: DTypeLike = "float32") -> Variable:
-    """Zeros in a shape, numbers or an int64 Variable."""
+    """Zeros in a shape, numbers or an int64 Variable.
+
+    Args:
+        shape: sizes, or an int64 Variable.
+
+    Returns:
+        Of this shape and dtype.
+
+    Raises:
+        ShapeError: the shape is no vector.
+    """
     return full(shape, 0, dtype)
 
 
 @op
 def ones(shape: Operand, dtype: DTypeLike = "float32") -> Variable:
-    """Ones in a shape, numbers or an int64 Variable."""
+    """Ones in a shape, numbers or an int64 Variable.
+
+    Args:
+        shape: sizes, or an int64 Variable.
+
+    Returns:
+        Of this shape and dtype.
+
+    Raises:
+        ShapeError: the shape is no vector.
+    """
     return full(shape, 1, dtype)

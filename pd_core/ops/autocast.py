@@ -45,6 +45,17 @@ def autocast(targets: _Targets, dtype: DTypeLike | str = "float16") -> _Targets:
     vanish in float16 without a `LossScaler`. Inside `pd.guard()` it takes the cost of each step.
     DTypeError for bfloat16, which ONNX Runtime has no kernels for on CPUs, with the operators that
     lack them, and for any other type.
+
+    Args:
+        targets: a Variable or a list of them.
+        dtype: "float16".
+
+    Returns:
+        The targets, of their own dtypes.
+
+    Raises:
+        DTypeError: the dtype is another one.
+        TypeError: a target is no Variable.
     """
     several = isinstance(targets, (list, tuple))
     wanted: list[Any] = list(targets) if several else [targets]

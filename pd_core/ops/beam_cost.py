@@ -62,6 +62,15 @@ def cross_entropy_over_beam(expansions: Sequence[BeamExpansion]) -> Variable:
 
     A path's score is the sum of those of its candidates. The paths are those of the first expansion
     from whose candidates the gold one is missing, with the gold path added, or of the last one.
+
+    Args:
+        expansions: BeamExpansions, one for each step of the beam.
+
+    Returns:
+        [B, 1].
+
+    Raises:
+        ShapeError: there is no expansion.
     """
     if not expansions:
         raise ShapeError("there is no expansion")

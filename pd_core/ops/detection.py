@@ -64,7 +64,18 @@ def prior_boxes(
 
 @op
 def box_overlaps(a: Variable, b: Variable) -> Variable:
-    """Intersection over union of boxes [..., N, 4] and [..., M, 4]: [..., N, M]."""
+    """Intersection over union of boxes [..., N, 4] and [..., M, 4]: [..., N, M].
+
+    Args:
+        a: floats [..., N, 4].
+        b: floats [..., M, 4].
+
+    Returns:
+        [..., N, M].
+
+    Raises:
+        ShapeError: a box has not four numbers.
+    """
     a, b = _boxes(a), _boxes(b)
     a, b = unsqueeze(a, a.rank - 1), unsqueeze(b, b.rank - 2)
     (a_low, a_high), (b_low, b_high) = _corners(a), _corners(b)
@@ -79,6 +90,17 @@ def encode_boxes(boxes: Operand, priors: Operand, variances: Operand) -> Variabl
 
     [(x - px) / pw, (y - py) / ph, ln(w / pw), ln(h / ph)] over the variances [P, 4] or [4]; x, y
     are centres.
+
+    Args:
+        boxes: floats [..., P, 4].
+        priors: floats [P, 4].
+        variances: floats [P, 4] or [4].
+
+    Returns:
+        [..., P, 4].
+
+    Raises:
+        ShapeError: a box has not four numbers.
     """
     centre, size = _centre_and_size(_boxes(boxes))
     prior_centre, prior_size = _centre_and_size(_boxes(priors))
@@ -88,7 +110,19 @@ def encode_boxes(boxes: Operand, priors: Operand, variances: Operand) -> Variabl
 
 @op
 def decode_boxes(codes: Operand, priors: Operand, variances: Operand) -> Variable:
-    """Decode the boxes of codes [..., P, 4]: the inverse of `encode_boxes`."""
+    """Decode the boxes of codes [..., P, 4]: the inverse of `encode_boxes`.
+
+    Args:
+        codes: floats [..., P, 4].
+        priors: floats [P, 4].
+        variances: floats [P, 4] or [4].
+
+    Returns:
+        [..., P, 4].
+
+    Raises:
+        ShapeError: a box has not four numbers.
+    """
     codes = _boxes(codes) * variances
     prior_centre, prior_size = _centre_and_size(_boxes(priors))
     shift, scale = _corners(codes)
@@ -103,6 +137,15 @@ def match_boxes(overlaps: Operand, threshold: float) -> Variable:
     Bipartite matching first: the prior and the box that overlap most are a pair, then among the
     others those that overlap most, until every box has a prior or overlaps none of the others.
     Each other prior is matched to the box that it overlaps most, if by the threshold at least.
+
+    Args:
+        overlaps: floats [B, P, G].
+
+    Returns:
+        Int64 [B, P].
+
+    Raises:
+        ShapeError: the overlaps have other axes.
     """
     overlaps = constant(overlaps)
     if overlaps.rank != 3:
@@ -273,6 +316,16 @@ def non_max_suppression(
 
     In each class the box of the highest score is kept, and those that overlap it by more than the
     threshold are dropped; so on with the others whose scores are above the score threshold.
+
+    Args:
+        boxes: floats [B, P, 4].
+        scores: floats [B, C, P].
+
+    Returns:
+        Int64 [K, 3].
+
+    Raises:
+        ShapeError: a box has not four numbers.
     """
     boxes, scores = _boxes(boxes), constant(scores)
     limits = (constant(np.array([v], np.float32)) for v in (overlap_threshold, score_threshold))

@@ -160,7 +160,14 @@ def gather_nd(x: Operand, index: Operand, batch_dims: int = 0) -> Variable:
 
 @op
 def nonzero(x: Operand) -> Variable:
-    """Indices of the elements that are not zero, int64 [rank, count]: a column for each."""
+    """Indices of the elements that are not zero, int64 [rank, count]: a column for each.
+
+    Args:
+        x: numbers or bools of any shape.
+
+    Returns:
+        Int64 [rank, count].
+    """
     return apply("NonZero", x)
 
 

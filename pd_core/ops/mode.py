@@ -52,6 +52,17 @@ def mode_switch(
 
     `effects` are pairs (persistent variable, new value) that a training step which computes the
     result stores, such as moving statistics.
+
+    Args:
+        training: a Variable.
+        inference: a Variable of the same shape and dtype.
+        effects: pairs (persistent variable, new value).
+
+    Returns:
+        One of the two.
+
+    Raises:
+        ShapeError: the two have different shapes.
     """
     a, b = constant(training), constant(inference)
     if differ(a, b) or a.dtype != b.dtype:
@@ -69,7 +80,14 @@ def mode_switch(
 
 @op
 def stop_gradient(x: Operand) -> Variable:
-    """Return x as a constant to gradients: PyTorch's detach."""
+    """Return x as a constant to gradients: PyTorch's detach.
+
+    Args:
+        x: of any dtype and shape.
+
+    Returns:
+        X.
+    """
     return composite("StopGradient", x, types=[(constant(x).dims, constant(x).dtype)])
 
 
@@ -78,6 +96,16 @@ def straight_through(value: Operand, x: Operand) -> Variable:
     """Straight-through estimator: `value`, whose gradient goes to x unchanged (Bengio et al. 2013).
 
     Both have the same shape and dtype.
+
+    Args:
+        value: floats of any shape.
+        x: floats of this shape.
+
+    Returns:
+        The value.
+
+    Raises:
+        ShapeError: the shapes differ.
     """
     value, x = constant(value), constant(x)
     if differ(value, x) or value.dtype != x.dtype:
@@ -87,13 +115,29 @@ def straight_through(value: Operand, x: Operand) -> Variable:
 
 @op
 def clip_gradient(x: Operand, limit: float) -> Variable:
-    """Return x; clip its gradient to [-limit, limit] elementwise in the backward pass."""
+    """Return x; clip its gradient to [-limit, limit] elementwise in the backward pass.
+
+    Args:
+        x: floats of any shape.
+        limit: a number.
+
+    Returns:
+        X.
+    """
     x = constant(x)
     return composite("ClipGradient", x, types=[(x.dims, x.dtype)], limit=float(limit))
 
 
 @op
 def scale_gradient(x: Operand, factor: float) -> Variable:
-    """Return x; multiply its gradient by a number in the backward pass."""
+    """Return x; multiply its gradient by a number in the backward pass.
+
+    Args:
+        x: floats of any shape.
+        factor: a number.
+
+    Returns:
+        X.
+    """
     x = constant(x)
     return composite("ScaleGradient", x, types=[(x.dims, x.dtype)], factor=float(factor))

@@ -16,6 +16,15 @@ def sum_over_ranks(x: Operand) -> Variable:
 
     The program pauses there, and all ranks must come to the same place. Its gradient sums up the
     gradients of all ranks. On one process, and in exported models, it is x.
+
+    Args:
+        x: float32 or float64 of any shape.
+
+    Returns:
+        Of the shape and dtype of x.
+
+    Raises:
+        DTypeError: x has another dtype.
     """
     x = constant(x)
     if x.dtype not in (np.float32, np.float64):

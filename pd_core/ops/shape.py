@@ -34,7 +34,14 @@ def axes_of(x: Variable, axis: Axes | None) -> list[int]:
 
 @op
 def shape_of(x: Operand) -> Variable:
-    """Return the run-time shape, int64[rank]."""
+    """Return the run-time shape, int64[rank].
+
+    Args:
+        x: of any dtype and shape.
+
+    Returns:
+        Int64 [rank].
+    """
     return apply("Shape", x)
 
 
@@ -67,7 +74,14 @@ def product_of_sizes(x: Variable, axes: Iterable[int]) -> Variable:
 
 @op
 def size(x: Operand) -> Variable:
-    """Return the number of elements at run time, an int64 scalar."""
+    """Return the number of elements at run time, an int64 scalar.
+
+    Args:
+        x: of any dtype and shape.
+
+    Returns:
+        An int64 scalar.
+    """
     return apply("Size", x)
 
 
@@ -193,7 +207,14 @@ def reshape_like(x: Operand, ref: Operand) -> Variable:
 
 @op
 def zeros_like(x: Operand) -> Variable:
-    """Zeros in the run-time shape of x."""
+    """Zeros in the run-time shape of x.
+
+    Args:
+        x: of any dtype and shape.
+
+    Returns:
+        Of the shape and dtype of x.
+    """
     x = constant(x)
     if x.is_static:
         return constant(np.zeros(x.dims), x.dtype)
@@ -202,7 +223,14 @@ def zeros_like(x: Operand) -> Variable:
 
 @op
 def ones_like(x: Operand) -> Variable:
-    """Ones in the run-time shape of x."""
+    """Ones in the run-time shape of x.
+
+    Args:
+        x: of any dtype and shape.
+
+    Returns:
+        Of the shape and dtype of x.
+    """
     x = constant(x)
     if x.is_static:
         return constant(np.ones(x.dims), x.dtype)

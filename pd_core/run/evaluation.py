@@ -19,7 +19,21 @@ from .targets import Targets, computed_variables, evaluation, flatten
 @evaluation
 @concise
 def eval(targets: Targets, feeds: Feeds | None = None, training: bool | None = None) -> Any:
-    """Compute targets in the default session; see `Session.eval`."""
+    """Compute targets in the default session; see `Session.eval`.
+
+    Args:
+        targets: a Variable, an update, or nested lists, tuples and dicts of them.
+        feeds: {feed slot or its name: array}.
+        training: whether modes such as dropout's are those of training; True by default with an
+            update.
+
+    Returns:
+        Arrays, nested as the targets are; None for an update.
+
+    Raises:
+        FeedError: an array does not fit its slot.
+        MissingFeed: a slot that the targets depend on has no array.
+    """
     return default_session().eval(targets, feeds, training)
 
 
@@ -37,7 +51,20 @@ def stats() -> dict[str, int]:
 def subgraph(
     targets: Targets, feeds: Iterable[Variable | str] = (), training: bool = False
 ) -> list[Node]:
-    """Return the nodes that evaluating these targets would run, in order."""
+    """Return the nodes that evaluating these targets would run, in order.
+
+    Args:
+        targets: Variables or updates.
+        feeds: {Variable or name: array}.
+        training: as in `eval`.
+
+    Returns:
+        A list of nodes.
+
+    Raises:
+        FeedError: a name that is fed is no slot of the targets.
+        TypeError: a target is no Variable, or a key no name.
+    """
     flat: list[Variable | Update] = []
     flatten(targets, flat)
     variables = computed_variables(flat)

@@ -38,6 +38,17 @@ def save(
     variable is one itself. The format is safetensors, which other frameworks read. A file of that
     name is replaced as a whole once the new one is complete. GraphError if the targets depend on
     none, or on a table that is sharded over processes.
+
+    Args:
+        path: the file.
+        targets: Variables or updates.
+
+    Returns:
+        The names of the stored variables.
+
+    Raises:
+        GraphError: the targets depend on no stored variable.
+        TypeError: a target is no Variable.
     """
     session = session or default_session()
     variables = _by_name("save", targets)

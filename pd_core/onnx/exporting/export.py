@@ -60,6 +60,21 @@ def export_onnx(
     such as `encoder/fc_0/MatMul`, and what tools have operators for is one of them:
     normalisations, recurrent layers, and from opset 23 on attention. `name`, `description`,
     `domain` and `model_version` are fields of the file; `metadata` are its entries.
+
+    Args:
+        path: the file, or None.
+        targets: Variables.
+        inputs: feed slots or intermediate Variables.
+        opset: 13 … 26.
+        seed: an int64.
+
+    Returns:
+        The model.
+
+    Raises:
+        ExportError: an input is missing or unused, or the opset is unknown or lacks an operator.
+        TypeError: the seed is no integer.
+        ValueError: the seed is no int64.
     """
     session = session or default_session()
     seed = None if seed is None else checked_seed("export", seed)

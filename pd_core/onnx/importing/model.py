@@ -45,6 +45,12 @@ def import_onnx(
     Opsets from 7 on are supported, with external tensors, functions, loops and branches, and
     sequences whose length is known. Constant expressions of up to `fold_limit` elements are folded.
     ModelError for anything else in the file, DamagedFile for what contradicts itself or ONNX.
+
+    Args:
+        model: a path, bytes or a ModelProto.
+
+    Raises:
+        DamagedModel: it is no ONNX model, or contradicts itself.
     """
     proto, folder, origin = loaded(model)
     with reported(origin), Whole():

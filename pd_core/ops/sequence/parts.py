@@ -26,6 +26,13 @@ def sequence_windows(
 
     Both are Segments. The last window of a sequence may be shorter; with `from_end` windows are
     aligned with the end of the sequence, and the first one may be shorter.
+
+    Args:
+        segments: of the sequences.
+        size: the number of steps of a window.
+
+    Raises:
+        ShapeError: the size is below 1.
     """
     if size < 1:
         raise ShapeError(f"a window has at least 1 step, not {size}")

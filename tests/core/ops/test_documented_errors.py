@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -302,6 +303,51 @@ ROWS = [
     ),
     ("lstm_cell", "ShapeError", lambda: pd.lstm_cell(f(2, 8), f(2, 3))),
     ("dft", "ShapeError", lambda: pd.dft(f(2, 4, 1), axis=7)),
+    ("zeros", "ShapeError", lambda: pd.zeros(i(2, 2))),
+    ("ones", "ShapeError", lambda: pd.ones(i(2, 2))),
+    ("full", "ShapeError", lambda: pd.full(i(2, 2), 1.0)),
+    ("eye", "TypeError", lambda: pd.eye(i())),
+    ("mode_switch", "ShapeError", lambda: pd.mode_switch(f(2), f(2, 2))),
+    ("box_overlaps", "ShapeError", lambda: pd.box_overlaps(f(3, 5), f(2, 4))),
+    ("encode_boxes", "ShapeError", lambda: pd.encode_boxes(f(3, 5), f(3, 4), f(4))),
+    ("decode_boxes", "ShapeError", lambda: pd.decode_boxes(f(3, 4), f(3, 5), f(4))),
+    ("match_boxes", "ShapeError", lambda: pd.match_boxes(f(3, 4), 0.5)),
+    (
+        "non_max_suppression",
+        "ShapeError",
+        lambda: pd.non_max_suppression(f(1, 3, 5), f(1, 2, 3), 0.5, 0.0),
+    ),
+    ("cross_entropy_over_beam", "ShapeError", lambda: pd.cross_entropy_over_beam([])),
+    ("embedding", "DTypeError", lambda: pd.embedding(f(2), (5, 3))),
+    ("embedding", "ShapeError", lambda: pd.embedding(i(2), (0, 3))),
+    ("embedding", "ValueError", lambda: pd.embedding(i(2), (5, 3), padding_id=7)),
+    ("fc", "GraphError", lambda: pd.fc(f(2, 3), 4, act="rleu")),
+    ("fc", "ShapeError", lambda: pd.fc(f(2, None), 4)),
+    ("gru", "GraphError", lambda: pd.gru(f(2, 5, 3), 4, W=["a", "b"])),
+    ("gru", "ShapeError", lambda: pd.gru(f(2, 3), 4)),
+    ("lstm", "GraphError", lambda: pd.lstm(f(2, 5, 3), 4, W=["a", "b"])),
+    ("lstm", "ShapeError", lambda: pd.lstm(f(2, 3), 4)),
+    ("simple_rnn", "ShapeError", lambda: pd.simple_rnn(f(2, 3), 4)),
+    ("eval", "FeedError", lambda: pd.eval(f(2), {"nobody": 1.0})),
+    ("eval", "MissingFeed", lambda: pd.eval(f(None) * 2.0)),
+    ("save", "GraphError", lambda: pd.save("never", pd.constant(1.0))),
+    ("save", "TypeError", lambda: pd.save("never", 3)),
+    ("export_onnx", "ExportError", lambda: pd.export_onnx(None, [f(2) * 2.0], opset=5)),
+    ("export_onnx", "TypeError", lambda: pd.export_onnx(None, [f(2) * 2.0], seed=0.5)),
+    ("export_onnx", "ValueError", lambda: pd.export_onnx(None, [f(2) * 2.0], seed=2**70)),
+    ("autocast", "DTypeError", lambda: pd.autocast(f(2), "bfloat16")),
+    ("autocast", "TypeError", lambda: pd.autocast(3.0)),
+    ("fallbacks", "PlaceError", lambda: pd.fallbacks("abacus")),
+    ("register_devices", "PlaceError", lambda: pd.register_devices("/no/such/library.so")),
+    ("import_onnx", "DamagedModel", lambda: pd.import_onnx(b"no model")),
+    ("softmax", "ShapeError", lambda: pd.softmax(f(2, 3), size=1)),
+    ("straight_through", "ShapeError", lambda: pd.straight_through(f(2), f(3))),
+    ("sum_over_ranks", "DTypeError", lambda: pd.sum_over_ranks(i(2))),
+    ("subgraph", "FeedError", lambda: pd.subgraph(f(2) * 2.0, {"nobody": 1.0})),
+    ("subgraph", "TypeError", lambda: pd.subgraph(3)),
+    ("summary", "GraphError", lambda: pd.summary(f(None, None) * 2.0)),
+    ("summary", "TypeError", lambda: pd.summary(3)),
+    ("sequence_windows", "ShapeError", lambda: pd.sequence_windows(pd.Segments(np.array([3])), 0)),
 ]
 
 
@@ -328,10 +374,40 @@ def test_documented_errors_are_raised(name, error, call):
 def test_documented_errors_have_rows():
     documented = {(name, error) for name in FUNCTIONS for error in sections(name).get("Raises", ())}
     assert documented == {(name, error) for name, error, _ in ROWS}
-    assert len({name for name, _ in documented}) >= 120
+    assert len({name for name, _ in documented}) >= 160
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_documented_arguments_exist(name):
     parameters = inspect.signature(getattr(pd, name)).parameters
     assert sections(name).get("Args", set()) <= set(parameters)
+
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "api" / "math.md"
+KINDS = {"floats": "float32", "integers": "int64", "bools": "bool", "text": "str"}
+
+
+def element_types():
+    """(function, the kinds that it takes) of the table of docs/api/math.md."""
+    for names, kinds in re.findall(r"^\| (`.*`) \| (\w.*) \|$", PAGE.read_text("utf-8"), re.M):
+        for name in re.findall(r"\w+", names):
+            yield name, {*kinds.split(", ")}
+
+
+@pytest.mark.parametrize(("name", "kinds"), [*element_types()])
+def test_element_types_of_arithmetic(name, kinds):
+    """Others are a DTypeError, and shapes that do not broadcast a ShapeError."""
+    function = getattr(pd, name)
+    required = inspect.signature(function).parameters.values()
+    count = sum(p.default is p.empty for p in required)
+    for kind, dtype in KINDS.items():
+        operands = [pd.Variable([2, 3], dtype=dtype) for _ in range(count)]
+        if kind in kinds:
+            assert function(*operands).shape == (2, 3)
+        else:
+            with pytest.raises(pd.DTypeError):
+                function(*operands)
+    if count == 2:
+        dtype = KINDS[min(kinds & {*KINDS})]
+        with pytest.raises(pd.ShapeError):
+            function(pd.Variable([2, 3], dtype=dtype), pd.Variable([2, 4], dtype=dtype))
