@@ -238,6 +238,7 @@ def test_tests_outside_the_packages_are_few():
         "test_cookbook",
         "test_demos",
         "test_docs",
+        "test_docstrings",
         "test_house",
         "test_install",
         "test_on_device",

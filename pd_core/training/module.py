@@ -195,6 +195,21 @@ class Module(Layer):
 
         The module is in training mode meanwhile. If it was that before, layers below it that are in
         evaluation mode stay so.
+
+        Args:
+            x: arrays [N, ...], or a reader.
+            y: arrays [N, ...]; None with a reader.
+            loss: a layer or a function (*outputs, *targets) -> cost.
+
+        Returns:
+            The `cost` and metrics of each epoch.
+
+        Raises:
+            DTypeError: an array holds no numbers.
+            ShapeError: the arrays have different numbers of samples, or none.
+            TypeError: optimizer, loss or y is missing, or an argument is of another kind.
+            ValueError: validation_split leaves no samples, an array has a NaN, or a reader gives
+                nothing.
         """
         training, validation = training_sources(
             x,
@@ -250,6 +265,19 @@ class Module(Layer):
         x and y are those of `fit`, without weights. Loss and metrics are those of the last `fit`
         unless they are given. In a job all ranks call it with the whole data, and each computes its
         rows of every batch; with `split=False` a rank evaluates its own data alone.
+
+        Args:
+            x: arrays [N, ...], or a reader.
+            y: arrays [N, ...]; None with a reader.
+            loss: as in `fit`.
+
+        Returns:
+            {name: number}.
+
+        Raises:
+            ShapeError: the arrays have different numbers of samples, or none.
+            TypeError: there is no loss, or an argument is of another kind.
+            ValueError: a reader gives no batches, or an array has a NaN.
         """
         last = self._criterion
         loss = loss_named("evaluate", loss) or last.loss
@@ -265,6 +293,16 @@ class Module(Layer):
         x is an array [N, ...], a tuple or list of arrays for several inputs, or a reader of batches
         of these. In a job all ranks call it with the same x, each computes its rows of every batch,
         and all get all rows; with `split=False` a rank computes its own x alone.
+
+        Args:
+            x: arrays [N, ...], or a reader of their batches.
+
+        Returns:
+            Arrays with the samples along their first axis.
+
+        Raises:
+            ShapeError: there are no samples, or the outputs of batches do not fit together.
+            ValueError: a reader gives no batches, or an array has a NaN.
         """
         if is_array(x):
             source = array_source("predict", x, batch_size=batch_size)
@@ -275,12 +313,20 @@ class Module(Layer):
     # ---- parameters
 
     def get_params(self) -> dict[str, Variable]:
-        """Return the parameters by name, such as `conv.W`; NotInitialized before `compile`."""
+        """Return the parameters by name, such as `conv.W`; NotInitialized before `compile`.
+
+        Raises:
+            NotInitialized: the parameters are not built.
+        """
         self._check_compiled("get_params")
         return dict(self.named_parameters())
 
     def get_states(self) -> dict[str, Variable]:
-        """Return parameters and buffers by name; NotInitialized before `compile`."""
+        """Return parameters and buffers by name; NotInitialized before `compile`.
+
+        Raises:
+            NotInitialized: the parameters are not built.
+        """
         self._check_compiled("get_states")
         return dict([*self.named_parameters(), *self.named_buffers()])
 
@@ -296,6 +342,12 @@ class Module(Layer):
 
         `shapes` are those of the inputs, by default what was compiled. A size that is known only
         at run time is shown as `?`. Nothing is computed; parameters are built as a call does.
+
+        Args:
+            shapes: one for each input of `forward`.
+
+        Raises:
+            NotInitialized: no shape is given, and the module is not compiled.
         """
         if not shapes:
             self._check_compiled("summary")
@@ -311,6 +363,13 @@ class Module(Layer):
         The other file has parameters and buffers by name, and `state`: nested dicts and lists of
         numbers, strings, arrays and Variables; an optimizer stands for the state of its steps.
         Each file is written completely or not at all.
+
+        Args:
+            path: of the two files, without a suffix.
+            state: nested dicts and lists of numbers, strings, arrays, Variables and optimizers.
+
+        Raises:
+            NotInitialized: the parameters are not built.
         """
         self._check_compiled("save")
         path = os.fspath(path)
@@ -342,6 +401,12 @@ class Module(Layer):
         GraphError that lists all of them, and nothing is changed. The state of an optimizer is a
         dict for `load_state` of this module's. The module has to be compiled: NotInitialized.
         DamagedFile if `save` did not write the file so.
+
+        Args:
+            path: of the two files, without a suffix.
+
+        Raises:
+            NotInitialized: the parameters are not built.
         """
         self._check_compiled("load")
         file, variables = f"{os.fspath(path)}.safetensors", self.get_states()

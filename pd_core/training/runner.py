@@ -43,7 +43,19 @@ class Runner:
         return f"Runner({', '.join(map(repr, self.items))})"
 
     def add_item(self, item: RunnerItem) -> Self:
-        """Add an item inside of those that were added before; return the runner."""
+        """Add an item inside of those that were added before; return the runner.
+
+        Args:
+            item: a RunnerItem.
+
+        Returns:
+            The runner.
+
+        Raises:
+            GraphError: the runner is running.
+            TypeError: it is no RunnerItem.
+            ValueError: it was added before.
+        """
         if not isinstance(item, RunnerItem):
             raise TypeError(f"add_item: a RunnerItem, not {item!r}")
         if self._is_open:
@@ -143,7 +155,14 @@ class Runner:
     # ---- running
 
     def run_one_pass(self) -> RunnerContext:
-        """Run batches until the data end, an item ends the pass or `context.stop()` was called."""
+        """Run batches until the data end, an item ends the pass or `context.stop()` was called.
+
+        Returns:
+            The context.
+
+        Raises:
+            GraphError: the runner is not inside of `with`.
+        """
         context = self._open_context()
         try:
             self._pass_begin()
@@ -160,7 +179,17 @@ class Runner:
         return context
 
     def run(self, num_passes: int = 1) -> RunnerContext:
-        """Run passes until there were so many, a resumed training's passes included."""
+        """Run passes until there were so many, a resumed training's passes included.
+
+        Args:
+            num_passes: the number of passes that there are at the end.
+
+        Returns:
+            The context.
+
+        Raises:
+            GraphError: the runner is not inside of `with`, or no item counts passes.
+        """
         context = self._open_context()
         context.num_passes = num_passes
         while context.is_in_pass or (not context.is_stopped and context.pass_id + 1 < num_passes):
@@ -176,6 +205,12 @@ class Runner:
         All ranks of a job call it, and rank 0 writes; of a sharded table each rank writes its own
         rows. OSError if that fails, with sharded tables on all ranks; GraphError, and nothing is
         written, if ranks have other values of what their steps keep the same.
+
+        Args:
+            path: a folder.
+
+        Raises:
+            GraphError: the runner is not inside of `with`, or the ranks have different values.
         """
         context, checkpoint = self._open_context(), None
         if context.ranks is not None:
