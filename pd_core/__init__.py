@@ -28,6 +28,7 @@ from .graph.other_words import place_names as _place_names
 from .graph.update import Update, assign, effects
 from .graph.variable import Variable, constant
 from .layers import functional as layer
+from .layers.drawing import draw
 from .layers.functional import conv2d, embedding, fc, gru, lstm, simple_rnn, softmax
 from .layers.graph_summary import summary
 from .onnx.exporting.export import export_onnx
@@ -120,7 +121,8 @@ __all__ = [
     "crf_loss", "cross_entropy", "cross_entropy_over_beam", "ctc_loss", "cum_prod", "cum_sum",
     "current_namespace", "custom_gradient", "decode_boxes", "default_session", "depth_to_space",
     "det", "detect_objects", "devices", "dft", "diagonal", "dice_loss", "disable_dynamic",
-    "distributed", "distributions", "div", "dropout", "effects", "einsum", "elu", "embedding",
+    "distributed", "distributions", "div", "draw", "dropout", "effects", "einsum", "elu",
+    "embedding",
     "enable_dynamic", "encode_boxes", "equal", "erf", "eval", "exp", "expand", "expand_like",
     "expm1", "exponential_random", "export_onnx", "export_step", "export_tuned", "eye", "fallbacks",
     "fc", "file_initializer", "flatten", "flip", "floor", "floor_div", "fmod", "focal_loss",

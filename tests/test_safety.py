@@ -72,6 +72,7 @@ RUNS = {
     "pd_v2.python2.shims.imp: importlib.import_module": PROGRAM,
     "pd_v2.python2.shims.imp: importlib.reload": PROGRAM,
     "pd_v2.python2.shims.views: importlib.reload": PROGRAM,
+    "pd_core.layers.drawing: subprocess": "dot of Graphviz, which reads the text of a drawing",
     "pd_v2.python2.shims.processes: subprocess": PROGRAM,
     "pd_v2.python2.shims.views: importlib.import_module": "the standard modules of a table",
     "pd_v2.python2.startup.command_line: exec_module": OWN,

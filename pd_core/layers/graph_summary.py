@@ -14,7 +14,7 @@ from ..graph.layers import layers_of, parameters_of
 from ..graph.node import Block, Node, ancestors
 from ..graph.shown import html_table
 from ..graph.update import effects
-from ..graph.variable import Variable, static
+from ..graph.variable import Inputs, Variable, static
 from ..ops.mode import SEGMENTS
 from ..run.session import Session, default_session
 from .multiply_adds import multiply_adds
@@ -116,21 +116,26 @@ def summary(
     wanted: list[Any] = list(targets) if isinstance(targets, (list, tuple)) else [targets]
     for v in wanted:
         if not isinstance(v, Variable):
-            raise TypeError(f"summary: takes Variables, not {v!r}")
-    order = [n for n in ancestors(wanted, select=_inference) if n.op_type not in SEGMENTS]
+            raise TypeError(
+                f"summary: takes Variables, not {v!r}\n"
+                "  hint: a layer has a table of its own, layer.summary((None, 4))"
+            )
+    # the mark of a segment that is computed again is no operator of its own
+    order = [n for n in ancestors(wanted, select=read_in_inference) if n.op_type not in SEGMENTS]
     known = dict(sizes or {})
     values = _feed_values(order, wanted, feeds or {}, known)
     _evaluate_sizes(order, values, known, session or default_session())
     return _summarized(order, {a.variable for a in effects(wanted)}, {*values}, known)
 
 
-def _inference(node: Node):
+def read_in_inference(node: Node) -> Inputs:
+    """Return the inputs of a node that count in inference."""
     return (node.inputs[1],) if node.op_type == "ModeSwitch" else node.inputs
 
 
 def _feed_values(order, wanted, feeds, known):
     """{feed: array} of all feeds; the numbers of their sizes are added to `known`."""
-    read = [x for node in order for x in _inference(node) if x is not None] + wanted
+    read = [x for node in order for x in read_in_inference(node) if x is not None] + wanted
     slots = [v for v in dict.fromkeys(read) if v.is_feed or v in feeds]
     values: dict[Variable, np.ndarray] = {}
     for v in slots:
@@ -267,7 +272,7 @@ def _body(node: Node, block: Block, known):
             shape = shape[:axis] + shape[axis + 1 :]
         if shape is not None:
             _match(formal.dims, shape, inside)
-    order = ancestors(block.outputs, set(block.inputs), _inference)
+    order = ancestors(block.outputs, set(block.inputs), read_in_inference)
     return _total([_counted(inner, inside) for inner in order])
 
 

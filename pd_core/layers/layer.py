@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex, cast
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from ..graph.errors import NameConflict, ShapeError
+from ..graph.errors import NameConflict, NotInitialized, ShapeError
 from ..graph.handlers import check_takes
 from ..graph.initializers import Initializer
 from ..graph.misfits import Misfits
@@ -23,6 +23,7 @@ from ..run.session import default_session
 from .hooks import Called, Hook, HookHandle, P, PreHook, R
 from .parameter import Owned, Parameter, initial, parameter
 from .structure import Structure, check_shape
+from .summary import summary
 
 
 class Layer(Structure):
@@ -136,6 +137,20 @@ class Layer(Structure):
         with not_recording():
             output = self(*[_slot(f"input_{k}", shape) for k, shape in enumerate(shapes)])
             return mapped(attrgetter("shape"), output)
+
+    def summary(self, *shapes: Shape | Variable) -> str:
+        """Return a table of this layer and all below it: class, output shape, parameters.
+
+        `shapes` are those of the inputs, see `infer_shape`. A size that is known only at run time
+        is shown as `?`. Nothing is computed; parameters are built as a call builds them. Without
+        shapes no output shapes are shown, and NotInitialized is raised where nothing is built.
+        """
+        if not shapes and not self.parameters():
+            raise NotInitialized(
+                f"summary: {type(self).__name__} has no parameters yet\n"
+                "  hint: give the shapes of its inputs, such as summary((None, 4))"
+            )
+        return summary(self, *shapes)
 
     def full_name(self) -> str:
         """Return the name of the layer, which begins with that of its parent and a slash."""

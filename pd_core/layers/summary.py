@@ -3,20 +3,22 @@
 import math
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..graph.nested import mapped
 from ..graph.variable import Shape, Variable, static
-from .layer import Layer
+
+if TYPE_CHECKING:
+    from .layer import Layer
 
 _HEADER = ("layer", "class", "output shape", "parameters")
 
 
-def summary(layer: Layer, *inputs: Shape | Variable) -> str:
+def summary(layer: "Layer", *inputs: Shape | Variable) -> str:
     """Return a table of a layer and all below it, for inputs of these shapes; see `infer_shape`.
 
     Every parameter counts at its own layer, a shared one at the first. The output shape is that of
-    the last call; `-` where a layer is not called.
+    the last call; `-` where a layer is not called, everywhere without inputs.
     """
     named = [("", layer), *layer.named_sublayers()]
     shapes: dict[Layer, Any] = {}
@@ -24,9 +26,10 @@ def summary(layer: Layer, *inputs: Shape | Variable) -> str:
     def note(called, _, output):
         shapes[called] = mapped(attrgetter("shape"), output)
 
-    handles = [each.register_forward_hook(note) for _, each in named]
+    handles = [each.register_forward_hook(note) for _, each in named if inputs]
     try:
-        shapes[layer] = layer.infer_shape(*inputs)
+        if inputs:
+            shapes[layer] = layer.infer_shape(*inputs)
     finally:
         for handle in handles:
             handle.remove()

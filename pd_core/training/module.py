@@ -16,7 +16,6 @@ from ..graph.recording import not_recording, recorder
 from ..graph.variable import Variable
 from ..graph.whole import on_failure, whole
 from ..layers.layer import Layer
-from ..layers.summary import summary
 from ..onnx.exporting.export import export_onnx
 from ..ops import identity
 from ..ops.mode import mode
@@ -351,7 +350,7 @@ class Module(Layer):
         """
         if not shapes:
             self._check_compiled("summary")
-        return summary(self, *(shapes or [x.slot() for x in self._inputs]))
+        return super().summary(*(shapes or [x.slot() for x in self._inputs]))
 
     # ---- files
 

@@ -67,3 +67,26 @@ def test_what_is_compiled_is_the_default():
     m.head.register_forward_hook(lambda *call: hooks.append(call))
     m.summary()
     assert len(hooks) == 1  # and those of the summary are gone
+
+
+def test_each_layer_has_a_summary():
+    table = pd.nn.FC(3).summary((None, 4)).splitlines()
+    assert table[2].split() == ["(all)", "FC", "(?,", "3)", "15"]
+    ids = pd.Variable([None, 5], dtype="int64")
+    assert "(?, 5, 4)" in pd.nn.Embedding(10, 4).summary(ids)
+    assert pd.nn.Dropout(0.5).summary((None, 4)).splitlines()[2].split()[-1] == "0"
+
+
+def test_a_summary_without_shapes():
+    tower = pd.nn.Sequential(pd.nn.FC(3), pd.nn.Tanh(), pd.nn.FC(2))
+    hint = r"summary: Sequential has no parameters yet\n  hint: give the shapes of its inputs"
+    with pytest.raises(pd.NotInitialized, match=hint):
+        tower.summary()
+    tower(pd.Variable([None, 4]))
+    rows = [line.split() for line in tower.summary().splitlines()[2:6]]
+    assert rows == [
+        *(["(all)", "Sequential", "-", "0"], ["0", "FC", "-", "15"]),
+        *(["1", "Tanh", "-", "0"], ["2", "FC", "-", "8"]),
+    ]
+    with pytest.raises(TypeError, match=r"takes Variables, not FC\(3\)\n  hint: a layer has"):
+        pd.summary(pd.nn.FC(3))
