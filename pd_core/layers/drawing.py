@@ -14,6 +14,7 @@ from ..graph.layers import layers_of
 from ..graph.node import Node, ancestors
 from ..graph.update import Update
 from ..graph.variable import Variable, format_dims
+from ..storage.atomic import atomic_write
 from .graph_summary import read_in_inference
 
 _TEXT = (".dot", ".gv")
@@ -59,7 +60,9 @@ class Drawing:
         if not kind:
             raise ExportError(f"draw: {path} has no suffix that says a format, such as .svg")
         text = path.suffix in _TEXT
-        path.write_bytes(self.source.encode() if text else _rendered(self.source, kind))
+        data = self.source.encode() if text else _rendered(self.source, kind)
+        with atomic_write(path) as f:
+            f.write(data)
 
 
 def draw(
