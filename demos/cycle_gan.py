@@ -140,7 +140,7 @@ def main(argv=None):
         back = gan.F(fake_b).numpy()
     left = {"ring": a, "from the square": fake_a, "there and back": back}
     panels = {"A: the ring": left, "B: the square": {"square": b, "from the ring": fake_b}}
-    points(args.out / "cycle_gan.png", panels, "x", "y")
+    points(args.out / "cycle_gan.png", panels, "x", "y", equal=True)
     worst = max(distance(fake_a, a), distance(fake_b, b))
     print(f"translated points are {worst:.3f} from real ones")
     print(f"coordinates change by {np.abs(back - a).mean():.3f} there and back")

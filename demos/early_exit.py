@@ -158,7 +158,7 @@ def main(argv=None):
     alone, error = rows[0, 1], rows[round(100 * SURE), 1]
     print(f"all digits: error {error:.1%}; of the first network alone {alone:.1%}")
     path, panels = args.out / "early_exit.png", {"Early exit": {"error": rows}}
-    points(path, panels, "share of digits that the second network sees", "test error")
+    points(path, panels, "share of digits that the second network sees", "test error", ["error"])
     if not all(np.allclose(p, results["both, static"], atol=1e-5) for p in results.values()):
         raise SystemExit("the three ways give different probabilities")
     if error > BOUND or error > alone:

@@ -59,8 +59,11 @@ def train(cost, parameters, passes, out):
 
 def draw(prices, predictions, path):
     """Draw the prediction of each house over its price."""
-    panel = {"houses": np.stack([prices, predictions], 1), "exact": np.stack([prices] * 2, 1)}
-    points(path, {"Prices of houses": panel}, "price, 1000 $", "prediction, 1000 $")
+    panel = {
+        "houses": np.stack([prices, predictions], 1),
+        "exact": np.stack([np.sort(prices)] * 2, 1),
+    }
+    points(path, {"Prices of houses": panel}, "price, 1000 $", "prediction, 1000 $", ["exact"])
 
 
 def main(argv=None):

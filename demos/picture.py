@@ -21,15 +21,47 @@ def require(package):
 def curves(path, title, lines, xlabel, ylabel):
     """Draw {label: values}, each over 0, 1, …, into the file at path."""
     panel = {k: np.stack([np.arange(len(v)), v], 1) for k, v in lines.items()}
-    _draw(path, {title: panel}, "-", xlabel, ylabel)
+    _draw(path, {title: panel}, xlabel, ylabel, lines=panel)
 
 
-def points(path, panels, xlabel, ylabel):
-    """Draw panels beside each other, {title: {label: points [n, 2]}}, into the file at path."""
-    _draw(path, panels, ".", xlabel, ylabel)
+def points(path, panels, xlabel, ylabel, lines=(), equal=False):
+    """Draw panels beside each other, {title: {label: points [n, 2]}}, into the file at path.
+
+    Points of the labels in `lines` are joined; `equal` makes a unit as long on both axes.
+    """
+    _draw(path, panels, xlabel, ylabel, lines, equal)
 
 
-def _draw(path, panels, style, xlabel, ylabel):
+def table(path, title, numbers, xlabel, ylabel, columns, rows):
+    """Draw a table of numbers as colours, each number in its cell, into the file at path.
+
+    `columns` and `rows` are the labels of both axes.
+    """
+    if find_spec("matplotlib") is None:
+        print(f"no {path}: matplotlib is not installed, this is the table as text")
+        for label, row in zip(rows, numbers, strict=True):
+            print(f"{label:>10}  {'  '.join(f'{number:5g}' for number in row)}")
+        return
+    from matplotlib.figure import Figure
+
+    numbers = np.asarray(numbers)
+    size = 2 + 0.45 * len(columns), 1.5 + 0.45 * len(rows)
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots()
+    axes.imshow(numbers, cmap="Blues")
+    axes.set_xticks(range(len(columns)), columns)
+    axes.set_yticks(range(len(rows)), rows)
+    axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
+    for (row, column), number in np.ndenumerate(numbers):
+        if number:
+            dark = number > numbers.max() / 2
+            place = {"ha": "center", "va": "center", "fontsize": 8}
+            axes.text(column, row, f"{number:g}", color="white" if dark else "black", **place)
+    figure.savefig(path)
+    print(f"picture: {path}")
+
+
+def _draw(path, panels, xlabel, ylabel, lines, equal=False):
     if find_spec("matplotlib") is None:
         print(f"no {path}: matplotlib is not installed, this is the picture as text")
         for title, clouds in panels.items():
@@ -42,8 +74,10 @@ def _draw(path, panels, style, xlabel, ylabel):
         figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True
     ):
         for label, xy in clouds.items():
-            axes.plot(xy[:, 0], xy[:, 1], style, label=label)
+            axes.plot(xy[:, 0], xy[:, 1], "-" if label in lines else ".", label=label)
         axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
+        if equal:
+            axes.set_aspect("equal", "datalim")
         if len(clouds) > 1:
             axes.legend(loc="best")
     figure.savefig(path)

@@ -2,7 +2,7 @@
 
 Each example is a few lines of pd_core on real digits. Networks share nodes and parameters of one
 graph; nothing is built twice or copied. With --dynamic they are called on arrays instead and share
-their parameters, by name.
+their parameters, by name. A picture shows the embedding that the triplet network has learned.
 """
 
 import argparse
@@ -17,6 +17,7 @@ import numpy as np
 
 import pd_core as pd
 from pd_v2.dataset import mnist
+from picture import points
 
 
 def digits(reader):
@@ -100,7 +101,7 @@ def ranking(train, test, steps, dynamic=False):
         to_negative = pd.reduce_sum(pd.square(embed(anchor) - embed(negative)), 1)
         cost = pd.reduce_mean(pd.relu(to_positive - to_negative + 1.0))
         wrong = pd.reduce_mean(pd.cast(to_positive >= to_negative, "float32"))
-        return {"rank": (cost, None)}, {"wrong": wrong}
+        return {"rank": (cost, None)}, {"wrong": wrong, "codes": embed(anchor)}
 
     def triples(data):
         rng = np.random.default_rng(1)
@@ -114,7 +115,18 @@ def ranking(train, test, steps, dynamic=False):
     before = results(*triples(test))["wrong"]
     for minibatch in batches(train, steps, size=400):
         step("rank", *triples(minibatch))
-    return {"wrongly ranked before training": before, "after": results(*triples(test))["wrong"]}
+    codes = results(test[0], test[0], test[0])["codes"]
+    after = results(*triples(test))["wrong"]
+    return {"wrongly ranked before training": before, "after": after, "codes": codes}
+
+
+def draw(codes, labels, path):
+    """Draw the two directions in which the embedding [n, 16] varies most, by class."""
+    centred = codes - codes.mean(0)
+    plane = centred @ np.linalg.svd(centred, full_matrices=False)[2][:2].T
+    panel = {f"{digit}": plane[labels[:, 0] == digit] for digit in range(10)}
+    title = "Embedding of test digits"
+    points(path, {title: panel}, "first component", "second component", equal=True)
 
 
 def halves(train, test, steps, dynamic=False):
@@ -178,7 +190,9 @@ def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer steps, a few seconds")
     parser.add_argument("--dynamic", action="store_true", help="train inside pd.guard()")
+    parser.add_argument("--out", type=Path, default=Path("output"), help="default: ./output")
     args = parser.parse_args(argv)
+    args.out.mkdir(parents=True, exist_ok=True)
     steps = 60 if args.quick else 600
     logging.getLogger("paddle").setLevel(logging.WARNING)  # it reports every unchecked data file
     train, test = digits(mnist.train()), digits(mnist.test())
@@ -186,6 +200,8 @@ def main(argv=None):
         with pd.fresh(seed=1):
             results = example(train, test, steps, args.dynamic)
         print(f"{example.__name__}: {example.__doc__.splitlines()[0]}")
+        if (codes := results.pop("codes", None)) is not None:
+            draw(codes, test[1], args.out / "embedding.png")
         for name, value in results.items():
             print(f"    {name}: {value if isinstance(value, bool) else f'{float(value):.3f}'}")
 

@@ -2,6 +2,7 @@
 
 A bidirectional GRU encodes the digits of 407, a GRU with attention decodes them to "four hundred
 seven", by beam search. It is trained on 700 of the numbers below 1,000 and tested on the others.
+A picture shows to which digit each word of a translation attends.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import numpy as np
 import onnxruntime
 
 import pd_v2 as paddle
+from picture import table
 
 A, L, N, T = paddle.activation, paddle.layer, paddle.networks, paddle.data_type
 ONES = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
@@ -23,6 +25,7 @@ START, END = 0, 1
 WIDTH, BATCH, BEAM_SIZE, MAX_LENGTH = 64, 32, 3, 6
 PASSES, QUICK_PASSES = 40, 25
 TRAINING_NUMBERS, BOUND = 700, 0.8
+ATTENDED = 407  # of the picture
 
 
 def in_words(number):
@@ -42,7 +45,10 @@ def sample(number):
 
 
 def network(generating):
-    """Return the cost of the next words, or the layer that generates the most probable ones."""
+    """Return the cost of the next words, or two layers: the most probable words and attention.
+
+    For each generated word the attention has a weight of each digit.
+    """
     digits = L.data(name="digits", type=T.integer_value_sequence(10))
     embedded = L.embedding(input=digits, size=WIDTH)
     forward = N.simple_gru(input=embedded, size=WIDTH, name="forward")
@@ -58,7 +64,11 @@ def network(generating):
         )
         gates = L.fc(input=[context, word], size=3 * WIDTH, act=A.Linear(), name="gates")
         state = L.gru_step(name="state", input=gates, output_mem=state, size=WIDTH)
-        return L.fc(input=state, size=len(WORDS), act=A.Softmax(), name="next")
+        word = L.fc(input=state, size=len(WORDS), act=A.Softmax(), name="next")
+        if not generating:
+            return word
+        scaled = context.parents[0]  # the context is the sum of the rows, each times its weight
+        return word, scaled.parents[0]
 
     static = [L.StaticInput(encoded), L.StaticInput(projected)]
     if generating:
@@ -99,6 +109,20 @@ def train(numbers, passes):
     return parameters
 
 
+def draw_attention(number, generator, parameters, path):
+    """Draw which digit each word of the translation of a number attends to."""
+    digits = sample(number)[0]
+    found, attention = generator
+    ids = paddle.infer(found, parameters, input=[(digits,)], field="id")
+    weights = paddle.infer(attention, parameters, input=[(digits,)])
+    words = [WORDS[k] for k in ids if k != START]
+    weights = np.reshape(weights, (-1, len(digits)))[: len(words)]
+    labels = [w if w != WORDS[END] else "(end)" for w in words]
+    table(
+        path, f"Attention: {number}", weights.round(2), "digit", "word", list(str(number)), labels
+    )
+
+
 def translated(path, numbers):
     """Return the words that an exported model gives for numbers, run by plain ONNX Runtime."""
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
@@ -125,7 +149,8 @@ def main(argv=None):
     with paddle.build.fresh():  # the generating network has the same names
         generator = network(generating=True)
         path = str(args.out / "translate.onnx")
-        paddle.topology.Topology(generator).export_onnx(path, parameters)
+        paddle.topology.Topology(generator[0]).export_onnx(path, parameters)
+        draw_attention(ATTENDED, generator, parameters, args.out / "translate.png")
     translations = translated(path, unseen)
     accuracy = np.mean(
         [words == in_words(n) for n, words in zip(unseen, translations, strict=True)]

@@ -57,7 +57,8 @@ class Ploter:
         if self.__plot_is_disabled__():
             return
         if path is not None:
-            _figure(self.__plot_data__).savefig(path)
+            title = os.path.splitext(os.path.basename(path))[0]
+            _figure(self.__plot_data__, title).savefig(path)
         elif _in_ipython():
             _display(_figure(self.__plot_data__))
 
@@ -83,7 +84,7 @@ def _require_matplotlib():
         ) from error
 
 
-def _figure(curves):
+def _figure(curves, title=""):
     """Return a figure made without pyplot, so that no interactive backend is involved."""
     from matplotlib.figure import Figure
 
@@ -93,11 +94,23 @@ def _figure(curves):
         if data.step:
             axes.plot(data.step, data.value, label=title)
     axes.set_xlabel("step")
-    if len(axes.lines) == 1:
-        axes.set_ylabel(axes.lines[0].get_label())
-    elif axes.lines:
+    axes.set_title(title)
+    labels = [line.get_label() for line in axes.lines]
+    if labels:
+        axes.set_ylabel(_shared_end(labels))
+    if len(labels) > 1:
         axes.legend(loc="best")
     return figure
+
+
+def _shared_end(titles):
+    """The words in which titles end: `cost` of `train cost` and `test cost`; "" if there are none."""
+    shared = []
+    for words in zip(*(reversed(title.split()) for title in titles), strict=False):
+        if len(set(words)) > 1:
+            break
+        shared.insert(0, words[0])
+    return " ".join(shared)
 
 
 def _in_ipython():
