@@ -59,10 +59,8 @@ def train(cost, parameters, passes, out):
 
 def draw(prices, predictions, path):
     """Draw the prediction of each house over its price."""
-    panel = {
-        "houses": np.stack([prices, predictions], 1),
-        "exact": np.stack([np.sort(prices)] * 2, 1),
-    }
+    exact = np.array([prices.min(), prices.max()])
+    panel = {"houses": np.stack([prices, predictions], 1), "exact": np.stack([exact, exact], 1)}
     points(path, {"Prices of houses": panel}, "price, 1000 $", "prediction, 1000 $", ["exact"])
 
 

@@ -77,7 +77,7 @@ def _draw(path, panels, xlabel, ylabel, lines, equal=False):
             axes.plot(xy[:, 0], xy[:, 1], "-" if label in lines else ".", label=label)
         axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
         if equal:
-            axes.set_aspect("equal", "datalim")
+            axes.set_aspect("equal", "box")
         if len(clouds) > 1:
             axes.legend(loc="best")
     figure.savefig(path)

@@ -118,9 +118,8 @@ def draw_attention(number, generator, parameters, path):
     words = [WORDS[k] for k in ids if k != START]
     weights = np.reshape(weights, (-1, len(digits)))[: len(words)]
     labels = [w if w != WORDS[END] else "(end)" for w in words]
-    table(
-        path, f"Attention: {number}", weights.round(2), "digit", "word", list(str(number)), labels
-    )
+    title = f"Attention: {number}"
+    table(path, title, weights.round(2), "digit", "word", list(str(number)), labels)
 
 
 def translated(path, numbers):

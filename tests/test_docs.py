@@ -1,7 +1,9 @@
 """The Python examples of README and docs run, each page as one program."""
 
 import doctest
+import importlib
 import inspect
+import json
 import re
 from pathlib import Path
 
@@ -39,7 +41,11 @@ def run(page, *examples):
     return names
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if program(p).strip()], ids=lambda p: p.name)
+NOTEBOOK = ROOT / "docs" / "first_hour.ipynb"
+RUN = [p for p in PAGES if p.stem != NOTEBOOK.stem and program(p).strip()]
+
+
+@pytest.mark.parametrize("page", RUN, ids=lambda p: p.name)
 def test_examples_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rules = dict(operator_table.gradient_rules)
@@ -49,6 +55,32 @@ def test_examples_run(page, tmp_path, monkeypatch):
     finally:  # an example may add a rule
         operator_table.gradient_rules.clear()
         operator_table.gradient_rules.update(rules)
+
+
+def test_the_notebook_runs(tmp_path, monkeypatch):
+    """Cell after cell, with the names of those before."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PD_DATASET_HOME", str(ROOT / "demos" / "data"))
+    cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+    names = {"__name__": "notebook"}
+    with pd.fresh():
+        for cell in cells:
+            if cell["cell_type"] == "code":
+                exec(compile("".join(cell["source"]), cell["id"], "exec"), names)
+    assert names["answer"]["digits"] == names["found"][:8].tolist()  # of the server
+
+
+def test_the_notebook_is_the_page(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    notebook = importlib.import_module("notebook")
+    written = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
+    cells = [(c["cell_type"] == "code", "".join(c["source"])) for c in written["cells"]]
+    page = notebook.cells(notebook.PAGE.read_text(encoding="utf-8"))
+    assert cells == page, "make it again: python docs/notebook.py"
+    outputs = [c["outputs"] for c in written["cells"] if c["cell_type"] == "code"]
+    printed = ["".join(output[0]["text"]) if output else "" for output in outputs]
+    assert notebook.notebook(page, printed) == written
+    assert sum(map(bool, printed)) > 8
 
 
 def test_examples_compute_what_pytorch_does(tmp_path, monkeypatch):

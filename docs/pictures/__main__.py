@@ -15,7 +15,7 @@ from style import IMAGES
 SCRIPTS = sorted(
     path.stem
     for path in Path(__file__).resolve().parent.glob("*.py")
-    if path.stem not in ("__main__", "style")
+    if path.stem not in ("__main__", "screens", "style")
 )
 
 

@@ -90,9 +90,9 @@ def _figure(curves, title=""):
 
     figure = Figure()
     axes = figure.subplots()
-    for title, data in curves.items():
+    for label, data in curves.items():
         if data.step:
-            axes.plot(data.step, data.value, label=title)
+            axes.plot(data.step, data.value, label=label)
     axes.set_xlabel("step")
     axes.set_title(title)
     labels = [line.get_label() for line in axes.lines]
@@ -104,7 +104,7 @@ def _figure(curves, title=""):
 
 
 def _shared_end(titles):
-    """The words in which titles end: `cost` of `train cost` and `test cost`; "" if there are none."""
+    """The words in which titles end: `cost` of `train cost` and `test cost`; "" for none."""
     shared = []
     for words in zip(*(reversed(title.split()) for title in titles), strict=False):
         if len(set(words)) > 1:

@@ -72,6 +72,21 @@ def test_a_curve_per_title_that_has_points(enabled):
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["train", "test"]
 
 
+@pytest.mark.parametrize(
+    ("titles", "label"),
+    [(["train cost", "test cost"], "cost"), (["train cost"], "train cost"), (["a", "b"], "")],
+)
+def test_the_axis_has_what_titles_share(enabled, titles, label, tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda self, path: drawn.append(self))
+    ploter = Ploter(*titles)
+    for title in titles:
+        ploter.append(title, 0, 1.0)
+    ploter.plot(str(tmp_path / "lenet.png"))
+    (axes,) = drawn[0].axes
+    assert (axes.get_title(), axes.get_xlabel(), axes.get_ylabel()) == ("lenet", "step", label)
+
+
 def fake_ipython(monkeypatch, shell):
     """Modules in place of IPython, and the list of what they were asked to show."""
     shown = []
