@@ -242,6 +242,7 @@ def test_tests_outside_the_packages_are_few():
         "test_house",
         "test_install",
         "test_on_device",
+        "test_pictures",
         "test_recipes",
         "test_safety",
         "test_site",

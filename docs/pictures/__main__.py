@@ -6,7 +6,7 @@
 Each script here has `FILES`, the pictures that it draws, and `draw(folder)`.
 """
 
-import sys
+import argparse
 from importlib import import_module
 from pathlib import Path
 
@@ -19,16 +19,23 @@ SCRIPTS = sorted(
 )
 
 
-def main(names):
-    """Draw the pictures of these scripts."""
-    for name in names or SCRIPTS:
-        if name not in SCRIPTS:
-            raise SystemExit(f"there is no script {name!r}: {', '.join(SCRIPTS)}")
+def main():
+    """Draw the pictures of the scripts that are named."""
+    parser = argparse.ArgumentParser(prog="python docs/pictures", description="Draw pictures.")
+    parser.add_argument("scripts", nargs="*", help=f"of {', '.join(SCRIPTS)}")
+    parser.add_argument("--out", type=Path, default=IMAGES, help="default: docs/images")
+    parser.add_argument("--list", action="store_true", help="only print script and file")
+    args = parser.parse_args()
+    if unknown := set(args.scripts) - set(SCRIPTS):
+        parser.error(f"there is no script {', '.join(sorted(unknown))}")
+    for name in args.scripts or SCRIPTS:
         script = import_module(name)
-        script.draw(IMAGES)
+        if not args.list:
+            script.draw(args.out)
         for file in script.FILES:
-            print(f"{file}: {(IMAGES / file).stat().st_size / 1000:.0f} kB")
+            size = "" if args.list else f" {(args.out / file).stat().st_size / 1000:.0f} kB"
+            print(f"{name} {file}{size}")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()
