@@ -67,6 +67,9 @@ def test_they_show_what_their_scripts_draw(tmp_path):
 def test_scripts_of_quick_runs_work(tmp_path):
     quick = ["files", "layer_times", *(["graph"] if shutil.which("dot") else [])]
     run(*quick, "--out", str(tmp_path))
-    for path in tmp_path.iterdir():
-        assert len(texts(path)) == len(texts(IMAGES / path.name)) > 5
-    assert "model.onnx" in "".join(texts(tmp_path / "export.svg"))
+    assert {"export.svg", "on_device.svg", "profile.svg"} <= {p.name for p in tmp_path.iterdir()}
+    for path in tmp_path.iterdir():  # times and sizes are those of this machine
+        new, old = (
+            {re.sub(r"\d+", "#", t) for t in texts(p / path.name)} for p in (tmp_path, IMAGES)
+        )
+        assert new == old and len(new) > 5
