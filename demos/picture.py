@@ -78,7 +78,9 @@ def _draw(path, panels, xlabel, ylabel, lines, equal=False):
         axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
         if equal:
             axes.set_aspect("equal", "box")
-        if len(clouds) > 1:
+        if len(clouds) > 5:  # beside the points, not over them
+            axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+        elif len(clouds) > 1:
             axes.legend(loc="best")
     figure.savefig(path)
     print(f"picture: {path}")

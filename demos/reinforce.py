@@ -87,7 +87,8 @@ def cost(probabilities, chosen, returns):
     `probabilities` and `chosen` are [T, 2]; the latter has a 1 for each action that was taken.
     """
     taken = pd.reduce_sum(probabilities * chosen, 1)
-    return -pd.reduce_mean(pd.log(taken) * returns)
+    # An action may have a probability of 0 here, where dropout is another than when it was taken.
+    return -pd.reduce_mean(pd.log(taken + 1e-8) * returns)
 
 
 def dynamic(policy):
