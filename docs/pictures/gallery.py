@@ -1,4 +1,4 @@
-"""What the demos draw, from whole runs of them: minutes."""
+"""What the demos draw, from runs of them: minutes."""
 
 import subprocess
 import sys
@@ -21,6 +21,7 @@ PICTURES = {  # of each program: the files that are shown
     "fit_digits": ("fit_digits.png", "confusion.png"),
     "online_learning": ("online_learning.png",),
 }
+QUICK = ("several_networks", "early_exit", "cycle_gan", "char_transformer", "reinforce")
 FILES = tuple(f"demo_{file}" for files in PICTURES.values() for file in files)
 COLORS = 64  # of a picture: a quarter of the bytes, and no difference to be seen
 
@@ -30,6 +31,7 @@ def draw(folder):
     for program, files in PICTURES.items():
         with tempfile.TemporaryDirectory() as out:
             command = [sys.executable, DEMOS / f"{program}.py", "--out", out]
+            command += ["--quick"] if program in QUICK else []
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
             for file in files:
                 with Image.open(Path(out) / file) as picture:
