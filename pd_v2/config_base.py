@@ -68,6 +68,11 @@ class Layer(pd.Variable):
         return self.__copy__()
 
     @property
+    def unfit(self):
+        """The error if it cannot be computed, else None."""
+        return self.feed.unfeedable
+
+    @property
     def original(self):
         """The layer that this one is a copy of, or the layer itself."""
         return self if self.copied is None else self.copied

@@ -49,7 +49,8 @@ ORDER = (
 # What the face may import: public names, and the modules that extensions are written with.
 EXTENSIONS = (
     *("pd_core", "pd_core.graph.node", "pd_core.graph.site", "pd_core.graph.update"),
-    *("pd_core.commands", "pd_core.graph.errors", "pd_core.graph.handlers", "pd_core.graph.names"),
+    *("pd_core.commands", "pd_core.graph.roles", "pd_core.graph.errors"),
+    *("pd_core.graph.handlers", "pd_core.graph.names"),
     *("pd_core.graph.whole", "pd_core.storage.partial"),
     *("pd_core.training", "pd_core.training.checkpoint", "pd_core.training.evaluate"),
     *("pd_core.training.generators", "pd_core.training.positions", "pd_core.training.ranks"),

@@ -89,7 +89,7 @@ class SeamExchange(Protocol):
         """Return replacements for all values, after the last division."""
 
     def start(self, arrays: dict[int, Any]) -> None:
-        """Take the values of a division, by their places in the seam, before the next one runs."""
+        """Take the values of a division, by their indices in the seam, before the next one runs."""
 
 
 class Executable(Protocol):

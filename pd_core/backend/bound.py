@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 
-from .parts import Part
+from .stage_models import StageModel
 
 _SMALL = 1 << 14  # bytes; larger arrays are bound in each run, which costs less than a copy
 
@@ -20,7 +20,7 @@ class Bound:
     def __init__(
         self,
         session: onnxruntime.InferenceSession,
-        part: Part,
+        part: StageModel,
         device: tuple[str, int],
         states: list[Any],
         updates: list[Any],

@@ -192,8 +192,8 @@ def _plugin_devices(reported, known):
         base = "cuda" if provider == "cuda" else f"{provider}:{hardware.device.type.name.lower()}"
         number = counts[base] = counts.get(base, -1) + 1
         name = f"{base}:{number}" if number or provider == "cuda" else base
-        place = hardware.memory_info(onnxruntime.OrtDeviceMemoryType.DEFAULT)
-        memory = "cpu" if place is None else _memory(provider, place.device_id)
+        info = hardware.memory_info(onnxruntime.OrtDeviceMemoryType.DEFAULT)
+        memory = "cpu" if info is None else _memory(provider, info.device_id)
         options = _OPTIONS["cuda"] if provider == "cuda" else {}
         there[name] = Device(name, memory, hardware.ep_name, hardware, options)
     return there

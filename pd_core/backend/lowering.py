@@ -231,10 +231,10 @@ class _Writer:
         """The graph of a body; it reads what it captured by the names of the outer graph."""
         outer, self.nodes = self.nodes, []
         self.depth += 1
-        for formal, x in zip(block.captured, node.captures, strict=True):
-            self.names[formal] = self._value(x)
-        for k, formal in enumerate(block.formals):
-            self._claim(formal, f"{name}_in{k}")
+        for block_input, x in zip(block.captured, node.captures, strict=True):
+            self.names[block_input] = self._value(x)
+        for k, block_input in enumerate(block.block_inputs):
+            self._claim(block_input, f"{name}_in{k}")
         inside = self._order(block.outputs, block.inputs)
         if self.known is not None:
             self.known = {**self.known, **captured(node, self.known)}
@@ -245,7 +245,7 @@ class _Writer:
         proto = helper.make_graph(
             self.nodes,
             name,
-            [self._typed(v, self.names[v]) for v in block.formals],
+            [self._typed(v, self.names[v]) for v in block.block_inputs],
             [self._typed(v, n) for v, n in zip(block.outputs, outputs, strict=True)],
         )
         for v in (*block.inputs, *(y for inner in inside for y in inner.outputs)):

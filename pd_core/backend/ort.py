@@ -19,14 +19,14 @@ from .bound import Bound
 from .devices import device as find_device
 from .fallbacks import count_fallbacks
 from .graph_optimizers import unwanted_optimizers
+from .layout import position_major
 from .mismatches import in_words
 from .over_ranks import sum_over_ranks
-from .parts import parts
 from .passes import CPU, CPU_GRADIENTS, CPU_KERNELS, CUDA, blocked, portable, scaled_sums
 from .passes.context import Context, Pass, each_node
 from .passes.device import for_device
 from .passes.forms import NO_FORMS, kernels
-from .positions import positions
+from .stage_models import stage_models
 
 _LARGE = 32 << 20  # bytes of all values from which a program's memory is not planned
 
@@ -65,14 +65,14 @@ def session(
     options.enable_mem_pattern = plan
     level = onnxruntime.GraphOptimizationLevel
     options.graph_optimization_level = level.ORT_ENABLE_ALL if optimize else level.ORT_DISABLE_ALL
-    place = find_device(device)
-    providers = place.add_to(options)
+    found = find_device(device)
+    providers = found.add_to(options)
     # a provider that fails is an error, and not a reason to take the CPU
     opened = onnxruntime.InferenceSession(
         model, options, providers, disabled_optimizers=list(without), enable_fallback=0
     )
-    if place.provider and place.provider not in opened.get_providers():
-        raise RuntimeError(f"ONNX Runtime could not load {place.provider} for {device!r}")
+    if found.provider and found.provider not in opened.get_providers():
+        raise RuntimeError(f"ONNX Runtime could not load {found.provider} for {device!r}")
     count_fallbacks(device, opened)
     return opened
 
@@ -108,7 +108,7 @@ def _prepare(device):
 
 def _parts(graph, seam, device):
     """The stages of a graph, as models for a device."""
-    return parts(graph, seam, _prepare(device))
+    return stage_models(graph, seam, _prepare(device))
 
 
 _PORTABLE = each_node(portable.LOWERINGS)
@@ -131,7 +131,7 @@ class OrtBackend:
             exact_convolutions = os.environ.get("PD_EXACT_CONVOLUTIONS", "0") not in ("", "0")
         found = find_device(device)
         self.device, self.memory = found.name, found.memory
-        chosen: tuple[Pass, ...] = () if exact_convolutions else (positions,)
+        chosen: tuple[Pass, ...] = () if exact_convolutions else (position_major,)
         self.layouts: tuple[Pass, ...] = (*CPU_KERNELS, *chosen, *CPU_GRADIENTS)
         if self.device != "cpu":
             self.layouts = (_portable_forms,) if self.device.startswith("webgpu") else ()
@@ -188,7 +188,7 @@ class OrtValues:
         if copy or array.dtype != variable.dtype or not array.flags.carray:
             array = np.array(array, variable.dtype, order="C")
         array = array.reshape(static(variable.dims))
-        if variable.setting is not None and variable in self:
+        if variable.storage.setting is not None and variable in self:
             self.buffers[variable][0].update_inplace(array)  # programs stay bound to it
             return
         value = onnxruntime.OrtValue.ortvalue_from_numpy(array, self.kind, self.number)
@@ -279,8 +279,8 @@ class OrtProgram:
         for match in re.findall(r"[Nn]ame:\s?'([^']+)'|Node ?\(([^)]+)\)", text):
             name = match[0] or match[1]
             if name in names:
-                place = names.index(name)
-                return BackendError(in_words(text), name, sites[place][1], (number, place))
+                index = names.index(name)
+                return BackendError(in_words(text), name, sites[index][1], (number, index))
         return BackendError(in_words(text))
 
 

@@ -142,11 +142,11 @@ def _leaf_values(order, targets, fed, constants):
     leaves.update(v for v in targets if v.node is None)
     values = {}
     for v in leaves - fed:
-        if v.held is not None:
-            values[v] = constant(np.asarray(v.held))
+        if v.eager_value is not None:
+            values[v] = constant(np.asarray(v.eager_value))
         elif v.source is not None:
             values[v] = v.source
-        elif v.setting is not None and (constants is None or v in constants):
+        elif v.storage.setting is not None and (constants is None or v in constants):
             values[v] = setting_constant(v) if constants is None else constants[v]
     return values
 
@@ -175,8 +175,9 @@ def leaves(targets: Sequence[Variable]) -> dict[Variable, None]:
 
 def _check_fed(used, inputs):
     for v in used:
-        if v.unfit is not None:
-            raise type(v.unfit)(str(v.unfit))
+        if v.feed.unfeedable is not None:
+            error = v.feed.unfeedable
+            raise type(error)(str(error))
         if v not in inputs and not v.is_persistent:
             line = f"\n  created at {site_text(v.site)}" if v.site else ""
             raise MissingFeed(f"the targets need a value for {v!r}, which is not fed{line}")

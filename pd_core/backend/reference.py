@@ -12,8 +12,8 @@ from ..graph.variable import Variable, static
 from .base import NO_SEAM, Graph, Length, Seam, SeamExchange
 from .evaluator import evaluator
 from .over_ranks import sum_over_ranks
-from .parts import parts
 from .passes.forms import NO_FORMS
+from .stage_models import stage_models
 
 
 class Runnable(Protocol):
@@ -53,7 +53,7 @@ class ReferenceBackend:
         self, graph: Graph, seam: Seam = NO_SEAM
     ) -> list[list[tuple[str, tuple[str, int] | None]]]:
         """Return (name, line that built it) of each operator of each stage, in program order."""
-        return [list(part.sites.items()) for part in parts(graph, seam)]
+        return [list(stage.sites.items()) for stage in stage_models(graph, seam)]
 
 
 class HostValues:
@@ -116,13 +116,13 @@ class ReferenceProgram:
 
     def __init__(self, graph: Graph, seam: Seam, backend: ReferenceBackend):
         self.name = backend.device
-        self.parts = parts(graph, seam)
+        self.stages = stage_models(graph, seam)
         try:
-            self.evaluators = [backend.opened(part.lowered.model) for part in self.parts]
+            self.evaluators = [backend.opened(stage.lowered.model) for stage in self.stages]
         except Exception as error:
             raise BackendError(f"{self.name}: {error}") from error
-        for part in self.parts:
-            del part.lowered  # it knows variables of the graph, which is freed without it
+        for stage in self.stages:
+            del stage.lowered  # it knows variables of the graph, which is freed without it
         self.fetched = len(graph.fetches)
         self.seam = range(len(seam))  # slots
         self.lengths: list[Length] = []
@@ -157,30 +157,30 @@ class ReferenceExecutable:
         fetched: list[Any] = [None] * self.program.fetched
         handed: dict[int, np.ndarray] = {}
         new: dict[Variable, np.ndarray] = {}
-        for number, part in enumerate(self.program.parts):
-            if part.exchanged and exchange is not None:
+        for number, stage in enumerate(self.program.stages):
+            if stage.exchanged and exchange is not None:
                 seam = self.program.seam
                 handed |= zip(seam, exchange([handed[k] for k in seam]), strict=True)
-            elif part.summed:
-                sums = sum_over_ranks([handed[k] for k in part.summed])
-                handed |= zip(part.summed, sums, strict=True)
-            elif part.divided and exchange is not None:
+            elif stage.summed:
+                sums = sum_over_ranks([handed[k] for k in stage.summed])
+                handed |= zip(stage.summed, sums, strict=True)
+            elif stage.divided and exchange is not None:
                 exchange.start({k: handed[k] for k in self.program.seam if k in handed})
-            inputs: dict[str, Any] = {name: feeds[k] for k, name in part.feeds}
-            inputs |= {name: handed[k] for k, name in part.given}
-            inputs |= {name: values.view(self.states[k]()) for k, name in part.states}
-            if part.seed is not None:
-                inputs[part.seed] = seed
-            names = [name for _, name in (*part.fetches, *part.hands, *part.updates)]
+            inputs: dict[str, Any] = {name: feeds[k] for k, name in stage.feeds}
+            inputs |= {name: handed[k] for k, name in stage.given}
+            inputs |= {name: values.view(self.states[k]()) for k, name in stage.states}
+            if stage.seed is not None:
+                inputs[stage.seed] = seed
+            names = [name for _, name in (*stage.fetches, *stage.hands, *stage.updates)]
             try:
                 out = iter(self.program.evaluators[number].run(names, inputs))
             except Exception as error:
                 raise BackendError(f"{self.program.name}: {error}") from error
-            for k, _ in part.fetches:
+            for k, _ in stage.fetches:
                 fetched[k] = np.asarray(next(out))
-            for k, _ in part.hands:
+            for k, _ in stage.hands:
                 handed[k] = np.asarray(next(out))
-            for k, _ in part.updates:
+            for k, _ in stage.updates:
                 new[self.updated[k]()] = next(out)
         self._check(new)
         for variable, array in new.items():

@@ -29,8 +29,8 @@ def scanned(graph: Graph) -> Graph:
             xs.append(seed)
             slices.append(graph.seed)
         states = [v for v, _ in graph.updates]
-        formals = [Variable.of(v.dims, v.dtype, v.name) for v in states]
-        carried = dict(zip(states, formals, strict=True))
+        block_inputs = [Variable.of(v.dims, v.dtype, v.name) for v in states]
+        carried = dict(zip(states, block_inputs, strict=True))
         new = substitute([x for _, x in graph.updates], carried, stop=set(carried))
         fetches = substitute(graph.fetches, carried, stop=set(carried))
         final, stacked = _scan(graph, carried, xs, slices, new, fetches)
@@ -54,8 +54,8 @@ def _scan(
     """The last values of the states, and the fetches of all steps."""
     # what no step reads before it is written may have no value yet
     init = [v if v in graph.states else _zeros(v) for v in carried]
-    formals = [*carried.values(), *slices]
-    blocks, captures = close({"body": [*new, *fetches]}, {"body": formals})
+    block_inputs = [*carried.values(), *slices]
+    blocks, captures = close({"body": [*new, *fetches]}, {"body": block_inputs})
     out = scan_node(init, xs, captures, blocks["body"], fetches, reverse=False, intermediates=False)
     return out[: len(init)], out[len(init) :]
 

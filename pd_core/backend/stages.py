@@ -49,8 +49,8 @@ def stages(graph: Graph, seam: Seam = NO_SEAM) -> list[Stage]:
     Values at the seam are handed on in the slots 0, 1, ….
     """
     slots = count()
-    places = tuple(range(len(graph.fetches))), tuple(range(len(graph.updates)))
-    divided = [Stage(graph, *places)]
+    indices = tuple(range(len(graph.fetches))), tuple(range(len(graph.updates)))
+    divided = [Stage(graph, *indices)]
     if seam:
         later = _after_exchange(graph, seam)
         first, second = _split(divided.pop(), later, slots, seam)
@@ -200,8 +200,8 @@ def _split(stage: Stage, later: set[Node], slots, seam=(), sums=()) -> tuple[Sta
     renamed = iter(substitute(outputs, inputs, stop=set(inputs)))
     second = _stage(
         graph,
-        [(place, next(renamed)) for place, _ in fetches[1]],
-        [(place, (v, next(renamed))) for place, (v, _) in updates[1]],
+        [(index, next(renamed)) for index, _ in fetches[1]],
+        [(index, (v, next(renamed))) for index, (v, _) in updates[1]],
         tuple((numbers[x], inputs[x]) for x in given),
         tuple((slot, next(renamed)) for slot, _ in hands[1]),
     )
@@ -214,9 +214,9 @@ def _split(stage: Stage, later: set[Node], slots, seam=(), sums=()) -> tuple[Sta
 def _divided(items, later, values=()):
     """Divide (index, value or update) pairs into those of the first stage and of the second."""
     parts: tuple[list, list] = [], []
-    for place, item in items:
+    for index, item in items:
         v = item[1] if isinstance(item, tuple) else item
-        parts[v.node in later or v in values].append((place, item))
+        parts[v.node in later or v in values].append((index, item))
     return parts
 
 
@@ -228,8 +228,8 @@ def _stage(graph, fetches, updates, inputs, hands):
     )
     return Stage(
         own,
-        tuple(place for place, _ in fetches),
-        tuple(place for place, _ in updates),
+        tuple(index for index, _ in fetches),
+        tuple(index for index, _ in updates),
         tuple(inputs),
         tuple(hands),
     )

@@ -172,7 +172,7 @@ def _is_own(value, own):
         return True
     read = [value, *(x for node in order for x in node.inputs if x is not None)]
     leaves = [v for v in read if v.node is None and v not in joined]
-    return any(v.is_feed or v.held is not None or (v.source or v) in own for v in leaves)
+    return any(v.is_feed or v.eager_value is not None or (v.source or v) in own for v in leaves)
 
 
 def _joins(node):

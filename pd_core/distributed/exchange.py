@@ -414,7 +414,7 @@ class Plan:
     def _sum_at_owners(self, w, pair, factor):
         """The gradient of the rows of a sharded table that this rank owns."""
         wire = self.process.settings.wire(np.dtype(w.dtype))
-        world, sent = self.process.world, w.table.sent
+        world, sent = self.process.world, w.storage.table.sent
         rows, values = sum_at_owners(world, pair, factor, wire, WHAT, sent)
         return rows // world.size, values
 

@@ -121,9 +121,9 @@ class _Program:
         return name
 
     def _leaf(self, v):
-        if v.source is not None and v.held is None:
+        if v.source is not None and v.eager_value is None:
             return self._name(v.source)
-        if v.setting is not None and v.setting.is_constant:
+        if v.storage.setting is not None and v.storage.setting.is_constant:
             v = setting_constant(v)
         if v.value is not None:
             return _constant(v)

@@ -15,6 +15,7 @@ from ..graph.initializers import Gaussian, Initializer
 from ..graph.names import names
 from ..graph.op import op
 from ..graph.recording import not_recording, recorder
+from ..graph.roles import Storage
 from ..graph.variable import Operand, Variable, constant, fresh_dim, static
 from ..graph.whole import whole
 from ..run.host_inputs import supply_by
@@ -76,7 +77,7 @@ class ShardedTable:
             count = fresh_dim()
             self._rows = self._slot((count,), np.int64, "rows")
             self._fetched = self._slot((count, *self.shape[1:]), np.float32, "fetched")
-        self.shard.table = self
+        self.shard.storage = Storage(table=self)
         if self.ranks > 1:
             process.current().world.divided.add(self)
         self.sent: Counter[str] = Counter()

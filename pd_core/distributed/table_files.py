@@ -39,7 +39,7 @@ def write_table(table: Any, session: Session, folder: Path) -> None:
     token = np.frombuffer(secrets.token_bytes(8), np.uint8).copy()
     world.recovering(lambda: world.send_from(0, token, "save() of a table"))
     session.store.initialize([table.shard])
-    parts = [v for v in session.store.variables() if v.table is table]
+    parts = [v for v in session.store.variables() if v.storage.table is table]
     content = {
         "format": _FORMAT,
         "version": _VERSION,
@@ -106,7 +106,7 @@ def read_table(table: Any, session: Session, folder: Path) -> None:
         raise GraphError(f"{folder} has the table {content['name']!r}, this one is {table.name!r}")
     if tuple(content["shape"]) != table.shape:
         raise ShapeError(f"{folder} has a table {content['shape']}, this one is {table!r}")
-    known = {name: v for name, v in names().variables.items() if v.table is table}
+    known = {name: v for name, v in names().variables.items() if v.storage.table is table}
     lacking = [name for name in known if name not in content["parts"]]
     if lacking:
         raise GraphError(f"{folder} has no values for {', '.join(lacking)}")

@@ -8,6 +8,7 @@ import numpy as np
 from ..graph.arrays import as_array
 from ..graph.errors import GraphError, ShapeError
 from ..graph.recording import recorder
+from ..graph.roles import History
 from ..graph.update import Update
 from ..graph.variable import Operand, Variable, static
 from ..optimizers.row_sparse import RowGradient, gradients_by_rows
@@ -56,7 +57,7 @@ class BackwardPass:
         self.parameters = [v for v in self.owners if v.is_persistent]
         numbers = tuple([trace.number(v) for v in self.wrt])
         self.name = ("backward", not seeds, trace.flows, numbers)
-        loss.__dict__["parameters"] = self.parameters
+        loss.__dict__["history"] = History(loss.history.ended, self.parameters)
 
     @property
     def adds(self) -> bool:
@@ -72,16 +73,16 @@ class BackwardPass:
         self, gradients: list, of: Callable[[Variable], Variable], update: Update | None = None
     ) -> Targets:
         """Return the targets of a program: its updates are those of the trace, and of `update`."""
-        flat, places = _flattened(gradients)
+        flat, indices = _flattened(gradients)
         if update is None:
-            parts = [(v, [flat[k] for k in ks]) for v, ks in zip(self.owners, places, strict=True)]
+            parts = [(v, [flat[k] for k in ks]) for v, ks in zip(self.owners, indices, strict=True)]
             update = Update(gradients=[(v, tuple(g)) for v, g in parts if g])
         updates = [(v, of(x)) for v, x in self.trace.updates]
         updates += [(a.variable, a.value) for a in update.assignments]
-        return [*map(of, self.trace.fetches), *flat], updates, places, update
+        return [*map(of, self.trace.fetches), *flat], updates, indices, update
 
     def run(self) -> None:
-        """Compute it."""
+        """Compute the gradients, in a program without an update, and add them to earlier ones."""
         plan, values = self.state.evaluate(
             self.name, self.trace, lambda of: self.targets(self.gradients(of), of)
         )
@@ -100,7 +101,7 @@ def check_tracked(name: str, costs: Sequence[Variable]) -> None:
     for c in costs:
         if not isinstance(c, Variable):
             raise TypeError(f"{name}: takes Variables, not {c!r}")
-        if c.__dict__.get("consumed"):
+        if c.history.ended:
             raise GraphError(
                 f"{name}: the graph behind {label(c)} ended with an earlier backward() or "
                 "minimize()\n  hint: retain_graph=True there keeps it"
@@ -121,34 +122,39 @@ def check_tracked(name: str, costs: Sequence[Variable]) -> None:
 def differentiated(trace: Trace, reached: set[Variable]) -> list[Variable]:
     """The Variables of a trace that get a gradient: leaves, then what somebody holds."""
     leaves = [v for v in trace.reads if v in reached]
-    leaves += [v for v in trace.leaves if v.held is not None and v in reached]
+    leaves += [v for v in trace.leaves if v.eager_value is not None and v in reached]
     return leaves + [v for v in trace.fetches if v in reached and v.dtype.kind == "f"]
 
 
-def _seed(loss, gradient):
+def _seed(loss: Variable, gradient: Operand) -> Variable:
     array = as_array(gradient, loss.dtype, "backward")
     if array.shape != loss.shape:
         raise ShapeError(f"backward: a gradient of {list(array.shape)} for {label(loss)}")
-    return Variable.of(loss.dims, loss.dtype, "gradient", held=array)
+    return Variable.of(loss.dims, loss.dtype, "gradient", eager_value=array)
 
 
-def _flattened(gradients):
-    """Gradients in one list, and the places of each in it: one, two if by rows, or none."""
+def _flattened(gradients: Sequence[Any]) -> tuple[list[Variable], list[tuple[int, ...]]]:
+    """Gradients in one list, and the indices of each in it: one, two if by rows, or none."""
     flat: list[Variable] = []
-    places: list[tuple[int, ...]] = []
+    indices: list[tuple[int, ...]] = []
     for g in gradients:
         parts = () if g is None else (g.rows, g.values) if isinstance(g, RowGradient) else (g,)
-        places.append(tuple(range(len(flat), len(flat) + len(parts))))
+        indices.append(tuple(range(len(flat), len(flat) + len(parts))))
         flat += parts
-    return flat, places
+    return flat, indices
 
 
-def _accumulate(state, owners, places, values):
+def _accumulate(
+    state: State,
+    owners: Sequence[Variable],
+    indices: Sequence[tuple[int, ...]],
+    values: Sequence[Any],
+) -> None:
     """Add the gradients to those of the Variables."""
-    for owner, place in zip(owners, places, strict=True):
-        if not place:
+    for owner, index in zip(owners, indices, strict=True):
+        if not index:
             continue
-        new = Gradient(*[values[k] for k in place])
+        new = Gradient(*[values[k] for k in index])
         old = state.gradients.get(owner)
         state.gradients[owner] = new if old is None else old.plus(new, owner)
 
@@ -180,9 +186,9 @@ class Gradient:
             return Gradient(self.numpy(v) + other.numpy(v))
         rows = np.concatenate([as_host(self.rows), as_host(other.rows)])
         values = np.concatenate([as_host(self.values), as_host(other.values)])
-        distinct, place = np.unique(rows, return_inverse=True)
+        distinct, inverse = np.unique(rows, return_inverse=True)
         sums = np.zeros((len(distinct), *values.shape[1:]), values.dtype)
-        np.add.at(sums, place, values)
+        np.add.at(sums, inverse, values)
         return Gradient(distinct, sums)
 
 

@@ -1,7 +1,7 @@
 """`pd.guard()`: values at hand while a graph is built."""
 
 from contextlib import ContextDecorator
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -47,13 +47,13 @@ class guard:
             state_of(self.session).flush()
 
 
-def _begin(new):
-    new.outer = recorder()
+def _begin(new: Recorder) -> Recorder:
+    new.outer = cast(Recorder | None, recorder())
     record_with(new)
     return new
 
 
-def _end(recording):
+def _end(recording: Recorder) -> None:
     """Stop recording; blocks of generators may end in any order."""
     recording.ended = True
     current = recorder()
@@ -62,7 +62,7 @@ def _end(recording):
     record_with(current)
 
 
-def _session_on(device):
+def _session_on(device: str | None) -> Session:
     session = default_session()
     if device is None or device in (session.device, session.device.partition(":")[0]):
         return session
@@ -106,7 +106,7 @@ def to_variable(value: ArrayLike, dtype: DTypeLike | None = None) -> Variable:
 
 def _force(v: Variable) -> Any:
     """The value of a Variable on the device."""
-    if v.held is None:
+    if v.eager_value is None:
         if v.value is not None:
             return v.value
         if v.is_persistent:
@@ -119,21 +119,21 @@ def _force(v: Variable) -> Any:
                 "  hint: eval() computes it; after pd.enable_dynamic() values are at hand"
             )
         current_state().force([v])
-    return v.held
+    return v.eager_value
 
 
-def _numpy(v):
+def _numpy(v: Variable) -> np.ndarray:
     return np.array(as_host(_force(v)))
 
 
-def _known_shape(v, sizes):
+def _known_shape(v: Variable, sizes: tuple[int | None, ...]) -> tuple[int | None, ...]:
     try:
         return as_host(_force(v)).shape
     except NotComputed:
         return sizes
 
 
-def _known(v):
+def _known(v: Variable) -> Any:
     """The value of a Variable as far as it is known without an evaluation, else None."""
     if v.value is not None:
         return v.value
@@ -151,16 +151,16 @@ def _known(v):
         return None
 
 
-def _shown(v):
+def _shown(v: Variable) -> Any:
     try:
         return as_host(_force(v))
     except NotComputed as error:
         return f"not computed: {error}"
 
 
-def _detach(v):
-    if v.held is not None:
-        return Variable.of(v.dims, v.dtype, v.name, held=v.held)
+def _detach(v: Variable) -> Variable:
+    if v.eager_value is not None:
+        return Variable.of(v.dims, v.dtype, v.name, eager_value=v.eager_value)
     if recorder() is None:
         from .. import ops
 

@@ -47,7 +47,7 @@ class Placeholder(Variable):
         self._leaf.__dict__["tracked"] = self.tracked
         return self._leaf
 
-    def _filled_array(self):
+    def _filled_array(self) -> np.ndarray:
         if self._array is None:
             raise NotComputed(
                 f"{self!r}, created at {site_text(self.site)}, has no value\n"

@@ -42,7 +42,7 @@ class Plan:
         structure = structure or Structure(fetches, updates, NO_SEAM, (), False)
         places = {v: k for k, v in enumerate(trace.leaves)}
         streams = {s: k for k, s in enumerate(trace.draws)}
-        fed = {v: np.asarray(v.held) for v in structure.leaves if v.held is not None}
+        fed = {v: np.asarray(v.eager_value) for v in structure.leaves if v.eager_value is not None}
         source = Source(structure, fetches, updates, NO_SEAM, fed, False, [update])
         compiled, is_new = compiler.find(source)
         self.program = Program(compiled, structure, dict(updates), is_new)
@@ -56,12 +56,12 @@ class Plan:
 
     def covers(self, trace: Trace) -> bool:
         """Return whether the program is right for the leaves of a trace."""
-        return self.program.covers([trace.leaves[k].held for k in self.fed])
+        return self.program.covers([trace.leaves[k].eager_value for k in self.fed])
 
     def run(self, session: Session, trace: Trace) -> list[Any]:
         """Return the values of the fetches on the leaves of a trace; store the updates."""
         leaves = trace.leaves
-        arrays = [leaves[k].held for k in self.fed]
+        arrays = [leaves[k].eager_value for k in self.fed]
         draws = [
             trace.draws[s] if recorded else s
             for s, recorded in zip(self.draws, self.recorded, strict=True)

@@ -21,8 +21,8 @@ from ..run.programs import Source
 from ..run.request import Request
 from ..run.session import Session
 from ..run.structure import Structure
+from .concrete import ConcreteGraph, concrete_sizes
 from .plan import Plan, Targets
-from .sizes import Numbered, numbers_of
 from .trace import Trace
 
 Of = Callable[[Variable], Variable]
@@ -129,19 +129,21 @@ class Plans:
             targets, leaves = self._targets(trace, make)
             if leaves is not None:
                 cache.add(key, BySizes(), trace.states)
-                key = (*key, numbers_of(trace))
+                key = (*key, concrete_sizes(trace))
             return self._add(compiler, key, trace, targets, leaves)
         if type(plan) is BySizes:
-            key = (*key, numbers_of(trace))
+            key = (*key, concrete_sizes(trace))
             plan = cache.get(key)
             if plan is None or (plan.lengths and not plan.covers(trace)):
-                return self._add(compiler, key, trace, *self._numbered(trace, make))
+                return self._add(compiler, key, trace, *self._concrete_targets(trace, make))
         elif plan.lengths and not plan.covers(trace):
             trace.check()
             return self._add(compiler, key, trace, *self._targets(trace, make))
         return plan
 
-    def _targets(self, trace, make):
+    def _targets(
+        self, trace: Trace, make: Make | None
+    ) -> tuple[Targets, Mapping[Variable, Variable] | None]:
         """The targets, and the leaves that are not those of the trace; None if all are."""
         if make is None:
             return (trace.fetches, trace.updates, None, Update()), None
@@ -151,11 +153,13 @@ class Plans:
             except GraphError:
                 if not trace.sizes:
                     raise
-        return self._numbered(trace, make)
+        return self._concrete_targets(trace, make)
 
-    def _numbered(self, trace, make):
+    def _concrete_targets(
+        self, trace: Trace, make: Any
+    ) -> tuple[Targets, Mapping[Variable, Variable]]:
         with not_recording():
-            graph = Numbered(trace)
+            graph = ConcreteGraph(trace)
             return make(graph.of), graph.leaves
 
     def _add(
@@ -176,7 +180,9 @@ class Plans:
         compiler.cache.add(key, plan, dict.fromkeys(of))
         return plan
 
-    def _located(self, error, session, trace, make):
+    def _located(
+        self, error: BackendError, session: Session, trace: Trace, make: Make | None
+    ) -> BackendError:
         """An error with the line that recorded what failed.
 
         A program that is there already knows the lines of the graph that it was compiled for.
@@ -184,22 +190,23 @@ class Plans:
         (fetches, updates, *_), _ = self._targets(trace, make)
         with not_recording():
             structure = Structure(fetches, updates, NO_SEAM, (), False) if make else trace
-            fed = {v: np.asarray(v.held) for v in structure.leaves if v.held is not None}
+            held = [v for v in structure.leaves if v.eager_value is not None]
+            fed = {v: np.asarray(v.eager_value) for v in held}
             source = Source(structure, fetches, updates, NO_SEAM, fed, False)
             return located(error, session.backend, source)
 
 
-def _itself(v):
+def _itself(v: Variable) -> Variable:
     return v
 
 
-def _computed(session, variables):
+def _computed(session: Session, variables: Sequence[Variable]) -> list[np.ndarray] | None:
     """The values of recorded Variables; None if an operator before them fails."""
-    held = [v.held if v.value is None else v.value for v in variables]
+    held = [v.eager_value if v.value is None else v.value for v in variables]
     if all(a is not None for a in held):
         return [np.asarray(a) for a in held]
     leaves = Structure(variables, [], NO_SEAM, (), False).leaves
-    fed = {v: np.asarray(v.held) for v in leaves if v.held is not None}
+    fed = {v: np.asarray(v.eager_value) for v in leaves if v.eager_value is not None}
     try:
         return session.compiler.new(Request(variables, [], fed, False)).peek(session.store, fed)
     except BackendError:  # its own index is found first

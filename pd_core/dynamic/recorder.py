@@ -14,11 +14,11 @@ from ..graph.nested import variables_in
 from ..graph.node import Node, refined, typed
 from ..graph.recording import as_number
 from ..graph.site import user_site
-from ..graph.variable import Variable, constant
+from ..graph.variable import Inputs, Variable, constant
 from ..run.exchange import draw_seed
+from .named_sizes import checked_types, leaf_dims, with_hash
 from .placeholder import Placeholder
-from .recorded import Form, Recorded, form, type_key
-from .recorded_types import checked_types, leaf_dims, with_hash
+from .recorded_node import Form, RecordedNode, form, type_key
 from .state import State
 from .templates import find, key_of, remember
 from .update import minimize
@@ -28,7 +28,7 @@ _CONSTANTS = 4  # values of a number that are constants; with more at one line i
 _WAITING = 1024  # operators that are recorded while one without gradients waits
 
 
-_values: dict[tuple, dict[tuple, None]] = {}  # by line and place in the op: constants seen
+_values: dict[tuple, dict[tuple, None]] = {}  # by line, and line in the op: constants seen
 _changing: set[Any] = set()  # lines where a number changes
 _forms: dict[tuple | None, Form] = {}  # by operator and types of inputs
 _LIMIT = 1 << 14
@@ -42,7 +42,7 @@ class Recorder:
         self.inside, self.site, self.line = False, None, None
         self.outer: Recorder | None = None  # what recorded before
         self.ended = False
-        self.added: list[Recorded] | None = (
+        self.added: list[RecordedNode] | None = (
             None  # nodes of the running op, where they are asked for
         )
 
@@ -63,7 +63,7 @@ class Recorder:
         key, variables = key_of(function, args, kwargs)
         if key is None or self.site in _changing:
             return function(*args, **kwargs)
-        variables = [v if v.fill is None else self.state.read(v) for v in variables]
+        variables = [v if v.initial is None else self.state.read(v) for v in variables]
         try:
             template = find(key)
         except KeyError:
@@ -74,7 +74,14 @@ class Recorder:
         self._bound(last)
         return result
 
-    def _learn(self, function, args, kwargs, key, variables):
+    def _learn(
+        self,
+        function: Callable,
+        args: Sequence,
+        kwargs: dict,
+        key: tuple,
+        variables: Sequence[Variable],
+    ) -> Any:
         self.added = []
         try:
             result = function(*args, **kwargs)
@@ -83,7 +90,7 @@ class Recorder:
             self.added = None
         return result
 
-    def _bound(self, node):
+    def _bound(self, node: RecordedNode) -> None:
         """Compute what a node without gradients reads, if something behind it waits for long.
 
         Nothing else would end the chain of a running sum, with all that hangs on it.
@@ -91,10 +98,10 @@ class Recorder:
         if node.serial - node.first > _WAITING and not node.tracked:
             waiting = [x for x in node.inputs if x is not None and x.is_recorded]
             with suppress(NotComputed):  # what reads a feed slot waits for an evaluation
-                self.state.force([x for x in waiting if x.held is None])
+                self.state.force([x for x in waiting if x.eager_value is None])
             node.begin()
 
-    def _argument(self, a):
+    def _argument(self, a: Any) -> Any:
         if type(a) is np.ndarray:
             leaf = self.leaf(a)
             leaf.__dict__["literal"] = True
@@ -121,11 +128,11 @@ class Recorder:
         elif copy or not array.flags.c_contiguous:
             array = np.array(array, order="C")
         dims = leaf_dims(self.site or user_site(), array)
-        return Variable.of(dims, array.dtype, "value", held=array)
+        return Variable.of(dims, array.dtype, "value", eager_value=array)
 
     def operand(self, x: Variable | None) -> Variable | None:
         """Return the value at this line of a persistent variable; any other as it is."""
-        if x is None or x.fill is None:
+        if x is None or x.initial is None:
             return x.filled(self) if type(x) is Placeholder else x
         return self.state.read(x)
 
@@ -140,7 +147,7 @@ class Recorder:
             values[x.content] = None
             return x
         _changing.add(key[0])
-        return Variable.of(x.dims, x.dtype, "number", held=x.value, literal=True)
+        return Variable.of(x.dims, x.dtype, "number", eager_value=x.value, literal=True)
 
     # ---- sizes
 
@@ -152,8 +159,8 @@ class Recorder:
         """Return the arguments with all of their sizes as numbers."""
         return self._specialised(args, kwargs, 0)
 
-    def _specialised(self, args, kwargs, first):
-        def known(a):
+    def _specialised(self, args: Sequence, kwargs: dict, first: int) -> tuple[list, dict]:
+        def known(a: Any) -> Any:
             if isinstance(a, Variable):
                 return self._known(a, first)
             if type(a) in (list, tuple):
@@ -162,7 +169,7 @@ class Recorder:
 
         return [known(a) for a in args], {k: known(a) for k, a in kwargs.items()}
 
-    def _known(self, x, first):
+    def _known(self, x: Variable, first: int) -> Variable:
         """x with its sizes from axis `first` on as numbers."""
         sizes = [as_number(d) for d in x.dims]
         if None in sizes and x.has_value:
@@ -176,7 +183,7 @@ class Recorder:
             return refined(x, dims)
         # its gradients are those of x
         source = x if x.source is None else x.source
-        attributes = {"held": x.held, "tracked": x.tracked, "literal": x.literal}
+        attributes = {"eager_value": x.eager_value, "tracked": x.tracked, "literal": x.literal}
         return Variable.of(dims, x.dtype, x.name, source=source, **attributes)
 
     # ---- nodes
@@ -200,7 +207,7 @@ class Recorder:
                 continue
             if not isinstance(x, Variable):
                 x = constant(x)
-            if x.fill is not None:
+            if x.initial is not None:
                 x = self.state.read(x)
             elif type(x) is Placeholder:
                 x = x.filled(self)
@@ -221,7 +228,16 @@ class Recorder:
         node = self._add(shared, tuple(operands))
         return node.output(0) if outputs == 1 else node.outputs[:outputs]
 
-    def _form(self, op_type, inputs, outputs, known, opset, attributes, key):
+    def _form(
+        self,
+        op_type: str,
+        inputs: Sequence[Variable | None],
+        outputs: int,
+        known: Any,
+        opset: int,
+        attributes: dict[str, Any],
+        key: tuple | None,
+    ) -> Form:
         call, types = typed(op_type, inputs, outputs, known, opset, attributes, checked_types)
         new = form(op_type, call.attributes, types, "", call.opset, visible=outputs, kind=call.kind)
         # the type of a Reshape may depend on the node of its shape, and sizes without a number
@@ -236,8 +252,8 @@ class Recorder:
             _forms[key] = new
         return new
 
-    def _add(self, form, inputs):
-        node = Recorded(form, inputs, not self.gradients)
+    def _add(self, form: Form, inputs: Inputs) -> RecordedNode:
+        node = RecordedNode(form, inputs, not self.gradients)
         if self.added is not None:
             self.added.append(node)
         self._bound(node)
@@ -252,7 +268,7 @@ class Recorder:
 
     def compute(self, result: Any) -> None:
         """Compute what an op returned, unless it is in the body of a loop."""
-        waiting = [v for v in variables_in(result) if v.is_recorded and v.held is None]
+        waiting = [v for v in variables_in(result) if v.is_recorded and v.eager_value is None]
         if waiting:
             with suppress(NotComputed):  # states and slices of a loop have no values here
                 self.state.force(waiting)
@@ -276,7 +292,7 @@ class Recorder:
         return number
 
     def draw(self, stream: int) -> tuple[int, int, int]:
-        """Return (stream, place in it, seed) of the next random draw."""
+        """Return (stream, offset in it, seed) of the next random draw."""
         session = self.state.session
         with session.lock:  # two threads never take the same
             place = session.draws[stream]

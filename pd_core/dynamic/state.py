@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary, ref
 from ..graph.attached import Attached
 from ..graph.errors import BackendError
 from ..graph.node import Node
+from ..graph.roles import History, Storage
 from ..graph.variable import Variable
 from ..run.session import Session, default_session
 from .plan import Plan
@@ -34,7 +35,7 @@ class State:
 
     def __init__(self, session: Session):
         self._session = ref(session)
-        self.reference = ref(self)  # what its reads know it by
+        self.storage = Storage(state=ref(self))  # what its reads know it by
         # by variable; a read in use has more references than this one
         self.reads: Attached[Variable] = Attached()
         self.pending: dict[Variable, Pending] = {}
@@ -71,18 +72,18 @@ class State:
                 read = self.reads[v] = self._new_read(v)
         return read
 
-    def _new_read(self, v):
-        attributes = {"source": v, "row_sparse": v.row_sparse, "site": v.site}
-        attributes |= {"tracked": v.trainable, "state": self.reference}
+    def _new_read(self, v: Variable) -> Variable:
+        attributes = {"source": v, "options": v.options, "site": v.site}
+        attributes |= {"tracked": v.trainable, "storage": self.storage}
         return Variable.of(v.dims, v.dtype, v.name, **attributes)
 
     def keep(self, read: Variable) -> None:
         """Make a read a value of its own, which is no more the current one."""
         with self.session.lock:
             v: Any = read.source
-            if read.held is None:
+            if read.eager_value is None:
                 self.session.store.initialize([v])
-                read.__dict__["held"] = self.session.store.current(v)
+                read.__dict__["eager_value"] = self.session.store.current(v)
             if self.reads.get(v) is read:
                 self.reads.pop(v)
 
@@ -115,13 +116,13 @@ class State:
         read = self._in_use(v)
         if read is not None:
             self.session.store.initialize([v])
-            read.__dict__["held"] = self.session.store.current(v)
+            read.__dict__["eager_value"] = self.session.store.current(v)
 
     def forget(self, v: Variable) -> None:
         """Leave out what would be stored in a variable that is taken back."""
         self.pending.pop(v, None)
 
-    def _in_use(self, v):
+    def _in_use(self, v: Variable) -> Variable | None:
         """The read of a variable that is about to change, if it is in use; current no more."""
         if self.reads.get(v) is None:
             return None
@@ -135,7 +136,7 @@ class State:
         self.settle()
         for reference in variables:
             v = reference()
-            if v is not None and v.row_sparse:
+            if v is not None and v.options.row_sparse:
                 self.before_store(v)
 
     def after_update(self, variables: Sequence[Callable[[], Variable | None]]) -> None:
@@ -145,7 +146,7 @@ class State:
             if v is not None:
                 read = self._in_use(v)
                 if read is not None:
-                    read.__dict__["held"] = self.session.store.release(v)
+                    read.__dict__["eager_value"] = self.session.store.release(v)
 
     # ---- computing
 
@@ -153,7 +154,7 @@ class State:
         """Compute targets, and what else of their graph somebody holds."""
         with self.session.lock:
             self.settle()
-            targets = [v for v in targets if v.held is None]
+            targets = [v for v in targets if v.eager_value is None]
             if not targets:
                 return
             trace = Trace(targets, self, through=False)
@@ -172,7 +173,7 @@ class State:
                 self._settle(v, pending)
             raise
 
-    def _settle(self, v, pending):
+    def _settle(self, v: Variable, pending: Pending) -> None:
         """Store a pending value if it can be computed, drop it otherwise."""
         if v in self.pending and self.pending[v] is pending:
             trace = Trace([pending.value], self, through=False)
@@ -193,21 +194,21 @@ class State:
         stale = trace.stale()
         for v, value in zip(trace.fetches, values, strict=False):
             attributes = v.__dict__
-            attributes["held"] = value
+            attributes["eager_value"] = value
             if stale and v in stale:
-                attributes["consumed"] = True
+                attributes["history"] = History(True, v.history.parameters)
             if not v.tracked:
                 attributes["node"] = None
             elif v in ended:
                 attributes["node"], attributes["tracked"] = None, False
-                attributes["consumed"] = True
+                attributes["history"] = History(True, v.history.parameters)
         assigned = trace.assigned
         trace.release()
         self.after_update(plan.updated)
         for v, pending in assigned:
             attributes = pending.value.__dict__
             attributes["node"], attributes["source"] = None, v
-            attributes["state"] = self.reference
+            attributes["storage"] = self.storage
             if v in self.pending and self.pending[v] is pending:
                 del self.pending[v]
                 self.reads[v] = pending.value

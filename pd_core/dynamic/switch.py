@@ -32,7 +32,7 @@ def disable_dynamic() -> None:
         _enabled.pop().__exit__(None)
 
 
-def _check(who):
+def _check(who: str) -> None:
     current = recorder()
     own = _enabled[-1].entered[-1] if _enabled else None
     if current is not None and current is not own:
@@ -43,7 +43,7 @@ def _check(who):
 
 
 @on_reset
-def _renew():
+def _renew() -> None:
     """Go on with the new default session."""
     if _enabled:
         old = _enabled.pop()

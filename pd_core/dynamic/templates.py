@@ -4,14 +4,14 @@ What an op adds depends on the types of its Variables and on its other arguments
 read anything else (parameters that they create, random draws, bodies of loops) have no template.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Container, Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 
 from ..graph.variable import Variable
 from ..ops.mode import mode
-from .recorded import Form, Recorded, type_key
+from .recorded_node import Form, RecordedNode, type_key
 
 _PLAIN = {int, float, bool, str, type(None), type, np.dtype}
 _LARGEST = 64  # elements of a constant
@@ -41,12 +41,12 @@ class Template:
     ) -> None:
         self.constants, self.nodes, self.result = constants, nodes, result
 
-    def replay(self, variables: Sequence[Variable], detached: bool) -> tuple[Any, Recorded]:
+    def replay(self, variables: Sequence[Variable], detached: bool) -> tuple[Any, RecordedNode]:
         """Add the nodes for other Variables: the result of the op, and the last node."""
         values = [*self.constants, *variables]
         for form, inputs, outputs in self.nodes:
             operands = tuple([None if k is None else values[k] for k in inputs])
-            node = Recorded(form, operands, detached)
+            node = RecordedNode(form, operands, detached)
             for k in outputs:
                 values.append(node.output(k))
         return _restored(self.result, values), node
@@ -69,7 +69,7 @@ def key_of(
     return (tuple(key) if _add(args, key, variables) else None), variables
 
 
-def _add(args, key, variables):
+def _add(args: Sequence, key: list[Any], variables: list[Variable]) -> bool:
     """Append what arguments contribute to a key; return False if one of them cannot be in one."""
     for a in args:
         kind = type(a)
@@ -97,7 +97,9 @@ def find(key: tuple) -> "Template | None":
     return _templates[key]
 
 
-def remember(key: tuple, variables: Sequence[Variable], nodes: list[Recorded], result: Any) -> None:
+def remember(
+    key: tuple, variables: Sequence[Variable], nodes: list[RecordedNode], result: Any
+) -> None:
     """Keep the template of a call that has added nodes, or that there is none."""
     if len(_templates) >= _MOST:
         _templates.clear()
@@ -105,30 +107,33 @@ def remember(key: tuple, variables: Sequence[Variable], nodes: list[Recorded], r
     (_several if len(nodes) > 1 else _single).add(key[0])
 
 
-def _template(variables, nodes, result):
+def _template(
+    variables: Sequence[Variable], nodes: list[RecordedNode], result: Any
+) -> Template | None:
     if any(node.form.blocks or node.form.effects or node.op_type == "Uniform" for node in nodes):
         return None
     made = {y for node in nodes for y in node.outputs}
     read = [x for node in nodes for x in node.inputs if x is not None]
     constants = [x for x in dict.fromkeys(read) if x.value is not None and x not in variables]
-    places = {x: k for k, x in enumerate([*constants, *variables])}
-    if any(x not in places and x not in made for x in read):
+    indices = {x: k for k, x in enumerate([*constants, *variables])}
+    if any(x not in indices and x not in made for x in read):
         return None
-    if any(x.value.size > _LARGEST for x in constants) or not _is_made_of(result, {*made, *places}):
+    large = any(cast(np.ndarray, x.value).size > _LARGEST for x in constants)
+    if large or not _is_made_of(result, {*made, *indices}):
         return None
     needed = {*read, *_variables(result)}
     steps, count = [], len(constants) + len(variables)  # a Variable may be there twice
     for node in nodes:
-        inputs = tuple([None if x is None else places[x] for x in node.inputs])
+        inputs = tuple([None if x is None else indices[x] for x in node.inputs])
         outputs = tuple([k for k, y in enumerate(node.outputs) if y in needed])
         for k in outputs:
-            places[node.outputs[k]] = count
+            indices[node.outputs[k]] = count
             count += 1
         steps.append((node.form, inputs, outputs))
-    return Template(constants, steps, _stored(result, places)) if steps else None
+    return Template(constants, steps, _stored(result, indices)) if steps else None
 
 
-def _is_made_of(result, variables):
+def _is_made_of(result: Any, variables: Container[Variable]) -> bool:
     if isinstance(result, Variable):
         return result in variables
     if type(result) in (list, tuple):
@@ -136,19 +141,19 @@ def _is_made_of(result, variables):
     return False
 
 
-def _variables(result):
+def _variables(result: Any) -> list[Variable]:
     if isinstance(result, Variable):
         return [result]
     return [v for r in result for v in _variables(r)]
 
 
-def _stored(result, places):
+def _stored(result: Any, indices: Mapping[Variable, int]) -> Any:
     if isinstance(result, Variable):
-        return places[result]
-    return type(result)([_stored(r, places) for r in result])
+        return indices[result]
+    return type(result)([_stored(r, indices) for r in result])
 
 
-def _restored(result, values):
+def _restored(result: Any, values: Sequence[Variable]) -> Any:
     if type(result) is int:
         return values[result]
     return type(result)([_restored(r, values) for r in result])

@@ -1,10 +1,11 @@
 """Traces: what was recorded behind some targets, as the key of its program."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from operator import attrgetter
 from sys import getrefcount
-from typing import Any
+from typing import Any, cast
 
 from ..gradients import zeros
 from ..graph.errors import GraphError, NotComputed
@@ -12,7 +13,7 @@ from ..graph.node import Node
 from ..graph.site import site_text
 from ..graph.variable import Variable, describe
 from ..run.structure import STATE, Structure
-from .recorded import Recorded, type_key
+from .recorded_node import RecordedNode, type_key
 
 _SERIAL = attrgetter("serial")
 
@@ -22,9 +23,9 @@ def label(v: Variable) -> str:
     return f"{v.name}: {describe(v)}"
 
 
-def _passes(node, reached):
+def _passes(node: Node, reached: AbstractSet[Variable]) -> bool:
     """Whether gradients flow to the inputs of a node."""
-    if type(node) is not Recorded:
+    if type(node) is not RecordedNode:
         return not reached.isdisjoint(node.outputs)
     if not node.tracked:
         return False
@@ -52,7 +53,7 @@ class Trace(Structure):
         operands: Sequence[Variable] = (),
     ) -> None:
         self._begin(set(), False)
-        self._state, pending = state.reference, state.pending
+        self._storage, pending = state.storage, state.pending
         self.targets, self.through = list(dict.fromkeys(targets)), through
         self._ends: list[Variable] = []  # leaves where an earlier `backward` ended the graph
         seen: set[Node] = set()
@@ -65,28 +66,32 @@ class Trace(Structure):
         self.order = sorted(seen, key=_SERIAL)  # a node is younger than those that it needs
         self._uses: dict[int, int] = defaultdict(int)  # by number: inputs of nodes in the trace
         self._add(self.order)
-        held, self.flows = self._held()
+        held, self.flows = self._referenced()
         self.fetches = [*self.targets, *held]
         self.updates = [(v, p.value) for v, p in self.assigned]
         self._finish(self.fetches, self.updates, operands)
-        self.states = [v for v in self.leaves if v.fill is not None and v.held is None]
+        self.states = [v for v in self.leaves if v.initial is not None and v.eager_value is None]
 
-    def _reach(self, targets, seen):
+    def _reach(self, targets: Sequence[Variable], seen: set[Node]) -> None:
         """Add the nodes behind targets."""
         through, stack = self.through, list(targets)
         while stack:
             v = stack.pop()
             node = v.node
-            if node is None or node in seen or (v.held is not None and not (through and v.tracked)):
+            if (
+                node is None
+                or node in seen
+                or (v.eager_value is not None and not (through and v.tracked))
+            ):
                 continue
             seen.add(node)
             stack += [x for x in node.inputs if x is not None and x.node is not None]
 
-    def _add(self, order):
+    def _add(self, order: Iterable[Any]) -> None:
         """Append nodes to the key as `Structure` does, and count the uses of each Variable."""
         numbers, key, uses, sized = self._numbers, self._key, self._uses, self._dims
         for node in order:
-            recorded = type(node) is Recorded
+            recorded = type(node) is RecordedNode
             if recorded and node.form.simple:
                 form = node.form
                 inputs = [
@@ -127,13 +132,13 @@ class Trace(Structure):
                 if form.domain:
                     key.append(dtype.num)
 
-    def _number(self, v):
+    def _number(self, v: Variable) -> int:
         """The number of a Variable; a read of state has that of the state."""
         source = v.source
-        if source is not None and v.held is None and v.__dict__["state"] is not self._state:
-            v.__dict__["state"]().keep(v)  # a value of another session
-        if source is None or v.held is not None:
-            if v.__dict__.get("consumed"):
+        if source is not None and v.eager_value is None and v.storage is not self._storage:
+            cast(Any, v.storage.state)().keep(v)  # a value of another session
+        if source is None or v.eager_value is not None:
+            if v.history.ended:
                 self._ends.append(v)
             return super()._number(v)
         number = self._numbers.get(v)
@@ -148,7 +153,7 @@ class Trace(Structure):
             self.reads[v] = source
         return number
 
-    def _held(self):
+    def _referenced(self) -> tuple[list[Variable], tuple[int, ...]]:
         """The Variables that somebody else holds, and for each node whether gradients pass.
 
         Such a Variable has more references than the inputs of the nodes in this trace, the table
@@ -161,12 +166,14 @@ class Trace(Structure):
         # references: itself, the argument, the keys of the numbers and of the reads here, and the
         # table of the state
         self.read_elsewhere = [
-            c.source for c in self.reads if c.row_sparse and getrefcount(c) - uses[numbers[c]] > 5
+            c.source
+            for c in self.reads
+            if c.options.row_sparse and getrefcount(c) - uses[numbers[c]] > 5
         ]
         held: list[Variable] = []
         flows: list[int] = []
         for node in self.order:
-            if type(node) is not Recorded:
+            if type(node) is not RecordedNode:
                 continue
             tracked = node.tracked
             flows.append(tracked)
@@ -197,7 +204,7 @@ class Trace(Structure):
     def check(self) -> None:
         """Check that every leaf has a value."""
         for v in self.leaves:
-            if v.held is None and not v.is_persistent:
+            if v.eager_value is None and not v.is_persistent:
                 line = f"\n  created at {site_text(v.site)}" if v.site else ""
                 raise NotComputed(f"there is no value for {v!r}, which is not fed{line}")
 

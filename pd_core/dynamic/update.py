@@ -2,22 +2,25 @@
 
 from collections.abc import Container, Sequence
 from functools import reduce
-from typing import Any
+from typing import Any, cast
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
-from ..gradients.places import gradient_of
+from ..gradients.locations import gradient_of
 from ..graph.errors import GraphError
 from ..graph.recording import not_recording
+from ..graph.roles import History
 from ..graph.update import Update
 from ..graph.variable import Variable, fresh_dim
-from ..optimizers.kept import KeptTracing, kept_tracing
+from ..optimizers.cached import CachedTracing, cached_tracing
 from ..optimizers.loss_scaling import LossScaler
 from ..optimizers.row_sparse import RowGradient, added, gradients_by_rows
 from ..run.exchange import exchanges
 from ..run.request import Request
 from .backward import BackwardPass, Gradient, as_host, backward, check_tracked
+from .plan import Targets
+from .plans import Of
 from .state import State
 from .trace import Trace, label
 
@@ -40,24 +43,30 @@ def minimize(
             state.settle()
             _scaled_step(state, optimizer, costs, var_list, retain_graph)
             return
-        kept, waiting = kept_tracing(optimizer, state.session), state.waiting
+        cached, waiting = cached_tracing(optimizer, state.session), state.waiting
         if waiting is not None:
             alone = len(costs) == 1 and costs[0] is waiting.loss
             if alone and not exchanges(state.session):
                 wanted = waiting.parameters if var_list is None else var_list
-                if _fused_backward(state, kept, waiting, wanted):
+                if _fused_backward(state, cached, waiting, wanted):
                     return
             state.settle()
-        if all("parameters" in c.__dict__ for c in costs):
-            reached = [w for c in costs for w in c.__dict__["parameters"]]
-            _step(state, kept, reached if var_list is None else var_list)
+        if all(c.history.parameters is not None for c in costs):
+            reached = [w for c in costs for w in c.history.parameters or ()]
+            _step(state, cached, reached if var_list is None else var_list)
         elif exchanges(state.session):
-            _exchanged_step(state, kept, costs, var_list, retain_graph)
+            _exchanged_step(state, cached, costs, var_list, retain_graph)
         else:
-            _fused_step(state, kept, costs, var_list, retain_graph)
+            _fused_step(state, cached, costs, var_list, retain_graph)
 
 
-def _exchanged_step(state, kept, costs, var_list, retain_graph):
+def _exchanged_step(
+    state: State,
+    cached: CachedTracing,
+    costs: Sequence[Variable],
+    var_list: Sequence[Variable] | None,
+    retain_graph: bool,
+) -> None:
     """Take a step whose gradients are exchanged before the update; they are not kept."""
     check_tracked("minimize", costs)
     costs = [c for c in costs if c.tracked]
@@ -65,13 +74,25 @@ def _exchanged_step(state, kept, costs, var_list, retain_graph):
     try:
         for number, c in enumerate(costs, 1):
             backward(c, retain_graph=retain_graph or number < len(costs))
-        reached = [w for c in costs for w in c.__dict__.pop("parameters")]
-        _step(state, kept, reached if var_list is None else var_list)
+        reached = [w for c in costs for w in _parameters_once(c)]
+        _step(state, cached, reached if var_list is None else var_list)
     finally:
         state.gradients = gradients
 
 
-def _scaled_step(state, scaler: LossScaler, costs, var_list, retain_graph):
+def _parameters_once(cost: Variable) -> Sequence[Variable]:
+    """The parameters that `backward` of a cost reached, for this step and no later one."""
+    parameters, cost.history = cost.history.parameters, History(cost.history.ended)
+    return parameters or ()
+
+
+def _scaled_step(
+    state: State,
+    scaler: LossScaler,
+    costs: Sequence[Variable],
+    var_list: Sequence[Variable] | None,
+    retain_graph: bool,
+) -> None:
     """Take a step with the gradients of the scaled costs, if these are finite."""
     session = state.session
     if exchanges(session):
@@ -85,16 +106,16 @@ def _scaled_step(state, scaler: LossScaler, costs, var_list, retain_graph):
     gradients, state.gradients = state.gradients, WeakKeyDictionary()
     try:
         for number, c in enumerate(costs, 1):
-            seed = np.full(c.shape, scale, c.dtype)
+            seed = np.full(cast(Any, c.shape), scale, c.dtype)
             backward(c, seed, retain_graph=retain_graph or number < len(costs))
-        reached = [w for c in costs for w in c.__dict__.pop("parameters")]
+        reached = [w for c in costs for w in _parameters_once(c)]
         finite = all(np.isfinite(as_host(g.values)).all() for g in state.gradients.values())
         if finite:
             for w, g in list(state.gradients.items()):
                 parts = () if g.rows is None else (g.rows,)
                 state.gradients[w] = Gradient(*parts, np.asarray(as_host(g.values) / scale))
-            kept = kept_tracing(scaler.optimizer, session)
-            _step(state, kept, reached if var_list is None else var_list)
+            cached = cached_tracing(scaler.optimizer, session)
+            _step(state, cached, reached if var_list is None else var_list)
     finally:
         state.gradients = gradients
     with not_recording():
@@ -103,21 +124,23 @@ def _scaled_step(state, scaler: LossScaler, costs, var_list, retain_graph):
         session.evaluate(Request([], [update], fed, True, computed=True))
 
 
-def _fused_backward(state, kept, step: BackwardPass, wanted: Sequence[Variable]) -> bool:
+def _fused_backward(
+    state: State, cached: CachedTracing, step: BackwardPass, wanted: Sequence[Variable]
+) -> bool:
     """Compute a backward pass and the update from it in one program, if there is an update."""
     parameters = [w for w in dict.fromkeys(wanted) if w.trainable and w in step.parameters]
     if not parameters:
         return False
-    places = tuple([(step.owners.index(w), *_own(w)) for w in parameters])
-    name = (*step.name, ref(kept.optimizer), kept.settings(), places)
+    indices = tuple([(step.owners.index(w), *_own(w)) for w in parameters])
+    name = (*step.name, ref(cached.optimizer), cached.settings(), indices)
 
-    def make(of):
+    def make(of: Of) -> Targets:
         gradients = step.gradients(of)
         by_owner: dict[Variable, list] = {}
         for owner, g in zip(step.owners, gradients, strict=True):
             by_owner.setdefault(owner, []).append(g)
         pairs = [(w, _sum(w, by_owner[w])) for w in parameters]
-        update = kept.update([(w, g) for w, g in pairs if g is not None])
+        update = cached.update([(w, g) for w, g in pairs if g is not None])
         return step.targets(gradients, of, update)
 
     elsewhere = [ref(w) for w in step.trace.read_elsewhere]
@@ -133,32 +156,35 @@ def _fused_backward(state, kept, step: BackwardPass, wanted: Sequence[Variable])
     return True
 
 
-def _step(state, kept, parameters):
+def _step(state: State, cached: CachedTracing, parameters: Sequence[Variable]) -> None:
     """Update parameters with the gradients that they have."""
     pairs: list = [(w, state.gradients.get(w)) for w in dict.fromkeys(parameters) if w.trainable]
     pairs = [(w, g) for w, g in pairs if g is not None]
     if not pairs:
         raise GraphError(f"minimize: none of {[w.name for w in parameters]} has a gradient")
-    key = (tuple([(_own(w), g.rows is None) for w, g in pairs]), kept.settings())
-    updates = kept.updates.setdefault(pairs[0][0], {})
+    key = (tuple([(_own(w), g.rows is None) for w, g in pairs]), cached.settings())
+    updates = cached.updates.setdefault(pairs[0][0], {})
     template = updates.get(key)
     if template is None:
         if len(updates) >= _MOST_UPDATES:
             updates.clear()
         with not_recording():
-            template = updates[key] = _template(kept, pairs)
+            template = updates[key] = _template(cached, pairs)
     slots, update = template
     arrays = [a for _, g in pairs for a in ((g.values,) if g.rows is None else (g.rows, g.values))]
     fed = dict(zip(slots, arrays, strict=True))
     state.session.evaluate(Request([], [update], fed, True, computed=True))
 
 
-def _own(w):
+def _own(w: Variable) -> tuple:
     """The key of a parameter in the cache of updates: its identity and its own settings."""
-    return ref(w), w.learning_rate, w.regularizer, w.clip
+    options = w.options
+    return ref(w), options.learning_rate, options.regularizer, options.clip
 
 
-def _template(kept, pairs: Sequence[tuple[Variable, Gradient]]) -> tuple[list[Variable], Update]:
+def _template(
+    cached: CachedTracing, pairs: Sequence[tuple[Variable, Gradient]]
+) -> tuple[list[Variable], Update]:
     """Feed slots for the gradients, and the update from them."""
     slots: list[Variable] = []
     gradients: list[tuple[Variable, Any]] = []
@@ -172,10 +198,16 @@ def _template(kept, pairs: Sequence[tuple[Variable, Gradient]]) -> tuple[list[Va
             values = Variable.of((count, *w.dims[1:]), w.dtype, f"{w.name}_gradient")
             slots += [rows, values]
             gradients.append((w, RowGradient(rows, values)))
-    return slots, kept.update(gradients)
+    return slots, cached.update(gradients)
 
 
-def _fused_step(state, kept: KeptTracing, costs, var_list, retain_graph):
+def _fused_step(
+    state: State,
+    cached: CachedTracing,
+    costs: Sequence[Variable],
+    var_list: Sequence[Variable] | None,
+    retain_graph: bool,
+) -> None:
     """Compute gradients and update in one program."""
     check_tracked("minimize", costs)
     trace = Trace(costs, state, through=True)
@@ -188,14 +220,14 @@ def _fused_step(state, kept: KeptTracing, costs, var_list, retain_graph):
         wanted = "parameters" if var_list is None else [w.name for w in var_list]
         raise GraphError(f"minimize: {label(costs[0])} depends on no trainable ones of {wanted}")
     numbers = tuple([(_own(w), *[trace.number(v) for v in reads[w]]) for w in parameters])
-    name = ("minimize", ref(kept.optimizer), kept.settings(), len(costs), trace.flows, numbers)
+    name = ("minimize", ref(cached.optimizer), cached.settings(), len(costs), trace.flows, numbers)
 
-    def make(of):
+    def make(of: Of) -> Targets:
         wrt = [of(v) for w in parameters for v in reads[w]]
         parts = iter(gradients_by_rows([of(c) for c in costs], wrt))
         gradients = [(w, _sum(w, [next(parts) for _ in reads[w]])) for w in parameters]
         pairs = [(w, g) for w, g in gradients if g is not None]
-        update = kept.update(pairs)
+        update = cached.update(pairs)
         changes = [(a.variable, a.value) for a in update.assignments]
         assigned = [(v, of(x)) for v, x in trace.updates]
         return [of(v) for v in trace.fetches], [*assigned, *changes], None, update
@@ -211,14 +243,16 @@ def _fused_step(state, kept: KeptTracing, costs, var_list, retain_graph):
 def _reads(trace: Trace, reached: Container[Variable]) -> dict[Variable, list[Variable]]:
     """The reads of each parameter that gradients flow to: at this value, or at earlier ones."""
     reads: dict[Variable, list[Variable]] = {}
-    earlier = {v: v.source for v in trace.leaves if v.held is not None and v.source is not None}
+    earlier = {
+        v: v.source for v in trace.leaves if v.eager_value is not None and v.source is not None
+    }
     for v, w in (trace.reads | earlier).items():
         if v in reached and w.is_persistent and w.trainable:
             reads.setdefault(w, []).append(v)
     return reads
 
 
-def _sum(w, gradients):
+def _sum(w: Variable, gradients: Sequence[Any]) -> Any:
     """The gradient of a parameter from those of its reads."""
     parts = [g for g in gradients if g is not None]
     with gradient_of(w):

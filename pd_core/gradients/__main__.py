@@ -51,7 +51,7 @@ def page() -> str:
         "",
         "| operator | derivative |",
         "|---|---|",
-        *(f"| {name} | {verdict(name)} |" for name in operators()),
+        *(f"| {name} | {derivative(name)} |" for name in operators()),
         "",
     ]
     return "\n".join(lines)
@@ -70,7 +70,7 @@ def operators() -> list[str]:
     return sorted({s.name for s in schemas if s.domain == "" and not s.deprecated})
 
 
-def verdict(op_type: str) -> str:
+def derivative(op_type: str) -> str:
     """Describe the registered derivative of an operator; GraphError if it has none."""
     if op_type in gradient_rules:
         return "rule" if op_type not in expressions else "rule, from its expression"
@@ -81,7 +81,7 @@ def verdict(op_type: str) -> str:
     return f"none: {reasons[op_type]}"
 
 
-def _first_line(function):
+def _first_line(function: Callable) -> str:
     line = (inspect.getdoc(function) or "").splitlines()[0]
     return line.replace("|", "\\|")
 

@@ -21,13 +21,13 @@ def jacobian(y: Variable, x: Variable) -> Variable:
     _check_variables("jacobian", [y, x])
     if not y.rank:
         return _gradient(y, x, None)
-    place = ops.arange(ops.size(y))
+    elements = ops.arange(ops.size(y))
 
-    def row(k):
-        seed = ops.reshape_like(ops.cast(ops.equal(place, k), y.dtype), y)
+    def row(k: Variable) -> Variable:
+        seed = ops.reshape_like(ops.cast(ops.equal(elements, k), y.dtype), y)
         return _gradient(y, x, seed)
 
-    rows = ops.vmap(row)(place)
+    rows = ops.vmap(row)(elements)
     if y.is_static and x.is_static:
         return ops.reshape(rows, [*y.dims, *x.dims])
     shape = ops.concat([ops.shape_of(y), ops.shape_of(x)])
@@ -87,27 +87,27 @@ def jvp(y: Variable, variables: Iterable[Variable], vectors: Sequence[Operand]) 
     return substitute([product], {seed: zeros}, stop={seed})[0]
 
 
-def _gradient(y, x, seed):
+def _gradient(y: Variable, x: Variable, seed: Operand | None) -> Variable:
     return _or_zeros(gradients(y, [x], [seed])[0], x)
 
 
-def _or_zeros(g, x):
+def _or_zeros(g: Variable | None, x: Variable) -> Variable:
     return ops.zeros_like(x) if g is None else g
 
 
-def _check_variables(who, variables):
+def _check_variables(who: str, variables: Iterable[Variable]) -> None:
     for v in variables:
         if not isinstance(v, Variable):
             raise TypeError(f"{who}: takes Variables, not {v!r}")
 
 
-def _check_cost(who, cost, variables):
+def _check_cost(who: str, cost: Variable, variables: Iterable[Variable]) -> None:
     _check_variables(who, [cost, *variables])
     if any(d != 1 for d in cost.dims):
         raise ShapeError(f"{who}: the cost has one element, unlike {cost!r}")
 
 
-def _vectors(who, variables, vectors):
+def _vectors(who: str, variables: Sequence[Variable], vectors: Sequence[Operand]) -> list[Variable]:
     """Return a vector for each variable, of its dtype."""
     vectors = list(vectors)
     if len(vectors) != len(variables):

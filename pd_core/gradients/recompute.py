@@ -1,19 +1,21 @@
 """Recomputation of activations in the backward pass, to save memory (Chen et al. 2016)."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from .. import ops
 from ..graph.errors import GraphError
 from ..graph.nested import mapped, variables_in
 from ..graph.node import Node, ancestors, composite, latest_serial
 from ..graph.rewrite import rewrite
-from ..graph.variable import Variable
+from ..graph.variable import Inputs, Variable
 from .engine import gradients
 from .registry import Gradients, gradient
 
+_Result = TypeVar("_Result")
 
-def recompute(function: Callable[..., Any], *inputs: Any) -> Any:
+
+def recompute(function: Callable[..., _Result], *inputs: Any) -> _Result:
     """Return function(*inputs), whose inner values the backward pass computes a second time.
 
     A step then holds the inputs and outputs of the segment instead of all activations inside it,
@@ -48,16 +50,16 @@ def recompute(function: Callable[..., Any], *inputs: Any) -> Any:
     return mapped(lambda v: new.get(v, v), result)
 
 
-def _is_inside(v, before):
+def _is_inside(v: Variable, before: int) -> bool:
     return v.node is not None and v.node.serial > before
 
 
-def _inputs_inside(node, before):
+def _inputs_inside(node: Node, before: int) -> Inputs:
     """The inputs of a node of the segment; none of those that were built before it."""
     return node.inputs if node.serial > before else ()
 
 
-def _name(function):
+def _name(function: Callable) -> str:
     return getattr(function, "__name__", repr(function))
 
 
@@ -71,7 +73,7 @@ def recomputed_gradients(node: Node, *dys: Variable | None) -> Gradients:
     outputs, inputs = _present(node.inputs[:count]), _present(node.inputs[count:])
     given, captured = inputs[: node.attributes["given"]], inputs[node.attributes["given"] :]
     copied = [x for x in given if x.value is None] + [x for x in captured if _is_copied(x)]
-    formals = {x: Variable.of(x.dims, x.dtype, x.name) for x in copied}
+    placeholders = {x: Variable.of(x.dims, x.dtype, x.name) for x in copied}
     pairs = [(y, dy) for y, dy in zip(outputs, dys, strict=True) if dy is not None]
     arrived = _always_true([v for pair in pairs for v in pair])
 
@@ -82,13 +84,13 @@ def recomputed_gradients(node: Node, *dys: Variable | None) -> Gradients:
         [y for y, _ in pairs],
         draw_later,
         stop=set(inputs),
-        replacements=formals,
+        replacements=placeholders,
         only={"Uniform"},
     )
     floats = [x for x in inputs if x.dtype.kind == "f"]
     seeds = [dy for _, dy in pairs]
-    partials = gradients(again, [formals.get(x, x) for x in floats], seeds)
-    actual = {formal: _after(arrived, x) for x, formal in formals.items()}
+    partials = gradients(again, [placeholders.get(x, x) for x in floats], seeds)
+    actual = {placeholder: _after(arrived, x) for x, placeholder in placeholders.items()}
     present = [g for g in partials if g is not None]
     placed = iter(
         rewrite(present, lambda *_: None, {*actual, *seeds, arrived}, replacements=actual, only=())
@@ -99,16 +101,16 @@ def recomputed_gradients(node: Node, *dys: Variable | None) -> Gradients:
     return [*[None] * count, *(by_input.get(x) for x in inputs)]
 
 
-def _present(inputs):
+def _present(inputs: Inputs) -> list[Variable]:
     return [x for x in inputs if x is not None]
 
 
-def _is_copied(x):
+def _is_copied(x: Variable) -> bool:
     """Whether a copy of a captured value is read: sizes and stored values are read themselves."""
     return not x.is_persistent and (x.dtype.kind == "f" or x.node is None)
 
 
-def _always_true(values):
+def _always_true(values: Sequence[Variable]) -> Variable:
     """A scalar that is true whatever the values are, and known only once all of them are.
 
     A magnitude is never -1, nor is NaN. ONNX Runtime merges operators with equal inputs, so the
@@ -118,12 +120,12 @@ def _always_true(values):
     return ops.logical_not(ops.equal(ops.abs(sum(totals[1:], totals[0])), -1.0))
 
 
-def _after(arrived, x):
+def _after(arrived: Variable, x: Variable) -> Variable:
     """The value of x, as the result of an operator that runs once `arrived` is known."""
     return ops.where(arrived, x, ops.cast(0, x.dtype))
 
 
-def _drawn_after(arrived, draw, operands):
+def _drawn_after(arrived: Variable, draw: Node, operands: Sequence[Variable]) -> tuple[Variable]:
     """The same draw, whose shape is known only once `arrived` is."""
     shape, *counters = operands
     return (

@@ -1,10 +1,10 @@
-"""The verdict on each operator: a gradient rule, a zero derivative, or undefined with the reason.
+"""The derivative of each operator: a gradient rule, zero, or undefined with the reason.
 
 A rule is fn(node, *output gradients) -> one entry per input: a Variable, None for no gradient,
 or a function without arguments that builds it, called only if that gradient is needed.
 
-An operator has one verdict. A second registration is a ValueError that names the operator and both
-functions; `replace=True` puts the new verdict in the place of the former one.
+An operator has one of them. A second registration is a ValueError that names the operator and both
+functions; `replace=True` puts the new one in the place of the former one.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,9 +31,9 @@ reasons: dict[str, str] = {}  # by operator: why it has no gradient
 
 
 def gradient(*op_types: str, replace: bool = False) -> Callable[[_Function], _Function]:
-    """Register a rule for these operators; ValueError if one has a verdict, unless `replace`."""
+    """Register a rule for these operators; ValueError if one has a derivative, unless `replace`."""
 
-    def register(rule):
+    def register(rule: _Function) -> _Function:
         claim(op_types, describe_function(rule), replace)
         gradient_rules.update(dict.fromkeys(op_types, rule))
         return rule
@@ -46,11 +46,11 @@ def elementwise(
 ) -> None:
     """Register one partial(inputs..., y, dy) per input; broadcast axes are summed away.
 
-    A partial is None where an input has no gradient. ValueError if the operator has a verdict,
+    A partial is None where an input has no gradient. ValueError if it has a derivative,
     unless `replace`.
     """
 
-    def rule(node, dy):
+    def rule(node: Node, dy: Variable) -> Gradients:
         y = node.outputs[0]
         return [
             None if p is None else lambda p=p, x=x: unbroadcast(p(*node.inputs, y, dy), x)
@@ -65,7 +65,7 @@ def elementwise(
 def zero(*op_types: str, replace: bool = False) -> None:
     """Register operators whose derivative is zero wherever it exists: backpropagation stops there.
 
-    ValueError if one has a verdict, unless `replace`.
+    ValueError if one has a derivative, unless `replace`.
     """
     claim(op_types, "a zero derivative", replace)
     zeros.update(op_types)
@@ -74,22 +74,22 @@ def zero(*op_types: str, replace: bool = False) -> None:
 def undefined(reason: str, *op_types: str, replace: bool = False) -> None:
     """Register operators without a gradient; `reason` is the text of the NoGradient error.
 
-    ValueError if one has a verdict, unless `replace`.
+    ValueError if one has a derivative, unless `replace`.
     """
     claim(op_types, f"no gradient ({reason})", replace)
     reasons.update(dict.fromkeys(op_types, reason))
 
 
-def claim(op_types: Sequence[str], verdict: str, replace: bool) -> None:
-    """Clear the way for a verdict on these operators: drop the former one, or refuse.
+def claim(op_types: Sequence[str], derivative: str, replace: bool) -> None:
+    """Clear the way for a derivative of these operators: drop the former one, or refuse.
 
-    `verdict` describes the new one in the error.
+    `derivative` describes the new one in the error.
     """
     for op_type in () if replace else op_types:
-        former = _verdict(op_type)
+        former = _derivative(op_type)
         if former is not None:
             raise ValueError(
-                f"{op_type} has {former} already, and is registered again with {verdict}\n"
+                f"{op_type} has {former} already, and is registered again with {derivative}\n"
                 "  hint: replace=True puts the new one in its place"
             )
     for op_type in op_types:
@@ -98,8 +98,8 @@ def claim(op_types: Sequence[str], verdict: str, replace: bool) -> None:
         zeros.discard(op_type)
 
 
-def _verdict(op_type):
-    """The verdict on an operator in words, or None."""
+def _derivative(op_type: str) -> str | None:
+    """The derivative of an operator in words, or None."""
     if op_type in expressions:
         return describe_function(expressions[op_type])
     if op_type in gradient_rules:
@@ -110,14 +110,14 @@ def _verdict(op_type):
 
 
 def describe_function(function: Callable) -> str:
-    """Describe a rule, with the place of its code: `the rule clip (…/math.py:78)`."""
+    """Describe a rule, with the line of its code: `the rule clip (…/math.py:78)`."""
     first = _first_partial(function)
     name = getattr(first, "__name__", repr(first))
     code = getattr(first, "__code__", None)
     return f"the rule {name}" + (f" ({code.co_filename}:{code.co_firstlineno})" if code else "")
 
 
-def _first_partial(function):
+def _first_partial(function: Callable | None) -> Any:
     """The first partial of a rule that consists of such, else the rule."""
     return next((p for p in getattr(function, "partials", ()) if p is not None), function)
 

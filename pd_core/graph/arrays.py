@@ -48,13 +48,13 @@ def common_dtype(a: np.dtype, b: np.dtype) -> np.dtype | None:
     return dtype if rank_of(dtype) == rank_of(a) else None
 
 
-def _dtype_error(label, value, what):
+def _dtype_error(label: str | None, value: object, what: object) -> DTypeError:
     text = repr(value)
     text = text if len(text) <= 60 else f"{text[:60]}…"
     return DTypeError(f"{label}{': ' if label else ''}cannot take {what}, {text}")
 
 
-def _represents(array, dtype):
+def _represents(array: np.ndarray, dtype: np.dtype) -> bool:
     """Return whether this dtype holds the values of an array exactly; floats may be rounded."""
     if dtype.kind == "f" or np.can_cast(array.dtype, dtype):
         return True

@@ -41,7 +41,7 @@ class Attached(Generic[_Value]):
         values = v.__dict__.get("attached")
         return None if values is None else values.pop(self._key, None)
 
-    def _values(self, v) -> dict[Any, _Value]:
+    def _values(self, v: Variable) -> dict[Any, _Value]:
         values = v.__dict__.setdefault("attached", {})
         if values and self._key not in values:
             for key in [key for key in list(values) if key() is None]:

@@ -1,6 +1,7 @@
 """Broadcasting of sizes, and the sizes that an operator requires to be equal at run time."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from .operator import BuiltOperator
 from .variable import Dim, Dims, is_open, open_dim
@@ -51,7 +52,7 @@ def equal_sizes(node: BuiltOperator) -> Iterator[tuple[Dim, Dim]]:
             yield from ((first, d) for d in others if isinstance(first, str) or isinstance(d, str))
 
 
-def _aligned(node):
+def _aligned(node: Any) -> Any:
     """Groups of dims that a node broadcasts against each other, aligned at their last axes."""
     dims = [x.dims for x in node.inputs if x is not None]
     if node.op_type in BROADCASTING:

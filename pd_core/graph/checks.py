@@ -52,7 +52,7 @@ def whole(values: Operand) -> Variable:
 # ---- operators
 
 
-def _clash(a, b):
+def _clash(a: Any, b: Any) -> Any:
     """Return whether two sizes are known to differ."""
     return isinstance(a, int) and isinstance(b, int) and a != b
 
@@ -63,7 +63,7 @@ def differ(a: Variable, b: Variable) -> bool:
 
 
 @check(*BROADCASTING)
-def _check_broadcast(node):
+def _check_broadcast(node: Any) -> None:
     if broadcast_dims(*(x.dims for x in node.inputs)) is None:
         shapes = " and ".join(format_dims(x.dims) for x in node.inputs)
         raise ShapeError(f"sizes {shapes} do not broadcast")
@@ -71,7 +71,7 @@ def _check_broadcast(node):
         _check_dtypes(node.inputs[1:] if node.op_type == "Where" else node.inputs)
 
 
-def _check_dtypes(values):
+def _check_dtypes(values: Any) -> None:
     """Check that operands have one dtype, and say which one they should have."""
     types = [x.dtype for x in values]
     if len(set(types)) == 1:
@@ -83,7 +83,7 @@ def _check_dtypes(values):
 
 
 @check("MatMul")
-def _check_matmul(node):
+def _check_matmul(node: Any) -> None:
     a, b = node.inputs
     if a.rank == 0 or b.rank == 0:
         raise ShapeError("an operand is a scalar")
@@ -98,7 +98,7 @@ def _check_matmul(node):
 
 
 @check("Conv")
-def _check_conv(node):
+def _check_conv(node: Any) -> None:
     x, w = node.inputs[:2]
     group = node.attributes.get("group", 1)
     if x.rank < 3 or x.rank != w.rank:
@@ -118,14 +118,14 @@ def _check_conv(node):
     _check_window(x, window, node.attributes.get("pads"))
 
 
-def _check_filters(w, group):
+def _check_filters(w: Variable, group: int) -> None:
     """Refuse filters without elements, with which kernels of ONNX Runtime 1.31 never end."""
     if 0 in w.dims or not group:
         raise ShapeError(f"filters {format_dims(w.dims)} have no elements")
 
 
 @check("ConvTranspose")
-def _check_conv_transpose(node):
+def _check_conv_transpose(node: Any) -> None:
     (x, w), a = node.inputs[:2], node.attributes
     if x.rank < 3 or x.rank != w.rank:
         raise ShapeError(f"an image of rank {x.rank} and filters of rank {w.rank}")
@@ -140,7 +140,7 @@ def _check_conv_transpose(node):
     _check_transposed(x.dims[2:], w.dims[2:], a)
 
 
-def _check_transposed(image, window, a):
+def _check_transposed(image: Any, window: Any, a: Any) -> None:
     """Padding crops a transposed convolution: at least one element must remain."""
     n = len(image)
     pads = a.get("pads") or [0] * (2 * n)
@@ -154,14 +154,14 @@ def _check_transposed(image, window, a):
                 raise ShapeError(f"the result is {full} wide on axis {k + 2}, {cut} are cut")
 
 
-def _check_bias(node, filters):
+def _check_bias(node: Any, filters: Any) -> None:
     bias = node.inputs[2] if len(node.inputs) > 2 else None
     if bias is not None and (bias.rank != 1 or _clash(bias.dims[0], filters)):
         raise ShapeError(f"a bias of {format_dims(bias.dims)} for {filters} filters")
 
 
 @check("MaxPool", "AveragePool")
-def _check_pool(node):
+def _check_pool(node: Any) -> None:
     x, window = node.inputs[0], node.attributes["kernel_shape"]
     if x.rank != len(window) + 2:
         raise ShapeError(f"a window of {len(window)} axes on an input of rank {x.rank}")
@@ -176,7 +176,7 @@ def _check_pool(node):
     _check_window(x, window, node.attributes.get("pads"))
 
 
-def _check_window(x, window, pads):
+def _check_window(x: Variable, window: Any, pads: Any) -> None:
     n = len(window)
     pads = pads or [0] * (2 * n)
     for axis, size in enumerate(window):
@@ -189,7 +189,7 @@ def _check_window(x, window, pads):
 
 
 @check("Concat")
-def _check_concat(node):
+def _check_concat(node: Any) -> None:
     first, axis = node.inputs[0], node.attributes["axis"]
     for other in node.inputs[1:]:
         if other.rank != first.rank:
@@ -200,7 +200,7 @@ def _check_concat(node):
 
 
 @check("Reshape")
-def _check_reshape(node):
+def _check_reshape(node: Any) -> None:
     x, target = node.inputs
     if target.value is not None and (target.value < -1).any():
         raise ShapeError(f"a size is not negative, {target.value.tolist()}")
@@ -221,60 +221,60 @@ def _check_reshape(node):
 
 
 @check("Expand")
-def _check_expand(node):
+def _check_expand(node: Any) -> None:
     x, target = node.inputs
     _check_sizes(target)
     if target.value is not None and broadcast_dims(x.dims, tuple(target.value.tolist())) is None:
         raise ShapeError(f"sizes {format_dims(x.dims)} do not broadcast to {target.value.tolist()}")
 
 
-def _check_sizes(sizes):
+def _check_sizes(sizes: Any) -> None:
     """Check that sizes are not negative, as far as they are known."""
     if sizes.value is not None and (sizes.value < 0).any():
         raise ShapeError(f"a size is not negative, {sizes.value.tolist()}")
 
 
 @check("Split")
-def _check_split(node):
+def _check_split(node: Any) -> None:
     for sizes in node.inputs[1:]:
         _check_sizes(sizes)
 
 
 @check("TopK")
-def _check_top_k(node):
+def _check_top_k(node: Any) -> None:
     _check_sizes(node.inputs[1])
 
 
 @check("LSTM", "GRU", "RNN")
-def _check_recurrent(node):
+def _check_recurrent(node: Any) -> None:
     hidden, units = node.attributes.get("hidden_size"), node.inputs[2].dims[-1]
     if hidden is not None and isinstance(units, int) and hidden != units:
         raise ShapeError(f"hidden_size is {hidden}, the recurrent weights are of {units} units")
 
 
 @check("Transpose")
-def _check_transpose(node):
+def _check_transpose(node: Any) -> None:
     (x,), order = node.inputs, node.attributes.get("perm")
     if order is not None and sorted(order) != list(range(x.rank)):
         raise ShapeError(f"{order} is no permutation of {x.rank} axes")
 
 
 @check("Clip")
-def _check_clip(node):
+def _check_clip(node: Any) -> None:
     for bound in node.inputs[1:]:
         if bound is not None and bound.rank:
             raise ShapeError(f"a bound is a scalar, not {describe(bound)}")
 
 
 @check("Gather")
-def _check_index(node):
+def _check_index(node: Any) -> None:
     index = node.inputs[1]
     if index.dtype.kind != "i":
         raise DTypeError(f"an index is an integer, not {index.dtype}")
 
 
 @check("GatherElements", "ScatterElements")
-def _check_elements(node):
+def _check_elements(node: Any) -> None:
     _check_index(node)
     x, index, *values = node.inputs
     if x.dtype == np.bool_ and node.attributes.get("reduction", "none") in ("max", "min"):

@@ -67,12 +67,12 @@ def versions_of(op_type: str, inputs: int, attributes: frozenset[str]) -> list[i
     )
 
 
-def _schemas(op_type):
+def _schemas(op_type: str) -> Any:
     return _history().get(op_type, ())
 
 
 @cache
-def _history():
+def _history() -> Any:
     """{name: all schemas} of ONNX's own operators; ONNX takes milliseconds to list them."""
     schemas: dict[str, list[defs.OpSchema]] = {}
     for schema in defs.get_all_schemas_with_history():
@@ -106,7 +106,7 @@ def infer(
     return remembered(call, outputs, known, _SMALL, _inferred)
 
 
-def _inferred(call, outputs, known):
+def _inferred(call: Call, outputs: int, known: Any) -> Any:
     if call.op_type in checks:
         checks[call.op_type](call)
     proto, types, data = _single_node(call, outputs)
@@ -130,7 +130,7 @@ def _inferred(call, outputs, known):
         yield _output_type(call, k, tensor, known)
 
 
-def _validation_error(text):
+def _validation_error(text: str) -> Any:
     """Translate ONNX's message about an element type or a number of inputs."""
     match = re.match(r"(\w+) (typestr: .*)?has \w+ type:? tensor\((\w+)\)", text)
     if match is None:
@@ -142,7 +142,7 @@ def _validation_error(text):
     return DTypeError(f"{what} is {dtype}, other inputs are not\n  hint: cast() one of them")
 
 
-def _output_type(call, k, tensor, known):
+def _output_type(call: Call, k: int, tensor: Any, known: Any) -> Any:
     dims = known[k] if k < len(known) else None
     if dims is None and k == 0 and call.op_type in refinements:
         dims = refinements[call.op_type](call)
@@ -156,7 +156,7 @@ def _output_type(call, k, tensor, known):
     return tuple(dims), helper.tensor_dtype_to_np_dtype(tensor.elem_type)
 
 
-def _single_node(call, outputs):
+def _single_node(call: Call, outputs: int) -> Any:
     """The NodeProto of an operator, with the types and small constants of its inputs by name."""
     proto = NodeProto(op_type=call.op_type, output=[f"o{k}" for k in range(outputs)])
     types, data = {}, {}

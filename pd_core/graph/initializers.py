@@ -147,7 +147,9 @@ class LeCun:
         return _draw(shape, rng, 1.0, _fans(shape)[0], self.uniform)
 
 
-def _draw(shape, rng, factor, fan, uniform):
+def _draw(
+    shape: tuple[int, ...], rng: np.random.Generator, factor: float, fan: float, uniform: bool
+) -> np.ndarray:
     """Draw with mean 0 and variance factor / fan; a uniform bound is sqrt(3) std."""
     if uniform:
         bound = np.sqrt(3.0 * factor / fan)
@@ -216,7 +218,7 @@ def require_initializer(who: str, spec: object) -> Initializer:
     return spec
 
 
-def _needs_nothing(function):
+def _needs_nothing(function: Callable) -> bool:
     return all(
         p.default is not p.empty or p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
         for p in inspect.signature(function).parameters.values()

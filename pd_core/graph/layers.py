@@ -46,7 +46,7 @@ def parameters_of(node: Node, known: Mapping[Variable, Variable]) -> list[Variab
         if x is not None:
             v = known.get(x, x) if known else x
             v = v if v.source is None else v.source
-            if v.fill is not None:
+            if v.initial is not None:
                 read.append(v)
     return read
 

@@ -5,6 +5,7 @@ steps. Programs that do not read them are compiled without them.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from .node import Block, ancestors, new_node
 from .variable import OutputType, Variable, fresh_dim
@@ -26,8 +27,8 @@ def scan_node(
     types += [((steps, *y.dims), y.dtype) for y in stacked]
     visible = len(types)
     if intermediates:
-        extra = _intermediates(block, block.formals[:count], set(block.outputs[count:]))
-        block = Block(block.formals, block.captured, (*block.outputs, *extra))
+        extra = _intermediates(block, block.block_inputs[:count], set(block.outputs[count:]))
+        block = Block(block.block_inputs, block.captured, (*block.outputs, *extra))
         types += [((steps, *v.dims), v.dtype) for v in extra]
     attributes = {
         "num_scan_inputs": len(xs),
@@ -55,16 +56,16 @@ def loop_node(
     visible, count = len(types), len(init)
     if intermediates:
         steps = types[count][0][0] if visible > count else fresh_dim()
-        extra = _intermediates(block, block.formals, set(block.outputs[1 + count :]))
-        block = Block(block.formals, block.captured, (*block.outputs, *extra))
+        extra = _intermediates(block, block.block_inputs, set(block.outputs[1 + count :]))
+        block = Block(block.block_inputs, block.captured, (*block.outputs, *extra))
         types = [*types, *(((steps, *v.dims), v.dtype) for v in extra)]
     inputs = (limit, going, *init, *captures)
     node = new_node("Loop", inputs, {}, types, blocks={"body": block}, visible=visible)
     return node.outputs[:visible]
 
 
-def _intermediates(block, formals, stacked):
+def _intermediates(block: Block, block_inputs: Any, stacked: Any) -> Any:
     """The values that a body reads or computes, without those that the loop stacks already."""
     inside = ancestors(block.outputs, stop=set(block.inputs))
-    values = (*formals, *(y for node in inside for y in node.outputs))
+    values = (*block_inputs, *(y for node in inside for y in node.outputs))
     return [v for v in dict.fromkeys(values) if v not in stacked]

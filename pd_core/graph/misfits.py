@@ -43,7 +43,7 @@ def near(name: str, candidates: Iterable[str]) -> str | None:
     return matches[0] if matches else None
 
 
-def _initials(name):
+def _initials(name: str) -> str:
     """`fc.w` of `fc.W` and of the `fc.weight` of other frameworks."""
     head, dot, last = name.rpartition(".")
     return f"{head}{dot}{last[:1].casefold()}"

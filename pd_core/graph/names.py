@@ -5,7 +5,7 @@ This module does not know Variables; anything with a `name` can be registered.
 
 import gc
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -109,19 +109,19 @@ class Registry:
         self._kept.clear()
         self._layers.clear()
 
-    def _sweep(self):
+    def _sweep(self) -> None:
         while self._dead:
             name, entry = self._dead.popleft()
             if self._entries.get(name) is entry:
                 self.remove(name)
 
 
-def _layers_of(name):
+def _layers_of(name: str) -> list[str]:
     """`a`, `a/fc_0` of `a/fc_0.W`: each part of a name before a dot or a slash."""
     return [name[:k] for k, letter in enumerate(name) if letter in "./"]
 
 
-def _mark_dead(dead, name, entry):
+def _mark_dead(dead: deque, name: str, entry: ref) -> None:
     dead.append((name, entry))
 
 
@@ -151,7 +151,7 @@ class Names:
         key = path + prefix
         return f"{key}{_next(self.node_counters, key)}"
 
-    def _back(self, key, number):
+    def _back(self, key: str, number: int) -> None:
         """Take a counter back to a number, unless another thread has gone on with it."""
         counter = self.counters.get(key)
         if counter is None:
@@ -160,7 +160,7 @@ class Names:
         self.counters[key] = count(number if after == number + 1 else after)
 
 
-def _next(counters, key):
+def _next(counters: dict[str, Iterator[int]], key: str) -> int:
     counter = counters.get(key)
     if counter is None:  # both calls are one operation of the interpreter: no lock
         counter = counters.setdefault(key, count())
@@ -282,7 +282,7 @@ def checked_text(name: str) -> str:
     return name
 
 
-def _free_name(scope):
+def _free_name(scope: Names) -> str:
     name = scope.next("var-")
     while name in scope.variables:
         name = scope.next("var-")
@@ -306,7 +306,7 @@ def adopt(v: _Named, replace: bool = False) -> _Named:
     return v
 
 
-def _first(v, replace):
+def _first(v: Any, replace: bool) -> Any:
     """The variable that has the name of v: v itself if the name was free."""
     scope = names()
     with scope.lock:
@@ -319,7 +319,7 @@ def _first(v, replace):
     return first
 
 
-def _release(scope, name, entry, before):
+def _release(scope: Names, name: str, entry: Callable[[], Any], before: Any) -> None:
     """Take back that a variable got a name."""
     with scope.lock:
         if scope.variables.get(name) is entry():

@@ -19,16 +19,16 @@ from .variable import Dim, Inputs, Operand, OutputType, Variable, constant, desc
 serials = count()  # numbers of nodes, in the order in which they are built
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """The namespace and the line of a node."""
 
     scope: str
     site: Any  # a Site, which may tell more than the line
 
 
-# The node that a rewrite replaces, or another place that nodes get.
-_replaced: ContextVar[Any] = ContextVar("pd_core.replaced", default=None)
-place_in_force = _replaced.get  # None where nodes get the line that builds them
+# The node that a rewrite replaces, or another location that nodes get.
+_location: ContextVar[Any] = ContextVar("pd_core.location", default=None)
+location_in_force = _location.get  # None where nodes get the line that builds them
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 # Outputs that a node always has, because its derivative reads them; a program that does not is
 # compiled without them.
@@ -40,38 +40,41 @@ class _Fixed:
 
     __slots__ = ()
 
-    def __setattr__(self, name, value):
+    def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{name!r} of a {type(self).__name__.lower()} cannot be changed")
 
-    def __delattr__(self, name):
+    def __delattr__(self, name: str) -> None:
         raise AttributeError(f"{name!r} of a {type(self).__name__.lower()} cannot be removed")
 
 
 class Block(_Fixed):
-    """The body of a Scan, Loop or If: a function of formals and captured values.
+    """The body of a Scan, Loop or If: a function of block inputs and captured values.
 
     Both are Variables of the body's own, so that it reads nothing else; what `captured` stands for
     is the end of the node's inputs.
     """
 
-    __slots__ = ("captured", "formals", "outputs")
+    __slots__ = ("block_inputs", "captured", "outputs")
 
-    formals: tuple[Variable, ...]
+    block_inputs: tuple[Variable, ...]
     captured: tuple[Variable, ...]
     outputs: tuple[Variable, ...]
 
     def __init__(
-        self, formals: Iterable[Variable], captured: Iterable[Variable], outputs: Iterable[Variable]
+        self,
+        block_inputs: Iterable[Variable],
+        captured: Iterable[Variable],
+        outputs: Iterable[Variable],
     ) -> None:
         put = object.__setattr__
-        put(self, "formals", tuple(formals))
+        put(self, "block_inputs", tuple(block_inputs))
         put(self, "captured", tuple(captured))
         put(self, "outputs", tuple(outputs))
 
     @property
     def inputs(self) -> tuple[Variable, ...]:
-        """Formals, then captured values."""
-        return (*self.formals, *self.captured)
+        """Block inputs, then captured values."""
+        return (*self.block_inputs, *self.captured)
 
 
 class Node(_Fixed):
@@ -82,7 +85,7 @@ class Node(_Fixed):
     belong to a training step which runs this node (moving statistics). `blocks` are the bodies
     of a loop or branch by attribute name; what they capture stands at the end of `inputs`.
     `opset` is the oldest opset of a program that holds it. The first `visible` outputs are those
-    that were asked for; the others are there for the gradient. `kind` is the number that equal
+    that were asked for; the others are there for the gradient. `kind` is the id that equal
     operators share (`kind_of`).
     """
 
@@ -127,7 +130,7 @@ class Node(_Fixed):
         Outputs are of `output_class`, a subclass of Variable, and get the attributes
         `output_state`.
         """
-        scope, site = current_place()
+        scope, site = current_location()
         if kind is None:
             kind = kind_of(op_type, domain, opset, attributes, len(types))
         _op_type(self, op_type)
@@ -179,28 +182,28 @@ _serial, _kind = _slots["serial"].__set__, _slots["kind"].__set__
 _visible, _outputs = _slots["visible"].__set__, _slots["outputs"].__set__
 
 
-def _output_names(op_type, scope, count):
+def _output_names(op_type: str, scope: str, count: int) -> list[str]:
     name = names().next_of_node(op_type.lower() + "_", scope)
     return [name, *(f"{name}:{k}" for k in range(1, count))]
 
 
-class in_place_of:
-    """Give what is built the line and namespace of a node that it replaces, or of another place.
+class located_at:
+    """Give what is built the line and namespace of a node that it replaces, or of another location.
 
     A class, since a rewrite enters it for every node: `contextmanager` takes a microsecond.
     """
 
-    __slots__ = ("place", "token")
+    __slots__ = ("location", "token")
 
-    def __init__(self, place: Any) -> None:
-        """`place` is a Node, a Place, or anything else with a `scope` and a `site`."""
-        self.place = place
+    def __init__(self, location: Any) -> None:
+        """`location` is a Node, a Location, or anything else with a `scope` and a `site`."""
+        self.location = location
 
     def __enter__(self) -> None:
-        self.token = _replaced.set(self.place)
+        self.token = _location.set(self.location)
 
     def __exit__(self, *exc: object) -> None:
-        _replaced.reset(self.token)
+        _location.reset(self.token)
 
 
 @overload
@@ -314,7 +317,9 @@ def new_node(*args: Any, **kwargs: Any) -> Node:
 _plain: dict[tuple, tuple[int, int]] = {}  # operators without attributes: their opset and kind
 
 
-def _version(op_type, inputs, attributes, newest, outputs):
+def _version(
+    op_type: str, inputs: int, attributes: Mapping[str, Any], newest: int, outputs: int
+) -> tuple[int, int]:
     """The opset and the kind of an operator."""
     key = (op_type, inputs, newest, outputs)
     found = None if attributes else _plain.get(key)
@@ -326,7 +331,9 @@ def _version(op_type, inputs, attributes, newest, outputs):
     return found
 
 
-def _arguments(inputs, attributes):
+def _arguments(
+    inputs: Sequence[Operand | None], attributes: dict[str, Any]
+) -> tuple[Inputs, dict[str, Any]]:
     """Variables for the inputs, and the attributes that are given."""
     inputs = tuple([x if x is None or isinstance(x, Variable) else constant(x) for x in inputs])
     if None in attributes.values():
@@ -339,9 +346,9 @@ def refined(x: Variable, dims: Iterable[Dim]) -> Variable:
     dims = tuple(dims)
     if x.dims == dims:
         return x
-    place = x.node.outputs.index(x)
-    types = [(dims if k == place else y.dims, y.dtype) for k, y in enumerate(x.node.outputs)]
-    return rebuilt(x.node, types=types).outputs[place]
+    index = x.node.outputs.index(x)
+    types = [(dims if k == index else y.dims, y.dtype) for k, y in enumerate(x.node.outputs)]
+    return rebuilt(x.node, types=types).outputs[index]
 
 
 def retyped(outputs: Sequence[Variable], dims: Iterable[Iterable[Dim]]) -> list:
@@ -362,7 +369,7 @@ def rebuilt(
     """Return the same operator, with its line and names, on other inputs, bodies or types."""
     if recorder() is None and type(node) is Node:
         return _copied(node, inputs, blocks, types)
-    with in_place_of(node):
+    with located_at(node):
         return new_node(
             node.op_type,
             node.inputs if inputs is None else inputs,
@@ -376,7 +383,12 @@ def rebuilt(
         )
 
 
-def _copied(node, inputs, blocks, types):
+def _copied(
+    node: Node,
+    inputs: Inputs | None,
+    blocks: Mapping[str, Block] | None,
+    types: Sequence[OutputType] | None,
+) -> Node:
     """`rebuilt` as a copy of what stays: most nodes of a program are rebuilt, more than once."""
     new = Node.__new__(Node)
     _op_type(new, node.op_type)
@@ -409,17 +421,19 @@ def latest_serial() -> int:
     return next(serials)
 
 
-def current_place() -> tuple[str, Site | None]:
+def current_location() -> tuple[str, Site | None]:
     """Return the namespace and the line of a node that is built now."""
-    replaced = _replaced.get()
-    if replaced is not None:
-        return replaced.scope, replaced.site
+    location = _location.get()
+    if location is not None:
+        return location.scope, location.site
     recording = recorder()
     known = None if recording is None else recording.site
     return current_namespace(), known or user_site()
 
 
-def _explained(op_type, inputs, attributes, error) -> str:
+def _explained(
+    op_type: str, inputs: Inputs, attributes: Mapping[str, Any], error: Exception
+) -> str:
     """The house form of an error: what is wrong, where the user wrote it, the inputs."""
     why = str(error).removeprefix("[ShapeInferenceError] ").removeprefix("[TypeInferenceError] ")
     why, _, hint = why.partition("\n")

@@ -3,12 +3,12 @@
 import sys
 from collections.abc import Callable
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from .errors import GraphError
 from .other_words import explained
 from .recording import recorder
-from .site import is_internal, user_site
+from .site import Site, is_internal, user_site
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
@@ -46,7 +46,7 @@ def op(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]
     return call
 
 
-def _recorded(function, recording, site, args, kwargs):
+def _recorded(function: Callable, recording: Any, site: Site | None, args: Any, kwargs: Any) -> Any:
     """Call an op while values are at hand: arrays are leaves.
 
     Sizes may be names, so that one program is for every size. An op that has to know them gets
@@ -67,7 +67,9 @@ def _recorded(function, recording, site, args, kwargs):
         recording.inside, recording.site = False, None
 
 
-def _with_numbers(function, recording, args, kwargs, error):
+def _with_numbers(
+    function: Callable, recording: Any, args: Any, kwargs: Any, error: GraphError
+) -> Any:
     for specialise in (recording.except_first, recording.specialised):
         args, kwargs = specialise(args, kwargs)
         try:

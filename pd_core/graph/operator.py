@@ -25,7 +25,7 @@ class BuiltOperator(Operator, Protocol):
 
 
 class IdentifiedOperator(Operator, Protocol):
-    """An operator with the number that equal ones share, see `signature.kind_of`."""
+    """An operator with the id that equal ones share, see `signature.kind_of`."""
 
     @property
     def kind(self) -> int: ...

@@ -293,7 +293,7 @@ _OF_METHODS = {
 }
 
 
-def _close(name, candidates):
+def _close(name: str, candidates: Iterable[str]) -> str | None:
     """The candidate that a misspelt name may stand for, or None."""
     lower = {c.casefold(): c for c in candidates}
     matches = get_close_matches(name.casefold(), lower, 1, 0.75)
@@ -375,7 +375,7 @@ def place(cls: type, words: Mapping[str, str], settings: Iterable[str] = ()) -> 
     cls.__dir__ = _names_of  # type: ignore[assignment]
 
 
-def _names_of(x):
+def _names_of(x: object) -> list[str]:
     """What `dir` lists: nothing that is elsewhere."""
     return [n for n in object.__dir__(x) if not isinstance(getattr(type(x), n, None), Elsewhere)]
 
@@ -392,7 +392,7 @@ def check_arguments(cls: type, given: Mapping[str, Any]) -> None:
 
 
 @cache
-def _arguments_of(cls):
+def _arguments_of(cls: type) -> dict[str, None] | None:
     """The names of the arguments of a class; None if any are taken."""
     names: dict[str, None] = {}
     for base in cls.__mro__:

@@ -5,12 +5,12 @@
 """
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from .broadcast import BROADCASTING, broadcast_dims
 from .errors import ShapeError
 from .operator import Operator
-from .variable import Dim, Dims, OutputType, Variable, fresh_dim
+from .variable import Dim, Dims, MaybeNone, OutputType, Variable, fresh_dim
 
 _Refinement = TypeVar("_Refinement", bound=Callable[[Operator], Dims | None])
 _Fallback = TypeVar("_Fallback", bound=Callable[[Operator, int], OutputType])
@@ -30,24 +30,24 @@ def refinement(*op_types: str) -> Callable[[_Refinement], _Refinement]:
 
 
 @refinement(*BROADCASTING)
-def _broadcast(node):
+def _broadcast(node: Any) -> Any:
     return broadcast_dims(*(x.dims for x in node.inputs))
 
 
 @refinement("Expand")
-def _expand(node):
+def _expand(node: Any) -> Any:
     x, target = node.inputs
     dims = shape_of_source(target)
     return None if dims is None else broadcast_dims(x.dims, dims)
 
 
 @refinement("Reshape")
-def _reshape(node):
+def _reshape(node: Any) -> Any:
     return shape_of_source(node.inputs[1])
 
 
 @refinement("MaxPool", "AveragePool", "LpPool")
-def _pool(node):
+def _pool(node: Any) -> Any:
     """With ceil_mode no window starts behind the image; ONNX's opset 21 counts such windows."""
     x, a = node.inputs[0], node.attributes
     n = x.rank - 2
@@ -66,12 +66,12 @@ def _pool(node):
 
 
 @refinement("GroupNormalization", "MeanVarianceNormalization")
-def _same_shape(node):
+def _same_shape(node: Any) -> Any:
     return node.inputs[0].dims
 
 
 @refinement("DFT")
-def _dft(node):
+def _dft(node: Any) -> Any:
     """ONNX takes the axis to have the length of the signal, whatever a Variable says."""
     x, length, axis = (*node.inputs, None, None)[:3]
     if length is None or length.value is not None:
@@ -83,7 +83,7 @@ def _dft(node):
 
 
 @refinement("STFT")
-def _stft(node):
+def _stft(node: Any) -> Any:
     """ONNX takes `onesided` for 0 by default, and loses the rank for a signal of unknown length."""
     signal, step, window, length = (*node.inputs, None, None)[:4]
     width = fresh_dim() if window is None else window.dims[0]
@@ -99,7 +99,7 @@ def _stft(node):
 
 
 @fallback("Split")
-def _split(node, k):
+def _split(node: Any, k: int) -> Any:
     x, axis = node.inputs[0], node.attributes.get("axis", 0)
     dims = list(x.dims)
     dims[axis] = fresh_dim()
@@ -110,7 +110,7 @@ def _split(node, k):
     *("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean"),
     *("ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare", "Squeeze", "Unsqueeze"),
 )
-def _run_time_axes(node, k):
+def _run_time_axes(node: Any, k: int) -> Any:
     """Sizes for axes that are known only at run time; their number is known."""
     (x, axes), sign = node.inputs, 1 if node.op_type == "Unsqueeze" else -1
     if node.op_type.startswith("Reduce") and node.attributes.get("keepdims", 1):
@@ -121,29 +121,29 @@ def _run_time_axes(node, k):
 
 
 @fallback("Pad", "CenterCropPad")
-def _same_rank(node, k):
+def _same_rank(node: Any, k: int) -> Any:
     return _of_rank(node.inputs[0].rank, node.inputs[0])
 
 
-def _of_rank(rank, x):
+def _of_rank(rank: int, x: Variable | MaybeNone) -> Any:
     return tuple(fresh_dim() for _ in range(rank)), x.dtype
 
 
 @fallback("Conv")
-def _conv(node, k):
+def _conv(node: Any, k: int) -> Any:
     x, w = node.inputs[:2]
     return (x.dims[0], w.dims[0], *(fresh_dim() for _ in x.dims[2:])), x.dtype
 
 
 @fallback("ConvTranspose")
-def _conv_transpose(node, k):
+def _conv_transpose(node: Any, k: int) -> Any:
     (x, w), group = node.inputs[:2], node.attributes.get("group", 1)
     channels = w.dims[1] * group if isinstance(w.dims[1], int) else fresh_dim()
     return (x.dims[0], channels, *(fresh_dim() for _ in x.dims[2:])), x.dtype
 
 
 @fallback("Attention")
-def _attention(node, k):
+def _attention(node: Any, k: int) -> Any:
     return _of_rank(4, node.inputs[0])
 
 

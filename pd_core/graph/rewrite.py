@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
-from .node import Block, Node, ancestors, in_place_of, rebuilt
-from .variable import Dim, Inputs, Variable
+from .node import Block, Node, ancestors, located_at, rebuilt
+from .variable import Dim, Inputs, OutputType, Variable
 
 Rule = Callable[[Node, Inputs], Sequence[Variable] | None]
 
@@ -33,7 +33,7 @@ def rewrite(
         inputs = tuple([new.get(x, x) for x in node.inputs]) if new else node.inputs
         outputs = None
         if only is None or node.op_type in only:
-            with in_place_of(node):
+            with located_at(node):
                 outputs = rule(node, inputs)
         if outputs is None:
             if inputs == node.inputs and not node.blocks:
@@ -74,7 +74,7 @@ def is_matrix_transposed(x: Variable) -> bool:
     return permutation(x.node) == [*axes[:-2], *reversed(axes[-2:])]
 
 
-def _keep(node, inputs):
+def _keep(node: Node, inputs: Inputs) -> None:
     """The rule that keeps every node."""
 
 
@@ -96,7 +96,7 @@ def rebuilt_if_changed(
     blocks, changed = {}, inputs != node.inputs
     for key, block in node.blocks.items():
         outputs = tuple(rewrite(block.outputs, rule, block.inputs, select, only=only))
-        blocks[key] = Block(block.formals, block.captured, outputs)
+        blocks[key] = Block(block.block_inputs, block.captured, outputs)
         changed = changed or outputs != block.outputs
     if not changed:
         return None
@@ -104,7 +104,7 @@ def rebuilt_if_changed(
     return rebuilt(node, inputs, blocks, types).outputs
 
 
-def _resized(types, sizes):
+def _resized(types: Sequence[OutputType], sizes: Mapping[Dim, Dim]) -> list[OutputType]:
     return [(tuple([sizes.get(d, d) for d in dims]), dtype) for dims, dtype in types]
 
 
@@ -113,20 +113,20 @@ def _resized(types, sizes):
 
 def close(
     bodies: Mapping[str, Sequence[Variable]],
-    formals: Mapping[str, Sequence[Variable]],
+    block_inputs: Mapping[str, Sequence[Variable]],
     inside: Callable[[Node], bool] | None = None,
 ) -> tuple[dict[str, Block], list[Variable]]:
-    """Turn outputs that were computed from formals into closed Blocks; return (blocks, captures).
+    """Turn outputs computed from block inputs into closed Blocks; return (blocks, captures).
 
-    `bodies` and `formals` map a body's name to its output Variables and its formals. What a body
-    does not compute itself becomes a captured value, one list for all bodies. A node belongs to the
-    body if it depends on a formal or if `inside(node)` is true; the others run before it. All
-    that reads a node inside is inside too.
+    `bodies` and `block_inputs` map a body's name to its output Variables and its inputs. What a
+    body does not compute itself becomes a captured value, one list for all bodies. A node belongs
+    to the body if it depends on an input of it or if `inside(node)` is true; the others run before
+    it. All that reads a node inside is inside too.
     """
-    own = {key: _body_nodes(outputs, formals[key], inside) for key, outputs in bodies.items()}
+    own = {key: _body_nodes(outputs, block_inputs[key], inside) for key, outputs in bodies.items()}
     captures = []
     for key, outputs in bodies.items():
-        computed = {*formals[key], *(y for node in own[key] for y in node.outputs)}
+        computed = {*block_inputs[key], *(y for node in own[key] for y in node.outputs)}
         read = [x for node in own[key] for x in node.inputs if x is not None] + list(outputs)
         captures += [x for x in read if x not in computed and x.value is None]
     captures = list(dict.fromkeys(captures))
@@ -134,17 +134,21 @@ def close(
     for key, outputs in bodies.items():
         captured = tuple(Variable.of(x.dims, x.dtype, x.name) for x in captures)
         replacements = dict(zip(captures, captured, strict=True))
-        out = substitute(outputs, replacements, stop={*formals[key], *captures})
-        blocks[key] = Block(tuple(formals[key]), captured, tuple(out))
+        out = substitute(outputs, replacements, stop={*block_inputs[key], *captures})
+        blocks[key] = Block(tuple(block_inputs[key]), captured, tuple(out))
     return blocks, captures
 
 
-def _body_nodes(outputs, formals, inside):
+def _body_nodes(
+    outputs: Sequence[Variable],
+    block_inputs: Sequence[Variable],
+    inside: Callable[[Node], bool] | None,
+) -> list[Node]:
     """The nodes behind outputs that belong to a body."""
-    reached, own, select = set(formals), [], None
-    if inside is not None and not formals:
+    reached, own, select = set(block_inputs), [], None
+    if inside is not None and not block_inputs:
         # nothing behind a node outside is inside, and that may be all of a large graph
-        def select(node):
+        def select(node: Node) -> Inputs:
             return node.inputs if inside(node) else ()
 
     for node in ancestors(outputs, stop=reached, select=select):
@@ -159,13 +163,13 @@ def _capture_again(op_type: str, inputs: Inputs, blocks: dict[str, Block]) -> In
 
     Changes `blocks`.
     """
-    # the bodies of an If have no formals by which their nodes could be recognised
+    # the bodies of an If have no inputs by which their nodes could be recognised
     inside = (lambda node: True) if op_type == "If" else None
-    formals = {key: block.inputs for key, block in blocks.items()}
-    closed, captures = close({k: b.outputs for k, b in blocks.items()}, formals, inside)
+    block_inputs = {key: block.inputs for key, block in blocks.items()}
+    closed, captures = close({k: b.outputs for k, b in blocks.items()}, block_inputs, inside)
     for key, block in closed.items():
         old = blocks[key]
-        count = len(old.formals)
-        captured = (*block.formals[count:], *block.captured)
-        blocks[key] = Block(old.formals, captured, block.outputs)
+        count = len(old.block_inputs)
+        captured = (*block.block_inputs[count:], *block.captured)
+        blocks[key] = Block(old.block_inputs, captured, block.outputs)
     return (*inputs, *captures)

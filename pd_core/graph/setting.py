@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from .recording import not_recording
+from .roles import Storage
 from .variable import Variable, constant
 
 
@@ -27,7 +28,7 @@ class Setting:
 
     def variable(self, name: str, dtype: DTypeLike) -> Variable:
         """Return the Variable that stands for it, of which there is one."""
-        v = Variable.of((), dtype, name, fill=self, setting=self)
+        v = Variable.of((), dtype, name, initial=self, storage=Storage(setting=self))
         self._variable = ref(v)
         return v
 
@@ -51,4 +52,4 @@ class Setting:
 def setting_constant(v: Variable) -> Variable:
     """Return a constant with the number that the Variable of a Setting stands for now."""
     with not_recording():  # inside `pd.guard()` it would be a leaf
-        return constant(np.array(v.setting.value), v.dtype)
+        return constant(np.array(v.storage.setting.value), v.dtype)

@@ -29,7 +29,7 @@ def with_settings(x: Any, always: Sequence[str] = ()) -> str:
 
 
 @cache
-def _defaults(cls):
+def _defaults(cls: type) -> dict[str, Any]:
     """{argument: default} of a class, with those that it hands on to its bases."""
     found: dict[str, Any] = {}
     for base in cls.__mro__:
@@ -44,11 +44,11 @@ def _defaults(cls):
     return found
 
 
-def _differs(value, default):
+def _differs(value: Any, default: Any) -> bool:
     return type(value) is not type(default) or bool(value != default)
 
 
-def _text(value):
+def _text(value: Any) -> str:
     if isinstance(value, Variable):
         return value.name
     return getattr(value, "__qualname__", None) or repr(value)
@@ -84,7 +84,7 @@ def html_entries(title: str, entries: Mapping[str, str], text: str = "") -> str:
     return f"<div><b>{escape(title)}</b></div><table>{lines}</table>{after}"
 
 
-def _variable_html(v):
+def _variable_html(v: Variable) -> str:
     """A Variable in a notebook: what it is, the line that built it, its value if it is known."""
     if v.value is not None:
         kind = "constant"
@@ -96,7 +96,7 @@ def _variable_html(v):
     site = v.site or getattr(v.node, "site", None)
     if site:
         entries["built at"] = site_text(site)
-    at_hand = v.held is not None or v.is_recorded
+    at_hand = v.eager_value is not None or v.is_recorded
     value = provided["shown" if at_hand else "known"](v)
     return html_entries(v.name, entries, "" if value is None else str(value))
 

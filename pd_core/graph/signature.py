@@ -1,4 +1,4 @@
-"""Signatures of operators: type, domain, opset and attributes, interned as one small number."""
+"""Signatures of operators: type, domain, opset and attributes, interned as a small id."""
 
 from collections.abc import Mapping
 from itertools import count
@@ -12,13 +12,13 @@ AT_RUN_TIME = {("Uniform", "key")}  # attributes that a program is given when it
 
 _LIMIT = 1 << 14
 _kinds: dict[tuple, int] = {}
-_numbers = count()
+_ids = count()
 
 
 def kind_of(
     op_type: str, domain: str, opset: int, attributes: Mapping[str, Any], outputs: int
 ) -> int:
-    """A number for this operator with these attributes and so many outputs; equal for equal ones.
+    """The id of an operator with these attributes and so many outputs; equal for equal ones.
 
     Names, inputs and lines play no part.
     """
@@ -28,13 +28,13 @@ def kind_of(
             key += (_frozen(name, value),)
     kind = _kinds.get(key)
     if kind is None:
-        if len(_kinds) >= _LIMIT:  # equal operators get another number from here on
+        if len(_kinds) >= _LIMIT:  # equal operators get another id from here on
             _kinds.clear()
-        kind = _kinds.setdefault(key, next(_numbers))  # another thread may add one: no len()
+        kind = _kinds.setdefault(key, next(_ids))  # another thread may add one: no len()
     return kind
 
 
-def _frozen(name, value):
+def _frozen(name: str, value: Any) -> Any:
     """An attribute, hashable, with its types, since 1 equals 1.0."""
     if type(value) in _PLAIN:
         return name, value, type(value)

@@ -12,7 +12,7 @@ _INTERNAL = (join(_ROOT, "pd_core", ""), join(_ROOT, "pd_v2", ""))
 class _IsInternal(dict):
     """{file: whether it belongs to our packages}, a cache: every node asks for a whole stack."""
 
-    def __missing__(self, file):
+    def __missing__(self, file: str) -> bool:
         self[file] = file.startswith(_INTERNAL)
         return self[file]
 

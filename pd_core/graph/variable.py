@@ -2,11 +2,12 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from hashlib import blake2b
 from itertools import count
 from math import copysign
-from typing import Any, NoReturn, Self, SupportsIndex, Union, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex, Union, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -24,8 +25,22 @@ from .initializers import (
 )
 from .method import Methods, provided
 from .names import register
+from .operators import Operators
 from .recording import as_number, recorder
+from .roles import (
+    NO_FEED,
+    NO_HISTORY,
+    NO_OPTIONS,
+    NO_STORAGE,
+    Feed,
+    History,
+    Storage,
+    TrainingOptions,
+)
 from .site import Site, is_internal, user_site
+
+if TYPE_CHECKING:  # it is above
+    from .update import Update
 
 Dim = int | str  # a size, or the name of one that is known only at run time
 Dims = tuple[Dim, ...]
@@ -57,7 +72,7 @@ def is_open(d: object) -> bool:
     return isinstance(d, str) and d.startswith("?*")
 
 
-class Variable(Methods):
+class Variable(Operators, Methods):
     """A typed value: the output of a node, a feed slot, a constant, or persistent state.
 
     The first positional argument is taken by its type: a str is the name, a list or tuple the
@@ -69,30 +84,24 @@ class Variable(Methods):
     `row_sparse` makes optimizers update only the rows (axis 0) that a step gathers.
     """
 
-    # Defaults; a subclass may add attributes.
+    # Defaults; a subclass may add attributes. `tests/core/graph/test_roles.py` lists them.
     name: str
     dims: Dims
     dtype: np.dtype
     node: Any = None  # the Node that computes it; nodes are defined above variables
     value: np.ndarray | None = None  # the data of a constant
-    fill: Initializer | None = None  # initial value of persistent state
+    initial: Initializer | None = None  # initial value of persistent state
     trainable: bool = False
-    learning_rate: float = 1.0
-    regularizer: GradientFunction | None = None
-    clip: GradientFunction | None = None
-    row_sparse: bool = False
-    table: Any = None  # the ShardedTable of whose rows it has a value for each
-    supplier: Any = None  # what computes its value on the host, see `run.host_inputs`
-    counts: Dim | None = None  # of fed sequence lengths: the name of the size that is their sum
     site: Site | None = None
-    setting: Any = None  # the Setting that it stands for
-    uses: Any = ()  # updates of static graphs that train it
-    unfit: Exception | None = None  # of a slot that cannot be fed: the error if a target needs it
+    options: TrainingOptions = NO_OPTIONS
+    feed: Feed = NO_FEED
+    storage: Storage = NO_STORAGE
     # While values are at hand:
-    held: Any = None  # its value, of a leaf or of what was computed already
+    eager_value: Any = None  # its value, of a leaf or of what was computed already
     source: Union["Variable", None] = None  # of a read of persistent state: what was read
     tracked: bool = False  # whether gradients flow to it
     literal: bool = False  # whether it was an array, which takes the dtype of what is beside it
+    history: History = NO_HISTORY
 
     def __init__(
         self,
@@ -125,10 +134,10 @@ class Variable(Methods):
         attributes = self.__dict__  # past __setattr__
         attributes["dims"] = tuple(as_dim(label, d) for d in shape)
         attributes["dtype"] = np.dtype(dtype or np.float32)
-        self.learning_rate, self.regularizer, self.clip = learning_rate, regularizer, clip
         if self.is_static:
-            attributes["fill"] = _fill(label, data, initializer, self.dtype)
-            self.trainable = self.dtype.kind == "f" if trainable is None else bool(trainable)
+            attributes["initial"] = _initial(label, data, initializer, self.dtype)
+            is_float = attributes["dtype"].kind == "f"
+            attributes["trainable"] = is_float if trainable is None else bool(trainable)
         elif initializer is not None or trainable:
             raise ShapeError(
                 f"{label}: shape {list(shape)} has an unknown size, which makes it a feed slot; "
@@ -136,13 +145,14 @@ class Variable(Methods):
             )
         if row_sparse and (not self.is_persistent or not self.dims):
             raise ShapeError(f"{label}: row_sparse is for parameters with rows, not {self.shape}")
-        self.row_sparse = row_sparse
-        self.site = user_site()
+        if learning_rate != 1.0 or regularizer is not None or clip is not None or row_sparse:
+            attributes["options"] = TrainingOptions(learning_rate, regularizer, clip, row_sparse)
+        attributes["site"] = user_site()
         register(self, name)
 
     @classmethod
     def of(cls, dims: Iterable[Dim], dtype: DTypeLike, name: str = "", **state: Any) -> Self:
-        """Create a Variable that no namespace owns: a node output, a constant or a formal."""
+        """Create a Variable that no namespace owns: a node output, a constant, a block input."""
         self = cls.__new__(cls)
         attributes = self.__dict__
         attributes["dims"], attributes["name"] = tuple(dims), name
@@ -154,15 +164,55 @@ class Variable(Methods):
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _IMMUTABLE:
             raise AttributeError(f"{name!r} of {self!r} cannot be changed once it is built")
-        if self.uses and name in _TRACED and value != getattr(self, name):
-            provided["check_unused"](self, name)
         object.__setattr__(self, name, value)
+
+    def _set_option(self, name: str, value: Any) -> None:
+        """Change how optimizers treat it; AttributeError if an update was built from that."""
+        if self.options.uses and value != getattr(self.options, name):
+            provided["check_unused"](self, name)
+        self.options = replace(self.options, **{name: value})
+
+    @property
+    def learning_rate(self) -> float:
+        """The factor of the optimizer's learning rate."""
+        return self.options.learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, value: float) -> None:
+        self._set_option("learning_rate", value)
+
+    @property
+    def regularizer(self) -> GradientFunction | None:
+        """The penalty in the place of the optimizer's."""
+        return self.options.regularizer
+
+    @regularizer.setter
+    def regularizer(self, value: GradientFunction | None) -> None:
+        self._set_option("regularizer", value)
+
+    @property
+    def clip(self) -> GradientFunction | None:
+        """The clip in the place of the optimizer's."""
+        return self.options.clip
+
+    @clip.setter
+    def clip(self, value: GradientFunction | None) -> None:
+        self._set_option("clip", value)
+
+    @property
+    def row_sparse(self) -> bool:
+        """Whether optimizers update only the rows that a step gathers."""
+        return self.options.row_sparse
+
+    @row_sparse.setter
+    def row_sparse(self, value: bool) -> None:
+        self._set_option("row_sparse", value)
 
     @property
     def shape(self) -> tuple[int | None, ...]:
         """Sizes, None where one is known only at run time."""
         sizes = tuple([as_number(d) for d in self.dims])
-        if None in sizes and (self.held is not None or self.is_recorded):
+        if None in sizes and (self.eager_value is not None or self.is_recorded):
             return provided["known_shape"](self, sizes)
         return sizes
 
@@ -195,12 +245,13 @@ class Variable(Methods):
     @property
     def is_persistent(self) -> bool:
         """Whether the session keeps a value for it between evaluations."""
-        return self.fill is not None
+        return self.initial is not None
 
     @property
     def is_shard(self) -> bool:
         """Whether its value is a part of a table, and another one in each process."""
-        return self.table is not None and self.table.ranks > 1
+        table = self.storage.table
+        return table is not None and table.ranks > 1
 
     @property
     def is_feed(self) -> bool:
@@ -208,8 +259,8 @@ class Variable(Methods):
         return (
             self.node is None
             and self.value is None
-            and self.fill is None
-            and self.held is None
+            and self.initial is None
+            and self.eager_value is None
             and self.source is None
         )
 
@@ -220,7 +271,7 @@ class Variable(Methods):
             return text  # in a message
         if (recording is not None and recording.inside) or not provided:
             return text
-        at_hand = self.held is not None or self.is_recorded
+        at_hand = self.eager_value is not None or self.is_recorded
         value = provided["shown" if at_hand else "known"](self)
         return text if value is None else f"{text}\n{value}"
 
@@ -238,7 +289,7 @@ class Variable(Methods):
     @property
     def has_value(self) -> bool:
         """Whether its value is at hand: computed on demand inside `pd.guard()`, or stored."""
-        if self.held is not None or self.source is not None or self.is_recorded:
+        if self.eager_value is not None or self.source is not None or self.is_recorded:
             return True
         return recorder() is not None and (self.is_persistent or self.value is not None)
 
@@ -274,7 +325,7 @@ class Variable(Methods):
         array = self.numpy()
         return array if dtype is None else array.astype(dtype)
 
-    def _scalar(self, what):
+    def _scalar(self, what: str) -> np.ndarray:
         """The one element, as an array."""
         if not self.has_value:
             raise TypeError(
@@ -334,128 +385,13 @@ class Variable(Methods):
         else:
             self.__dict__["tracked"] = not stop
 
-    # ---- operators and methods that the packages above this one `provide`
-
     __hash__ = object.__hash__
-    __array_ufunc__ = None  # ndarray + Variable is ours
-
-    def __add__(self, other: Operand) -> "Variable":
-        return provided["add"](self, other)
-
-    def __radd__(self, other: Operand) -> "Variable":
-        return provided["add"](other, self)
-
-    def __sub__(self, other: Operand) -> "Variable":
-        return provided["sub"](self, other)
-
-    def __rsub__(self, other: Operand) -> "Variable":
-        return provided["sub"](other, self)
-
-    def __mul__(self, other: Operand) -> "Variable":
-        return provided["mul"](self, other)
-
-    def __rmul__(self, other: Operand) -> "Variable":
-        return provided["mul"](other, self)
-
-    def __truediv__(self, other: Operand) -> "Variable":
-        return provided["div"](self, other)
-
-    def __rtruediv__(self, other: Operand) -> "Variable":
-        return provided["div"](other, self)
-
-    def __pow__(self, other: Operand) -> "Variable":
-        return provided["pow"](self, other)
-
-    def __rpow__(self, other: Operand) -> "Variable":
-        return provided["pow"](other, self)
-
-    def __matmul__(self, other: Operand) -> "Variable":
-        return provided["matmul"](self, other)
-
-    def __rmatmul__(self, other: Operand) -> "Variable":
-        return provided["matmul"](other, self)
-
-    def __lt__(self, other: Operand) -> "Variable":
-        return provided["less_than"](self, other)
-
-    def __le__(self, other: Operand) -> "Variable":
-        return provided["less_equal"](self, other)
-
-    def __gt__(self, other: Operand) -> "Variable":
-        return provided["greater_than"](self, other)
-
-    def __ge__(self, other: Operand) -> "Variable":
-        return provided["greater_equal"](self, other)
-
-    def __mod__(self, other: Operand) -> "Variable":
-        return provided["mod"](self, other)
-
-    def __rmod__(self, other: Operand) -> "Variable":
-        return provided["mod"](other, self)
-
-    def __floordiv__(self, other: Operand) -> "Variable":
-        return provided["floor_div"](self, other)
-
-    def __rfloordiv__(self, other: Operand) -> "Variable":
-        return provided["floor_div"](other, self)
-
-    def __divmod__(self, other: Operand) -> tuple["Variable", "Variable"]:
-        return self // other, self % other
-
-    def __rdivmod__(self, other: Operand) -> tuple["Variable", "Variable"]:
-        return provided["floor_div"](other, self), provided["mod"](other, self)
-
-    def __and__(self, other: Operand) -> "Variable":
-        return provided["bitwise_and"](self, other)
-
-    def __or__(self, other: Operand) -> "Variable":
-        return provided["bitwise_or"](self, other)
-
-    def __xor__(self, other: Operand) -> "Variable":
-        return provided["bitwise_xor"](self, other)
-
-    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
-
-    def __invert__(self) -> "Variable":
-        return provided["bitwise_not"](self)
-
-    def __neg__(self) -> "Variable":
-        return provided["neg"](self)
-
-    def __abs__(self) -> "Variable":
-        return provided["abs"](self)
-
-    def __round__(self, digits: int = 0) -> "Variable":
-        factor = 10.0**digits
-        return provided["round"](self * factor) / factor if digits else provided["round"](self)
-
-    def __getitem__(self, key: Any) -> "Variable":
-        return provided["get_item"](self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         raise TypeError(
             f"{self.name}: {describe(self)} cannot be changed in place\n"
             "  hint: index_update() returns a changed copy, assign() stores a new value"
         )
-
-    @property
-    def T(self) -> "Variable":
-        """The axes in reverse order."""
-        return provided["transpose"](self)
-
-    @property
-    def mT(self) -> "Variable":
-        """The last two axes exchanged: each matrix of a stack transposed."""
-        return provided["matrix_transpose"](self)
-
-    def reshape(self, *shape: Any) -> "Variable":
-        """Return `pd.reshape` of it; the sizes are one argument or several."""
-        return provided["reshape"](self, shape[0] if len(shape) == 1 else list(shape))
-
-    def transpose(self, *order: Any) -> "Variable":
-        """Return `pd.transpose` of it; the axes are one argument, several or none."""
-        single = len(order) == 1 and not isinstance(order[0], int)
-        return provided["transpose"](self, (order[0] if single else list(order)) or None)
 
     def uniform(self, low: float = -1.0, high: float = 1.0) -> None:
         """Draw the stored value anew, uniform on [low, high), in the default session.
@@ -477,15 +413,13 @@ class Variable(Methods):
         return provided["eval"](self, feeds)
 
     @property
-    def initializer(self) -> Any:
+    def initializer(self) -> "Update":
         """An Update that draws this variable's value anew."""
         return provided["initializer"](self)
 
 
 # Immutable: compiled programs are looked up by the structure of their graph.
-_IMMUTABLE = {"dims", "dtype", "node", "value", "fill"}
-# Read when an update is built.
-_TRACED = {"learning_rate", "regularizer", "clip", "row_sparse"}
+_IMMUTABLE = {"dims", "dtype", "node", "value", "initial"}
 _DTYPES = {type(np.dtype(t)) for t in "?bBhHiIlLqQefd"}
 
 
@@ -508,8 +442,8 @@ def constant(value: Operand, dtype: DTypeLike | None = None, name: str | None = 
     """Create a Variable with a fixed value. Python floats and float64 arrays become float32."""
     if isinstance(value, Variable):
         if value.literal and dtype is not None and value.dtype != dtype:
-            held = as_array(value.held, dtype)
-            return Variable.of(value.dims, held.dtype, value.name, held=held, literal=True)
+            array = as_array(value.eager_value, dtype)
+            return Variable.of(value.dims, array.dtype, value.name, eager_value=array, literal=True)
         return value
     if isinstance(value, (str, bytes)):
         raise DTypeError(f"takes Variables, numbers and arrays, not the string {value!r}")
@@ -529,7 +463,7 @@ _INTS = {int, np.int32, np.int64}
 _CACHED = {list, tuple, np.ndarray, *_INTS, *_FLOATS}
 
 
-def _recorded_constant(value, dtype):
+def _recorded_constant(value: Any, dtype: DTypeLike | None) -> Variable:
     """A number or array as a constant, or as a leaf where a recorded line changes it.
 
     Whole numbers without a dtype are sizes, axes and the like: always constants.
@@ -556,14 +490,14 @@ def _recorded_constant(value, dtype):
     return cast(Any, recorder()).changing(known) if changes else known
 
 
-def _exclusive(what, named, positional):
+def _exclusive(what: str, named: object, positional: Any) -> Any:
     """Return the positional argument; TypeError if it is also passed by name."""
     if named is not None:
         raise TypeError(f"Variable got its {what} twice: {positional!r} and {named!r}")
     return positional
 
 
-def _shape(label, shape):
+def _shape(label: str, shape: Any) -> Shape | None:
     if shape is None or isinstance(shape, (list, tuple)):
         return shape
     raise ShapeError(f"{label}: a shape is a list or tuple of sizes, not {shape!r}")
@@ -580,14 +514,16 @@ def as_dim(label: str, d: object) -> Dim:
     raise ShapeError(f"{label}: a size is a non-negative int or None, not {d!r}")
 
 
-def _data(label, data, shape, dtype):
+def _data(label: str, data: ArrayLike, shape: Shape | None, dtype: DTypeLike | None) -> np.ndarray:
     array = as_array(data, dtype, label)
     if shape is not None and tuple(shape) != array.shape:
         raise ShapeError(f"{label}: shape {list(shape)}, but data of {list(array.shape)}")
     return array
 
 
-def _fill(label, data, initializer, dtype):
+def _initial(
+    label: str, data: np.ndarray | None, initializer: Initializer | None, dtype: np.dtype
+) -> Initializer:
     if data is not None:
         if initializer is not None:
             raise TypeError(f"{label}: takes data or an initializer, not both")

@@ -13,7 +13,7 @@ from ..graph.initializers import Constant
 from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant, static
 from ..graph.whole import whole
-from ..ops.index import within
+from ..ops.gather import within
 from .functional_attention import multi_head_attention as multi_head_attention
 from .functional_conv import conv1d as conv1d
 from .functional_conv import conv2d as conv2d

@@ -264,14 +264,14 @@ def _body(node: Node, block: Block, known):
     scanned = _scanned(node)
     explicit = node.inputs[: len(node.inputs) - len(node.captures)]
     if node.op_type == "If":
-        explicit = ()  # the condition is no formal
-    for formal, x in zip(block.inputs, (*explicit, *node.captures), strict=True):
+        explicit = ()  # the condition is no block input
+    for block_input, x in zip(block.inputs, (*explicit, *node.captures), strict=True):
         shape = None if x is None else sizes(x)
         if shape is not None and x in scanned:
             axis = scanned[x] % len(shape)
             shape = shape[:axis] + shape[axis + 1 :]
         if shape is not None:
-            _match(formal.dims, shape, inside)
+            _match(block_input.dims, shape, inside)
     order = ancestors(block.outputs, set(block.inputs), read_in_inference)
     return _total([_counted(inner, inside) for inner in order])
 

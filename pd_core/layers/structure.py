@@ -171,7 +171,7 @@ class Structure(Part):
         value = self._loaded.get(name)
         if value is not None:
             check_shape(v.name, value, v.dims)
-            if not isinstance(v.fill, Value) or v.fill.array is not value:
+            if not isinstance(v.initial, Value) or v.initial.array is not value:
                 default_session().set(v, value)
             del self._loaded[name]
             on_failure(self._loaded.update, {name: value})

@@ -36,10 +36,10 @@ def summary(layer: "Layer", *inputs: Shape | Variable) -> str:
     sizes = {name: math.prod(static(v.dims)) for name, v in layer.named_parameters()}
     own = dict.fromkeys((name for name, _ in named), 0)
     for name, size in sizes.items():
-        place = name.rpartition(".")[0]
-        while place not in own:  # in a list of a layer
-            place = place.rpartition(".")[0]
-        own[place] += size
+        owner = name.rpartition(".")[0]
+        while owner not in own:  # in a list of a layer
+            owner = owner.rpartition(".")[0]
+        own[owner] += size
     rows = [
         (name or "(all)", type(each).__name__, _text(shapes.get(each, "-")), f"{own[name]:,}")
         for name, each in named

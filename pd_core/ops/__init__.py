@@ -8,10 +8,6 @@ from .activation import (
     normal_pdf, prelu, relu, relu6, relu_grad, selu, sigmoid, silu, softplus, softsign, tanh,
     tanhshrink,
 )
-from .arrangement import (
-    chunk, diagonal, eye, flip, full, linspace, meshgrid, move_axis, ones, repeat, roll, stack,
-    swap_axes, tile, tril, triu, unstack, zeros,
-)
 from .attention import attention, rotary_embedding
 from .beam import beam_search
 from .beam_cost import BeamExpansion, cross_entropy_over_beam
@@ -21,14 +17,18 @@ from .conv import (
     avg_pool, avg_pool_grad, conv, conv_filter_grad, conv_input_grad, conv_transpose, max_pool,
     max_pool_grad, max_pool_pick, pool2d,
 )
+from .copies import (
+    chunk, diagonal, eye, flip, full, linspace, meshgrid, move_axis, ones, repeat, roll, stack,
+    swap_axes, tile, tril, triu, unstack, zeros,
+)
 from .detection import (
     box_overlaps, decode_boxes, detect_objects, encode_boxes, match_boxes, multibox_loss,
     non_max_suppression, prior_boxes,
 )
 from .draws import categorical, exponential_random, multinomial, permutation, randint
+from .gather import gather, gather_elements, gather_nd, nonzero, one_hot, scatter, scatter_add
+from .getitem import index_add, index_update, scatter_nd
 from .image import im2col, interpolate, roi_max_pool
-from .index import gather, gather_elements, gather_nd, nonzero, one_hot, scatter, scatter_add
-from .indexing import index_add, index_update, scatter_nd
 from .loss import (
     binary_cross_entropy, binary_cross_entropy_grad, classification_error, cross_entropy,
     huber_loss, kl_divergence, label_weights, log_probability, log_probability_grad,
@@ -60,7 +60,7 @@ from .reduce import (
     arg_max, cum_sum, log_softmax, reduce_max, reduce_mean, reduce_min, reduce_prod, reduce_sum,
     softmax, softmax_grad,
 )
-from .rows import ifelse
+from .row_branches import ifelse
 from .sampled import hierarchical_sigmoid, nce_loss, random_classes
 from .sampling import affine_grid, grid_sample
 from .segment import segment_max, segment_mean, segment_min, segment_softmax, segment_sum

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ..graph.errors import DTypeError
-from ..graph.node import Node, ancestors, apply, composite, in_place_of, rebuilt
+from ..graph.node import Node, ancestors, apply, composite, located_at, rebuilt
 from ..graph.rewrite import is_output_of
 from ..graph.update import Assignment, effects
 from ..graph.variable import Inputs, Variable
@@ -69,7 +69,7 @@ def autocast(targets: _Targets, dtype: DTypeLike | str = "float16") -> _Targets:
     borders = {x for node in order if node.op_type in SEGMENTS for x in node.inputs}
     for node in order:
         inputs = tuple([new.get(x, x) for x in node.inputs])
-        with in_place_of(node):
+        with located_at(node):
             own = {new.get(x, x) for x in borders.intersection(node.inputs)}
             outputs = _outputs(node, inputs, new, own)
         for old, output in zip(node.outputs, outputs, strict=True):

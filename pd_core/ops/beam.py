@@ -13,7 +13,7 @@ from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant, fresh_dim
 from . import math as m
 from .control import while_loop
-from .index import gather, gather_elements
+from .gather import gather, gather_elements
 from .reduce import reduce_max, reduce_min
 from .sequence.segments import Segments
 from .shape import arange, concat, expand, reshape, size_of, slice, unsqueeze

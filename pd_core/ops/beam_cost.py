@@ -11,7 +11,7 @@ from ..graph.node import apply
 from ..graph.op import op
 from ..graph.variable import MaybeNone, Variable, constant, describe
 from . import math as m
-from .index import gather
+from .gather import gather
 from .mode import stop_gradient
 from .reduce import arg_max, cum_sum, reduce_max, reduce_sum
 from .sequence.segments import Segments

@@ -10,20 +10,20 @@ from ..graph.node import refined
 from ..graph.rewrite import substitute
 from ..graph.variable import Operand, Variable, constant
 from .control import scan, while_loop
-from .index import gather
+from .gather import gather
 from .shape import concat, expand, size_of
 
 
 class Memory:
     """A state of a loop block: its value before a step, and the value that the step gives it."""
 
-    def __init__(self, block: "rnn | while_op", formal: Variable, init: Variable):
-        self._block, self._formal, self.init = block, formal, init
+    def __init__(self, block: "rnn | while_op", block_input: Variable, init: Variable):
+        self._block, self._block_input, self.init = block, block_input, init
         self.new: Variable | None = None
 
     def pre_state(self) -> Variable:
         """Return the value before the step; in the first step the initial one."""
-        return self._formal
+        return self._block_input
 
     def update(self, value: Variable) -> None:
         """Set the value after the step; once per block."""
@@ -31,8 +31,8 @@ class Memory:
         block = type(self._block).__name__
         if self.new is not None:
             raise GraphError(f"{block}: a memory is updated twice in one step")
-        if value.rank != self._formal.rank:
-            raise ShapeError(f"{block}: a memory of {self._formal!r} cannot take {value!r}")
+        if value.rank != self._block_input.rank:
+            raise ShapeError(f"{block}: a memory of {self._block_input!r} cannot take {value!r}")
         self.new = value
 
 
@@ -66,9 +66,9 @@ class rnn:
         x = constant(x)
         if x.rank == 0:
             raise ShapeError(f"rnn: {x!r} has no axis of steps")
-        formal = Variable.of(x.dims[1:], x.dtype, "x")
-        self._inputs.append((x, formal))
-        return formal
+        block_input = Variable.of(x.dims[1:], x.dtype, "x")
+        self._inputs.append((x, block_input))
+        return block_input
 
     def add_memory(
         self,
@@ -98,8 +98,8 @@ class rnn:
         _check_updated("rnn", self._memories)
         xs, slices = zip(*self._inputs, strict=True)
         states = [m.init for m in self._memories]
-        formals = [m.pre_state() for m in self._memories]
-        _, stacked = scan(_RecordedStep(self, formals, slices), states, list(xs), self.reverse)
+        block_inputs = [m.pre_state() for m in self._memories]
+        _, stacked = scan(_RecordedStep(self, block_inputs, slices), states, list(xs), self.reverse)
         if output_all_steps:
             return stacked
         last = 0 if self.reverse else -1
@@ -107,8 +107,8 @@ class rnn:
 
     def _filled(self, shape, batch_ref, value):
         """Fill an initial state outside the loop, where batch_ref has no value: its input has."""
-        for x, formal in self._inputs:
-            if formal is batch_ref:
+        for x, block_input in self._inputs:
+            if block_input is batch_ref:
                 rows = size_of(x, 1)
                 sizes = concat([rows, constant(np.array(shape, np.int64))])
                 init = expand(constant(value, np.float32), sizes)
@@ -124,11 +124,11 @@ class rnn:
 class _RecordedStep:
     """The step function of a block: its recorded outputs, with the loop's state and slices."""
 
-    def __init__(self, block, formals, slices):
-        self.block, self.formals, self.slices = block, formals, slices
+    def __init__(self, block, block_inputs, slices):
+        self.block, self.block_inputs, self.slices = block, block_inputs, slices
 
     def __call__(self, states, xs):
-        recorded = [*self.formals, *self.slices]
+        recorded = [*self.block_inputs, *self.slices]
         replacements = dict(zip(recorded, [*states, *xs], strict=True))
         new = [m.new for m in self.block._memories]
         out = substitute([*new, *self.block._outputs], replacements, stop=set(recorded))
@@ -174,11 +174,11 @@ class while_op:
         if self._open or self._condition is None:
             raise GraphError("while_op: describe a condition in `with w.stepnet():` first")
         _check_updated("while_op", self._memories)
-        formals = [m.pre_state() for m in self._memories]
+        block_inputs = [m.pre_state() for m in self._memories]
 
         def recorded(outputs):
             return lambda *states: substitute(
-                outputs, dict(zip(formals, states, strict=True)), stop=set(formals)
+                outputs, dict(zip(block_inputs, states, strict=True)), stop=set(block_inputs)
             )
 
         condition, body = recorded([self._condition]), recorded([m.new for m in self._memories])

@@ -81,11 +81,11 @@ def scan(
     for x in xs:
         if x.rank == 0:
             raise ShapeError(f"scan: {x!r} has no axis to scan along")
-    formals = [_formal(s.dims, s.dtype, "state") for s in states]
-    slices = [_formal(x.dims[1:], x.dtype, "x") for x in xs]
-    counter = _formal((), np.int64, "step")
+    block_inputs = [_block_input(s.dims, s.dtype, "state") for s in states]
+    slices = [_block_input(x.dims[1:], x.dtype, "x") for x in xs]
+    counter = _block_input((), np.int64, "step")
     with inside_loop(counter):
-        result = step(restructure(init, formals), restructure(inputs, slices))
+        result = step(restructure(init, block_inputs), restructure(inputs, slices))
     if not isinstance(result, tuple) or len(result) != 2:
         raise GraphError("scan: the step returns a pair (new state, output)")
     new, ys = as_list(result[0]), as_list(result[1])
@@ -93,7 +93,7 @@ def scan(
     if any(counter in node.inputs for node in ancestors([*new, *ys])):
         # ONNX's Scan has no step counter: scan over 0, 1, … too
         xs, slices = [*xs, arange(size_of(xs[0], 0))], [*slices, counter]
-    blocks, captures = close({"body": [*new, *ys]}, {"body": [*formals, *slices]})
+    blocks, captures = close({"body": [*new, *ys]}, {"body": [*block_inputs, *slices]})
     out = scan_node(states, xs, captures, blocks["body"], ys, reverse)
     count = len(states)
     return restructure(init, out[:count]), restructure(result[1], out[count:])
@@ -117,13 +117,13 @@ def while_loop(
         ShapeError: a state does not keep its shape and dtype.
     """
     states = as_list(init)
-    formals = [_formal(s.dims, s.dtype, "state") for s in states]
-    counter, going = _formal((), np.int64, "step"), _formal((), np.bool_, "going")
+    block_inputs = [_block_input(s.dims, s.dtype, "state") for s in states]
+    counter, going = _block_input((), np.int64, "step"), _block_input((), np.bool_, "going")
     with inside_loop(counter):
-        new = as_list(body(*formals))
+        new = as_list(body(*block_inputs))
     _check_states("while_loop", states, new)
     again = _scalar(_predicate("while_loop", condition(*new)))
-    blocks, captures = close({"body": [again, *new]}, {"body": [counter, going, *formals]})
+    blocks, captures = close({"body": [again, *new]}, {"body": [counter, going, *block_inputs]})
     first = _scalar(_predicate("while_loop", condition(*states)))
     limit = None if max_steps is None else constant(np.int64(max_steps))
     types = [(s.dims, s.dtype) for s in states]
@@ -147,16 +147,18 @@ def for_loop(count: Operand, body: Callable, init: Values) -> tuple[Results, Res
         ShapeError: a state does not keep its shape and dtype.
     """
     states = as_list(init)
-    formals = [_formal(s.dims, s.dtype, "state") for s in states]
-    counter, going = _formal((), np.int64, "step"), _formal((), np.bool_, "going")
+    block_inputs = [_block_input(s.dims, s.dtype, "state") for s in states]
+    counter, going = _block_input((), np.int64, "step"), _block_input((), np.bool_, "going")
     with inside_loop(counter):
-        result = body(counter, restructure(init, formals))
+        result = body(counter, restructure(init, block_inputs))
     if not isinstance(result, tuple) or len(result) != 2:
         raise GraphError("for_loop: the body returns a pair (new state, output)")
     new, ys = as_list(result[0]), as_list(result[1])
     _check_states("for_loop", states, new)
     count = cast(constant(count), np.int64)
-    blocks, captures = close({"body": [going, *new, *ys]}, {"body": [counter, going, *formals]})
+    blocks, captures = close(
+        {"body": [going, *new, *ys]}, {"body": [counter, going, *block_inputs]}
+    )
     steps = int(count.value) if count.value is not None and not count.rank else fresh_dim()
     types = [(s.dims, s.dtype) for s in states] + [((steps, *y.dims), y.dtype) for y in ys]
     out = loop_node(count, constant(True), states, captures, blocks["body"], types)
@@ -194,8 +196,8 @@ def cond(
     if len(then) != len(other):
         raise GraphError(f"cond: one branch returns {len(then)} values, the other {len(other)}")
     types = [_common(a, b) for a, b in zip(then, other, strict=True)]
-    formals: dict[str, list[Variable]] = {key: [] for key in bodies}
-    blocks, captures = close(bodies, formals, inside=lambda node: node.serial > start)
+    block_inputs: dict[str, list[Variable]] = {key: [] for key in bodies}
+    blocks, captures = close(bodies, block_inputs, inside=lambda node: node.serial > start)
     out = control("If", [predicate, *captures], blocks, types)
     return restructure(results["then_branch"], out)
 
@@ -234,7 +236,7 @@ def _check_states(who, states, new):
             raise ShapeError(f"{who}: a state begins as {old!r} and comes out of a step as {s!r}")
 
 
-def _formal(dims, dtype, name):
+def _block_input(dims, dtype, name):
     return Variable.of(dims, dtype, name)
 
 

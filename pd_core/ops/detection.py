@@ -14,10 +14,10 @@ from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant, describe, fresh_dim, static
 from . import math as m
 from .control import for_loop
-from .index import chosen, gather, gather_elements, scatter_add
+from .gather import chosen, gather, gather_elements, scatter_add
 from .mode import stop_gradient
 from .reduce import arg_max, log_softmax, reduce_max, reduce_min, reduce_sum, softmax
-from .rows import where_true
+from .row_branches import where_true
 from .sequence.segments import Segments
 from .shape import (
     arange,
@@ -163,9 +163,9 @@ def _bipartite(overlaps):
     Only the G priors that overlap a box most are candidates: other boxes take G - 1 at most.
     """
     boxes, priors = size_of(overlaps, 2), size_of(overlaps, 1)
-    values, places = _top(transpose(overlaps, [0, 2, 1]), m.minimum(boxes, priors), 2)
+    values, indices = _top(transpose(overlaps, [0, 2, 1]), m.minimum(boxes, priors), 2)
     numbers = reshape(arange(boxes), [1, -1, 1])
-    order = places * boxes + numbers  # of equal overlaps the first prior is taken
+    order = indices * boxes + numbers  # of equal overlaps the first prior is taken
 
     def pair(_, values):
         largest = reduce_max(values, [1, 2], keep_dim=True)
@@ -175,7 +175,7 @@ def _bipartite(overlaps):
         first = m.where(exists, first, 0)
         prior = m.quotient(first, boxes)
         box = first - prior * boxes
-        paired = m.logical_or(m.equal(places, prior), m.equal(numbers, box))
+        paired = m.logical_or(m.equal(indices, prior), m.equal(numbers, box))
         values = m.where(m.logical_and(exists, paired), 0.0, values)
         match = m.where(exists, prior, priors), box + 1
         return values, [squeeze(v, [1, 2]) for v in match]
@@ -344,8 +344,8 @@ def _best_of_images(image, score, count, keep):
 
 def _among_top(x, count, axis):
     """Check which elements are among the `count` largest along an axis."""
-    values, places = _top(x, count, axis)
-    return scatter_add(zeros_like(x), places, ones_like(values), axis) > 0.5
+    values, indices = _top(x, count, axis)
+    return scatter_add(zeros_like(x), indices, ones_like(values), axis) > 0.5
 
 
 def _top(x, count, axis):

@@ -20,7 +20,7 @@ from ..graph.variable import Operand, Variable, constant, describe
 from . import math as m
 from .activation import sigmoid, softplus
 from .draws import exponential_random
-from .index import gather_elements, within
+from .gather import gather_elements, within
 from .mode import stop_gradient
 from .random import gaussian_random, uniform_random
 from .reduce import arg_max, log_softmax, reduce_sum

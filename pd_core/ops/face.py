@@ -1,12 +1,12 @@
 """The ops behind the operators and methods of Variables."""
 
 from ..graph.method import provide
-from . import activation, arrangement, math, matrix, order, reduce, shape, statistics
-from .indexing import get_item, rows
+from . import activation, copies, math, matrix, order, reduce, shape, statistics
+from .getitem import get_item, rows
 
 _MODULES = {
     activation: ("relu", "sigmoid", "tanh"),
-    arrangement: ("flip", "repeat", "tile"),
+    copies: ("flip", "repeat", "tile"),
     math: (
         *("abs", "add", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "cast"),
         *("cos", "div", "exp", "floor", "floor_div", "greater_equal", "greater_than"),

@@ -11,7 +11,7 @@ from ..graph.node import apply, refined
 from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant, describe, fresh_dim, static
 from . import math as m
-from .index import gather, gather_elements
+from .gather import gather, gather_elements
 from .reduce import arg_max, reduce_max
 from .sequence.segments import repeat_rows
 from .shape import concat, reshape, shape_of, size_of, slice, squeeze, transpose, unsqueeze
@@ -270,12 +270,12 @@ def im2col(
     owner, inverse = _block_pixels(size, block, strides, pads, counts)
     columns = transpose(reshape(x, [-1, channels, pixels]), [2, 0, 1])
     taken = repeat_rows(columns, inverse, owner, holes=True)
-    places, cells = counts[0] * counts[1], block[0] * block[1]
-    sizes = concat([constant([places, cells]), size_of(x, 0), constant([channels])])
+    blocks, cells = counts[0] * counts[1], block[0] * block[1]
+    sizes = concat([constant([blocks, cells]), size_of(x, 0), constant([channels])])
     taken = reshape(taken, sizes)
-    taken = refined(taken, (places, cells, x.dims[0], channels))
+    taken = refined(taken, (blocks, cells, x.dims[0], channels))
     rows = transpose(taken, [2, 0, 3, 1])
-    return reshape(rows, [-1, channels * cells]), places
+    return reshape(rows, [-1, channels * cells]), blocks
 
 
 def _block_pixels(size, block, strides, pads, counts):

@@ -10,7 +10,7 @@ from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant, describe
 from . import math as m
 from .activation import softplus
-from .index import gather, gather_elements, within
+from .gather import gather, gather_elements, within
 from .reduce import arg_max, log_softmax, reduce_mean, reduce_sum
 from .shape import arange, expand, ones_like, reshape, size_of, squeeze, unsqueeze
 

@@ -2,18 +2,22 @@
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any
+from typing import TypeVar
 
 from ..graph.checks import axis_of
 from ..graph.errors import GraphError, ShapeError
 from ..graph.variable import constant
-from .arrangement import move_axis
 from .control import as_list, restructure, scan
+from .copies import move_axis
+
+_Result = TypeVar("_Result")
 
 
 def vmap(
-    function: Callable[..., Any], in_axes: int | Sequence[int | None] | None = 0, out_axes: int = 0
-) -> Callable[..., Any]:
+    function: Callable[..., _Result],
+    in_axes: int | Sequence[int | None] | None = 0,
+    out_axes: int = 0,
+) -> Callable[..., _Result]:
     """Return a function that applies another to each example of a batch and stacks the results.
 
     `in_axes` is the axis of the examples, for all arguments or for each; an argument of None is

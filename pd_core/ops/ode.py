@@ -10,7 +10,7 @@ from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant, describe
 from . import math as m
 from .control import for_loop, scan, while_loop
-from .index import gather
+from .gather import gather
 from .mode import stop_gradient
 from .reduce import reduce_mean
 from .shape import arange, concat, expand, reshape, shape_of, size_of, slice, unsqueeze

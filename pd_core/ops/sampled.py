@@ -13,7 +13,7 @@ from ..graph.variable import Operand, Variable, constant, describe, static
 from . import math as m
 from .activation import sigmoid, softplus
 from .control import as_list
-from .index import chosen, gather, within
+from .gather import chosen, gather, within
 from .matrix import matmul
 from .mode import straight_through
 from .random import uniform_random

@@ -13,8 +13,8 @@ from ..graph.node import refined
 from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant, describe
 from . import math as m
-from .arrangement import full
-from .index import gather, scatter, scatter_add, within
+from .copies import full
+from .gather import gather, scatter, scatter_add, within
 from .shape import concat, expand_like, ones_like, reshape, shape_of, slice
 
 _EMPTY = {"max": -np.inf, "min": np.inf}  # before anything is compared with it

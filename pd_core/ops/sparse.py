@@ -11,7 +11,7 @@ from ..graph.errors import ShapeError
 from ..graph.node import refined
 from ..graph.variable import Operand, Variable, constant, describe
 from . import math as m
-from .index import gather, scatter_add
+from .gather import gather, scatter_add
 from .sequence.segments import Segments
 from .shape import concat, expand, ones_like, reshape, unsqueeze
 
@@ -60,12 +60,12 @@ class SparseRows:
     def dense(self, dtype: DTypeLike = "float32") -> Variable:
         """Return the dense matrix [R, width]; duplicate columns of a row add up."""
         segments, width = self.segments, np.int64(self.width)
-        place = segments.owner * width + self.columns
+        index = segments.owner * width + self.columns
         values = self.values
         if values is None:
             values = m.cast(ones_like(self.columns), dtype)
         zeros = expand(constant(0, dtype), segments.count * width)
-        flat = scatter_add(zeros, place, m.cast(values, dtype))
+        flat = scatter_add(zeros, index, m.cast(values, dtype))
         shape = concat([segments.count, constant(np.array([self.width]))])
         rows = reshape(flat, shape)
         rows = refined(rows, (self.counts.dims[0], self.width))

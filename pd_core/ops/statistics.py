@@ -7,9 +7,9 @@ import numpy as np
 from ..graph.errors import DTypeError
 from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant, describe
-from .arrangement import move_axis
 from .control import scan
-from .index import gather
+from .copies import move_axis
+from .gather import gather
 from .math import (
     abs,
     cast,

@@ -11,7 +11,7 @@ from ..graph.node import refined
 from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant, describe, fresh_dim
 from . import math as m
-from .index import chosen, gather, gather_elements
+from .gather import chosen, gather, gather_elements
 from .mode import stop_gradient
 from .reduce import arg_max, reduce_max, reduce_sum
 from .sequence.segments import Segments

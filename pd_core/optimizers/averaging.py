@@ -88,7 +88,7 @@ class MovingAverage(Built):
         weight = vars(self)["weight"] = state(name + "/weight", (), "float32")
         added.append(Assignment(weight, _averaged(weight, 1.0, decay)))
         for v, value in new.items():
-            average = state(f"{name}/{v.name}", v.dims, v.dtype, table=v.table)
+            average = state(f"{name}/{v.name}", v.dims, v.dtype, table=v.storage.table)
             self.averages[v] = average
             added.append(Assignment(average, _averaged(average, value, decay), owner=v))
         self.note([a.value for a in added])

@@ -11,7 +11,7 @@ _DECREASE, _CURVATURE = 1e-4, 0.9  # c1 and c2, for quasi-Newton directions
 
 @dataclass(frozen=True)
 class Point:
-    """A place on the line: step length, cost, gradient [n] and its slope along the direction."""
+    """A point of the line: step length, cost, gradient [n] and its slope along the direction."""
 
     length: float
     cost: float

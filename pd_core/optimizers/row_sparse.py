@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import ops
 from ..gradients import gradients, zeros
-from ..gradients.places import gradient_of
+from ..gradients.locations import gradient_of
 from ..graph.errors import GraphError
 from ..graph.node import ancestors, apply
 from ..graph.site import site_text
@@ -194,15 +194,15 @@ def summed_rows(rows: Variable, values: Variable) -> RowGradient:
     The first value of each row is gathered, the others are added in their order with
     ScatterElements: ScatterND(add) races on duplicates.
     """
-    ordered, place = apply(
+    ordered, order = apply(
         "TopK", rows, ops.size_of(rows, 0), outputs=2, axis=0, largest=0, known=rows.dims
     )
     before = ops.slice(ops.concat([np.array([-1], np.int64), ordered]), [0], [-1], [0])
     starts = ops.logical_not(ops.equal(ordered, ops.reshape_like(before, ordered)))
     first, repeated = _nonzero(starts), _nonzero(ops.logical_not(starts))
     group = ops.cum_sum(ops.cast(starts, np.int64)) - 1
-    total = ops.gather(values, ops.gather(place, first))
-    rest = ops.gather(values, ops.gather(place, repeated))
+    total = ops.gather(values, ops.gather(order, first))
+    rest = ops.gather(values, ops.gather(order, repeated))
     return RowGradient(
         ops.gather(ordered, first), _add_rows(total, ops.gather(group, repeated), rest)
     )

@@ -131,15 +131,15 @@ class CosineRestarts:
     def __call__(self, t: Variable) -> Variable:
         if self.factor == 1:
             done = ops.floor(t / self.steps) * self.steps
-            place = (t - done) / self.steps
+            progress = (t - done) / self.steps
         else:
             # half a step more: where a period ends the logarithm may be below the whole number
             grown = (t + 0.5) * ((self.factor - 1) / self.steps) + 1.0
             number = ops.floor(ops.log(grown) / math.log(self.factor))
             ratio = ops.round(ops.exp(number * math.log(self.factor)))  # factor^number
             start = (ratio - 1.0) * (self.steps / (self.factor - 1))
-            place = ops.clip((t - start) / (ratio * self.steps), 0.0, 1.0)
-        return (ops.cos(place * math.pi) + 1.0) * (0.5 * (self.rate - self.end)) + self.end
+            progress = ops.clip((t - start) / (ratio * self.steps), 0.0, 1.0)
+        return (ops.cos(progress * math.pi) + 1.0) * (0.5 * (self.rate - self.end)) + self.end
 
 
 @dataclass(frozen=True)

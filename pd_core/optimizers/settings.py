@@ -140,8 +140,8 @@ class Settings:
             setting = Setting(value * times, self.is_constant(place))
             name = "/".join([prefix, *map(str, place)])
             v = self._variables[key] = setting.variable(name, dtype)
-        elif v.setting.value != value * times:
-            v.setting.change(value * times)
+        elif v.storage.setting.value != value * times:
+            v.storage.setting.change(value * times)
         return v
 
     def live(self, place: Place, value: Any, dtype: DTypeLike, prefix: str) -> Any:
@@ -159,7 +159,7 @@ class Settings:
     def is_constant(self, place: Place) -> bool:
         """Return whether the number of a place has not changed yet."""
         every = [v for (p, *_), v in list(self._variables.items()) if p == place]
-        return all(v.setting.is_constant for v in every)
+        return all(v.storage.setting.is_constant for v in every)
 
     def change(self, place: Place, value: Any) -> None:
         """Change the number of a place to that of a setting, in all graphs that read it."""
@@ -168,7 +168,7 @@ class Settings:
             self.set_before.add(place)
         for (p, _, times), v in list(self._variables.items()):
             if p == place:
-                v.setting.change(0.0 if number is None else number * times)
+                v.storage.setting.change(0.0 if number is None else number * times)
 
     def numbers_set(self, optimizer: Any) -> dict[str, float]:
         """Return the numbers that were set since the first step was built, by name."""
@@ -326,8 +326,8 @@ class Built:
 def _check_unused(w: Variable, name: str) -> None:
     """Refuse to change a setting of a parameter that an update in use was built with."""
     gc.collect()
-    w.__dict__["uses"] = [use for use in w.uses if use.is_alive]
-    if w.uses:
+    w.options = replace(w.options, uses=[use for use in w.options.uses if use.is_alive])
+    if w.options.uses:
         raise AttributeError(
             f"{w!r}: {name} is a part of what minimize() built\n"
             "  hint: change it before that, or use groups, whose numbers may change at any time"

@@ -14,8 +14,8 @@ from ..graph.misfits import Misfits
 from ..graph.update import Update
 from ..graph.variable import Dims, Variable, describe
 from ..run.session import Session, default_session
+from .cached import cached_tracing, check_waiting, state_name
 from .groups import Group
-from .kept import check_waiting, kept_tracing, state_name
 from .row_sparse import Gradient
 from .settings import Use
 from .tracing import TraceableOptimizer, Tracing
@@ -33,19 +33,19 @@ class StaticTracing(Tracing):
 
     def update(self, pairs: Sequence[tuple[Variable, Gradient]]) -> Update:
         optimizer = self.optimizer
-        self._kept = self.session.optimizers.get(optimizer)
+        self._cached = self.session.optimizers.get(optimizer)
         if "_inherited" in vars(optimizer):
-            self._kept = kept_tracing(optimizer, self.session)
-        if self._kept is not None:
-            check_waiting(optimizer, self._kept.waiting, [w for w, _ in pairs])
+            self._cached = cached_tracing(optimizer, self.session)
+        if self._cached is not None:
+            check_waiting(optimizer, self._cached.waiting, [w for w, _ in pairs])
         return noted(optimizer, super().update(pairs), self.variables)
 
     def state(
         self, w: Variable | None, name: str, dims: Dims, dtype: DTypeLike, value: float
     ) -> Variable:
         v = self.variables[w, name] = super().state(w, name, dims, dtype, value)
-        if self._kept is not None:
-            self._kept.take(state_name(w, name), v)
+        if self._cached is not None:
+            self._cached.take(state_name(w, name), v)
         return v
 
 
@@ -62,16 +62,17 @@ def noted(
     use = Use(optimizer, update.gradients, values, variables)
     optimizer.settings.add(use)
     for w, _ in update.gradients:
-        w.__dict__["uses"] = [*(u for u in w.uses if u.is_alive), use]
+        alive = [u for u in w.options.uses if u.is_alive]
+        w.options = replace(w.options, uses=[*alive, use])
     return update
 
 
 def _variables(optimizer, session):
     """The variables of the state of an optimizer in a session; GraphError if there are several."""
-    kept = session.optimizers.get(optimizer)
-    if kept is None and "_inherited" in vars(optimizer):
-        kept = kept_tracing(optimizer, session)
-    own: Variables = {} if kept is None else kept.variables()
+    cached = session.optimizers.get(optimizer)
+    if cached is None and "_inherited" in vars(optimizer):
+        cached = cached_tracing(optimizer, session)
+    own: Variables = {} if cached is None else cached.variables()
     uses = optimizer.settings.uses()
     if sum(use.has_state for use in uses) + bool(own) > 1:
         gc.collect()  # graphs are cycles: some of them may have been dropped
@@ -91,8 +92,8 @@ def _variables(optimizer, session):
 def state_of(optimizer: Any, session: Session) -> dict[str, np.ndarray]:
     """Return the state of an optimizer in a session by name."""
     values = {state_name(*k): session.get(v) for k, v in _variables(optimizer, session).items()}
-    kept = session.optimizers.get(optimizer)
-    waiting = {} if kept is None else {k: np.array(value) for k, value in kept.waiting.items()}
+    cached = session.optimizers.get(optimizer)
+    waiting = {} if cached is None else {k: np.array(value) for k, value in cached.waiting.items()}
     numbers = optimizer.settings.numbers_set(optimizer)
     return {**values, **waiting, **{_SETTINGS + k: np.array(n) for k, n in numbers.items()}}
 
@@ -129,7 +130,7 @@ def load(
     if strict and any(misfits):
         raise GraphError(misfits.text(who))
     session.load_values(arrays)
-    kept_tracing(optimizer, session).waiting = later
+    cached_tracing(optimizer, session).waiting = later
     for place, number in numbers.items():
         settings.set_number(optimizer, place, number)
     return misfits
@@ -184,8 +185,8 @@ def copied(optimizer: Any, memo: dict[int, Any], deep: bool) -> Any:
     values: dict[Any, np.ndarray] = {}
     for key, v in _variables(optimizer, session).items():
         values[key] = session.get(v)
-    kept = session.optimizers.get(optimizer)
-    values |= {} if kept is None else kept.waiting
+    cached = session.optimizers.get(optimizer)
+    values |= {} if cached is None else cached.waiting
     for name, value in vars(optimizer).items():
         if name not in ("_settings", "_inherited"):
             is_own = deep and name != "_groups" and not isinstance(value, Variable)

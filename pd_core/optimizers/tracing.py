@@ -7,10 +7,11 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from .. import ops
-from ..gradients.places import gradient_of
+from ..gradients.locations import gradient_of
 from ..graph.errors import DTypeError, GraphError
 from ..graph.initializers import Constant
 from ..graph.names import adopt, names
+from ..graph.roles import Storage
 from ..graph.update import Assignment, Update
 from ..graph.variable import Dims, Variable
 from .accumulation import Accumulation
@@ -69,7 +70,7 @@ def state(
     Name and value are freed with the last Update that uses it. `table` is the attribute of the
     parameter of whose rows it has a value for each.
     """
-    return adopt(Variable.of(dims, dtype, name, fill=Constant(value), table=table))
+    return adopt(Variable.of(dims, dtype, name, initial=Constant(value), storage=Storage(table)))
 
 
 def variant(optimizer: Any, changes: Mapping[str, Any]) -> Any:
@@ -271,7 +272,7 @@ class Tracing:
     ) -> Variable:
         """Create state of a parameter, or of the update as a whole."""
         owner = "" if w is None else f"{w.name}/"
-        table = w.table if w is not None and dims[:1] == w.dims[:1] else None
+        table = w.storage.table if w is not None and dims[:1] == w.dims[:1] else None
         return state(f"{self.name}/{owner}{name}", dims, dtype, value, table)
 
 

@@ -119,7 +119,8 @@ class Compiler:
         computed = computed_changes(changes)
         given = {*fed, *recorded}
         structure = Structure(fetches, computed, request.seam, given, request.training)
-        held = {v: v.held for v in structure.leaves if v.held is not None and v not in fed}
+        at_hand = [v for v in structure.leaves if v.eager_value is not None]
+        held = {v: v.eager_value for v in at_hand if v not in fed}
         held.update(recorded)
         every = {**fed, **held} if held else fed
         source = Source(

@@ -7,6 +7,7 @@ the supplier asks for are evaluated first, with the same feeds and stored values
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 from weakref import ref
 
@@ -45,7 +46,7 @@ class Needs:
     def __init__(self, wanted: Sequence[Variable]):
         groups: dict[Any, list[ref]] = {}
         for v in wanted:
-            groups.setdefault(v.supplier, []).append(ref(v))
+            groups.setdefault(v.feed.supplier, []).append(ref(v))
         self.groups = sorted(groups.items(), key=lambda group: group[0].name)
 
 
@@ -55,7 +56,7 @@ in_use: list[bool] = []  # whether there is, or was, a host input in this proces
 def supply_by(supplier: Supplier, variable: Variable) -> Variable:
     """Return a feed slot, after making it a host input."""
     in_use[:] = [True]
-    variable.supplier = supplier
+    variable.feed = replace(variable.feed, supplier=supplier)
     return variable
 
 
@@ -117,6 +118,6 @@ def _needs_of(session: Any, request: Request) -> Needs:
     if needs is None:
         new, fed = computed_changes(changes_of(request.updates)), request.fed
         leaves = Structure(request.fetches, new, NO_SEAM, fed, request.training).leaves
-        needs = Needs([v for v in leaves if v.supplier is not None and v not in fed])
+        needs = Needs([v for v in leaves if v.feed.supplier is not None and v not in fed])
         cache.add(key, needs, request.owners())
     return needs

@@ -154,7 +154,7 @@ def _outside(node: Node, index: _Index, compute: Compute) -> str | None:
         return None
     place = tuple(places[0])
     size = int(np.broadcast_to(high, values.shape)[place])
-    leaf = source.node is None and source.value is None and source.held is None
+    leaf = source.node is None and source.value is None and source.eager_value is None
     who = source.name if leaf else f"index of {node.op_type}"
     more = f" (and {len(places) - 1} more)" if len(places) > 1 else ""
     fits = f"{0 if index.from_zero else -size} … {size - 1}" if size else "an empty range"

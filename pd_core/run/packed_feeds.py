@@ -19,7 +19,7 @@ class PackedFeeds:
     """
 
     def __init__(self, fed: Iterable[Variable], equal: Iterable[tuple[Dim, Dim]]):
-        self.lengths = {v.counts: v for v in fed if v.counts is not None}
+        self.lengths = {v.feed.counts: v for v in fed if v.feed.counts is not None}
         counted = {v.dims[0]: v for v in fed if v.rank and v.dims[0] in self.lengths}
         self.sums = [(self.lengths[size], v) for size, v in counted.items()]
         self.pairs: list[tuple[list[Variable], list[Variable]]] = []

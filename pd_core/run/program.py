@@ -54,8 +54,8 @@ class Program:
         # whether a setting has changed that is a constant of the program
         self.is_outdated = False
         for v in structure.constants:
-            v.setting.steps.add(self)
-            self.is_outdated = self.is_outdated or not v.setting.is_constant
+            v.storage.setting.steps.add(self)
+            self.is_outdated = self.is_outdated or not v.storage.setting.is_constant
 
     @property
     def repeats(self) -> bool:
@@ -100,7 +100,7 @@ class Program:
             values.start(self)
         streams = self.draws if draws is None else draws
         rows = values.draw_rows(streams, steps) if streams else None
-        drawn = [(v(), initial_value(values.seed, v(), v().fill)) for v in self.redrawn]
+        drawn = [(v(), initial_value(values.seed, v(), v().initial)) for v in self.redrawn]
         if self.updated:
             values.version += 1
         results: list[Any] = []

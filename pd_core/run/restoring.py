@@ -37,7 +37,7 @@ def state_of(
     """Return the state of a session with these values, and the names of sharded tables."""
     counts = {str(stream): count for stream, count in draws.items()}
     state = {"seed": seed, "draws": counts, "values": values}
-    tables = sorted({v.table.name for v in stored if v.is_shard})
+    tables = sorted({v.storage.table.name for v in stored if v.is_shard})
     return {**state, "tables": tables} if tables else state
 
 
@@ -48,7 +48,7 @@ def first_value(store: Any, v: Variable) -> np.ndarray:
             value = fitting(v, waiting[v.name])
             del waiting[v.name]
             return value
-    return initial_value(store.seed, v, v.fill)
+    return initial_value(store.seed, v, v.initial)
 
 
 def restorable(state: Mapping[str, Any], stored: Sequence[Variable]) -> Restorable:
@@ -82,8 +82,8 @@ def fitting(v: Variable, value: np.ndarray) -> np.ndarray:
 
     A part of a sharded table takes its rows of the whole table, which one process has saved.
     """
-    if v.is_shard and value.shape == (v.table.height, *v.dims[1:]):
-        value = v.table.own_part(value)
+    if v.is_shard and value.shape == (v.storage.table.height, *v.dims[1:]):
+        value = v.storage.table.own_part(value)
     if value.shape != v.dims or value.dtype != v.dtype:
         raise ShapeError(f"{v!r} cannot take the restored {value.dtype}{list(value.shape)}")
     return value

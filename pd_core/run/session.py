@@ -129,6 +129,7 @@ class Session(NotCopied, MovedNames):
             request.results = results
             return dict(zip(request.fetches, results, strict=True))
 
+    @evaluation_method
     @concise
     def run_steps(self, targets: Targets, feeds: Feeds, training: bool | None = None) -> Any:
         """Run several steps in one call, and return the targets of all of them.

@@ -98,7 +98,7 @@ class Structure:
         return node.inputs
 
     def _add_block(self, name: str, block: Block) -> None:
-        self._key.append((name, len(block.formals), len(block.captured)))
+        self._key.append((name, len(block.block_inputs), len(block.captured)))
         for v in block.inputs:
             self._count += 1
             self._numbers[v] = self._count
@@ -121,7 +121,7 @@ class Structure:
         """The number of a variable; what has none yet is a leaf."""
         number = self._numbers.get(v)
         if number is None:
-            if v.source is not None and v.held is None:
+            if v.source is not None and v.eager_value is None:
                 self.reads[v] = v.source
                 number = self._numbers[v] = self._number(v.source)
                 return number
@@ -131,12 +131,12 @@ class Structure:
         return number
 
     def _leaf(self, v: Variable) -> int:
-        if v.setting is not None and v.setting.is_constant and v not in self._fed:
+        if v.storage.setting is not None and v.storage.setting.is_constant and v not in self._fed:
             self.constants[v] = setting_constant(v)
             return self._constant(self.constants[v])
         self._count += 1
         self.leaves.append(v)
-        is_fed = v.held is not None or v in self._fed
+        is_fed = v.eager_value is not None or v in self._fed
         kind = _FED if is_fed else STATE if v.is_persistent else _FREE
         self._key.append((kind, v.dtype.num, self._sized(v.dims)))
         return self._count

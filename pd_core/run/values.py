@@ -111,8 +111,8 @@ class Values:
             if new:
                 self._garbage.collect_before(new, self.arrays)
             for v in new:
-                if v.setting is not None:
-                    v.setting.sessions.add(self)
+                if v.storage.setting is not None:
+                    v.storage.setting.sessions.add(self)
                 self.store(v, first_value(self, v), first=True)
 
     def store(self, v: Variable, array: np.ndarray, copy: bool = True, first: bool = False) -> None:
@@ -214,7 +214,7 @@ class Values:
             self.check_open()
             if self.recorded is not None:
                 self.recorded.flush()  # what is recorded may give a variable its first value
-            return [v for v in self.arrays.variables() if v.setting is None]
+            return [v for v in self.arrays.variables() if v.storage.setting is None]
 
     @property
     def is_empty(self) -> bool:

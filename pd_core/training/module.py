@@ -106,7 +106,7 @@ class Module(Layer):
             # nobody can ask for gradients of what is evaluated outside of a guard
             with nullcontext() if self.training else no_grad():
                 output = self._computed(train, inputs, kwargs)
-            waiting = [v for v in variables_in(output) if v.is_recorded and v.held is None]
+            waiting = [v for v in variables_in(output) if v.is_recorded and v.eager_value is None]
             if waiting:
                 current_state().force(waiting)
             return output

@@ -55,8 +55,8 @@ def load_tables(path: Path, ranks: Ranks | None) -> None:
     whole.
     """
     found = on_first(ranks, lambda: {str(f): table_name(f) for f in (path / _TABLES).glob("*")})
-    parameters = [v for v in persistent_variables() if v.table is not None]
-    tables = {v.table.name: v.table for v in parameters}
+    parameters = [v for v in persistent_variables() if v.storage.table is not None]
+    tables = {v.storage.table.name: v.storage.table for v in parameters}
     lacking = [name for name in found.values() if name not in tables]
     if lacking:
         raise GraphError(
@@ -69,7 +69,8 @@ def load_tables(path: Path, ranks: Ranks | None) -> None:
 
 def _sharded() -> list[Any]:
     """The tables with rows on several ranks, in an order that all of them have."""
-    tables = {v.table.name: v.table for v in default_session().store.variables() if v.is_shard}
+    shards = [v for v in default_session().store.variables() if v.is_shard]
+    tables = {v.storage.table.name: v.storage.table for v in shards}
     return [tables[name] for name in sorted(tables)]
 
 

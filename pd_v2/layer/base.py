@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import pd_core as pd
 from pd_core.graph.names import checked_text
+from pd_core.graph.roles import Feed, TrainingOptions
 from pd_core.graph.site import site_text, user_site
 from pd_core.graph.whole import whole
 
@@ -163,9 +164,9 @@ def _new_parameter(name, shape, dims, attr, device, previous):
             shape,
             "float32",
             name,
-            fill=_initializer(config),
+            initial=_initializer(config),
             trainable=not config.is_static,
-            learning_rate=config.learning_rate,
+            options=TrainingOptions(config.learning_rate),
         )
     return Parameter(config, variable, initializer, current.naming, next(current.order))
 
@@ -393,7 +394,7 @@ def _unfit(error, scope, parents, values, layer_type):
         config=scope.config,
         levels=tuple(scope.levels),
         parameters=tuple(scope.parameters.values()),
-        unfit=error,
+        feed=Feed(unfeedable=error),
     )
     scope.config.size = size
     scope.commit()

@@ -130,7 +130,9 @@ class Generator(Group):
 
     def search(self, probabilities, bos_id, eos_id, max_length):
         """Return the pd beams: the best paths of each sample."""
-        word, *others = sorted(self.step.states, key=lambda s: s.formal.name != f"{_WORD}+delay1")
+        word, *others = sorted(
+            self.step.states, key=lambda s: s.placeholder.name != f"{_WORD}+delay1"
+        )
         self.step.states = [word, *others]
         targets = [probabilities, *(s.new for s in others)]
 
@@ -156,7 +158,7 @@ class Generator(Group):
         words = refined(words, (paths.tokens,))
         before = pd.gather(words, pd.maximum(paths.numbers - 1, 0))
         before = pd.where(pd.equal(paths.position, 0), np.int64(bos_id), before)
-        step = replace(self.step, inputs={word.formal: before}, states=states)
+        step = replace(self.step, inputs={word.placeholder: before}, states=states)
         if results > 1:
             found = pd.squeeze(pd.nonzero(paths.lengths), [0])
             level = pd.Segments(pd.gather(paths.lengths, found), paths.tokens)

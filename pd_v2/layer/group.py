@@ -381,12 +381,12 @@ def _memory_of_sequences(group, name, size, layer, record):
         )
     value, (level,) = group.whole(layer)
     padded = level.pad(value)
-    formal = pd.Variable.of((group.rows, *padded.dims[1:]), padded.dtype, name)
-    agent = named_value(level.pack(formal), name, Memory, **record, levels=(level,))
+    placeholder = pd.Variable.of((group.rows, *padded.dims[1:]), padded.dtype, name)
+    agent = named_value(level.pack(placeholder), name, Memory, **record, levels=(level,))
     build.current().add(agent)
     agent.record.boot_layer_name = layer.full_name
     agent.parents.append(layer)
-    agent.state = pd.State(formal, padded)
+    agent.state = pd.State(placeholder, padded)
     return agent
 
 

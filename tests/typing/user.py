@@ -32,6 +32,17 @@ assert_type(x > 0, pd.Variable)
 assert_type(named.val(), np.ndarray)
 assert_type(x.eval({x: np.zeros((1, 4))}), np.ndarray)
 assert_type(len(named), int)
+assert_type(float(x), float)
+assert_type(int(x), int)
+assert_type(bool(x), bool)
+assert_type(x[0], pd.Variable)
+assert_type(x.T, pd.Variable)
+assert_type(x.numpy(), np.ndarray)
+assert_type(x.gradient(), np.ndarray | None)
+assert_type(x.detach(), pd.Variable)
+assert_type(named.initializer, pd.Update)
+assert_type(named.learning_rate, float)
+assert_type(named.row_sparse, bool)
 assert_type(pd.constant(1.0), pd.Variable)
 
 # ---- methods keep the signatures of their ops
@@ -88,6 +99,13 @@ class Block(pd.nn.Layer):
 assert_type(pd.nn.FC(3)(x), pd.Variable)
 assert_type(pd.nn.GRU(3)(x, lengths=[4, 4]), tuple[pd.Variable, pd.Variable])
 assert_type(Block()(x), pd.Variable)
+assert_type(pd.nn.Conv2d(3, 3)(x), pd.Variable)
+assert_type(pd.nn.BatchNorm2d()(x), pd.Variable)
+assert_type(pd.nn.Embedding(9, 3)(x), pd.Variable)
+assert_type(pd.nn.Dropout(0.1)(x), pd.Variable)
+assert_type(pd.nn.LayerNorm()(x), pd.Variable)
+assert_type(pd.nn.MSE()(x, x), pd.Variable)
+assert_type(pd.nn.LSTM(3)(x), tuple[pd.Variable, tuple[pd.Variable, pd.Variable]])
 pd.nn.FC(3)(x, 4)  # type: ignore[call-arg]
 Block()()  # type: ignore[call-arg]
 
@@ -102,7 +120,7 @@ pd.relu(x, alpha=1.0)  # type: ignore[call-arg]
 sequences = pd.Segments(pd.Variable([None], dtype="int64"))
 assert_type(sequences.total, pd.Variable)
 assert_type(pd.sequence_windows(sequences, 3), tuple[pd.Segments, pd.Segments])
-state, steps = pd.scan(lambda s, row: (s + row, s), pd.constant(np.zeros(4)), x)
+state, stacked = pd.scan(lambda s, row: (s + row, s), pd.constant(np.zeros(4)), x)
 assert_type(state, Any)  # in the structure of the initial state: a Variable, or a list of them
 assert_type(pd.while_loop(lambda s: s < 9.0, lambda s: [s + 1.0], [0.0]), Sequence[pd.Variable])
 
@@ -117,6 +135,20 @@ assert_type(network(), list[pd.Variable])
 
 cost = pd.reduce_mean(pd.square_error(z, 0.0))
 assert_type(pd.gradients(cost, [named]), list[pd.Variable | None])
+assert_type(pd.gradients([cost], [named], seeds=[None]), list[pd.Variable | None])
+pd.gradients(cost, [named], seed=[1.0])  # type: ignore[call-arg]
+assert_type(pd.jacobian(z, x), pd.Variable)
+assert_type(pd.hessian(cost, named), pd.Variable)
+assert_type(pd.jvp(z, [x], [x]), pd.Variable)
+assert_type(pd.hessian_vector_product(cost, [named], [named]), list[pd.Variable])
+
+
+def segment(x: pd.Variable) -> tuple[pd.Variable, int]:
+    return pd.tanh(x), 3
+
+
+assert_type(pd.recompute(segment, x), tuple[pd.Variable, int])
+assert_type(pd.vmap(segment)(x), tuple[pd.Variable, int])
 assert_type(pd.assign(named, named * 0.5), pd.Update)
 assert_type(pd.L2(1e-4), pd.L2)
 regularized = pd.Variable("r", shape=[2], regularizer=pd.L1(1e-3))
@@ -139,6 +171,9 @@ assert_type(pd.eval((z, cost), {x: batch}), tuple[np.ndarray, ...])
 assert_type(session.eval(cost), np.ndarray)
 assert_type(session.eval({"cost": cost, "z": z}), dict[str, np.ndarray])
 assert_type(session.eval({"cost": cost, "all": (z, [cost])}, {"x": [[1, 2, 3, 4]]}), dict[str, Any])
+steps = np.zeros((5, 2, 4), np.float32)
+assert_type(session.run_steps(cost, {x: steps}), np.ndarray)
+assert_type(session.run_steps([cost, z], {x: steps}), list[np.ndarray])
 assert_type(session.get(named), np.ndarray)
 assert_type(session.val(cost), np.ndarray)
 assert_type(session.store.before(named), np.ndarray | None)
@@ -150,6 +185,15 @@ session.set(named, np.ones((4, 3)))
 session.load_values(session.values())
 with pd.Session("cpu") as entered:
     assert_type(entered, pd.Session)
+
+with pd.guard("cpu") as block:
+    assert_type(block, pd.guard)
+    assert_type(pd.to_variable(batch), pd.Variable)
+    cost.backward(retain_graph=True)
+    with pd.no_grad():
+        pass
+assert_type(pd.Placeholder([None, 4]), pd.Placeholder)
+pd.guard(immediately=True)  # type: ignore[call-arg]
 
 pd.eval(1.0)  # type: ignore[call-overload]
 pd.eval(cost, [batch])  # type: ignore[call-overload]

@@ -209,8 +209,8 @@ def hardmax(x: Variable, axis: int = -1) -> Variable:
     axis %= x.rank
     first = ops.arg_max(x, axis, keep_dim=True)
     shape = [-1 if k == axis else 1 for k in range(x.rank)]
-    places = ops.reshape(ops.arange(ops.size_of(x, axis)), shape)
-    return ops.cast(ops.equal(first, places), x.dtype)
+    indices = ops.reshape(ops.arange(ops.size_of(x, axis)), shape)
+    return ops.cast(ops.equal(first, indices), x.dtype)
 
 
 FUNCTIONS: dict[str, Callable[..., Variable]] = {

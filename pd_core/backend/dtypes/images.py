@@ -43,7 +43,7 @@ def resize(node: Node, inputs: Inputs) -> Variable | None:
 
 
 def _points(size, count, factor, crop, a):
-    """The place of each point of the result along an axis, in pixels of the image."""
+    """The coordinate of each point of the result along an axis, in pixels of the image."""
     kind = a.get("coordinate_transformation_mode", "half_pixel")
     k = np.arange(count, dtype=np.float64)
     if kind == "asymmetric":
@@ -114,8 +114,8 @@ def _weighted(x: Variable, axis: int, weights, outside, filling: float) -> Varia
     at = np.argsort(weights == 0, axis=1, kind="stable")[:, :taps]
     shape = [-1 if k == axis else 1 for k in range(x.rank)]
     total: Any = None
-    for place, factor in zip(at.T, np.take_along_axis(weights, at, 1).T, strict=True):
-        pixels = apply("Gather", x, constant(place, np.int64), axis=axis)
+    for pixel, factor in zip(at.T, np.take_along_axis(weights, at, 1).T, strict=True):
+        pixels = apply("Gather", x, constant(pixel, np.int64), axis=axis)
         if not (factor == 1.0).all():
             factor = factor.reshape(shape).astype(np.float64)
             # a pixel without weight may be infinite

@@ -58,7 +58,11 @@ def positions(node: Node, opset: int, variable: str) -> tuple[list[int], list[in
     schema = _schema(node.op_type, opset)
     ends = (schema.inputs, node.inputs), (schema.outputs, node.outputs)
     inputs, outputs = (
-        [k for k, v in enumerate(values) if v is not None and _formal(f, k).type_str == variable]
+        [
+            k
+            for k, v in enumerate(values)
+            if v is not None and _block_input(f, k).type_str == variable
+        ]
         for f, values in ends
     )
     return inputs, outputs
@@ -102,10 +106,10 @@ def _typed(node, opset):
     for formals, values in ((schema.inputs, node.inputs), (schema.outputs, node.outputs)):
         for k, v in enumerate(values):
             if v is not None:
-                yield _formal(formals, k).type_str, v
+                yield _block_input(formals, k).type_str, v
 
 
-def _formal(formals: Sequence, k: int):
+def _block_input(formals: Sequence, k: int):
     """The formal parameter of the k-th argument; the last may stand for several."""
     return formals[min(k, len(formals) - 1)]
 

@@ -158,14 +158,14 @@ def operands_in_order(node: Node, inputs: Inputs, context: Context) -> Outputs:
     order = list(dict.fromkeys(["...", *(letter for letters in found for letter in letters)]))
     new, equation = [], []
     for x, letters in zip(inputs, found, strict=True):
-        places = sorted(range(len(letters)), key=[order.index(c) for c in letters].__getitem__)
-        if _has_elements(x) or places == list(range(len(letters))):
-            places = list(range(len(letters)))
+        indices = sorted(range(len(letters)), key=[order.index(c) for c in letters].__getitem__)
+        if _has_elements(x) or indices == list(range(len(letters))):
+            indices = list(range(len(letters)))
         else:
             axes = axes_of_letters(letters, x.rank)
-            x = ops.transpose(x, [axis for k in places for axis in axes[k]])
+            x = ops.transpose(x, [axis for k in indices for axis in axes[k]])
         new.append(x)
-        equation.append("".join(letters[k] for k in places))
+        equation.append("".join(letters[k] for k in indices))
     if new == list(inputs):
         return None
     y = apply("Einsum", *new, equation=f"{','.join(equation)}->{''.join(result)}")

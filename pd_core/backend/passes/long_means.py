@@ -129,8 +129,8 @@ def einsum(node: Node, inputs: Inputs, context: Context) -> Outputs:
     terms, is_changed = [], False
     for x, letters in zip(operands, found, strict=True):
         alone = [k for k in letters if count[k] == 1 and k not in result]
-        places = axes_of_letters(letters, x.rank)
-        axes = [a for k, its in zip(letters, places, strict=True) if k in alone for a in its]
+        by_letter = axes_of_letters(letters, x.rank)
+        axes = [a for k, its in zip(letters, by_letter, strict=True) if k in alone for a in its]
         if axes and _is_long(x, [x.dims[a] for a in axes], context):
             x = apply("ReduceSum", x, np.array(axes), keepdims=0)
             letters, is_changed = [k for k in letters if k not in alone], True

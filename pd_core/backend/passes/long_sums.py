@@ -138,9 +138,9 @@ def _sum(x: Variable, axes: list[int], context: Context, keep: bool = True) -> V
     reads long rows. What is left is little after a stage, and is added in double precision.
     """
     ones = [a for a, d in enumerate(x.dims) if d == 1]
-    places = [a for a in range(x.rank) if a not in ones]
+    axes_left = [a for a in range(x.rank) if a not in ones]
     y = apply("Squeeze", x, np.array(ones)) if ones else x
-    left, added = [k for k, a in enumerate(places) if a in axes], 1
+    left, added = [k for k, a in enumerate(axes_left) if a in axes], 1
     while left:
         if added >= _LEAST:
             y, left = _in_double(y, left), []
@@ -263,8 +263,8 @@ def _loop(x, axis, block, sum_of):
     step, going = Variable.of((), np.int64, "step"), Variable.of((), np.bool_, "going")
     first = ops.reshape(step * block, [1])
     y = sum_of(apply("Slice", x, first, first + block, np.array([axis])))
-    bodies, formals = {"body": [going, y]}, {"body": [step, going]}
-    blocks, captures = close(bodies, formals)
+    bodies, block_inputs = {"body": [going, y]}, {"body": [step, going]}
+    blocks, captures = close(bodies, block_inputs)
     types = [((fresh_dim(), *y.dims), y.dtype)]
     whole = constant(True)
     (sums,) = loop_node(count, whole, [], captures, blocks["body"], types, intermediates=False)

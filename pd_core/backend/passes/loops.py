@@ -46,12 +46,12 @@ def _read_in_loops(targets):
 def _pruned(node, inputs, used):
     """A Loop without its unread stacked outputs; None if all are read."""
     block = node.blocks["body"]
-    states = len(block.formals) - 2
+    states = len(block.block_inputs) - 2
     read = [k for k, y in enumerate(node.outputs) if k < states or y in used]
     if len(read) == len(node.outputs):
         return None
     outputs = (block.outputs[0], *(block.outputs[k + 1] for k in read))
-    blocks = {"body": Block(block.formals, block.captured, outputs)}
+    blocks = {"body": Block(block.block_inputs, block.captured, outputs)}
     return with_outputs(node, inputs, blocks, read)
 
 
@@ -63,8 +63,8 @@ class _Motion:
         explicit = len(inputs) - len(self.block.captured)
         self.count = explicit - node.attributes["num_scan_inputs"]
         self.init, xs = inputs[: self.count], inputs[self.count : explicit]
-        formals = self.block.formals
-        self.states, slices = formals[: self.count], formals[self.count :]
+        block_inputs = self.block.block_inputs
+        self.states, slices = block_inputs[: self.count], block_inputs[self.count :]
         self.stacked = dict(zip(slices, xs, strict=True))  # body value -> all its steps
         self.outer = dict(zip(self.block.captured, inputs[explicit:], strict=True))
         self.body = regroup(self.block.outputs, self.states, self.block.inputs)
@@ -148,10 +148,10 @@ class _Motion:
         slices = [v for v in self.stacked if v in read]
         if not slices:  # the number of steps comes from a scanned input
             slices = [next(iter(self.stacked))]
-        formals = {v: Variable.of(v.dims, v.dtype, v.name) for v in (*self.states, *slices)}
-        given = {**self.outer, **formals}
+        block_inputs = {v: Variable.of(v.dims, v.dtype, v.name) for v in (*self.states, *slices)}
+        given = {**self.outer, **block_inputs}
         outputs = substitute([*self.new, *emitted], given, stop=set(given))
-        blocks, captures = close({"body": outputs}, {"body": list(formals.values())})
+        blocks, captures = close({"body": outputs}, {"body": list(block_inputs.values())})
         xs = [self.stacked[v] for v in slices]
         out = scan_node(self.init, xs, captures, blocks["body"], emitted, self.direction, False)
         return out[: self.count], dict(zip(emitted, out[self.count :], strict=True))

@@ -56,9 +56,9 @@ def max_pool(node: Node, inputs: Inputs, context: Context) -> Outputs:
         return None
 
     def exact():
-        largest, place = _pooled(node, _places(x))
+        largest, at = _pooled(node, _indices(x))
         y, index = _pooled(node, x)
-        results = _nan_where(largest > 0, y), ops.where(largest > 0, place, index)
+        results = _nan_where(largest > 0, y), ops.where(largest > 0, at, index)
         return results[: len(node.outputs)]
 
     # with neither NaN nor -inf
@@ -129,14 +129,14 @@ def sign(node: Node, inputs: Inputs, context: Context) -> Outputs:
     return (ops.cast(apply("Sign", ops.cast(x, np.float32)), np.float16),)
 
 
-def _places(x: Variable) -> Variable:
+def _indices(x: Variable) -> Variable:
     """Return numbers [*S] of the elements of images x [N, C, *S] that are NaN, and 0 elsewhere.
 
     They rise from 1, row by row. float64 has enough of them for every image.
     """
     spatial = apply("Shape", x, start=2)
-    places = ops.reshape(ops.arange(ops.reduce_prod(spatial)) + 1, spatial)
-    return ops.where(apply("IsNaN", x), ops.cast(places, np.float64), 0.0)
+    indices = ops.reshape(ops.arange(ops.reduce_prod(spatial)) + 1, spatial)
+    return ops.where(apply("IsNaN", x), ops.cast(indices, np.float64), 0.0)
 
 
 def if_nan(x: Variable, context: Context, exact: Form, otherwise: Form) -> list[Variable]:

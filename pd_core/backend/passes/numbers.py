@@ -29,7 +29,7 @@ def gather_numbers(node: Node, inputs: Inputs, context: Context) -> Outputs:
         return None
     flat = np.array([-1], np.int64)
     numbers = apply("Reshape", table, flat, known=table.dims[:1])
-    places = apply("Reshape", index, flat)
-    y = apply("GatherElements", numbers, places, axis=0)
+    at = apply("Reshape", index, flat)
+    y = apply("GatherElements", numbers, at, axis=0)
     shape = np.array([d if isinstance(d, int) else -1 for d in dims], np.int64)
     return (apply("Reshape", y, shape, known=dims),)

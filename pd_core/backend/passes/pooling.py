@@ -200,14 +200,14 @@ def _at_all(windows, x, y, dy):
 
 
 def _col2im(windows, x, cells):
-    """The sum of the window cells [N, C, taps, places] at their pixels: [N, C, *reach]."""
+    """The sum of the window cells [N, C, taps, windows] at their pixels: [N, C, *reach]."""
     n, c = x.dims[:2]
     if windows.count <= _SQUARE:
         return windows.scatter(
             reshape_dims(cells, [merged(n, c), windows.count, *windows.result]), (n, c)
         )
     taps = c * windows.count if isinstance(c, int) else None
-    columns = apply("Reshape", cells, np.array([0, taps or -1, windows.places]))
+    columns = apply("Reshape", cells, np.array([0, taps or -1, windows.blocks]))
     image = apply(
         "Col2Im",
         columns,
@@ -225,8 +225,8 @@ def _at_first(windows, x, dy):
     if windows.count <= _SQUARE:
         return _col2im(windows, x, masked(winners, _per_place(windows, dy)))
     at = ops.reduce_sum(masked(winners, ops.cast(windows.index(), np.float32)), 2)
-    at = apply("Reshape", ops.cast(at, np.int64), np.array([-1, windows.places]))
-    values = apply("Reshape", dy, np.array([-1, windows.places]))
+    at = apply("Reshape", ops.cast(at, np.int64), np.array([-1, windows.blocks]))
+    values = apply("Reshape", dy, np.array([-1, windows.blocks]))
     images = apply("ReduceProd", apply("Shape", x, end=2), keepdims=1)
     size = ops.concat([images, np.array([windows.pixels])])
     flat = _scatter_add(size, at, values, axis=1)
@@ -236,7 +236,7 @@ def _at_first(windows, x, dy):
 
 
 def _winners_of_cells(windows, x, all_ties):
-    """A mask of the cells of each window that win, [N, C, taps, places]."""
+    """A mask of the cells of each window that win, [N, C, taps, windows]."""
     cells = windows.cells(windows.padded(x, _LOWEST))
     largest = cells >= ops.reduce_max(cells, 2, keep_dim=True)
     ranks = _ranks_of_cells(windows)
@@ -257,8 +257,8 @@ def _ranks_of_cells(windows):
 
 
 def _per_place(windows, v):
-    """A value of each window as [N, C, 1, places]."""
-    return apply("Reshape", v, np.array([0, 0, 1, windows.places]))
+    """A value of each window as [N, C, 1, windows]."""
+    return apply("Reshape", v, np.array([0, 0, 1, windows.blocks]))
 
 
 def _scatter_add(size, index, values, axis):

@@ -14,7 +14,7 @@ _U = np.uint32
 def uniform(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Lower to float32 on [0, 1): the hash of (seed, step, key, loop counters, element)."""
     (shape, *counters), key = inputs, node.attributes["key"]
-    stream = key[0] if isinstance(key, tuple) else key  # recorded draws know their place too
+    stream = key[0] if isinstance(key, tuple) else key  # recorded draws know their offset too
     first, second = _keys(ops.cast(context.seed_row(key), np.uint32), stream, counters)
     count = apply("ReduceProd", shape, keepdims=0)
     h = ops.cast(ops.arange(count), np.uint32)

@@ -15,13 +15,13 @@ def padded_again(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Mask a padded tensor that was packed and is padded once more, instead of two gathers."""
     if node.op_type != "PadRows":
         return None
-    packed, index, places = inputs
+    packed, index, inverse = inputs
     if packed.node is None or packed.node.op_type != "PackRows":
         return None
-    padded, other_index, other_places = packed.node.inputs
-    if other_index is not index or other_places is not places:
+    padded, other_index, other_inverse = packed.node.inputs
+    if other_index is not index or other_inverse is not inverse:
         return None
-    is_token = index < ops.size(places)
+    is_token = index < ops.size(inverse)
     if padded.rank > index.rank:
         is_token = ops.unsqueeze(is_token, np.arange(index.rank, padded.rank))
     fill = constant(node.attributes["fill"], padded.dtype)
@@ -38,9 +38,9 @@ def pad_rows(node: Node, inputs: Inputs, context: Context) -> Outputs:
 
 def pack_rows(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Lower to a gather from the flattened positions."""
-    padded, index, places = inputs
+    padded, index, inverse = inputs
     padded = _flattened(padded, index) if index.rank > 1 else padded
-    return (apply("Gather", padded, places),)
+    return (apply("Gather", padded, inverse),)
 
 
 def pad_chunks(node: Node, inputs: Inputs, context: Context) -> Outputs:
@@ -56,10 +56,10 @@ def pad_chunks(node: Node, inputs: Inputs, context: Context) -> Outputs:
 
 def pack_chunks(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Lower to a gather from the concatenated parts."""
-    places, *rest = inputs
+    inverse, *rest = inputs
     half = len(rest) // 2
     parts = [_flattened(*pair) for pair in zip(rest[:half], rest[half:], strict=True)]
-    return (apply("Gather", ops.concat(parts), places),)
+    return (apply("Gather", ops.concat(parts), inverse),)
 
 
 def permute_rows(node: Node, inputs: Inputs, context: Context) -> Outputs:
@@ -100,7 +100,7 @@ def segment_arg_max(node: Node, inputs: Inputs, context: Context) -> Outputs:
 
 
 def _lowest_padded(values, index, context):
-    """The rows padded with -inf, once for a maximum and its place.
+    """The rows padded with -inf, once for a maximum and its index.
 
     One step longer than the index: ArgMax takes no axis without elements.
     """

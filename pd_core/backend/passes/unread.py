@@ -37,7 +37,7 @@ def _lighter(node, block, kept):
     lead = len(block.outputs) - len(node.outputs)  # the condition of a Loop comes first
     outputs = (*block.outputs[:lead], *(block.outputs[lead + k] for k in kept))
     lighter = tuple(_without_unread(outputs, block.inputs))
-    return block if lighter == block.outputs else Block(block.formals, block.captured, lighter)
+    return block if lighter == block.outputs else Block(block.block_inputs, block.captured, lighter)
 
 
 def with_outputs(

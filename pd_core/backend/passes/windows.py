@@ -42,7 +42,7 @@ class Windows:
         return math.prod(self.window)
 
     @property
-    def places(self) -> int:
+    def blocks(self) -> int:
         """The number of windows (output positions) of an image."""
         return math.prod(self.result)
 
@@ -87,16 +87,16 @@ class Windows:
         return (cells == cells.max(within, keepdims=True)).reshape(ranks.shape)
 
     def index(self) -> Variable:
-        """Return the flat index of each cell within the reach, [taps, places]."""
-        taps, places = np.zeros((), np.int64), np.zeros((), np.int64)
+        """Return the flat index of each cell within the reach, [taps, windows]."""
+        taps, blocks = np.zeros((), np.int64), np.zeros((), np.int64)
         axes = (self.reach, self.window, self.dilations, self.result, self.strides)
         for size, k, d, r, s in zip(*axes, strict=True):
             taps = np.add.outer(taps * size, np.arange(k) * d)
-            places = np.add.outer(places * size, np.arange(r) * s)
-        return ops.add(taps.reshape(-1, 1), places.reshape(1, -1))
+            blocks = np.add.outer(blocks * size, np.arange(r) * s)
+        return ops.add(taps.reshape(-1, 1), blocks.reshape(1, -1))
 
     def cells(self, padded: Variable) -> Variable:
-        """Return the cells of each window (im2col), [N, C, taps, places]."""
+        """Return the cells of each window (im2col), [N, C, taps, windows]."""
         flat = apply("Reshape", padded, _i64([0, 0, self.pixels]))
         return ops.gather(flat, self.index(), axis=2)
 

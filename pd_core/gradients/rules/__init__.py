@@ -3,6 +3,6 @@
 # isort: skip_file
 # fmt: off
 from . import (
-    activation, attention, control, conv, image, index, loss, math, matrix, norm, ranks, recurrent,
-    reduce, region, sampling, selection, sequence, shape, signal, verdicts,
+    activation, attention, control, conv, gather, image, loss, math, matrix, non_differentiable,
+    norm, ranks, recurrent, reduce, region, sampling, selection, sequence, shape, signal,
 )

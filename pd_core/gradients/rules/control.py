@@ -11,7 +11,16 @@ from typing import Any
 
 from ... import ops
 from ...graph.loop import scan_node
-from ...graph.node import Block, Node, Place, ancestors, apply, control, current_place, in_place_of
+from ...graph.node import (
+    Block,
+    Location,
+    Node,
+    ancestors,
+    apply,
+    control,
+    current_location,
+    located_at,
+)
 from ...graph.rewrite import close, is_matrix_transposed, substitute
 from ...graph.variable import Variable, fresh_dim
 from ..engine import gradients
@@ -23,6 +32,7 @@ _SIZED_BY_DATA = {"Compress", "Loop", "NonMaxSuppression", "NonZero", "Unique"}
 
 @gradient("Scan")
 def scan(node: Node, *dys: Variable | None) -> Gradients:
+    """Scan in the reverse direction: the gradients of states are carried, of inputs stacked."""
     count = len(node.blocks["body"].captured)
     explicit = len(node.inputs) - count
     xs = node.attributes["num_scan_inputs"]
@@ -33,34 +43,35 @@ def scan(node: Node, *dys: Variable | None) -> Gradients:
 
 @gradient("Loop")
 def loop(node: Node, *dys: Variable | None) -> Gradients:
+    """Scan back over the steps that the Loop made; trip count and condition have no gradient."""
     states = len(node.outputs) - _stacked_outputs(node)
     return [None, None, *Loop(node, states, first=2, reverse=False).backward(dys, ())]
 
 
 def _stacked_outputs(node):
     """The number of outputs of a Loop that hold a value for every step."""
-    return len(node.blocks["body"].outputs) - 1 - (len(node.blocks["body"].formals) - 2)
+    return len(node.blocks["body"].outputs) - 1 - (len(node.blocks["body"].block_inputs) - 2)
 
 
 class Loop:
     """A Scan or Loop node, with its body's parts by what they are.
 
-    `first` is the number of formals before the states, and `lead` that of outputs: a Loop has two
+    `first` is the number of block inputs before the states, `lead` that of outputs: a Loop has two
     of the former (step number, condition) and one of the latter (condition).
     """
 
     def __init__(self, node: Node, states: int, first: int, reverse: bool):
         self.node, self.block, self.reverse = node, node.blocks["body"], reverse
         self.count, self.lead = states, 1 if first else 0
-        formals = self.block.formals
-        self.states = formals[first : first + states]
-        self.slices = formals[first + states :]
-        self.counter = formals[0] if first else self.slices[0]
+        block_inputs = self.block.block_inputs
+        self.states = block_inputs[first : first + states]
+        self.slices = block_inputs[first + states :]
+        self.counter = block_inputs[0] if first else self.slices[0]
         self.outer = dict(zip(self.block.captured, node.captures, strict=True))
         inside = ancestors(self.block.outputs, stop=set(self.block.inputs))
         varying = _varying_sizes(self.block.inputs, inside)
         # the values of the body that may be stacked: those of one size in all steps
-        values = {*formals, *(y for inner in inside for y in inner.outputs)}
+        values = {*block_inputs, *(y for inner in inside for y in inner.outputs)}
         self.values = {v for v in values if varying.isdisjoint(v.dims)}
         self.varying = varying
         self.stacked: dict[
@@ -72,13 +83,13 @@ class Loop:
     ) -> list[Variable | None]:
         """Gradients for the initial states, the scanned inputs and the captured values."""
         block = self.block
-        for formal, x in zip(self.slices, xs, strict=True):
-            self.stacked[formal] = x
+        for block_input, x in zip(self.slices, xs, strict=True):
+            self.stacked[block_input] = x
         floats = [k for k in range(self.count) if self.states[k].dtype.kind == "f"]
-        adjoints = [_formal(self.states[k], "adjoint") for k in floats]
+        adjoints = [_block_input(self.states[k], "adjoint") for k in floats]
         outputs = [block.outputs[self.lead + k] for k in floats]
         given = [(k, dy) for k, dy in enumerate(dys[self.count :]) if dy is not None]
-        seeds = [_formal(block.outputs[self.lead + self.count + k], "dy") for k, _ in given]
+        seeds = [_block_input(block.outputs[self.lead + self.count + k], "dy") for k, _ in given]
         outputs += [block.outputs[self.lead + self.count + k] for k, _ in given]
         wanted = [self.states[k] for k in floats]
         inputs = [v for v in (*self.slices, *block.captured) if v.dtype.kind == "f"]
@@ -107,8 +118,8 @@ class Loop:
 
     def _emitted(self, v):
         """The output of the loop that has this value of every step."""
-        place = self.block.outputs.index(v, self.lead + self.count)
-        return self.node.outputs[place - self.lead]
+        index = self.block.outputs.index(v, self.lead + self.count)
+        return self.node.outputs[index - self.lead]
 
 
 class _Step:
@@ -167,7 +178,7 @@ class _Step:
 
     def _accumulated(self, g, like):
         """A state of the backward loop that adds up."""
-        total = _formal(like, "sum")
+        total = _block_input(like, "sum")
         self.adjoints.append(total)
         self.new.append(total + g)
         self.initial.append(ops.zeros_like(self.loop.outer[like]))
@@ -182,7 +193,7 @@ class _Step:
         if not self.dys and not needed:
             needed = [loop.counter]
         # to a derivative of this loop they are inputs, however the other body computes them
-        slices = [_formal(v, v.name) for v in needed]
+        slices = [_block_input(v, v.name) for v in needed]
         given = dict(zip(needed, slices, strict=True))
         body = substitute([*self.new, *self.outputs], given, stop={*own, *needed})
         blocks, captures = close({"body": body}, {"body": [*own, *slices]})
@@ -206,7 +217,7 @@ def _built(function, g):
     """Call a function whose result belongs to the operator that g differentiates in the body."""
     if g is None or g.node is None:
         return function()
-    with in_place_of(Place(current_place()[0], g.node.site)):
+    with located_at(Location(current_location()[0], g.node.site)):
         return function()
 
 
@@ -234,7 +245,7 @@ def _is_counted(node):
         body is not None
         and limit is not None
         and limit.value is not None
-        and (body.outputs[0] is body.formals[1])
+        and (body.outputs[0] is body.block_inputs[1])
     )
 
 
@@ -247,7 +258,7 @@ def _read(outputs, own, forward):
     return list(found)
 
 
-def _formal(like, name):
+def _block_input(like, name):
     return Variable.of(like.dims, like.dtype, name)
 
 
@@ -300,19 +311,19 @@ def _sum_of_steps(x, node):
 def branch(node: Node, *dys: Variable | None) -> Gradients:
     """An If whose branches differentiate the old ones; they compute what they need again."""
     wanted = [v for v in node.captures if v.dtype.kind == "f"]
-    places = [k for k, v in enumerate(node.captures) if v.dtype.kind == "f"]
+    indices = [k for k, v in enumerate(node.captures) if v.dtype.kind == "f"]
     given = [k for k, dy in enumerate(dys) if dy is not None]
-    bodies, formals = {}, {}
+    bodies, block_inputs = {}, {}
     for key, block in node.blocks.items():
-        seeds = [_formal(block.outputs[k], "dy") for k in given]
-        inputs = [block.captured[k] for k in places]
+        seeds = [_block_input(block.outputs[k], "dy") for k in given]
+        inputs = [block.captured[k] for k in indices]
         found = gradients([block.outputs[k] for k in given], inputs, seeds)
         grads = [ops.zeros_like(v) if g is None else g for v, g in zip(inputs, found, strict=True)]
-        bodies[key], formals[key] = grads, [*block.captured, *seeds]
-    blocks, captures = close(bodies, formals, inside=lambda _: True)
+        bodies[key], block_inputs[key] = grads, [*block.captured, *seeds]
+    blocks, captures = close(bodies, block_inputs, inside=lambda _: True)
     outer = [*node.captures, *(dys[k] for k in given)]
     blocks = {key: Block((), block.inputs, block.outputs) for key, block in blocks.items()}
     types = [(v.dims, v.dtype) for v in wanted]
     outputs = control("If", [node.inputs[0], *outer, *captures], blocks, types)
-    by_place = dict(zip(places, outputs, strict=True))
-    return [None, *(by_place.get(k) for k in range(len(node.captures)))]
+    by_index = dict(zip(indices, outputs, strict=True))
+    return [None, *(by_index.get(k) for k in range(len(node.captures)))]

@@ -48,13 +48,13 @@ def _region_gradient(node, dy):
         return ops.zeros_like(region)
     if a.get("antialias", 0) or a.get("exclude_outside", 0):
         raise NoGradient("antialias and exclude_outside leave a region without a gradient")
-    formal, y = Variable.of(region.dims, region.dtype, region.name), x
+    block_input, y = Variable.of(region.dims, region.dtype, region.name), x
     for k, axis in enumerate(_axes(node)):
         if axis < 2 < x.rank and x.dims[axis] == dy.dims[axis]:
             continue  # images and channels are never cropped
-        y = _multiply_along(y, ops.transpose(_crop_matrix(node, formal, dy, k, axis)), axis)
-    g: Any = gradients([y], [formal], [dy])[0]
-    return substitute([g], {formal: region}, stop={formal, dy})[0]
+        y = _multiply_along(y, ops.transpose(_crop_matrix(node, block_input, dy, k, axis)), axis)
+    g: Any = gradients([y], [block_input], [dy])[0]
+    return substitute([g], {block_input: region}, stop={block_input, dy})[0]
 
 
 def _crop_matrix(node, region, dy, k, axis):

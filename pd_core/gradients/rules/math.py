@@ -139,6 +139,11 @@ def clip_gradient(node: Node, dy: Variable) -> Gradients:
     return [ops.clip(dy, -limit, limit)]
 
 
+@gradient("ModeSwitch")
+def mode_switch(node: Node, dy: Variable) -> Gradients:
+    return [dy, dy]  # each holds in the mode of its side: see `Adjoints.of`
+
+
 @gradient("OnnxForm")
 def onnx_form(node: Node, *dys: Variable | None) -> Gradients:
     return [*dys, *[None] * (len(node.inputs) - len(dys))]

@@ -10,31 +10,31 @@ from ..registry import Gradients, gradient, zero
 
 @gradient("PadRows")
 def pad_rows(node: Node, dy: Variable) -> Gradients:
-    _, index, places = node.inputs
-    return [ops.pack_rows(dy, index, places), None, None]
+    _, index, inverse = node.inputs
+    return [ops.pack_rows(dy, index, inverse), None, None]
 
 
 @gradient("PackRows")
 def pack_rows(node: Node, dy: Variable) -> Gradients:
-    _, index, places = node.inputs
-    return [ops.pad_rows(dy, index, places), None, None]
+    _, index, inverse = node.inputs
+    return [ops.pad_rows(dy, index, inverse), None, None]
 
 
 @gradient("PadChunks")
 def pad_chunks(node: Node, *dys: Variable | None) -> Gradients:
-    _, places, *indices = node.inputs
+    _, inverse, *indices = node.inputs
     parts = [
         ops.zeros_like(part) if dy is None else dy
         for part, dy in zip(node.outputs, dys, strict=True)
     ]
-    return [ops.pack_chunks(parts, places, indices), None, *[None] * len(indices)]
+    return [ops.pack_chunks(parts, inverse, indices), None, *[None] * len(indices)]
 
 
 @gradient("PackChunks")
 def pack_chunks(node: Node, dy: Variable) -> Gradients:
-    places, *rest = node.inputs
+    inverse, *rest = node.inputs
     indices = rest[len(rest) // 2 :]
-    return [None, *ops.pad_chunks(dy, places, indices), *[None] * len(indices)]
+    return [None, *ops.pad_chunks(dy, inverse, indices), *[None] * len(indices)]
 
 
 @gradient("PermuteRows")

@@ -132,9 +132,9 @@ def _pad(node, inputs, opset):
     else:
         zero = constant(np.zeros(1, np.int64))
         parts = ops.split(pads, [1] * (2 * len(order)))
-        places = {k: j for j, k in enumerate(order)}
+        indices = {k: j for j, k in enumerate(order)}
         both = [
-            parts[places[k] + end * len(order)] if k in places else zero
+            parts[indices[k] + end * len(order)] if k in indices else zero
             for end in (0, 1)
             for k in range(x.rank)
         ]

@@ -21,11 +21,11 @@ def branch(reader: GraphReader, op: Operator) -> Sequence[Value]:
     condition = op.inputs[0]
     bodies = [op.attributes[key] for key in ("then_branch", "else_branch")]
     if condition.value is not None:
-        return reader.body(bodies[0 if condition.value.all() else 1], (), inside=False)
+        return reader.read_body(bodies[0 if condition.value.all() else 1], (), inside=False)
     both: list[Sequence[Variable]] = []
 
     def first():
-        both.extend(_match_ranks([reader.body(body, ()) for body in bodies], op.declared))
+        both.extend(_match_ranks([reader.read_body(body, ()) for body in bodies], op.declared))
         return both[0]
 
     return ops.cond(condition, first, lambda: both[1])
@@ -86,7 +86,7 @@ def scan(reader: GraphReader, op: Operator) -> list[Variable]:
     xs = [_reversed(_axis_first(x, k), r) for x, k, r in zip(xs, axes, backward, strict=True)]
 
     def step(states, slices):
-        outputs = reader.body(a["body"], [*states, *slices])
+        outputs = reader.read_body(a["body"], [*states, *slices])
         return outputs[: len(states)], outputs[len(states) :]
 
     final, ys = ops.scan(step, states, xs)
@@ -136,12 +136,12 @@ def _body(reader, op, init, dims):
     """Read the body for states of these dims: (blocks, captures, new states, stacked outputs)."""
     number, going = Variable.of((), np.int64, "step"), Variable.of((), np.bool_, "going")
     states = [Variable.of(d, x.dtype, "state") for d, x in zip(dims, init, strict=True)]
-    condition, *rest = reader.body(op.attributes["body"], [number, going, *states])
+    condition, *rest = reader.read_body(op.attributes["body"], [number, going, *states])
     new, ys = rest[: len(states)], rest[len(states) :]
     if any(isinstance(y, list) for y in rest):
         raise ModelError("its body gives a sequence, which has a known length only outside")
-    bodies, formals = {"body": [condition, *rest]}, {"body": [number, going, *states]}
-    blocks, captures = close(bodies, formals)
+    bodies, block_inputs = {"body": [condition, *rest]}, {"body": [number, going, *states]}
+    blocks, captures = close(bodies, block_inputs)
     return blocks, captures, new, ys
 
 

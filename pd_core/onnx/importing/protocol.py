@@ -15,8 +15,8 @@ Value = Variable | list | MaybeNone
 class GraphReader(Protocol):
     """The reader of the graph around an operator."""
 
-    def body(
-        self, graph: GraphProto, formals: Iterable[Value], inside: bool = True
+    def read_body(
+        self, graph: GraphProto, block_inputs: Iterable[Value], inside: bool = True
     ) -> Sequence[Value]:
         """Read a body for these values of its inputs; return its outputs."""
 

@@ -107,15 +107,15 @@ class Reader:
             return self.outer.value(name)
         raise ModelError(f"nothing gives the value {name!r}")
 
-    def body(
-        self, graph: GraphProto, formals: Iterable[Value], inside: bool = True
+    def read_body(
+        self, graph: GraphProto, block_inputs: Iterable[Value], inside: bool = True
     ) -> Sequence[Value]:
         """Read the body of a loop or branch for these values of its inputs; return its outputs.
 
         `inside=False` is for a branch that is certain to run, and becomes part of this graph.
         """
         values: dict[str, Value] = {t.name: stored(t, self.file.folder) for t in graph.initializer}
-        values.update(zip((i.name for i in graph.input), formals, strict=True))
+        values.update(zip((i.name for i in graph.input), block_inputs, strict=True))
         inner = Reader(graph.node, self.opsets, values, self.file, self, attributes=self.attributes)
         inner.inside = self.inside or inside
         return inner.outputs([y.name for y in graph.output])

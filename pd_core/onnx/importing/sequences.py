@@ -69,7 +69,7 @@ def _map(reader, op):
     """Read the body for each element; an input that is no sequence goes to all of them."""
     count = len(op.inputs[0])
     rows = [x if isinstance(x, list) else [x] * count for x in op.inputs]
-    steps = [reader.body(op.attributes["body"], row) for row in zip(*rows, strict=True)]
+    steps = [reader.read_body(op.attributes["body"], row) for row in zip(*rows, strict=True)]
     return [list(column) for column in zip(*steps, strict=True)] or [[] for _ in range(op.outputs)]
 
 

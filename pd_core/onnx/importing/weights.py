@@ -34,9 +34,9 @@ _ROLES = (  # (role, operators, indices of their inputs)
     ("scale", _NORMALISATIONS, (1,)),
     ("shift", _NORMALISATIONS[:-1], (2,)),
 )
-PLACES = {(op, k): role for role, ops, places in _ROLES for op in ops for k in places}
+ROLES = {(op, k): role for role, ops, inputs in _ROLES for op in ops for k in inputs}
 STATISTICS = {("BatchNormalization", 3), ("BatchNormalization", 4)}
-_LINEAR = {op for (op, _), role in PLACES.items() if role == "weight"}
+_LINEAR = {op for (op, _), role in ROLES.items() if role == "weight"}
 _STANDARDISED = {*_NORMALISATIONS, "MeanVarianceNormalization", "LpNormalization"}
 _DEVIATION = {"Sqrt", "ReduceL2", "Pow"}
 
@@ -129,10 +129,10 @@ class _Decider:
     # ---- by role
 
     def _by_role(self, name):
-        """Decide on a tensor that is an input of PLACES or STATISTICS."""
-        places = [(s, PLACES[s.op_type, k]) for s, k in self.uses[name] if (s.op_type, k) in PLACES]
-        if places:
-            step, role = places[0]
+        """Decide on a tensor that is an input of ROLES or STATISTICS."""
+        roles = [(s, ROLES[s.op_type, k]) for s, k in self.uses[name] if (s.op_type, k) in ROLES]
+        if roles:
+            step, role = roles[0]
             self._decide(name, f"{step.op_type} {role}", self._against(name, step, role))
         elif any((s.op_type, k) in STATISTICS for s, k in self.uses[name]):
             use = "BatchNormalization statistic"

@@ -15,7 +15,7 @@ from ...graph.op import op
 from ...graph.variable import Operand, Variable, constant, fresh_dim
 from .. import math as m
 from ..control import Results, as_list, restructure, scan
-from ..index import gather, scatter_add
+from ..gather import gather, scatter_add
 from ..reduce import cum_sum, reduce_sum
 from ..shape import arange, concat, slice, unsqueeze, zeros_like
 from .padded import PaddedSegments
@@ -56,11 +56,11 @@ class Chunks:
 
     def pad(self, values: Operand) -> list[Variable]:
         """Pad values [T, ...] to [S, B, ...] for each chunk, with any row after a sequence ends."""
-        return pad_chunks(values, self._places, self._indices, zeros=False)
+        return pad_chunks(values, self._inverse, self._indices, zeros=False)
 
     def pack(self, parts: Sequence[Variable]) -> Variable:
         """Undo `pad`."""
-        return pack_chunks(parts, self._places, self._indices)
+        return pack_chunks(parts, self._inverse, self._indices)
 
     def sorted(self, rows: Operand) -> Variable:
         """Sort rows [B, ...] by length, the longest sequence first, for the first chunk."""
@@ -129,8 +129,8 @@ class Chunks:
         return m.where(alive, tokens, s.total)
 
     @cached_property
-    def _places(self):
-        """The place of each token in the flattened cells of all chunks back to back."""
+    def _inverse(self):
+        """The index of each token in the flattened cells of all chunks back to back."""
         s = self.sequences
         step = s.position
         if self.reverse:
@@ -145,27 +145,30 @@ class Chunks:
 
 @op
 def pad_chunks(
-    values: Operand, places: Variable, indices: Sequence[Variable], zeros: bool = True
+    values: Operand, inverse: Variable, indices: Sequence[Variable], zeros: bool = True
 ) -> list[Variable]:
-    """Gather values [T, ...] at each index [S, B], zeros where it is T: a list.
+    """Gather values [T, ...] at each index [S, B], zeros where it is T: a list of chunks.
 
-    `places` [T] is the inverse, each row's place in all results flattened: every row has one.
+    `inverse` [T] is the index of each row in all chunks flattened: every row has one.
     Without `zeros`, an index T gives any row, on which no result may depend.
     """
     values = constant(values)
     types = [((*index.dims, *values.dims[1:]), values.dtype) for index in indices]
-    parts = composite("PadChunks", values, places, *indices, types=types, zeros=int(zeros))
+    parts = composite("PadChunks", values, inverse, *indices, types=types, zeros=int(zeros))
     return list(_several(parts))
 
 
 @op
 def pack_chunks(
-    parts: Sequence[Variable], places: Variable, indices: Sequence[Variable]
+    chunks: Sequence[Variable], inverse: Variable, indices: Sequence[Variable]
 ) -> Variable:
-    """Undo `pad_chunks`: the rows of all parts as one [T, ...]."""
-    parts = [constant(part) for part in parts]
-    types = [((places.dims[0], *parts[0].dims[2:]), parts[0].dtype)]
-    return composite("PackChunks", places, *parts, *indices, types=types)
+    """Return the rows of chunks [S, B, ...] as packed values [T, ...]: undoes `pad_chunks`.
+
+    `inverse` and `indices` are those of the `pad_chunks` that made the chunks.
+    """
+    chunks = [constant(chunk) for chunk in chunks]
+    types = [((inverse.dims[0], *chunks[0].dims[2:]), chunks[0].dtype)]
+    return composite("PackChunks", inverse, *chunks, *indices, types=types)
 
 
 def _several(values):

@@ -11,7 +11,7 @@ import numpy as np
 from ...graph.node import apply
 from ...graph.variable import Dim, Operand, Variable, constant
 from .. import math as m
-from ..index import gather
+from ..gather import gather
 from ..reduce import reduce_sum
 from ..shape import arange, concat, shape_of, slice, unsqueeze
 from .segments import Segments

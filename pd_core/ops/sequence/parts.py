@@ -1,6 +1,6 @@
 """Slices, concatenations, windows and context of packed sequences.
 
-The index of each result row is computed from the lengths, and so is its inverse, the place to which
+The index of each result row is computed from the lengths, and so is its inverse, the index to which
 each input row goes: gradients gather with that, they never scatter. `/` of integer Variables rounds
 toward zero.
 """
@@ -12,7 +12,7 @@ from ...graph.node import apply, refined
 from ...graph.op import op
 from ...graph.variable import Operand, Variable, constant, fresh_dim
 from .. import math as m
-from ..index import gather
+from ..gather import gather
 from ..reduce import cum_sum, reduce_sum
 from ..shape import arange, concat, expand, reshape, reshape_like, unsqueeze
 from .segments import Segments, permute_rows, repeat_rows
@@ -86,7 +86,7 @@ def sequence_slice(
     inner = Segments(gather(flat, slices))
     first = reshape(unsqueeze(segments.starts, 1) + starts, [-1])
     source = gather(gather(first, slices), inner.owner) + inner.position
-    # the inverse: each token's place in every slice of its sequence that holds it
+    # the inverse: each token's index in every slice of its sequence that holds it
     offset = unsqueeze(segments.position, 1) - gather(starts, segments.owner)
     inside = m.logical_and(offset >= 0, offset < gather(sizes, segments.owner))
     before = reshape(cum_sum(flat) - flat, [-1, lengths.dims[1]])
@@ -133,8 +133,8 @@ def sequence_top_k(segments: Segments, values: Variable, count: int) -> Variable
     filler = expand(constant(-np.inf, values.dtype), concat([segments.count, constant([count])]))
     padded = concat([padded, filler], axis=1)
     known = [(segments.lengths.dims[0], count)] * 2
-    _, places = apply("TopK", padded, np.array([count]), outputs=2, axis=1, known=known)
-    return m.where(arange(count) < unsqueeze(segments.lengths, 1), places, -1)
+    _, indices = apply("TopK", padded, np.array([count]), outputs=2, axis=1, known=known)
+    return m.where(arange(count) < unsqueeze(segments.lengths, 1), indices, -1)
 
 
 def _check_packed(*sequences):

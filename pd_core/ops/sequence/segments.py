@@ -6,6 +6,7 @@ other's gradient, and so are summing and repeating.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -18,7 +19,7 @@ from ...graph.recording import as_number
 from ...graph.variable import Dim, Operand, Variable, constant, describe, fresh_dim
 from .. import math as m
 from ..control import as_list, restructure, scan
-from ..index import gather, scatter_add
+from ..gather import gather, scatter_add
 from ..matrix import matmul
 from ..reduce import cum_sum, fractions, reduce_max, reduce_sum, softmax, summable
 from ..shape import (
@@ -53,8 +54,8 @@ class Segments:
         self._rows = self._count(lengths)  # as feeds are checked; None where it is not known yet
         self.tokens = fresh_dim() if tokens is None else tokens
         self._is_unnamed = False
-        if lengths.is_feed and lengths.counts is None:
-            lengths.counts = self.tokens
+        if lengths.is_feed and lengths.feed.counts is None:
+            lengths.feed = replace(lengths.feed, counts=self.tokens)
             self._is_unnamed = tokens is None
         self._merged: dict[Segments, Segments] = {}
         self._longest_dim = fresh_dim()
@@ -62,7 +63,7 @@ class Segments:
     @staticmethod
     def _count(lengths):
         """The number of tokens of lengths at hand, which must not be negative."""
-        known = lengths.held if lengths.value is None else lengths.value
+        known = lengths.eager_value if lengths.value is None else lengths.value
         if known is None:
             return None
         known = np.asarray(known)
@@ -78,7 +79,8 @@ class Segments:
         values = constant(values)
         rows = values.dims[0] if values.rank else None
         if self._is_unnamed and isinstance(rows, str) and rows != self.lengths.dims[0]:
-            self._is_unnamed, self.lengths.counts = False, rows
+            self._is_unnamed = False
+            self.lengths.feed = replace(self.lengths.feed, counts=rows)
         rows = as_number(rows)
         if self._rows is not None and rows is not None and rows != self._rows:
             raise ShapeError(
@@ -283,31 +285,31 @@ class Segments:
 
 
 @op
-def pad_rows(values: Operand, index: Variable, places: Variable, fill: float = 0.0) -> Variable:
+def pad_rows(values: Operand, index: Variable, inverse: Variable, fill: float = 0.0) -> Variable:
     """Gather values [T, ...] at an index of any shape, `fill` where the index is T.
 
-    `places` [T] is the inverse, each row's place in the flattened result: every row has one.
+    `inverse` [T] has the index of each row in the flattened result: every row has one.
     """
     values = _with_rows(values)
     dims = (*index.dims, *values.dims[1:])
     return composite(
-        "PadRows", values, index, places, types=[(dims, values.dtype)], fill=float(fill)
+        "PadRows", values, index, inverse, types=[(dims, values.dtype)], fill=float(fill)
     )
 
 
 @op
-def pack_rows(padded: Operand, index: Variable, places: Variable) -> Variable:
+def pack_rows(padded: Operand, index: Variable, inverse: Variable) -> Variable:
     """Undo `pad_rows`: the rows of a padded tensor back to back, [T, ...]."""
     padded = constant(padded)
-    dims = (places.dims[0], *padded.dims[index.rank :])
-    return composite("PackRows", padded, index, places, types=[(dims, padded.dtype)])
+    dims = (inverse.dims[0], *padded.dims[index.rank :])
+    return composite("PackRows", padded, index, inverse, types=[(dims, padded.dtype)])
 
 
 @op
 def permute_rows(values: Operand, index: Variable, back: Variable) -> Variable:
     """Permute rows: values [T, ...] at index [M], zeros where it is T; no row is taken twice.
 
-    `back` [T] is the inverse: each row's place in the result, M if it has none.
+    `back` [T] is the inverse: each row's index in the result, M if it has none.
     """
     values = _with_rows(values)
     dims = (index.dims[0], *values.dims[1:])

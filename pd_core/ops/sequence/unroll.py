@@ -7,6 +7,7 @@ at once before it, and what no state depends on is computed for all tokens at on
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from warnings import warn
 
 import numpy as np
 
@@ -21,11 +22,17 @@ from .segments import Segments
 
 @dataclass
 class State:
-    """A value carried from step to step: `init` [B, ...] at first, `new` replaces `formal`."""
+    """A value carried from step to step: `init` [B, ...] at first, `new` replaces `placeholder`."""
 
-    formal: Variable
+    placeholder: Variable
     init: Variable | None
     new: Variable | None = None
+
+    @property
+    def formal(self) -> Variable:
+        """The former name of `placeholder`."""
+        warn("State.formal is State.placeholder", DeprecationWarning, stacklevel=2)
+        return self.placeholder
 
 
 @dataclass
@@ -63,12 +70,12 @@ class Step:
     def varies(self, value: Variable) -> bool:
         """Check whether a value depends on a frame, on a state or on the number of the step."""
         read = {value, *(x for node in ancestors([value]) for x in node.inputs)}
-        own = {*self.inputs, *(s.formal for s in self.states), self.number}
+        own = {*self.inputs, *(s.placeholder for s in self.states), self.number}
         return not own.isdisjoint(read)
 
     def at(self, targets: Sequence[Variable], values: Sequence[Variable]) -> list[Variable]:
         """Compute the targets for these values of the states, inside a loop."""
-        replaced = dict(zip([s.formal for s in self.states], values, strict=True))
+        replaced = dict(zip([s.placeholder for s in self.states], values, strict=True))
         replaced[self.number] = loop_counters()[-1]
         return substitute(targets, replaced, stop=set(replaced))
 
@@ -86,7 +93,7 @@ class _Unrolled:
 
     def __init__(self, step, sequences, reverse):
         self.step, self.sequences, self.reverse = step, sequences, reverse
-        self.states = [s.formal for s in step.states]
+        self.states = [s.placeholder for s in step.states]
         self.dependencies = self._dependencies()
         self.packed = dict(step.inputs)  # value of the step -> for all tokens
         self.fixed = dict.fromkeys(step.fixed)  # value of the step -> repeated for each token

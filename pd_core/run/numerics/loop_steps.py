@@ -43,8 +43,8 @@ class Body:
         if self.node.op_type == "If":
             yield f"{self.key} of {where}", fixed
             return
-        formals, reverse = self._stacked()
-        arrays = dict(zip(formals, self.compute(list(formals.values())), strict=True))
+        block_inputs, reverse = self._stacked()
+        arrays = dict(zip(block_inputs, self.compute(list(block_inputs.values())), strict=True))
         steps = range(min(map(len, arrays.values()), default=0))
         for number, k in enumerate(reversed(steps) if reverse else steps):
             yield (
@@ -54,12 +54,12 @@ class Body:
 
     def _stacked(self) -> tuple[dict[Variable, Variable], bool]:
         """{formal: the Variable with its values of all steps}, and whether the last comes first."""
-        node, formals = self.node, self.block.formals
+        node, block_inputs = self.node, self.block.block_inputs
         emitted = dict(zip(self.block.outputs[self.lead :], node.outputs, strict=True))
         if node.op_type == "Loop":
-            return {v: emitted[v] for v in formals}, False
+            return {v: emitted[v] for v in block_inputs}, False
         explicit = len(node.inputs) - len(node.captures)
         count = explicit - node.attributes["num_scan_inputs"]
-        stacked = {v: emitted[v] for v in formals[:count]}
-        stacked |= zip(formals[count:], node.inputs[count:explicit], strict=True)
+        stacked = {v: emitted[v] for v in block_inputs[:count]}
+        stacked |= zip(block_inputs[count:], node.inputs[count:explicit], strict=True)
         return stacked, bool(node.attributes["scan_input_directions"][0])

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ...graph.layers import captured, layer_of, layers_of, parameters_of
-from ...graph.node import Block, Node, Place, ancestors, in_place_of, new_node
+from ...graph.node import Block, Location, Node, ancestors, located_at, new_node
 from ...graph.rewrite import rewrite
 from ...graph.site import GradientSite, Site
 from ...graph.update import Update
@@ -42,10 +42,10 @@ def with_origins(
 
     def again(node: Node, inputs: Sequence[Variable | None]) -> Sequence[Variable]:
         blocks = {
-            key: Block(b.formals, b.captured, rewrite(b.outputs, again, b.inputs))
+            key: Block(b.block_inputs, b.captured, rewrite(b.outputs, again, b.inputs))
             for key, b in node.blocks.items()
         }
-        with in_place_of(Place(node.scope, origins[node])):
+        with located_at(Location(node.scope, origins[node])):
             return new_node(
                 node.op_type,
                 inputs,

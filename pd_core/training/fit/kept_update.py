@@ -7,7 +7,7 @@ from numpy.typing import DTypeLike
 from ...graph.update import Update as Assignments
 from ...graph.variable import Dims, Variable
 from ...optimizers.base import Optimizer
-from ...optimizers.kept import KeptTracing, check_waiting, kept_tracing
+from ...optimizers.cached import CachedTracing, cached_tracing, check_waiting
 from ...optimizers.row_sparse import Gradient
 from ...optimizers.states import noted
 from ...optimizers.tracing import Tracing, variant
@@ -23,7 +23,7 @@ class KeptUpdate(Update):
 
     def minimized(self, optimizer: Optimizer, costs: Sequence[Variable]) -> Assignments:
         """Return the update of parameters and kept state."""
-        kept = kept_tracing(self.optimizer, default_session())
+        kept = cached_tracing(self.optimizer, default_session())
         # minimize() finds parameters and gradients, and leaves the assignments to update().
         traced = variant(optimizer, {"update": _SharedTracing(optimizer, kept).update})
         update: Assignments = traced.minimize(costs, self.var_list)
@@ -33,7 +33,7 @@ class KeptUpdate(Update):
 class _SharedTracing(Tracing):
     """A tracing in the state of another one."""
 
-    def __init__(self, optimizer: Optimizer, kept: KeptTracing):
+    def __init__(self, optimizer: Optimizer, kept: CachedTracing):
         super().__init__(optimizer, kept.name)
         self.kept = kept
 

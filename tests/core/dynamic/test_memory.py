@@ -100,8 +100,8 @@ def test_intermediates_and_arrays_are_freed_at_once():
                 loss = pd.reduce_sum(h)
                 loss.backward()
                 assert loss.numpy() == 3
-                references = [ref(x), ref(h), ref(loss), ref(loss.held)]
-                arrays.append(ref(x.held))
+                references = [ref(x), ref(h), ref(loss), ref(loss.eager_value)]
+                arrays.append(ref(x.eager_value))
                 del x, h, loss
             assert [r() for r in references] == [None] * 4
             assert arrays[1]() is None  # the runtime keeps what it was given last

@@ -10,7 +10,7 @@ import pytest
 import pd_core as pd
 from pd_core import ops
 from pd_core.gradients import gradient_rules, reasons, zeros
-from pd_core.gradients.__main__ import operators, verdict
+from pd_core.gradients.__main__ import derivative, operators
 from pd_core.graph.node import ancestors
 
 from ..ops import CASES
@@ -18,7 +18,7 @@ from ..ops.tower import build, slots
 
 OPS = Path(ops.__file__).parent
 # Loops and branches have tests of their own; so has what only they are built with.
-CONTROL = {"control.py", "detection.py", "recurrent.py", "rows.py"}
+CONTROL = {"control.py", "detection.py", "recurrent.py", "row_branches.py"}
 
 
 def parameter(*values):
@@ -46,10 +46,7 @@ EMITTED = {path.name: set(emitted(path)) for path in sorted(OPS.glob("*.py"))}
 
 @pytest.mark.parametrize("op_type", sorted(set().union(*EMITTED.values())))
 def test_operator_has_one_verdict(op_type):
-    if op_type == "ModeSwitch":  # each side has its own adjoint: the engine's affair
-        assert op_type not in gradient_rules
-    else:
-        assert (op_type in gradient_rules) + (op_type in zeros) + (op_type in reasons) == 1
+    assert (op_type in gradient_rules) + (op_type in zeros) + (op_type in reasons) == 1
 
 
 def test_every_operator_has_a_row(rng):
@@ -485,17 +482,17 @@ def test_the_reason_for_having_no_gradient(monkeypatch):
         pd.gradients(pd.apply("Asinh", x), [x])
 
 
-def test_verdicts_are_whole_and_do_not_clash():
-    """Every operator of ONNX has one verdict, and operators without one are no verdict's."""
-    verdicts = [set(gradient_rules), zeros, set(reasons)]
+def test_derivatives_are_whole_and_do_not_clash():
+    """Every operator of ONNX has one derivative, and what is none has no derivative."""
+    registered = [set(gradient_rules), zeros, set(reasons)]
     for op_type in operators():
-        assert sum(op_type in found for found in verdicts) == 1, op_type
+        assert sum(op_type in found for found in registered) == 1, op_type
 
 
 def test_the_table_of_derivatives_names_an_operator_without_one(monkeypatch):
     monkeypatch.delitem(gradient_rules, "Asinh")
     with pytest.raises(pd.GraphError, match="Asinh has no rule, zero or reason in pd_core/gradi"):
-        verdict("Asinh")
+        derivative("Asinh")
 
 
 # ---- sizes of images that are known only at run time

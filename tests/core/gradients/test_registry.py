@@ -1,4 +1,4 @@
-"""Registering derivatives: one verdict for each operator, replaced only where that is asked for."""
+"""Registering derivatives: one for each operator, replaced only where that is asked for."""
 
 import re
 from pathlib import Path

@@ -223,7 +223,7 @@ def test_threads_build_while_others_look_names_up():
 
 
 def slot(name):
-    return pd.adopt(pd.Variable.of((2,), f32, name, fill=pd.constant_initializer(0.0)))
+    return pd.adopt(pd.Variable.of((2,), f32, name, initial=pd.constant_initializer(0.0)))
 
 
 def test_what_is_registered_weakly_frees_its_name():

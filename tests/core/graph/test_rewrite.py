@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import pd_core as pd
-from pd_core.graph.node import ancestors, in_place_of, rebuilt, refined, retyped
+from pd_core.graph.node import ancestors, located_at, rebuilt, refined, retyped
 from pd_core.graph.rewrite import (
     close,
     is_matrix_transposed,
@@ -46,7 +46,7 @@ def test_a_new_node_has_the_place_of_the_old_one():
         y = pd.exp(x)
     (new,) = rewrite([y], lambda node, inputs: (pd.sin(*inputs),))
     assert (new.node.scope, new.node.site) == ("net/", y.node.site)
-    with in_place_of(y.node):
+    with located_at(y.node):
         again = pd.cos(x)
     assert again.node.site == y.node.site and pd.cos(x).node.site != y.node.site
 
@@ -88,13 +88,13 @@ def test_matrices_that_are_transposed(rank, perm, matrix):
 
 
 def test_a_body_captures_what_it_does_not_compute():
-    formal, outer, unused = f32(3), f32(3), f32(3)
+    block_input, outer, unused = f32(3), f32(3), f32(3)
     before = pd.exp(outer)
-    result = pd.tanh(formal + before) * np.float32(2.0) + outer
-    blocks, captures = close({"body": [result, unused]}, {"body": [formal]})
+    result = pd.tanh(block_input + before) * np.float32(2.0) + outer
+    blocks, captures = close({"body": [result, unused]}, {"body": [block_input]})
     assert captures == [before, outer, unused]
     block = blocks["body"]
-    assert block.formals == (formal,) and block.inputs == (formal, *block.captured)
+    assert block.block_inputs == (block_input,) and block.inputs == (block_input, *block.captured)
     assert [(v.dims, v.dtype) for v in block.captured] == [(v.dims, v.dtype) for v in captures]
     assert types_of(block.outputs) == ["Add", "Tanh", "Mul", "Add"]  # the Exp runs before
     assert block.outputs[1] is block.captured[2]

@@ -24,7 +24,7 @@ def network(kind):
 
 @pytest.fixture(autouse=True)
 def small_images_too(monkeypatch):
-    monkeypatch.setattr("pd_core.backend.positions.choice.gain_of", lambda *_: 1e9)
+    monkeypatch.setattr("pd_core.backend.layout.choice.gain_of", lambda *_: 1e9)
 
 
 @pytest.mark.parametrize("kind", FEW)

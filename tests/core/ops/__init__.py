@@ -2,12 +2,12 @@
 
 from . import (
     activation,
-    arrangement,
     attention,
     cells,
     conv,
+    copies,
+    gather,
     image,
-    index,
     loss,
     math,
     matrix,
@@ -27,7 +27,7 @@ from . import (
 )
 
 FAMILIES = (
-    *(math, activation, matrix, shape, arrangement, index, order, reduce, statistics),
+    *(math, activation, matrix, shape, copies, gather, order, reduce, statistics),
     *(segment, conv, pool, image, norm, loss, random, mode, signal),
     *(sequence, sequence_parts, cells, attention, structured),
 )

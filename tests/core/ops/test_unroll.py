@@ -132,3 +132,9 @@ def test_a_word_of_probability_zero_is_never_taken():
     assert framed.tolist() == [1, 1, -1, 2, 2, 1, -1]
     np.testing.assert_allclose(scores, [[np.log(0.5), np.log(0.5), -np.inf]], rtol=1e-6)
     assert lengths[0, :2].tolist() == [1, 2]
+
+
+def test_the_former_name_of_a_placeholder_warns():
+    state = pd.State(pd.Variable.of(("B", 2), np.float32), None)
+    with pytest.warns(DeprecationWarning, match=r"State\.formal is State\.placeholder"):
+        assert state.formal is state.placeholder

@@ -242,7 +242,7 @@ def test_weights_stored_as_integers_are_trained_as_floats(rng):
     feeds = {"x": normal(rng, 3, 5)}
     f = checked(model, feeds, ["first", "w", "b"])
     np.testing.assert_allclose(
-        f.parameters["w"].fill((6, 4), None), tensors["w"] * tensors["w.scale"], rtol=1e-6
+        f.parameters["w"].initial((6, 4), None), tensors["w"] * tensors["w.scale"], rtol=1e-6
     )
     with pd.fresh():
         f = pd.import_onnx(model, trainable=False)  # and as they are where nothing is trained

@@ -12,9 +12,9 @@ from pd_core import ops
 from .. import (
     CASES,
     activation,
-    arrangement,
     cells,
-    index,
+    copies,
+    gather,
     math,
     order,
     reduce,
@@ -135,7 +135,7 @@ _FUNCTIONS = {getattr(ops, name) for name in ops.GRADIENT_OPS}
 # Families whose samples tell how long sequences are: other sizes would not fit.
 _PACKED = {id(row) for f in (sequence, sequence_parts, structured, cells) for row in f.CASES}
 # Families whose functions move, choose or change elements, one by one.
-_ONE_BY_ONE = (math, activation, shape, arrangement, index, order)
+_ONE_BY_ONE = (math, activation, shape, copies, gather, order)
 _COUNTS = ("Range", "uniform_random", "permutation")
 _REDUCTIONS = {id(row) for row in reduce.CASES + statistics.CASES}
 _WITHOUT_SUMS = {id(row) for family in _ONE_BY_ONE for row in family.CASES}

@@ -82,8 +82,8 @@ class Truth:
 @pytest.fixture
 def truth(monkeypatch):
     truth = Truth()
-    backpropagate = truth.watch(engine._backpropagate, lambda node, *rest: node)
-    monkeypatch.setattr(engine, "_backpropagate", backpropagate)
+    partials = truth.watch(engine.partials, lambda node, *rest: node)
+    monkeypatch.setattr(engine, "partials", partials)
     for name in ("add", "total", "result"):
         method = truth.watch(getattr(engine.Adjoints, name), lambda self, x, *rest: x.node)
         monkeypatch.setattr(engine.Adjoints, name, method)

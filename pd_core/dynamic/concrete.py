@@ -1,17 +1,17 @@
-"""Recorded graphs with numbers in the place of the names of sizes.
+"""RecordedNode graphs with numbers in the place of the names of sizes.
 
 Some gradients need to know sizes. Programs for them are compiled for each combination of sizes.
 """
 
 from .. import ops
-from ..gradients.engine import passes_gradients
-from ..graph.node import Node, in_place_of
+from ..gradients.reads import passes_gradients
+from ..graph.node import Node, located_at
 from ..graph.recording import as_number
 from ..graph.variable import Dims, Variable
 from .trace import Trace
 
 
-class Numbered:
+class ConcreteGraph:
     """The graph of a trace with sizes as numbers."""
 
     def __init__(self, trace: Trace):
@@ -20,7 +20,7 @@ class Numbered:
         for node in trace.order:
             inputs = tuple([None if x is None else self.of(x) for x in node.inputs])
             types = [(_numbers(dims), dtype) for dims, dtype in node.types]
-            with in_place_of(node):
+            with located_at(node):
                 twin = Node(
                     node.op_type,
                     inputs,
@@ -42,11 +42,11 @@ class Numbered:
             new = self.variables[v] = self._leaf(v)
         return new
 
-    def _leaf(self, v):
+    def _leaf(self, v: Variable) -> Variable:
         dims = _numbers(v.dims)
-        if v.held is None or dims == v.dims:
+        if v.eager_value is None or dims == v.dims:
             return v
-        leaf = Variable.of(dims, v.dtype, v.name, held=v.held, tracked=v.tracked)
+        leaf = Variable.of(dims, v.dtype, v.name, eager_value=v.eager_value, tracked=v.tracked)
         self.leaves[leaf] = v
         return leaf
 
@@ -56,6 +56,6 @@ def _numbers(dims: Dims) -> Dims:
     return tuple([d if n is None else n for d, n in numbers])
 
 
-def numbers_of(trace: Trace) -> tuple[int | None, ...]:
+def concrete_sizes(trace: Trace) -> tuple[int | None, ...]:
     """Return the sizes of a trace as numbers."""
     return tuple([as_number(d) for d in trace.sizes])

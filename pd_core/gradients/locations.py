@@ -1,4 +1,4 @@
-"""The places of operators that gradient rules add: which operator they differentiate.
+"""The locations of operators that gradient rules add: which operator they differentiate.
 
 It is noted in their sites, which survive the rewriting of a graph, and not as a reference to the
 operator: a gradient keeps no more of the forward pass than it reads.
@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..graph.layers import captured, layer_of, layers_of
-from ..graph.node import Node, Place, current_place, in_place_of, place_in_force
+from ..graph.node import Location, Node, current_location, located_at, location_in_force
 from ..graph.site import GradientSite, user_site
 from ..graph.variable import Variable
 from .registry import is_ours
 
 
-class _RulePlace:
-    """The place of what is built while the rule of a node runs.
+class _RuleLocation:
+    """The location of what is built while the rule of a node runs.
 
     Its line is the one that asks for the gradients. If `moves`, as for a rule outside of our
     packages, it is that of the rule that calls an op.
@@ -37,29 +37,29 @@ class _RulePlace:
         return GradientSite.of(line, self._site.layer, self._site.line)
 
 
-class Places:
-    """The places of what differentiates the nodes of a graph; `order` are its nodes in order.
+class Locations:
+    """The locations of what differentiates the nodes of a graph; `order` are its nodes in order.
 
-    Where gradients are differentiated, the place is that of the operator of the forward pass. A
+    Where gradients are differentiated, the location is that of the operator of the forward pass. A
     node in the body of a loop that has no layer is in that of the loop.
     """
 
     def __init__(self, order: Iterable[Node]) -> None:
-        outer = place_in_force()
-        self._scope, self._line = current_place()
+        outer = location_in_force()
+        self._scope, self._line = current_location()
         self._moves, self._known, self._layer = outer is None, {}, ""
-        if isinstance(outer, _RulePlace):  # a rule that asks for gradients
+        if isinstance(outer, _RuleLocation):  # a rule that asks for gradients
             self._moves, self._layer = True, outer.site.layer
             self._known = captured(outer.node, outer.known)
         self._layers = layers_of(order, self._known)
-        self._places: dict[Node, _RulePlace] = {}
+        self._locations: dict[Node, _RuleLocation] = {}
         self._sites: dict[tuple, GradientSite] = {}  # a few operators in a line share one
         self._ours: dict[str, bool] = {}
 
-    def of(self, node: Node) -> _RulePlace:
-        """Return the place of what differentiates a node."""
-        place = self._places.get(node)
-        if place is None:
+    def of(self, node: Node) -> _RuleLocation:
+        """Return the location of what differentiates a node."""
+        location = self._locations.get(node)
+        if location is None:
             site: Any = node.site
             layer = self._layers.get(node) or self._layer
             if isinstance(site, GradientSite):
@@ -68,32 +68,32 @@ class Places:
             own = self._sites.get((layer, site))
             if own is None:
                 own = self._sites[layer, site] = GradientSite.of(self._line, layer, site)
-            place = _RulePlace(node, self._scope, own, self._known, moves)
-            self._places[node] = place
-        return place
+            location = _RuleLocation(node, self._scope, own, self._known, moves)
+            self._locations[node] = location
+        return location
 
-    def _is_ours(self, op_type):
+    def _is_ours(self, op_type: str) -> bool:
         ours = self._ours.get(op_type)
         if ours is None:
             ours = self._ours[op_type] = is_ours(op_type)
         return ours
 
-    def of_variable(self, v: Variable) -> Place | _RulePlace:
-        """Return the place of what adds up to the gradient of a Variable.
+    def of_variable(self, v: Variable) -> Location | _RuleLocation:
+        """Return the location of what adds up to the gradient of a Variable.
 
         That of what differentiates the operator that computes it. What no operator computes has
         that of the running rule; outside of rules a parameter has its layer.
         """
         if v.node is not None:
             return self.of(v.node)
-        running = place_in_force()
-        if isinstance(running, _RulePlace):
+        running = location_in_force()
+        if isinstance(running, _RuleLocation):
             return running
         owner = v if v.source is None else v.source
         layer = layer_of(owner.name) if owner.is_persistent else ""
-        return Place(self._scope, GradientSite.of(self._line, layer, self._line))
+        return Location(self._scope, GradientSite.of(self._line, layer, self._line))
 
 
-def gradient_of(v: Variable) -> in_place_of:
+def gradient_of(v: Variable) -> located_at:
     """Return a context in which what is built belongs to the gradient of a Variable."""
-    return in_place_of(Places([] if v.node is None else [v.node]).of_variable(v))
+    return located_at(Locations([] if v.node is None else [v.node]).of_variable(v))

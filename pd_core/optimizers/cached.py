@@ -18,7 +18,7 @@ from .row_sparse import Gradient
 from .tracing import TraceableOptimizer, Tracing
 
 
-class KeptTracing(Tracing):
+class CachedTracing(Tracing):
     """The tracing of an optimizer whose state is the same in every step.
 
     `waiting` are loaded values of state that is not there yet, by name.
@@ -118,11 +118,11 @@ def check_waiting(
         )
 
 
-def kept_tracing(optimizer: TraceableOptimizer, session: Session) -> KeptTracing:
+def cached_tracing(optimizer: TraceableOptimizer, session: Session) -> CachedTracing:
     """Return the state of an optimizer in a session."""
-    kept = session.optimizers.get(optimizer)
-    if kept is None:
-        kept = session.optimizers[optimizer] = KeptTracing(optimizer, session)
+    cached = session.optimizers.get(optimizer)
+    if cached is None:
+        cached = session.optimizers[optimizer] = CachedTracing(optimizer, session)
     if "_inherited" in vars(optimizer):  # of the optimizer that it is a copy of
-        kept.waiting = vars(optimizer).pop("_inherited").by_name()
-    return kept
+        cached.waiting = vars(optimizer).pop("_inherited").by_name()
+    return cached

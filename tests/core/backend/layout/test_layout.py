@@ -14,7 +14,7 @@ N = 6
 
 @pytest.fixture(autouse=True)
 def small_images_too(monkeypatch):
-    monkeypatch.setattr("pd_core.backend.positions.choice.gain_of", lambda *_: 1e9)
+    monkeypatch.setattr("pd_core.backend.layout.choice.gain_of", lambda *_: 1e9)
 
 
 def conv(x, filters, size=3, stride=1, padding=None, act=None, B=None):

@@ -11,7 +11,7 @@ from ..graph.errors import ShapeError
 from ..graph.op import op
 from ..graph.recording import recorder
 from ..graph.variable import Operand, Variable, constant, describe
-from .index import gather, gather_nd, nonzero, scatter
+from .gather import gather, gather_nd, nonzero, scatter
 from .math import add, cast
 from .operator import apply
 from .shape import (

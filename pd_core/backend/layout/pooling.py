@@ -97,15 +97,15 @@ class Pooling:
         """The sum at each pixel of rows [cells, P], or [P], of the windows that it lies in."""
         count = math.prod(g.window)
         sources = sources_of(order, image, g)  # rows of [P, cells]
-        place = sources // count
+        pixel = sources // count
         if by_cell:
-            place = (sources % count) * order.size + place
-        place = np.where(sources == ABSENT, ABSENT, place)
-        if len(place) == 1 and by_cell and (place >= 0).all() and rows.dims[0] == place.size:
-            return Image(rows, place[0])
+            pixel = (sources % count) * order.size + pixel
+        pixel = np.where(sources == ABSENT, ABSENT, pixel)
+        if len(pixel) == 1 and by_cell and (pixel >= 0).all() and rows.dims[0] == pixel.size:
+            return Image(rows, pixel[0])
         order = tiled(image)
-        index = np.empty((len(place), order.size), np.int64)
-        index[:, order.ravel()] = place.reshape(len(place), -1)
+        index = np.empty((len(pixel), order.size), np.int64)
+        index[:, order.ravel()] = pixel.reshape(len(pixel), -1)
         terms = [self.rows.take(rows, i) for i in index]
         total = terms[0] if len(terms) == 1 else apply("Sum", *terms, known=terms[0].dims)
         return Image(total, order)

@@ -5,9 +5,9 @@ import pytest
 
 import pd_core as pd
 from pd_core.backend.base import NO_SEAM
+from pd_core.backend.layout import position_major
+from pd_core.backend.layout.choice import gain_of
 from pd_core.backend.ort import OrtBackend
-from pd_core.backend.positions import positions
-from pd_core.backend.positions.choice import gain_of
 from pd_core.graph.node import ancestors
 from pd_core.run.programs import Source
 
@@ -79,11 +79,11 @@ def test_images_are_converted_at_the_ends_alone():
 
 
 def test_exact_convolutions_by_session_and_environment(monkeypatch):
-    assert positions in pd.Session().backend.layouts
-    assert positions not in pd.Session(exact_convolutions=True).backend.layouts
+    assert position_major in pd.Session().backend.layouts
+    assert position_major not in pd.Session(exact_convolutions=True).backend.layouts
     monkeypatch.setenv("PD_EXACT_CONVOLUTIONS", "1")
-    assert positions not in pd.Session().backend.layouts
-    assert positions in pd.Session(exact_convolutions=False).backend.layouts
+    assert position_major not in pd.Session().backend.layouts
+    assert position_major in pd.Session(exact_convolutions=False).backend.layouts
 
 
 def test_exact_convolutions_have_programs_of_their_own():

@@ -7,7 +7,7 @@ import numpy as np
 from ..graph.errors import GraphError
 from ..graph.node import apply
 from ..graph.variable import Operand, Variable, constant, fresh_dim
-from .index import gather
+from .gather import gather
 from .math import cast, logical_not
 from .shape import concat, reshape, size_of
 

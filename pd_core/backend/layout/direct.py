@@ -147,7 +147,7 @@ def cells_of(order: np.ndarray, g: Geometry) -> np.ndarray:
 
 
 def _axis(taps, stride, pad, result, size):
-    """The place in an axis of each tap of each window, [result, taps]; -1 outside of the image."""
+    """The index in an axis of each tap of each window, [result, taps]; -1 outside of the image."""
     at = np.arange(result)[:, None] * stride + np.arange(taps) - pad
     return np.where((at >= 0) & (at < size), at, -1)
 
@@ -169,7 +169,7 @@ def sources_of(order: np.ndarray, image: Sequence[int], g: Geometry) -> np.ndarr
 
 
 def _windows_at(size, taps, stride, pad, result):
-    """(window, tap) that reach each place of an axis: as many pairs of arrays [size] as needed."""
+    """(window, tap) that reach each pixel of an axis: as many pairs of arrays [size] as needed."""
     pairs = []
     at = np.arange(size) + pad
     for k in range(-(-taps // stride)):

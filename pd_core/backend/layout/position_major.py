@@ -20,7 +20,7 @@ from .pooling import POOLS, Pooling
 from .winograd import Winograd
 
 
-def positions(targets: Sequence[Variable], context: Context) -> list[Variable]:
+def position_major(targets: Sequence[Variable], context: Context) -> list[Variable]:
     """Return the targets with convolutions, and what lies between them, on rows of pixels.
 
     They are returned as they are where converting images costs more than convolutions gain.

@@ -59,12 +59,12 @@ def row_major(sizes: Sequence[Dim]) -> np.ndarray:
 
 
 def tiled(sizes: Sequence[int], side: int = TILE) -> np.ndarray:
-    """Return an order by place within a tile, then by tile: that of Winograd's results."""
+    """Return an order by index within a tile, then by tile: that of Winograd's results."""
     height, width = sizes
     down, across = -(-height // side), -(-width // side)
     y, x = np.mgrid[:height, :width]
-    place = ((y % side * side + x % side) * down + y // side) * across + x // side
-    return place.ravel().argsort(kind="stable").argsort().reshape(height, width)
+    index = ((y % side * side + x % side) * down + y // side) * across + x // side
+    return index.ravel().argsort(kind="stable").argsort().reshape(height, width)
 
 
 class Rows:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from weakref import ref
 
 from ..graph.inference import OPSET
-from ..graph.node import Block, Node, current_place, serials
+from ..graph.node import Block, Node, current_location, serials
 from ..graph.signature import kind_of
 from ..graph.variable import Inputs, OutputType, Variable
 
@@ -74,7 +74,7 @@ def type_key(x: Variable) -> tuple:
     return key
 
 
-class Recorded(Node):
+class RecordedNode(Node):
     """A node that is recorded while values are at hand, freed with the last use of its outputs.
 
     A node does not keep its outputs, which keep the node: a cycle would leave what a loop records
@@ -98,9 +98,9 @@ class Recorded(Node):
                 if x.tracked:
                     tracked = True
                 node = x.node
-                if type(node) is Recorded and node.first < first and x.held is None:
+                if type(node) is RecordedNode and node.first < first and x.eager_value is None:
                     first = node.first
-        scope, site = current_place()
+        scope, site = current_location()
         _put_form(self, form)
         _put_inputs(self, inputs)
         _put_scope(self, scope)
@@ -178,12 +178,12 @@ class Recorded(Node):
 
     @property
     def kind(self) -> int:  # type: ignore[override]
-        """The number that equal operators share."""
+        """The id that nodes share whose operator, attributes and number of outputs are equal."""
         return self.form.kind
 
 
 _new = object.__new__
-_node, _own = vars(Node), vars(Recorded)
+_node, _own = vars(Node), vars(RecordedNode)
 _put_inputs, _put_scope = _node["inputs"].__set__, _node["scope"].__set__
 _put_site, _put_serial = _node["site"].__set__, _node["serial"].__set__
 _put_form, _put_alive = _own["form"].__set__, _own["alive"].__set__

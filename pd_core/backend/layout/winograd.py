@@ -84,8 +84,8 @@ class Winograd:
             for x in _covering(sizes[1], across, m, pads[1]):
                 (tile_y, y_in), (tile_x, x_in) = y, x
                 inside = (tile_y >= 0)[:, None] & (tile_x >= 0)
-                place = y_in[:, None] * SIDE + x_in
-                row = (place * down + tile_y[:, None]) * across + tile_x
+                cell = y_in[:, None] * SIDE + x_in
+                row = (cell * down + tile_y[:, None]) * across + tile_x
                 index = np.empty(order.size, np.int64)
                 index[order.ravel()] = np.where(inside, row, ABSENT).ravel()
                 terms.append(self.rows.take(cells, index))
@@ -167,19 +167,19 @@ def _tiles_of(sizes, m):
 
 
 def _cells(tiles, m, pad, size):
-    """The place in an axis of each cell of each tile, [6, tiles]; -1 outside of the image."""
+    """The index in an axis of each cell of each tile, [6, tiles]; -1 outside of the image."""
     at = np.arange(SIDE)[:, None] + m * np.arange(tiles) - pad
     return np.where((at >= 0) & (at < size), at, -1)
 
 
 def _covering(size, tiles, m, pad):
-    """(tile, place in it) of the tiles over each place of an axis: as many pairs as needed."""
+    """(tile, offset in it) of the tiles over each pixel of an axis: as many pairs as needed."""
     at = np.arange(size) + pad
     for k in range(-(-SIDE // m)):
         tile = at // m - k
-        place = at - tile * m
-        fits = (tile >= 0) & (tile < tiles) & (place < SIDE)
-        yield np.where(fits, tile, -1), np.where(fits, place, 0)
+        offset = at - tile * m
+        fits = (tile >= 0) & (tile < tiles) & (offset < SIDE)
+        yield np.where(fits, tile, -1), np.where(fits, offset, 0)
 
 
 def _left(transform, x):

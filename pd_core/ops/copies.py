@@ -10,7 +10,7 @@ from ..graph.errors import ShapeError
 from ..graph.node import apply
 from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant, describe
-from .index import gather
+from .gather import gather
 from .math import cast, maximum, mod
 from .reduce import Axes
 from .shape import (

@@ -36,7 +36,7 @@ def leaf_dims(site: Site | None, array: np.ndarray) -> Dims:
     return tuple(dims)
 
 
-def _check_sizes(call, types):
+def _check_sizes(call: Call, types: Sequence[OutputType]) -> None:
     """Check the sizes that an operator requires to be equal."""
     outputs = tuple([Variable.of(dims, dtype) for dims, dtype in types])
     for a, b in equal_sizes(_Built(call.op_type, call.inputs, call.attributes, outputs)):
@@ -68,9 +68,9 @@ class _Built(NamedTuple):
     outputs: tuple[Variable, ...]
 
 
-def _resolved(call, types):
+def _resolved(call: Call, types: Sequence[OutputType]) -> Sequence[OutputType]:
     """Types with names of known number for the sizes that follow from those of the inputs."""
-    key = (call.kind, *[None if x is None else _described(x) for x in call.inputs])
+    key = (call.kind, *[None if x is None else _type_key(x) for x in call.inputs])
     resolved = _resolutions.get(key)
     if resolved is None:
         inputs = tuple([None if x is None else _with_numbers(x) for x in call.inputs])
@@ -96,18 +96,18 @@ def _resolved(call, types):
     return resolved
 
 
-def _described(x):
+def _type_key(x: Variable) -> tuple:
     return x.content if x.value is not None and x.value.size <= 64 else (x.dtype.num, x.dims)
 
 
-def _with_numbers(x):
+def _with_numbers(x: Variable) -> Variable:
     if x.value is not None or all(isinstance(d, int) for d in x.dims):
         return x
     numbers = [(d, as_number(d)) for d in x.dims]
     return Variable.of([d if n is None else n for d, n in numbers], x.dtype, x.name)
 
 
-def _named(key, d, number, k, axis):
+def _named(key: tuple, d: Dim, number: Dim, k: int, axis: int) -> Dim:
     if type(d) is str and isinstance(number, int):
         return named_size((key, k, axis), number)
     return d

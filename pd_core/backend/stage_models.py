@@ -12,16 +12,18 @@ from .stages import Stage, stages
 Prepare = Callable[[Graph], Graph]
 
 
-def parts(graph: Graph, seam: Seam = NO_SEAM, prepare: Prepare | None = None) -> "list[Part]":
+def stage_models(
+    graph: Graph, seam: Seam = NO_SEAM, prepare: Prepare | None = None
+) -> "list[StageModel]":
     """Return the stages of a program as models, in order.
 
     `prepare` returns an equivalent graph of a stage that is faster on a device.
     """
     with not_recording():
-        return [Part(graph, stage, prepare) for stage in stages(graph, seam)]
+        return [StageModel(graph, stage, prepare) for stage in stages(graph, seam)]
 
 
-class Part:
+class StageModel:
     """A stage as a model; inputs and outputs are pairs (index in the whole program, name).
 
     `given` and `hands` are pairs (slot, name) of the values that it reads and fills. `fixed` are

@@ -1,5 +1,0 @@
-"""Convolutions on images that are kept position-major, on a CPU."""
-
-from .layout import positions
-
-__all__ = ["positions"]
