@@ -81,6 +81,7 @@ from .optimizers.averaging import MovingAverage
 from .optimizers.base import AdamOptimizer, MomentumOptimizer, SGDOptimizer
 from .optimizers.decoupled import LAMBOptimizer, LionOptimizer
 from .optimizers.lbfgs import LBFGSOptimizer
+from .optimizers.muon import MuonOptimizer
 from .optimizers.loss_scaling import LossScaler
 from .optimizers.regularizers import L1, L2, ClipElements, ClipGlobalNorm, ClipNorm
 from .run.evaluation import eval, run_steps, stats, subgraph, variable_initializers
@@ -105,9 +106,9 @@ __all__ = [
     "ClipElements", "ClipGlobalNorm", "ClipNorm", "DTypeError", "DamagedFile", "DamagedModel",
     "DecayedAdaGradOptimizer", "ExportError", "FeedError", "GraphError", "ImportedModel",
     "LAMBOptimizer", "LBFGSOptimizer", "LeCun", "LionOptimizer", "LoadWarning", "LossScaler",
-    "MissingFeed", "ModelError", "MomentumOptimizer", "MovingAverage", "NAdamOptimizer",
-    "NameConflict", "NoGradient", "NotComputed", "NotInitialized", "NumericError", "Orthogonal",
-    "OutOfRange", "PaddedSegments", "PlaceError", "Placeholder", "RAdamOptimizer",
+    "MissingFeed", "ModelError", "MomentumOptimizer", "MovingAverage", "MuonOptimizer",
+    "NAdamOptimizer", "NameConflict", "NoGradient", "NotComputed", "NotInitialized", "NumericError",
+    "Orthogonal", "OutOfRange", "PaddedSegments", "PlaceError", "Placeholder", "RAdamOptimizer",
     "RMSPropOptimizer", "SGDOptimizer", "Segments", "Session", "ShapeError", "SparseRows", "State",
     "Step", "TruncatedNormal", "Update", "Variable", "Xavier", "__version__", "abs", "acos",
     "acosh", "adaptive_avg_pool", "adaptive_max_pool", "add", "adopt", "affine_grid", "apply",

@@ -15,7 +15,7 @@ from ..graph.variable import Dims, Variable
 from ..graph.whole import on_failure
 from ..run.session import Session
 from .row_sparse import Gradient
-from .tracing import TraceableOptimizer, Tracing
+from .tracing import TraceableOptimizer, Tracing, of_its_group
 
 
 class CachedTracing(Tracing):
@@ -110,7 +110,7 @@ def check_waiting(
     Otherwise none of it would ever be used.
     """
     there = dict.fromkeys(name.rpartition("/")[0] for name in waiting if "/" in name)
-    here = [w.name for w in parameters if optimizer.slots_of(w)]
+    here = [w.name for w in parameters if of_its_group(optimizer, w).slots_of(w)]
     if there and here and there.keys().isdisjoint(here):
         raise GraphError(
             f"{type(optimizer).__name__}: the state that was loaded is of other parameters\n"

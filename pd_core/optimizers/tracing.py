@@ -80,6 +80,12 @@ def variant(optimizer: Any, changes: Mapping[str, Any]) -> Any:
     return other
 
 
+def of_its_group(optimizer: Any, w: Variable) -> Any:
+    """Return an optimizer with the settings of the group of a parameter, as they are."""
+    group = group_of(type(optimizer).__name__, optimizer.groups, w)
+    return optimizer if group is None else variant(optimizer, dict(group.settings))
+
+
 def is_schedule(rate: Any) -> bool:
     """Return whether a learning rate is a function of the number of steps."""
     return callable(rate) and not isinstance(rate, Variable)

@@ -94,6 +94,19 @@ OPTIMIZERS = {
     for name, kind in vars(pd).items()
     if isinstance(kind, type) and issubclass(kind, Optimizer)
 }
+
+
+def is_by_adamw(w):
+    """Whether a parameter is for AdamW beside Muon."""
+    return w.rank != 2 or w.name.startswith("two")
+
+
+def muon(rate, **settings):
+    groups = [{"params": is_by_adamw, "use_muon": False}]
+    return pd.MuonOptimizer(rate, groups=groups, **settings)
+
+
+MAKERS = {**OPTIMIZERS, "MuonOptimizer": muon}
 _OTHERS = {"learning_rate": 0.011, "regularizer": pd.L2(0.3), "clip": pd.ClipElements(1e-3)}
 
 
@@ -181,9 +194,7 @@ def on_plateau(cost):
 
 
 PROGRAMS = {
-    **{
-        name: lambda cost, kind=kind: kind(0.05).minimize(cost) for name, kind in OPTIMIZERS.items()
-    },
+    **{name: lambda cost, kind=kind: kind(0.05).minimize(cost) for name, kind in MAKERS.items()},
     "accumulation": lambda cost: pd.AdamOptimizer(0.1, accumulate=3).minimize(cost),
     "MovingAverage": lambda cost: pd.MovingAverage(0.9).follow(pd.SGDOptimizer(0.1).minimize(cost)),
     "LossScaler": lambda cost: pd.LossScaler(
@@ -308,8 +319,8 @@ class Pass:
 
 
 SUBJECTS = {
-    **{f"{n} inside pd.guard()": optimizer_subject(k, False) for n, k in OPTIMIZERS.items()},
-    **{f"{n} of a static graph": optimizer_subject(k, True) for n, k in OPTIMIZERS.items()},
+    **{f"{n} inside pd.guard()": optimizer_subject(k, False) for n, k in MAKERS.items()},
+    **{f"{n} of a static graph": optimizer_subject(k, True) for n, k in MAKERS.items()},
     **{f"session with {name}": session_subject(change) for name, change in PROGRAMS.items()},
     **{f"layer {name}": layer_subject(name) for name in LAYERS},
     **{
@@ -340,7 +351,7 @@ _QUICK = {
     *("layer FC", "layer BatchNorm2d", "layer LSTM", "layer MultiHeadAttention"),
     *(f"session with {name}" for name in ("AdamOptimizer", "LAMBOptimizer")),
     *(f"{name} of a static graph" for name in ("AdaFactorOptimizer", "AdamWOptimizer")),
-    *(f"{name} inside pd.guard()" for name in ("AdaFactorOptimizer", "MomentumOptimizer")),
+    *(f"{name} inside pd.guard()" for name in ("AdaFactorOptimizer", "MuonOptimizer")),
 }
 _LARGE = ("layer ", "session with ", "inside pd.guard()", "of a static graph")
 QUICK = {

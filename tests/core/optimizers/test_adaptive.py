@@ -98,6 +98,15 @@ def lamb(w, g, t, s):
     return w - 0.02 * np.linalg.norm(w) / np.linalg.norm(r) * r
 
 
+def muon(w, g, t, s):
+    s["m"] = 0.9 * s["m"] + 0.1 * g
+    u = 0.9 * s["m"] + 0.1 * g
+    size = 1.0  # a column of length 1 has one singular value
+    for _ in range(5):
+        size = 3.4445 * size - 4.7750 * size**3 + 2.0315 * size**5
+    return w * (1 - 0.02 * 0.1) - 0.02 * size * u / np.linalg.norm(u)
+
+
 CASES = {
     "adagrad": (lambda: pd.AdaGradOptimizer(0.1), adagrad),
     "decayed_adagrad": (lambda: pd.DecayedAdaGradOptimizer(0.01, decay=0.9), decayed_adagrad),
@@ -113,6 +122,7 @@ CASES = {
     "radam": (lambda: pd.RAdamOptimizer(0.02), radam),
     "lion": (lambda: pd.LionOptimizer(0.003, weight_decay=0.1), lion),
     "lamb": (lambda: pd.LAMBOptimizer(0.02, beta2=0.99, weight_decay=0.1), lamb),
+    "muon": (lambda: pd.MuonOptimizer(0.02, momentum=0.9), muon),
 }
 
 

@@ -135,6 +135,10 @@ RULES = {
     "nadam": (lambda **k: pd.NAdamOptimizer(0.1, **k), nadam),
     "radam": (lambda **k: pd.RAdamOptimizer(0.1, **k), radam),
     "lion": (lambda **k: pd.LionOptimizer(0.1, weight_decay=0.2, **k), lion),
+    "muon": (
+        lambda **k: pd.MuonOptimizer(0.1, weight_decay=0.2, use_muon=False, **k),
+        adamw,
+    ),
 }
 
 

@@ -27,6 +27,7 @@ CLASSES = {
     "rmsprop": (pd.RMSPropOptimizer, {"momentum": 0.5, "centered": True}),
     "adadelta": (pd.AdaDeltaOptimizer, {}),
     "adafactor": (pd.AdaFactorOptimizer, {}),
+    "muon": (pd.MuonOptimizer, {"groups": [{"params": "^b", "use_muon": False}]}),
     "l2": (pd.SGDOptimizer, {"regularizer": pd.L2(0.1)}),
     "l1": (pd.AdamOptimizer, {"regularizer": pd.L1(0.1)}),
     "elements": (pd.SGDOptimizer, {"clip": pd.ClipElements(0.2)}),

@@ -26,7 +26,8 @@ def moved(run, move):
 
 
 def by_state(optimizer):
-    twin = type(optimizer)(**{k: v for k, v in vars(optimizer).items() if not k.startswith("_")})
+    settings = {k: v for k, v in vars(optimizer).items() if not k.startswith("_")}
+    twin = type(optimizer)(groups=optimizer.groups, **settings)
     twin.load_state(optimizer.state())
     return twin
 

@@ -53,8 +53,11 @@ def batch(k):
         lambda: pd.NAdamOptimizer(0.01),
         lambda: pd.AdaFactorOptimizer(0.05, weight_decay=0.01),
         lambda: pd.LionOptimizer(pd.schedules.ReduceOnPlateau(0.01)),
+        lambda: pd.MuonOptimizer(
+            0.01, groups=[{"params": lambda w: w.rank != 2, "use_muon": False}]
+        ),
     ],
-    ids=["momentum", "adam", "schedule", "lamb", "radam", "nadam", "adafactor", "lion"],
+    ids=["momentum", "adam", "schedule", "lamb", "radam", "nadam", "adafactor", "lion", "muon"],
 )
 def test_twenty_steps_in_onnxruntime_give_the_same_parameters(make, tmp_path):
     x, label, cost, step = network(make())
