@@ -82,6 +82,7 @@ from .optimizers.base import AdamOptimizer, MomentumOptimizer, SGDOptimizer
 from .optimizers.decoupled import LAMBOptimizer, LionOptimizer
 from .optimizers.lbfgs import LBFGSOptimizer
 from .optimizers.muon import MuonOptimizer
+from .optimizers.lookahead import Lookahead
 from .optimizers.loss_scaling import LossScaler
 from .optimizers.regularizers import L1, L2, ClipElements, ClipGlobalNorm, ClipNorm
 from .run.evaluation import eval, run_steps, stats, subgraph, variable_initializers
@@ -105,17 +106,17 @@ __all__ = [
     "AdamOptimizer", "AdamWOptimizer", "AdamaxOptimizer", "BackendError", "BeamExpansion",
     "ClipElements", "ClipGlobalNorm", "ClipNorm", "DTypeError", "DamagedFile", "DamagedModel",
     "DecayedAdaGradOptimizer", "ExportError", "FeedError", "GraphError", "ImportedModel",
-    "LAMBOptimizer", "LBFGSOptimizer", "LeCun", "LionOptimizer", "LoadWarning", "LossScaler",
-    "MissingFeed", "ModelError", "MomentumOptimizer", "MovingAverage", "MuonOptimizer",
-    "NAdamOptimizer", "NameConflict", "NoGradient", "NotComputed", "NotInitialized", "NumericError",
-    "Orthogonal", "OutOfRange", "PaddedSegments", "PlaceError", "Placeholder", "RAdamOptimizer",
-    "RMSPropOptimizer", "SGDOptimizer", "Segments", "Session", "ShapeError", "SparseRows", "State",
-    "Step", "TruncatedNormal", "Update", "Variable", "Xavier", "__version__", "abs", "acos",
-    "acosh", "adaptive_avg_pool", "adaptive_max_pool", "add", "adopt", "affine_grid", "apply",
-    "arange", "arg_max", "arg_min", "argsort", "asin", "asinh", "assign", "atan", "atan2", "atanh",
-    "atomic_write", "attention", "autocast", "avg_pool", "batch_norm", "beam_search", "bernoulli",
-    "binary_cross_entropy", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor",
-    "box_overlaps", "cast", "categorical", "ceil", "celu", "check_numerics", "chunk",
+    "LAMBOptimizer", "LBFGSOptimizer", "LeCun", "LionOptimizer", "LoadWarning", "Lookahead",
+    "LossScaler", "MissingFeed", "ModelError", "MomentumOptimizer", "MovingAverage",
+    "MuonOptimizer", "NAdamOptimizer", "NameConflict", "NoGradient", "NotComputed",
+    "NotInitialized", "NumericError", "Orthogonal", "OutOfRange", "PaddedSegments", "PlaceError",
+    "Placeholder", "RAdamOptimizer", "RMSPropOptimizer", "SGDOptimizer", "Segments", "Session",
+    "ShapeError", "SparseRows", "State", "Step", "TruncatedNormal", "Update", "Variable", "Xavier",
+    "__version__", "abs", "acos", "acosh", "adaptive_avg_pool", "adaptive_max_pool", "add", "adopt",
+    "affine_grid", "apply", "arange", "arg_max", "arg_min", "argsort", "asin", "asinh", "assign",
+    "atan", "atan2", "atanh", "atomic_write", "attention", "autocast", "avg_pool", "batch_norm",
+    "beam_search", "bernoulli", "binary_cross_entropy", "bitwise_and", "bitwise_not", "bitwise_or",
+    "bitwise_xor", "box_overlaps", "cast", "categorical", "ceil", "celu", "check_numerics", "chunk",
     "classification_error", "clear_names", "clear_programs", "clip", "clip_gradient", "concat",
     "cond", "constant", "constant_initializer", "contrastive_loss", "conv", "conv2d",
     "conv_transpose", "cos", "cosh", "cosine_embedding_loss", "count_nonzero", "crf_decode",

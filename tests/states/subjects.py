@@ -106,7 +106,11 @@ def muon(rate, **settings):
     return pd.MuonOptimizer(rate, groups=groups, **settings)
 
 
-MAKERS = {**OPTIMIZERS, "MuonOptimizer": muon}
+def lookahead(rate, **settings):
+    return pd.Lookahead(pd.AdamOptimizer(rate, **settings), k=2)
+
+
+MAKERS = {**OPTIMIZERS, "MuonOptimizer": muon, "Lookahead": lookahead}
 _OTHERS = {"learning_rate": 0.011, "regularizer": pd.L2(0.3), "clip": pd.ClipElements(1e-3)}
 
 
@@ -350,8 +354,8 @@ def kinds():
 _QUICK = {
     *("layer FC", "layer BatchNorm2d", "layer LSTM", "layer MultiHeadAttention"),
     *(f"session with {name}" for name in ("AdamOptimizer", "LAMBOptimizer")),
-    *(f"{name} of a static graph" for name in ("AdaFactorOptimizer", "AdamWOptimizer")),
-    *(f"{name} inside pd.guard()" for name in ("AdaFactorOptimizer", "MuonOptimizer")),
+    *(f"{name} of a static graph" for name in ("AdaFactorOptimizer", "Lookahead")),
+    *(f"{name} inside pd.guard()" for name in ("Lookahead", "MuonOptimizer")),
 }
 _LARGE = ("layer ", "session with ", "inside pd.guard()", "of a static graph")
 QUICK = {

@@ -107,6 +107,12 @@ def muon(w, g, t, s):
     return w * (1 - 0.02 * 0.1) - 0.02 * size * u / np.linalg.norm(u)
 
 
+def lookahead(w, g, t, s):
+    slow, w = (w if t == 1 else s["s"]), w - 0.02 * g
+    s["s"] = slow + 0.25 * (w - slow) if t % 5 == 0 else slow
+    return s["s"] if t % 5 == 0 else w
+
+
 CASES = {
     "adagrad": (lambda: pd.AdaGradOptimizer(0.1), adagrad),
     "decayed_adagrad": (lambda: pd.DecayedAdaGradOptimizer(0.01, decay=0.9), decayed_adagrad),
@@ -122,6 +128,7 @@ CASES = {
     "radam": (lambda: pd.RAdamOptimizer(0.02), radam),
     "lion": (lambda: pd.LionOptimizer(0.003, weight_decay=0.1), lion),
     "lamb": (lambda: pd.LAMBOptimizer(0.02, beta2=0.99, weight_decay=0.1), lamb),
+    "lookahead": (lambda: pd.Lookahead(pd.SGDOptimizer(0.02), alpha=0.25), lookahead),
     "muon": (lambda: pd.MuonOptimizer(0.02, momentum=0.9), muon),
 }
 

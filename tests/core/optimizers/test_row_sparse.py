@@ -118,7 +118,7 @@ def lion(w, g, t, s):
     return w - 0.1 * (direction + 0.2 * w)
 
 
-# One row for each optimizer of pd, except LAMB and AdaFactor.
+# One row for each optimizer of pd, except LAMB and those that take no rows.
 RULES = {
     "sgd": (lambda **k: pd.SGDOptimizer(0.1, **k), sgd),
     "momentum": (lambda **k: pd.MomentumOptimizer(0.1, 0.9, **k), momentum),
@@ -180,10 +180,21 @@ def test_a_step_that_reads_every_row_is_that_of_a_whole_table(name):
     np.testing.assert_allclose(*found, rtol=1e-6, atol=1e-7)
 
 
-def test_adafactor_takes_no_rows():
-    message = r"AdaFactorOptimizer: table.* is row_sparse, and the means of its columns"
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (pd.AdaFactorOptimizer, r"AdaFactorOptimizer: table.* is row_sparse, and the means of its"),
+        (pd.MuonOptimizer, r"MuonOptimizer: table.* is row_sparse, and its steps are of whole"),
+        (
+            lambda: pd.Lookahead(pd.SGDOptimizer()),
+            r"Lookahead: table.* is row_sparse, and its slow weights are of all rows",
+        ),
+    ],
+    ids=["adafactor", "muon", "lookahead"],
+)
+def test_optimizers_that_take_no_rows(make, message):
     with pytest.raises(pd.GraphError, match=message):
-        pd.AdaFactorOptimizer().minimize(squared(table(), pd.Variable([None], dtype="int64")))
+        make().minimize(squared(table(), pd.Variable([None], dtype="int64")))
 
 
 def test_lamb_has_the_norms_of_the_gathered_rows():

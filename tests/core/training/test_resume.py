@@ -73,6 +73,7 @@ OPTIMIZERS = {
     "lamb": lambda: pd.LAMBOptimizer(0.01, accumulate=2),
     "adafactor": lambda: pd.AdaFactorOptimizer(0.01),
     "muon": lambda: pd.MuonOptimizer(0.01, groups=[{"params": "B$", "use_muon": False}]),
+    "lookahead": lambda: pd.Lookahead(pd.AdamOptimizer(0.01), k=3),
     "groups": lambda: pd.AdamWOptimizer(0.01, groups=[{"params": "B$", "weight_decay": 0}]),
     "penalised": lambda: pd.AdamOptimizer(0.01, regularizer=pd.L2(0.1), clip=pd.ClipNorm(0.1)),
 }

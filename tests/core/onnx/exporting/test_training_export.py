@@ -56,8 +56,20 @@ def batch(k):
         lambda: pd.MuonOptimizer(
             0.01, groups=[{"params": lambda w: w.rank != 2, "use_muon": False}]
         ),
+        lambda: pd.Lookahead(pd.MomentumOptimizer(0.1), k=3),
     ],
-    ids=["momentum", "adam", "schedule", "lamb", "radam", "nadam", "adafactor", "lion", "muon"],
+    ids=[
+        "momentum",
+        "adam",
+        "schedule",
+        "lamb",
+        "radam",
+        "nadam",
+        "adafactor",
+        "lion",
+        "muon",
+        "lookahead",
+    ],
 )
 def test_twenty_steps_in_onnxruntime_give_the_same_parameters(make, tmp_path):
     x, label, cost, step = network(make())
