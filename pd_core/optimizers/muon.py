@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 from .. import ops
 from ..graph.errors import GraphError
@@ -65,10 +66,12 @@ class MuonOptimizer(AdamWOptimizer):
         scaled = g * (1.0 - mu)
         m = slots["momentum"] * mu + scaled
         change = orthogonal(m * mu + scaled if self.nesterov else m, self.iterations)
-        inputs, outputs = w.shape
-        wide = math.sqrt(max(1.0, outputs / inputs))
-        size = 0.2 * math.sqrt(max(inputs, outputs)) if self.match_rms else wide
-        return w * (1.0 - rate * self.weight_decay) - change * (rate * size), {"momentum": m}
+        sizes: Any = w.shape
+        inputs, outputs = sizes
+        ratio = 0.04 * max(inputs, outputs) if self.match_rms else max(1.0, outputs / inputs)
+        return w * (1.0 - rate * self.weight_decay) - change * (rate * math.sqrt(ratio)), {
+            "momentum": m
+        }
 
 
 def orthogonal(g: Variable, iterations: int = 5) -> Variable:
@@ -77,10 +80,11 @@ def orthogonal(g: Variable, iterations: int = 5) -> Variable:
     They are those of D after a quintic iteration of Newton and Schulz that is steep at 0.
     """
     a, b, c = _COEFFICIENTS
-    rows, columns = g.shape
-    x = ops.transpose(g) if rows > columns else g  # X X' is the smaller product
+    sizes: Any = g.shape
+    is_tall = sizes[0] > sizes[1]
+    x = ops.transpose(g) if is_tall else g  # X X' is the smaller product
     x = x / ops.maximum(ops.sqrt(ops.reduce_sum(ops.square(x))), _LEAST_NORM)
     for _ in range(iterations):
         gram = x @ ops.transpose(x)
         x = x * a + (gram * b + gram @ gram * c) @ x
-    return ops.transpose(x) if rows > columns else x
+    return ops.transpose(x) if is_tall else x
