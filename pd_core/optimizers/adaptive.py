@@ -1,7 +1,8 @@
 """Optimizers that scale each element of the gradient by a running mean of its squares."""
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from .. import ops
 from ..graph.variable import MaybeNone, Variable
@@ -168,7 +169,7 @@ class AdamWOptimizer(AdamOptimizer):
     epsilon: float = 1e-8
 
     group_settings = (*Optimizer.group_settings, "weight_decay")
-    adjustable = ("weight_decay",)
+    adjustable: ClassVar[Sequence[str]] = ("weight_decay",)
 
     def rule(self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters) -> Changed:
         decayed = w * (1.0 - rate * self.weight_decay)

@@ -69,9 +69,8 @@ class MuonOptimizer(AdamWOptimizer):
         sizes: Any = w.shape
         inputs, outputs = sizes
         ratio = 0.04 * max(inputs, outputs) if self.match_rms else max(1.0, outputs / inputs)
-        return w * (1.0 - rate * self.weight_decay) - change * (rate * math.sqrt(ratio)), {
-            "momentum": m
-        }
+        decayed = w * (1.0 - rate * self.weight_decay)
+        return decayed - change * (rate * math.sqrt(ratio)), {"momentum": m}
 
 
 def orthogonal(g: Variable, iterations: int = 5) -> Variable:
