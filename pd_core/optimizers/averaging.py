@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from .. import ops
 from ..graph.errors import GraphError
 from ..graph.names import names
@@ -26,16 +28,26 @@ class MovingAverage(Built):
     corrects the bias of the start from zero. With `warmup` the decay of step t = 0, 1, ... is
     min(decay, (1 + t) / (10 + t)), so that the first, poor parameters are soon forgotten, as in
     TensorFlow. Without decay, None, it is the mean of all steps, as in stochastic weight averaging
-    (Izmailov et al. 2018). A `row_sparse` variable is averaged as a whole, at the cost of its full
-    size. Averages are state of the session, and so they are in its checkpoints.
+    (Izmailov et al. 2018). After the first `start` steps only each `every`-th counts: with the
+    number of batches in a pass, the parameters at the end of each pass. Before one has counted,
+    `applied` leaves the parameters as they are. A `row_sparse` variable is averaged as a whole, at
+    the cost of its full size. Averages are state of the session, and so they are in its
+    checkpoints.
     """
 
-    def __init__(self, decay: float | None = 0.99, warmup: bool = False):
+    def __init__(
+        self, decay: float | None = 0.99, warmup: bool = False, start: int = 0, every: int = 1
+    ):
         if decay is not None and not 0 < decay < 1:
             raise ValueError(f"MovingAverage: the decay is within (0, 1), not {decay}")
         if warmup and decay is None:
             raise ValueError("MovingAverage: there is no decay to warm up")
-        self.decay, self.warmup = decay, warmup
+        for name, number, least in (("start", start, 0), ("every", every, 1)):
+            if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
+                raise TypeError(f"MovingAverage: {name} is a number of steps, not {number!r}")
+            if number < least:
+                raise ValueError(f"MovingAverage: {name} is at least {least}, not {number}")
+        self.decay, self.warmup, self.start, self.every = decay, warmup, start, every
         self.averages: dict[Variable, Variable] = {}
         self.weight: Variable | None = None
         self._recording: Update | None = None
@@ -48,10 +60,7 @@ class MovingAverage(Built):
         new = {a.variable: a.value for a in step.assignments if a.owner is a.variable}
         added = self._assignments(new)
         if step.is_due is not None:  # accumulated gradients: the others change no parameter
-            added = [
-                Assignment(a.variable, ops.where(step.is_due, a.value, a.variable), owner=a.owner)
-                for a in added
-            ]
+            added = _only_if(step.is_due, added)
         return step.including(added)
 
     def record(self, parameters: Iterable[Variable], session: Session | None = None) -> None:
@@ -91,6 +100,12 @@ class MovingAverage(Built):
             average = state(f"{name}/{v.name}", v.dims, v.dtype, table=v.storage.table)
             self.averages[v] = average
             added.append(Assignment(average, _averaged(average, value, decay), owner=v))
+        if self.start or self.every > 1:
+            left = state(name + "/left", (), "float32", self.start + self.every)
+            counts = left <= 1.0
+            added = _only_if(counts, added)
+            left_after = ops.where(counts, ops.cast(float(self.every), "float32"), left - 1.0)
+            added.append(Assignment(left, left_after))
         self.note([a.value for a in added])
         return added
 
@@ -111,3 +126,11 @@ class MovingAverage(Built):
 
 def _averaged(average, value, decay):
     return average * decay + (1.0 - decay) * value
+
+
+def _only_if(condition, assignments):
+    """The assignments, of the values from before unless the condition is true."""
+    return [
+        Assignment(a.variable, ops.where(condition, a.value, a.variable), owner=a.owner)
+        for a in assignments
+    ]

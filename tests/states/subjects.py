@@ -201,6 +201,9 @@ PROGRAMS = {
     **{name: lambda cost, kind=kind: kind(0.05).minimize(cost) for name, kind in MAKERS.items()},
     "accumulation": lambda cost: pd.AdamOptimizer(0.1, accumulate=3).minimize(cost),
     "MovingAverage": lambda cost: pd.MovingAverage(0.9).follow(pd.SGDOptimizer(0.1).minimize(cost)),
+    "weight averaging": lambda cost: pd.MovingAverage(None, start=1, every=3).follow(
+        pd.SGDOptimizer(0.1).minimize(cost)
+    ),
     "LossScaler": lambda cost: pd.LossScaler(
         pd.AdamOptimizer(0.1), 4.0, growth_interval=2
     ).minimize(cost),

@@ -39,6 +39,61 @@ def test_the_mean_of_all_steps():
         pd.MovingAverage(None, warmup=True)
 
 
+@pytest.mark.parametrize("decay", [None, 0.6])
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_only_some_of_the_steps_count(decay, accumulate):
+    w, average = pd.Variable("w", data=0.0), pd.MovingAverage(decay, start=3, every=2)
+    step = average.follow(pd.SGDOptimizer(1.0, accumulate=accumulate).minimize(w * -1.0))
+    for t in range(1, 11):
+        for _ in range(accumulate):
+            pd.eval(step)
+        counted = range(5, t + 1, 2)  # w is t after step t
+        expected = t
+        if counted:
+            expected = np.mean(counted) if decay is None else averaged(counted, decay)
+        with average.applied():
+            np.testing.assert_allclose(w.val(), expected, rtol=1e-6)
+
+
+def test_the_average_of_pytorch():
+    """Stochastic weight averaging: parameters after passes 2, 3, ... of three steps each."""
+    torch = pytest.importorskip("torch")
+    x, y = np.arange(12.0).reshape(6, 2) / 7, np.cos(np.arange(6.0))[:, None]
+    w, adam = pd.Variable("w", data=np.array([[0.5], [-1.0]])), pd.AdamOptimizer(0.1)
+    peer = torch.nn.Linear(2, 1, bias=False, dtype=torch.float64)
+    peer.weight.data = torch.tensor(w.val().astype(float).T)
+    swa, optimizer = (
+        torch.optim.swa_utils.AveragedModel(peer),
+        torch.optim.Adam(peer.parameters(), 0.1),
+    )
+    average = pd.MovingAverage(None, start=3, every=3)
+    with pd.guard():
+        for k in range(15):
+            rows = slice(k % 3, k % 3 + 3)
+            adam.minimize(pd.reduce_mean(pd.square(x[rows].astype("float32") @ w - y[rows])))
+            average.record([w])
+            optimizer.zero_grad()
+            (peer(torch.tensor(x[rows])) - torch.tensor(y[rows])).square().mean().backward()
+            optimizer.step()
+            if k >= 3 and k % 3 == 2:
+                swa.update_parameters(peer)
+    with average.applied():
+        np.testing.assert_allclose(w.val().T, swa.module.weight.detach().numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "options, kind, message",
+    [
+        ({"start": -1}, ValueError, "start is at least 0, not -1"),
+        ({"every": 0}, ValueError, "every is at least 1, not 0"),
+        ({"every": 1.5}, TypeError, r"every is a number of steps, not 1\.5"),
+    ],
+)
+def test_steps_that_count_are_numbers(options, kind, message):
+    with pytest.raises(kind, match=f"MovingAverage: {message}"):
+        pd.MovingAverage(**options)
+
+
 def test_an_average_of_steps_inside_a_guard():
     w, average = pd.Variable("w", data=0.0), pd.MovingAverage(0.5)
     sgd = pd.SGDOptimizer(1.0)
