@@ -4,6 +4,7 @@
 # fmt: off
 from . import metrics
 from .average import Average
+from .batch_statistics import refresh_batch_norm
 from .batches import ArrayReader
 from .checkpoint import (
     Checkpoint, CheckpointWarning, newest_checkpoint, read_checkpoint, write_checkpoint,
@@ -26,5 +27,5 @@ __all__ = [
     "Evaluate", "Forward", "ForwardBackward", "Log", "LogWarning", "Observe", "Progress",
     "ReduceRate", "Resume", "Runner", "RunnerContext", "RunnerItem", "SaveEvery", "Step",
     "StopEarly", "TestEvery", "TestResult", "TrainStep", "Update", "newest_checkpoint",
-    "read_checkpoint", "runner_of", "write_checkpoint", "write_report",
+    "read_checkpoint", "refresh_batch_norm", "runner_of", "write_checkpoint", "write_report",
 ]
