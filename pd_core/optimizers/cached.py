@@ -110,8 +110,10 @@ def check_waiting(
     Otherwise none of it would ever be used.
     """
     there = dict.fromkeys(name.rpartition("/")[0] for name in waiting if "/" in name)
+    if not there:
+        return
     here = [w.name for w in parameters if of_its_group(optimizer, w).slots_of(w)]
-    if there and here and there.keys().isdisjoint(here):
+    if here and there.keys().isdisjoint(here):
         raise GraphError(
             f"{type(optimizer).__name__}: the state that was loaded is of other parameters\n"
             f"  loaded   {listed(there)}\n  trained  {listed(here)}"

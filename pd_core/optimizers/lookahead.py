@@ -85,6 +85,6 @@ class Lookahead(Optimizer):
     def rule(self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters) -> Changed:
         own = {name: v for name, v in slots.items() if name != "lead"}
         new_w, new = self._inner().rule(w, g, own, rate, step)
-        lead, moves = slots["lead"] + (new_w - w), ops.equal(step["fast"], 0.0)
-        back = ops.where(moves, lead * (1.0 - self.alpha), ops.zeros_like(lead))
-        return new_w - back, {**new, "lead": ops.where(moves, ops.zeros_like(lead), lead)}
+        lead = slots["lead"] + (new_w - w)
+        moves = ops.cast(ops.equal(step["fast"], 0.0), w.dtype)  # 1 with every k-th step, else 0
+        return new_w - lead * (moves * (1.0 - self.alpha)), {**new, "lead": lead * (1.0 - moves)}
