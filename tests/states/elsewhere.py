@@ -22,6 +22,9 @@ _OF_MODULES = {
     "tests/core/optimizers/test_states.py": {
         "pd_core.optimizers.base": "Optimizer",
     },
+    "tests/states/subjects.py": {
+        "pd_core.run.values": "Values",  # what a Session owns, which is in a row
+    },
     "tests/core/training/metrics/test_base.py": {
         "pd_core.training.metrics.base": "Metric",
         "pd_core.training.metrics.classification": "ClassMetric",

@@ -48,7 +48,7 @@ class Run:
         self.runner.__enter__()
         self.runner.context.num_passes = 100
         self.is_begun = False
-        pd.default_session().initialize(pd.persistent_variables())
+        pd.default_session().store.initialize(pd.persistent_variables())
 
     def step(self, k):
         """Run a batch, and end the pass if it was the last one; all numbers that are seen."""
