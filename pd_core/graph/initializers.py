@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from .errors import ARRAY_ERRORS, DamagedFile, GraphError, ShapeError
 
 Initializer = Callable[[tuple[int, ...], np.random.Generator], ArrayLike]
+Initial = str | Initializer | np.ndarray | None  # what `kernel_init` of a layer takes
 
 
 @dataclass(frozen=True)
@@ -183,13 +184,16 @@ initializers: dict[str, Initializer] = {
 }
 
 
-def initializer(spec: str | Initializer | None) -> Initializer:
+def initializer(spec: Initial) -> Initializer:
     """Return an initializer by its name; a function as it is; None is the default, `fan_in`.
 
-    GraphError for an unknown name, TypeError for anything else.
+    An array is the initial value itself. GraphError for an unknown name, TypeError for anything
+    else.
     """
     if spec is None:
         return fan_in
+    if isinstance(spec, np.ndarray):
+        return Value(spec.copy())
     if isinstance(spec, str):
         if spec not in initializers:
             raise GraphError(

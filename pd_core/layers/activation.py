@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from .. import ops
-from ..graph.initializers import Constant
+from ..graph.initializers import Constant, Initial, initializer
 from ..graph.variable import Operand, Variable
 from . import functional
 from .layer import Layer
@@ -61,20 +61,24 @@ class LeakyReLU(Layer):
 
 
 class PReLU(Layer):
-    """x where positive, a trained slope times x elsewhere, at first 0.25 (He et al. 2015).
+    """x where positive, a trained slope times x elsewhere (He et al. 2015).
 
-    Parameters: W [1], or W [C] of inputs [N, C, ...] with `per_channel`.
+    Parameters: W [1], or W [C] of inputs [N, C, ...] with `per_channel`; at first 0.25, or
+    `kernel_init`.
     """
 
     W: Variable
 
-    def __init__(self, per_channel: bool = False, name: str | None = None) -> None:
+    def __init__(
+        self, per_channel: bool = False, kernel_init: Initial = None, name: str | None = None
+    ) -> None:
         super().__init__(name)
         self.per_channel = per_channel
+        self.kernel_init = Constant(0.25) if kernel_init is None else initializer(kernel_init)
 
     def forward(self, x: Operand) -> Variable:
         """Return x where positive, W x elsewhere."""
-        return functional.prelu(x, self.per_channel, self.owned("W", Constant(0.25)))
+        return functional.prelu(x, self.per_channel, self.owned("W", self.kernel_init))
 
     def extra(self) -> str:
         """Return what is not the default."""

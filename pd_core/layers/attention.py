@@ -4,6 +4,7 @@ import numpy as np
 
 from .. import ops
 from ..graph.errors import GraphError
+from ..graph.initializers import Initial
 from ..graph.variable import Operand, Variable
 from .dense import FC
 from .functional_attention import attend, split_heads
@@ -16,7 +17,8 @@ Attended = Variable | tuple[Variable, tuple[Variable, Variable]]  # with a cache
 class MultiHeadAttention(Layer):
     """Multi-head attention (Vaswani et al. 2017) over sequences [B, T, width].
 
-    `causal` masks the keys after a query; `dropout` applies to the attention weights.
+    `causal` masks the keys after a query; `dropout` applies to the attention weights. The four
+    products begin with weights by `kernel_init` and biases by `bias_init`.
     """
 
     def __init__(
@@ -26,14 +28,16 @@ class MultiHeadAttention(Layer):
         bias: bool = True,
         dropout: float = 0.0,
         causal: bool = False,
+        kernel_init: Initial = None,
+        bias_init: Initial = None,
         name: str | None = None,
     ) -> None:
         super().__init__(name)
         if width % heads:
             raise GraphError(f"MultiHeadAttention: {width} does not split into {heads} heads")
         self.width, self.heads, self.dropout, self.causal = width, heads, dropout, causal
-        self.query, self.key = FC(width, bias=bias), FC(width, bias=bias)
-        self.value, self.output = FC(width, bias=bias), FC(width, bias=bias)
+        products = [FC(width, None, kernel_init, bias_init, bias) for _ in range(4)]
+        self.query, self.key, self.value, self.output = products
 
     def forward(
         self,

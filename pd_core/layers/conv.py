@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from ..graph.initializers import Initializer, initializer
+from ..graph.initializers import Initial, initializer
 from ..graph.variable import Operand, Variable
 from ..ops.conv import Padding
 from . import functional
@@ -27,8 +27,8 @@ class _Convolution(Layer):
         dilation: Sizes = 1,
         groups: int = 1,
         act: Activation = None,
-        kernel_init: str | Initializer | None = None,
-        bias_init: str | Initializer | None = None,
+        kernel_init: Initial = None,
+        bias_init: Initial = None,
         bias: bool = True,
         name: str | None = None,
     ) -> None:
@@ -109,8 +109,8 @@ class _Transposed(_Convolution):
         dilation: Sizes = 1,
         groups: int = 1,
         act: Activation = None,
-        kernel_init: str | Initializer | None = None,
-        bias_init: str | Initializer | None = None,
+        kernel_init: Initial = None,
+        bias_init: Initial = None,
         bias: bool = True,
         name: str | None = None,
     ) -> None:

@@ -1,7 +1,7 @@
 """Fully connected layers and tables of embeddings."""
 
 from ..graph.errors import ShapeError
-from ..graph.initializers import Initializer, initializer
+from ..graph.initializers import Initial, initializer
 from ..graph.variable import Operand, Variable
 from . import functional
 from .layer import Layer
@@ -24,8 +24,8 @@ class FC(Layer):
         self,
         size: int,
         act: Activation = None,
-        kernel_init: str | Initializer | None = None,
-        bias_init: str | Initializer | None = None,
+        kernel_init: Initial = None,
+        bias_init: Initial = None,
         bias: bool = True,
         name: str | None = None,
     ) -> None:
@@ -49,7 +49,9 @@ class FC(Layer):
 class Embedding(Layer):
     """Table of vectors for integer ids [...] below `words`: [..., width].
 
-    The vector of `padding_id` is zero and is not trained. Parameter: W [words, width].
+    The vector of `padding_id` is zero and is not trained. Parameter: W [words, width], at first
+    from N(0, 1 / words), not N(0, 1) as in PyTorch: a table that is the output of a language model
+    too then begins near a loss of ln(words).
     """
 
     W: Variable
@@ -59,7 +61,7 @@ class Embedding(Layer):
         words: int,
         width: int,
         padding_id: int | None = None,
-        kernel_init: str | Initializer | None = None,
+        kernel_init: Initial = None,
         name: str | None = None,
     ) -> None:
         super().__init__(name)

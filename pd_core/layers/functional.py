@@ -1,8 +1,8 @@
 """Layers as functions: they create their parameters, with shapes inferred from the input.
 
 `W` and `B` choose the weight and the bias: a name (the parameter is shared with every layer that
-gives the same name), a Variable, an initializer, a dict of arguments of `Variable`, or None for a
-new parameter. `B=False` is no bias.
+gives the same name), a Variable, an initializer, an array to begin with, a dict of arguments of
+`Variable`, or None for a new parameter. `B=False` is no bias.
 """
 
 from collections.abc import Sequence

@@ -161,9 +161,10 @@ class Layer(Structure):
     def parameter(self, name: str, shape: Sequence[int], spec: Parameter = None) -> Variable:
         """Return a parameter of this layer; the first call creates it as `full_name()/name`.
 
-        `spec` is an initializer or its name, `"he_uniform"`, a dict of arguments of `Variable`, a
-        Variable, or the name of a variable that layers share, in the namespace in which the layer
-        was made. ShapeError if it was built, or a value for it loaded, with another shape.
+        `spec` is an initializer or its name, `"he_uniform"`, an array, a dict of arguments of
+        `Variable`, a Variable, or the name of a variable that layers share, in the namespace in
+        which the layer was made. ShapeError if it was built, or a value for it loaded, with
+        another shape.
         """
         v = self._variables.get(name)
         if v is None:

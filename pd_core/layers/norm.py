@@ -1,6 +1,10 @@
-"""Normalisation layers. `affine=False` leaves scale and bias out."""
+"""Normalisation layers. `affine=False` leaves scale and bias out.
+
+`scale_init` and `bias_init` are initializers, their names, or arrays.
+"""
 
 from ..graph.errors import ShapeError
+from ..graph.initializers import Initial, initializer
 from ..graph.variable import Operand, Variable, constant
 from . import functional
 from .functional_conv import INPUTS
@@ -10,20 +14,28 @@ from .text import arguments
 
 
 class _Norm(Layer):
-    """Base of the normalisation layers: a scale of ones, a bias of zeros."""
+    """Base of the normalisation layers: a scale, at first of ones, and a bias, of zeros."""
 
     scale: Variable
     bias: Variable
 
-    def __init__(self, epsilon: float, affine: bool, name: str | None) -> None:
+    def __init__(
+        self,
+        epsilon: float,
+        affine: bool,
+        scale_init: Initial,
+        bias_init: Initial,
+        name: str | None,
+    ) -> None:
         super().__init__(name)
         self.epsilon, self.affine = epsilon, affine
+        self.scale_init, self.bias_init = initializer(scale_init), initializer(bias_init)
 
     def _scale(self) -> Bias:
-        return self.owned("scale", "ones") if self.affine else False
+        return self.owned("scale", self.scale_init) if self.affine else False
 
     def _bias(self) -> Bias:
-        return self.owned("bias", "zeros") if self.affine else False
+        return self.owned("bias", self.bias_init) if self.affine else False
 
     def extra(self) -> str:
         """Return what is not the default."""
@@ -43,9 +55,11 @@ class _BatchNorm(_Norm):
         momentum: float = 0.9,
         epsilon: float = 1e-5,
         affine: bool = True,
+        scale_init: Initial = "ones",
+        bias_init: Initial = "zeros",
         name: str | None = None,
     ) -> None:
-        super().__init__(epsilon, affine, name)
+        super().__init__(epsilon, affine, scale_init, bias_init, name)
         self.momentum = momentum
 
     def forward(self, x: Operand) -> Variable:
@@ -82,40 +96,57 @@ class BatchNorm2d(_BatchNorm):
     _ranks, _inputs = (4,), "images [N, C, H, W]"
 
 
-class _AxisNorm(_Norm):
-    """Base of the normalisations over the last axes."""
+class LayerNorm(_Norm):
+    """Layer normalisation over the axes from `axis` on (Ba et al. 2016).
+
+    Parameters: scale and bias, with the sizes of those axes.
+    """
 
     def __init__(
-        self, axis: int = -1, epsilon: float = 1e-5, affine: bool = True, name: str | None = None
+        self,
+        axis: int = -1,
+        epsilon: float = 1e-5,
+        affine: bool = True,
+        scale_init: Initial = "ones",
+        bias_init: Initial = "zeros",
+        name: str | None = None,
     ) -> None:
-        super().__init__(epsilon, affine, name)
+        super().__init__(epsilon, affine, scale_init, bias_init, name)
         self.axis = axis
+
+    def forward(self, x: Operand) -> Variable:
+        """Return scale (x - mean) / sqrt(var + epsilon) + bias."""
+        return functional.layer_norm(x, self.axis, self.epsilon, self._scale(), self._bias())
 
     def extra(self) -> str:
         """Return what is not the default."""
         return arguments(super().extra(), axis=(self.axis, -1))
 
 
-class LayerNorm(_AxisNorm):
-    """Layer normalisation over the axes from `axis` on (Ba et al. 2016).
-
-    Parameters: scale and bias, with the sizes of those axes.
-    """
-
-    def forward(self, x: Operand) -> Variable:
-        """Return scale (x - mean) / sqrt(var + epsilon) + bias."""
-        return functional.layer_norm(x, self.axis, self.epsilon, self._scale(), self._bias())
-
-
-class RMSNorm(_AxisNorm):
+class RMSNorm(_Norm):
     """Root mean square normalisation over the axes from `axis` on (Zhang & Sennrich 2019).
 
     Parameter: scale, with the sizes of those axes.
     """
 
+    def __init__(
+        self,
+        axis: int = -1,
+        epsilon: float = 1e-5,
+        affine: bool = True,
+        scale_init: Initial = "ones",
+        name: str | None = None,
+    ) -> None:
+        super().__init__(epsilon, affine, scale_init, "zeros", name)
+        self.axis = axis
+
     def forward(self, x: Operand) -> Variable:
         """Return scale x / sqrt(mean(x^2) + epsilon)."""
         return functional.rms_norm(x, self.axis, self.epsilon, self._scale())
+
+    def extra(self) -> str:
+        """Return what is not the default."""
+        return arguments(super().extra(), axis=(self.axis, -1))
 
 
 class GroupNorm(_Norm):
@@ -125,9 +156,15 @@ class GroupNorm(_Norm):
     """
 
     def __init__(
-        self, groups: int, epsilon: float = 1e-5, affine: bool = True, name: str | None = None
+        self,
+        groups: int,
+        epsilon: float = 1e-5,
+        affine: bool = True,
+        scale_init: Initial = "ones",
+        bias_init: Initial = "zeros",
+        name: str | None = None,
     ) -> None:
-        super().__init__(epsilon, affine, name)
+        super().__init__(epsilon, affine, scale_init, bias_init, name)
         self.groups = groups
 
     def forward(self, x: Operand) -> Variable:
@@ -146,9 +183,14 @@ class InstanceNorm2d(_Norm):
     """
 
     def __init__(
-        self, epsilon: float = 1e-5, affine: bool = False, name: str | None = None
+        self,
+        epsilon: float = 1e-5,
+        affine: bool = False,
+        scale_init: Initial = "ones",
+        bias_init: Initial = "zeros",
+        name: str | None = None,
     ) -> None:
-        super().__init__(epsilon, affine, name)
+        super().__init__(epsilon, affine, scale_init, bias_init, name)
 
     def forward(self, x: Operand) -> Variable:
         """Return (x - mean) / sqrt(var + epsilon) of each channel, scaled and shifted if affine."""

@@ -26,7 +26,8 @@ class Owned:
 
 
 Activation = str | Callable[[Variable], Variable] | None
-Parameter = str | Variable | Callable | dict[str, Any] | Owned | None  # what `W` takes
+# what `W` takes
+Parameter = str | Variable | Callable | np.ndarray | dict[str, Any] | Owned | None
 Bias = Parameter | bool  # what `B` takes
 Sizes = int | Sequence[int]
 
@@ -109,12 +110,18 @@ def _forget_value(v):
 def _created(spec, default_name, shape):
     if isinstance(spec, dict):
         return get_variable(**{"name": default_name, "shape": shape, **spec})
+    if isinstance(spec, np.ndarray):
+        spec = Value(spec.copy())
+    if isinstance(spec, Value) and spec.array.shape != tuple(shape):
+        raise ShapeError(
+            f"the initial value of {default_name!r} is {list(spec.array.shape)}, not {list(shape)}"
+        )
     if callable(spec):
         return Variable(default_name, shape=shape, initializer=spec)
     if spec is None or spec is True:
         return Variable(default_name, shape=shape)
     raise TypeError(
-        f"parameter {default_name!r} is a name, Variable, initializer or dict, not {spec!r}"
+        f"parameter {default_name!r} is a name, Variable, initializer, array or dict, not {spec!r}"
     )
 
 

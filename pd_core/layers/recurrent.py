@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..graph.errors import GraphError
+from ..graph.initializers import Initial, initializer
 from ..graph.variable import Operand, Variable
 from . import functional_recurrent as functional
 from .layer import Layer
@@ -14,6 +15,7 @@ class _Recurrent(Layer):
     """Base of the recurrent layers: `num_layers` of them, in one or both directions.
 
     The parameters of the first are W_l0, R_l0 and B_l0, backwards W_l0_reverse, …: see `pd.lstm`.
+    They begin as `kernel_init`, `recurrent_init` and `bias_init` say, in all layers and directions.
     """
 
     def __init__(
@@ -22,6 +24,9 @@ class _Recurrent(Layer):
         num_layers: int = 1,
         bidirectional: bool = False,
         dropout: float = 0.0,
+        kernel_init: Initial = None,
+        recurrent_init: Initial = None,
+        bias_init: Initial = None,
         name: str | None = None,
     ) -> None:
         super().__init__(name)
@@ -32,6 +37,11 @@ class _Recurrent(Layer):
             )
         self.hidden, self.num_layers = hidden, num_layers
         self.bidirectional, self.dropout = bidirectional, dropout
+        self.kernel_init, self.recurrent_init = (
+            initializer(kernel_init),
+            initializer(recurrent_init),
+        )
+        self.bias_init = initializer(bias_init)
 
     def _arguments(self) -> dict[str, Any]:
         """Return what the function of the layer takes besides x, state and lengths."""
@@ -40,7 +50,8 @@ class _Recurrent(Layer):
             for k in range(self.num_layers)
             for direction in DIRECTIONS[: 1 + self.bidirectional]
         ]
-        owned = {key: [self.owned(f"{key}_{part}") for part in parts] for key in "WRB"}
+        inits = {"W": self.kernel_init, "R": self.recurrent_init, "B": self.bias_init}
+        owned = {k: [self.owned(f"{k}_{part}", f) for part in parts] for k, f in inits.items()}
         sizes = {"num_layers": self.num_layers, "bidirectional": self.bidirectional}
         return {"hidden": self.hidden, "dropout": self.dropout, **sizes, **owned}
 
@@ -61,9 +72,13 @@ class RNN(_Recurrent):
         bidirectional: bool = False,
         dropout: float = 0.0,
         act: str = "tanh",
+        kernel_init: Initial = None,
+        recurrent_init: Initial = None,
+        bias_init: Initial = None,
         name: str | None = None,
     ) -> None:
-        super().__init__(hidden, num_layers, bidirectional, dropout, name)
+        inits = (kernel_init, recurrent_init, bias_init)
+        super().__init__(hidden, num_layers, bidirectional, dropout, *inits, name)
         self.act = act
 
     def forward(

@@ -1,6 +1,7 @@
 """Layers of transformers (Vaswani et al. 2017), over sequences [B, T, width]."""
 
 from .. import ops
+from ..graph.initializers import Initial
 from ..graph.variable import Operand, constant
 from .attention import Attended, Cache, MultiHeadAttention
 from .dense import FC
@@ -21,13 +22,16 @@ class _TransformerLayer(Layer):
         act: Activation = "relu",
         norm_first: bool = False,
         causal: bool = False,
+        kernel_init: Initial = None,
+        bias_init: Initial = None,
         name: str | None = None,
     ) -> None:
         super().__init__(name)
         self.dropout, self.norm_first = dropout, norm_first
-        self.self_attention = MultiHeadAttention(width, heads, dropout=dropout, causal=causal)
+        inits = (kernel_init, bias_init)
+        self.self_attention = MultiHeadAttention(width, heads, True, dropout, causal, *inits)
         self.norm1, self.norm2 = LayerNorm(), LayerNorm()
-        self.hidden, self.output = FC(hidden, act=act), FC(width)
+        self.hidden, self.output = FC(hidden, act, *inits), FC(width, None, *inits)
 
     def _before(self, x, norm):
         """Return the input of a branch."""
@@ -59,7 +63,7 @@ class TransformerEncoderLayer(_TransformerLayer):
 
     LayerNorm comes after each sum, or with `norm_first` before each branch. `dropout` applies to
     attention weights, hidden units and branches. With `causal` and a cache it is a layer of a
-    language model.
+    language model. Matrices begin as `kernel_init` says, their biases as `bias_init`.
     """
 
     def forward(
@@ -86,10 +90,13 @@ class TransformerDecoderLayer(_TransformerLayer):
         act: Activation = "relu",
         norm_first: bool = False,
         causal: bool = True,
+        kernel_init: Initial = None,
+        bias_init: Initial = None,
         name: str | None = None,
     ) -> None:
-        super().__init__(width, heads, hidden, dropout, act, norm_first, causal, name)
-        self.cross_attention = MultiHeadAttention(width, heads, dropout=dropout)
+        inits = (kernel_init, bias_init)
+        super().__init__(width, heads, hidden, dropout, act, norm_first, causal, *inits, name)
+        self.cross_attention = MultiHeadAttention(width, heads, True, dropout, False, *inits)
         self.norm3 = LayerNorm()
 
     def forward(

@@ -119,7 +119,9 @@ def test_scales_start_at_one_in_every_form():
     given = pd.Variable(data=2 * ones(2))
     for spec in (pd.constant_initializer(2.0), data, given):
         assert (pd.eval(pd.layer.layer_norm(x, scale=spec)) == 2 * plain).all()
-    with pytest.raises(TypeError, match=r"is a name, Variable, initializer or dict, not 0\.5"):
+    with pytest.raises(
+        TypeError, match=r"is a name, Variable, initializer, array or dict, not 0\.5"
+    ):
         pd.layer.layer_norm(x, scale=0.5)
 
 

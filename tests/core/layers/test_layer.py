@@ -172,7 +172,7 @@ def test_the_forms_of_a_spec():
     assert (value(given * 2.0) == 7.0).all()
     assert (value("given") == 4.0).all()
     assert (value({"name": "given"}) == 4.0).all()
-    with pytest.raises(TypeError, match="'scale' is a name, Variable, initializer or dict"):
+    with pytest.raises(TypeError, match="'scale' is a name, Variable, initializer, array or dict"):
         value(0.5)
 
 

@@ -168,7 +168,7 @@ def test_embedding_reads_rows():
         ),
         (
             TypeError,
-            "^parameter 'fc_0.W' is a name, Variable, initializer or dict, not 0.5",
+            "^parameter 'fc_0.W' is a name, Variable, initializer, array or dict, not 0.5",
             lambda x: pd.fc(ones(1, 3), 4, W=0.5),
         ),
         (pd.ShapeError, r"conv2d: takes images \[N, C, H, W\]", lambda x: pd.conv2d(x, 2, 3)),
