@@ -50,7 +50,7 @@ from .pooling import (
     max_pool_pick,
     sum_of_max_pool_grad,
 )
-from .products import product_if_any
+from .products import column_of_vector, product_if_any
 from .random import uniform
 from .recurrent import steps_first
 from .relu import exchange_relu_and_pool, relu_grad
@@ -127,10 +127,11 @@ ALWAYS = (
 EXPORT = (
     each_node(dict.fromkeys(INTEGERS, whole_numbers)),
     each_node(LOWERINGS),
+    each_node({"MatMul": column_of_vector}),
     lighten_loops,
 )
 # In the place of EXPORT for models that shall run on WebGPU too (`export_step(portable=True)`).
-WEBGPU = (EXPORT[0], each_node(LOWERINGS | portable.LOWERINGS), lighten_loops)
+WEBGPU = (EXPORT[0], each_node(LOWERINGS | portable.LOWERINGS), *EXPORT[2:])
 # Before EXPORT where a CPU computes: composites for which ONNX Runtime has a faster kernel.
 CPU_KERNELS = (each_node({"Standardize": by_layer_normalization}),)
 # After the layouts of a CPU: gradients whose exact form for NaN is another one.

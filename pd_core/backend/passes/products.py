@@ -14,6 +14,19 @@ from ...graph.variable import Inputs
 from .context import Context, Outputs
 
 
+def column_of_vector(node: Node, inputs: Inputs, context: Context) -> Outputs:
+    """Multiply a computed matrix with a column in the place of a vector.
+
+    Where the matrix is transposed, ONNX Runtime 1.31 fuses that with the product, and leaves it out
+    beside a vector; it also finds a Transpose behind operators that it moves or removes.
+    """
+    a, b = inputs
+    if b.rank != 1 or a.rank < 2 or a.node is None:
+        return None
+    y = apply("MatMul", a, ops.unsqueeze(b, 1))
+    return [refined(ops.squeeze(y, [-1]), node.outputs[0].dims)]
+
+
 def product_if_any(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Compute a product whose operands may be empty in a form that the kernels get right."""
     a, b = inputs
