@@ -9,6 +9,7 @@ from .layers.activation import (
     PReLU, ReLU, ReLU6, Sigmoid, SiLU, Softmax, Softplus, Softsign, Tanh,
 )
 from .layers.attention import MultiHeadAttention
+from .layers.blocks import Fold, Unfold
 from .layers.containers import LayerDict, LayerList, Sequential
 from .layers.conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from .layers.dense import FC, Embedding
@@ -24,7 +25,8 @@ from .layers.pool import (
     GlobalMaxPool2d, MaxPool1d, MaxPool2d, MaxPool3d,
 )
 from .layers.recurrent import GRU, LSTM, RNN
-from .layers.regularization import Dropout
+from .layers.regularization import Dropout, StochasticDepth
+from .layers.reparametrization import SpectralNorm, WeightNorm
 from .layers.transformer import TransformerDecoderLayer, TransformerEncoderLayer
 from .training.fit.history import History
 from .training.module import Module
@@ -34,13 +36,14 @@ __all__ = [
     "ELU", "FC", "GELU", "GLU", "GRU", "L1", "LSTM", "MSE", "NLL", "RNN", "SELU",
     "AdaptiveAvgPool2d", "AdaptiveMaxPool2d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "BatchNorm1d",
     "BatchNorm2d", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d",
-    "ConvTranspose3d", "CrossEntropy", "Dice", "Dropout", "Embedding", "Flatten", "Focal",
+    "ConvTranspose3d", "CrossEntropy", "Dice", "Dropout", "Embedding", "Flatten", "Focal", "Fold",
     "GaussianNLL", "GlobalAvgPool2d", "GlobalMaxPool2d", "GroupNorm", "HardSigmoid", "HardSwish",
     "HardTanh", "History", "HookHandle", "Huber", "InstanceNorm2d", "KLDiv", "Layer", "LayerDict",
     "LayerList", "LayerNorm", "LeakyReLU", "LogSoftmax", "MaxPool1d", "MaxPool2d", "MaxPool3d",
     "Mish", "Module", "MultiHeadAttention", "PReLU", "PoissonNLL", "RMSNorm", "ReLU", "ReLU6",
     "Sequential", "SiLU", "Sigmoid", "SigmoidCrossEntropy", "Softmax", "SoftmaxCrossEntropy",
-    "Softplus", "Softsign", "Tanh", "TransformerDecoderLayer", "TransformerEncoderLayer", "Triplet",
+    "Softplus", "Softsign", "SpectralNorm", "StochasticDepth", "Tanh", "TransformerDecoderLayer",
+    "TransformerEncoderLayer", "Triplet", "Unfold", "WeightNorm",
 ]
 
 _place_names(__name__, "pd.nn", {})

@@ -6,6 +6,7 @@
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -39,6 +40,19 @@ class Value:
 
     def __call__(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         return self.array
+
+
+@dataclass(frozen=True, eq=False)
+class Derived:
+    """A function of the initial value of another variable, such as its norms."""
+
+    variable: Any
+    function: Callable[[np.ndarray], np.ndarray]
+
+    def __call__(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+        """Draw what the other variable does, from the generator of its name."""
+        source = self.variable
+        return self.function(np.asarray(source.initial(source.dims, rng), source.dtype))
 
 
 @dataclass(frozen=True)

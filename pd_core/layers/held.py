@@ -11,7 +11,7 @@ _SEQUENCES, _UNORDERED = (list, tuple), (set, frozenset, deque)
 _HOLDERS = (*_SEQUENCES, dict, *_UNORDERED)
 _OWN = {  # attributes of every layer
     *("_layers", "_variables", "_buffers", "_held", "_loaded", "_lacking", "_names"),
-    *("_pre_hooks", "_hooks", "_inputs"),
+    *("_pre_hooks", "_hooks", "_inputs", "_functions"),
 }
 
 

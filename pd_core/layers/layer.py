@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex, cast
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from ..graph.errors import NameConflict, NotInitialized, ShapeError
+from ..graph.errors import GraphError, NameConflict, NotInitialized, ShapeError
 from ..graph.handlers import check_takes
 from ..graph.initializers import Initializer
 from ..graph.misfits import Misfits
@@ -24,6 +24,8 @@ from .hooks import Called, Hook, HookHandle, P, PreHook, R
 from .parameter import Owned, Parameter, initial, parameter
 from .structure import Structure, check_shape
 from .summary import summary
+
+Computed = Callable[[tuple[int, ...], Parameter], Variable]  # (shape, spec) -> parameter
 
 
 class Layer(Structure):
@@ -47,6 +49,7 @@ class Layer(Structure):
     """
 
     training: bool
+    _functions: Mapping[str, Computed] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -168,10 +171,23 @@ class Layer(Structure):
         """
         v = self._variables.get(name)
         if v is None:
+            if name in self._functions:
+                return self._functions[name](tuple(shape), spec)
             return self._build(name, tuple(shape), spec, False)
         if v.dims != tuple(shape):
             raise ShapeError(f"parameter {v.name!r} is {list(v.dims)}, not {list(shape)}")
         return v
+
+    def compute_parameter(self, name: str, function: Computed) -> None:
+        """Let `function(shape, spec)` compute a parameter in each call, which is not stored then.
+
+        GraphError if the parameter is built, or computed by another function, already.
+        """
+        if name in self._variables or name in self._functions:
+            raise GraphError(
+                f"parameter {name!r} of {self.full_name()} is built or computed already"
+            )
+        self._functions = {**self._functions, name: function}
 
     def buffer(
         self,

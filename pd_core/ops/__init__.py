@@ -28,7 +28,7 @@ from .detection import (
 from .draws import categorical, exponential_random, multinomial, permutation, randint
 from .gather import gather, gather_elements, gather_nd, nonzero, one_hot, scatter, scatter_add
 from .getitem import index_add, index_update, scatter_nd
-from .image import im2col, interpolate, roi_max_pool
+from .image import fold, im2col, interpolate, roi_max_pool, unfold
 from .loss import (
     binary_cross_entropy, binary_cross_entropy_grad, classification_error, cross_entropy,
     huber_loss, kl_divergence, label_weights, log_probability, log_probability_grad,
@@ -52,7 +52,7 @@ from .norm import (
 from .ode import odeint
 from .order import arg_min, argsort, sort, top_k, unique
 from .pool import adaptive_avg_pool, adaptive_max_pool, global_avg_pool, global_max_pool
-from .random import bernoulli, dropout, gaussian_random, uniform_random
+from .random import bernoulli, dropout, gaussian_random, stochastic_depth, uniform_random
 from .ranking import lambda_rank, ndcg, sequence_ranks
 from .ranks import sum_over_ranks
 from .recurrent import gru_cell, gru_cell_reset_after, lstm_cell

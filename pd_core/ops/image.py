@@ -14,7 +14,7 @@ from . import math as m
 from .gather import gather, gather_elements
 from .reduce import arg_max, reduce_max
 from .sequence.segments import repeat_rows
-from .shape import concat, reshape, shape_of, size_of, slice, squeeze, transpose, unsqueeze
+from .shape import concat, pad, reshape, shape_of, size_of, slice, squeeze, transpose, unsqueeze
 
 # coordinate_transformation_mode and nearest_mode of ONNX's Resize
 _NEAREST = {
@@ -276,6 +276,87 @@ def im2col(
     taken = refined(taken, (blocks, cells, x.dims[0], channels))
     rows = transpose(taken, [2, 0, 3, 1])
     return reshape(rows, [-1, channels * cells]), blocks
+
+
+@op
+def unfold(
+    x: Operand,
+    block: int | Sequence[int],
+    strides: int | Sequence[int] = 1,
+    pads: int | Sequence[int] = 0,
+    dilations: int | Sequence[int] = 1,
+) -> Variable:
+    """Blocks of images [N, C, *S] as columns, [N, C K, P], as torch.nn.functional.unfold.
+
+    K is the number of elements of a block, P that of blocks. Arguments are one number, or one for
+    each spatial axis; a border of `pads` zeros surrounds the image.
+    """
+    x = constant(x)
+    n = x.rank - 2
+    if n < 1 or not isinstance(x.dims[1], int):
+        raise ShapeError(f"takes images [N, C, ...] with known C, not {describe(x)}")
+    cells, steps, border, spread = _block_geometry(n, block, strides, pads, dilations)
+    _block_counts(x.dims[2:], cells, steps, border, spread)
+    y = pad(x, [0, 0, *border], [0, 0, *border]) if any(border) else x
+    for k, (size, stride, dilation) in enumerate(zip(cells, steps, spread, strict=True)):
+        axis = 2 + 2 * k  # behind the axes of blocks, and of places in them, that are done
+        ends = [(i + 1 - size) * dilation or np.iinfo(np.int64).max for i in range(size)]
+        taken = [slice(y, [i * dilation], [ends[i]], [axis], [stride]) for i in range(size)]
+        y = concat([unsqueeze(t, 2 + k) for t in taken], 2 + k)
+    return reshape(y, [0, x.dims[1] * int(np.prod(cells)), -1])
+
+
+@op
+def fold(
+    x: Operand,
+    size: Sequence[int],
+    block: int | Sequence[int],
+    strides: int | Sequence[int] = 1,
+    pads: int | Sequence[int] = 0,
+    dilations: int | Sequence[int] = 1,
+) -> Variable:
+    """Sum columns [N, C K, P] into images [N, C, *size], as torch.nn.functional.fold.
+
+    It is ONNX's Col2Im, the transpose of `unfold`, whose arguments it has.
+    """
+    x = constant(x)
+    size = per_axis(size, np.size(size))
+    n = len(size)
+    if x.rank != 3 or not isinstance(x.dims[1], int):
+        raise ShapeError(f"takes columns [N, C K, P] with known C K, not {describe(x)}")
+    cells, steps, border, spread = _block_geometry(n, block, strides, pads, dilations)
+    count = int(np.prod(cells))
+    places = int(np.prod(_block_counts(size, cells, steps, border, spread)))
+    if x.dims[1] % count:
+        raise ShapeError(f"{x.dims[1]} rows do not split into blocks of {count} elements")
+    if isinstance(x.dims[2], int) and x.dims[2] != places:
+        raise ShapeError(f"{x.dims[2]} columns, but {places} blocks of {cells} fit into {size}")
+    window: dict[str, Any] = {"strides": steps, "pads": [*border, *border], "dilations": spread}
+    known = [x.dims[0], x.dims[1] // count, *size]
+    return apply("Col2Im", x, whole(size), whole(cells), known=known, **window)
+
+
+def _block_geometry(n, block, strides, pads, dilations):
+    """Return block, strides, pads and dilations, each with a number for each of n axes."""
+    geometry = [per_axis(v, n) for v in (block, strides, pads, dilations)]
+    if any(v < 1 for k in (0, 1, 3) for v in geometry[k]) or min(geometry[2]) < 0:
+        raise ShapeError("takes a block, strides and dilations of 1 or more, and pads of 0 or more")
+    return geometry
+
+
+def _block_counts(sizes, block, strides, pads, dilations):
+    """Return the number of blocks along each axis, None where its size is not known."""
+    counts = []
+    for size, width, stride, border, dilation in zip(
+        sizes, block, strides, pads, dilations, strict=True
+    ):
+        room = size + 2 * border - (width - 1) * dilation - 1 if isinstance(size, int) else 0
+        if room < 0:
+            raise ShapeError(
+                f"a block of {(width - 1) * dilation + 1} does not fit into {size + 2 * border}"
+            )
+        counts.append(room // stride + 1 if isinstance(size, int) else None)
+    return counts
 
 
 def _block_pixels(size, block, strides, pads, counts):

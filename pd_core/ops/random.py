@@ -19,11 +19,11 @@ from ..graph.names import current_namespace, names
 from ..graph.node import composite
 from ..graph.op import op
 from ..graph.recording import recorder
-from ..graph.variable import Operand, Variable, constant, fresh_dim
+from ..graph.variable import Operand, Variable, constant, describe, fresh_dim
 from . import math as m
 from .control import loop_counters
 from .mode import mode, mode_switch
-from .shape import shape_of
+from .shape import concat, shape_of, size_of
 
 
 @op
@@ -121,6 +121,35 @@ def dropout(x: Operand, rate: float = 0.5, upscale_in_train: bool = True) -> Var
     if upscale_in_train:
         return mode_switch(kept * (1.0 / (1.0 - rate)), x)
     return mode_switch(kept, x * (1.0 - rate))
+
+
+@op
+def stochastic_depth(x: Operand, rate: float, mode: str = "row") -> Variable:
+    """Zero whole rows of x [N, ...] with probability `rate` in a training step (Huang et al. 2016).
+
+    The rows that are kept are divided by 1 - rate; inference returns x. With the mode "batch" all
+    rows are dropped or none.
+    """
+    x = constant(x)
+    if not 0 <= rate < 1:
+        raise ValueError(f"the rate is within [0, 1), not {rate}")
+    if mode not in ("row", "batch"):
+        raise ValueError(f'the mode is "row" or "batch", not {mode!r}')
+    if x.rank < 1:
+        raise ShapeError(f"takes rows [N, ...], not {describe(x)}")
+    if rate == 0 or _is_inference():
+        return x
+    name, ones = _name("stochastic_depth_"), (1,) * (x.rank - 1)
+    rows = whole([1]) if mode == "batch" else size_of(x, 0)
+    shape = concat([rows, whole(ones)]) if ones else rows
+    u = _uniform(shape, name, (1 if mode == "batch" else x.dims[0], *ones))
+    kept = x * m.cast(u < 1.0 - rate, x.dtype)
+    return mode_switch(kept * (1.0 / (1.0 - rate)), x)
+
+
+def _is_inference():
+    """Whether what is built is for inference alone."""
+    return mode() is False
 
 
 def _name(prefix):

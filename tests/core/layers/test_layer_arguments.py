@@ -36,6 +36,14 @@ IMAGES = (2, 4, 5, 6)
         (nn.GroupNorm(2, 0.1), "GroupNorm(2, epsilon=0.1)"),
         (nn.InstanceNorm2d(affine=True), "InstanceNorm2d(affine=True)"),
         (nn.Dropout(0.1), "Dropout(0.1)"),
+        (nn.StochasticDepth(0.1, "batch"), "StochasticDepth(0.1, mode=batch)"),
+        (nn.Unfold((2, 1), padding=1), "Unfold((2, 1), padding=1)"),
+        (nn.Fold((4, 4), 2, 2), "Fold((4, 4), 2, stride=2)"),
+        (nn.WeightNorm(nn.FC(2), axis=0), "WeightNorm(\n  axis=0\n  (layer): FC(2)\n)"),
+        (
+            nn.SpectralNorm(nn.RNN(2), "R_l0", 2),
+            "parameter=R_l0, iterations=2\n  (layer): RNN(2, num_layers=1)\n)",
+        ),
         (nn.LeakyReLU(0.2), "LeakyReLU(0.2)"),
         (nn.PReLU(True), "PReLU(per_channel=True)"),
         (nn.ELU(0.5), "ELU(alpha=0.5)"),
@@ -109,6 +117,8 @@ def test_parameters_of_normalisation():
         (pd.GraphError, "there is no initializer 'he'", lambda: nn.FC(1, kernel_init="he")),
         (pd.GraphError, "there is no initializer 'x'", lambda: nn.Conv1d(1, 2, bias_init="x")),
         (ValueError, "Embedding: padding_id 5 is no id of 5", lambda: nn.Embedding(5, 2, 5)),
+        (ValueError, r"Depth: the rate is within \[0, 1\), not 1", lambda: nn.StochasticDepth(1)),
+        (ValueError, "the mode is .row. or .batch., not 'x'", lambda: nn.StochasticDepth(0, "x")),
         (ValueError, r"Dropout: the rate is within \[0, 1\), not 1", lambda: nn.Dropout(1)),
         (
             pd.ShapeError,

@@ -170,6 +170,15 @@ ROWS = {
     "softmax": lambda: Row(nn.Softmax(1), tn.Softmax(1), (3, 4, 2), {}),
     "log_softmax": lambda: Row(nn.LogSoftmax(), tn.LogSoftmax(-1), (3, 4), {}),
     "flatten": lambda: Row(nn.Flatten(), tn.Flatten(), (3, 4, 2), {}),
+    "unfold": lambda: Row(
+        nn.Unfold((3, 2), (2, 1), (1, 0), (1, 2)),
+        tn.Unfold((3, 2), (1, 2), (1, 0), (2, 1)),
+        images(5, 6),
+        {},
+    ),
+    "fold": lambda: Row(
+        nn.Fold((4, 5), 2, padding=1), tn.Fold((4, 5), 2, padding=1), (2, 8, 30), {}
+    ),
     "dropout of nothing": lambda: Row(nn.Dropout(0.0), tn.Dropout(0.0), (3, 4), {}),
 }
 
@@ -267,4 +276,24 @@ def test_dropout_drops_in_training_only():
     assert set(np.unique(kept)) == {0.0, np.float32(1 / 0.75)}
     assert (kept > 0).mean() == pytest.approx(0.75, abs=0.01)
     assert (pd.eval(y, feeds={x: ones}) == ones).all()  # a static graph can do both
+    assert layer.eval()(x) is x
+
+
+@pytest.mark.parametrize("mode", ["row", "batch"])
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+def test_stochastic_depth_is_that_of_torchvision(mode, dynamic):
+    """Its formula: noise of one number for each row, or for all, divided by its expectation."""
+    layer, ones = nn.StochasticDepth(0.25, mode), np.ones((2000 if mode == "row" else 1, 2, 3))
+    x = pd.Variable([None, 2, 3])
+    y, rows = layer(x), []
+    for _ in range(1 if mode == "row" else 200):
+        if dynamic:
+            with pd.guard():
+                kept = layer(ones).numpy()
+        else:
+            kept = pd.eval(y, feeds={x: ones}, training=True)
+        assert (kept == kept[:, :1, :1]).all() and set(np.unique(kept)) <= {0.0, np.float32(4 / 3)}
+        rows += kept[:, 0, 0].tolist()
+    assert np.mean(rows) == pytest.approx(1.0, abs=0.06 if mode == "row" else 0.12)
+    assert (pd.eval(y, feeds={x: ones}) == ones).all()
     assert layer.eval()(x) is x

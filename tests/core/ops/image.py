@@ -212,7 +212,65 @@ def _cut_up(label, shape, block, strides=(1, 1), pads=(0, 0)):
     )
 
 
+def _unfolded(x, block, strides=1, pads=0, dilations=1):
+    """Block by block, as torch.nn.functional.unfold has them."""
+    n = x.ndim - 2
+    block, strides, pads, dilations = (
+        np.broadcast_to(v, n).tolist() for v in (block, strides, pads, dilations)
+    )
+    wide = np.pad(x, [(0, 0), (0, 0), *[(p, p) for p in pads]])
+    reach = [(b - 1) * d + 1 for b, d in zip(block, dilations, strict=True)]
+    counts = [(s - r) // t + 1 for s, r, t in zip(wide.shape[2:], reach, strides, strict=True)]
+    columns = []
+    for place in np.ndindex(*counts):
+        starts = [k * t for k, t in zip(place, strides, strict=True)]
+        cut = [np.s_[s : s + r : d] for s, r, d in zip(starts, reach, dilations, strict=True)]
+        columns.append(wide[:, :, *cut].reshape(len(x), -1))
+    return np.stack(columns, -1)
+
+
+def _folded(columns, size, block, **window):
+    """Each column lands on the pixels that `_unfolded` takes it from."""
+    cells = columns.shape[1] // int(np.prod(np.broadcast_to(block, len(size))))
+    pixels = np.arange(1, cells * np.prod(size) + 1).reshape(1, cells, *size)
+    owner = _unfolded(pixels, block, **window)[0].reshape(-1)
+    y = np.zeros((len(columns), cells * int(np.prod(size)) + 1))
+    for image, row in zip(y, columns.reshape(len(columns), -1), strict=True):
+        np.add.at(image, owner, row)
+    return y[:, 1:].reshape(len(columns), cells, *size)
+
+
+WINDOWS = {
+    "images": ((2, 2, 5, 6), (3, 2), {}),
+    "strides and pads": ((2, 1, 5, 6), (3, 2), {"strides": (2, 3), "pads": (1, 0)}),
+    "dilated": ((1, 2, 6, 5), 2, {"dilations": (3, 2)}),
+    "sequences": ((2, 2, 7), 3, {"strides": 2, "pads": 1}),
+    "volumes": ((1, 1, 3, 4, 2), 2, {}),
+}
+
+
+def _columns(shape, block, window):
+    return _unfolded(np.zeros(shape), block, **window).shape
+
+
 CASES = [
+    *[
+        case("unfold", ops.unfold, _unfolded, [normal(*shape)], label=k, block=block, **window)
+        for k, (shape, block, window) in WINDOWS.items()
+    ],
+    *[
+        case(
+            "Col2Im",
+            ops.fold,
+            _folded,
+            [normal(*_columns(shape, block, window))],
+            label=k,
+            size=shape[2:],
+            block=block,
+            **window,
+        )
+        for k, (shape, block, window) in WINDOWS.items()
+    ],
     _cut_up("overlapping", (2, 2, 4, 5), (3, 2)),
     _cut_up("side by side", (2, 2, 4, 6), (2, 3), (2, 3)),
     _cut_up("beyond the end", (2, 1, 4, 5), (3, 2), (2, 2)),

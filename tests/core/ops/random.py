@@ -49,6 +49,15 @@ def _inverted(p, u):
     return (bounds[..., None, :] <= u[..., None]).sum(-1)
 
 
+def _row_by_row(x, rate, mode="row"):
+    return x
+
+
+def _rows_kept(x, rate, mode="row"):
+    shape = (len(x) if mode == "row" else 1, *[1] * (x.ndim - 1))
+    return x * (stream("stochastic_depth_0", shape) < 1 - rate) / (1 - rate)
+
+
 CASES = [
     case(
         "uniform_random",
@@ -97,6 +106,25 @@ CASES = [
         probability=0.25,
     ),
     case("dropout", ops.dropout, lambda x: x, [normal(5, 6)], label="inference"),
+    case("stochastic_depth", ops.stochastic_depth, _row_by_row, [normal(6, 2, 3)], rate=0.25),
+    case(
+        "stochastic_depth",
+        ops.stochastic_depth,
+        _rows_kept,
+        [normal(6, 2, 3)],
+        rate=0.25,
+        training=True,
+    ),
+    case(
+        "stochastic_depth",
+        ops.stochastic_depth,
+        _rows_kept,
+        [normal(6)],
+        rate=0.5,
+        mode="batch",
+        batch=(),
+        training=True,
+    ),
     case(
         "dropout",
         ops.dropout,

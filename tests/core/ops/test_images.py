@@ -108,3 +108,32 @@ def test_gradients_of_grid_sample_are_slopes(mode, padding, rng):
 def test_mistakes(build, message):
     with pytest.raises(pd.GraphError, match=message):
         build(pd.Variable([1, 1, 4, 4]))
+
+
+@pytest.mark.parametrize(
+    ("message", "make"),
+    [
+        (r"unfold: takes images \[N, C, ...\] with known C", lambda: pd.unfold(np.ones((2, 3)), 1)),
+        ("unfold: a block of 5 does not fit into 4", lambda: pd.unfold(np.ones((1, 1, 4, 9)), 5)),
+        ("unfold: takes a block, strides", lambda: pd.unfold(np.ones((1, 1, 4, 9)), 2, strides=0)),
+        (r"fold: takes columns \[N, C K, P\]", lambda: pd.fold(np.ones((2, 3)), (2, 2), 1)),
+        ("fold: 3 rows do not split into .* 4", lambda: pd.fold(np.ones((1, 3, 1)), (2, 2), 2)),
+        (r"fold: 5 columns, but 1 blocks", lambda: pd.fold(np.ones((1, 4, 5)), (2, 2), 2)),
+        ("fold: a block of 3 does not fit into 2", lambda: pd.fold(np.ones((1, 9, 1)), (2, 2), 3)),
+    ],
+)
+def test_blocks_that_do_not_fit(message, make):
+    with pytest.raises(pd.ShapeError, match=message):
+        make()
+
+
+def test_blocks_of_images_of_unknown_sizes(rng):
+    x = pd.Variable([None, 2, None, None])
+    array = rng.normal(size=(2, 2, 5, 6)).astype("float32")
+    columns = pd.unfold(x, (2, 3), (1, 2), 1)
+    back = pd.fold(columns, (5, 6), (2, 3), (1, 2), 1)
+    (slope,) = pd.gradients(pd.reduce_sum(back), [x])
+    count = pd.fold(pd.unfold(np.ones_like(array), (2, 3), (1, 2), 1), (5, 6), (2, 3), (1, 2), 1)
+    got, grad = pd.eval([back, slope], feeds={x: array})
+    assert columns.shape == (None, 12, None) and np.allclose(got, array * count.eval(), rtol=1e-5)
+    assert np.allclose(grad, count.eval())
