@@ -47,7 +47,7 @@ LAYERS = {
     "SyncBatchNorm": "pd.distributed.init(sync_batch_norm=True)", "Tanhshrink": "pd.tanhshrink",
     "TransformerDecoder": "pd.nn.LayerList of TransformerDecoderLayers",
     "TransformerEncoder": "pd.nn.Sequential of TransformerEncoderLayers",
-    "TripletMarginLoss": "pd.nn.Triplet", "Unflatten": "pd.reshape", "Unfold": "pd.im2col",
+    "TripletMarginLoss": "pd.nn.Triplet", "Unflatten": "pd.reshape",
     "Upsample": "pd.interpolate", "UpsamplingBilinear2d": "pd.interpolate",
     "UpsamplingNearest2d": "pd.interpolate", "ZeroPad1d": "pd.pad", "ZeroPad2d": "pd.pad",
     "ZeroPad3d": "pd.pad", "DataParallel": "pd.distributed", "Parameter": "pd.Variable",
