@@ -1,14 +1,14 @@
 """`pd.guard()`: values at hand while a graph is built."""
 
 from contextlib import ContextDecorator
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from ..graph.errors import GraphError, NotComputed
 from ..graph.method import provide
-from ..graph.recording import record_with, recorder
+from ..graph.recording import recorder
 from ..graph.variable import Variable
 from ..run.session import Session, default_session
 from .backward import as_host, backward, clear_gradient, gradient
@@ -37,29 +37,15 @@ class guard:
         self.session.__enter__()
         outer = recorder()
         gradients = outer is None or outer.gradients
-        self.entered.append(_begin(Recorder(state_of(self.session), gradients, self.immediate)))
+        new = Recorder(state_of(self.session), gradients, self.immediate)
+        self.entered.append(new.start())
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
-        _end(self.entered.pop())
+        self.entered.pop().end()
         self.session.__exit__()
         if kind is None:
             state_of(self.session).flush()
-
-
-def _begin(new: Recorder) -> Recorder:
-    new.outer = cast(Recorder | None, recorder())
-    record_with(new)
-    return new
-
-
-def _end(recording: Recorder) -> None:
-    """Stop recording; blocks of generators may end in any order."""
-    recording.ended = True
-    current = recorder()
-    while current is not None and current.ended:
-        current = current.outer
-    record_with(current)
 
 
 def _session_on(device: str | None) -> Session:
@@ -84,10 +70,10 @@ class no_grad(ContextDecorator):
         recording = recorder()
         if recording is None:
             raise GraphError("no_grad: there are values only inside `with pd.guard():`")
-        self.entered.append(_begin(Recorder(recording.state, False, recording.immediate)))
+        self.entered.append(Recorder(recording.state, False, recording.immediate).start())
 
     def __exit__(self, *exc: object) -> None:
-        _end(self.entered.pop())
+        self.entered.pop().end()
 
 
 def to_variable(value: ArrayLike, dtype: DTypeLike | None = None) -> Variable:

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -12,14 +12,15 @@ from ..graph.arrays import as_array
 from ..graph.errors import NotComputed
 from ..graph.nested import variables_in
 from ..graph.node import Node, refined, typed
-from ..graph.recording import as_number
+from ..graph.recording import as_number, record_with, recorder
 from ..graph.site import user_site
 from ..graph.variable import Inputs, Variable, constant
 from ..run.exchange import draw_seed
+from ..run.session import Session
 from .named_sizes import checked_types, leaf_dims, with_hash
 from .placeholder import Placeholder
 from .recorded_node import Form, RecordedNode, form, type_key
-from .state import State
+from .state import State, state_of
 from .templates import find, key_of, remember
 from .update import minimize
 
@@ -45,6 +46,26 @@ class Recorder:
         self.added: list[RecordedNode] | None = (
             None  # nodes of the running op, where they are asked for
         )
+
+    def start(self) -> "Recorder":
+        """Record from here on, inside of what records now."""
+        self.outer = cast(Recorder | None, recorder())
+        record_with(self)
+        return self
+
+    def end(self) -> None:
+        """Stop recording; blocks of generators may end in any order."""
+        self.ended = True
+        current = recorder()
+        while current is not None and current.ended:
+            current = current.outer
+        record_with(current)
+
+    def within(self, session: Session) -> "Recorder | None":
+        """Record in another session from here on; None if it is the one of this recorder."""
+        if session is self.state.session:
+            return None
+        return Recorder(state_of(session), self.gradients, self.immediate).start()
 
     # ---- operands
 

@@ -20,6 +20,12 @@ class Recorder(Protocol):
     ended: bool  # whether its block is left
     immediate: bool  # whether each such op is computed before it returns
 
+    def within(self, session: Any) -> Any:
+        """Record in another session from here on; None if it is that of this recorder."""
+
+    def end(self) -> None:
+        """Stop recording."""
+
     def compute(self, result: Any) -> None:
         """Compute what an op returned."""
 

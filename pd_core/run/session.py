@@ -16,6 +16,7 @@ from ..backend.named import named_backend
 from ..graph.errors import BackendError, PlaceError, concise
 from ..graph.handlers import check_takes
 from ..graph.names import clear_names, fresh_names
+from ..graph.recording import recorder
 from ..graph.update import Update
 from ..graph.variable import Variable
 from .calls import Outgrown
@@ -233,12 +234,18 @@ class Session(NotCopied, MovedNames):
             self.store.close()
 
     def __enter__(self) -> Self:
-        _entered.set((*_entered.get(), self))
+        recording = recorder()
+        if recording is not None:  # values at hand are those of this session
+            recording = recording.within(self)
+        _entered.set((*_entered.get(), (self, recording)))
         return self
 
     def __exit__(self, *exc: object) -> None:
         entered = _entered.get()  # blocks of generators may end in any order
-        last = max(k for k, session in enumerate(entered) if session is self)
+        last = max(k for k, (session, _) in enumerate(entered) if session is self)
+        recording = entered[last][1]
+        if recording is not None:
+            recording.end()
         _entered.set(entered[:last] + entered[last + 1 :])
 
 
@@ -247,14 +254,15 @@ class Session(NotCopied, MovedNames):
 _default: list[Session] = []
 _reset_functions: list[Callable[[], None]] = []
 _default_lock = Lock()
-_entered: ContextVar[tuple[Session, ...]] = ContextVar("pd_core.session", default=())
+# each with what records in it, where it was entered while values were at hand
+_entered: ContextVar[tuple[tuple[Session, Any], ...]] = ContextVar("pd_core.session", default=())
 
 
 def default_session() -> Session:
     """Return the session of the innermost `with session:`, else one created on first use."""
     entered = _entered.get()
     if entered:
-        return entered[-1]
+        return entered[-1][0]
     if not _default:
         with _default_lock:
             if not _default:

@@ -86,6 +86,37 @@ def test_a_guard_inside_has_its_own_values():
     assert (pd.to_variable(ONES) + 1).numpy()[0, 0] == 2
 
 
+def test_a_fresh_session_inside():
+    pd.enable_dynamic()
+    outside = pd.nn.FC(2, name="net")(ONES).numpy()
+    with pd.fresh(seed=1):
+        inside = pd.nn.FC(2, name="net")(ONES).numpy()
+        with pd.guard():
+            assert pd.default_session().seed == 1
+    assert not np.array_equal(inside, outside)
+    with pd.fresh(seed=1):
+        np.testing.assert_array_equal(pd.nn.FC(2, name="net")(ONES).numpy(), inside)
+    np.testing.assert_array_equal(pd.nn.FC(2, name="net")(ONES).numpy(), outside)
+
+
+def test_a_session_inside_a_guard_has_its_own_values():
+    """A trial of a search inside a program with values at hand: nothing of it is left outside."""
+    with pd.guard():
+        net, optimizer = pd.nn.FC(2, name="net"), pd.SGDOptimizer(0.1)
+        outside = net(ONES).numpy()
+        with pd.no_grad(), pd.Session(seed=7) as session:
+            inside = net(ONES).numpy()
+            assert not np.array_equal(inside, outside)
+            assert session.has(net.W) and float(session.get(net.W)[0, 0]) != 0
+        with pd.Session(seed=7):
+            loss = pd.reduce_sum(net(ONES))
+            loss.backward()
+            optimizer.minimize(loss)
+            assert not np.array_equal(net(ONES).numpy(), inside)
+        np.testing.assert_array_equal(net(ONES).numpy(), outside)
+    np.testing.assert_array_equal(session.eval(net(ONES)), inside)
+
+
 def test_other_threads_build_static_graphs():
     pd.enable_dynamic()
     found = []
