@@ -16,12 +16,12 @@ def det(x: Variable) -> Variable | None:
     total, row_axis, column_axis = constant(1, x.dtype), x.rank - 2, x.rank - 1
     for k in range(n, 1, -1):
         column = ops.slice(x, [0], [1], [column_axis])
-        row = ops.arg_max(abs(column), row_axis, keep_dim=True)
-        chosen = ops.equal(row, np.arange(k).reshape(k, 1))
+        largest = ops.arg_max(abs(column), row_axis, keep_dim=True)
+        chosen = ops.equal(largest, np.arange(k).reshape(k, 1))
         row = ops.reduce_sum(ops.where(chosen, x, 0.0), [row_axis], keep_dim=True)
         pivot = ops.slice(row, [0], [1], [column_axis])
-        total = ops.where(ops.equal(row, 0), total, -total) * pivot
-        # the first row takes the row of the chosen one
+        total = ops.where(ops.equal(largest, 0), total, -total) * pivot
+        # the first row takes the position of the chosen one
         first = ops.slice(x, [0], [1], [row_axis])
         others = ops.slice(ops.where(chosen, first, x), [1], [k], [row_axis])
         factor = ops.slice(others, [0], [1], [column_axis])
